@@ -1,0 +1,25 @@
+/** `node scripts/bootstrap.mjs VERB`: the set-up, then VERB under the pinned Node, whose exit code is the whole's. */
+
+import { spawn } from 'node:child_process';
+import { setUpOrExit } from './setup.mjs';
+import { packageRoot } from './setup/paths.mjs';
+
+const VERBS = {
+  quickstart: ['bin/longhaul.mjs', 'train', 'examples/quickstart.yaml', '--require-improvement'],
+  test: ['scripts/test.mjs'],
+  vectors: ['scripts/vectors.mjs'],
+};
+
+const [verb, ...rest] = process.argv.slice(2);
+const command = VERBS[verb];
+if (command === undefined) {
+  process.stderr.write(`VERB: ${JSON.stringify(verb)} cannot be used; give one of ${Object.keys(VERBS).join(', ')}\n`);
+  process.exit(2);
+}
+
+const node = await setUpOrExit();
+const child = spawn(node.path, [...command, ...rest], { cwd: packageRoot, stdio: 'inherit' });
+// A Ctrl-C reaches the child from the terminal: this process only waits for how it ends.
+process.on('SIGINT', () => undefined);
+process.on('SIGTERM', () => child.kill('SIGTERM'));
+child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)));

@@ -1,0 +1,95 @@
+/** The engine's native binding, built from the package's own sources against TensorFlow's library, and linked in place. */
+
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, readdirSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+import { run } from './command.mjs';
+import { hashInputs, makeDirectoryOnce, readJson, swapLink, writeWhole } from './files.mjs';
+import { dependencyDirectory } from './paths.mjs';
+import { compiler } from './prerequisites.mjs';
+
+export const ENGINE_PACKAGE = '@tensorflow/tfjs-node-gpu';
+
+/** Builds the binding once for this library, these sources and this compiler line. Returns the folder that holds it. */
+export async function makeEngineBinding(root, library) {
+  const source = requiredPackage(root, ENGINE_PACKAGE);
+  const headers = requiredPackage(root, 'node-api-headers');
+  const inputs = hashInputs([join(source, 'binding'), join(headers, 'include')], root);
+  const key = createHash('sha256').update(inputs).update(JSON.stringify(library.wheels)).digest('hex').slice(0, 16);
+  // The binding looks for the library at ../../deps/lib from itself, in the cache as in the package.
+  const path = join(library.path, '..', `lib-${key}`);
+  await makeDirectoryOnce(path, async (aside) => {
+    const out = join(aside, 'napi-v8');
+    mkdirSync(out);
+    await run(compiler(), compilerArguments(source, headers, library.path, join(out, 'tfjs_binding.node')));
+    return { inputs };
+  });
+  return path;
+}
+
+/** Points the package at the library and the binding. Returns whether anything changed. */
+export function linkEngine(root, library, binding) {
+  const target = requiredPackage(root, ENGINE_PACKAGE);
+  const deps = swapLink(library.path, join(target, 'deps'));
+  return swapLink(binding, join(target, 'lib')) || deps;
+}
+
+/** Loads the binding once for each build of it and Node. Returns TensorFlow's version. */
+export async function verifyEngine(root, node, binding) {
+  const path = join(binding, `verified-${process.platform}-node-${node.version}.json`);
+  const known = readJson(path);
+  if (known !== undefined) return known.version;
+  const version = versionIn(await run(node.path, ['-e', VERIFY], childOptions(root, process.env)));
+  writeWhole(path, JSON.stringify({ version }));
+  return version;
+}
+
+/** Loads the binding in a child; TensorFlow's version, or `undefined` when it does not load or multiplies wrongly. */
+export function loadEngine(root, node, env = process.env) {
+  const result = spawnSync(node.path, ['-e', VERIFY], { ...childOptions(root, env), encoding: 'utf8', timeout: 60_000 });
+  try {
+    return versionIn(result.stdout);
+  } catch {
+    return undefined;
+  }
+}
+
+function childOptions(root, env) {
+  return { cwd: root, env: { ...env, TF_CPP_MIN_LOG_LEVEL: '2' } };
+}
+
+function versionIn(printed) {
+  const found = JSON.parse(printed.trim().split('\n').at(-1));
+  if (found.product.join() !== '19,22,43,50') throw new Error(`the engine multiplied wrongly: ${found.product}`);
+  return found.version;
+}
+
+function compilerArguments(source, headers, library, out) {
+  const sources = readdirSync(join(source, 'binding')).filter((name) => name.endsWith('.cc')).sort();
+  return [
+    '-shared', '-fPIC', '-O2', '-std=c++17', '-DNAPI_VERSION=8',
+    `-I${join(source, '..')}`, `-I${source}`, `-I${join(library, 'include')}`, `-I${join(headers, 'include')}`,
+    ...sources.map((name) => join(source, 'binding', name)), '-o', out,
+    `-L${join(library, 'lib')}`, '-l:libtensorflow.so.2', '-l:libtensorflow_framework.so.2',
+    '-Wl,-rpath,$ORIGIN/../../deps/lib',
+  ];
+}
+
+function requiredPackage(root, name) {
+  const directory = dependencyDirectory(name, root);
+  if (directory === undefined) throw new Error(`the package ${name} is not installed`);
+  return directory;
+}
+
+/** The library was written for an older Node: two helpers that it calls are put back first. */
+const VERIFY = `
+const util = require('util');
+util.isNullOrUndefined ??= (value) => value === null || value === undefined;
+util.isArray ??= Array.isArray;
+console.log = console.info = () => {};
+const tf = require('${ENGINE_PACKAGE}');
+const product = tf.matMul(tf.tensor2d([[1, 2], [3, 4]]), tf.tensor2d([[5, 6], [7, 8]]));
+const version = tf.backend().binding.TF_Version;
+process.stdout.write(JSON.stringify({ version, product: Array.from(product.dataSync()) }) + '\\n');
+`;

@@ -1,0 +1,7 @@
+export type EngineVariant = 'cpu' | 'cuda';
+export const TENSORFLOW: string;
+export function engineVariant(env?: NodeJS.ProcessEnv): EngineVariant;
+export function makeEngineLibrary(
+  cache: string,
+  variant: EngineVariant,
+): Promise<{ readonly path: string; readonly wheels: Readonly<Record<string, string>> }>;

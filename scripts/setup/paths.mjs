@@ -1,0 +1,23 @@
+/** Where things are: the package, its cache and its dependencies; nothing here creates or changes a file. */
+
+import { existsSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+/** The package's own folder, whether it is a clone or installed in somebody's `node_modules`. */
+export const packageRoot = fileURLToPath(new URL('../..', import.meta.url)).replace(/[/\\]$/, '');
+
+/** `$LONGHAUL_CACHE`, default `~/.cache/longhaul`. */
+export function cacheDirectory(env = process.env) {
+  return resolve(env.LONGHAUL_CACHE || join(homedir(), '.cache', 'longhaul'));
+}
+
+/** The folder of an installed dependency, searched as Node does; `undefined` when it is not installed. */
+export function dependencyDirectory(name, from = packageRoot) {
+  for (let directory = from; ; directory = dirname(directory)) {
+    const candidate = join(directory, 'node_modules', name);
+    if (existsSync(join(candidate, 'package.json'))) return candidate;
+    if (dirname(directory) === directory) return undefined;
+  }
+}

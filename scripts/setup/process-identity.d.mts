@@ -1,0 +1,7 @@
+export interface ProcessIdentity {
+  readonly pid: number;
+  readonly startTime: string;
+}
+export function startTimeOf(pid: number): string | undefined;
+export function ownIdentity(): ProcessIdentity;
+export function isAlive(identity: ProcessIdentity): boolean;

@@ -1,0 +1,38 @@
+/** Counts of passed, failed and skipped: pure, and never fewer failures than there were. */
+
+/** A check that is not made of tests counts as one. */
+export function tallyCheck(exitCode) {
+  return exitCode === 0 ? { passed: 1, failed: 0, skipped: 0 } : { passed: 0, failed: 1, skipped: 0 };
+}
+
+/**
+ * From vitest's JSON report. A file that fails as a whole (it does not load, a hook throws) counts as one failure, and
+ * so does a run that ends with an error although no test failed, or that left no report.
+ */
+export function tallyVitest(report, exitCode) {
+  if (report === undefined) return { passed: 0, failed: 1, skipped: 0 };
+  const files = report.testResults.filter(
+    (file) => file.status === 'failed' && !file.assertionResults.some((test) => test.status === 'failed'),
+  );
+  const failed = report.numFailedTests + files.length;
+  return {
+    passed: report.numPassedTests,
+    failed: failed === 0 && exitCode !== 0 ? 1 : failed,
+    skipped: report.numPendingTests + report.numTodoTests,
+  };
+}
+
+export function sum(tallies) {
+  const total = (key) => tallies.reduce((count, tally) => count + tally[key], 0);
+  return { passed: total('passed'), failed: total('failed'), skipped: total('skipped') };
+}
+
+/** Where CI is set, a skipped test is a failure: everything real is there, or the run says that it is not. */
+export function exitCodeOf(total, env) {
+  const strict = env.CI !== undefined && env.CI !== '' && env.CI !== 'false';
+  return total.failed > 0 || total.passed === 0 || (strict && total.skipped > 0) ? 1 : 0;
+}
+
+export function lastLine({ passed, failed, skipped }) {
+  return `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}`;
+}

@@ -1,0 +1,53 @@
+/**
+ * `npm run test:vectors`: every file of a vectors folder (`$LONGHAUL_VECTORS`, default test/vectors) through the tests of
+ * its subject; a file whose subject is not built yet is named and counted as skipped.
+ */
+
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { readJson } from './setup/files.mjs';
+import { packageRoot } from './setup/paths.mjs';
+import { exitCodeOf, lastLine, tallyVitest } from './test/tally.mjs';
+
+const SUBJECTS = {
+  'algorithms.json': ['test/trainer/algorithms.test.ts'],
+  'transitions.json': ['test/trainer/merge-transitions.test.ts'],
+  'models/qwen3-tiny': ['test/trainer/qwen3-vectors.test.ts', 'test/trainer/sampler/reference-vectors.test.ts'],
+};
+
+/** Names of the files of a vectors folder; a model is a folder of its own. */
+function entries(folder) {
+  const top = readdirSync(folder).filter((name) => name.endsWith('.json'));
+  const models = existsSync(join(folder, 'models')) ? readdirSync(join(folder, 'models')) : [];
+  return [...top, ...models.map((name) => `models/${name}`)].sort();
+}
+
+const folder = resolve(process.env.LONGHAUL_VECTORS ?? join(packageRoot, 'test', 'vectors'));
+if (!existsSync(folder)) {
+  process.stderr.write(`LONGHAUL_VECTORS: ${JSON.stringify(folder)} cannot be used; give a folder of vectors\n`);
+  process.exit(2);
+}
+const found = entries(folder);
+const unknown = found.filter((name) => SUBJECTS[name] === undefined);
+const files = found.flatMap((name) => SUBJECTS[name] ?? []);
+const report = mkdtempSync(join(tmpdir(), 'longhaul-vectors-'));
+try {
+  const output = join(report, 'vitest.json');
+  const args = ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${output}`, ...files];
+  const child = spawn(process.execPath, [join(packageRoot, 'node_modules', '.bin', 'vitest'), ...args], {
+    cwd: packageRoot,
+    env: { ...process.env, LONGHAUL_VECTORS: folder },
+    stdio: ['ignore', 'inherit', 'inherit'],
+  });
+  const code = await new Promise((done) => child.on('exit', (exit) => done(exit ?? 1)));
+  for (const name of unknown) process.stdout.write(`skipped: ${name} (its subject is not built yet)\n`);
+  const tally = tallyVitest(readJson(output), code);
+  const total = { ...tally, skipped: tally.skipped + unknown.length };
+  // Here a skipped file is no failure, in CI neither: what is not built yet is said by name.
+  process.exitCode = exitCodeOf({ ...total, skipped: 0 }, process.env);
+  process.stdout.write(`${lastLine(total)}\n`);
+} finally {
+  rmSync(report, { recursive: true, force: true });
+}
