@@ -1,0 +1,85 @@
+/**
+ * The command line of bubblewrap: all namespaces new, no capability, no network, the system read-only, and nothing
+ * writable but the workspace, /tmp and /dev/shm, each with its size.
+ */
+
+import { existsSync, lstatSync, readlinkSync } from 'node:fs';
+
+import type { SandboxLimits, SandboxSpec } from '../sandbox.ts';
+import type { Bubblewrap } from './find-bubblewrap.ts';
+import type { Runtime } from './runtime.ts';
+
+const MIB = 1 << 20;
+const INFO_FD = 6;
+const SUPERVISOR = '/run/supervisor';
+
+/** How `diskMiB` is divided: what is written anywhere sums up to it. */
+export function diskShares(diskMiB: number): { readonly workspace: number; readonly tmp: number; readonly shm: number } {
+  const shm = Math.max(MIB, Math.floor((diskMiB * MIB) / 16));
+  const tmp = Math.max(MIB, Math.floor((diskMiB * MIB * 3) / 16));
+  return { workspace: Math.max(MIB, diskMiB * MIB - shm - tmp), tmp, shm };
+}
+
+/** Debian's own Python is in /usr/bin; where it is, what else the machine has under /usr/local stays out. */
+export const seesUsrLocal = (): boolean => !existsSync('/usr/bin/python3');
+
+function systemFolders(): string[] {
+  const mounts = ['--ro-bind', '/usr', '/usr'];
+  if (!seesUsrLocal() && existsSync('/usr/local')) mounts.push('--size', String(MIB), '--tmpfs', '/usr/local', '--remount-ro', '/usr/local');
+  for (const name of ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']) {
+    const stat = lstatSync(name, { throwIfNoEntry: false });
+    if (stat?.isSymbolicLink() === true) mounts.push('--symlink', readlinkSync(name), name);
+    else if (stat?.isDirectory() === true) mounts.push('--ro-bind', name, name);
+  }
+  return mounts;
+}
+
+function etcFolder(runtime: Runtime): string[] {
+  const mounts = ['--ro-bind', runtime.etc, '/etc'];
+  for (const path of ['/etc/alternatives', '/etc/ld.so.cache']) if (existsSync(path)) mounts.push('--ro-bind', path, path);
+  return mounts;
+}
+
+function writableFolders(workdir: string, limits: SandboxLimits): string[] {
+  const share = diskShares(limits.diskMiB);
+  const shm = ['--perms', '1777', '--size', String(share.shm), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'];
+  const tmp = ['--perms', '1777', '--size', String(share.tmp), '--tmpfs', '/tmp'];
+  return [...shm, ...tmp, '--perms', '0755', '--size', String(share.workspace), '--tmpfs', workdir];
+}
+
+/** Arguments of bubblewrap itself, the program to run included. */
+export function bubblewrapArguments(program: Bubblewrap, runtime: Runtime, spec: Pick<SandboxSpec, 'workdir' | 'limits'>): string[] {
+  const isolation = '--unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --new-session';
+  const identity = ['--as-pid-1', '--clearenv', '--hostname', 'longhaul', '--info-fd', String(INFO_FD)];
+  return isolation.split(' ').concat(
+    // Older ones leave nested user namespaces to the supervisor's filter of system calls.
+    program.disablesUserNamespaces ? ['--disable-userns'] : [],
+    identity,
+    systemFolders(),
+    etcFolder(runtime),
+    ['--proc', '/proc', '--dev', '/dev'],
+    writableFolders(spec.workdir, spec.limits),
+    ['--ro-bind', runtime.supervisor, SUPERVISOR, '--remount-ro', '/', '--chdir', '/'],
+    ['--', SUPERVISOR, 'supervise'],
+  );
+}
+
+/** The same world at every start; the task's own variables come last. */
+export function sandboxEnvironment(own: Readonly<Record<string, string>>): string[] {
+  const fixed: Record<string, string> = {
+    PATH: seesUsrLocal() ? '/usr/local/bin:/usr/bin:/bin' : '/usr/bin:/bin',
+    HOME: '/tmp/home',
+    USER: 'agent',
+    LOGNAME: 'agent',
+    SHELL: '/bin/bash',
+    TERM: 'dumb',
+    TZ: 'UTC',
+    LANG: 'C.UTF-8',
+    LC_ALL: 'C.UTF-8',
+    PYTHONHASHSEED: '0',
+    PYTHONDONTWRITEBYTECODE: '1',
+    GIT_PAGER: 'cat',
+    PAGER: 'cat',
+  };
+  return Object.entries({ ...fixed, ...own }).map(([key, value]) => `${key}=${value}`);
+}

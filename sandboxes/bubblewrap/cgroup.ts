@@ -1,0 +1,169 @@
+/**
+ * Memory and process limits by control groups, version 1 or 2, whichever is mounted and writable. A sandbox's groups
+ * exist before its first process, and every process of it is inside them.
+ */
+
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const PARENT = 'longhaul';
+
+/** Where groups can be made. */
+export type CgroupHost =
+  | { readonly version: 1; readonly memory: string; readonly pids: string }
+  | { readonly version: 2; readonly parent: string };
+
+/** The groups of one sandbox. */
+export interface Cgroups {
+  readonly folders: readonly string[];
+  /** Its line `oom_kill N` counts what the kernel killed for lack of memory. */
+  readonly oomFile: string;
+}
+
+interface Mount {
+  readonly point: string;
+  readonly type: string;
+  readonly options: readonly string[];
+}
+
+function cgroupMounts(): Mount[] {
+  const lines = readFileSync('/proc/self/mountinfo', 'utf8').split('\n');
+  return lines.flatMap((line) => {
+    const [before, after] = line.split(' - ');
+    const point = before?.split(' ')[4];
+    const [type, , options] = after?.split(' ') ?? [];
+    if (point === undefined || type === undefined || !type.startsWith('cgroup')) return [];
+    return [{ point, type, options: options?.split(',') ?? [] }];
+  });
+}
+
+/** The path of this process within the hierarchy of `controller` (version 1), or of version 2 (empty string). */
+function ownPath(controller: string): string {
+  for (const line of readFileSync('/proc/self/cgroup', 'utf8').split('\n')) {
+    const [, controllers, ...path] = line.split(':');
+    if (controllers !== undefined && controllers.split(',').includes(controller)) return path.join(':');
+  }
+  return '/';
+}
+
+function writable(folder: string): boolean {
+  try {
+    accessSync(folder, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function makeParent(folder: string): string | undefined {
+  try {
+    const parent = join(folder, PARENT);
+    mkdirSync(parent, { recursive: true });
+    return writable(parent) ? parent : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function hostV1(mounts: readonly Mount[]): CgroupHost | undefined {
+  const find = (controller: string): string | undefined => {
+    const mount = mounts.find((each) => each.type === 'cgroup' && each.options.includes(controller));
+    if (mount === undefined) return undefined;
+    return makeParent(join(mount.point, ownPath(controller))) ?? makeParent(mount.point);
+  };
+  const memory = find('memory');
+  const pids = find('pids');
+  return memory === undefined || pids === undefined ? undefined : { version: 1, memory, pids };
+}
+
+const hasBoth = (file: string): boolean => {
+  const names = readFileSync(file, 'utf8').trim().split(' ');
+  return names.includes('memory') && names.includes('pids');
+};
+
+/** Makes `folder/longhaul` with both controllers for its children, if this process may. */
+function delegate(folder: string): string | undefined {
+  try {
+    const control = join(folder, 'cgroup.subtree_control');
+    if (!hasBoth(control)) writeFileSync(control, '+memory +pids');
+    const parent = makeParent(folder);
+    if (parent === undefined || !hasBoth(join(parent, 'cgroup.controllers'))) return undefined;
+    writeFileSync(join(parent, 'cgroup.subtree_control'), '+memory +pids');
+    return parent;
+  } catch {
+    return undefined;
+  }
+}
+
+function hostV2(mounts: readonly Mount[]): CgroupHost | undefined {
+  const mount = mounts.find((each) => each.type === 'cgroup2');
+  if (mount === undefined) return undefined;
+  const steps = ownPath('').split('/').filter(Boolean);
+  // A group with processes of its own cannot hand controllers on: try this process's group, then the ones above.
+  for (let depth = steps.length; depth >= 0; depth -= 1) {
+    const parent = delegate(join(mount.point, ...steps.slice(0, depth)));
+    if (parent !== undefined) return { version: 2, parent };
+  }
+  return undefined;
+}
+
+/** `undefined` where no group can be made: then resource limits alone hold. */
+export function findCgroupHost(): CgroupHost | undefined {
+  try {
+    const mounts = cgroupMounts();
+    return hostV2(mounts) ?? hostV1(mounts);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Where the groups of one sandbox are, before they are made. */
+export function cgroupsOf(host: CgroupHost, name: string): Cgroups {
+  if (host.version === 2) {
+    const folder = join(host.parent, name);
+    return { folders: [folder], oomFile: join(folder, 'memory.events') };
+  }
+  const memory = join(host.memory, name);
+  return { folders: [memory, join(host.pids, name)], oomFile: join(memory, 'memory.oom_control') };
+}
+
+function setIfThere(file: string, value: number): void {
+  if (existsSync(file)) writeFileSync(file, String(value));
+}
+
+/** Makes the groups; `memoryBytes` covers what the sandbox's files in memory take, too. */
+export function makeCgroups(groups: Cgroups, memoryBytes: number, processes: number): void {
+  for (const folder of groups.folders) {
+    mkdirSync(folder, { recursive: true });
+    setIfThere(join(folder, 'memory.max'), memoryBytes);
+    setIfThere(join(folder, 'memory.swap.max'), 0);
+    setIfThere(join(folder, 'memory.limit_in_bytes'), memoryBytes);
+    setIfThere(join(folder, 'memory.memsw.limit_in_bytes'), memoryBytes);
+    setIfThere(join(folder, 'pids.max'), processes);
+  }
+}
+
+/** Pids of the processes in a group; empty when the group is gone. */
+export function processesIn(folder: string): number[] {
+  try {
+    return readFileSync(join(folder, 'cgroup.procs'), 'utf8').split('\n').filter(Boolean).map(Number);
+  } catch {
+    return [];
+  }
+}
+
+/** Removes a group whose processes have ended; the kernel may need a moment to see that. */
+export async function removeCgroup(folder: string): Promise<void> {
+  for (let attempt = 0; attempt < 200; attempt += 1) {
+    try {
+      rmdirSync(folder);
+      return;
+    } catch (error) {
+      const code = error instanceof Error && 'code' in error ? error.code : undefined;
+      if (code === 'ENOENT') return;
+      if (code !== 'EBUSY') throw error;
+    }
+    await sleep(attempt < 20 ? 1 : 10);
+  }
+}

@@ -1,0 +1,40 @@
+/** A sandbox as its callers see it: the supervisor's client under the interface of `sandbox.ts`. */
+
+import type { ExecCall, ExecResult, ReadResult, Sandbox, WriteCall } from '../sandbox.ts';
+import type { SupervisorClient, WriteOutcome } from '../supervisor/client.ts';
+
+export class BubblewrapSandbox implements Sandbox {
+  readonly id: string;
+  private readonly client: SupervisorClient;
+
+  constructor(id: string, client: SupervisorClient) {
+    this.id = id;
+    this.client = client;
+  }
+
+  async exec(call: ExecCall): Promise<ExecResult> {
+    // A NUL cannot be part of a command; what the model meant by it is nobody's guess.
+    return await this.client.exec({ ...call, command: call.command.replaceAll('\0', '') });
+  }
+
+  async write(call: WriteCall): Promise<WriteOutcome> {
+    return await this.client.write(call);
+  }
+
+  async written(callId: string): Promise<WriteOutcome | undefined> {
+    return await this.client.written(callId);
+  }
+
+  async read(path: string, maxBytes: number): Promise<ReadResult> {
+    if (path.includes('\0')) return { kind: 'denied', reason: 'the path has a NUL character' };
+    return await this.client.read(path, maxBytes);
+  }
+
+  async renew(ttlSeconds: number): Promise<void> {
+    await this.client.renew(Math.ceil(ttlSeconds * 1000));
+  }
+
+  close(): void {
+    this.client.close();
+  }
+}

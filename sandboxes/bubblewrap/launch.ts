@@ -1,0 +1,82 @@
+/**
+ * Launches one sandbox: the control groups, then the launcher, which becomes bubblewrap. When it returns, the socket
+ * listens and the sandbox no longer depends on this process.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+import { type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
+import { bubblewrapArguments } from './arguments.ts';
+import type { Bubblewrap } from './find-bubblewrap.ts';
+import { type CgroupHost, cgroupsOf, makeCgroups } from './cgroup.ts';
+import type { Runtime } from './runtime.ts';
+import { folderName, stateFile } from './state.ts';
+
+const MIB = 1 << 20;
+const READY_WITHIN_MS = 30_000;
+/** The process outside that waits, and the supervisor; and room for the moment in which one becomes the other. */
+const OWN_PROCESSES = 3;
+/** What the supervisor itself may hold: answers on their way to clients. */
+const OWN_MEMORY = 16 * MIB;
+
+let launches = 0;
+
+export interface LaunchHost {
+  readonly bubblewrap: Bubblewrap;
+  readonly runtime: Runtime;
+  readonly cgroups: CgroupHost | undefined;
+  /** `undefined`: the sandbox runs in the caller's own user namespace. */
+  readonly uids: { readonly first: number; readonly count: number; readonly dir: string } | undefined;
+}
+
+function ready(child: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let said = '';
+    let complaint = '';
+    const late = setTimeout(() => child.kill('SIGKILL'), READY_WITHIN_MS);
+    child.stdout?.setEncoding('latin1').on('data', (text: string) => {
+      said += text;
+      if (said.includes('ready\n')) {
+        clearTimeout(late);
+        resolve();
+      }
+    });
+    child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+      complaint += text;
+    });
+    child.once('error', (error) => reject(new SandboxUnavailable(`the sandbox launcher did not start: ${error.message}`)));
+    child.once('close', () => {
+      clearTimeout(late);
+      reject(new SandboxUnavailable(`the sandbox launcher ended: ${complaint.trim() || 'no reason given'}`));
+    });
+  });
+}
+
+function prepareGroups(host: LaunchHost, folder: string, spec: SandboxSpec): { oomFile: string; procs: string[] } {
+  if (host.cgroups === undefined) return { oomFile: '-', procs: [] };
+  const memory = (spec.limits.memoryMiB + spec.limits.diskMiB) * MIB + OWN_MEMORY;
+  launches += 1;
+  const groups = cgroupsOf(host.cgroups, `${folderName(spec.id)}-${process.pid}-${launches}`);
+  // Noted first: whoever cleans up after this process must find what it made.
+  writeFileSync(join(folder, stateFile.cgroups), groups.folders.join('\n'));
+  makeCgroups(groups, memory, spec.limits.processes + OWN_PROCESSES);
+  return { oomFile: groups.oomFile, procs: groups.folders.map((each) => join(each, 'cgroup.procs')) };
+}
+
+/** Errors: `SandboxUnavailable` with what the launcher said. */
+export async function launch(host: LaunchHost, folder: string, spec: SandboxSpec): Promise<void> {
+  const groups = prepareGroups(host, folder, spec);
+  const uids = host.uids ?? { first: 0, count: 1, dir: '-' };
+  const own = ['launch', folder, String(uids.first), String(uids.count), uids.dir, groups.oomFile, ...groups.procs];
+  const command = [...own, '--', host.bubblewrap.path, ...bubblewrapArguments(host.bubblewrap, host.runtime, spec)];
+  const child = spawn(host.runtime.supervisor, command, { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env: {} });
+  try {
+    await ready(child);
+  } finally {
+    child.unref();
+    child.stdout?.destroy();
+    child.stderr?.destroy();
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * The runtime folder: what every sandbox sees of ours (the supervisor, a minimal /etc), readable by any user, since
+ * bubblewrap runs as the sandbox's own. Its content never changes under its name.
+ */
+
+import { createHash } from 'node:crypto';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const etc: Readonly<Record<string, string>> = {
+  passwd: 'root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n',
+  group: 'root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n',
+  hosts: '127.0.0.1 localhost longhaul\n::1 localhost\n',
+  hostname: 'longhaul\n',
+  'nsswitch.conf': 'passwd: files\ngroup: files\nhosts: files\n',
+  // Mount points for what is taken from the machine.
+  'ld.so.cache': '',
+};
+
+export interface Runtime {
+  readonly supervisor: string;
+  readonly etc: string;
+}
+
+function fill(folder: string, supervisorPath: string): void {
+  mkdirSync(join(folder, 'etc', 'alternatives'), { recursive: true, mode: 0o755 });
+  for (const [name, text] of Object.entries(etc)) {
+    writeFileSync(join(folder, 'etc', name), text);
+    chmodSync(join(folder, 'etc', name), 0o644);
+  }
+  copyFileSync(supervisorPath, join(folder, 'supervisor'));
+  chmodSync(join(folder, 'supervisor'), 0o555);
+  for (const name of ['', 'etc', 'etc/alternatives']) chmodSync(join(folder, name), 0o755);
+}
+
+/** Returns the runtime for this very supervisor below `base`, made if it is not there. */
+export function prepareRuntime(base: string, supervisorPath: string): Runtime {
+  const hash = createHash('sha256').update(readFileSync(supervisorPath)).update(JSON.stringify(etc)).digest('hex').slice(0, 16);
+  const folder = join(base, `runtime-${hash}`);
+  if (!existsSync(folder)) {
+    mkdirSync(base, { recursive: true, mode: 0o755 });
+    const aside = `${folder}.partial-${process.pid}`;
+    fill(aside, supervisorPath);
+    try {
+      renameSync(aside, folder);
+    } catch (error) {
+      rmSync(aside, { recursive: true, force: true });
+      if (!existsSync(folder)) throw error;
+    }
+  }
+  return { supervisor: join(folder, 'supervisor'), etc: join(folder, 'etc') };
+}

@@ -1,0 +1,37 @@
+/** From a sandbox's spec to what its supervisor is given; a spec that cannot be is refused before anything is made. */
+
+import { isAbsolute, normalize } from 'node:path';
+
+import type { SandboxSpec } from '../sandbox.ts';
+import type { SupervisorSpec } from '../supervisor/client.ts';
+import { sandboxEnvironment } from './arguments.ts';
+
+const MIB = 1 << 20;
+const OPEN_FILES = 1024;
+
+/** Errors: `RangeError` that names the field, its value and what to give. */
+export function checkSpec(spec: SandboxSpec): void {
+  const { workdir, limits } = spec;
+  const top = workdir.split('/')[1] ?? '';
+  const reserved = ['', 'usr', 'bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'etc', 'proc', 'dev', 'run', 'sys'];
+  if (!isAbsolute(workdir) || normalize(workdir) !== workdir || reserved.includes(top))
+    throw new RangeError(`workdir ${workdir}: must be an absolute path outside of the system's folders, like /workspace`);
+  for (const [name, value] of Object.entries(limits))
+    if (!Number.isInteger(value) || value < 1) throw new RangeError(`limits.${name} ${value}: must be a positive integer`);
+  if (!(spec.ttlSeconds > 0)) throw new RangeError(`ttlSeconds ${spec.ttlSeconds}: must be positive`);
+}
+
+/** `countsMemory`: memory is limited for the sandbox as a whole, so not for each process. */
+export function supervisorSpec(spec: SandboxSpec, countsMemory: boolean): SupervisorSpec {
+  return {
+    workdir: spec.workdir,
+    ttlMs: Math.ceil(spec.ttlSeconds * 1000),
+    openFiles: OPEN_FILES,
+    fileBytes: spec.limits.diskMiB * MIB,
+    // The supervisor is a process of the same user.
+    processes: spec.limits.processes + 1,
+    addressBytes: countsMemory ? 0 : spec.limits.memoryMiB * MIB,
+    env: sandboxEnvironment(spec.env),
+    files: spec.files.map((file) => ({ path: file.path, mode: file.mode ?? 0o644, content: file.content })),
+  };
+}

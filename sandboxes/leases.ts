@@ -1,0 +1,36 @@
+/**
+ * Leases on live sandboxes, in the store: the one authority on how many a host holds and on which are still wanted.
+ * A lease and its sandbox's own time to live are pushed forward together, so neither outlives the other for long.
+ */
+
+import type { Lease, Store } from '../store/store.ts';
+import type { Sandbox } from './sandbox.ts';
+
+export const SANDBOX_LEASE = 'sandbox';
+
+export interface SandboxLeases {
+  /** Takes or renews the lease; `undefined` when the host holds as many live sandboxes as it may. */
+  acquire(id: string, owner: string, ttlSeconds: number): Promise<Lease | undefined>;
+  /** Renews the lease and the sandbox's own time to live. */
+  renew(sandbox: Sandbox, owner: string, ttlSeconds: number): Promise<void>;
+  /** Call it when the sandbox is destroyed, not before. */
+  release(id: string): Promise<void>;
+}
+
+/** The leases of one host; `limit` is how many sandboxes it may hold at once. */
+export function sandboxLeases(store: Store, host: string, limit: number): SandboxLeases {
+  const acquire = async (id: string, owner: string, ttlSeconds: number): Promise<Lease | undefined> => {
+    const expiresAt = Date.now() + ttlSeconds * 1000;
+    return await store.acquireLease({ id, kind: SANDBOX_LEASE, owner, host, expiresAt, detail: '' }, limit);
+  };
+  return {
+    acquire,
+    async renew(sandbox, owner, ttlSeconds) {
+      await acquire(sandbox.id, owner, ttlSeconds);
+      await sandbox.renew(ttlSeconds);
+    },
+    async release(id) {
+      await store.releaseLease(id);
+    },
+  };
+}

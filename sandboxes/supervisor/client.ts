@@ -1,0 +1,189 @@
+/**
+ * The client of one sandbox's supervisor. Requests are idempotent by their call id, so a lost connection is opened
+ * again and the request sent again; only a socket that nobody listens on means that the sandbox is lost.
+ */
+
+import { constants } from 'node:os';
+
+import { type ExecCall, type ExecResult, type ReadResult, type WriteCall, SandboxLost, SandboxUnavailable } from '../sandbox.ts';
+import { type Answer, ConnectionClosed, SupervisorConnection } from './connection.ts';
+import { joinOutput } from './output.ts';
+import { FrameReader, FrameWriter } from './wire.ts';
+
+const op = { hello: 1, init: 2, exec: 3, read: 4, write: 5, written: 6, renew: 7, end: 8, error: 127 } as const;
+const flag = { timedOut: 1, outOfMemory: 2, shellRestarted: 4 } as const;
+const RECONNECTS = 3;
+/** A frame of the supervisor, less its head. */
+const MAX_SPEC_BYTES = (64 << 20) - 16;
+const GONE = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOTDIR']);
+
+/** What a sandbox starts with; 0 is no limit. `env` are `KEY=VALUE` strings. */
+export interface SupervisorSpec {
+  readonly workdir: string;
+  readonly ttlMs: number;
+  readonly openFiles: number;
+  readonly fileBytes: number;
+  readonly processes: number;
+  readonly addressBytes: number;
+  readonly env: readonly string[];
+  readonly files: ReadonlyArray<{ readonly path: string; readonly mode: number; readonly content: Uint8Array | string }>;
+}
+
+export interface WriteOutcome {
+  readonly note: string;
+  readonly error?: string;
+}
+
+const signalNames = new Map<number, string>(Object.entries(constants.signals).map(([name, number]) => [number, name]));
+
+function execResult(body: Buffer): ExecResult {
+  const reader = new FrameReader(body);
+  const flags = reader.u8();
+  const code = reader.i32();
+  const signal = reader.u32();
+  const droppedBytes = reader.u64();
+  const durationMs = reader.u32();
+  const output = joinOutput(reader.bytes(), reader.bytes(), droppedBytes);
+  const timedOut = (flags & flag.timedOut) !== 0;
+  // A call that ran out of time always costs the shell; that it did is said by `timedOut`.
+  const restarted = (flags & flag.shellRestarted) !== 0 && !timedOut;
+  return {
+    exitCode: code < 0 ? null : code,
+    signal: signal === 0 ? null : (signalNames.get(signal) ?? `signal ${signal}`),
+    output: restarted ? `${output}${output === '' || output.endsWith('\n') ? '' : '\n'}[shell restarted]\n` : output,
+    droppedBytes,
+    timedOut,
+    outOfMemory: (flags & flag.outOfMemory) !== 0,
+    durationMs,
+  };
+}
+
+function readResult(body: Buffer): ReadResult {
+  const reader = new FrameReader(body);
+  switch (reader.u8()) {
+    case 0:
+      return { kind: 'file', content: reader.bytes() };
+    case 1:
+      return { kind: 'directory', entries: Array.from({ length: reader.u32() }, () => reader.text()) };
+    case 2:
+      return { kind: 'missing' };
+    case 3:
+      return { kind: 'denied', reason: reader.text() };
+    default:
+      return { kind: 'too-large', bytes: reader.u64() };
+  }
+}
+
+function writeOutcome(reader: FrameReader): WriteOutcome {
+  const note = reader.text();
+  const error = reader.text();
+  return error === '' ? { note } : { note, error };
+}
+
+function encodeSpec(spec: SupervisorSpec): Buffer {
+  const writer = new FrameWriter().bytes(spec.workdir).u64(spec.ttlMs).u64(spec.openFiles).u64(spec.fileBytes);
+  writer.u64(spec.processes).u64(spec.addressBytes).u32(spec.env.length);
+  for (const variable of spec.env) writer.bytes(variable);
+  writer.u32(spec.files.length);
+  for (const file of spec.files) writer.bytes(file.path).u32(file.mode).bytes(file.content);
+  return writer.finish();
+}
+
+export class SupervisorClient {
+  readonly socketPath: string;
+  private readonly sandboxId: string;
+  private connection: Promise<SupervisorConnection> | undefined;
+  private closed = false;
+
+  constructor(sandboxId: string, socketPath: string) {
+    this.sandboxId = sandboxId;
+    this.socketPath = socketPath;
+  }
+
+  /** Whether the sandbox has its spec already. */
+  async hello(): Promise<boolean> {
+    return (await this.request(op.hello, Buffer.alloc(0))).readUInt8(0) === 1;
+  }
+
+  /** Gives the sandbox its spec. False when it had one; then nothing happens. */
+  async init(spec: SupervisorSpec): Promise<boolean> {
+    const body = encodeSpec(spec);
+    if (body.length > MAX_SPEC_BYTES)
+      throw new SandboxUnavailable(`sandbox ${this.sandboxId}: its files are ${body.length} bytes; at most ${MAX_SPEC_BYTES} fit`);
+    return (await this.request(op.init, body)).readUInt8(0) === 1;
+  }
+
+  async exec(call: ExecCall): Promise<ExecResult> {
+    const writer = new FrameWriter().bytes(call.callId).u8(call.fresh === true ? 1 : 0);
+    writer.u32(Math.max(1, Math.min(call.timeoutMs, 0xffff_ffff))).u32(call.outputLimit).bytes(call.command);
+    return execResult(await this.request(op.exec, writer.finish()));
+  }
+
+  async read(path: string, maxBytes: number): Promise<ReadResult> {
+    return readResult(await this.request(op.read, new FrameWriter().bytes(path).u64(maxBytes).finish()));
+  }
+
+  async write(call: WriteCall): Promise<WriteOutcome> {
+    const writer = new FrameWriter().bytes(call.callId).bytes(call.path).bytes(call.note).bytes(call.content);
+    return writeOutcome(new FrameReader(await this.request(op.write, writer.finish())));
+  }
+
+  async written(callId: string): Promise<WriteOutcome | undefined> {
+    const reader = new FrameReader(await this.request(op.written, new FrameWriter().bytes(callId).finish()));
+    return reader.u8() === 1 ? writeOutcome(reader) : undefined;
+  }
+
+  async renew(ttlMs: number): Promise<void> {
+    await this.request(op.renew, new FrameWriter().u64(ttlMs).finish());
+  }
+
+  close(): void {
+    this.closed = true;
+    this.connection?.then(
+      (open) => open.close(),
+      () => undefined,
+    );
+    this.connection = undefined;
+  }
+
+  private async request(operation: number, body: Buffer): Promise<Buffer> {
+    for (let attempt = 0; attempt <= RECONNECTS; attempt += 1) {
+      const answer = await this.attempt(operation, body);
+      if (answer === undefined) continue;
+      if (answer.op === op.error) throw new SandboxUnavailable(`sandbox ${this.sandboxId}: ${new FrameReader(answer.body).text()}`);
+      return answer.body;
+    }
+    throw new SandboxUnavailable(`sandbox ${this.sandboxId}: its supervisor closes every connection`);
+  }
+
+  /** `undefined` when the connection closed before the answer. */
+  private async attempt(operation: number, body: Buffer): Promise<Answer | undefined> {
+    const connection = await this.connected();
+    try {
+      return await connection.request(operation, body);
+    } catch (error) {
+      if (!(error instanceof ConnectionClosed)) throw error;
+      if (this.closed) throw new SandboxUnavailable(`sandbox ${this.sandboxId}: this handle was closed`);
+      return undefined;
+    }
+  }
+
+  private async connected(): Promise<SupervisorConnection> {
+    if (this.closed) throw new SandboxUnavailable(`sandbox ${this.sandboxId}: this handle was closed`);
+    const opening = this.connection;
+    if (opening !== undefined) {
+      const open = await opening;
+      if (!open.closed) return open;
+      if (this.connection !== opening) return await this.connected();
+    }
+    this.connection = SupervisorConnection.open(this.socketPath);
+    try {
+      return await this.connection;
+    } catch (error) {
+      this.connection = undefined;
+      const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+      if (GONE.has(code)) throw new SandboxLost(`sandbox ${this.sandboxId} is gone (${code})`);
+      throw new SandboxUnavailable(`sandbox ${this.sandboxId} cannot be reached: ${String(error)}`);
+    }
+  }
+}

@@ -1,0 +1,101 @@
+/* What the parts of the supervisor share. The protocol is described at the top of supervisor.c. */
+#ifndef LONGHAUL_SUPERVISOR_H
+#define LONGHAUL_SUPERVISOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Descriptors that the launcher opens outside of the sandbox; all are closed in what the policy runs. */
+enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, FIRST_FREE_FD = 8 };
+
+enum { MAX_FRAME = 64 << 20, MAX_OUTPUT = 8 << 20, MAX_READ = 16 << 20, MAX_CLIENTS = 64 };
+
+enum op {
+  OP_HELLO = 1, OP_INIT, OP_EXEC, OP_READ, OP_WRITE, OP_WRITTEN, OP_RENEW, OP_END,
+  OP_ERROR = 127,
+};
+enum read_kind { READ_FILE, READ_DIRECTORY, READ_MISSING, READ_DENIED, READ_TOO_LARGE };
+enum result_flag { TIMED_OUT = 1, OUT_OF_MEMORY = 2, SHELL_RESTARTED = 4 };
+enum phase { PHASE_NEW, PHASE_READY };
+
+/* A growing byte string. Running out of memory ends the supervisor: the sandbox counts as lost. */
+struct buf { uint8_t *p; size_t len, cap; };
+void buf_add(struct buf *b, const void *data, size_t len);
+/* Room for `len` more bytes, no more than that where it is much. */
+void buf_reserve(struct buf *b, size_t len);
+void buf_u8(struct buf *b, uint8_t v);
+void buf_u32(struct buf *b, uint32_t v);
+void buf_u64(struct buf *b, uint64_t v);
+void buf_bytes(struct buf *b, const void *data, size_t len);
+void buf_str(struct buf *b, const char *s);
+void buf_free(struct buf *b);
+void *need(size_t bytes);
+
+/* Reads fields off a frame; after the first field that does not fit, `bad` stays true and every field is empty. */
+struct cursor { const uint8_t *p; size_t left; bool bad; };
+uint8_t take_u8(struct cursor *c);
+uint32_t take_u32(struct cursor *c);
+uint64_t take_u64(struct cursor *c);
+const uint8_t *take_bytes(struct cursor *c, size_t *len);
+/* A copy that ends with NUL; a string with a NUL inside is bad. The caller frees it. */
+char *take_str(struct cursor *c);
+
+/* Who waits for an answer: a client may be gone by then, its number is never used again. */
+struct waiter { uint64_t client; uint32_t tag; struct waiter *next; };
+void reply(uint64_t client, uint32_t tag, uint8_t op, const struct buf *body);
+void reply_error(uint64_t client, uint32_t tag, const char *message);
+
+uint64_t now_ms(void);
+
+/* The spec of this sandbox, set once by OP_INIT. */
+struct spec {
+  char *workdir;
+  char **env; /* KEY=VALUE, ends with NULL */
+  uint64_t open_files, file_bytes, processes, address_bytes; /* 0 is no limit */
+};
+extern struct spec spec;
+
+/* confine.c */
+void confine_child(void);
+void close_from(unsigned first, unsigned last);
+
+/* journal.c: call id -> what is known of it. */
+enum call_state { CALL_UNKNOWN, CALL_RUNNING, CALL_FINISHED };
+enum record { RECORD_STARTED = 1, RECORD_EXEC = 2, RECORD_WRITE = 3 };
+bool journal_started(const char *id);
+bool journal_finished(const char *id, enum record kind, const struct buf *body);
+enum call_state journal_find(const char *id, enum record *kind, struct buf *body);
+
+/* files.c */
+const char *file_write(const char *path, uint32_t mode, const uint8_t *content, size_t len);
+void file_read(const char *path, uint64_t max, struct buf *body);
+bool make_directories(const char *path);
+
+/* shell.c: the one long-lived bash. */
+struct shell { pid_t pid; int script, status, output; char nonce[33]; struct buf said, exports; char *cwd; };
+extern struct shell shell;
+bool shell_start(void);
+bool shell_feed(const char *command);
+/* True when the command that was fed last has ended; its exit code is then in `code`. */
+bool shell_report(int *code);
+/* Part of what was fed still waits for room in the pipe to the shell. */
+bool shell_wants_to_write(void);
+void shell_note_directory(void);
+void shell_forget(void);
+pid_t spawn_fresh(const char *command, int *output);
+
+/* calls.c: the queue of calls, one at a time. */
+void call_request(uint64_t client, uint32_t tag, struct cursor *c);
+void calls_step(void);
+void calls_reaped(pid_t pid, int status);
+void calls_none_left(void);
+void calls_client_gone(uint64_t client);
+int calls_fds(int *fds);
+/* Milliseconds until calls_step has something to do by the clock; -1 for never. */
+int64_t calls_wait(void);
+
+int launch(int argc, char **argv);
+
+#endif

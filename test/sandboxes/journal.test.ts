@@ -1,0 +1,137 @@
+/** The journal: a worker may die at any moment of a call, and nothing of it is lost or runs twice. */
+
+import { spawn } from 'node:child_process';
+import { join } from 'node:path';
+
+import { beforeAll, describe, expect, it } from 'vitest';
+
+import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import { SupervisorClient } from '../../sandboxes/supervisor/client.ts';
+import { callOf, eventually, openBench, sh, specOf } from './harness.ts';
+
+const bench = await openBench();
+let sandbox: Sandbox;
+
+beforeAll(async () => {
+  sandbox = await bench.provider.create(specOf('journal'));
+});
+
+const exists = async (path: string): Promise<true | undefined> =>
+  (await sandbox.read(path, 100)).kind === 'missing' ? undefined : true;
+
+/** A process of its own that asks for the call and is killed while it runs; the sandbox must not notice. */
+async function callFromAKilledWorker(callId: string, command: string, started: string): Promise<void> {
+  const program = `
+    import { createBubblewrapProvider } from '${join(import.meta.dirname, '../../sandboxes/bubblewrap/provider.ts')}';
+    const [stateDir, supervisorPath, callId, command] = process.argv.slice(1);
+    const sandbox = await createBubblewrapProvider({ stateDir, supervisorPath }).connect('journal');
+    await sandbox.exec({ callId, command, timeoutMs: 20000, outputLimit: 1000 });`;
+  const args = ['--input-type=module', '-e', program, bench.stateDir, bench.supervisorPath, callId, command];
+  const worker = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] });
+  const dead = new Promise((resolve) => worker.once('exit', (_, signal) => resolve(signal)));
+  await eventually('the call starts', async () => await exists(started));
+  worker.kill('SIGKILL');
+  expect(await dead).toBe('SIGKILL');
+}
+
+describe('a call whose worker is killed', () => {
+  const command = 'echo ran >> ran; touch started; until [ -e go ]; do sleep 0.02; done; echo out; cd /tmp; exit_code() { return 4; }; exit_code';
+
+  it('goes on, is attached to by another worker, and ran once', async () => {
+    await callFromAKilledWorker('killed', command, 'started');
+    const attached = sandbox.exec(callOf(command, { callId: 'killed' }));
+    const second = (await bench.provider.connect('journal')).exec(callOf(command, { callId: 'killed' }));
+    await sandbox.write({ callId: 'go', path: 'go', content: new Uint8Array(), note: '' });
+    const result = await attached;
+    expect(result).toMatchObject({ output: 'out\n', exitCode: 4 });
+    expect(await second).toEqual(result);
+    expect((await sh(sandbox, 'pwd; cat /workspace/ran')).output).toBe('/tmp\nran\n');
+  });
+
+  it('finishes without anybody, and is read from the journal later', async () => {
+    const alone = 'cd /workspace; touch waits; until [ -e go2 ]; do sleep 0.02; done; echo x >> alone';
+    await callFromAKilledWorker('alone', alone, 'waits');
+    await sandbox.write({ callId: 'go2', path: 'go2', content: new Uint8Array(), note: '' });
+    await eventually('the call ends', async () => await exists('alone'));
+    const later = await bench.provider.connect('journal');
+    expect(await later.exec(callOf('echo never', { callId: 'alone' }))).toMatchObject({ output: '', exitCode: 0 });
+    expect((await sh(later, 'cat alone')).output).toBe('x\n');
+    later.close();
+  });
+});
+
+describe('records', () => {
+  it('returns the same result for the same id, also of a call that ended the shell or ran out of time', async () => {
+    const ended = callOf('echo a; exit 6');
+    expect(await sandbox.exec(ended)).toEqual(await sandbox.exec(ended));
+    const late = callOf('echo partial; sleep 60', { timeoutMs: 200 });
+    const first = await sandbox.exec(late);
+    expect(first).toMatchObject({ timedOut: true, output: 'partial\n' });
+    expect(await sandbox.exec(late)).toEqual(first);
+  });
+
+  it('runs calls that are asked for together one after the other', async () => {
+    const results = await Promise.all(
+      [1, 2, 3, 4, 5].map(async (n) => await sh(sandbox, `echo in ${n}; sleep 0.02; echo out ${n}`)),
+    );
+    expect(results.map(({ output }) => output)).toEqual([1, 2, 3, 4, 5].map((n) => `in ${n}\nout ${n}\n`));
+  });
+
+  it('writes once under an id, and returns the note of the first time', async () => {
+    const write = { callId: 'w1', path: 'notes/a.txt', content: Buffer.from('one'), note: 'Edited a.' };
+    expect(await sandbox.write(write)).toEqual({ note: 'Edited a.' });
+    await sh(sandbox, 'cd /workspace; echo changed > notes/a.txt');
+    expect(await sandbox.write({ ...write, content: Buffer.from('two'), note: 'other' })).toEqual({ note: 'Edited a.' });
+    expect((await sh(sandbox, 'cat notes/a.txt')).output).toBe('changed\n');
+    expect(await sandbox.written('w1')).toEqual({ note: 'Edited a.' });
+    expect(await sandbox.written('never')).toBeUndefined();
+  });
+
+  it('refuses an id of another kind of call', async () => {
+    await expect(sandbox.exec(callOf('true', { callId: 'w1' }))).rejects.toThrow('another kind of call');
+  });
+
+  it('keeps thousands of records', async () => {
+    const ids = Array.from({ length: 2000 }, (_, n) => `many/${n}`);
+    await Promise.all(ids.map(async (callId) => await sandbox.write({ callId, path: 'many', content: Buffer.from(callId), note: callId })));
+    expect((await sandbox.written('many/0'))?.note).toBe('many/0');
+    expect((await sandbox.written('many/1999'))?.note).toBe('many/1999');
+  });
+});
+
+describe('clients', () => {
+  it('that read nothing, or send garbage, do not keep others waiting', async () => {
+    const { connect } = await import('node:net');
+    const { folderOf } = await import('../../sandboxes/bubblewrap/state.ts');
+    const path = join(folderOf(bench.stateDir, 'journal'), 'socket');
+    await sh(sandbox, 'head -c 5000000 /dev/zero > big');
+    const slow = connect(path);
+    slow.pause();
+    // READ of `big`, many times, by a client that takes no answer.
+    const frame = Buffer.from('1200000001000000040300000062696700e1f50500000000', 'hex');
+    frame.writeUInt32LE(frame.length - 4, 0);
+    for (let n = 0; n < 8; n += 1) slow.write(frame);
+    const garbage = connect(path);
+    const closed = new Promise((resolve) => garbage.once('close', resolve));
+    garbage.on('error', () => undefined);
+    garbage.write(Buffer.alloc(64, 0xff));
+    garbage.resume();
+    await closed;
+    expect((await sh(sandbox, 'echo fine')).output).toBe('fine\n');
+    slow.destroy();
+  });
+
+  it('open their connection again when it broke', async () => {
+    const { folderOf } = await import('../../sandboxes/bubblewrap/state.ts');
+    const client = new SupervisorClient('journal', join(folderOf(bench.stateDir, 'journal'), 'socket'));
+    expect(await client.hello()).toBe(true);
+    const running = client.exec(callOf('touch reopen; sleep 0.3; echo once >> reopen', { callId: 'reopen' }));
+    await eventually('the call starts', async () => await exists('reopen'));
+    // The same id on the same handle, after its connection is gone.
+    const inner = client as unknown as { connection: Promise<{ close(): void }> };
+    (await inner.connection).close();
+    expect((await running).exitCode).toBe(0);
+    expect((await sh(sandbox, 'cat reopen')).output).toBe('once\n');
+    client.close();
+  });
+});

@@ -1,0 +1,131 @@
+/** Limits: what a command takes too much of ends that command, never the sandbox, the journal, or the host. */
+
+import { readFileSync, readdirSync } from 'node:fs';
+
+import { beforeEach, describe, expect, it } from 'vitest';
+
+import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import { openBench, sh, specOf } from './harness.ts';
+
+const bench = await openBench();
+const withCgroups = bench.provider.limits.memory !== 'rlimit';
+let sandbox: Sandbox;
+let made = 0;
+
+beforeEach(async () => {
+  made += 1;
+  sandbox = await bench.provider.create(specOf(`limits/${made}`, { limits: { memoryMiB: 96, processes: 40, diskMiB: 32 } }));
+  return async () => await bench.provider.destroy(`limits/${made}`);
+});
+
+const marker = (): string => `longhaul-test-${process.pid}-${made}`;
+
+/** Processes on the host whose command line has `text`. */
+function onHost(text: string): number {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/u.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text);
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+describe('the time limit', () => {
+  it('ends children of children, in sessions of their own, and double forks, and keeps the partial output', async () => {
+    const sleeper = `exec -a ${marker()} sleep 1000`;
+    const command = [
+      `setsid bash -c '${sleeper}' &`,
+      `(setsid bash -c '(${sleeper}) &' &)`,
+      `python3 -c 'import os,time\nif os.fork()==0:\n os.setsid()\n if os.fork()==0: os.execvp("sleep",["${marker()}","1000"])\n os._exit(0)' `,
+      'cd /tmp; export FAR=away; trap "" TERM INT HUP; echo partial; sleep 1000',
+    ].join('\n');
+    const result = await sh(sandbox, command, { timeoutMs: 800 });
+    expect(result).toMatchObject({ exitCode: null, signal: 'SIGKILL', timedOut: true, output: 'partial\n' });
+    expect(onHost(marker())).toBe(0);
+    expect((await sh(sandbox, 'pwd; ps -e --no-headers | wc -l')).output).toMatch(/^\/tmp\n[3-5]\n$/u);
+  });
+
+  it('ends a fresh call, and the shell is there for the next', async () => {
+    expect(await sh(sandbox, 'sleep 1000', { timeoutMs: 200, fresh: true })).toMatchObject({ timedOut: true });
+    expect((await sh(sandbox, 'echo fine')).output).toBe('fine\n[shell restarted]\n');
+    expect((await sh(sandbox, 'echo fine')).output).toBe('fine\n');
+  });
+
+  it('keeps what was exported before the call', async () => {
+    await sh(sandbox, 'export KEPT=1; cd /tmp');
+    await sh(sandbox, 'sleep 1000', { timeoutMs: 200 });
+    expect((await sh(sandbox, 'echo $KEPT; pwd')).output).toBe('1\n/tmp\n');
+  });
+});
+
+describe('processes', () => {
+  it('stops a fork bomb at the limit, and the sandbox answers afterwards', async () => {
+    const bombed = await sh(sandbox, 'bomb() { bomb | bomb & }; bomb; sleep 1000', { timeoutMs: 1500 });
+    expect(bombed.timedOut).toBe(true);
+    expect(await sh(sandbox, 'echo fine')).toMatchObject({ output: 'fine\n', exitCode: 0 });
+  });
+
+  it('counts the processes of a sandbox, and no more than it may have', async () => {
+    const program = [
+      'import os,time,signal',
+      'children=[]',
+      'try:',
+      '  while len(children) < 100:',
+      '    pid=os.fork()',
+      '    if pid==0: time.sleep(60); os._exit(0)',
+      '    children.append(pid)',
+      'except OSError as error: print(error.errno, 20 < len(children) <= 40)',
+      'for pid in children: os.kill(pid, signal.SIGKILL)',
+    ].join('\n');
+    expect((await sh(sandbox, `python3 -c '${program}'`)).output).toBe('11 True\n');
+  });
+});
+
+describe('memory', () => {
+  // Without control groups memory is limited per process, and nobody is killed.
+  if (!withCgroups) {
+    it('refuses what takes too much', async () => {
+      expect((await sh(sandbox, "python3 -c 'x = bytearray(400 << 20)'")).output).toContain('MemoryError');
+    });
+    return;
+  }
+
+  it('kills what takes too much, and says that memory was the reason', async () => {
+    const hog = await sh(sandbox, "python3 -c 'x = bytearray(400 << 20)'");
+    expect(hog).toMatchObject({ exitCode: 137, outOfMemory: true, timedOut: false });
+    expect(await sh(sandbox, 'echo fine')).toMatchObject({ output: 'fine\n', outOfMemory: false });
+  });
+
+  it('kills the shell itself when it is what grows', async () => {
+    const grown = await sh(sandbox, 'x=$(head -c 90000000 /dev/zero | tr "\\0" a); y=$x$x$x');
+    expect(grown).toMatchObject({ outOfMemory: true });
+    expect((await sh(sandbox, 'echo fine')).output).toBe('fine\n');
+  });
+});
+
+describe('disk', () => {
+  it('is full at its size, as an observation, in the workspace and in /tmp', async () => {
+    for (const folder of ['/workspace', '/tmp', '/dev/shm']) {
+      const filled = await sh(sandbox, `dd if=/dev/zero of=${folder}/fill bs=1M count=100 2>&1`);
+      expect(filled).toMatchObject({ exitCode: 1, outOfMemory: false });
+      expect(filled.output).toContain('No space left on device');
+    }
+    const { error } = await sandbox.write({ callId: 'full', path: 'more', content: Buffer.alloc(1 << 20), note: 'n' });
+    expect(error).toBe('no space left');
+    await sh(sandbox, 'rm /workspace/fill');
+    expect(await sandbox.write({ callId: 'room', path: 'more', content: Buffer.alloc(1 << 20), note: 'n' })).toEqual({ note: 'n' });
+  });
+
+  it('has nothing else that can be written', async () => {
+    const { output } = await sh(sandbox, 'for d in / /etc /usr /run /dev /usr/local /proc/sys/kernel; do touch $d/x 2>/dev/null && echo $d; done; true');
+    expect(output).toBe('');
+  });
+});
+
+describe('descriptors', () => {
+  it('are limited, and core dumps are off', async () => {
+    const { output } = await sh(sandbox, "ulimit -c; python3 -c 'f=[]\ntry:\n  while True: f.append(open(\"/dev/null\"))\nexcept OSError as e: print(e.errno, len(f) < 1024)'");
+    expect(output).toBe('0\n24 True\n');
+  });
+});
