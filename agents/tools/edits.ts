@@ -1,0 +1,41 @@
+/** Edits of a file's bytes: pure, and what is not edited stays as it is, whatever its encoding and line ends. */
+
+const NEWLINE = 10;
+
+function countNewlines(bytes: Buffer, end: number): number {
+  let count = 0;
+  for (let at = bytes.indexOf(NEWLINE); at >= 0 && at < end; at = bytes.indexOf(NEWLINE, at + 1)) count += 1;
+  return count;
+}
+
+/** Lines (from 1) at which `needle` begins; overlapping occurrences count, since either could be meant. */
+export function occurrences(bytes: Buffer, needle: Buffer): number[] {
+  const lines: number[] = [];
+  for (let at = bytes.indexOf(needle); at >= 0; at = bytes.indexOf(needle, at + 1)) lines.push(countNewlines(bytes, at) + 1);
+  return lines;
+}
+
+export function replaceOnce(bytes: Buffer, needle: Buffer, replacement: Uint8Array): Buffer {
+  const at = bytes.indexOf(needle);
+  return Buffer.concat([bytes.subarray(0, at), replacement, bytes.subarray(at + needle.length)]);
+}
+
+/** Number of lines; a last line without a line end counts. */
+export function lineCount(bytes: Buffer): number {
+  const ends = countNewlines(bytes, bytes.length);
+  return bytes.length > 0 && bytes.at(-1) !== NEWLINE ? ends + 1 : ends;
+}
+
+/** Inserts `text` as lines of its own after line `line`; returns the number of lines when there is no such line. */
+export function insertLine(bytes: Buffer, line: number, text: string): Buffer | number {
+  const lines = lineCount(bytes);
+  if (line < 0 || line > lines) return lines;
+  let at = 0;
+  for (let left = line; left > 0; left -= 1) {
+    const end = bytes.indexOf(NEWLINE, at);
+    at = end < 0 ? bytes.length : end + 1;
+  }
+  const before = bytes.subarray(0, at);
+  const open = before.length > 0 && before.at(-1) !== NEWLINE ? '\n' : '';
+  return Buffer.concat([before, Buffer.from(`${open}${text}${text.endsWith('\n') ? '' : '\n'}`), bytes.subarray(at)]);
+}

@@ -1,0 +1,38 @@
+/**
+ * What a program printed, as a policy may read it: no terminal escapes, no control characters, lines as a terminal
+ * would show them at last, and no more than it has room for.
+ */
+
+// Escape sequences: CSI, OSC (and the like, which end with BEL or ST), and those of two or three characters.
+const ESCAPES = new RegExp(
+  [
+    String.raw`\u001b\[[0-?]*[ -/]*[@-~]`,
+    String.raw`\u001b[\]PX^_][^\u0007\u001b]*(?:\u0007|\u001b\\)?`,
+    String.raw`\u001b[ -/]*[0-~]`,
+  ].join('|'),
+  'gu',
+);
+const CONTROLS = new RegExp(String.raw`[\u0000-\u0008\u000b-\u001f\u007f-\u009f]`, 'gu');
+
+/** What stays of a line that was written over: the part after the last carriage return. */
+const lastWritten = (line: string): string => line.slice(line.lastIndexOf('\r') + 1);
+
+export function normalizeOutput(text: string): string {
+  const plain = text.replaceAll(ESCAPES, '').replaceAll(/\r+\n/gu, '\n');
+  const lines = plain.includes('\r') ? plain.split('\n').map((line) => lastWritten(line.replace(/\r+$/u, ''))) : undefined;
+  return (lines?.join('\n') ?? plain).replaceAll(CONTROLS, '');
+}
+
+/** Index that does not split a surrogate pair. */
+const between = (text: string, index: number): number => {
+  const code = text.charCodeAt(index);
+  return code >= 0xdc00 && code <= 0xdfff ? index - 1 : index;
+};
+
+/** Keeps the first and the last part of a text that is longer than `max` characters, and says how much is missing. */
+export function truncateMiddle(text: string, max: number): string {
+  if (text.length <= max) return text;
+  const head = between(text, Math.ceil(max / 2));
+  const tail = between(text, text.length - Math.floor(max / 2));
+  return `${text.slice(0, head)}\n[${tail - head} characters left out]\n${text.slice(tail)}`;
+}

@@ -1,0 +1,68 @@
+/**
+ * A tool: what the policy can call, in OpenAI's function schema. Its arguments reach it as the policy wrote them, not
+ * a blank less, and whatever they are, the answer is an observation.
+ */
+
+import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import type { ToolCall, ToolSchema } from '../message.ts';
+import { type Arguments, ToolArgumentError, type ToolParameters, readArguments } from './arguments.ts';
+
+export interface ToolContext {
+  /** Journal key of this call; the same key gives the same answer. */
+  readonly callId: string;
+  readonly timeoutMs: number;
+  /** Characters of one observation; default 8000. */
+  readonly maxCharacters?: number;
+}
+
+export interface Tool {
+  readonly schema: ToolSchema;
+  /** What is wrong with the arguments: parameter, value, remedy. `undefined` when nothing is. */
+  validate(args: Readonly<Record<string, unknown>>): string | undefined;
+  /** The observation. Errors: `SandboxLost`, `SandboxUnavailable`; what the policy did wrong is an observation. */
+  run(call: ToolCall, sandbox: Sandbox, context: ToolContext): Promise<string>;
+}
+
+export interface ToolDefinition {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: ToolParameters;
+  readonly required: readonly string[];
+  /** Errors: `ToolArgumentError`, which becomes the observation. */
+  run(args: Arguments, sandbox: Sandbox, context: ToolContext): Promise<string>;
+}
+
+export const DEFAULT_MAX_CHARACTERS = 8000;
+
+/** Makes a tool out of its name, its parameters and what it does. */
+export function defineTool(definition: ToolDefinition): Tool {
+  const { name, description, parameters, required } = definition;
+  const read = (args: Readonly<Record<string, unknown>>): Arguments => readArguments(name, parameters, required, args);
+  return {
+    schema: {
+      type: 'function',
+      function: {
+        name,
+        description,
+        parameters: { type: 'object', properties: parameters, required, additionalProperties: false },
+      },
+    },
+    validate(args) {
+      try {
+        read(args);
+        return undefined;
+      } catch (error) {
+        if (error instanceof ToolArgumentError) return error.message;
+        throw error;
+      }
+    },
+    async run(call, sandbox, context) {
+      try {
+        return await definition.run(read(call.arguments), sandbox, context);
+      } catch (error) {
+        if (error instanceof ToolArgumentError) return `Error: ${error.message}`;
+        throw error;
+      }
+    },
+  };
+}

@@ -1,0 +1,63 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { parseToolCalls, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
+
+describe('function-xml', () => {
+  const parse = (text: string) => parseToolCalls(text, 'function-xml');
+
+  it('reads several calls and keeps the words before them', () => {
+    const text = 'I look.\n<function=bash>\n<parameter=command>ls</parameter>\n</function>\n<function=finish>\n</function>';
+    expect(parse(text)).toEqual({
+      kind: 'calls',
+      content: 'I look.',
+      calls: [{ name: 'bash', arguments: { command: 'ls' } }, { name: 'finish', arguments: {} }],
+    });
+  });
+
+  it('keeps indentation and loses only the line ends that wrap a value', () => {
+    const parsed = parse('<function=e>\n<parameter=old_str>\n    a = 1\n</parameter>\n<parameter=b>  x </parameter>\n</function>');
+    expect(parsed).toMatchObject({ calls: [{ arguments: { old_str: '    a = 1', b: '  x ' } }] });
+  });
+
+  it('tells a message and an unfinished call apart', () => {
+    expect(parse('done')).toEqual({ kind: 'no-call', content: 'done' });
+    expect(parse('<function=bash>\n<parameter=command>ls')).toMatchObject({ kind: 'malformed' });
+  });
+});
+
+describe('hermes-json', () => {
+  const parse = (text: string) => parseToolCalls(text, 'hermes-json');
+
+  it('reads calls', () => {
+    expect(parse('<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>')).toEqual({
+      kind: 'calls', content: '', calls: [{ name: 'bash', arguments: { command: 'ls' } }],
+    });
+  });
+
+  it.each([
+    ['<tool_call>{"name": </tool_call>', /not JSON/],
+    ['<tool_call>[1]</tool_call>', /no "name"/],
+    ['<tool_call>{"name": "a", "arguments": 3}</tool_call>', /not an object/],
+    ['<tool_call>{"name": "a"}', /no closing/],
+  ])('says what is wrong with %s', (text, error) => {
+    const parsed = parse(text);
+    expect(parsed.kind).toBe('malformed');
+    expect(parsed.kind === 'malformed' && parsed.error).toMatch(error);
+  });
+});
+
+describe('any text', () => {
+  it('never throws', () => {
+    const pieces = fc.constantFrom('<function=', 'a>', '</function>', '<parameter=', '</parameter>', '<tool_call>', '{', '"', '}', '</tool_call>', '\n');
+    fc.assert(
+      fc.property(fc.array(fc.oneof(pieces, fc.string())), (parts) => {
+        for (const format of ['function-xml', 'hermes-json'] as const) parseToolCalls(parts.join(''), format);
+      }),
+    );
+  });
+
+  it('is read in the format that the chat template shows', () => {
+    expect(toolCallFormatOf('… <function=NAME> …')).toBe('function-xml');
+    expect(toolCallFormatOf('… <tool_call> …')).toBe('hermes-json');
+  });
+});
