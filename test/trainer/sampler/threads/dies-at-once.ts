@@ -1,0 +1,3 @@
+/** A thread in the engine's place that cannot start. */
+
+throw new Error('no TensorFlow here');

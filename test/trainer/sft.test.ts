@@ -1,0 +1,84 @@
+/** Warm start: it learns, the seed decides every bit, and what it writes is a policy that an update can start from. */
+
+import { readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { readModelConfig } from '../../trainer/model/describe-policy.ts';
+import { loadWeights } from '../../trainer/model/weights.ts';
+import { OutOfData, type SftRequest, type SftStep, runSft } from '../../trainer/sft.ts';
+import { inScratch, qwen3Dir, smallConfig, someTokens } from './tiny-policy.ts';
+
+/** Copying: eight tokens, then the same eight; the second half counts. */
+const copying = (seed: number) => {
+  const half = someTokens(8, seed, 40);
+  return { tokens: [...half, ...half], mask: Array.from({ length: 16 }, (_, i) => (i < 8 ? 0 : 1)) };
+};
+
+const config = { ...smallConfig, vocabSize: 48 };
+
+const request = (toDir: string, change: Partial<SftRequest> = {}): SftRequest => ({
+  initial: config,
+  data: ({ stage, step, batchSize }) =>
+    Array.from({ length: batchSize }, (_, i) => copying(stage * 1e6 + step * 64 + i)),
+  stages: [{ steps: 25, batchSize: 16, learningRate: 3e-3, warmup: 5, schedule: 'cosine', finalRate: 0.1 }],
+  seed: 1,
+  toDir,
+  tokenizerDir: qwen3Dir,
+  ...change,
+});
+
+describe('runSft', () => {
+  test('learns, and writes a policy without moments', () =>
+    inScratch(async (dir) => {
+      const steps: SftStep[] = [];
+      const to = path.join(dir, 'policy');
+      const record = await runSft(request(to, { onStep: (step) => steps.push(step) }));
+      expect(record).toMatchObject({ step: 0, version: 0 });
+      expect((await readdir(to)).sort()).toEqual([
+        'config.json',
+        'longhaul.json',
+        'model.safetensors',
+        'tokenizer.json',
+        'tokenizer_config.json',
+      ]);
+      expect(await readModelConfig(to)).toEqual(config);
+      expect(steps).toHaveLength(25);
+      expect(steps[0]).toMatchObject({ stage: 0, step: 0, tokens: 256, targets: 128 });
+      expect(Math.abs(steps[0]!.loss - Math.log(48))).toBeLessThan(0.5);
+      // Only the tokens in use, and no more than guessing among them.
+      expect(steps.at(-1)!.loss).toBeLessThan(Math.log(42));
+    }));
+
+  test('the same seed gives the same bits, another seed does not', () =>
+    inScratch(async (dir) => {
+      const of = async (name: string, seed: number): Promise<string> =>
+        (
+          await runSft(
+            request(path.join(dir, name), {
+              seed,
+              stages: [{ steps: 3, batchSize: 8, learningRate: 1e-3, warmup: 1, schedule: 'constant' }],
+            }),
+          )
+        ).sha256;
+      const first = await of('a', 1);
+      expect(await of('b', 1)).toBe(first);
+      expect(await of('c', 2)).not.toBe(first);
+    }));
+
+  test('goes on from a directory, with batches from an iterable, and says when they end early', () =>
+    inScratch(async (dir) => {
+      async function* batches() {
+        for (let i = 0; i < 2; i++) yield [copying(i), copying(i + 50)];
+      }
+      const stage = { batchSize: 2, learningRate: 1e-3, warmup: 0, schedule: 'linear' } as const;
+      await runSft(
+        request(path.join(dir, 'a'), { initial: qwen3Dir, data: batches(), stages: [{ ...stage, steps: 2 }] }),
+      );
+      expect((await loadWeights(path.join(dir, 'a'))).size).toBe(24);
+      const early = runSft(
+        request(path.join(dir, 'b'), { initial: qwen3Dir, data: batches(), stages: [{ ...stage, steps: 3 }] }),
+      );
+      await expect(early).rejects.toBeInstanceOf(OutOfData);
+      expect(await readdir(dir)).toEqual(['a']);
+    }));
+});

@@ -1,0 +1,21 @@
+/** How the learning rate moves over a training: linear warm-up, then constant, or falling to a fraction of itself. */
+
+export const RATE_SCHEDULES = ['constant', 'linear', 'cosine'] as const;
+
+export interface RateSchedule {
+  /** The highest. */
+  readonly learningRate: number;
+  /** Steps during which the rate rises linearly from 0. */
+  readonly warmup: number;
+  readonly schedule: (typeof RATE_SCHEDULES)[number];
+  /** Where the rate falls to, as a fraction of `learningRate`; 0 when left out. */
+  readonly finalRate?: number;
+}
+
+/** The rate of `step`, from 0, of `steps`. Past the last one it stays where it fell to. */
+export function learningRateAt({ learningRate, warmup, schedule, finalRate = 0 }: RateSchedule, step: number, steps: number): number {
+  if (step < warmup) return (learningRate * (step + 1)) / warmup;
+  const done = Math.min(1, (step - warmup) / Math.max(1, steps - warmup));
+  const left = { constant: 1, linear: 1 - done, cosine: (1 + Math.cos(Math.PI * done)) / 2 }[schedule];
+  return learningRate * (schedule === 'constant' ? 1 : finalRate + (1 - finalRate) * left);
+}

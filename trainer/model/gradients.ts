@@ -1,0 +1,81 @@
+/** Gradients of one optimizer step, summed over its micro-batches in the order in which they are added. */
+
+import { tf } from '../tensorflow.ts';
+import { type Tensor, add, concat, mul, reshape, scope, sumOver } from './kernels.ts';
+import { type Policy, foldedInto } from './policy.ts';
+import { headWeightGradients } from './rotary.ts';
+
+/**
+ * By the key of the segment, of the matrix with its norm folded in; besides, `I.headWeights`, `I.headWeightsSwapped`,
+ * and `head`, which a tied policy has no segment for.
+ */
+export class Gradients {
+  readonly #sums = new Map<string, Tensor>();
+
+  /** Outlives any `tf.tidy` around it. */
+  add(key: string, gradient: Tensor): void {
+    const before = this.#sums.get(key);
+    this.#sums.set(key, tf.keep(before === undefined ? tf.clone(gradient) : add(before, gradient)));
+    before?.dispose();
+  }
+
+  /** The gradient of the flat vector; padding gets zeros. Clears the sums. */
+  flatten(policy: Policy): Tensor {
+    const flat = scope(() => {
+      const unfolded = new Map(this.#sums);
+      for (const { norm, matrices } of foldedInto(policy.config)) unfold(policy, unfolded, norm, matrices);
+      for (let i = 0; i < policy.config.layers; i++) unfoldHeadNorms(policy, unfolded, i);
+      const head = unfolded.get('head');
+      const embed = unfolded.get('embed');
+      if (policy.config.tiedEmbeddings && head !== undefined && embed !== undefined)
+        unfolded.set('embed', add(embed, head));
+      return concatenate(policy, unfolded);
+    });
+    this.clear();
+    return flat;
+  }
+
+  clear(): void {
+    for (const sum of this.#sums.values()) sum.dispose();
+    this.#sums.clear();
+  }
+}
+
+function required(gradients: ReadonlyMap<string, Tensor>, key: string): Tensor {
+  const gradient = gradients.get(key);
+  if (gradient === undefined) throw new Error(`no gradient was computed for ${key}`);
+  return gradient;
+}
+
+/** For M = W · diag(w): dW = dM · diag(w), dw = Σ over rows of dM ∘ W. */
+function unfold(policy: Policy, gradients: Map<string, Tensor>, norm: string, matrices: readonly string[]): void {
+  const weight = policy.view(norm);
+  const parts = matrices.map((key) => {
+    const folded = required(gradients, key);
+    gradients.set(key, mul(folded, weight));
+    return sumOver(mul(folded, policy.view(key)), [0]);
+  });
+  gradients.set(
+    norm,
+    parts.reduce((sum, part) => add(sum, part)),
+  );
+}
+
+function unfoldHeadNorms(policy: Policy, gradients: Map<string, Tensor>, layer: number): void {
+  const straight = required(gradients, `${layer}.headWeights`).dataSync() as Float32Array;
+  const swapped = required(gradients, `${layer}.headWeightsSwapped`).dataSync() as Float32Array;
+  const { qNorm, kNorm } = headWeightGradients(policy.config, straight, swapped);
+  gradients.set(`${layer}.qNorm`, tf.tensor1d(qNorm));
+  gradients.set(`${layer}.kNorm`, tf.tensor1d(kNorm));
+}
+
+function concatenate(policy: Policy, gradients: ReadonlyMap<string, Tensor>): Tensor {
+  const { segments, size } = policy.layout;
+  const parts: Tensor[] = [];
+  for (const [i, segment] of segments.entries()) {
+    parts.push(reshape(required(gradients, segment.key), [-1]));
+    const gap = (segments[i + 1]?.offset ?? size) - segment.offset - segment.size;
+    if (gap > 0) parts.push(tf.zeros([gap]));
+  }
+  return concat(parts, 0);
+}

@@ -1,0 +1,145 @@
+/**
+ * Where each weight lives: one flat float32 vector holds the whole policy, in segments that the decoder reads as they
+ * are. A segment begins at a multiple of 16 floats, so that TensorFlow views it without a copy.
+ */
+
+import type { ModelConfig } from './config.ts';
+import type { NamedTensor } from './safetensors.ts';
+import type { Weights } from './weights.ts';
+
+interface Part {
+  readonly name: string;
+  readonly shape: readonly number[];
+  /** In floats, from the beginning of the flat vector. */
+  readonly offset: number;
+  readonly size: number;
+}
+
+/** A matrix (rows × columns; a vector has one row), made of one or more of Hugging Face's tensors one below the other. */
+export interface Segment {
+  readonly key: string;
+  readonly rows: number;
+  readonly columns: number;
+  readonly offset: number;
+  readonly size: number;
+  readonly parts: readonly Part[];
+}
+
+export interface Layout {
+  readonly segments: readonly Segment[];
+  /** Floats of the flat vector, padding included. */
+  readonly size: number;
+}
+
+/** The weights are not those of the configured model. */
+export class WrongWeights extends Error {
+  override readonly name = 'WrongWeights';
+  readonly tensor: string;
+  constructor(tensor: string, problem: string) {
+    super(`weights: ${tensor} ${problem}`);
+    this.tensor = tensor;
+  }
+}
+
+type Spec = readonly [key: string, parts: ReadonlyArray<readonly [name: string, shape: readonly number[]]>];
+
+function layerSpecs(config: ModelConfig, index: number): Spec[] {
+  const { hiddenSize: d, intermediateSize: f, heads, kvHeads, headDim } = config;
+  const name = (suffix: string): string => `model.layers.${index}.${suffix}.weight`;
+  const one = (key: string, suffix: string, shape: readonly number[]): Spec => [
+    `${index}.${key}`,
+    [[name(suffix), shape]],
+  ];
+  return [
+    one('attentionNorm', 'input_layernorm', [d]),
+    [
+      `${index}.qk`,
+      [
+        [name('self_attn.q_proj'), [heads * headDim, d]],
+        [name('self_attn.k_proj'), [kvHeads * headDim, d]],
+      ],
+    ],
+    one('v', 'self_attn.v_proj', [kvHeads * headDim, d]),
+    one('qNorm', 'self_attn.q_norm', [headDim]),
+    one('kNorm', 'self_attn.k_norm', [headDim]),
+    one('o', 'self_attn.o_proj', [d, heads * headDim]),
+    one('mlpNorm', 'post_attention_layernorm', [d]),
+    one('gate', 'mlp.gate_proj', [f, d]),
+    one('up', 'mlp.up_proj', [f, d]),
+    one('down', 'mlp.down_proj', [d, f]),
+  ];
+}
+
+function specs(config: ModelConfig): Spec[] {
+  const { vocabSize: v, hiddenSize: d } = config;
+  const layers = Array.from({ length: config.layers }, (_, i) => layerSpecs(config, i)).flat();
+  const head: Spec[] = config.tiedEmbeddings ? [] : [['head', [['lm_head.weight', [v, d]]]]];
+  return [
+    ['embed', [['model.embed_tokens.weight', [v, d]]]],
+    ...layers,
+    ['finalNorm', [['model.norm.weight', [d]]]],
+    ...head,
+  ];
+}
+
+const alignment = 16;
+const product = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
+
+export function layoutOf(config: ModelConfig): Layout {
+  let at = 0;
+  const segments = specs(config).map(([key, named]): Segment => {
+    const offset = at;
+    const parts = named.map(([name, shape]): Part => {
+      const part = { name, shape, offset: at, size: product(shape) };
+      at += part.size;
+      return part;
+    });
+    const size = at - offset;
+    at = Math.ceil(at / alignment) * alignment;
+    const columns = parts[0]?.shape.at(-1) ?? size;
+    return { key, rows: size / columns, columns, offset, size, parts };
+  });
+  return { segments, size: at };
+}
+
+/** Hugging Face's tensors → the flat vector. `prefix` stands before every name. Errors: `WrongWeights`. */
+export function packFlat(layout: Layout, tensors: ReadonlyMap<string, NamedTensor>, prefix = ''): Float32Array {
+  const flat = new Float32Array(layout.size);
+  const parts = layout.segments.flatMap((segment) => segment.parts);
+  for (const { name, shape, offset } of parts) {
+    const tensor = tensors.get(prefix + name);
+    if (tensor === undefined) throw new WrongWeights(prefix + name, 'is missing');
+    if (tensor.shape.join() !== shape.join()) {
+      throw new WrongWeights(
+        prefix + name,
+        `has shape [${tensor.shape.join()}], the configuration says [${shape.join()}]`,
+      );
+    }
+    flat.set(tensor.data, offset);
+  }
+  return flat;
+}
+
+/** Tensors that the layout has no place for: a checkpoint of another model, or a tied head that is stored twice. */
+export function refuseUnknown(layout: Layout, tensors: ReadonlyMap<string, NamedTensor>, tied: boolean): void {
+  const known = new Set(layout.segments.flatMap((segment) => segment.parts.map((part) => part.name)));
+  for (const name of tensors.keys()) {
+    if (known.has(name) || (tied && name === 'lm_head.weight')) continue;
+    throw new WrongWeights(name, 'is not a tensor of the configured model');
+  }
+}
+
+/** The flat vector → Hugging Face's tensors (views of `flat`). */
+export function unpackFlat(layout: Layout, flat: Float32Array, prefix = ''): Weights {
+  const parts = layout.segments.flatMap((segment) => segment.parts);
+  return new Map(
+    parts.map(({ name, shape, offset, size }) => [
+      prefix + name,
+      { shape: [...shape], data: flat.subarray(offset, offset + size) },
+    ]),
+  );
+}
+
+/** Number of parameters, a tied head counted once. */
+export const parameterCount = (layout: Layout): number =>
+  layout.segments.reduce((sum, segment) => sum + segment.size, 0);

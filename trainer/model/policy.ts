@@ -1,0 +1,134 @@
+/** A policy's weights on the device: one flat vector, and the matrices that the decoder multiplies by, made from it. */
+
+import { tf } from '../tensorflow.ts';
+import type { ModelConfig } from './config.ts';
+import { type Tensor, mul, reshape, scope, slice } from './kernels.ts';
+import type { MlpWeights } from './mlp.ts';
+import { type Layout, type Segment, layoutOf, packFlat, refuseUnknown, unpackFlat } from './parameters.ts';
+import { type HeadWeights, headWeights, scoreBound } from './rotary.ts';
+import type { Weights } from './weights.ts';
+
+export interface LayerWeights extends MlpWeights {
+  /** [(heads + kvHeads) · headDim, hidden] and [kvHeads · headDim, hidden], the norm's weight folded in. */
+  readonly qk: Tensor;
+  readonly v: Tensor;
+  readonly headWeights: HeadWeights;
+  /** [hidden, heads · headDim]. */
+  readonly o: Tensor;
+}
+
+/** Made anew after every step; a matrix behind a norm is W · diag(norm), so that the norm itself multiplies nothing. */
+export interface DecoderWeights {
+  readonly embed: Tensor;
+  readonly layers: readonly LayerWeights[];
+  /** [vocabulary, hidden], the final norm's weight folded in. */
+  readonly head: Tensor;
+  /** No attention score exceeds it. */
+  readonly scoreBound: number;
+}
+
+/** Which norm is folded into which matrix, by the keys of the segments. */
+export function foldedInto(
+  config: ModelConfig,
+): ReadonlyArray<{ readonly norm: string; readonly matrices: readonly string[] }> {
+  const layers = Array.from({ length: config.layers }, (_, i) => [
+    { norm: `${i}.attentionNorm`, matrices: [`${i}.qk`, `${i}.v`] },
+    { norm: `${i}.mlpNorm`, matrices: [`${i}.gate`, `${i}.up`] },
+  ]);
+  return [...layers.flat(), { norm: 'finalNorm', matrices: ['head'] }];
+}
+
+export class Policy {
+  readonly config: ModelConfig;
+  readonly layout: Layout;
+  #flat: Tensor;
+  #segments: ReadonlyMap<string, Segment>;
+  #weights: DecoderWeights | undefined;
+
+  /** Errors: `WrongWeights`. */
+  constructor(config: ModelConfig, weights: Weights) {
+    this.config = config;
+    this.layout = layoutOf(config);
+    refuseUnknown(this.layout, weights, config.tiedEmbeddings);
+    this.#segments = new Map(this.layout.segments.map((segment) => [segment.key, segment]));
+    this.#flat = tf.keep(tf.tensor1d(packFlat(this.layout, weights)));
+  }
+
+  /** [layout.size]; owned by the policy. */
+  get flat(): Tensor {
+    return this.#flat;
+  }
+
+  /** Takes over `next`, of the same size. */
+  replace(next: Tensor): void {
+    this.#dropWeights();
+    this.#flat.dispose();
+    this.#flat = tf.keep(next);
+  }
+
+  segment(key: string): Segment {
+    const segment = this.#segments.get(key);
+    if (segment === undefined) throw new Error(`the policy has no segment ${key}`);
+    return segment;
+  }
+
+  /** A segment as [rows, columns] (a vector as [columns]), without a copy; a tied head is the embedding. */
+  view(key: string): Tensor {
+    const { offset, size, rows, columns } = this.segment(key === 'head' && this.config.tiedEmbeddings ? 'embed' : key);
+    return scope(() => reshape(slice(this.#flat, [offset], [size]), rows === 1 ? [columns] : [rows, columns]));
+  }
+
+  weights(): DecoderWeights {
+    this.#weights ??= this.#makeWeights();
+    return this.#weights;
+  }
+
+  /** Hugging Face's tensors, copied off the device. */
+  download(): Weights {
+    return unpackFlat(this.layout, this.#flat.dataSync() as Float32Array);
+  }
+
+  dispose(): void {
+    this.#dropWeights();
+    this.#flat.dispose();
+  }
+
+  #makeWeights(): DecoderWeights {
+    const bounds: number[] = [];
+    const made = scope(() => {
+      const folded = new Map<string, Tensor>();
+      for (const { norm, matrices } of foldedInto(this.config)) {
+        for (const key of matrices) folded.set(key, mul(this.view(key), this.view(norm)));
+      }
+      const matrix = (key: string): Tensor => folded.get(key) ?? this.view(key);
+      const layers = Array.from({ length: this.config.layers }, (_, i): LayerWeights => {
+        const [qNorm, kNorm] = [this.#read(`${i}.qNorm`), this.#read(`${i}.kNorm`)];
+        bounds.push(scoreBound(this.config.headDim, qNorm, kNorm));
+        const [qk, v, o] = [matrix(`${i}.qk`), matrix(`${i}.v`), matrix(`${i}.o`)];
+        const [gate, up, down] = [matrix(`${i}.gate`), matrix(`${i}.up`), matrix(`${i}.down`)];
+        return { qk, v, o, gate, up, down, headWeights: headWeights(this.config, qNorm, kNorm) };
+      });
+      return { embed: this.view('embed'), layers, head: matrix('head') };
+    });
+    keepAll(made);
+    return { ...made, scoreBound: Math.max(...bounds) };
+  }
+
+  #read(key: string): Float32Array {
+    const view = this.view(key);
+    const values = view.dataSync() as Float32Array;
+    view.dispose();
+    return values;
+  }
+
+  #dropWeights(): void {
+    if (this.#weights !== undefined) tf.dispose(this.#weights as unknown as Parameters<typeof tf.dispose>[0]);
+    this.#weights = undefined;
+  }
+}
+
+/** Weights may be made inside of somebody's `tf.tidy`, and outlive it. */
+function keepAll(made: Omit<DecoderWeights, 'scoreBound'>): void {
+  const layers = made.layers.flatMap(({ headWeights: h, ...rest }) => [...Object.values(rest), h.straight, h.swapped]);
+  for (const tensor of [made.embed, made.head, ...layers]) tf.keep(tensor);
+}

@@ -1,0 +1,46 @@
+/** A policy in training with its optimizer, and the directory that it equals, so that the next update need not read it. */
+
+import { AdamW } from './adamw.ts';
+import { readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
+import { Learner } from './learner.ts';
+import { readModelConfig } from './model/describe-policy.ts';
+import { loadWeights } from './model/weights.ts';
+
+export interface Trainee {
+  readonly learner: Learner;
+  readonly optimizer: AdamW;
+}
+
+/** Reads weights, and moments where there are some. Errors: `UnsupportedModel`, `WrongWeights`, `BadSafetensors`. */
+export async function loadTrainee(dir: string): Promise<Trainee> {
+  const [config, weights, state] = await Promise.all([readModelConfig(dir), loadWeights(dir), readOptimizerState(dir)]);
+  const learner = new Learner(config, weights);
+  const { layout } = learner.policy;
+  const optimizer = state === undefined ? AdamW.fresh(layout) : AdamW.load(layout, state.moments, state.steps);
+  return { learner, optimizer };
+}
+
+export function disposeTrainee({ learner, optimizer }: Trainee): void {
+  learner.dispose();
+  optimizer.dispose();
+}
+
+/** At most one policy: the one that was written last. */
+export class ResidentPolicy {
+  #held: { readonly dir: string; readonly sha256: string; readonly trainee: Trainee } | undefined;
+
+  /** The trainee of `dir`; it is the caller's from now on, until `keep`. */
+  async take(dir: string): Promise<Trainee> {
+    const held = this.#held;
+    this.#held = undefined;
+    if (held === undefined) return loadTrainee(dir);
+    if (held.dir === dir && (await readCheckpointRecord(dir))?.sha256 === held.sha256) return held.trainee;
+    disposeTrainee(held.trainee);
+    return loadTrainee(dir);
+  }
+
+  keep(dir: string, sha256: string, trainee: Trainee): void {
+    if (this.#held !== undefined) disposeTrainee(this.#held.trainee);
+    this.#held = { dir, sha256, trainee };
+  }
+}

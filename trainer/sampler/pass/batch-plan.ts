@@ -1,0 +1,135 @@
+/**
+ * The index arrays of one forward pass. Rows of a batch only differ in which pages they read and write; padding rows
+ * and padding tokens read finite values, write to the spill page, and are read by nobody.
+ */
+
+/**
+ * Positions per page of the cache, and the length of every sum inside attention: fixed, so that a longer context adds
+ * whole sums and changes none.
+ */
+export const pageSize = 128;
+
+export interface CacheLayout {
+  readonly slots: number;
+  readonly pagesPerSlot: number;
+  readonly kvHeads: number;
+  /** Query heads per key-value head. */
+  readonly group: number;
+}
+
+/** Written by padding tokens, never read. */
+export const spillPage = (layout: CacheLayout): number => layout.slots * layout.pagesPerSlot;
+/** All zeros: read by padding, never written. */
+export const nullPage = (layout: CacheLayout): number => spillPage(layout) + 1;
+export const pageCount = (layout: CacheLayout): number => spillPage(layout) + 2;
+
+/** One sequence's part of a pass: tokens `from` to `from + count - 1` are new, those before them are in the cache. */
+export interface BatchRow {
+  readonly slot: number;
+  readonly tokens: readonly number[];
+  readonly from: number;
+  readonly count: number;
+}
+
+export interface BatchPlan {
+  readonly rows: number;
+  /** New tokens per row, padded. */
+  readonly width: number;
+  /** Pages read, all rows together. */
+  readonly chunks: number;
+  /** `[rows * width]` */
+  readonly tokens: Int32Array;
+  /** `[rows * width]` */
+  readonly positions: Int32Array;
+  /** `[rows * width * kvHeads, 3]`: page, key-value head, offset. */
+  readonly scatter: Int32Array;
+  /** `[chunks]` */
+  readonly pages: Int32Array;
+  /** `[chunks]`, ascending */
+  readonly chunkRows: Int32Array;
+  /** `[chunks * width * group]`: how many positions of the page the query sees, 0 to `pageSize`. */
+  readonly visible: Int32Array;
+  /** Index into the flat tokens of each row's last new one; padded. */
+  readonly last: Int32Array;
+}
+
+/** Products of a single row take another path in oneDNN than those of two and more. */
+const fewestRows = 4;
+/** Each shape costs a compilation of its kernels: few shapes, little padding. */
+const steps = [4, 8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128] as const;
+
+function roundUp(value: number): number {
+  return steps.find((step) => step >= value) ?? Math.ceil(value / 32) * 32;
+}
+
+/** The padded number of new tokens per row. */
+export const paddedWidth = (count: number): number => (count === 1 ? 1 : roundUp(count));
+
+const pagesOf = (row: BatchRow): number => Math.ceil((row.from + row.count) / pageSize);
+
+function fillTokens(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRow[]): void {
+  const { kvHeads } = layout;
+  for (let r = 0; r < plan.rows; r++) {
+    const row = rows[r];
+    for (let j = 0; j < plan.width; j++) {
+      const real = row !== undefined && j < row.count;
+      const position = real ? row.from + j : 0;
+      const at = r * plan.width + j;
+      plan.tokens[at] = real ? (row.tokens[position] ?? 0) : 0;
+      plan.positions[at] = position;
+      const page = real ? row.slot * layout.pagesPerSlot + Math.floor(position / pageSize) : spillPage(layout);
+      for (let h = 0; h < kvHeads; h++) {
+        plan.scatter.set([page, h, (real ? position : j) % pageSize], (at * kvHeads + h) * 3);
+      }
+    }
+  }
+}
+
+/** `visible` of chunk `c`, page number `page` of `row`. Padding sees one position: with none it would be 0 / 0. */
+function fillVisible(plan: BatchPlan, group: number, c: number, row: BatchRow | undefined, page: number): void {
+  for (let j = 0; j < plan.width; j++) {
+    const position = row !== undefined && j < row.count ? row.from + j : 0;
+    const seen = Math.max(0, Math.min(pageSize, position + 1 - page * pageSize));
+    const at = (c * plan.width + j) * group;
+    plan.visible.fill(seen, at, at + group);
+  }
+}
+
+function fillChunks(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRow[]): void {
+  let c = 0;
+  for (let r = 0; r < plan.rows; r++) {
+    const row = rows[r];
+    for (let page = 0; page < (row === undefined ? 1 : pagesOf(row)); page++, c++) {
+      plan.pages[c] = row === undefined ? nullPage(layout) : row.slot * layout.pagesPerSlot + page;
+      plan.chunkRows[c] = r;
+      fillVisible(plan, layout.group, c, row, page);
+    }
+  }
+  // Chunks that only pad: nothing of them is visible, so they add exact zeros to the last row.
+  plan.pages.fill(nullPage(layout), c);
+  plan.chunkRows.fill(plan.rows - 1, c);
+}
+
+/** Plans one pass over `rows` (at least one; each `count` at least 1). */
+export function planBatch(layout: CacheLayout, rows: readonly BatchRow[]): BatchPlan {
+  const width = paddedWidth(Math.max(...rows.map((row) => row.count)));
+  const count = width >= fewestRows ? rows.length : roundUp(rows.length);
+  const tokens = count * width;
+  const chunks = roundUp(rows.reduce((sum, row) => sum + pagesOf(row), 0) + count - rows.length);
+  const plan: BatchPlan = {
+    rows: count,
+    width,
+    chunks,
+    tokens: new Int32Array(tokens),
+    positions: new Int32Array(tokens),
+    scatter: new Int32Array(tokens * layout.kvHeads * 3),
+    pages: new Int32Array(chunks),
+    chunkRows: new Int32Array(chunks),
+    visible: new Int32Array(chunks * width * layout.group),
+    last: new Int32Array(roundUp(rows.length)),
+  };
+  fillTokens(plan, layout, rows);
+  fillChunks(plan, layout, rows);
+  rows.forEach((row, r) => plan.last.fill(r * width + row.count - 1, r, r + 1));
+  return plan;
+}

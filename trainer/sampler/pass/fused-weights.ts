@@ -1,0 +1,148 @@
+/**
+ * A policy's weights as the sampler multiplies with them: input-major, norm weights folded in, queries and keys side by
+ * side. A pure function of the Hugging Face tensors.
+ */
+
+import type { ModelConfig } from '../../model/config.ts';
+import type { Weights } from '../../model/weights.ts';
+import { ropeTable } from '../rope-table.ts';
+
+export interface FusedLayer {
+  /** `[hidden, (heads + kvHeads) * 2 * headDim]`: each query and key head, followed by itself with its halves swapped. */
+  readonly qk: Float32Array;
+  /** `[hidden, kvHeads * headDim]` */
+  readonly v: Float32Array;
+  /** `[positions, (heads + kvHeads) * 2 * headDim]` */
+  readonly rope: Float32Array;
+  /** `[heads * headDim, hidden]` */
+  readonly output: Float32Array;
+  /** `[hidden, paddedIntermediate]` */
+  readonly gate: Float32Array;
+  /** `[hidden, paddedIntermediate]` */
+  readonly up: Float32Array;
+  /** `[paddedIntermediate, hidden]` */
+  readonly down: Float32Array;
+  /** No attention score of this layer can exceed it in magnitude. */
+  readonly scoreBound: number;
+}
+
+export interface FusedWeights {
+  /** `[vocab, hidden]` */
+  readonly embedding: Float32Array;
+  readonly layers: readonly FusedLayer[];
+  /** `[hidden, vocab]` */
+  readonly head: Float32Array;
+}
+
+/** The weights lack a tensor, or have it in another shape than `config.json` says. */
+export class WeightsMismatch extends Error {
+  override readonly name = 'WeightsMismatch';
+  readonly tensor: string;
+  readonly expected: readonly number[];
+  readonly found: readonly number[] | undefined;
+  constructor(tensor: string, expected: readonly number[], found: readonly number[] | undefined) {
+    const there = found === undefined ? 'none' : `[${found.join(', ')}]`;
+    super(`tensor ${tensor}: config.json wants [${expected.join(', ')}], the weights have ${there}`);
+    this.tensor = tensor;
+    this.expected = expected;
+    this.found = found;
+  }
+}
+
+/** Elementwise ops give other bits in the last elements of a tensor whose count is no multiple of this. */
+export const lanes = 16;
+
+export const paddedIntermediate = (config: ModelConfig): number => Math.ceil(config.intermediateSize / lanes) * lanes;
+
+function tensor(weights: Weights, name: string, shape: readonly number[]): Float32Array {
+  const found = weights.get(name);
+  if (found === undefined || found.shape.join() !== shape.join()) throw new WeightsMismatch(name, shape, found?.shape);
+  return found.data;
+}
+
+/** Writes row `from` of `[out, in]` as column `to` of `[in, columns]`, each input scaled by `scale`. */
+function putColumn(
+  target: Float32Array,
+  columns: number,
+  to: number,
+  source: Float32Array,
+  from: number,
+  scale: Float32Array | undefined,
+  inputs: number,
+): void {
+  for (let i = 0; i < inputs; i++) {
+    target[i * columns + to] = (source[from * inputs + i] ?? 0) * (scale?.[i] ?? 1);
+  }
+}
+
+function fuseQueriesAndKeys(config: ModelConfig, weights: Weights, prefix: string, norm: Float32Array): Float32Array {
+  const { hiddenSize: hidden, heads, kvHeads, headDim } = config;
+  const q = tensor(weights, `${prefix}self_attn.q_proj.weight`, [heads * headDim, hidden]);
+  const k = tensor(weights, `${prefix}self_attn.k_proj.weight`, [kvHeads * headDim, hidden]);
+  const columns = (heads + kvHeads) * 2 * headDim;
+  const out = new Float32Array(hidden * columns);
+  for (let z = 0; z < heads + kvHeads; z++) {
+    const [source, first] = z < heads ? [q, z * headDim] : [k, (z - heads) * headDim];
+    for (let i = 0; i < headDim; i++) {
+      const at = z * 2 * headDim;
+      putColumn(out, columns, at + i, source, first + i, norm, hidden);
+      putColumn(out, columns, at + headDim + i, source, first + ((i + headDim / 2) % headDim), norm, hidden);
+    }
+  }
+  return out;
+}
+
+/** `[outputs, inputs]` as `[paddedInputs, paddedOutputs]`, what is added zero, inputs scaled by `norm`. */
+function inputMajor(
+  source: Float32Array,
+  [outputs, inputs]: readonly [number, number],
+  { norm, columns = outputs, rows = inputs }: { norm?: Float32Array; columns?: number; rows?: number } = {},
+): Float32Array {
+  const out = new Float32Array(rows * columns);
+  for (let o = 0; o < outputs; o++) putColumn(out, columns, o, source, o, norm, inputs);
+  return out;
+}
+
+function fuseMlp(config: ModelConfig, weights: Weights, prefix: string): Pick<FusedLayer, 'gate' | 'up' | 'down'> {
+  const { hiddenSize: hidden, intermediateSize: inner } = config;
+  const padded = paddedIntermediate(config);
+  const norm = tensor(weights, `${prefix}post_attention_layernorm.weight`, [hidden]);
+  const matrix = (name: string, shape: readonly [number, number]): Float32Array =>
+    tensor(weights, `${prefix}mlp.${name}_proj.weight`, shape);
+  return {
+    gate: inputMajor(matrix('gate', [inner, hidden]), [inner, hidden], { norm, columns: padded }),
+    up: inputMajor(matrix('up', [inner, hidden]), [inner, hidden], { norm, columns: padded }),
+    down: inputMajor(matrix('down', [hidden, inner]), [hidden, inner], { rows: padded }),
+  };
+}
+
+const largest = (values: Float32Array): number => values.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+
+function fuseLayer(config: ModelConfig, weights: Weights, index: number, positions: number): FusedLayer {
+  const { hiddenSize: hidden, heads, kvHeads, headDim } = config;
+  const prefix = `model.layers.${index}.`;
+  const norm = tensor(weights, `${prefix}input_layernorm.weight`, [hidden]);
+  const queryNorm = tensor(weights, `${prefix}self_attn.q_norm.weight`, [headDim]);
+  const keyNorm = tensor(weights, `${prefix}self_attn.k_norm.weight`, [headDim]);
+  const valueShape = [kvHeads * headDim, hidden] as const;
+  const outputShape = [hidden, heads * headDim] as const;
+  return {
+    qk: fuseQueriesAndKeys(config, weights, prefix, norm),
+    v: inputMajor(tensor(weights, `${prefix}self_attn.v_proj.weight`, valueShape), valueShape, { norm }),
+    rope: ropeTable(config, positions, queryNorm, keyNorm),
+    output: inputMajor(tensor(weights, `${prefix}self_attn.o_proj.weight`, outputShape), outputShape),
+    ...fuseMlp(config, weights, prefix),
+    // Normalised heads have length sqrt(headDim) before their weights: Cauchy and Schwarz.
+    scoreBound: largest(queryNorm) * largest(keyNorm) * Math.sqrt(headDim),
+  };
+}
+
+/** Fuses a Qwen3 policy's weights, with rotary tables for `positions`. Errors: `WeightsMismatch`. */
+export function fuseWeights(config: ModelConfig, weights: Weights, positions: number): FusedWeights {
+  const { hiddenSize: hidden, vocabSize: vocab } = config;
+  const embedding = tensor(weights, 'model.embed_tokens.weight', [vocab, hidden]);
+  const output = config.tiedEmbeddings ? embedding : tensor(weights, 'lm_head.weight', [vocab, hidden]);
+  const norm = tensor(weights, 'model.norm.weight', [hidden]);
+  const layers = Array.from({ length: config.layers }, (_, i) => fuseLayer(config, weights, i, positions));
+  return { embedding, layers, head: inputMajor(output, [vocab, hidden], { norm }) };
+}

@@ -1,0 +1,39 @@
+/** Reads a policy directory in Hugging Face's layout for the sampler. */
+
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { type ModelConfig, parseModelConfig } from '../model/config.ts';
+import { type Weights, loadWeights } from '../model/weights.ts';
+
+export interface LoadedPolicy {
+  readonly config: ModelConfig;
+  readonly weights: Weights;
+  /** Ids from here on have no token and are never sampled. */
+  readonly vocabulary: number;
+}
+
+interface TokenizerJson {
+  readonly model?: { readonly vocab?: Readonly<Record<string, number>> };
+  readonly added_tokens?: ReadonlyArray<{ readonly id: number }>;
+}
+
+/** One more than the greatest id of `tokenizer.json`; a model without a tokenizer may sample all of its vocabulary. */
+async function readVocabulary(dir: string, modelVocabulary: number): Promise<number> {
+  let text: string;
+  try {
+    text = await readFile(path.join(dir, 'tokenizer.json'), 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return modelVocabulary;
+    throw error;
+  }
+  const json = JSON.parse(text) as TokenizerJson;
+  const ids = [...Object.values(json.model?.vocab ?? {}), ...(json.added_tokens ?? []).map(({ id }) => id)];
+  const size = ids.reduce((most, id) => Math.max(most, id + 1), 0);
+  return size === 0 ? modelVocabulary : Math.min(size, modelVocabulary);
+}
+
+/** Errors: `UnsupportedModel`, `BadSafetensors`, the file system's own. */
+export async function loadPolicy(dir: string): Promise<LoadedPolicy> {
+  const config = parseModelConfig(JSON.parse(await readFile(path.join(dir, 'config.json'), 'utf8')));
+  return { config, weights: await loadWeights(dir), vocabulary: await readVocabulary(dir, config.vocabSize) };
+}

@@ -1,0 +1,57 @@
+/** The policy versions that are loaded: the last two, so that two versions in turns do not load one another out. */
+
+import type { GenerateRequest } from '../engine.ts';
+import type { Limits } from './generation.ts';
+import type { LoadedPolicy } from './policy-loader.ts';
+import { SamplerModel } from './pass/sampler-model.ts';
+
+export type PolicyName = GenerateRequest['policy'];
+
+export interface ShelvedPolicy {
+  readonly key: string;
+  readonly model: SamplerModel;
+  readonly limits: Limits;
+}
+
+export const policyKey = ({ dir, version }: PolicyName): string => `${version} ${dir}`;
+
+const kept = 2;
+
+export class PolicyShelf {
+  readonly #load: (policy: PolicyName) => Promise<LoadedPolicy>;
+  readonly #maxContext: number;
+  /** The one used last at the end. */
+  readonly #policies = new Map<string, ShelvedPolicy>();
+
+  constructor(load: (policy: PolicyName) => Promise<LoadedPolicy>, maxContext: number) {
+    this.#load = load;
+    this.#maxContext = maxContext;
+  }
+
+  /** Errors: those of loading, `WeightsMismatch`. */
+  async take(policy: PolicyName): Promise<{ readonly policy: ShelvedPolicy; readonly loaded: boolean }> {
+    const key = policyKey(policy);
+    const known = this.#policies.get(key);
+    this.#policies.delete(key);
+    const taken = known ?? (await this.#make(key, policy));
+    this.#policies.set(key, taken);
+    for (const [other, { model }] of this.#policies) {
+      if (this.#policies.size <= kept) break;
+      model.dispose();
+      this.#policies.delete(other);
+    }
+    return { policy: taken, loaded: known === undefined };
+  }
+
+  dispose(): void {
+    for (const { model } of this.#policies.values()) model.dispose();
+    this.#policies.clear();
+  }
+
+  async #make(key: string, policy: PolicyName): Promise<ShelvedPolicy> {
+    const { config, weights, vocabulary } = await this.#load(policy);
+    const positions = Math.min(config.maxPositions, this.#maxContext);
+    const model = new SamplerModel(config, weights, { positions });
+    return { key, model, limits: { positions, modelVocabulary: config.vocabSize, vocabulary } };
+  }
+}

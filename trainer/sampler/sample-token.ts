@@ -1,0 +1,131 @@
+/**
+ * Draws one token from a row of logits, in float64 and in time linear in the vocabulary. The log-probability is that of
+ * the whole distribution at the sampling temperature, before any filter.
+ */
+
+import type { SamplingParameters } from '../engine.ts';
+
+export interface Drawn {
+  readonly token: number;
+  /** Nats. */
+  readonly logprob: number;
+}
+
+/** The policy's logits hold NaN or infinity: its weights are broken, and no token of it means anything. */
+export class NonFiniteLogits extends Error {
+  override readonly name = 'NonFiniteLogits';
+}
+
+/** The lowest id among the largest of the first `limit` logits. */
+function argMax(logits: Float32Array, limit: number): number {
+  let best = 0;
+  for (let id = 1; id < Math.min(limit, logits.length); id++) {
+    if ((logits[id] ?? -Infinity) > (logits[best] ?? -Infinity)) best = id;
+  }
+  return best;
+}
+
+/**
+ * The largest `t` such that the values of `t` and above weigh at least `target` together: quickselect, which rearranges
+ * `values`. A value weighs itself, or 1 when `counting`.
+ */
+function threshold(values: Float64Array, target: number, counting: boolean): number {
+  let [from, to, above] = [0, values.length, 0];
+  while (to - from > 1) {
+    const pivot = values[(from + to) >>> 1] ?? 0;
+    let [greater, at, less] = [from, from, to];
+    let [greaterMass, equalMass] = [0, 0];
+    while (at < less) {
+      const value = values[at] ?? 0;
+      const mass = counting ? 1 : value;
+      if (value > pivot) {
+        greaterMass += mass;
+        values[at++] = values[greater] ?? 0;
+        values[greater++] = value;
+      } else if (value < pivot) {
+        values[at] = values[--less] ?? 0;
+        values[less] = value;
+      } else {
+        equalMass += mass;
+        at += 1;
+      }
+    }
+    if (above + greaterMass >= target) to = greater;
+    else if (above + greaterMass + equalMass >= target || less === to) return pivot;
+    else [from, above] = [less, above + greaterMass + equalMass];
+  }
+  return values[from] ?? 0;
+}
+
+/** Keeps the `topK` heaviest and what ties with the last of them; the rest becomes 0. */
+function keepTopK(weights: Float64Array, topK: number): void {
+  if (topK <= 0 || topK >= weights.length) return;
+  const least = threshold(weights.slice(), topK, true);
+  for (let id = 0; id < weights.length; id++) if ((weights[id] ?? 0) < least) weights[id] = 0;
+}
+
+/** Keeps the fewest heaviest whose share reaches `topP`, lower ids first among equals (Holtzman et al. 2020, eq. 2). */
+function keepTopP(weights: Float64Array, topP: number): void {
+  if (topP >= 1) return;
+  const total = weights.reduce((a, b) => a + b, 0);
+  const target = topP * total;
+  const least = threshold(weights.slice(), target, false);
+  let missing = target - weights.reduce((a, b) => (b > least ? a + b : a), 0);
+  let first = true;
+  for (let id = 0; id < weights.length; id++) {
+    const weight = weights[id] ?? 0;
+    if (weight > least) continue;
+    const keep = weight === least && (missing > 0 || (first && topP <= 0));
+    if (!keep) weights[id] = 0;
+    else [missing, first] = [missing - weight, false];
+  }
+}
+
+/** Filters weights in place, top-k and then top-p: what is filtered out becomes 0. */
+export function filterWeights(weights: Float64Array, { topK, topP }: Pick<SamplingParameters, 'topK' | 'topP'>): void {
+  keepTopK(weights, topK);
+  keepTopP(weights, topP);
+}
+
+/** The first token at which the running sum exceeds `uniform` of the whole. */
+function inverse(weights: Float64Array, uniform: number): number {
+  let total = 0;
+  for (const weight of weights) total += weight;
+  const wanted = uniform * total;
+  let [sum, last] = [0, 0];
+  for (let id = 0; id < weights.length; id++) {
+    const weight = weights[id] ?? 0;
+    if (weight <= 0) continue;
+    sum += weight;
+    last = id;
+    if (sum > wanted) break;
+  }
+  return last;
+}
+
+/**
+ * Draws from `logits` (`[vocab]`) with `uniform` in [0, 1). Only ids below `limit` can be drawn; temperature 0 is
+ * greedy, ties to the lowest id. Errors: `NonFiniteLogits`.
+ */
+export function sampleToken(logits: Float32Array, limit: number, sampling: SamplingParameters, uniform: number): Drawn {
+  const greedy = sampling.temperature === 0;
+  const temperature = greedy ? 1 : sampling.temperature;
+  let largest = -Infinity;
+  for (const logit of logits) if (logit > largest) largest = logit;
+  const weights = new Float64Array(logits.length);
+  let sum = 0;
+  for (let id = 0; id < weights.length; id++) {
+    const weight = Math.exp(((logits[id] ?? 0) - largest) / temperature);
+    weights[id] = weight;
+    sum += weight;
+  }
+  if (!Number.isFinite(sum))
+    throw new NonFiniteLogits('the logits are not finite: the weights of this policy are broken');
+  const token = greedy ? argMax(logits, limit) : draw(weights.subarray(0, limit), sampling, uniform);
+  return { token, logprob: ((logits[token] ?? 0) - largest) / temperature - Math.log(sum) };
+}
+
+function draw(weights: Float64Array, sampling: SamplingParameters, uniform: number): number {
+  filterWeights(weights, sampling);
+  return inverse(weights, uniform);
+}

@@ -1,0 +1,205 @@
+/**
+ * Samples from policies: every request is answered as if it were alone, by the policy version that it names, and
+ * requests of one version share their passes.
+ */
+
+import { setImmediate, setTimeout } from 'node:timers/promises';
+import type { GenerateRequest, GenerateResult } from '../engine.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { pageSize } from './pass/batch-plan.ts';
+import { Batcher } from './batcher.ts';
+import { Generation } from './generation.ts';
+import { KvCache } from './pass/kv-cache.ts';
+import type { LoadedPolicy } from './policy-loader.ts';
+export type { SamplerStats } from './sampler-stats.ts';
+import { type PolicyName, PolicyShelf, type ShelvedPolicy, policyKey } from './policy-shelf.ts';
+import { SamplerCounters, type SamplerStats } from './sampler-stats.ts';
+
+export interface SamplerOptions {
+  readonly load: (policy: PolicyName) => Promise<LoadedPolicy>;
+  /** Sequences decoded together. */
+  readonly maxRows?: number;
+  /** Positions of the longest context, prompt and answer together; at most what the model has. */
+  readonly maxContext?: number;
+  /** Memory for keys and values. */
+  readonly cacheBytes?: number;
+  /** How long a request that finds nothing running waits for others that its prompt can share a pass with. */
+  readonly admissionMs?: number;
+  /** Padded tokens of one pass over prompts. */
+  readonly prefillTokens?: number;
+}
+
+interface Waiting {
+  readonly request: GenerateRequest;
+  readonly arrived: number;
+  /** The sampler's step when it arrived. */
+  readonly arrivedAt: number;
+  generation: Generation | undefined;
+  readonly resolve: (result: GenerateResult) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+const defaults = { maxRows: 64, maxContext: 2048, cacheBytes: 256 * 2 ** 20, admissionMs: 25, prefillTokens: 512 };
+
+/** Products over so many inputs have other bits among more than `fewRows` rows. */
+const wideInput = 1024;
+const fewRows = 64;
+
+/** While sequences run, requests wait so many steps for company, or until they are one for `manyAre` running ones. */
+const patientSteps = 3;
+const manyAre = 4;
+
+/** What the shape of the cache depends on. */
+function cacheShape({ layers, heads, kvHeads, headDim }: ModelConfig, positions: number): string {
+  return [layers, heads, kvHeads, headDim, positions].join();
+}
+
+export class Sampler {
+  readonly #options: typeof defaults;
+  readonly #shelf: PolicyShelf;
+  readonly #counters = new SamplerCounters();
+  #queue: Waiting[] = [];
+  #current: ShelvedPolicy | undefined;
+  #batcher: { readonly shape: string; readonly cache: KvCache; readonly rows: Batcher } | undefined;
+  #loop: Promise<void> | undefined;
+  #steps = 0;
+
+  constructor(options: SamplerOptions) {
+    const { load, ...given } = options;
+    this.#options = { ...defaults, ...given };
+    this.#shelf = new PolicyShelf(load, this.#options.maxContext);
+  }
+
+  /**
+   * Errors: `InvalidRequest`, `ContextTooLong`, `NonFiniteLogits`, those of loading a policy, and the signal's reason.
+   */
+  generate(request: GenerateRequest, signal?: AbortSignal): Promise<GenerateResult> {
+    return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
+      const [arrived, arrivedAt] = [performance.now(), this.#steps];
+      const waiting: Waiting = { request, arrived, arrivedAt, generation: undefined, resolve, reject };
+      signal?.addEventListener('abort', () => this.#cancel(waiting, signal.reason), { once: true });
+      this.#queue.push(waiting);
+      this.#loop ??= this.#run();
+    });
+  }
+
+  /** Resolves when nothing is running or waiting. */
+  async idle(): Promise<void> {
+    while (this.#loop !== undefined) await this.#loop;
+  }
+
+  stats(): SamplerStats {
+    return this.#counters.snapshot(this.#active, this.#queue.length);
+  }
+
+  /** Gives all memory back. Call it when `idle`. */
+  dispose(): void {
+    this.#batcher?.cache.dispose();
+    this.#shelf.dispose();
+  }
+
+  get #active(): number {
+    return this.#batcher?.rows.active ?? 0;
+  }
+
+  #cancel(waiting: Waiting, reason: unknown): void {
+    this.#queue = this.#queue.filter((other) => other !== waiting);
+    if (waiting.generation !== undefined) this.#batcher?.rows.remove(waiting.generation);
+    waiting.reject(reason);
+  }
+
+  async #run(): Promise<void> {
+    while (this.#queue.length > 0 || this.#active > 0) {
+      await this.#admit();
+      this.#step();
+      // Messages arrive between steps: new requests, aborts.
+      await setImmediate();
+    }
+    this.#loop = undefined;
+  }
+
+  #step(): void {
+    if (this.#current === undefined || this.#active === 0) return;
+    this.#steps += 1;
+    const begun = performance.now();
+    this.#batcher?.rows.step(this.#current.model);
+    this.#counters.busySeconds += (performance.now() - begun) / 1000;
+  }
+
+  /** The oldest request says whose turn it is; a version that is not running waits until the running one is done. */
+  async #admit(): Promise<void> {
+    const [first] = this.#queue;
+    if (first === undefined || (this.#active > 0 && !this.#enough(first))) return;
+    const due = first.arrived + this.#options.admissionMs - performance.now();
+    if (this.#active === 0 && due > 0) await setTimeout(due);
+    const [oldest] = this.#queue;
+    if (oldest === undefined) return;
+    const key = policyKey(oldest.request.policy);
+    if (key !== this.#current?.key) {
+      if (this.#active > 0 || !(await this.#switchTo(oldest.request.policy, key))) return;
+    }
+    for (const waiting of this.#queue.filter(({ request }) => policyKey(request.policy) === key)) {
+      if (this.#start(waiting, key) === 'full') break;
+    }
+  }
+
+  /**
+   * A pass over one prompt costs the running sequences almost a token each: they let requests gather for a few steps,
+   * unless those are many already.
+   */
+  #enough(oldest: Waiting): boolean {
+    return this.#queue.length * manyAre >= this.#active || this.#steps - oldest.arrivedAt >= patientSteps;
+  }
+
+  #start(waiting: Waiting, key: string): 'admitted' | 'soon' | 'full' {
+    if (this.#current === undefined || this.#batcher === undefined) return 'full';
+    const leaveQueue = (): void => {
+      this.#queue = this.#queue.filter((other) => other !== waiting);
+    };
+    try {
+      waiting.generation ??= new Generation(waiting.request, this.#current.limits);
+      const { generation } = waiting;
+      const outcome = this.#batcher.rows.admit(key, { generation, resolve: waiting.resolve, reject: waiting.reject });
+      if (outcome === 'admitted') leaveQueue();
+      return outcome;
+    } catch (error) {
+      leaveQueue();
+      waiting.reject(error);
+      return 'soon';
+    }
+  }
+
+  /** A policy that cannot be loaded fails the requests that name it, and no others. */
+  async #switchTo(policy: PolicyName, key: string): Promise<boolean> {
+    try {
+      this.#current = undefined;
+      const { policy: taken, loaded } = await this.#shelf.take(policy);
+      if (loaded) this.#counters.policiesLoaded += 1;
+      this.#prepareBatcher(taken.model.config, taken.limits.positions);
+      this.#current = taken;
+      return true;
+    } catch (error) {
+      const failed = this.#queue.filter(({ request }) => policyKey(request.policy) === key);
+      this.#queue = this.#queue.filter((waiting) => !failed.includes(waiting));
+      for (const waiting of failed) waiting.reject(error);
+      return false;
+    }
+  }
+
+  #prepareBatcher(config: ModelConfig, positions: number): void {
+    const shape = cacheShape(config, positions);
+    if (this.#batcher?.shape === shape) return;
+    this.#batcher?.cache.dispose();
+    this.#batcher = undefined;
+    const { layers, headDim, kvHeads, heads, hiddenSize, intermediateSize } = config;
+    const pagesPerSlot = Math.ceil(positions / pageSize);
+    const slotBytes = 4 * 2 * layers * kvHeads * headDim * pagesPerSlot * pageSize;
+    const { maxRows, prefillTokens, cacheBytes } = this.#options;
+    const slots = Math.max(1, Math.min(Math.ceil(1.5 * maxRows), Math.floor(cacheBytes / slotBytes)));
+    const cache = new KvCache(layers, headDim, { slots, pagesPerSlot, kvHeads, group: heads / kvHeads });
+    const most = Math.max(hiddenSize, intermediateSize, heads * headDim) >= wideInput ? fewRows : Infinity;
+    const limits = { maxRows: Math.min(maxRows, slots, most), prefillTokens: Math.min(prefillTokens, most) };
+    this.#batcher = { shape, cache, rows: new Batcher(cache, limits, this.#counters) };
+  }
+}

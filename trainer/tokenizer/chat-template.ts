@@ -1,0 +1,107 @@
+/** Hugging Face chat templates: the same messages give the same text, whatever the day is. */
+
+import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
+import type { Message, ToolSchema } from '../../agents/message.ts';
+
+/** A template refused the messages, through its own `raise_exception`. */
+export class ChatTemplateRefused extends Error {
+  override readonly name = 'ChatTemplateRefused';
+}
+
+/** What templates call today: fixed, so that a prompt does not change overnight. */
+const today = new Date(Date.UTC(2025, 0, 1));
+
+const names = (options: Intl.DateTimeFormatOptions): string =>
+  new Intl.DateTimeFormat('en-US', { ...options, timeZone: 'UTC' }).format(today);
+const pad = (n: number): string => String(n).padStart(2, '0');
+
+const directives: Readonly<Record<string, () => string>> = {
+  Y: () => String(today.getUTCFullYear()),
+  m: () => pad(today.getUTCMonth() + 1),
+  d: () => pad(today.getUTCDate()),
+  H: () => pad(today.getUTCHours()),
+  M: () => pad(today.getUTCMinutes()),
+  S: () => pad(today.getUTCSeconds()),
+  B: () => names({ month: 'long' }),
+  b: () => names({ month: 'short' }),
+  A: () => names({ weekday: 'long' }),
+  a: () => names({ weekday: 'short' }),
+  '%': () => '%',
+};
+
+const strftimeNow = (format: string): string =>
+  format.replace(/%(.)/g, (whole, directive: string) => directives[directive]?.() ?? whole);
+
+function range(start: number, stop?: number, step = 1): number[] {
+  const [from, to] = stop === undefined ? [0, start] : [start, stop];
+  return Array.from({ length: Math.max(0, Math.ceil((to - from) / step)) }, (_, i) => from + i * step);
+}
+
+const globals: Readonly<Record<string, unknown>> = {
+  true: true,
+  false: false,
+  none: null,
+  True: true,
+  False: false,
+  None: null,
+  range,
+  strftime_now: strftimeNow,
+  raise_exception: (message: string) => {
+    throw new ChatTemplateRefused(message);
+  },
+  add_generation_prompt: false,
+};
+
+/** Messages and tools as templates read them, and the variables that a caller may set. */
+export interface TemplateInput {
+  readonly messages: readonly Readonly<Record<string, unknown>>[];
+  readonly tools: readonly unknown[] | null;
+  readonly variables: Readonly<Record<string, unknown>>;
+  /** End with the last message's content, so that the policy goes on writing it. */
+  readonly continueFinalMessage?: boolean;
+}
+
+/** What `transformers` does for `continue_final_message`: cut after the last message, trimmed as the template trimmed it. */
+function cutAfter(rendered: string, content: unknown): string {
+  if (typeof content !== 'string') throw new ChatTemplateRefused('the last message has no text to go on with');
+  const at = rendered.lastIndexOf(content.trim());
+  if (at < 0) throw new ChatTemplateRefused('the template does not print the last message as it is');
+  const untrimmed = content.trimStart();
+  return rendered.slice(0, at + (rendered.startsWith(untrimmed, at) ? untrimmed : content.trim()).length);
+}
+
+export class ChatTemplate {
+  readonly #program: ReturnType<typeof parse>;
+  readonly #specialTokens: Readonly<Record<string, string>>;
+
+  /** `specialTokens`: `bos_token`, `eos_token` and the like. */
+  constructor(source: string, specialTokens: Readonly<Record<string, string>>) {
+    this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+    this.#specialTokens = specialTokens;
+  }
+
+  /** Errors: `ChatTemplateRefused`. */
+  render({ messages, tools, variables, continueFinalMessage = false }: TemplateInput): string {
+    // Not the library's `Template`: its own globals read the clock and cannot be replaced.
+    const environment = new Environment();
+    const given = tools === null || tools.length === 0 ? {} : { tools };
+    const all = { ...globals, ...this.#specialTokens, ...variables, messages, ...given };
+    for (const [name, value] of Object.entries(all)) environment.set(name, value);
+    const rendered = (new Interpreter(environment).run(this.#program) as { value: string }).value;
+    return continueFinalMessage ? cutAfter(rendered, messages.at(-1)?.['content']) : rendered;
+  }
+}
+
+/** A message as templates expect it: OpenAI's `tool_calls`, with arguments as objects. */
+export function templateMessage(message: Message): Record<string, unknown> {
+  if (message.role !== 'assistant') return { ...message };
+  const calls = message.toolCalls ?? [];
+  const base = { role: 'assistant', content: message.content };
+  if (calls.length === 0) return base;
+  return {
+    ...base,
+    tool_calls: calls.map(({ name, arguments: args }) => ({ type: 'function', function: { name, arguments: args } })),
+  };
+}
+
+export const templateTool = (tool: ToolSchema): Record<string, unknown> => ({ ...tool });

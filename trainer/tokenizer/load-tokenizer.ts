@@ -1,0 +1,122 @@
+/** A policy's tokenizer and chat template, read from its directory; encoding never adds a token that is not in the text. */
+
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { Tokenizer as TokenizerCore } from '@huggingface/tokenizers';
+import type { Message, ToolSchema } from '../../agents/message.ts';
+import { ChatTemplate, templateMessage, templateTool } from './chat-template.ts';
+
+/** The directory lacks something that a chat policy needs. */
+export class UnusableTokenizer extends Error {
+  override readonly name = 'UnusableTokenizer';
+  readonly dir: string;
+  constructor(dir: string, problem: string) {
+    super(`${dir}: ${problem}`);
+    this.dir = dir;
+  }
+}
+
+export interface Tokenizer {
+  /** Special tokens in the text are recognised; `addSpecialTokens` lets the tokenizer's own post-processor add some. */
+  encode(text: string, options?: { readonly addSpecialTokens?: boolean }): number[];
+  /** Bytes that are no UTF-8 come out as U+FFFD. */
+  decode(ids: readonly number[], options?: { readonly skipSpecialTokens?: boolean }): string;
+  /** Errors: `ChatTemplateRefused`. */
+  renderChat(
+    messages: readonly Message[],
+    tools: readonly ToolSchema[],
+    options: { readonly addGenerationPrompt: boolean },
+  ): string;
+  /** The source of the chat template. */
+  readonly chatTemplate: string;
+  readonly template: ChatTemplate;
+  /** Text of the token that ends an assistant turn. */
+  readonly endOfTurn: string;
+  /** Ids that end sampling: the tokenizer's end token and those of the model's and the generation's configuration. */
+  readonly stopTokenIds: readonly number[];
+  readonly padTokenId: number | undefined;
+  tokenId(token: string): number | undefined;
+  /** Entries, added tokens included. */
+  readonly size: number;
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+async function readText(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+async function readJson(dir: string, name: string): Promise<Json | undefined> {
+  const text = await readText(path.join(dir, name));
+  return text === undefined ? undefined : (JSON.parse(text) as Json);
+}
+
+/** `chat_template.jinja`, else the configuration's: a text, or a list of named ones. */
+async function templateSource(dir: string, config: Json): Promise<string> {
+  const file = await readText(path.join(dir, 'chat_template.jinja'));
+  if (file !== undefined) return file;
+  const inline = config['chat_template'];
+  if (typeof inline === 'string') return inline;
+  if (Array.isArray(inline)) {
+    const named = (inline as Json[]).find((entry) => entry['name'] === 'default')?.['template'];
+    if (typeof named === 'string') return named;
+  }
+  throw new UnusableTokenizer(dir, 'no chat template (chat_template.jinja, or chat_template in tokenizer_config.json)');
+}
+
+/** `bos_token` and the like are texts, or objects with `content`. */
+function specialTokens(config: Json): Record<string, string> {
+  const tokens: Record<string, string> = {};
+  for (const [key, value] of Object.entries(config)) {
+    if (!key.endsWith('_token')) continue;
+    const content = typeof value === 'object' && value !== null ? (value as Json)['content'] : value;
+    if (typeof content === 'string') tokens[key] = content;
+  }
+  return tokens;
+}
+
+async function configuredStops(dir: string): Promise<number[]> {
+  const files = await Promise.all(['generation_config.json', 'config.json'].map((name) => readJson(dir, name)));
+  return files.flatMap((file) => file?.['eos_token_id'] ?? []).filter((id): id is number => typeof id === 'number');
+}
+
+/** Errors: `UnusableTokenizer`. */
+export async function loadTokenizer(dir: string): Promise<Tokenizer> {
+  const definition = await readJson(dir, 'tokenizer.json');
+  if (definition === undefined) throw new UnusableTokenizer(dir, 'tokenizer.json is missing');
+  const config = (await readJson(dir, 'tokenizer_config.json')) ?? {};
+  const core = new TokenizerCore(definition, config);
+  const tokens = specialTokens(config);
+  const chatTemplate = await templateSource(dir, config);
+  const template = new ChatTemplate(chatTemplate, tokens);
+  const tokenId = (token: string | undefined): number | undefined =>
+    token === undefined ? undefined : core.token_to_id(token);
+  const end = tokenId(tokens['eos_token']);
+  const stops = [...new Set([...(end === undefined ? [] : [end]), ...(await configuredStops(dir))])];
+  const [first] = stops;
+  if (first === undefined) throw new UnusableTokenizer(dir, 'no token ends a turn (eos_token, or eos_token_id)');
+  return {
+    encode: (text, options) => core.encode(text, { add_special_tokens: options?.addSpecialTokens ?? false }).ids,
+    // The library refuses to decode nothing.
+    decode: (ids, options) =>
+      ids.length === 0 ? '' : core.decode([...ids], { skip_special_tokens: options?.skipSpecialTokens ?? false }),
+    renderChat: (messages, tools, { addGenerationPrompt }) =>
+      template.render({
+        messages: messages.map(templateMessage),
+        tools: tools.map(templateTool),
+        variables: { add_generation_prompt: addGenerationPrompt },
+      }),
+    chatTemplate,
+    template,
+    endOfTurn: tokens['eos_token'] ?? core.id_to_token(first) ?? '',
+    stopTokenIds: stops,
+    padTokenId: tokenId(tokens['pad_token']),
+    tokenId,
+    size: core.get_vocab(true).size,
+  };
+}
