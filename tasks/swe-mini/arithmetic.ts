@@ -1,0 +1,32 @@
+/** Operators of the generated code, with the meaning that Python gives them on integers. */
+
+export type Operator = '+' | '-' | '*' | '%';
+export type Comparison = '<' | '<=' | '>' | '>=';
+
+/** `%` takes the sign of the divisor, as in Python. Errors: `RangeError` on a division by zero. */
+export function apply(operator: Operator, a: number, b: number): number {
+  switch (operator) {
+    case '+':
+      return a + b;
+    case '-':
+      return a - b;
+    case '*':
+      return a * b;
+    case '%':
+      if (b === 0) throw new RangeError('modulo by zero');
+      return ((a % b) + b) % b;
+  }
+}
+
+export function compare(comparison: Comparison, a: number, b: number): boolean {
+  switch (comparison) {
+    case '<':
+      return a < b;
+    case '<=':
+      return a <= b;
+    case '>':
+      return a > b;
+    case '>=':
+      return a >= b;
+  }
+}

@@ -1,0 +1,140 @@
+/**
+ * Scripted demonstrations: the messages of one attempt at a task, right or wrong in ways that are fixed by the task's
+ * id, the quality that was asked for, and a variant number alone.
+ */
+
+import type { Message, ToolCall } from '../../agents/message.ts';
+import { createRandom, type Random } from '../random.ts';
+import type { Edit, Family } from './draft.ts';
+import { SYLLABLES } from './names.ts';
+import { edited, found, missing, notFound, viewed } from './observations.ts';
+import { makeProblem, type Problem } from './problem.ts';
+import { allPass, CHECK_COMMAND } from './repository.ts';
+
+/** `right` repairs the bug, `mistake` makes the family's plausible wrong edit, `give-up` finishes without an edit. */
+export type Outcome = 'right' | 'mistake' | 'give-up';
+
+export interface Demonstration {
+  readonly taskId: string;
+  readonly family: Family;
+  readonly outcome: Outcome;
+  readonly messages: readonly Message[];
+  /** Positions in `messages` of turns that slip in copying, and are answered with an error: shown, not to be learnt. */
+  readonly slips: readonly number[];
+}
+
+/** Shares of outcomes per family in the `mixed` quality; what is left gives up. In half of them mistakes prevail. */
+export const MIX: Readonly<Record<Family, { readonly right: number; readonly mistake: number }>> = {
+  'wrong-operator': { right: 0.55, mistake: 0.25 },
+  'off-by-one': { right: 0.25, mistake: 0.6 },
+  'swapped-arguments': { right: 0.25, mistake: 0.6 },
+  'missing-return': { right: 0.25, mistake: 0.6 },
+  'wrong-constant': { right: 0.55, mistake: 0.25 },
+  'missing-base-case': { right: 0.55, mistake: 0.25 },
+  'wrong-key': { right: 0.25, mistake: 0.6 },
+  'wrong-comparison': { right: 0.55, mistake: 0.25 },
+};
+
+/** `clean`: all right. `mixed`: in the shares of `MIX`. `even`: a third of each outcome, whatever `MIX` says. */
+export type Quality = 'clean' | 'mixed' | 'even';
+
+const THIRDS = { right: 1 / 3, mistake: 1 / 3 } as const;
+
+function call(name: string, args: Readonly<Record<string, string>>): ToolCall {
+  return { name, arguments: args };
+}
+
+function turn(...calls: ToolCall[]): Message {
+  return { role: 'assistant', content: '', toolCalls: calls };
+}
+
+function observation(name: string, content: string): Message {
+  return { role: 'tool', name, content };
+}
+
+const FINISH = call('finish', {});
+
+function searchTurn(problem: Problem): Message[] {
+  if (problem.pathGiven) return [];
+  const query = `def ${problem.target}`;
+  return [turn(call('search', { query })), observation('search', found(query, problem))];
+}
+
+function sourceOf(problem: Problem): string {
+  return problem.modules.find(({ path }) => path === problem.path)?.source ?? '';
+}
+
+function viewCall(path: string): ToolCall {
+  return call('str_replace_editor', { command: 'view', path });
+}
+
+function viewTurn(problem: Problem): Message[] {
+  return [turn(viewCall(problem.path)), observation('str_replace_editor', viewed(sourceOf(problem)))];
+}
+
+/** `text` with a slip of the pen: one syllable of a name, or one digit, is another one. */
+function slipped(text: string, random: Random): string {
+  const places = [...text.matchAll(/\d|\b[a-z]{4}\b/g)].filter(([word]) => word.length === 1 || SYLLABLES.includes(word.slice(2)));
+  if (places.length === 0) return text;
+  const { 0: word, index } = random.pick(places);
+  const others = word.length === 1 ? '23456789'.split('') : SYLLABLES;
+  const right = word.slice(-2);
+  const wrong = random.pick(others.filter((other) => other !== right));
+  const end = index + word.length;
+  return text.slice(0, end - right.length) + wrong + text.slice(end);
+}
+
+/** A view of a file that does not exist, and what it is answered. Rarely; else nothing. */
+function viewSlip(problem: Problem, random: Random): Message[] {
+  const path = slipped(problem.path, random);
+  if (!random.chance(0.08) || path === problem.path) return [];
+  return [turn(viewCall(path)), observation('str_replace_editor', missing(path))];
+}
+
+/** An edit of a text that is not in the file, and what it is answered. Now and then; else nothing. */
+function editSlip(problem: Problem, edit: Edit, random: Random): Message[] {
+  const old = slipped(edit.old, random);
+  if (!random.chance(0.15) || sourceOf(problem).includes(old)) return [];
+  return [turn(editCall(problem.path, { ...edit, old })), observation('str_replace_editor', notFound(problem.path))];
+}
+
+function editCall(path: string, edit: Edit): ToolCall {
+  return call('str_replace_editor', { command: 'str_replace', path, old_str: edit.old, new_str: edit.new });
+}
+
+/** How the attempt ends after the edit. One in seven in the turn of the edit; of the right ones, one in ten runs the tests. */
+function editTurns(problem: Problem, edit: Edit, outcome: Outcome, roll: number): Message[] {
+  const change = editCall(problem.path, edit);
+  if (roll < 0.14) return [turn(change, FINISH)];
+  const checked = outcome === 'right' && roll > 0.9;
+  return [
+    turn(change),
+    observation('str_replace_editor', edited(problem.path)),
+    ...(checked ? [turn(call('bash', { command: CHECK_COMMAND })), observation('bash', allPass(problem))] : []),
+    turn(FINISH),
+  ];
+}
+
+function outcomeOf(family: Family, quality: Quality, roll: number): Outcome {
+  if (quality === 'clean') return 'right';
+  const { right, mistake } = quality === 'even' ? THIRDS : MIX[family];
+  if (roll < right) return 'right';
+  return roll < right + mistake ? 'mistake' : 'give-up';
+}
+
+/** Errors: `UnknownTask`. */
+export function demonstrate(taskId: string, quality: Quality, variant = 0): Demonstration {
+  const problem = makeProblem(taskId);
+  const random = createRandom(`${taskId}/demonstration/${quality}/${variant}`);
+  const [outcomeRoll, endingRoll] = [random.integer(0, 9999) / 10000, random.integer(0, 9999) / 10000];
+  const outcome = outcomeOf(problem.family, quality, outcomeRoll);
+  const start: Message[] = [{ role: 'user', content: problem.issue }, ...searchTurn(problem)];
+  const edit = outcome === 'right' ? problem.fix : problem.mistake;
+  const wrongView = viewSlip(problem, random);
+  const view = viewTurn(problem);
+  const wrongEdit = outcome === 'give-up' ? [] : editSlip(problem, edit, random);
+  const rest = outcome === 'give-up' ? [turn(FINISH)] : editTurns(problem, edit, outcome, endingRoll);
+  const messages = [...start, ...wrongView, ...view, ...wrongEdit, ...rest];
+  const slips = [wrongView, wrongEdit].flatMap(([first]) => (first === undefined ? [] : [messages.indexOf(first)]));
+  return { taskId, family: problem.family, outcome, messages, slips };
+}

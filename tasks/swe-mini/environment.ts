@@ -1,0 +1,63 @@
+/** The environment `swe-mini`: repair a broken Python package, judged by hidden tests. Everything follows from the task id. */
+
+import type { Environment } from '../task.ts';
+import { collectDiff } from './collect.ts';
+import { gradeDiff } from './grade.ts';
+import { makeProblem, parseTaskId, type Problem } from './problem.ts';
+import { makeRepository, workingTree } from './repository.ts';
+import { LIMITS, WORKDIR } from './world.ts';
+
+const TOOLS = ['bash', 'str_replace_editor', 'search', 'finish'] as const;
+
+/** Commits that an agent makes are the same on any day. */
+const ENV: Readonly<Record<string, string>> = {
+  GIT_AUTHOR_NAME: 'agent',
+  GIT_AUTHOR_EMAIL: 'agent@longhaul.invalid',
+  GIT_AUTHOR_DATE: '2024-12-31T12:00:00Z',
+  GIT_COMMITTER_NAME: 'agent',
+  GIT_COMMITTER_EMAIL: 'agent@longhaul.invalid',
+  GIT_COMMITTER_DATE: '2024-12-31T12:00:00Z',
+};
+
+/** The problem of each task is asked for several times a rollout: the last ones are kept. */
+const KEPT = 256;
+const kept = new Map<string, Problem>();
+
+function problemOf(taskId: string): Problem {
+  const known = kept.get(taskId);
+  if (known !== undefined) return known;
+  const problem = makeProblem(taskId);
+  const [oldest] = kept.keys();
+  if (kept.size >= KEPT && oldest !== undefined) kept.delete(oldest);
+  kept.set(taskId, problem);
+  return problem;
+}
+
+export const sweMini: Environment = {
+  name: 'swe-mini',
+
+  taskId(split, index) {
+    const taskId = `swe-mini-${split}-${index}`;
+    parseTaskId(taskId);
+    return taskId;
+  },
+
+  load(taskId) {
+    const { family, issue } = problemOf(taskId);
+    return { id: taskId, family, messages: [{ role: 'user', content: issue }], tools: TOOLS };
+  },
+
+  sandbox(taskId, sandboxId) {
+    const problem = problemOf(taskId);
+    const tree = [...workingTree(problem)].map(([path, content]) => ({ path, content }));
+    return { id: sandboxId, workdir: WORKDIR, files: [...tree, ...makeRepository(problem).files], env: ENV, limits: LIMITS };
+  },
+
+  async collect(taskId, sandbox, execution = 1) {
+    return collectDiff(sandbox, makeRepository(problemOf(taskId)).head, execution);
+  },
+
+  async grade(taskId, artifact, provider, sandboxId) {
+    return gradeDiff(problemOf(taskId), artifact, provider, sandboxId);
+  },
+};

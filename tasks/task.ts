@@ -1,0 +1,36 @@
+/** A task: one problem, made from its id alone, so that any worker can rebuild it. */
+
+import type { Message } from '../agents/message.ts';
+import type { Sandbox, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
+
+export type Split = 'train' | 'held-out';
+
+export interface Task {
+  /** `ENVIRONMENT-SPLIT-N`, for example `swe-mini-train-17`. */
+  readonly id: string;
+  /** What pass rates are broken down by: the bug family. */
+  readonly family: string;
+  readonly messages: readonly Message[];
+  readonly tools: readonly string[];
+}
+
+/** The grader's word, as data: only `graded` carries a reward. */
+export type Verdict =
+  | { readonly code: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason: string }
+  | { readonly code: 'grader-failed'; readonly reason: string };
+
+export interface Environment {
+  readonly name: string;
+  taskId(split: Split, index: number): string;
+  load(taskId: string): Task;
+  /** The agent's sandbox. */
+  sandbox(taskId: string, sandboxId: string): Omit<SandboxSpec, 'ttlSeconds'>;
+  /**
+   * What is graded, taken from the agent's sandbox before it is released (a diff). Empty when nothing changed;
+   * what cannot be told is an error, and tried again. `execution` counts the tries from 1 (the default): part of the
+   * names of the calls, which the sandbox runs once each.
+   */
+  collect(taskId: string, sandbox: Sandbox, execution?: number): Promise<Uint8Array>;
+  /** Grades in a fresh sandbox of `provider` that it destroys itself. */
+  grade(taskId: string, artifact: Uint8Array, provider: SandboxProvider, sandboxId: string): Promise<Verdict>;
+}

@@ -1,0 +1,42 @@
+/**
+ * Training sequences of the starter. Why: a mask that is one turn off teaches the policy to slip, and nothing else shows
+ * it. Asserted: exactly the assistant's turns count, and of these the slips do not. Not asserted: what drills hold.
+ */
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { END, roleToken } from '../../../tasks/starter/chat-template.ts';
+import { assistantMask, sequenceSource } from '../../../tasks/starter/sequences.ts';
+import { demonstrate } from '../../../tasks/swe-mini/demonstrations.ts';
+import { loadTokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
+
+const tokenizer = await loadTokenizer(fileURLToPath(new URL('../../../examples/starter', import.meta.url)));
+const FIRST_CLEAN_TASK = 1_000_000;
+
+/** The text of the tokens that count, cut where the assistant's turns end. */
+function counted(n: number): string[] {
+  const { tokens, mask } = sequenceSource(tokenizer)('clean', n);
+  return tokenizer.decode(tokens.filter((_, i) => mask[i] === 1)).split(END).filter((text) => text !== '');
+}
+
+/** The same from the messages alone. */
+function expected(n: number): string[] {
+  const { messages, slips } = demonstrate(`swe-mini-train-${FIRST_CLEAN_TASK + n}`, 'clean');
+  return messages.flatMap((message, i) => {
+    if (message.role !== 'assistant' || slips.includes(i)) return [];
+    const whole = tokenizer.renderChat([message], [], { addGenerationPrompt: false });
+    return [whole.slice(roleToken('assistant').length, whole.lastIndexOf(END))];
+  });
+}
+
+it('count the assistant\'s turns, but for those that slip', () => {
+  const numbers = Array.from({ length: 60 }, (_, n) => n);
+  expect(numbers.some((n) => demonstrate(`swe-mini-train-${FIRST_CLEAN_TASK + n}`, 'clean').slips.length > 0)).toBe(true);
+  for (const n of numbers) expect(counted(n), `sequence ${n}`).toEqual(expected(n));
+});
+
+it('skip the turns that are named, and no others', () => {
+  const [opening, end] = [1, 2];
+  const tokens = [9, 1, 5, 6, 2, 9, 1, 7, 2, 1, 8, 2];
+  expect(assistantMask(tokens, opening, end, new Set())).toEqual([0, 0, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1]);
+  expect(assistantMask(tokens, opening, end, new Set([1]))).toEqual([0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1]);
+});

@@ -1,0 +1,101 @@
+/** Demonstrations replayed in real sandboxes: what they say the tools printed is what the tools print, byte for byte. */
+
+import { describe, expect, it } from 'vitest';
+
+import type { Message } from '../../../agents/message.ts';
+import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
+import type { Sandbox } from '../../../sandboxes/sandbox.ts';
+import { type Demonstration, demonstrate, MIX } from '../../../tasks/swe-mini/demonstrations.ts';
+import { FAMILIES } from '../../../tasks/swe-mini/draft.ts';
+import { sweMini } from '../../../tasks/swe-mini/environment.ts';
+import { openBench } from '../../sandboxes/harness.ts';
+
+const { provider } = await openBench();
+
+/** The conversation that the real tools make of the demonstration's calls. */
+async function replay({ taskId, messages }: Demonstration, sandbox: Sandbox): Promise<Message[]> {
+  const { messages: start, tools } = sweMini.load(taskId);
+  const replayed: Message[] = [...start];
+  let calls = 0;
+  for (const message of messages) {
+    if (message.role !== 'assistant') continue;
+    replayed.push(message);
+    for (const call of message.toolCalls ?? []) {
+      if (call.name === 'finish') return replayed;
+      calls += 1;
+      const content = await runToolCall(call, tools, sandbox, { callId: `call-${calls}`, timeoutMs: 20_000 });
+      const ends = message.toolCalls?.some(({ name }) => name === 'finish') ?? false;
+      if (!ends) replayed.push({ role: 'tool', name: call.name, content });
+    }
+  }
+  return replayed;
+}
+
+const uses = (demonstration: Demonstration, name: string): boolean =>
+  demonstration.messages.some((message) => message.role === 'tool' && message.name === name);
+
+/** Whether a slip of the demonstration was answered so. */
+const answered = ({ messages, slips }: Demonstration, words: string): boolean =>
+  slips.some((i) => messages[i + 1]?.content.includes(words));
+
+/** A few of each kind: every family right and mistaken, a search, a test run, a turn with two calls, both kinds of slips. */
+function chosen(): Demonstration[] {
+  const all = Array.from({ length: 400 }, (_, i) => demonstrate(`swe-mini-train-${i}`, 'mixed'));
+  const first = (test: (demonstration: Demonstration) => boolean): Demonstration => {
+    const found = all.find(test);
+    if (found === undefined) throw new Error('the mix lacks a kind of demonstration');
+    return found;
+  };
+  return [
+    ...FAMILIES.flatMap((family) => (['right', 'mistake'] as const).map((outcome) => first((d) => d.family === family && d.outcome === outcome))),
+    first((d) => d.outcome === 'give-up'),
+    first((d) => uses(d, 'search')),
+    first((d) => uses(d, 'bash')),
+    first((d) => d.messages.some((m) => m.role === 'assistant' && (m.toolCalls?.length ?? 0) > 1)),
+    first((d) => answered(d, 'does not exist')),
+    first((d) => answered(d, 'is not in')),
+  ];
+}
+
+describe('demonstrations', () => {
+  it('are what happens in a sandbox, and are graded as what they claim to be', async () => {
+    for (const [i, demonstration] of chosen().entries()) {
+      const { taskId, messages, outcome, family } = demonstration;
+      const sandbox = await provider.create({ ...sweMini.sandbox(taskId, `replay-${i}`), ttlSeconds: 60 });
+      expect(await replay(demonstration, sandbox), taskId).toEqual(messages);
+      const diff = await sweMini.collect(taskId, sandbox);
+      sandbox.close();
+      await provider.destroy(`replay-${i}`);
+      const verdict = await sweMini.grade(taskId, diff, provider, `graded-${i}`);
+      expect(verdict, `${taskId} ${family} ${outcome}`).toMatchObject({ code: 'graded', reward: outcome === 'right' ? 1 : 0 });
+    }
+  });
+
+  it('are right when clean, and mixed in the shares that are written down', () => {
+    const ids = Array.from({ length: 4000 }, (_, i) => `swe-mini-train-${i}`);
+    expect(ids.slice(0, 400).every((taskId) => demonstrate(taskId, 'clean').outcome === 'right')).toBe(true);
+    const mixed = ids.map((taskId) => demonstrate(taskId, 'mixed'));
+    for (const family of FAMILIES) {
+      const own = mixed.filter((d) => d.family === family);
+      const share = (outcome: string): number => own.filter((d) => d.outcome === outcome).length / own.length;
+      // Four standard deviations of a share of 500.
+      expect(Math.abs(share('right') - MIX[family].right)).toBeLessThan(0.09);
+      expect(Math.abs(share('mistake') - MIX[family].mistake)).toBeLessThan(0.09);
+    }
+  });
+
+  it('slip now and then, in turns that are told so and are not to be learnt', () => {
+    const all = Array.from({ length: 1000 }, (_, i) => demonstrate(`swe-mini-train-${i}`, 'clean'));
+    for (const { messages, slips } of all) {
+      const errors = messages.flatMap(({ role, content }, i) => (role === 'tool' && content.startsWith('Error: ') ? [i - 1] : []));
+      expect(slips).toEqual(errors);
+    }
+    expect(all.filter(({ slips }) => slips.length > 0).length).toBeGreaterThan(100);
+  });
+
+  it('differ from variant to variant, and never from call to call', () => {
+    const variants = Array.from({ length: 30 }, (_, i) => JSON.stringify(demonstrate('swe-mini-train-1', 'mixed', i)));
+    expect(new Set(variants).size).toBeGreaterThan(2);
+    expect(JSON.stringify(demonstrate('swe-mini-train-1', 'mixed', 3))).toBe(variants[3]);
+  });
+});

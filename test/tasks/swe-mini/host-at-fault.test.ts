@@ -1,0 +1,97 @@
+/**
+ * Hunts work that earns nothing because the host was slow. Not asserted: what git and the tests do in real sandboxes;
+ * see grade.test.ts.
+ */
+import { describe, expect, it } from 'vitest';
+import type { ExecCall, ExecResult, Sandbox, SandboxProvider } from '../../../sandboxes/sandbox.ts';
+import { collectDiff } from '../../../tasks/swe-mini/collect.ts';
+import { gradeDiff } from '../../../tasks/swe-mini/grade.ts';
+import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
+import { pythonRepr } from '../../../tasks/swe-mini/python.ts';
+
+const ended: ExecResult = { exitCode: 0, signal: null, output: '', droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 1 };
+const late: ExecResult = { ...ended, exitCode: null, timedOut: true };
+
+/** Sandboxes whose commands end as the next of `results` says. */
+function scripted(results: ExecResult[]) {
+  const calls: ExecCall[] = [];
+  const log: string[] = [];
+  const sandbox = (id: string): Sandbox => ({
+    id,
+    exec: async (call) => {
+      calls.push(call);
+      const result = results.shift();
+      if (!result) throw new Error('Nobody expected another command');
+      return result;
+    },
+    write: async ({ note }) => ({ note }),
+    written: async () => undefined,
+    read: async () => ({ kind: 'missing' }),
+    renew: async () => undefined,
+    close: () => undefined,
+  });
+  const provider: SandboxProvider = {
+    name: 'scripted',
+    create: async ({ id }) => {
+      log.push(`create ${id}`);
+      return sandbox(id);
+    },
+    connect: async (id) => sandbox(id),
+    destroy: async (id) => void log.push(`destroy ${id}`),
+    list: async () => [],
+  };
+  return { calls, log, provider, sandbox: sandbox('s') };
+}
+
+describe('collectDiff', () => {
+  const collect = (result: Partial<ExecResult>) => collectDiff(scripted([{ ...ended, ...result }]).sandbox, 'base', 1);
+
+  it.each([
+    ['a time-out', { exitCode: null, timedOut: true }],
+    ['a signal', { exitCode: null, signal: 'SIGKILL' }],
+    ['a signal that the shell tells of', { exitCode: 137 }],
+    ['a lack of memory', { exitCode: 128, outOfMemory: true }],
+  ])('takes %s for no word on what changed', async (_, result) => {
+    await expect(collect(result)).rejects.toMatchObject({ name: 'CollectFailed', sandbox: 's', execution: 1 });
+  });
+
+  it.each([1, 128])('takes git that ends with %i for a repository that the agent broke', async (exitCode) => {
+    expect(await collect({ exitCode, output: 'fatal' })).toEqual(new Uint8Array());
+  });
+
+  it('names each try anew, so that the journal does not answer with the one that failed', async () => {
+    const { calls, sandbox } = scripted([late, { ...ended, output: 'diff' }]);
+    await expect(collectDiff(sandbox, 'base', 1)).rejects.toThrow('try 1');
+    expect(Buffer.from(await collectDiff(sandbox, 'base', 2)).toString()).toBe('diff');
+    expect(calls.map(({ callId }) => callId)).toEqual(['s/collect-1', 's/collect-2']);
+  });
+});
+
+describe('gradeDiff', () => {
+  const problem = makeProblem('swe-mini-held-out-5');
+  const applied = { ...late, output: 'applied\n' };
+  const right = { ...ended, output: ['applied', '', 'longhaul results', ...problem.hidden.map(({ expected }) => pythonRepr(expected)), ''].join('\n') };
+  const grade = async (...results: ExecResult[]) => {
+    const { calls, log, provider } = scripted(results);
+    const verdict = await gradeDiff(problem, Buffer.from('x'), provider, 'g');
+    return { verdict, log, limits: calls.map(({ timeoutMs }) => timeoutMs) };
+  };
+  const twice = ['create g', 'destroy g', 'create g-again', 'destroy g-again'];
+
+  it('pays for right answers that came late once', async () => {
+    const { verdict, log, limits } = await grade(applied, right);
+    expect(verdict).toMatchObject({ code: 'graded', reward: 1 });
+    expect(log).toEqual(twice);
+    expect(limits[1]).toBe(2 * (limits[0] ?? 0));
+  });
+
+  it('scores 0 what does not end in double the time either', async () => {
+    const { verdict, log } = await grade(applied, applied);
+    expect(verdict).toMatchObject({ code: 'graded', reward: 0, reason: 'the code did not end in time' });
+    expect(log).toEqual(twice);
+  });
+
+  it('runs once what ended', async () => {
+    expect((await grade(right)).log).toEqual(['create g', 'destroy g']);
+  });
+});
