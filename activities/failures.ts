@@ -1,0 +1,52 @@
+/** From our error classes to Temporal's: the class name is the failure's type, and decides whether a retry makes sense. */
+
+import { ApplicationFailure } from '@temporalio/common';
+
+/** The same input fails the same way: told at once, never retried. */
+const FINAL = new Set(['UserInputError', 'SandboxLost', 'NoValidRollouts']);
+
+/** Runs an activity's body; errors leave it as `ApplicationFailure`s that carry their class. */
+export async function classified<T>(body: () => Promise<T>): Promise<T> {
+  try {
+    return await body();
+  } catch (error) {
+    if (!(error instanceof Error) || error instanceof ApplicationFailure) throw error;
+    if (error.name === 'AbortError' || error.name === 'CancelledFailure') throw error;
+    throw ApplicationFailure.create({
+      message: error.message.slice(0, 1000),
+      type: error.name,
+      nonRetryable: FINAL.has(error.name),
+      cause: error,
+    });
+  }
+}
+
+/** A whole step without one graded rollout: a run that went on would train on nothing and say that it had. */
+export class NoValidRollouts extends Error {
+  override readonly name = 'NoValidRollouts';
+  readonly step: number;
+  /** How many rollouts failed, by reason. */
+  readonly masked: Readonly<Record<string, number>>;
+
+  constructor(step: number, masked: Readonly<Record<string, number>>) {
+    const reasons = Object.entries(masked).map(([reason, n]) => `${n} ${reason}`);
+    super(`None of the rollouts of step ${step} was graded (${reasons.join(', ')}); mend what failed, then start a run of another name`);
+    this.step = step;
+    this.masked = masked;
+  }
+}
+
+/** What a user got wrong: the field, its value, and what to do. */
+export class UserInputError extends Error {
+  override readonly name = 'UserInputError';
+  readonly field: string;
+  readonly value: unknown;
+  readonly remedy: string;
+
+  constructor(field: string, value: unknown, remedy: string) {
+    super(`${field}: ${JSON.stringify(value)} cannot be used; ${remedy}`);
+    this.field = field;
+    this.value = value;
+    this.remedy = remedy;
+  }
+}

@@ -1,0 +1,72 @@
+/** The `init` queue: prepares one sandbox per attempt. The same attempt always gets the same sandbox. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { sandboxLeases } from '../sandboxes/leases.ts';
+import type { SandboxProvider } from '../sandboxes/sandbox.ts';
+import type { Store } from '../store/store.ts';
+import { environmentOf } from '../tasks/registry.ts';
+import type { InitActivities } from '../workflows/activities.ts';
+import type { Attempt, SandboxRef } from '../workflows/types.ts';
+import { classified } from './failures.ts';
+import { wasCancelled, withHeartbeat } from './heartbeat.ts';
+import { attemptKey } from './records.ts';
+
+export interface InitDeps {
+  readonly store: Store;
+  readonly provider: SandboxProvider;
+  readonly host: string;
+  /** Live sandboxes that this host may hold: the leases in the store are the authority. */
+  readonly maxLiveSandboxes: number;
+  readonly sandboxTtlSeconds: number;
+}
+
+const LEASE_POLL_MS = 200;
+
+/** Waits as long as it takes: the caller's heartbeats go on meanwhile, and its cancellation ends the wait. */
+async function leaseFor(id: string, owner: string, deps: InitDeps, signal: AbortSignal): Promise<void> {
+  const leases = sandboxLeases(deps.store, deps.host, deps.maxLiveSandboxes);
+  while (!(await leases.acquire(id, owner, deps.sandboxTtlSeconds))) {
+    await sleep(LEASE_POLL_MS, undefined, { signal });
+  }
+}
+
+async function make(input: Attempt, deps: InitDeps, signal: AbortSignal): Promise<SandboxRef> {
+  const { store, provider, host, sandboxTtlSeconds } = deps;
+  const sandbox = attemptKey(input);
+  await store.begin(`init:${sandbox}`);
+  const made = await provider.create({ ...environmentOf(input.task).sandbox(input.task, sandbox), ttlSeconds: sandboxTtlSeconds });
+  made.close();
+  if (wasCancelled(signal)) signal.throwIfAborted();
+  const { run, rollout, attempt } = input;
+  await store.append([{ run, rollout, attempt, event: 'started', at: new Date().toISOString() }]);
+  return { sandbox, host };
+}
+
+/** Leaves no lease and no sandbox behind; where that fails too, the lease runs out and the sweeper takes the rest. */
+async function unmake(sandbox: string, { store, provider }: InitDeps): Promise<void> {
+  try {
+    await provider.destroy(sandbox);
+    await store.releaseLease(sandbox);
+  } catch {
+    // What failed first is what is told.
+  }
+}
+
+export function createInitActivities(deps: InitDeps): InitActivities {
+  return {
+    prepareSandbox: (input) =>
+      classified(() =>
+        withHeartbeat(async (signal) => {
+          const sandbox = attemptKey(input);
+          await leaseFor(sandbox, input.rollout, deps, signal);
+          try {
+            return await make(input, deps, signal);
+          } catch (error) {
+            // Given up on by the server, not by the workflow: a retry may hold this sandbox by now.
+            if (!signal.aborted || wasCancelled(signal)) await unmake(sandbox, deps);
+            throw error;
+          }
+        }),
+      ),
+  };
+}

@@ -1,0 +1,110 @@
+/**
+ * Opens a run: its folder and its record are made once, and a name stands for one configuration from then on. What
+ * contradicts that is refused before anything is written.
+ */
+
+import { createHash } from 'node:crypto';
+import { access, mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import type { Store } from '../store/store.ts';
+import { environmentOf } from '../tasks/registry.ts';
+import type { PolicyRef, RunConfig } from '../workflows/types.ts';
+import { UserInputError } from './failures.ts';
+import { keys, type RunRecord } from './records.ts';
+import { resolveRunConfig } from './run-config.ts';
+import { writeAside } from './write-aside.ts';
+
+export interface OpenRunDeps {
+  readonly store: Store;
+  /** Numbers of parameters and of vocabulary entries of the policy in a directory. */
+  readonly describePolicy: (dir: string) => Promise<{ parameters: number; vocabulary: number }>;
+}
+
+function checkTask(name: string): void {
+  try {
+    environmentOf(`${name}-train-0`);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new UserInputError('task.name', name, `name one that the workers know (${error.message})`);
+  }
+}
+
+async function checkPolicy(dir: string): Promise<void> {
+  for (const file of ['config.json', 'tokenizer.json']) {
+    await access(join(dir, file)).catch(() => {
+      throw new UserInputError('policy.base', dir, `give a directory with ${file}: a model in Hugging Face layout`);
+    });
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The configuration with the workflow's own name for the run; one that says another name is refused. */
+function named(given: unknown, run: string | undefined): unknown {
+  if (run === undefined || !isObject(given)) return given;
+  if (given['run'] !== undefined && given['run'] !== run) {
+    throw new UserInputError('run', given['run'], `the workflow is train/${run}: leave \`run\` out, or give the workflow its name`);
+  }
+  return { ...given, run };
+}
+
+/** By sorted fields, so that the order in which a configuration was written makes no other one. */
+function leaves(value: unknown, path: string): Array<readonly [string, string]> {
+  if (!isObject(value)) return value === undefined ? [] : [[path, JSON.stringify(value)]];
+  const names = Object.keys(value).sort();
+  return names.flatMap((name) => leaves(value[name], path === '' ? name : `${path}.${name}`));
+}
+
+/** SHA-256 of the fields and their values, as hexadecimal digits. */
+export function configDigest(config: RunConfig): string {
+  return createHash('sha256').update(JSON.stringify(leaves(config, ''))).digest('hex');
+}
+
+/** A name's results are on record: under another configuration they would be passed off as that one's. */
+function checkSameConfig(config: RunConfig, { config: known, configSha256 }: RunRecord): void {
+  if (!known || configSha256 === configDigest(config)) return;
+  const [before, now] = [new Map(leaves(known, '')), new Map(leaves(config, ''))];
+  const field = [...new Set([...before.keys(), ...now.keys()])].sort().find((name) => before.get(name) !== now.get(name)) ?? 'configuration';
+  const value: unknown = JSON.parse(now.get(field) ?? 'null');
+  throw new UserInputError(field, value, `run ${config.run} began with ${before.get(field) ?? 'none'}; keep that, or give another run name`);
+}
+
+async function checkFolder(run: string, runDir: string): Promise<void> {
+  const found = await readdir(join(runDir, 'checkpoints')).catch(() => []);
+  if (found.length === 0) return;
+  const remedy = `${runDir} has checkpoints of a run that this store does not know; give another run name, or move that folder away`;
+  throw new UserInputError('run', run, remedy);
+}
+
+/**
+ * `run`, where given, is the name that the workflow's id says.
+ * Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already.
+ */
+export async function openRun(
+  given: unknown,
+  run: string | undefined,
+  { store, describePolicy }: OpenRunDeps,
+): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef }> {
+  const config = resolveRunConfig(named(given, run), process.cwd());
+  checkTask(config.task.name);
+  await checkPolicy(config.policy.base);
+  const runDir = join(config.dir, config.run);
+  if (!(await store.get<RunRecord>(keys.run(config.run)))) await checkFolder(config.run, runDir);
+  const record = await store.putOnce<RunRecord>(keys.run(config.run), {
+    run: config.run,
+    runDir,
+    seed: config.seed,
+    startedAt: new Date().toISOString(),
+    policy: { base: config.policy.base, ...(await describePolicy(config.policy.base)) },
+    task: { name: config.task.name, train: config.task.train, heldOut: config.evaluation.tasks },
+    config,
+    configSha256: configDigest(config),
+  });
+  checkSameConfig(config, record);
+  await mkdir(record.runDir, { recursive: true });
+  await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
+  return { config, runDir: record.runDir, policy: { dir: config.policy.base, version: 0 } };
+}

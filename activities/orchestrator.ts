@@ -1,0 +1,111 @@
+/** The `orchestrator` queue: bookkeeping of runs. Every activity may run twice and leaves the same records and files. */
+
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Store } from '../store/store.ts';
+import type { OrchestratorActivities } from '../workflows/activities.ts';
+import { rolloutIds } from '../workflows/rollout-ids.ts';
+import type { RolloutResult } from '../workflows/types.ts';
+import { classified } from './failures.ts';
+import { withHeartbeat } from './heartbeat.ts';
+import { learningCurve } from './learning-curve.ts';
+import { type OpenRunDeps, openRun } from './open-run.ts';
+import { type EvaluationEntry, keys, type OutcomeRecord, type RunEnd, type StepEntry } from './records.ts';
+import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
+import { checkpointDir, type TemporalPlace, writeRunFiles } from './run-folder.ts';
+import { summariseEvaluation } from './summarise-evaluation.ts';
+import { writeTrajectories } from './trajectories.ts';
+import { writeAside } from './write-aside.ts';
+
+export interface OrchestratorDeps extends OpenRunDeps {
+  readonly temporal: TemporalPlace;
+}
+
+/** Bookkeeping of a long run reads much: a worker that died at it is found out by its silence, not by the deadline. */
+function kept<T>(body: () => Promise<T>): Promise<T> {
+  return classified(() => withHeartbeat(body));
+}
+
+function now(): string {
+  return new Date().toISOString();
+}
+
+async function recordFailures(run: string, failures: readonly RolloutResult[], store: Store): Promise<void> {
+  for (const { rollout, task, attempt, turns, finish, failure, message } of failures) {
+    await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
+      rollout,
+      task,
+      attempt,
+      turns,
+      status: 'failed',
+      reward: null,
+      passed: false,
+      finish: finish ?? null,
+      failure: failure ?? 'internal',
+      reason: message ?? '',
+    });
+  }
+}
+
+/** A run that was stopped leaves rollouts without an end: they are masked, with the reason. */
+async function maskUnfinished(run: string, reason: string, store: Store): Promise<void> {
+  const events = await store.events(run);
+  const ended = new Set(
+    events.filter((e) => ['trained', 'masked', 'dropped', 'evaluated'].includes(e.event)).map((e) => e.rollout),
+  );
+  const masked = events
+    .filter((e) => e.event === 'dispatched' && !ended.has(e.rollout))
+    .map((e): RolloutEnd => ({ run, rollout: e.rollout, attempt: e.attempt, event: 'masked', at: now(), detail: reason }));
+  await recordEnds(store, masked);
+}
+
+/** Checkpoints that nobody asked to keep go, but for the newest two: the live policy and what it was made from. */
+async function pruneCheckpoints(run: string, runDir: string, step: number, store: Store): Promise<void> {
+  const entries = await store.list<StepEntry>(`step:${run}/`);
+  for (const { value } of entries) {
+    const old = value.record.step;
+    if (!value.keep && old < step - 1) await rm(checkpointDir(runDir, old), { recursive: true, force: true });
+  }
+}
+
+export function createOrchestratorActivities(deps: OrchestratorDeps): OrchestratorActivities {
+  const { store, temporal } = deps;
+  return {
+    openRun: (given, run) => kept(() => openRun(given, run, deps)),
+
+    recordDispatched: ({ run, name, tasks, samples }) =>
+      kept(async () => {
+        const at = now();
+        const ids = rolloutIds(`train/${run}/${name}`, tasks, samples);
+        await store.append(ids.map((rollout) => ({ run, rollout, attempt: 1, event: 'dispatched', at })));
+      }),
+
+    recordFailures: ({ run, failures }) => kept(() => recordFailures(run, failures, store)),
+
+    summariseEvaluation: (input) => kept(() => summariseEvaluation(input, store)),
+
+    recordStep: ({ run, runDir, record, policy, sha256, keep }) =>
+      kept(async () => {
+        await store.putOnce<StepEntry>(keys.step(run, record.step), { record, policy, sha256, keep });
+        await writeTrajectories(run, `step-${record.step}`, runDir, store);
+        await writeRunFiles(run, runDir, store, temporal);
+        await pruneCheckpoints(run, runDir, record.step, store);
+      }),
+
+    recordEvaluation: ({ run, runDir, step, evaluation }) =>
+      kept(async () => {
+        await store.putOnce<EvaluationEntry>(keys.evaluation(run, step), { step, evaluation });
+        await writeTrajectories(run, `eval-${step}-sampled`, runDir, store);
+        await writeTrajectories(run, `eval-${step}-greedy`, runDir, store);
+        await writeRunFiles(run, runDir, store, temporal);
+      }),
+
+    closeRun: ({ run, runDir, status, message }) =>
+      kept(async () => {
+        if (status !== 'completed') await maskUnfinished(run, `run-${status}`, store);
+        await store.putOnce<RunEnd>(keys.runEnd(run), { status, finishedAt: now(), message: message ?? '' });
+        const summary = await writeRunFiles(run, runDir, store, temporal);
+        await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));
+      }),
+  };
+}

@@ -1,0 +1,130 @@
+/** What activities write into the store: the keys, and the shape under each key. Keys name what ran, never who ran it. */
+
+import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
+import type { Message } from '../agents/message.ts';
+import type { ParsedTurn } from '../agents/parse-tool-calls.ts';
+import type { Store } from '../store/store.ts';
+import type { Attempt, EvaluationRecord, PolicyRef, RunConfig, StepRecord, UpdateOutcome } from '../workflows/types.ts';
+
+/** Turns sort in byte order. */
+function padded(n: number): string {
+  return String(n).padStart(5, '0');
+}
+
+export function attemptKey({ rollout, attempt }: Pick<Attempt, 'rollout' | 'attempt'>): string {
+  return `${rollout}#${attempt}`;
+}
+
+export const keys = {
+  generate: (attempt: Attempt, turn: number) => `generate:${attemptKey(attempt)}/${padded(turn)}`,
+  act: (attempt: Attempt, turn: number) => `act:${attemptKey(attempt)}/${padded(turn)}`,
+  answer: (attempt: Attempt, turn: number, index: number) => `answer:${attemptKey(attempt)}/${padded(turn)}/${index}`,
+  collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
+  verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
+  outcome: (rollout: string) => `outcome:${rollout}`,
+  end: (rollout: string) => `end:${rollout}`,
+  update: (run: string, step: number) => `update:${run}/${padded(step)}`,
+  step: (run: string, step: number) => `step:${run}/${padded(step)}`,
+  evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
+  run: (run: string) => `run:${run}`,
+  runEnd: (run: string) => `run-end:${run}`,
+} as const;
+
+/** One model call: what was appended to the context, what was sampled, what it was read as. */
+export interface GenerateRecord {
+  readonly version: number;
+  /** Ids appended to all earlier ids (prompt or observation); the whole context where `reset` is true. */
+  readonly appended: readonly number[];
+  /** The template rewrote the past: the ids start anew, and so does a training sequence. */
+  readonly reset: boolean;
+  readonly sampled: readonly number[];
+  readonly logprobs: readonly number[];
+  readonly end: 'stop' | 'length' | 'context-full';
+  readonly parsed: ParsedTurn;
+  /** What the policy is told before its next turn; where it made calls, the tools answer instead. */
+  readonly hint?: string;
+}
+
+/** What the tools answered in one turn. */
+export interface ActRecord {
+  readonly messages: readonly Message[];
+}
+
+/** How a rollout ended, once and for all. */
+export interface OutcomeRecord {
+  readonly rollout: string;
+  readonly task: string;
+  readonly attempt: number;
+  readonly turns: number;
+  readonly status: 'graded' | 'failed';
+  readonly reward: number | null;
+  readonly passed: boolean;
+  readonly finish: FinishReason | null;
+  readonly failure: FailureClass | null;
+  readonly reason: string;
+}
+
+export interface RunRecord {
+  readonly run: string;
+  readonly runDir: string;
+  readonly seed: number;
+  readonly startedAt: string;
+  readonly policy: { readonly base: string; readonly parameters: number; readonly vocabulary: number };
+  readonly task: { readonly name: string; readonly train: number; readonly heldOut: number };
+  /** As resolved, and its digest: the name stands for this configuration alone. */
+  readonly config?: RunConfig;
+  readonly configSha256?: string;
+}
+
+export interface StepEntry {
+  readonly record: StepRecord;
+  readonly policy: PolicyRef;
+  readonly sha256: string;
+  readonly keep: boolean;
+}
+
+export interface EvaluationEntry {
+  readonly step: number;
+  readonly evaluation: EvaluationRecord;
+}
+
+export interface RunEnd {
+  readonly status: 'completed' | 'failed' | 'cancelled';
+  readonly finishedAt: string;
+  readonly message: string;
+}
+
+export type UpdateEntry = UpdateOutcome;
+
+/** The model calls of an attempt, in order. */
+export async function turnsOf(store: Store, attempt: Pick<Attempt, 'rollout' | 'attempt'>): Promise<GenerateRecord[]> {
+  return (await store.list<GenerateRecord>(`generate:${attemptKey(attempt)}/`)).map(({ value }) => value);
+}
+
+/** The tools' answers of an attempt, by turn. */
+export async function actsOf(
+  store: Store,
+  attempt: Pick<Attempt, 'rollout' | 'attempt'>,
+): Promise<Map<number, ActRecord>> {
+  const rows = await store.list<ActRecord>(`act:${attemptKey(attempt)}/`);
+  return new Map(rows.map(({ key, value }) => [Number(key.slice(key.lastIndexOf('/') + 1)), value]));
+}
+
+/** What the policy said in a turn, as a message. */
+export function spoken({ parsed }: GenerateRecord): Message {
+  return parsed.kind === 'calls'
+    ? { role: 'assistant', content: parsed.content, toolCalls: parsed.calls }
+    : { role: 'assistant', content: parsed.content };
+}
+
+/** What the policy is shown after a turn: a hint, or the tools' answers. */
+export function answerTo({ hint }: GenerateRecord, act: ActRecord | undefined): readonly Message[] {
+  return hint === undefined ? (act?.messages ?? []) : [{ role: 'user', content: hint }];
+}
+
+/** All ids that the model had seen and said after `turns`. */
+export function contextAfter(turns: readonly GenerateRecord[]): number[] {
+  let ids: number[] = [];
+  for (const { appended, reset, sampled } of turns) ids = [...(reset ? [] : ids), ...appended, ...sampled];
+  return ids;
+}

@@ -1,0 +1,102 @@
+/** The run configuration's schema: every field, its default and its bounds. Unknown fields are refused by name. */
+
+import { isAbsolute, resolve } from 'node:path';
+import { z } from 'zod';
+import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
+import type { RunConfig } from '../workflows/types.ts';
+import { UserInputError } from './failures.ts';
+
+const count = z.int().min(1);
+const width = z.int().min(1).optional();
+
+const agent = z.strictObject({
+  maxTurns: count.default(30),
+  maxContextTokens: count.default(32_768),
+  toolTimeoutSeconds: z.number().min(1).max(3600).default(120),
+});
+
+const sampling = z.strictObject({
+  temperature: z.number().min(0).max(10).default(1),
+  topP: z.number().gt(0).max(1).default(1),
+  topK: z.int().min(0).default(0),
+  maxTokens: count.default(4096),
+});
+
+const dispatcher = z.strictObject({
+  type: z.literal('pipeline').default('pipeline'),
+  init: width,
+  agentRun: width,
+  reward: width,
+  liveSandboxes: count.default(32),
+});
+
+const algorithm = z.strictObject({
+  advantage: z.literal('grpo').default('grpo'),
+  normaliseByStd: z.boolean().default(true),
+  learningRate: z.number().positive().default(1e-6),
+  warmup: z.int().min(0).default(0),
+  schedule: z.enum(RATE_SCHEDULES).default('constant'),
+  finalRate: z.number().min(0).max(1).default(0),
+  epochs: count.default(1),
+  minibatches: count.default(1),
+  clipLow: z.number().min(0).max(1).default(0.2),
+  clipHigh: z.number().min(0).default(0.28),
+  maxGradNorm: z.number().positive().default(1),
+  weightDecay: z.number().min(0).default(0),
+  betas: z.tuple([z.number().min(0).lt(1), z.number().min(0).lt(1)]).default([0.9, 0.999]),
+  epsilon: z.number().positive().default(1e-8),
+  microBatchTokens: count.default(8192),
+});
+
+const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+
+export const runConfigSchema = z.strictObject({
+  run: z.string().regex(RUN_ID, 'letters, digits, dot, dash and underscore, at most 100').default('default'),
+  dir: z.string().default('runs'),
+  seed: z.int().min(0).default(1),
+  steps: count.default(20),
+  policy: z.strictObject({ base: z.string().min(1) }),
+  task: z.strictObject({ name: z.string().min(1), train: count.default(1000) }),
+  batch: z
+    .strictObject({ tasks: count.default(8), samples: z.int().min(2, 'a group needs two rollouts').default(8) })
+    .prefault({}),
+  agent: agent.prefault({}),
+  sampling: sampling.prefault({}),
+  dispatcher: dispatcher.prefault({}),
+  algorithm: algorithm.prefault({}),
+  evaluation: z
+    .strictObject({ tasks: count.default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
+    .prefault({}),
+  checkpoint: z.strictObject({ every: z.int().min(0).default(0) }).prefault({}),
+});
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  let at = value;
+  for (const key of path) at = typeof at === 'object' && at !== null ? (at as Record<PropertyKey, unknown>)[key] : undefined;
+  return at;
+}
+
+/**
+ * Fills in the defaults; relative paths are taken from `cwd`.
+ * Errors: `UserInputError` for the first field that cannot be used.
+ */
+export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
+  const parsed = runConfigSchema.safeParse(given);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    const unknown = issue?.code === 'unrecognized_keys' ? issue.keys : [];
+    const path = [...(issue?.path ?? []), ...unknown.slice(0, 1)];
+    const remedy = unknown.length > 0 ? 'remove it, there is no such setting' : (issue?.message ?? 'see the documentation');
+    throw new UserInputError(path.join('.') || 'configuration', valueAt(given, path) ?? null, remedy);
+  }
+  const config = parsed.data;
+  if (config.batch.tasks > config.task.train) {
+    throw new UserInputError('batch.tasks', config.batch.tasks, `give at most task.train (${config.task.train})`);
+  }
+  const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
+  return {
+    ...config,
+    dir: absolute(config.dir),
+    policy: { base: absolute(config.policy.base) },
+  } as RunConfig;
+}

@@ -1,0 +1,66 @@
+/**
+ * The files of a run's folder, written from the store alone: writing them again gives the same files, so a killed
+ * writer loses nothing. Each is written aside, then renamed.
+ */
+
+import { join } from 'node:path';
+import { accountFor } from '../store/accounting.ts';
+import type { RolloutEvent, Store } from '../store/store.ts';
+import { type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry } from './records.ts';
+import { writeTensorboard } from './tensorboard/write-tensorboard.ts';
+import { writeAside } from './write-aside.ts';
+
+export interface TemporalPlace {
+  readonly address: string;
+  readonly namespace: string;
+  readonly ui: string;
+}
+
+export function checkpointDir(runDir: string, step: number): string {
+  return join(runDir, 'checkpoints', `step-${step}`);
+}
+
+/** The document of `summary.json`, from the store; `events` are those of the run, for callers that have them. */
+export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, events?: readonly RolloutEvent[]) {
+  const record = await store.get<RunRecord>(keys.run(run));
+  if (!record) return undefined;
+  const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
+  const evaluations = (await store.list<EvaluationEntry>(`evaluation:${run}/`)).map(({ value }) => value);
+  const end = await store.get<RunEnd>(keys.runEnd(run));
+  const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
+  return {
+    runId: run,
+    status: end?.status ?? ('running' as const),
+    startedAt: record.startedAt,
+    finishedAt: end?.finishedAt ?? null,
+    ...(end?.message ? { message: end.message } : {}),
+    seed: record.seed,
+    temporal: { ...temporal, workflowId: `train/${run}` },
+    policy: record.policy,
+    task: record.task,
+    evaluation: {
+      before: evaluations[0]?.evaluation ?? null,
+      after: after?.evaluation ?? null,
+      all: evaluations.map(({ step, evaluation }) => ({ step, ...evaluation })),
+    },
+    steps: steps.map((entry) => entry.record),
+    checkpoints: steps
+      .filter((entry) => entry.keep)
+      .map(({ record: { step }, sha256 }) => ({ step, path: join('checkpoints', `step-${step}`), sha256 })),
+    accounting: accountFor(events ?? (await store.events(run)), end !== undefined),
+  };
+}
+
+export type RunSummary = NonNullable<Awaited<ReturnType<typeof summaryOf>>>;
+
+/** Writes `summary.json`, `metrics.jsonl` and `tensorboard/`. */
+export async function writeRunFiles(run: string, runDir: string, store: Store, temporal: TemporalPlace): Promise<RunSummary> {
+  const events = await store.events(run);
+  const summary = await summaryOf(run, store, temporal, events);
+  if (!summary) throw new Error(`Run ${run} is not in the store`);
+  await writeAside(join(runDir, 'summary.json'), `${JSON.stringify(summary, null, 2)}\n`);
+  const lines = summary.steps.map((step) => `${JSON.stringify(step)}\n`);
+  await writeAside(join(runDir, 'metrics.jsonl'), lines.join(''));
+  await writeTensorboard(runDir, summary, events);
+  return summary;
+}

@@ -1,0 +1,101 @@
+/**
+ * From a step's rollouts to training data: every rollout is trained, masked or dropped, with its reason, and only the
+ * valid ones enter their group's baseline.
+ */
+
+import type { Store } from '../store/store.ts';
+import { grpoAdvantages } from '../trainer/algorithms/grpo-advantages.ts';
+import type { Datum } from '../trainer/engine.ts';
+import { mergeTransitions, type Transition } from '../trainer/merge-transitions.ts';
+import type { AlgorithmSettings } from '../workflows/types.ts';
+import { rolloutIds } from '../workflows/rollout-ids.ts';
+import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from './records.ts';
+
+export type Fate =
+  | { readonly event: 'trained'; readonly reason: '' }
+  | { readonly event: 'masked' | 'dropped'; readonly reason: string };
+
+export interface TrainingData {
+  readonly data: readonly Datum[];
+  readonly fates: ReadonlyMap<string, Fate>;
+  readonly outcomes: readonly OutcomeRecord[];
+  /** Groups that were trained on. */
+  readonly groups: number;
+  readonly valid: number;
+  readonly sampledTokens: number;
+  /** Times a template rewrote the past, so that a rollout became several training sequences. */
+  readonly prefixBreaks: number;
+}
+
+interface Member {
+  readonly outcome: OutcomeRecord;
+  readonly turns: readonly GenerateRecord[];
+}
+
+/** The model calls of one attempt as transitions: all ids seen, the ids said. Empty calls teach nothing. */
+export function transitionsOf(turns: readonly GenerateRecord[]): Transition[] {
+  const transitions: Transition[] = [];
+  let context: number[] = [];
+  for (const { appended, reset, sampled, logprobs, version } of turns) {
+    const observation = [...(reset ? [] : context), ...appended];
+    if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, version });
+    context = [...observation, ...sampled];
+  }
+  return transitions;
+}
+
+async function memberOf(rollout: string, store: Store): Promise<Member | string> {
+  const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
+  if (!outcome) return 'no-outcome';
+  if (outcome.status === 'failed') return outcome.failure ?? 'internal';
+  return { outcome, turns: await turnsOf(store, outcome) };
+}
+
+/** Why a whole group teaches nothing; `undefined` when it does. */
+function uselessness(members: readonly Member[]): string | undefined {
+  if (members.length < 2) return 'group-too-small';
+  const first = members[0]?.outcome.reward;
+  return members.every((m) => m.outcome.reward === first) ? 'zero-variance' : undefined;
+}
+
+export async function trainingDataOf(
+  batch: string,
+  tasks: readonly string[],
+  samples: number,
+  algorithm: AlgorithmSettings,
+  store: Store,
+): Promise<TrainingData> {
+  const fates = new Map<string, Fate>();
+  const data: Datum[] = [];
+  const outcomes: OutcomeRecord[] = [];
+  let groups = 0;
+  let sampledTokens = 0;
+  let prefixBreaks = 0;
+  for (const task of tasks) {
+    const members: Member[] = [];
+    for (const rollout of rolloutIds(batch, [task], samples)) {
+      const member = await memberOf(rollout, store);
+      if (typeof member === 'string') fates.set(rollout, { event: 'masked', reason: member });
+      else members.push(member);
+    }
+    outcomes.push(...members.map((m) => m.outcome));
+    for (const turn of members.flatMap((m) => m.turns)) {
+      sampledTokens += turn.sampled.length;
+      if (turn.reset) prefixBreaks += 1;
+    }
+    const useless = uselessness(members);
+    if (useless !== undefined) {
+      for (const { outcome } of members) fates.set(outcome.rollout, { event: 'dropped', reason: useless });
+      continue;
+    }
+    groups += 1;
+    const rewards = members.map((m) => m.outcome.reward ?? 0);
+    const advantages = grpoAdvantages(rewards, { normaliseByStd: algorithm.normaliseByStd });
+    for (const [i, { outcome, turns }] of members.entries()) {
+      const advantage = advantages[i] ?? 0;
+      data.push(...mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, advantage })));
+      fates.set(outcome.rollout, { event: 'trained', reason: '' });
+    }
+  }
+  return { data, fates, outcomes, groups, valid: outcomes.length, sampledTokens, prefixBreaks };
+}

@@ -1,0 +1,102 @@
+/**
+ * One optimizer update: `update(step, batch) -> version + 1`, once per step whatever is retried. The new weights are
+ * complete in their directory before the result is recorded, and recorded before it is reported.
+ */
+
+import type { Store } from '../store/store.ts';
+import { carryOver } from '../trainer/carry-over.ts';
+import { learningRateAt } from '../trainer/learning-rate.ts';
+import type { Engine, UpdateMetrics } from '../trainer/engine.ts';
+import type { UpdateInput, UpdateOutcome } from '../workflows/types.ts';
+import { NoValidRollouts } from './failures.ts';
+import { keys, type OutcomeRecord, type UpdateEntry } from './records.ts';
+import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
+import { checkpointDir } from './run-folder.ts';
+import { type TrainingData, trainingDataOf } from './training-data.ts';
+
+function endsOf(input: UpdateInput, { fates, outcomes }: TrainingData, version: number): RolloutEnd[] {
+  const attempts = new Map(outcomes.map(({ rollout, attempt }) => [rollout, attempt]));
+  const at = new Date().toISOString();
+  return [...fates].map(([rollout, { event, reason }]) => ({
+    run: input.run,
+    rollout,
+    attempt: attempts.get(rollout) ?? 1,
+    event,
+    at,
+    detail: event === 'trained' ? `v${version}` : reason,
+  }));
+}
+
+function countBy(fates: TrainingData['fates'], event: 'masked' | 'dropped'): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const fate of fates.values()) {
+    if (fate.event === event) counts[fate.reason] = (counts[fate.reason] ?? 0) + 1;
+  }
+  return counts;
+}
+
+function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord) => number): number {
+  return outcomes.length === 0 ? 0 : outcomes.reduce((sum, outcome) => sum + value(outcome), 0) / outcomes.length;
+}
+
+/** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
+async function untaught(fromDir: string, toDir: string, version: number): Promise<UpdateMetrics> {
+  const { sha256 } = await carryOver(fromDir, toDir, version);
+  const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
+  return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, sha256 };
+}
+
+export async function updateOnce(
+  input: UpdateInput,
+  store: Store,
+  engine: Engine,
+  progress: (fraction: number) => void,
+): Promise<UpdateOutcome> {
+  const { batch, tasks, samples, algorithm, policy, step } = input;
+  const version = policy.version + 1;
+  const prepared = await trainingDataOf(batch, tasks, samples, algorithm, store);
+  const key = keys.update(input.run, step);
+  let outcome = await store.get<UpdateEntry>(key);
+  if (!outcome) {
+    if (prepared.valid === 0) {
+      await recordEnds(store, endsOf(input, prepared, version));
+      throw new NoValidRollouts(step, countBy(prepared.fates, 'masked'));
+    }
+    await store.begin(key);
+    const toDir = checkpointDir(input.runDir, step);
+    const learningRate = learningRateAt(algorithm, step - 1, input.steps);
+    const metrics =
+      prepared.data.length > 0
+        ? await engine.update(
+            { fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, algorithm: { ...algorithm, learningRate } },
+            progress,
+          )
+        : await untaught(policy.dir, toDir, version);
+    const { sha256, loss, kl, entropy, gradNorm, trainedTokens, logprobDrift } = metrics;
+    outcome = await store.putOnce<UpdateEntry>(key, {
+      policy: { dir: toDir, version },
+      sha256,
+      record: {
+        step,
+        policyVersion: version,
+        rewardMean: mean(prepared.outcomes, (o) => o.reward ?? 0),
+        passRate: mean(prepared.outcomes, (o) => Number(o.passed)),
+        groups: prepared.groups,
+        valid: prepared.valid,
+        masked: countBy(prepared.fates, 'masked'),
+        dropped: countBy(prepared.fates, 'dropped'),
+        sampledTokens: prepared.sampledTokens,
+        trainedTokens,
+        prefixBreaks: prepared.prefixBreaks,
+        learningRate,
+        loss,
+        kl,
+        entropy,
+        gradNorm,
+        logprobDrift,
+      },
+    });
+  }
+  await recordEnds(store, endsOf(input, prepared, version));
+  return outcome;
+}

@@ -1,0 +1,99 @@
+/** Hunts bad input that is accepted, or refused without saying which field, which value and what to do. */
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { UserInputError } from '../../activities/failures.ts';
+import { keys, type RunRecord } from '../../activities/records.ts';
+import { orchestratorActivities, RUN, useWorld } from './world.ts';
+
+const world = useWorld();
+
+function open(given: unknown, run?: string) {
+  const { store } = world.now;
+  const describePolicy = async () => ({ parameters: 12, vocabulary: 34 });
+  return orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy }).openRun(given, run as string);
+}
+const base = () => join(world.now.dir, 'policy');
+const good = () => ({ run: RUN, dir: join(world.now.dir, 'runs'), seed: 5, policy: { base: base() }, task: { name: 'toy', train: 10 } });
+
+beforeEach(() => {
+  mkdirSync(base());
+  for (const file of ['config.json', 'tokenizer.json']) writeFileSync(join(base(), file), '{}');
+});
+
+it('makes the folder with the resolved configuration, and records the run', async () => {
+  const { config, runDir, policy } = await open(good());
+  expect(runDir).toBe(join(world.now.dir, 'runs', RUN));
+  expect(policy).toEqual({ dir: base(), version: 0 });
+  expect(config).toMatchObject({ seed: 5, steps: 20, batch: { tasks: 8, samples: 8 }, algorithm: { advantage: 'grpo' } });
+  expect(parse(readFileSync(join(runDir, 'config.yaml'), 'utf8'))).toEqual(config);
+  expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({
+    run: RUN, runDir, seed: 5, policy: { base: base(), parameters: 12, vocabulary: 34 }, task: { name: 'toy', train: 10, heldOut: 200 },
+  });
+});
+
+it('twice is the run that it was', async () => {
+  const first = await open(good());
+  const record = await world.now.store.get(keys.run(RUN));
+  expect(await open(good())).toEqual(first);
+  expect(await world.now.store.get(keys.run(RUN))).toEqual(record);
+});
+
+const refusal = async (opening: Promise<unknown>) => {
+  const refused: unknown = await opening.catch((error: unknown) => error);
+  expect(refused).toMatchObject({ type: 'UserInputError', nonRetryable: true });
+  return (refused as { cause: UserInputError }).cause;
+};
+
+it('takes the name that the workflow has, and refuses another one', async () => {
+  const { run: _, ...nameless } = good();
+  const { config, runDir } = await open(nameless, 'mine');
+  expect([config.run, runDir]).toEqual(['mine', join(world.now.dir, 'runs', 'mine')]);
+  expect((await open(good(), RUN)).config.run).toBe(RUN);
+  expect(await refusal(open(good(), 'mine'))).toMatchObject({ field: 'run', value: RUN, remedy: expect.stringContaining('train/mine') as string });
+});
+
+it('refuses a known name with another configuration, and leaves the first one on disk', async () => {
+  const { config, runDir } = await open(good());
+  const { seed, ...rest } = good();
+  expect((await open({ ...rest, seed })).config).toEqual(config);
+  const refused = await refusal(open({ ...good(), sampling: { temperature: 0.5 }, steps: 7 }));
+  expect(refused).toMatchObject({ field: 'sampling.temperature', value: 0.5, remedy: expect.stringMatching(/began with 1; .*another run name/) as string });
+  expect(await refusal(open({ ...good(), dispatcher: { init: 3 } }))).toMatchObject({ field: 'dispatcher.init', value: 3 });
+  expect(parse(readFileSync(join(runDir, 'config.yaml'), 'utf8'))).toEqual(config);
+});
+
+it('refuses a folder with the weights of a run that the store does not know', async () => {
+  const runDir = join(world.now.dir, 'runs', RUN);
+  mkdirSync(join(runDir, 'checkpoints', 'step-3'), { recursive: true });
+  expect(await refusal(open(good()))).toMatchObject({ field: 'run', value: RUN, remedy: expect.stringContaining(runDir) as string });
+  rmSync(join(runDir, 'checkpoints'), { recursive: true });
+  await open(good());
+  mkdirSync(join(runDir, 'checkpoints', 'step-1'), { recursive: true });
+  expect((await open(good())).runDir).toBe(runDir);
+});
+
+it.each([
+  ['an unknown field', { colour: 'red' }, 'colour', 'red', /there is no such setting/],
+  ['an unknown nested field', { sampling: { warmth: 2 } }, 'sampling.warmth', 2, /there is no such setting/],
+  ['groups of one', { batch: { samples: 1 } }, 'batch.samples', 1, /two rollouts/],
+  ['more tasks a step than there are', { batch: { tasks: 11 } }, 'batch.tasks', 11, /task\.train \(10\)/],
+  ['a task nobody knows', { task: { name: 'nope', train: 10 } }, 'task.name', 'nope', /toy/],
+  ['a run name that is no folder name', { run: '../up' }, 'run', '../up', /letters, digits/],
+  ['a number of steps that is none', { steps: 0 }, 'steps', 0, /1/],
+])('refuses %s', async (_, change, field, value, remedy) => {
+  const refused: unknown = await open({ ...good(), ...change }).catch((error: unknown) => error);
+  expect(refused).toMatchObject({ type: 'UserInputError', nonRetryable: true });
+  const { cause } = refused as { cause: unknown };
+  expect(cause).toBeInstanceOf(UserInputError);
+  expect(cause).toMatchObject({ field, value, remedy: expect.stringMatching(remedy) as string });
+  expect(await world.now.store.get(keys.run(RUN))).toBeUndefined();
+});
+
+it.each(['config.json', 'tokenizer.json'])('refuses a policy without %s', async (file) => {
+  rmSync(join(base(), file));
+  await expect(open(good())).rejects.toMatchObject({
+    cause: { field: 'policy.base', value: base(), remedy: `give a directory with ${file}: a model in Hugging Face layout` },
+  });
+});

@@ -1,0 +1,164 @@
+/** A tokenizer, an engine, sandboxes and an environment that do what a test says, and write down what was asked of them. */
+
+import type { PolicyTokenizer } from '../../activities/generate.ts';
+import type { Message } from '../../agents/message.ts';
+import { type ExecCall, type Sandbox, SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
+import type { Environment, Verdict } from '../../tasks/task.ts';
+import type { Engine, GenerateRequest, GenerateResult, UpdateMetrics, UpdateRequest } from '../../trainer/engine.ts';
+
+const END = 0;
+/** Ids from here on are second names of characters: text that is decoded and encoded again gets other ids. */
+const ALIAS = 1000;
+
+const codeOf = (character: string) => character.codePointAt(0) ?? 0;
+
+/** An id per character; `$` ends a turn. `stable: false` is a template that drops what the policy said before. */
+export function characterTokenizer({ stable = true } = {}): PolicyTokenizer {
+  const line = (message: Message, isLast: boolean) => {
+    const dropped = !stable && !isLast && message.role === 'assistant';
+    return `${message.role}:${dropped ? '' : message.content}$`;
+  };
+  return {
+    encode: (text) => Array.from(text, (character) => (character === '$' ? END : codeOf(character))),
+    decode: (ids) => ids.map((id) => (id === END ? '$' : String.fromCodePoint(id % ALIAS))).join(''),
+    renderChat: (messages, _tools, { addGenerationPrompt }) => {
+      const lines = messages.map((message, i) => line(message, i === messages.length - 1));
+      return [...lines, ...(addGenerationPrompt ? ['assistant:'] : [])].join('\n');
+    },
+    endOfTurn: '$',
+    chatTemplate: '<function=',
+    stopTokenIds: [END],
+  };
+}
+
+/** What a policy samples when it says `text` in ids that no encoder would choose. */
+export function saying(text: string, finishReason: GenerateResult['finishReason'] = 'stop'): GenerateResult {
+  const ids = Array.from(text, (character) => codeOf(character) + ALIAS);
+  const tokens = finishReason === 'stop' ? [...ids, END] : ids;
+  return { tokens, logprobs: tokens.map((_, i) => -(i + 1) / 8), finishReason };
+}
+
+export const call = (command: string) => `<function=bash>\n<parameter=command>${command}</parameter>\n</function>`;
+export const finishCall = '<function=finish>\n</function>';
+
+export const someMetrics: UpdateMetrics = {
+  loss: 0.5, kl: 0.25, entropy: 1.5, gradNorm: 0.75, clipFraction: 0, trainedTokens: 7,
+  logprobDrift: { meanAbs: 0, maxAbs: 0.125 }, sha256: 'abc',
+};
+
+/** Answers each request by the next of `answers`; the functions may wait, or throw. */
+export class ScriptedEngine implements Engine {
+  readonly requests: GenerateRequest[] = [];
+  readonly signals: Array<AbortSignal | undefined> = [];
+  readonly updates: UpdateRequest[] = [];
+  answers: Array<GenerateResult | (() => Promise<GenerateResult>)> = [];
+  onUpdate: () => Promise<UpdateMetrics> = async () => someMetrics;
+
+  async generate(request: GenerateRequest, signal?: AbortSignal): Promise<GenerateResult> {
+    const answer = this.answers[this.requests.length];
+    this.requests.push(request);
+    this.signals.push(signal);
+    if (!answer) throw new Error(`The engine was asked ${this.requests.length} times`);
+    return typeof answer === 'function' ? answer() : answer;
+  }
+
+  update(request: UpdateRequest): Promise<UpdateMetrics> {
+    this.updates.push(request);
+    return this.onUpdate();
+  }
+
+  async close(): Promise<void> {
+    await Promise.resolve();
+  }
+}
+
+/** Sandboxes as a set of names; a command's output is `ran COMMAND`. */
+export class ScriptedProvider implements SandboxProvider {
+  readonly name = 'scripted';
+  readonly live = new Set<string>();
+  readonly log: string[] = [];
+  readonly calls: ExecCall[] = [];
+  /** Runs when a sandbox is there, before anybody has heard of it. */
+  afterCreate: () => void = () => undefined;
+  /** Runs before each command. */
+  beforeExec: (call: ExecCall) => void = () => undefined;
+  duringExec: () => Promise<void> = () => Promise.resolve();
+
+  async create({ id }: { readonly id: string }): Promise<Sandbox> {
+    this.log.push(`create ${id}`);
+    this.live.add(id);
+    this.afterCreate();
+    return this.#sandbox(id);
+  }
+
+  async connect(id: string): Promise<Sandbox> {
+    this.log.push(`connect ${id}`);
+    if (!this.live.has(id)) throw new SandboxLost(`${id} is gone`);
+    return this.#sandbox(id);
+  }
+
+  async destroy(id: string): Promise<void> {
+    this.log.push(`destroy ${id}`);
+    this.live.delete(id);
+  }
+
+  list(): Promise<string[]> {
+    return Promise.resolve([...this.live]);
+  }
+
+  #sandbox(id: string): Sandbox {
+    return {
+      id,
+      exec: async (asked) => {
+        this.beforeExec(asked);
+        this.calls.push(asked);
+        await this.duringExec();
+        const output = `ran ${asked.command}\n`;
+        return { exitCode: 0, signal: null, output, droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 1 };
+      },
+      write: async ({ note }) => ({ note }),
+      written: async () => undefined,
+      read: async () => ({ kind: 'missing' }),
+      renew: async (seconds) => void this.log.push(`renew ${id} ${seconds}`),
+      close: () => void this.log.push(`close ${id}`),
+    };
+  }
+}
+
+/** Its grader says the next of `verdicts`, and then that everything passed. */
+export class ScriptedEnvironment implements Environment {
+  readonly name: string;
+  readonly graded: Array<{ readonly artifact: string; readonly sandbox: string }> = [];
+  verdicts: Verdict[] = [];
+  /** The number of each try, and how many of the first ones fail. */
+  readonly collected: number[] = [];
+  collectFailures = 0;
+
+  constructor(name: string) {
+    this.name = name;
+  }
+
+  taskId(split: string, index: number): string {
+    return `${this.name}-${split}-${index}`;
+  }
+
+  load(id: string) {
+    const family = Number(id.slice(id.lastIndexOf('-') + 1)) % 2 === 0 ? 'even' : 'odd';
+    return { id, family, messages: [{ role: 'user' as const, content: `Solve ${id}.` }], tools: ['bash', 'finish'] };
+  }
+
+  sandbox(_task: string, id: string) {
+    return { id, workdir: '/work', files: [], env: {}, limits: { memoryMiB: 1, processes: 1, diskMiB: 1 } };
+  }
+
+  collect(task: string, _sandbox: Sandbox, execution = 1): Promise<Uint8Array> {
+    this.collected.push(execution);
+    if (this.collected.length <= this.collectFailures) return Promise.reject(new Error('git was cut off'));
+    return Promise.resolve(Buffer.from(`diff of ${task}`));
+  }
+
+  async grade(_task: string, artifact: Uint8Array, _provider: SandboxProvider, sandbox: string): Promise<Verdict> {
+    this.graded.push({ artifact: Buffer.from(artifact).toString(), sandbox });
+    return this.verdicts.shift() ?? { code: 'graded', reward: 1, passed: true, reason: '' };
+  }
+}

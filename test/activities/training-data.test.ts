@@ -1,0 +1,100 @@
+/** Hunts rollouts that get no fate or two, and baselines that failures have a part in. */
+import { expect, it } from 'vitest';
+import { type GenerateRecord, keys } from '../../activities/records.ts';
+import { trainingDataOf } from '../../activities/training-data.ts';
+import { grpoAdvantages } from '../../trainer/algorithms/grpo-advantages.ts';
+import { algorithm, attemptOf, ended, RUN, useWorld } from './world.ts';
+
+const world = useWorld();
+
+async function said(task: number, k: number, turns: ReadonlyArray<Partial<GenerateRecord>>): Promise<void> {
+  for (const [i, turn] of turns.entries()) {
+    await world.now.store.putOnce<GenerateRecord>(keys.generate(attemptOf(task, k), i + 1), {
+      version: 0, appended: [], reset: false, sampled: [], logprobs: [], end: 'stop', parsed: { kind: 'no-call', content: '' }, ...turn,
+    });
+  }
+}
+
+function prepare(tasks: readonly number[], samples: number) {
+  return trainingDataOf(`train/${RUN}/step-1`, tasks.map((task) => attemptOf(task).task), samples, algorithm, world.now.store);
+}
+
+async function fatesOf(tasks: readonly number[], samples: number) {
+  const { fates } = await prepare(tasks, samples);
+  return Object.fromEntries([...fates].map(([rollout, { event, reason }]) => [rollout.slice(rollout.indexOf('toy')), `${event} ${reason}`.trim()]));
+}
+
+it('masks what failed, by class, and what never ended; the rest of the group is trained on', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 0, 1);
+  await ended(store, 0, 1, 0);
+  await ended(store, 0, 2, 'sandbox-lost');
+  await ended(store, 0, 3, 'grader-failed');
+  expect(await fatesOf([0], 5)).toEqual({
+    'toy-train-0/0': 'trained', 'toy-train-0/1': 'trained',
+    'toy-train-0/2': 'masked sandbox-lost', 'toy-train-0/3': 'masked grader-failed', 'toy-train-0/4': 'masked no-outcome',
+  });
+});
+
+it('drops groups that teach nothing, with the reason', async () => {
+  const { store } = world.now;
+  for (const k of [0, 1]) await ended(store, 0, k, 1);
+  await ended(store, 1, 0, 1);
+  await ended(store, 1, 1, 'sandbox-lost');
+  expect(await fatesOf([0, 1], 2)).toEqual({
+    'toy-train-0/0': 'dropped zero-variance', 'toy-train-0/1': 'dropped zero-variance',
+    'toy-train-1/0': 'dropped group-too-small', 'toy-train-1/1': 'masked sandbox-lost',
+  });
+  expect(await prepare([0, 1], 2)).toMatchObject({ data: [], groups: 0, valid: 3 });
+});
+
+it('takes the baseline over the valid ones only: a failure is not a reward of 0', async () => {
+  const { store } = world.now;
+  const rewards = [1, 0.5, 0];
+  for (const [k, reward] of rewards.entries()) {
+    await ended(store, 0, k, reward);
+    await said(0, k, [{ appended: [10, 11], sampled: [20 + k, 0], logprobs: [-1, -2] }]);
+  }
+  await ended(store, 0, 3, 'engine-lost');
+  await said(0, 3, [{ appended: [10, 11], sampled: [99, 0], logprobs: [-1, -2] }]);
+  const { data, groups, valid, sampledTokens } = await prepare([0], 4);
+  expect(data.map(({ advantage }) => advantage)).toEqual(grpoAdvantages(rewards, { normaliseByStd: true }));
+  expect(data[1]).toMatchObject({ tokens: [10, 11, 21, 0], mask: [0, 0, 1, 1], logprobs: [0, 0, -1, -2] });
+  expect([groups, valid, sampledTokens]).toEqual([1, 3, 6]);
+});
+
+it('makes one sequence of a rollout, and one more for each time the past was rewritten', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 0, 1);
+  await ended(store, 0, 1, 0);
+  await said(0, 0, [
+    { appended: [1, 2], sampled: [3], logprobs: [-1] },
+    { appended: [4], sampled: [5], logprobs: [-2] },
+    { appended: [6], end: 'context-full' },
+  ]);
+  await said(0, 1, [
+    { appended: [1, 2], sampled: [3], logprobs: [-1] },
+    { appended: [1, 9], reset: true, sampled: [5], logprobs: [-2] },
+  ]);
+  const { data, prefixBreaks, sampledTokens } = await prepare([0], 2);
+  expect(data.map(({ tokens, mask }) => ({ tokens, mask }))).toEqual([
+    { tokens: [1, 2, 3, 4, 5], mask: [0, 0, 1, 0, 1] },
+    { tokens: [1, 2, 3], mask: [0, 0, 1] },
+    { tokens: [1, 9, 5], mask: [0, 0, 1] },
+  ]);
+  expect([prefixBreaks, sampledTokens]).toEqual([1, 4]);
+});
+
+it('reads the turns of the attempt that ended, not those of an attempt that lost its sandbox', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 1, 0);
+  await said(0, 0, [{ appended: [1], sampled: [7], logprobs: [-1] }]);
+  const again = { ...attemptOf(0, 0), attempt: 2 };
+  await store.putOnce<GenerateRecord>(keys.generate(again, 1), {
+    version: 0, appended: [1], reset: false, sampled: [8], logprobs: [-1], end: 'stop', parsed: { kind: 'no-call', content: '' },
+  });
+  await store.putOnce(keys.outcome(again.rollout), {
+    rollout: again.rollout, task: again.task, attempt: 2, turns: 1, status: 'graded', reward: 1, passed: true, finish: 'finish-tool', failure: null, reason: '',
+  });
+  expect((await prepare([0], 2)).data.map(({ tokens }) => tokens)).toEqual([[1, 8]]);
+});

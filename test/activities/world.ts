@@ -1,0 +1,128 @@
+/** A store on disk, scripted parts around it, and the inputs of one rollout: thrown away after each test. */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { asyncLocalStorage, type Context } from '@temporalio/activity';
+import { afterEach, beforeEach } from 'vitest';
+import type { GenerateDeps } from '../../activities/generate.ts';
+import { createOrchestratorActivities, type OrchestratorDeps } from '../../activities/orchestrator.ts';
+import { keys, type OutcomeRecord } from '../../activities/records.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { RolloutEventName, Store } from '../../store/store.ts';
+import { defineTask } from '../../tasks/registry.ts';
+import type { OrchestratorActivities } from '../../workflows/activities.ts';
+import type { AlgorithmSettings, GenerateInput } from '../../workflows/types.ts';
+import { characterTokenizer, ScriptedEngine, ScriptedEnvironment, ScriptedProvider } from './scripted-parts.ts';
+
+export const environment = new ScriptedEnvironment('toy');
+defineTask(environment);
+
+export interface World {
+  readonly dir: string;
+  readonly store: Store;
+  readonly engine: ScriptedEngine;
+  readonly provider: ScriptedProvider;
+  /** For `generateTurn`. */
+  readonly deps: GenerateDeps;
+}
+
+export const RUN = 'r';
+
+/** One world per test; read it inside of tests only. */
+export function useWorld(): { readonly now: World } {
+  let world: World | undefined;
+  beforeEach(() => {
+    const dir = mkdtempSync(join(tmpdir(), 'longhaul-activities-'));
+    const store = openSqliteStore(join(dir, 'store'));
+    const engine = new ScriptedEngine();
+    const tokenizer = characterTokenizer();
+    environment.verdicts = [];
+    environment.graded.length = 0;
+    environment.collected.length = 0;
+    environment.collectFailures = 0;
+    world = { dir, store, engine, provider: new ScriptedProvider(), deps: { store, engine, tokenizerOf: async () => tokenizer } };
+  });
+  afterEach(async () => {
+    await world?.store.close();
+    if (world) rmSync(world.dir, { recursive: true });
+  });
+  return {
+    get now() {
+      if (!world) throw new Error('There is no world outside of a test');
+      return world;
+    },
+  };
+}
+
+/** Runs an activity as a worker does: with somebody to send heartbeats to. */
+export function inActivity<T>(body: () => Promise<T>, cancellationSignal = new AbortController().signal): Promise<T> {
+  const context = { heartbeat: () => undefined, cancellationSignal };
+  return asyncLocalStorage.run(context as unknown as Context, body);
+}
+
+/** The `orchestrator` queue's activities, each run as a worker does. */
+export function orchestratorActivities(deps: OrchestratorDeps): OrchestratorActivities {
+  const activities = createOrchestratorActivities(deps);
+  const within = Object.entries(activities).map(([name, activity]: [string, (...given: never[]) => Promise<unknown>]) => [
+    name,
+    (...given: never[]) => inActivity(() => activity(...given)),
+  ]);
+  return Object.fromEntries(within) as OrchestratorActivities;
+}
+
+/** Sample `k` of task `toy-train-TASK` in the first step. */
+export function attemptOf(task = 0, k = 0) {
+  const name = environment.taskId('train', task);
+  return { run: RUN, rollout: `train/${RUN}/step-1/${name}/${k}`, attempt: 1, task: name };
+}
+
+export function turnInput(turn: number, over: Partial<GenerateInput> = {}): GenerateInput {
+  return {
+    ...attemptOf(),
+    turn,
+    policy: { dir: '/policy', version: 3 },
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 100 },
+    maxContextTokens: 10_000,
+    noiseKey: `1/1/toy-train-0/0/${turn}`,
+    ...over,
+  };
+}
+
+export const algorithm: AlgorithmSettings = {
+  advantage: 'grpo', normaliseByStd: true, learningRate: 1e-4, warmup: 0, schedule: 'linear', finalRate: 0, epochs: 1, minibatches: 1, clipLow: 0.2, clipHigh: 0.28,
+  maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8, microBatchTokens: 1024,
+};
+
+/** Puts down how a rollout of the first step ended, with a reward or a failure. */
+export async function ended(store: Store, task: number, k: number, end: number | OutcomeRecord['failure']): Promise<string> {
+  const { rollout, task: name } = attemptOf(task, k);
+  const graded = typeof end === 'number';
+  await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
+    rollout, task: name, attempt: 1, turns: 1,
+    status: graded ? 'graded' : 'failed',
+    reward: graded ? end : null,
+    passed: graded && end > 0,
+    finish: graded ? 'finish-tool' : null,
+    failure: graded ? null : end,
+    reason: '',
+  });
+  return rollout;
+}
+
+/** The events of a run as `EVENT DETAIL`, those of `name` alone where it is given. */
+export async function eventLines(store: Store, name?: RolloutEventName): Promise<string[]> {
+  const events = await store.events(RUN);
+  return events.filter(({ event }) => name === undefined || event === name).map(({ event, detail }) => (detail ? `${event} ${detail}` : event));
+}
+
+/** The store as a process sees it that is killed when it calls `method` with a key that begins with `prefix`. */
+export function dyingAt(store: Store, method: keyof Store, prefix = ''): Store {
+  return new Proxy(store, {
+    get(target, name) {
+      const real = Reflect.get(target, name) as (...given: unknown[]) => unknown;
+      return (...given: unknown[]) =>
+        name === method && String(given[0]).startsWith(prefix) ? Promise.reject(new Error('killed here')) : real.apply(target, given);
+    },
+  });
+}

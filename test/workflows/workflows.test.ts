@@ -1,0 +1,255 @@
+/**
+ * The workflows on a real Temporal server, over scripted activities: what they decide when things go right and wrong.
+ * Not asserted here: what the activities do (their own tests), and crashes of processes (test/durability).
+ */
+import { WorkflowFailedError } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import type { BatchResult, RolloutResult } from '../../workflows/types.ts';
+import type { RolloutState } from '../../workflows/rollout.ts';
+import type { TrainStatus } from '../../workflows/types.ts';
+import { type Script, sandboxLost } from '../support/scripted-activities.ts';
+import { startWorld, type World } from '../support/workflow-world.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-workflows-'));
+/** What the scripts of the moment are; the workers ask it at each call. */
+let script: Script = {};
+let server: PrivateServer;
+let world: World;
+
+beforeAll(async () => {
+  server = await startPrivateServer(dir);
+  world = await startWorld(server.address, {
+    turn: (input) => (script.turn ?? ((i) => (i.turn < 2 ? 'calls' : 'finish')))(input),
+    before: (activity, input) => script.before?.(activity, input),
+    reward: (rollout) => script.reward?.(rollout) ?? 1,
+  });
+}, 90_000);
+afterAll(async () => {
+  await world?.stop();
+  await server?.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+beforeEach(() => {
+  script = {};
+  world.log.calls.length = 0;
+  world.log.peakLive = 0;
+});
+
+let serial = 0;
+const newId = () => `w${serial++}`;
+const policy = { dir: '/p', version: 3 };
+const start = (workflow: string, id: string, args: unknown[]) =>
+  world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId: id, args });
+const count = (activity: string) => world.log.calls.filter((call) => call.activity === activity).length;
+const batchInput = (over: object = {}) => ({
+  run: 'r', name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1', 't-train-2'], samples: 2, policy,
+  agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1, dispatcher: { type: 'pipeline', liveSandboxes: 4 }, ...over,
+});
+
+describe('rollout', () => {
+  const rollout = async (id: string, over: object = {}) =>
+    (await (await start('rollout', id, [{ task: 't-train-0', policy, ...over }])).result()) as RolloutResult;
+
+  it('needs no more than a task and a policy, and releases its sandbox by collecting from it', async () => {
+    const result = await rollout(newId());
+    expect(result).toMatchObject({ status: 'graded', reward: 1, passed: true, turns: 2, finish: 'finish-tool' });
+    expect(world.log.calls.map((call) => call.activity)).toEqual([
+      'prepareSandbox', 'generate', 'agentRun', 'generate', 'collect', 'computeReward',
+    ]);
+    expect(world.log.live).toBe(0);
+  });
+
+  it('refuses bad input by field, value and remedy before any work', async () => {
+    const handle = await start('rollout', newId(), [{ task: 't-train-0', policy, agent: { maxTurns: 0 } }]);
+    const error = await handle.result().catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(WorkflowFailedError);
+    expect(String((error as WorkflowFailedError).cause?.message)).toMatch(/agent\.maxTurns: 0 .* at least 1/);
+    expect(world.log.calls).toEqual([]);
+  });
+
+  it('begins again in a fresh sandbox when its sandbox is lost', async () => {
+    let once = true;
+    script = { before: (activity) => { if (activity === 'agentRun' && once) { once = false; throw sandboxLost(); } } };
+    expect(await rollout(newId())).toMatchObject({ status: 'graded', attempt: 2 });
+    expect(count('prepareSandbox')).toBe(2);
+    expect(count('releaseSandbox')).toBe(1);
+    expect(world.log.live).toBe(0);
+  });
+
+  it('ends as failed, without a reward and without a sandbox, when sandboxes keep being lost', async () => {
+    script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
+    const result = await rollout(newId());
+    expect(result).toMatchObject({ status: 'failed', failure: 'sandbox-lost', attempt: 3 });
+    expect(result.reward).toBeUndefined();
+    expect(world.log.live).toBe(0);
+  });
+
+  it('releases its sandbox when it is cancelled, and ends as cancelled', async () => {
+    const id = newId();
+    let began: () => void;
+    const acting = new Promise<void>((resolve) => { began = resolve; });
+    script = { before: async (activity) => { if (activity === 'agentRun') { began(); await sleep(300); } } };
+    const handle = await start('rollout', id, [{ task: 't-train-0', policy }]);
+    await acting;
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+    expect((await handle.describe()).status.name).toBe('CANCELLED');
+    expect(count('releaseSandbox')).toBe(1);
+    expect(world.log.live).toBe(0);
+  });
+
+  it('pauses at a turn and goes on', async () => {
+    const id = newId();
+    script = { turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish') };
+    const handle = await start('rollout', id, [{ task: 't-train-0', policy }]);
+    await handle.signal('pause');
+    await sleep(800);
+    const paused = await handle.query<RolloutState>('state');
+    expect(paused.paused).toBe(true);
+    const calls = world.log.calls.length;
+    await sleep(300);
+    expect(world.log.calls.length).toBe(calls);
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ status: 'graded', turns: 3 });
+  });
+
+  it('shows its stage and end in search attributes', async () => {
+    const id = newId();
+    await rollout(id);
+    const { typedSearchAttributes } = await world.client.workflow.getHandle(id).describe();
+    const shown = Object.fromEntries(typedSearchAttributes.getAll().map(({ key, value }) => [key.name, value]));
+    expect(shown).toMatchObject({ LonghaulStage: 'done', LonghaulReward: 1, LonghaulFinish: 'finish-tool' });
+  });
+});
+
+describe('batch', () => {
+  const batch = async (id: string, over: object = {}) =>
+    (await (await start('batch', id, [batchInput(over)])).result()) as BatchResult;
+
+  it('keeps the cap on live sandboxes and ends every rollout once', async () => {
+    const result = await batch(newId(), { samples: 5 });
+    expect(result).toMatchObject({ rollouts: 15, graded: 15, passed: 15 });
+    expect(count('computeReward')).toBe(15);
+    expect(world.log.peakLive).toBeGreaterThan(1);
+    expect(world.log.peakLive).toBeLessThanOrEqual(4);
+  });
+
+  it('holds a width of agent-run below the live cap by gates', async () => {
+    let acting = 0;
+    let peak = 0;
+    script = {
+      before: async (activity) => {
+        if (activity !== 'agentRun') return;
+        peak = Math.max(peak, ++acting);
+        await sleep(20);
+        acting -= 1;
+      },
+    };
+    const result = await batch(newId(), { samples: 3, dispatcher: { type: 'pipeline', liveSandboxes: 6, agentRun: 2 } });
+    expect(result.graded).toBe(9);
+    expect(peak).toBeLessThanOrEqual(2);
+  });
+
+  it.each([{ reward: 1 }, { init: 1 }, { init: 1, agentRun: 1, reward: 1 }])('ends with widths %j, whichever bind', async (widths) => {
+    let grading = 0;
+    let peak = 0;
+    script = {
+      before: async (activity) => {
+        if (activity !== 'computeReward') return;
+        peak = Math.max(peak, ++grading);
+        await sleep(20);
+        grading -= 1;
+      },
+    };
+    const result = await batch(newId(), { dispatcher: { type: 'pipeline', liveSandboxes: 4, ...widths } });
+    expect(result).toMatchObject({ rollouts: 6, graded: 6 });
+    if (widths.reward === 1) expect(peak).toBe(1);
+  });
+
+  it('counts a failing rollout with its class; the others are untouched', async () => {
+    script = { before: (activity, input) => { if (activity === 'agentRun' && input.rollout?.includes('t-train-1/0')) throw sandboxLost(); } };
+    const result = await batch(newId());
+    expect(result).toMatchObject({ rollouts: 6, graded: 5, failures: { 'sandbox-lost': 1 } });
+    expect(count('recordFailures')).toBe(1);
+  });
+});
+
+describe('train', () => {
+  const config = (run: string, over: object = {}) => ({
+    run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 },
+    evaluation: { tasks: 3 }, dispatcher: { liveSandboxes: 4 }, ...over,
+  });
+
+  it('evaluates, takes its steps with one update each, evaluates again, and closes the run', async () => {
+    const run = newId();
+    const result = await (await start('train', `train/${run}`, [config(run)])).result();
+    expect(result).toMatchObject({ run, steps: 2, policy: { version: 2 } });
+    expect(count('update')).toBe(2);
+    expect(count('summariseEvaluation')).toBe(2);
+    expect(count('recordStep')).toBe(2);
+    expect(world.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'completed' });
+    const rollouts = new Set(world.log.calls.filter((c) => c.activity === 'computeReward').map((c) => c.rollout));
+    expect(rollouts.size).toBe(2 * 4 + 2 * 6);
+    expect([...rollouts]).toContain(`train/${run}/eval-2-greedy/t-held-out-0/0`);
+  });
+
+  it('refuses a bad configuration and names the field', async () => {
+    const handle = await start('train', `train/${newId()}`, [{ steps: 0, policy: { base: '/p' }, task: { name: 't' } }]);
+    const error = await handle.result().catch((e: unknown) => e);
+    expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).toMatch(/steps/);
+  });
+
+  it('pauses between steps, takes a new configuration, and goes on with it', async () => {
+    const run = newId();
+    let release: () => void;
+    const held = new Promise<void>((resolve) => { release = resolve; });
+    script = { before: async (activity) => { if (activity === 'update') await held; } };
+    const handle = await start('train', `train/${run}`, [config(run, { steps: 3 })]);
+    await handle.signal('pause');
+    await expect(handle.executeUpdate('configure', { args: [{ nonsense: 1 }] })).rejects.toThrow();
+    const changed = await handle.executeUpdate('configure', { args: [{ steps: 1, learningRate: 0.5 }] });
+    expect(changed).toMatchObject({ steps: 1, algorithm: { learningRate: 0.5 } });
+    await sleep(1500);
+    expect(await handle.query<TrainStatus>('status')).toMatchObject({ phase: 'paused', step: 0, steps: 1 });
+    await handle.signal('resume');
+    release!();
+    expect(await handle.result()).toMatchObject({ steps: 1 });
+  });
+
+  it('is cancelled also where the update that it waited for failed meanwhile', async () => {
+    const run = newId();
+    script = {
+      before: async (activity) => {
+        if (activity !== 'update') return;
+        await sleep(500);
+        throw ApplicationFailure.create({ message: 'nothing was graded', type: 'NoValidRollouts', nonRetryable: true });
+      },
+    };
+    const handle = await start('train', `train/${run}`, [config(run)]);
+    while (count('update') === 0) await sleep(20);
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+    expect((await handle.describe()).status.name).toBe('CANCELLED');
+    expect(world.log.calls.find((c) => c.activity === 'closeRun')).toMatchObject({ rollout: 'cancelled' });
+  });
+
+  it('closes the run as cancelled and leaves no sandbox behind', async () => {
+    const run = newId();
+    script = { before: async (activity) => { if (activity === 'agentRun') await sleep(200); } };
+    const handle = await start('train', `train/${run}`, [config(run)]);
+    while (count('agentRun') === 0) await sleep(50);
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+    expect(world.log.calls.find((c) => c.activity === 'closeRun')).toMatchObject({ rollout: 'cancelled' });
+    while (world.log.live > 0) await sleep(50);
+    expect(world.log.live).toBe(0);
+  });
+});

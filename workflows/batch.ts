@@ -1,0 +1,169 @@
+/**
+ * One batch of rollouts: every one is dispatched once and ends once. A rollout that fails is a result like another;
+ * it never aborts the batch and never blocks it.
+ */
+
+import {
+  allHandlersFinished,
+  ChildWorkflowFailure,
+  condition,
+  defineQuery,
+  executeChild,
+  getExternalWorkflowHandle,
+  isCancellation,
+  ParentClosePolicy,
+  setCurrentDetails,
+  setHandler,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { orchestrator } from './activities.ts';
+import { gatesOf, PipelineDispatcher } from './dispatcher.ts';
+import { rolloutIds } from './rollout-ids.ts';
+import { proceedSignal, rollout as rolloutWorkflow, stageEndedSignal } from './rollout.ts';
+import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from './search-attributes.ts';
+import type { BatchInput, BatchResult, GatedStage, RolloutResult } from './types.ts';
+
+/** Children started from one workflow task: far below Temporal's limits on commands and bytes. */
+const CHUNK = 100;
+
+export interface BatchStatus {
+  readonly total: number;
+  readonly started: number;
+  readonly ended: number;
+  readonly passed: number;
+  readonly failed: number;
+}
+
+export const batchStatusQuery = defineQuery<BatchStatus>('status');
+
+class Batch {
+  readonly #input: BatchInput;
+  readonly #ids: string[];
+  readonly #gates: GatedStage[];
+  readonly #dispatcher: PipelineDispatcher;
+  readonly #indexOf: ReadonlyMap<string, number>;
+  readonly results: RolloutResult[] = [];
+  /** Let in, not begun yet. */
+  readonly #admitted: number[] = [];
+  readonly #running: Array<Promise<void>> = [];
+  #started = 0;
+
+  constructor(input: BatchInput) {
+    this.#input = input;
+    this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples);
+    this.#gates = gatesOf(this.#ids.length, input.dispatcher);
+    this.#dispatcher = new PipelineDispatcher(this.#ids.length, input.dispatcher);
+    this.#indexOf = new Map(this.#ids.map((id, index) => [id, index]));
+  }
+
+  status(): BatchStatus {
+    const passed = this.results.filter((r) => r.passed).length;
+    const failed = this.results.filter((r) => r.status === 'failed').length;
+    return { total: this.#ids.length, started: this.#started, ended: this.results.length, passed, failed };
+  }
+
+  stageEnded(id: string, stage: 'init' | GatedStage): void {
+    const index = this.#indexOf.get(id);
+    if (index === undefined || stage === 'reward') return;
+    // A restarted attempt reports the end of a stage again: it kept its place.
+    if (this.#dispatcher.placeOf(index) !== stage) return;
+    this.#dispatcher.stageEnded(index, stage);
+    this.#admit();
+  }
+
+  /** Returns when every rollout has ended; new ones begin in chunks. */
+  async run(): Promise<void> {
+    this.#admit();
+    while (this.results.length < this.#ids.length) {
+      await condition(() => this.#admitted.length > 0 || this.results.length === this.#ids.length);
+      this.#running.push(...this.#admitted.splice(0, CHUNK).map((index) => this.#runChild(index)));
+      if (this.#admitted.length > 0) await sleep(1);
+    }
+    await Promise.all(this.#running);
+  }
+
+  /** Lets in what may go on now: at once, so that a stage without a gate is entered before its end is reported. */
+  #admit(): void {
+    for (const { rollout, stage } of this.#dispatcher.admissions()) {
+      if (stage === 'init') this.#admitted.push(rollout);
+      else if (this.#gates.includes(stage)) this.#running.push(this.#proceed(this.#ids[rollout] ?? '', stage));
+    }
+  }
+
+  async #proceed(id: string, stage: GatedStage): Promise<void> {
+    try {
+      await getExternalWorkflowHandle(id).signal(proceedSignal, stage);
+    } catch (error) {
+      // The child has ended meanwhile: its result arrives by itself.
+      if (isCancellation(error)) throw error;
+    }
+  }
+
+  async #runChild(index: number): Promise<void> {
+    this.#started += 1;
+    const result = await this.#outcome(index, this.#ids[index] ?? '');
+    this.results.push(result);
+    this.#dispatcher.ended(index);
+    this.#admit();
+    const { ended, total, passed } = this.status();
+    setCurrentDetails(`${ended} of ${total} rollouts ended, ${passed} passed`);
+  }
+
+  async #outcome(index: number, id: string): Promise<RolloutResult> {
+    const { run, step, policy, agent, sampling, seed, samples, tasks } = this.#input;
+    const task = tasks[Math.floor(index / samples)] ?? '';
+    const sample = index % samples;
+    try {
+      return await executeChild(rolloutWorkflow, {
+        workflowId: id,
+        args: [{ task, policy, agent, sampling, run, step, sample, seed, gates: this.#gates }],
+        parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
+        staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
+        typedSearchAttributes: [
+          { key: runKey, value: run },
+          { key: stepKey, value: step },
+          { key: taskKey, value: task },
+          { key: groupKey, value: `${this.#input.name}/${task}` },
+          { key: stageKey, value: 'init' },
+          { key: policyVersionKey, value: policy.version },
+        ],
+      });
+    } catch (error) {
+      if (isCancellation(error) && !(error instanceof ChildWorkflowFailure)) throw error;
+      const cancelled = isCancellation(error);
+      const message = (error instanceof Error ? error.message : String(error)).slice(0, 300);
+      const failure = cancelled ? 'cancelled' : 'internal';
+      return { rollout: id, task, status: 'failed', attempt: 1, turns: 0, failure, message };
+    }
+  }
+}
+
+function summarise(results: readonly RolloutResult[], seconds: number): BatchResult {
+  const failures: Partial<Record<NonNullable<RolloutResult['failure']>, number>> = {};
+  for (const { failure } of results) if (failure) failures[failure] = (failures[failure] ?? 0) + 1;
+  const graded = results.filter((r) => r.status === 'graded');
+  return {
+    rollouts: results.length,
+    graded: graded.length,
+    passed: graded.filter((r) => r.passed).length,
+    rewardSum: graded.reduce((sum, r) => sum + (r.reward ?? 0), 0),
+    failures,
+    seconds,
+  };
+}
+
+export async function batch(input: BatchInput): Promise<BatchResult> {
+  const begun = Date.now();
+  const work = new Batch(input);
+  setHandler(batchStatusQuery, () => work.status());
+  setHandler(stageEndedSignal, (id, stage) => work.stageEnded(id, stage));
+  await orchestrator.recordDispatched(input);
+  await work.run();
+  const failures = work.results.filter((r) => r.status === 'failed');
+  for (let from = 0; from < failures.length; from += CHUNK) {
+    await orchestrator.recordFailures({ run: input.run, failures: failures.slice(from, from + CHUNK) });
+  }
+  await condition(allHandlersFinished);
+  return summarise(work.results, (Date.now() - begun) / 1000);
+}

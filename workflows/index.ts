@@ -1,0 +1,5 @@
+/** Every workflow of Longhaul: the entry of the bundle that orchestrator workers run. */
+
+export { batch } from './batch.ts';
+export { rollout } from './rollout.ts';
+export { train } from './train.ts';

@@ -1,0 +1,56 @@
+/** A rollout's input with every default filled in; what is wrong is refused before any work starts. */
+
+import { ApplicationFailure } from '@temporalio/common';
+import type { SamplingParameters } from '../trainer/engine.ts';
+import type { AgentSettings, GatedStage, PolicyRef, RolloutInput } from './types.ts';
+
+export const DEFAULT_AGENT: AgentSettings = { maxTurns: 30, maxContextTokens: 32_768, toolTimeoutSeconds: 120 };
+export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 };
+
+export interface ResolvedRollout {
+  readonly task: string;
+  readonly policy: PolicyRef;
+  readonly agent: AgentSettings;
+  readonly sampling: SamplingParameters;
+  readonly run: string;
+  readonly step: number;
+  readonly sample: number;
+  readonly seed: number;
+  readonly gates: readonly GatedStage[];
+}
+
+function refuse(field: string, value: unknown, remedy: string): never {
+  const message = `${field}: ${JSON.stringify(value)} cannot be used; ${remedy}`;
+  throw ApplicationFailure.nonRetryable(message, 'UserInputError', { field, value, remedy });
+}
+
+function positiveInteger(field: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 1) refuse(field, value, 'give a whole number of at least 1');
+}
+
+/** Errors: a non-retryable `UserInputError` that names field, value and remedy. */
+export function resolveRollout(input: RolloutInput, workflowId: string): ResolvedRollout {
+  if (typeof input?.task !== 'string' || input.task === '') {
+    refuse('task', input?.task, 'give a task id such as swe-mini-train-0');
+  }
+  if (typeof input.policy?.dir !== 'string') {
+    refuse('policy', input.policy, 'give { dir, version }: a directory in Hugging Face layout and its version');
+  }
+  const agent = { ...DEFAULT_AGENT, ...input.agent };
+  const sampling = { ...DEFAULT_SAMPLING, ...input.sampling };
+  positiveInteger('agent.maxTurns', agent.maxTurns);
+  positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
+  positiveInteger('sampling.maxTokens', sampling.maxTokens);
+  if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
+  return {
+    task: input.task,
+    policy: { dir: input.policy.dir, version: input.policy.version ?? 0 },
+    agent,
+    sampling,
+    run: input.run ?? workflowId,
+    step: input.step ?? 0,
+    sample: input.sample ?? 0,
+    seed: input.seed ?? 0,
+    gates: input.gates ?? [],
+  };
+}

@@ -1,0 +1,95 @@
+/**
+ * The agent loop as a pure reducer: (state, event) -> state, and the command that the state asks for. It has no clock,
+ * no randomness and no I/O, so the workflow, an in-memory runner and the tests run the very same loop.
+ */
+
+import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
+import type { GenerateOutcome, Stage } from './types.ts';
+
+export interface LoopLimits {
+  readonly maxTurns: number;
+  /** Attempts in all, when sandboxes are lost. */
+  readonly maxAttempts: number;
+}
+
+export type LoopState = Readonly<{
+  phase: 'prepare' | 'generate' | 'act' | 'collect' | 'grade' | 'graded' | 'failed';
+  attempt: number;
+  /** Turns begun in this attempt. */
+  turn: number;
+  finish?: FinishReason;
+  reward?: number;
+  passed?: boolean;
+  failure?: FailureClass;
+  message?: string;
+}>;
+
+export type LoopEvent =
+  | { readonly type: 'prepared' }
+  | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind']; readonly calls: number }
+  | { readonly type: 'acted' }
+  | { readonly type: 'collected' }
+  | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean }
+  | { readonly type: 'failed'; readonly failure: FailureClass; readonly message: string };
+
+export const initialState: LoopState = { phase: 'prepare', attempt: 1, turn: 1 };
+
+/** The stage that a phase belongs to; the last two are over. */
+export function stageOf(state: LoopState): Stage | 'done' {
+  switch (state.phase) {
+    case 'prepare':
+      return 'init';
+    case 'generate':
+    case 'act':
+    case 'collect':
+      return 'agent-run';
+    case 'grade':
+      return 'reward';
+    default:
+      return 'done';
+  }
+}
+
+function nextTurn(state: LoopState, limits: LoopLimits): LoopState {
+  return state.turn >= limits.maxTurns
+    ? { ...state, phase: 'collect', finish: 'max-turns' }
+    : { ...state, phase: 'generate', turn: state.turn + 1 };
+}
+
+function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: number, limits: LoopLimits): LoopState {
+  switch (kind) {
+    case 'calls':
+      return { ...state, phase: 'act' };
+    case 'hint':
+      return nextTurn(state, limits);
+    case 'finish':
+      return calls > 0
+        ? { ...state, phase: 'act', finish: 'finish-tool' }
+        : { ...state, phase: 'collect', finish: 'finish-tool' };
+    case 'context-full':
+    case 'response-cut':
+      return { ...state, phase: 'collect', finish: kind };
+  }
+}
+
+function afterFailure(state: LoopState, failure: FailureClass, message: string, limits: LoopLimits): LoopState {
+  const lost = failure === 'sandbox-lost' && state.phase !== 'grade';
+  if (lost && state.attempt < limits.maxAttempts) return { ...initialState, attempt: state.attempt + 1 };
+  return { ...state, phase: 'failed', failure, message };
+}
+
+/** The state after `event`. Errors: a `TypeError` for an event that the phase does not wait for. */
+export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): LoopState {
+  if (event.type === 'failed') return afterFailure(state, event.failure, event.message, limits);
+  const { phase } = state;
+  if (phase === 'prepare' && event.type === 'prepared') return { ...state, phase: 'generate' };
+  if (phase === 'generate' && event.type === 'generated') return afterGenerate(state, event.kind, event.calls, limits);
+  if (phase === 'act' && event.type === 'acted') {
+    return state.finish ? { ...state, phase: 'collect' } : nextTurn(state, limits);
+  }
+  if (phase === 'collect' && event.type === 'collected') return { ...state, phase: 'grade' };
+  if (phase === 'grade' && event.type === 'graded') {
+    return { ...state, phase: 'graded', reward: event.reward, passed: event.passed };
+  }
+  throw new TypeError(`The loop in phase ${phase} does not wait for ${event.type}`);
+}

@@ -1,0 +1,33 @@
+/** Which tasks a step trains on: a function of seed and step alone, each epoch a new order of the whole pool. */
+
+/** SplitMix64's finaliser on 32-bit halves would be overkill here: 32 bits of well-mixed state order a pool. */
+function mix(value: number): number {
+  let x = value | 0;
+  x = Math.imul(x ^ (x >>> 16), 0x21f0aaad);
+  x = Math.imul(x ^ (x >>> 15), 0x735a2d97);
+  return (x ^ (x >>> 15)) >>> 0;
+}
+
+/** Indices 0..n-1 in the order of epoch `epoch`, by Fisher and Yates. */
+function shuffled(n: number, seed: number, epoch: number): number[] {
+  const order = Array.from({ length: n }, (_, i) => i);
+  for (let i = n - 1; i > 0; i--) {
+    const j = mix(mix(mix(seed + 1) ^ (epoch + 1)) ^ (i + 1)) % (i + 1);
+    const held = order[i] ?? 0;
+    order[i] = order[j] ?? 0;
+    order[j] = held;
+  }
+  return order;
+}
+
+/** The `count` task indices of `step` (from 1) out of a pool of `pool`; `count` is at most `pool`. */
+export function selectTasks(seed: number, step: number, pool: number, count: number): number[] {
+  const first = (step - 1) * count;
+  const orders = new Map<number, number[]>();
+  return Array.from({ length: count }, (_, i) => {
+    const epoch = Math.floor((first + i) / pool);
+    const order = orders.get(epoch) ?? shuffled(pool, seed, epoch);
+    orders.set(epoch, order);
+    return order[(first + i) % pool] ?? 0;
+  });
+}
