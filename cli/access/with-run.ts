@@ -1,0 +1,45 @@
+/** A handle on a run of the stack that this working directory (or Temporal's environment) points to. */
+
+import { WorkflowNotFoundError } from '@temporalio/client';
+import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
+import { Unreachable, UserInputError } from '../errors.ts';
+import { Longhaul } from '../longhaul.ts';
+import type { RunHandle } from '../run-handle.ts';
+import type { VerbContext } from '../verb.ts';
+import { knownRuns } from './local-store.ts';
+
+/** Errors: `Unreachable` when Temporal does not answer. */
+export async function withLonghaul<T>(context: VerbContext, body: (longhaul: Longhaul) => Promise<T>): Promise<T> {
+  const stack = readStackState(stackPaths(stackHome(context.env, context.cwd)).state);
+  const given = context.env['TEMPORAL_ADDRESS'] ?? context.env['TEMPORAL_PROFILE'];
+  const place = given === undefined && stack ? { address: stack.address, namespace: stack.namespace } : {};
+  let longhaul: Longhaul;
+  try {
+    longhaul = await Longhaul.connect(place);
+  } catch (error) {
+    const address = place.address ?? context.env['TEMPORAL_ADDRESS'] ?? 'localhost:7233';
+    throw new Unreachable(`Temporal at ${address}`, 'Start the stack: npx longhaul up --detach', { cause: error });
+  }
+  try {
+    return await body(longhaul);
+  } finally {
+    await longhaul.close();
+  }
+}
+
+/** Errors: `UserInputError` where no such run is going on; `Unreachable` when Temporal does not answer. */
+export async function withRun<T>(context: VerbContext, run: string, body: (handle: RunHandle) => Promise<T>): Promise<T> {
+  try {
+    return await withLonghaul(context, (longhaul) => body(longhaul.run(run)));
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    throw new UserInputError('RUN', run, await remedyFor(run, context));
+  }
+}
+
+/** Temporal says the same of a run that has ended as of one that never was. */
+async function remedyFor(run: string, context: VerbContext): Promise<string> {
+  const known = await knownRuns(context);
+  if (known.includes(run)) return `it has ended; look at it with: npx longhaul show ${run}`;
+  return known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no run yet';
+}

@@ -1,0 +1,18 @@
+/** The engine is looked at by using it: a child loads the binding and multiplies a matrix. */
+
+import { ask, which } from '#setup/command.mjs';
+import { loadEngine } from '#setup/engine-binding.mjs';
+import { findNode } from '#setup/pinned-node.mjs';
+import { type Finding, finding } from './examine.ts';
+
+export function examineEngine(root: string, env: NodeJS.ProcessEnv): Finding {
+  const node = findNode(root);
+  const version = node === undefined ? undefined : loadEngine(root, node, env);
+  return finding('engine', true, version && `TensorFlow ${version}`, 'npm run setup');
+}
+
+export function examineGpu(env: NodeJS.ProcessEnv): Finding {
+  const smi = which('nvidia-smi', env);
+  const listed = smi === undefined ? undefined : ask(smi, ['--query-gpu=name,memory.total', '--format=csv,noheader']);
+  return finding('NVIDIA GPU', false, listed?.replaceAll('\n', '; ') || undefined, 'none needed: the engine then runs on the processor');
+}

@@ -1,0 +1,84 @@
+/** Looks at every part that Longhaul uses here; what is missing comes with the one command or setting that helps. */
+
+import { ask, which } from '#setup/command.mjs';
+import { findNode } from '#setup/pinned-node.mjs';
+import { prerequisites } from '#setup/prerequisites.mjs';
+import { examineEngine, examineGpu } from './engine.ts';
+import { examineTemporal } from './temporal.ts';
+
+export interface Finding {
+  readonly name: string;
+  readonly state: 'ok' | 'missing';
+  readonly required: boolean;
+  /** A version, path or address; absent when missing. */
+  readonly found?: string;
+  readonly remedy?: string;
+}
+
+const APT = 'sudo apt-get install -y';
+const SETUP = 'npm run setup';
+
+export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Finding[]> {
+  const bubblewrap = examineBubblewrap(env);
+  const docker = examineDocker(env);
+  // Either isolates sandboxes: the one that is missing matters only when both are.
+  const isolated = bubblewrap.state === 'ok' || docker.state === 'ok';
+  return [
+    examineNode(root),
+    ...prerequisites(env)
+      .filter((one) => ['Python 3', 'pip for Python 3', 'a C++ compiler', 'make'].includes(one.what))
+      .map(({ what, remedy, found }) => finding(what, true, found, remedy)),
+    examineEngine(root, env),
+    examineGpu(env),
+    await examineTemporal(env),
+    { ...bubblewrap, required: !isolated },
+    docker,
+    examineChromium(env),
+    await examineSqlite(),
+    finding('PostgreSQL (for several machines)', false, version(env, 'psql', ['--version']), `${APT} postgresql`),
+  ];
+}
+
+/** `ok` with what was found, else `missing` with the remedy. */
+export function finding(name: string, required: boolean, found: string | undefined, remedy: string): Finding {
+  return found === undefined ? { name, state: 'missing', required, remedy } : { name, state: 'ok', required, found };
+}
+
+function examineNode(root: string): Finding {
+  const node = findNode(root);
+  return finding('Node.js', true, node && `${node.version}${node.pinned ? ' (pinned)' : ''}`, SETUP);
+}
+
+/** Installed is not enough: some machines forbid the namespaces that it needs. */
+function examineBubblewrap(env: NodeJS.ProcessEnv): Finding {
+  const path = which('bwrap', env);
+  if (path === undefined) return finding('bubblewrap', true, undefined, `${APT} bubblewrap`);
+  const works = ask(path, ['--ro-bind', '/', '/', '--unshare-all', 'true']) !== undefined;
+  const remedy = 'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0';
+  return finding('bubblewrap', true, works ? (ask(path, ['--version']) ?? path) : undefined, remedy);
+}
+
+function examineDocker(env: NodeJS.ProcessEnv): Finding {
+  const path = which('docker', env);
+  const server = path && ask(path, ['info', '--format', '{{.ServerVersion}}'], 10_000);
+  return finding('Docker daemon', false, server || undefined, path ? 'sudo systemctl start docker' : `${APT} docker.io`);
+}
+
+function examineChromium(env: NodeJS.ProcessEnv): Finding {
+  const names = ['chromium', 'chromium-browser', 'google-chrome'];
+  const found = names.map((name) => version(env, name, ['--version'])).find((one) => one !== undefined);
+  return finding('Chromium (for tests of the dashboard)', false, found, `${APT} chromium`);
+}
+
+async function examineSqlite(): Promise<Finding> {
+  const { DatabaseSync } = await import('node:sqlite');
+  const database = new DatabaseSync(':memory:');
+  const row = database.prepare('select sqlite_version() as version').get();
+  database.close();
+  return finding('SQLite (in Node.js)', true, String(row?.['version']), SETUP);
+}
+
+function version(env: NodeJS.ProcessEnv, name: string, args: string[]): string | undefined {
+  const path = which(name, env);
+  return path === undefined ? undefined : ask(path, args)?.split('\n')[0];
+}

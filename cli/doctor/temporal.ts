@@ -1,0 +1,23 @@
+/** Temporal: the cluster that is named must answer; where none is named, the server's program must be there. */
+
+import { ask } from '#setup/command.mjs';
+import { cacheDirectory } from '#setup/paths.mjs';
+import { findTemporal } from '#setup/temporal.mjs';
+import { chooseCluster } from '../../workers/stack/choose-cluster.ts';
+import { checkCluster } from '../../workers/temporal-server/cluster-health.ts';
+import { type Finding, finding } from './examine.ts';
+
+export async function examineTemporal(env: NodeJS.ProcessEnv): Promise<Finding> {
+  const cluster = chooseCluster(env);
+  if (cluster.kind === 'embedded') {
+    const program = findTemporal(cacheDirectory(env), env);
+    const version = program && ask(program.path, ['--version']);
+    return finding('Temporal', true, version && `${version}, ${program.path}`, 'npm run setup');
+  }
+  const answers = await checkCluster(cluster.connection, cluster.namespace, 5_000).then(
+    () => true,
+    () => false,
+  );
+  const where = `${cluster.address}, namespace ${cluster.namespace}`;
+  return finding('Temporal', true, answers ? where : undefined, `start the cluster at ${where}, or unset TEMPORAL_ADDRESS`);
+}

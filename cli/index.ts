@@ -1,0 +1,10 @@
+/** What `import … from 'longhaul'` gives. */
+
+export { Longhaul } from './longhaul.ts';
+export { RunHandle } from './run-handle.ts';
+export type { ConnectOptions } from './connect.ts';
+export { defineTask } from '../tasks/registry.ts';
+export { defineTool } from '../agents/tools/tool.ts';
+export type { Environment, Task, Verdict } from '../tasks/task.ts';
+export type { Sandbox, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
+export type { RolloutInput, RolloutResult, RunConfig, StepRecord, TrainStatus } from '../workflows/types.ts';

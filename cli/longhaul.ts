@@ -1,0 +1,62 @@
+/** The programmatic client: what the command line does, for programs. Runs live in Temporal, not in this object. */
+
+import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
+import { resolveRunConfig } from '../activities/run-config.ts';
+import { QUEUES } from '../workflows/queues.ts';
+import type { RolloutInput, RolloutResult } from '../workflows/types.ts';
+import { type ConnectOptions, connectClient } from './connect.ts';
+import { RunHandle } from './run-handle.ts';
+
+export class Longhaul {
+  readonly client: Client;
+
+  private constructor(client: Client) {
+    this.client = client;
+  }
+
+  /** Connects by `options`, Temporal's environment variables, or its profiles, in this order. */
+  static async connect(options: ConnectOptions = {}): Promise<Longhaul> {
+    return new Longhaul(await connectClient(options));
+  }
+
+  /**
+   * Starts the run, or attaches to it where it exists already, running or ended. With `again`, one that failed or was
+   * stopped starts anew and goes on from its records.
+   * Errors: `UserInputError` for a configuration that cannot be used.
+   */
+  async train(given: unknown, { again = false }: { readonly again?: boolean } = {}): Promise<RunHandle> {
+    const config = resolveRunConfig(given, process.cwd());
+    try {
+      await this.client.workflow.start('train', {
+        taskQueue: QUEUES.orchestrator,
+        workflowId: `train/${config.run}`,
+        args: [config],
+        workflowIdReusePolicy: again
+          ? WorkflowIdReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY
+          : WorkflowIdReusePolicy.REJECT_DUPLICATE,
+        workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
+        staticSummary: `${config.task.name} · ${config.steps} steps of ${config.batch.tasks} × ${config.batch.samples}`,
+      });
+    } catch (error) {
+      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+    }
+    return this.run(config.run);
+  }
+
+  /** One rollout on its own; waits for its end. */
+  rollout(input: RolloutInput, workflowId: string): Promise<RolloutResult> {
+    return this.client.workflow.execute('rollout', {
+      taskQueue: QUEUES.orchestrator,
+      workflowId,
+      args: [input],
+    }) as Promise<RolloutResult>;
+  }
+
+  run(id: string): RunHandle {
+    return new RunHandle(this.client, id);
+  }
+
+  async close(): Promise<void> {
+    await this.client.connection.close();
+  }
+}

@@ -1,0 +1,36 @@
+/** The process of the command line: wires streams and signals to one call, and ends with its exit code. */
+
+import { runCommandLine } from './run.ts';
+
+/** A terminal and a wrapper may both deliver one Ctrl-C: the second within this time is the same one. */
+const SAME_INTERRUPT_MS = 500;
+
+const interrupt = new AbortController();
+let interruptedAt = 0;
+for (const name of ['SIGINT', 'SIGTERM'] as const) {
+  process.on(name, () => {
+    if (!interrupt.signal.aborted) {
+      interruptedAt = Date.now();
+      interrupt.abort(new Error(`stopped by ${name}`));
+    } else if (Date.now() - interruptedAt > SAME_INTERRUPT_MS) {
+      process.exit(130);
+    }
+  });
+}
+
+// Libraries print greetings and warnings with console.log: stdout belongs to the verb alone.
+console.log = console.error;
+console.info = console.error;
+console.debug = console.error;
+
+const exitCode = await runCommandLine(process.argv.slice(2), {
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  env: process.env,
+  cwd: process.cwd(),
+  signal: interrupt.signal,
+});
+// Connections and worker threads may hold the loop: end once what was written has left, also into a pipe.
+await new Promise<void>((resolve) => void process.stdout.write('', () => resolve()));
+await new Promise<void>((resolve) => void process.stderr.write('', () => resolve()));
+process.exit(exitCode);

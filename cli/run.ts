@@ -1,0 +1,60 @@
+/** One call of the command line, from arguments to exit code: with `--json`, stdout gets one document whatever happens. */
+
+import { CommanderError } from 'commander';
+import { errorDocument, exitCodeOf } from './errors.ts';
+import { buildProgram, isHelp } from './program.ts';
+import type { Outcome, Work } from './verb.ts';
+import type { VerbEntry } from './verbs/index.ts';
+
+export interface CallSurroundings {
+  readonly out: (text: string) => void;
+  readonly err: (text: string) => void;
+  readonly env: NodeJS.ProcessEnv;
+  readonly cwd: string;
+  readonly signal: AbortSignal;
+  /** For tests. */
+  readonly verbs?: Readonly<Record<string, VerbEntry>>;
+}
+
+/** Returns the exit code: 0 done, 1 the job failed, 2 bad input, 3 something is not reachable, 130 interrupted. */
+export async function runCommandLine(args: readonly string[], around: CallSurroundings): Promise<number> {
+  const wantsJson = args.includes('--json');
+  let outcome: Outcome = { document: null };
+  const perform = async (work: Work, json: boolean) => {
+    const say = json ? () => undefined : (line: string) => around.out(`${line}\n`);
+    const note = (line: string) => around.err(`${line}\n`);
+    outcome = await work({ json, say, note, signal: around.signal, env: around.env, cwd: around.cwd });
+    if (json) around.out(`${JSON.stringify(outcome.document, null, 2)}\n`);
+  };
+  try {
+    const program = await buildProgram(args, around, perform, around.verbs);
+    await program.parseAsync([...args], { from: 'user' });
+    return outcome.exitCode ?? 0;
+  } catch (error) {
+    return report(error, around, wantsJson);
+  }
+}
+
+function report(error: unknown, around: CallSurroundings, wantsJson: boolean): number {
+  if (error instanceof CommanderError) {
+    if (isHelp(error)) return 0;
+    if (wantsJson) printJson(around, { error: { name: 'UserInputError', message: error.message } });
+    return 2;
+  }
+  const interrupted = around.signal.aborted && exitCodeOf(error) === 1;
+  const code = interrupted ? 130 : exitCodeOf(error);
+  if (wantsJson) printJson(around, errorDocument(error));
+  around.err(`longhaul: ${interrupted ? 'interrupted; durable work goes on' : messageOf(error, code)}\n`);
+  return code;
+}
+
+function printJson(around: CallSurroundings, document: unknown): void {
+  around.out(`${JSON.stringify(document, null, 2)}\n`);
+}
+
+/** What nobody foresaw comes with its stack; everything else has a message that suffices. */
+function messageOf(error: unknown, code: number): string {
+  if (!(error instanceof Error)) return String(error);
+  const isForeseen = code !== 1 || error.name === 'JobFailed';
+  return isForeseen ? error.message : (error.stack ?? error.message);
+}

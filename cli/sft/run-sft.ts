@@ -1,0 +1,108 @@
+/** Runs the stages of a supervised training: the same configuration writes the same policy. */
+
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type SequenceKind, sequenceSource } from '../../tasks/starter/sequences.ts';
+import { makeStarterTokenizer } from '../../tasks/starter/make-tokenizer.ts';
+import { type ModelConfig, parseModelConfig } from '../../trainer/model/config.ts';
+import { describePolicy } from '../../trainer/model/describe-policy.ts';
+import { runSft, type SftBatchRequest, type SftStep } from '../../trainer/sft.ts';
+import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
+import type { SftConfig } from './sft-config.ts';
+
+export interface SftEnd {
+  readonly out: string;
+  readonly sha256: string;
+  readonly parameters: number;
+  readonly vocabulary: number;
+  readonly tokens: number;
+  readonly seconds: number;
+}
+
+/** The parts of a fresh policy's directory that are there before its weights: the tokenizer of the starter. */
+async function writeTokenizer(dir: string, vocabulary: SftConfig['vocabulary'], maxLength: number) {
+  const files = makeStarterTokenizer({ ...vocabulary, maxLength });
+  for (const name of ['tokenizer.json', 'tokenizer_config.json'] as const) await writeFile(join(dir, name), files[name]);
+}
+
+function modelConfig(model: NonNullable<SftConfig['model']>, vocabulary: number, end: number): ModelConfig {
+  return parseModelConfig({
+    architectures: ['Qwen3ForCausalLM'],
+    model_type: 'qwen3',
+    hidden_size: model.hidden,
+    num_hidden_layers: model.layers,
+    num_attention_heads: model.heads,
+    num_key_value_heads: model.kvHeads,
+    head_dim: model.headDim,
+    intermediate_size: model.intermediate,
+    vocab_size: vocabulary,
+    max_position_embeddings: model.maxPositions,
+    rms_norm_eps: 1e-6,
+    rope_theta: model.ropeTheta,
+    tie_word_embeddings: true,
+    attention_bias: false,
+    hidden_act: 'silu',
+    initializer_range: model.initializerRange,
+    eos_token_id: end,
+    torch_dtype: 'float32',
+  });
+}
+
+/** Sequences of each stage; the numbering of a kind goes on where its last stage ended. */
+function batches(config: SftConfig, sequence: (kind: SequenceKind, n: number) => ReturnType<ReturnType<typeof sequenceSource>>) {
+  const firsts = config.stages.map(({ data }, index) =>
+    config.stages.slice(0, index).reduce((sum, s) => sum + (s.data === data ? s.steps * s.batchSize : 0), 0),
+  );
+  return ({ stage, step, batchSize }: SftBatchRequest) => {
+    const kind = config.stages[stage]?.data ?? 'clean';
+    const first = (firsts[stage] ?? 0) + step * batchSize;
+    return Array.from({ length: batchSize }, (_, i) => sequence(kind, first + i));
+  };
+}
+
+/** A line about every 25 steps: the mean loss since the last one, and the speed. */
+function reporter(config: SftConfig, note: (line: string) => void) {
+  const begun = performance.now();
+  const totals = { tokens: 0, loss: 0, steps: 0 };
+  const onStep = (step: SftStep) => {
+    totals.tokens += step.tokens;
+    totals.loss += step.loss;
+    totals.steps += 1;
+    const { data, steps } = config.stages[step.stage] ?? { data: 'clean', steps: 0 };
+    if ((step.step + 1) % 25 !== 0 && step.step + 1 !== steps) return;
+    const seconds = (performance.now() - begun) / 1000;
+    const speed = Math.round(totals.tokens / seconds);
+    note(`stage ${step.stage + 1} (${data}) step ${step.step + 1}/${steps} · loss ${(totals.loss / totals.steps).toFixed(4)} · ${speed} tok/s · ${seconds.toFixed(0)} s`);
+    totals.loss = 0;
+    totals.steps = 0;
+  };
+  return { onStep, tokens: () => totals.tokens, seconds: () => (performance.now() - begun) / 1000 };
+}
+
+/** Writes `config.out`, complete or not at all. Errors: those of `runSft`. */
+export async function runSftConfig(config: SftConfig, note: (line: string) => void): Promise<SftEnd> {
+  const dir = await mkdtemp(join(tmpdir(), 'longhaul-sft-'));
+  try {
+    const tokenizerDir = config.initial ?? dir;
+    if (config.model) await writeTokenizer(dir, config.vocabulary, config.model.maxPositions);
+    const tokenizer = await loadTokenizer(tokenizerDir);
+    const [end = 0] = tokenizer.stopTokenIds;
+    const { model, initial } = config;
+    const report = reporter(config, note);
+    const { sha256 } = await runSft({
+      initial: model ? modelConfig(model, config.vocabulary.size, end) : (initial ?? ''),
+      data: batches(config, sequenceSource(tokenizer)),
+      stages: config.stages,
+      seed: config.seed,
+      toDir: config.out,
+      tokenizerDir,
+      optimizer: { weightDecay: config.weightDecay },
+      microBatchTokens: config.microBatchTokens,
+      onStep: report.onStep,
+    });
+    return { out: config.out, sha256, ...(await describePolicy(config.out)), tokens: report.tokens(), seconds: report.seconds() };
+  } finally {
+    await rm(dir, { recursive: true, force: true });
+  }
+}

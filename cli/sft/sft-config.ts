@@ -1,0 +1,74 @@
+/** The configuration of `longhaul sft`: every field, its bounds, and paths that are taken from the file's folder. */
+
+import { readFile } from 'node:fs/promises';
+import { dirname, resolve } from 'node:path';
+import { parse } from 'yaml';
+import { z } from 'zod';
+import { UserInputError } from '../../activities/failures.ts';
+import { SEQUENCE_KINDS } from '../../tasks/starter/sequences.ts';
+import { RATE_SCHEDULES } from '../../trainer/learning-rate.ts';
+
+const count = z.int().min(1);
+
+const stage = z.strictObject({
+  /** What the sequences are; numbers go on from stage to stage of the same kind. */
+  data: z.enum(SEQUENCE_KINDS),
+  steps: count,
+  batchSize: count,
+  learningRate: z.number().positive(),
+  warmup: z.int().min(0).default(0),
+  schedule: z.enum(RATE_SCHEDULES).default('cosine'),
+  finalRate: z.number().min(0).max(1).default(0),
+});
+
+const schema = z.strictObject({
+  seed: z.int().min(0).default(1),
+  out: z.string().min(1),
+  /** A policy to go on from; without one, a fresh policy of the shape `model`. */
+  initial: z.string().optional(),
+  model: z
+    .strictObject({
+      layers: count,
+      hidden: count,
+      heads: count,
+      kvHeads: count,
+      headDim: count,
+      intermediate: count,
+      ropeTheta: z.number().positive().default(10_000),
+      initializerRange: z.number().positive().default(0.02),
+      maxPositions: count.default(1024),
+    })
+    .optional(),
+  /** The fresh policy's own vocabulary: ids at most, and the conversations that it is trained on. */
+  vocabulary: z.strictObject({ size: count.default(512), conversations: count.default(4000) }).prefault({}),
+  weightDecay: z.number().min(0).default(0.01),
+  microBatchTokens: count.default(8192),
+  stages: z.array(stage).min(1),
+});
+
+export type SftConfig = z.infer<typeof schema>;
+
+/** Errors: `UserInputError` with field, value and remedy. */
+export async function readSftConfig(path: string, out: string | undefined): Promise<SftConfig> {
+  let given: unknown;
+  try {
+    given = parse(await readFile(path, 'utf8'));
+  } catch (error) {
+    throw new UserInputError('CONFIG', path, `give a readable YAML file: ${(error as Error).message.split('\n')[0]}`);
+  }
+  const parsed = schema.safeParse(given);
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0];
+    throw new UserInputError(issue?.path.join('.') || 'configuration', issue?.input ?? null, issue?.message ?? 'see the documentation');
+  }
+  const config = parsed.data;
+  if ((config.initial === undefined) === (config.model === undefined)) {
+    throw new UserInputError('initial', config.initial ?? null, 'give either `initial` or `model`');
+  }
+  const here = (name: string) => resolve(dirname(path), name);
+  return {
+    ...config,
+    out: out === undefined ? here(config.out) : resolve(out),
+    ...(config.initial === undefined ? {} : { initial: here(config.initial) }),
+  };
+}

@@ -1,0 +1,26 @@
+/** What a run needs on this machine, looked at before anything is started for it. */
+
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import { environmentOf } from '../../tasks/registry.ts';
+import type { RunConfig } from '../../workflows/types.ts';
+import { UserInputError } from '../errors.ts';
+
+function checkTask(name: string): void {
+  try {
+    environmentOf(`${name}-train-0`);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    throw new UserInputError('task.name', name, `name one that is known here (${error.message})`);
+  }
+}
+
+/** Errors: `UserInputError` for an unknown task, or a policy that is not in Hugging Face layout. */
+export async function checkInputs({ task, policy }: RunConfig): Promise<void> {
+  checkTask(task.name);
+  for (const file of ['config.json', 'tokenizer.json']) {
+    await access(join(policy.base, file)).catch(() => {
+      throw new UserInputError('policy.base', policy.base, `give a directory with ${file}: a model in Hugging Face layout`);
+    });
+  }
+}

@@ -1,0 +1,52 @@
+/** What a run comes to: where it is found, and, for one whose end is in the store, its summary without asking Temporal. */
+
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type RunSummary, summaryOf, type TemporalPlace } from '../../activities/run-folder.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
+import type { RunConfig } from '../../workflows/types.ts';
+import { checkInputs } from './check-inputs.ts';
+import { existingRun } from './existing-run.ts';
+import type { Screen } from './follow.ts';
+import { reportLines } from './report.ts';
+
+export interface TrainEnd {
+  readonly run: string;
+  readonly runDir: string;
+  readonly workflowId: string;
+  readonly ui: string;
+  /** Absent after `--detach`. */
+  readonly summary?: RunSummary;
+}
+
+export function endOf(config: RunConfig, { ui, namespace }: TemporalPlace): TrainEnd {
+  const workflowId = `train/${config.run}`;
+  const url = ui === '' ? '' : `${ui}/namespaces/${namespace}/workflows/${encodeURIComponent(workflowId)}`;
+  return { run: config.run, runDir: join(config.dir, config.run), workflowId, ui: url };
+}
+
+/** A run that has ended already, from the store alone. Errors: `UserInputError` for another configuration or bad inputs. */
+export async function alreadyEnded(config: RunConfig, screen: Screen): Promise<TrainEnd | undefined> {
+  const home = stackHome();
+  const dir = join(home, 'store');
+  if (!existsSync(dir)) {
+    await checkInputs(config);
+    return undefined;
+  }
+  const store = openSqliteStore(dir);
+  try {
+    if (!(await existingRun(config, store))) await checkInputs(config);
+    const { address = '', namespace = 'default', ui = '' } = readStackState(stackPaths(home).state) ?? {};
+    const temporal = { address, namespace, ui };
+    const summary = await summaryOf(config.run, store, temporal);
+    if (!summary || summary.status === 'running') return undefined;
+    const ended = summary.status === 'completed' ? 'completed' : summary.status === 'failed' ? 'failed' : 'been cancelled';
+    screen.line(`run ${config.run} exists and has ${ended}: showing it (start another with --run-id NEW)`);
+    const end = endOf(config, temporal);
+    for (const line of await reportLines(summary, end.runDir, store)) screen.line(line);
+    return { ...end, summary };
+  } finally {
+    await store.close();
+  }
+}

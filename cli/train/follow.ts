@@ -1,0 +1,95 @@
+/**
+ * Follows a run on the terminal until it ends: a line per step and evaluation, a bar for what is under way. It only
+ * reads; interrupting it leaves the run as it is.
+ */
+
+import type { Client } from '@temporalio/client';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { RunSummary } from '../../activities/run-folder.ts';
+import type { BatchStatus } from '../../workflows/batch.ts';
+import type { TrainStatus } from '../../workflows/types.ts';
+import { RunHandle } from '../run-handle.ts';
+import { evaluationLines, progressBar, stepLine } from './format.ts';
+
+const POLL_MS = 1000;
+
+export interface Screen {
+  /** A line that stays. */
+  line(text: string): void;
+  /** The line that is overwritten; nothing where there is no terminal. */
+  bar(text: string): void;
+}
+
+/** Lines to `stream`; the bar only on a terminal. */
+export function screenOn(stream: NodeJS.WriteStream): Screen {
+  const clear = stream.isTTY ? '\r\u001b[2K' : '';
+  return {
+    line: (text) => void stream.write(`${clear}${text}\n`),
+    bar: (text) => void (stream.isTTY && stream.write(`${clear}${text}`)),
+  };
+}
+
+async function endedIn(client: Client, run: string, status: TrainStatus): Promise<number> {
+  if (!status.batch) return 0;
+  try {
+    const handle = client.workflow.getHandle(`train/${run}/${status.batch.name}`);
+    return (await handle.query<BatchStatus>('status')).ended;
+  } catch {
+    return 0;
+  }
+}
+
+/** What has been told so far, so that nothing is told twice. */
+class Teller {
+  #steps = 0;
+  #evaluations = 0;
+  readonly #screen: Screen;
+
+  constructor(screen: Screen) {
+    this.#screen = screen;
+  }
+
+  tell(summary: RunSummary | undefined, steps: number): void {
+    if (!summary) return;
+    const { all } = summary.evaluation;
+    for (;;) {
+      const evaluation = all[this.#evaluations];
+      const step = summary.steps[this.#steps];
+      if (evaluation && evaluation.step <= this.#steps) {
+        const name = evaluation.step === 0 ? 'before training' : `after step ${evaluation.step}`;
+        for (const line of evaluationLines(name, evaluation)) this.#screen.line(line);
+        this.#evaluations += 1;
+      } else if (step) {
+        this.#screen.line(stepLine(step, steps));
+        this.#steps += 1;
+      } else return;
+    }
+  }
+}
+
+/**
+ * Returns when the run has ended, however it ended. Errors: `AbortError` when `signal` fires first.
+ * `summary` reads the run's summary from the store.
+ */
+export async function followRun(
+  client: Client,
+  run: string,
+  summary: () => Promise<RunSummary | undefined>,
+  screen: Screen,
+  signal: AbortSignal,
+): Promise<void> {
+  const handle = new RunHandle(client, run);
+  const teller = new Teller(screen);
+  let steps = 0;
+  for (;;) {
+    signal.throwIfAborted();
+    const running = await handle.isRunning();
+    const status = await handle.status().catch(() => undefined);
+    steps = status?.steps ?? steps;
+    teller.tell(await summary(), steps);
+    if (!running) break;
+    if (status) screen.bar(progressBar(status, await endedIn(client, run, status)));
+    await sleep(POLL_MS, undefined, { signal });
+  }
+  screen.bar('');
+}

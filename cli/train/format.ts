@@ -1,0 +1,67 @@
+/** A run as lines of text: one per step, one bar for what is under way. Pure; the terminal is somebody else's. */
+
+import type { Message } from '../../agents/message.ts';
+import type { Trajectory } from '../../activities/trajectories.ts';
+import type { EvaluationRecord, StepRecord, TrainStatus } from '../../workflows/types.ts';
+
+const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
+
+/** `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`. */
+export function stepLine(record: StepRecord, steps: number): string {
+  const { seconds } = record;
+  const rollouts = record.valid + Object.values(record.masked).reduce((sum, n) => sum + n, 0);
+  const speed = seconds.rollout > 0 ? Math.round(record.sampledTokens / seconds.rollout) : 0;
+  const masked = Object.entries(record.masked).map(([reason, n]) => `${n} ${reason}`);
+  return [
+    `step ${String(record.step).padStart(String(steps).length)}/${steps}`,
+    `reward ${record.rewardMean.toFixed(3)}`,
+    `pass ${percent(record.passRate).padStart(6)}`,
+    `${rollouts} rollouts`,
+    `${speed} tok/s`,
+    `${seconds.total.toFixed(1)} s (rollout ${seconds.rollout.toFixed(1)}, train ${seconds.train.toFixed(1)})`,
+    ...(masked.length > 0 ? [`masked: ${masked.join(', ')}`] : []),
+  ].join(' · ');
+}
+
+/** `held-out: 41.0% at temperature 1, 55.5% greedy (200 tasks)`, then a line per family. */
+export function evaluationLines(name: string, evaluation: EvaluationRecord): string[] {
+  const greedy = evaluation.greedyPassRate === null ? '' : `, ${percent(evaluation.greedyPassRate)} greedy`;
+  const failed = Object.entries(evaluation.failed ?? {}).map(([reason, n]) => `${n} ${reason}`);
+  const families = Object.entries(evaluation.byFamily).map(([family, { passRate }]) => `${family} ${percent(passRate)}`);
+  return [
+    `${name}: ${percent(evaluation.passRate)} at temperature 1${greedy} (${evaluation.rollouts} held-out tasks)`,
+    ...(failed.length > 0 ? [`  not graded: ${failed.join(', ')}; ${percent(evaluation.gradedPassRate ?? 0)} of the graded ones passed`] : []),
+    ...(families.length > 0 ? [`  by family: ${families.join(' · ')}`] : []),
+  ];
+}
+
+const BAR = 24;
+
+/** What is under way, as one line of at most 100 columns. */
+export function progressBar(status: TrainStatus, ended: number): string {
+  const total = status.batch?.total ?? 0;
+  const filled = total > 0 ? Math.round((ended / total) * BAR) : 0;
+  const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)}`;
+  const name = status.phase === 'training' ? 'training' : (status.batch?.name ?? status.phase);
+  return `${bar} ${name} ${ended}/${total} · ${status.phase} · policy v${status.policyVersion}`.slice(0, 100);
+}
+
+function messageText(message: Message): string {
+  if (message.role !== 'assistant') return message.content;
+  const calls = (message.toolCalls ?? []).map(({ name, arguments: given }) => {
+    const parameters = Object.entries(given).map(([key, value]) => `\n  ${key}: ${String(value)}`);
+    return `→ ${name}${parameters.join('')}`;
+  });
+  return [message.content, ...calls].filter((part) => part !== '').join('\n');
+}
+
+/** A whole trajectory: every message, then how it ended. */
+export function trajectoryText(trajectory: Trajectory): string {
+  const messages = trajectory.messages.map((m) => `── ${m.role}\n${messageText(m)}`);
+  const end =
+    trajectory.status === 'graded'
+      ? `reward ${trajectory.reward ?? 0} (${trajectory.passed ? 'passed' : 'not passed'}): ${trajectory.reason}`
+      : `failed: ${trajectory.failure ?? 'internal'}: ${trajectory.reason}`;
+  const turns = `${trajectory.turns} turns, ${trajectory.sampledTokens} tokens sampled, finish: ${trajectory.finish ?? 'none'}`;
+  return [`${trajectory.rollout}`, ...messages, `── end\n${end}\n${turns}`].join('\n');
+}

@@ -1,0 +1,75 @@
+/** A run's configuration from a YAML file and the command line's settings; what is wrong is refused before any work. */
+
+import { readFile } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+import { parse } from 'yaml';
+import { UserInputError } from '../../activities/failures.ts';
+import { resolveRunConfig } from '../../activities/run-config.ts';
+import type { RunConfig } from '../../workflows/types.ts';
+
+export interface ConfigOptions {
+  readonly runId?: string;
+  /** `a.b=c`, the value in YAML. */
+  readonly set?: readonly string[];
+}
+
+type Tree = Record<string, unknown>;
+
+function isTree(value: unknown): value is Tree {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+async function readTree(path: string): Promise<Tree> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    throw new UserInputError('CONFIG', path, `give a readable YAML file (${(error as NodeJS.ErrnoException).code ?? 'error'})`);
+  }
+  let tree: unknown;
+  try {
+    tree = parse(text);
+  } catch (error) {
+    throw new UserInputError('CONFIG', path, `mend its YAML: ${(error as Error).message.split('\n')[0]}`);
+  }
+  if (!isTree(tree)) throw new UserInputError('CONFIG', path, 'give a YAML mapping of settings');
+  return tree;
+}
+
+function settingOf(assignment: string, text: string): unknown {
+  try {
+    return parse(text);
+  } catch (error) {
+    throw new UserInputError('--set', assignment, `mend the YAML of its value: ${(error as Error).message.split('\n')[0]}`);
+  }
+}
+
+/** `tree` with one setting changed, along its dotted path. */
+function assigned(tree: Tree, assignment: string): Tree {
+  const at = assignment.indexOf('=');
+  if (at < 1) throw new UserInputError('--set', assignment, 'write it as a.b=c');
+  const path = assignment.slice(0, at).split('.');
+  const value = settingOf(assignment, assignment.slice(at + 1));
+  const place = (node: Tree, [key = '', ...rest]: readonly string[]): Tree => {
+    if (rest.length === 0) return { ...node, [key]: value };
+    const child = node[key];
+    return { ...node, [key]: place(isTree(child) ? child : {}, rest) };
+  };
+  return place(tree, path);
+}
+
+/**
+ * The resolved configuration. A relative `policy.base` is taken from the file's folder, `dir` from `cwd`; without a run
+ * id in either place the file's name is the run.
+ * Errors: `UserInputError` naming the field, its value and the remedy.
+ */
+export async function readRunConfig(path: string, options: ConfigOptions, cwd: string): Promise<RunConfig> {
+  let tree = await readTree(path);
+  for (const assignment of options.set ?? []) tree = assigned(tree, assignment);
+  const policy = tree['policy'];
+  if (isTree(policy) && typeof policy['base'] === 'string') {
+    tree = { ...tree, policy: { ...policy, base: resolve(dirname(path), policy['base']) } };
+  }
+  const run = options.runId ?? tree['run'] ?? basename(path).replace(/\.ya?ml$/, '');
+  return resolveRunConfig({ ...tree, run }, cwd);
+}

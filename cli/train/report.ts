@@ -1,0 +1,51 @@
+/** What a user sees when a run has ended: before and after, where the files are, one trajectory, what to do next. */
+
+import { join } from 'node:path';
+import type { RunSummary } from '../../activities/run-folder.ts';
+import { trajectoryOf } from '../../activities/trajectories.ts';
+import type { Store } from '../../store/store.ts';
+import type { OutcomeRecord } from '../../activities/records.ts';
+import type { EvaluationRecord } from '../../workflows/types.ts';
+import { evaluationLines, trajectoryText } from './format.ts';
+
+/**
+ * Whether the run's held-out pass rate grew, over all rollouts and over the graded ones: what `quickstart` exits by.
+ * Fewer failures of the infrastructure alone raise the first and are no merit of the policy.
+ */
+export function improved(summary: RunSummary): boolean {
+  const { before, after } = summary.evaluation;
+  if (before === null || after === null || after.passRate <= before.passRate) return false;
+  const graded = ({ gradedPassRate, passRate }: EvaluationRecord) => (gradedPassRate === undefined ? passRate : (gradedPassRate ?? 0));
+  return before.gradedPassRate !== null && graded(after) > graded(before);
+}
+
+async function exampleTrajectory(summary: RunSummary, store: Store): Promise<string[]> {
+  const last = summary.steps.at(-1);
+  if (!last) return [];
+  const outcomes = await store.list<OutcomeRecord>(`outcome:train/${summary.runId}/step-${last.step}/`);
+  const shown = outcomes.find(({ value }) => value.passed) ?? outcomes[0];
+  const trajectory = shown && (await trajectoryOf(shown.value.rollout, store));
+  return trajectory ? ['', 'One rollout of the last step, in full:', trajectoryText(trajectory)] : [];
+}
+
+export async function reportLines(summary: RunSummary, runDir: string, store: Store): Promise<string[]> {
+  const { before, after } = summary.evaluation;
+  const { accounting } = summary;
+  const seconds = (Date.parse(summary.finishedAt ?? summary.startedAt) - Date.parse(summary.startedAt)) / 1000;
+  return [
+    ...(await exampleTrajectory(summary, store)),
+    '',
+    `run ${summary.runId} ${summary.status} in ${(seconds / 60).toFixed(1)} minutes`,
+    ...(before ? evaluationLines('before', before) : []),
+    ...(after ? evaluationLines('after', after) : []),
+    `rollouts: ${accounting.dispatched} dispatched = ${accounting.trained} trained + ${accounting.masked} masked + ${accounting.dropped} dropped + ${accounting.evaluated} evaluated; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
+    `learning curve: ${join(runDir, 'learning-curve.svg')}`,
+    `summary: ${join(runDir, 'summary.json')} · metrics: ${join(runDir, 'metrics.jsonl')}`,
+    '',
+    'Next:',
+    `  npx longhaul rollouts ${summary.runId}              every rollout and how it ended`,
+    `  npx longhaul trajectory ROLLOUT        one of them, turn by turn`,
+    ...(summary.temporal.ui ? [`  ${summary.temporal.ui}            the same in Temporal's UI`] : []),
+    '  npx longhaul down                      stop the stack',
+  ];
+}

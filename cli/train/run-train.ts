@@ -1,0 +1,87 @@
+/**
+ * `longhaul train`: brings the stack up, starts the run or attaches to it, follows it to its end, and reports. The run
+ * does not need this process: interrupting it stops nothing.
+ */
+
+import { join } from 'node:path';
+import { summaryOf, type TemporalPlace } from '../../activities/run-folder.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { Store } from '../../store/store.ts';
+import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack.ts';
+import type { RunConfig } from '../../workflows/types.ts';
+import { exitCodeOf, Interrupted } from '../errors.ts';
+import { Longhaul } from '../longhaul.ts';
+import { alreadyEnded, endOf, type TrainEnd } from './ended-run.ts';
+import { followRun, type Screen, screenOn } from './follow.ts';
+import { planLines } from './plan.ts';
+import { reportLines } from './report.ts';
+import { failureOf } from './run-failure.ts';
+
+export interface TrainOptions {
+  readonly detach: boolean;
+  /** Fires when the user interrupts: following ends, the run goes on. */
+  readonly signal: AbortSignal;
+  /** Lines for people. */
+  readonly out: NodeJS.WriteStream;
+}
+
+/** Follows a run that is going on, then reports. Errors: the workflow's failure where the run never had a summary. */
+async function followed(config: RunConfig, longhaul: Longhaul, store: Store, temporal: TemporalPlace, screen: Screen, signal: AbortSignal) {
+  const summary = () => summaryOf(config.run, store, temporal);
+  const end = endOf(config, temporal);
+  await followRun(longhaul.client, config.run, summary, screen, signal);
+  const final = await summary();
+  if (!final) {
+    const failed = (error: unknown) => {
+      throw failureOf(config.run, error);
+    };
+    await longhaul.run(config.run).result().catch(failed);
+    return end;
+  }
+  for (const line of await reportLines(final, end.runDir, store)) screen.line(line);
+  return { ...end, summary: final };
+}
+
+async function onStack(config: RunConfig, stack: RunningStack, options: TrainOptions, screen: Screen, onStart: () => void): Promise<TrainEnd> {
+  const longhaul = await Longhaul.connect({ address: stack.address, namespace: stack.namespace });
+  const store = openSqliteStore(join(stack.stateDir, 'store'));
+  const temporal = { address: stack.address, namespace: stack.namespace, ui: stack.ui };
+  try {
+    options.signal.throwIfAborted();
+    // It has no end on record: where its workflow failed or was stopped all the same, it goes on from its records.
+    await longhaul.train(config, { again: true });
+    onStart();
+    for (const line of planLines(config)) screen.line(line);
+    const end = endOf(config, temporal);
+    if (end.ui) screen.line(`Temporal UI: ${end.ui}`);
+    return options.detach ? end : await followed(config, longhaul, store, temporal, screen, options.signal);
+  } finally {
+    await store.close();
+    await longhaul.close();
+  }
+}
+
+/**
+ * Errors: `UserInputError` for inputs that cannot be used, or a run of this name with another configuration;
+ * `Unreachable` when the stack does not come up; `RunRefused` or `JobFailed` when the run failed before it began;
+ * `Interrupted`, which says whether the run was started.
+ */
+export async function runTrain(config: RunConfig, options: TrainOptions): Promise<TrainEnd> {
+  const screen = screenOn(options.out);
+  const ended = await alreadyEnded(config, screen);
+  if (ended) return ended;
+  let started = false;
+  const onStart = () => {
+    started = true;
+  };
+  try {
+    const stack = await ensureStack({ say: (line) => screen.line(line), signal: options.signal });
+    return await onStack(config, stack, options, screen, onStart);
+  } catch (error) {
+    if (!options.signal.aborted || exitCodeOf(error) === 2) throw error;
+    const message = started
+      ? `run ${config.run} goes on; attach with: npx longhaul watch ${config.run}`
+      : `interrupted before run ${config.run} was started; what came up of the stack stays: npx longhaul down stops it`;
+    throw new Interrupted(message, { cause: error });
+  }
+}

@@ -1,0 +1,79 @@
+/** Every verb with its line in the overview; a verb's own module is loaded only when it is called. */
+
+import type { Verb } from '../verb.ts';
+
+export interface VerbEntry {
+  readonly summary: string;
+  readonly load: () => Promise<Verb>;
+}
+
+export const VERBS: Readonly<Record<string, VerbEntry>> = {
+  doctor: {
+    summary: 'what was found on this machine, and the remedy for what was not',
+    load: async () => (await import('./doctor.ts')).doctor,
+  },
+  up: {
+    summary: 'start the stack: Temporal server and workers',
+    load: async () => (await import('./up.ts')).up,
+  },
+  down: {
+    summary: 'drain and stop the stack',
+    load: async () => (await import('./down.ts')).down,
+  },
+  ps: {
+    summary: 'the processes of the stack',
+    load: async () => (await import('./ps.ts')).ps,
+  },
+  worker: {
+    summary: 'one worker process',
+    load: async () => (await import('./worker.ts')).worker,
+  },
+  train: {
+    summary: 'start a training run, or attach to it',
+    load: async () => (await import('./train.ts')).trainVerb,
+  },
+  runs: {
+    summary: 'the runs of this folder',
+    load: async () => (await import('./runs.ts')).runsVerb,
+  },
+  show: {
+    summary: 'the state of a run',
+    load: async () => (await import('./runs.ts')).showVerb,
+  },
+  watch: {
+    summary: 'a run, live',
+    load: async () => (await import('./runs.ts')).watchVerb,
+  },
+  rollouts: {
+    summary: 'the rollouts of a run, and how each ended',
+    load: async () => (await import('./rollouts.ts')).rolloutsVerb,
+  },
+  trajectory: {
+    summary: 'one rollout, turn by turn',
+    load: async () => (await import('./rollouts.ts')).trajectoryVerb,
+  },
+  pause: {
+    summary: 'pause a run after the step under way',
+    load: async () => (await import('./steer.ts')).pauseVerb,
+  },
+  resume: {
+    summary: 'go on with a paused run',
+    load: async () => (await import('./steer.ts')).resumeVerb,
+  },
+  cancel: {
+    summary: 'end a run and release its sandboxes',
+    load: async () => (await import('./steer.ts')).cancelVerb,
+  },
+  set: {
+    summary: 'change settings of a live run',
+    load: async () => (await import('./steer.ts')).setVerb,
+  },
+  sft: {
+    summary: 'supervised warm start from demonstrations',
+    load: async () => (await import('./sft.ts')).sftVerb,
+  },
+  bench: {
+    summary: 'measure one part against a peer in the same run',
+    load: async () => (await import('./bench.ts')).benchVerb,
+  },
+};

@@ -1,0 +1,24 @@
+/** `longhaul ps`: the processes of the stack as they are at this moment. */
+
+import { listProcesses } from '../../workers/stack/list-processes.ts';
+import { stackHome } from '../../workers/stack/stack-state.ts';
+import { table } from '../table.ts';
+import type { Verb } from '../verb.ts';
+
+export const ps: Verb = {
+  define(command, run) {
+    command.action(() =>
+      run(async ({ env, cwd, say }) => {
+        const stack = listProcesses(stackHome(env, cwd));
+        if (stack.status === 'down') say(`the stack in ${stack.home} is down; start it: npx longhaul up --detach`);
+        else {
+          const rows = stack.processes.map((one) => [one.name, String(one.pid ?? '-'), one.state, String(one.restarts), one.since]);
+          for (const line of table([['NAME', 'PID', 'STATE', 'RESTARTS', 'SINCE'], ...rows])) say(line);
+          say(`stack ${stack.status} · Temporal ${stack.address} · namespace ${stack.namespace}${stack.ui ? ` · UI ${stack.ui}` : ''}`);
+          if (stack.status === 'unsupervised') say('nothing restarts what dies now; take these processes over: npx longhaul up --detach');
+        }
+        return { document: stack };
+      }),
+    );
+  },
+};

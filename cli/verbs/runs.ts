@@ -1,0 +1,79 @@
+/** `longhaul runs`, `show`, `watch`: what runs there are, one of them, and one of them live. */
+
+import { Interrupted } from '../errors.ts';
+import { requireCompleted } from '../train/run-failure.ts';
+import { followRun, type Screen, screenOn } from '../train/follow.ts';
+import { evaluationLines, stepLine } from '../train/format.ts';
+import { reportLines } from '../train/report.ts';
+import { type LocalStore, withLocalStore } from '../access/local-store.ts';
+import { withLonghaul } from '../access/with-run.ts';
+import { table } from '../table.ts';
+import type { Outcome, Verb, VerbContext } from '../verb.ts';
+
+function list(context: VerbContext): Promise<Outcome> {
+  return withLocalStore(context, async (local) => {
+    const summaries = await Promise.all((await local.runs()).map(({ run }) => local.summary(run)));
+    const rows = summaries.map((s) => [
+      s.runId,
+      s.status,
+      `${s.steps.length} steps`,
+      s.evaluation.before ? s.evaluation.before.passRate.toFixed(3) : '-',
+      s.evaluation.after ? s.evaluation.after.passRate.toFixed(3) : '-',
+      s.startedAt,
+    ]);
+    for (const line of table([['RUN', 'STATUS', 'DONE', 'BEFORE', 'AFTER', 'STARTED'], ...rows])) context.say(line);
+    return { document: summaries.map(({ steps, ...rest }) => ({ ...rest, steps: steps.length })) };
+  });
+}
+
+function show(run: string, context: VerbContext): Promise<Outcome> {
+  return withLocalStore(context, async (local) => {
+    const document = await local.summary(run);
+    context.say(`${run}: ${document.status}, started ${document.startedAt}, policy ${document.policy.base}`);
+    for (const evaluation of document.evaluation.all) {
+      for (const line of evaluationLines(`after step ${evaluation.step}`, evaluation)) context.say(line);
+    }
+    for (const step of document.steps) context.say(stepLine(step, document.steps.length));
+    return { document };
+  });
+}
+
+async function follow(run: string, local: LocalStore, screen: Screen, context: VerbContext): Promise<void> {
+  const summary = () => local.summary(run);
+  try {
+    await withLonghaul(context, ({ client }) => followRun(client, run, summary, screen, context.signal));
+  } catch (error) {
+    if (!context.signal.aborted) throw error;
+    throw new Interrupted(`run ${run} goes on; attach again with: npx longhaul watch ${run}`, { cause: error });
+  }
+}
+
+/** Errors: `JobFailed` for a run that did not complete; `Interrupted`, with how to attach. */
+function watch(run: string, context: VerbContext): Promise<Outcome> {
+  return withLocalStore(context, async (local) => {
+    await local.summary(run);
+    const out = context.json ? process.stderr : process.stdout;
+    await follow(run, local, screenOn(out), context);
+    const document = await local.summary(run);
+    const { runDir } = (await local.runs()).find((record) => record.run === run) ?? { runDir: '' };
+    for (const line of await reportLines(document, runDir, local.store)) context.say(line);
+    requireCompleted(document);
+    return { document };
+  });
+}
+
+export const runsVerb: Verb = {
+  define: (command, run) => void command.action(() => run(list)),
+};
+
+export const showVerb: Verb = {
+  define(command, run) {
+    command.argument('<run>', 'name of the run').action((id: string) => run((context) => show(id, context)));
+  },
+};
+
+export const watchVerb: Verb = {
+  define(command, run) {
+    command.argument('<run>', 'name of the run').action((id: string) => run((context) => watch(id, context)));
+  },
+};

@@ -1,0 +1,68 @@
+/** `longhaul pause`, `resume`, `cancel`, `set`: steering a live run. */
+
+import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { UserInputError } from '../errors.ts';
+import { withRun } from '../access/with-run.ts';
+import type { RunHandle } from '../run-handle.ts';
+import type { RunConfig } from '../../workflows/types.ts';
+import type { Verb } from '../verb.ts';
+
+function signalVerb(done: string, act: (handle: RunHandle) => Promise<unknown>): Verb {
+  return {
+    define(command, run) {
+      command.argument('<run>', 'name of the run').action((id: string) =>
+        run((context) =>
+          withRun(context, id, async (handle) => {
+            await act(handle);
+            context.say(`run ${id} ${done}`);
+            return { document: { run: id, done } };
+          }),
+        ),
+      );
+    },
+  };
+}
+
+export const pauseVerb = signalVerb('pauses after the step under way', (handle) => handle.pause());
+export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
+export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released', (handle) => handle.cancel());
+
+function changes(assignments: readonly string[]): Record<string, number> {
+  return Object.fromEntries(
+    assignments.map((assignment) => {
+      const [key = '', value = ''] = assignment.split('=', 2);
+      const number = Number(value);
+      if (value === '' || !Number.isFinite(number)) throw new UserInputError('k=v', assignment, 'write it as learningRate=0.0001');
+      return [key, number];
+    }),
+  );
+}
+
+/** Errors: `UserInputError` with the run's own words for a change that it refuses. */
+async function configure(handle: RunHandle, assignments: readonly string[]): Promise<RunConfig> {
+  const change = changes(assignments);
+  try {
+    return await handle.configure(change);
+  } catch (error) {
+    if (!(error instanceof WorkflowUpdateFailedError)) throw error;
+    const { cause } = error;
+    throw new UserInputError('k=v', assignments.join(' '), cause instanceof Error ? cause.message : error.message);
+  }
+}
+
+export const setVerb: Verb = {
+  define(command, run) {
+    command
+      .description('Changes a live run from its next step on: learningRate (the highest, before the schedule), temperature, steps, evaluateEvery, checkpointEvery.')
+      .argument('<run>', 'name of the run')
+      .argument('<k=v...>', 'settings')
+      .action((id: string, assignments: string[]) =>
+        run(async (context) => {
+          changes(assignments);
+          const config = await withRun(context, id, (handle) => configure(handle, assignments));
+          context.say(`run ${id} changed: ${assignments.join(' ')}`);
+          return { document: config };
+        }),
+      );
+  },
+};

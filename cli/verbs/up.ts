@@ -1,0 +1,64 @@
+/** `longhaul up`: brings the stack up; attached, it shows what happens to it until Ctrl-C drains and stops it. */
+
+import { join } from 'node:path';
+import { Interrupted, UserInputError } from '../errors.ts';
+import { followFile } from '../follow-file.ts';
+import { ensureStack, type RunningStack, supervisorLog } from '../../workers/stack/ensure-stack.ts';
+import { listProcesses } from '../../workers/stack/list-processes.ts';
+import { wantedRoles } from '../../workers/stack/stack-plan.ts';
+import { stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
+import { stopStack } from '../../workers/stack/stop-stack.ts';
+import type { Verb, VerbContext } from '../verb.ts';
+
+interface Options {
+  readonly detach?: boolean;
+  readonly roles?: string;
+}
+
+export const up: Verb = {
+  define(command, run) {
+    command
+      .description(
+        'Starts the Temporal server (unless TEMPORAL_ADDRESS or a Temporal profile names a cluster) and the workers, and keeps ' +
+          'them alive. State and logs: $LONGHAUL_HOME, default .longhaul in the working directory.',
+      )
+      .option('-d, --detach', 'return when all are ready, and leave the stack running (implied by --json)')
+      .option('--roles <list>', 'only these workers, separated by commas')
+      .action((options: Options) => run((context) => bringUp(options, context)));
+  },
+};
+
+async function bringUp(options: Options, context: VerbContext) {
+  const env = options.roles === undefined ? context.env : { ...context.env, LONGHAUL_ROLES: options.roles };
+  checkRoles(env);
+  const home = stackHome(context.env, context.cwd);
+  const stack = await ensureStack({ home, env, say: context.note, signal: context.signal });
+  tell(stack, context);
+  const document = { ...stack, processes: listProcesses(home).processes };
+  if (stack.started && options.detach !== true && !context.json) await attach(home, context);
+  return { document };
+}
+
+function checkRoles(env: NodeJS.ProcessEnv): void {
+  try {
+    wantedRoles(env);
+  } catch (error) {
+    throw new UserInputError('--roles', env['LONGHAUL_ROLES'] ?? '', error instanceof Error ? error.message : String(error));
+  }
+}
+
+function tell(stack: RunningStack, { say }: VerbContext): void {
+  say(stack.started ? 'the stack is up' : 'the stack was up already');
+  say(`  Temporal   ${stack.address}, namespace ${stack.namespace}`);
+  if (stack.ui !== '') say(`  UI         ${stack.ui}`);
+  say(`  logs       ${join(stack.stateDir, 'logs')}`);
+}
+
+/** Until interrupted; a terminal that is closed stops nothing. Errors: `Interrupted`, in the end. */
+async function attach(home: string, context: VerbContext): Promise<never> {
+  context.say('Ctrl-C drains and stops it; what is under way goes on after the next up');
+  await followFile(supervisorLog(stackPaths(home)), context.say, context.signal);
+  context.note('draining');
+  await stopStack({ home });
+  throw new Interrupted('the stack is down; what was under way goes on after: npx longhaul up');
+}

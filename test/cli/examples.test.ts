@@ -1,0 +1,35 @@
+/**
+ * The configurations in `examples/`. Why: they are the first thing that a user runs. Asserted: each is read by the verb
+ * that it is for, and a dry run refuses a policy that is not there. Not asserted: what training by them gives.
+ */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { readSftConfig } from '../../cli/sft/sft-config.ts';
+import { longhaul } from '../support/cli.ts';
+
+const examples = fileURLToPath(new URL('../../examples', import.meta.url));
+const recipes = readdirSync(examples).filter((name) => name.startsWith('starter-'));
+const quickstart = join(examples, 'quickstart.yaml');
+
+it('there are recipes', () => expect(recipes).toEqual(['starter-clean.yaml', 'starter-mixed.yaml']));
+
+it.each(recipes)('%s is read by longhaul sft', async (name) => {
+  const { stages } = await readSftConfig(join(examples, name), undefined);
+  expect(stages.length).toBeGreaterThan(0);
+});
+
+it('the recipe of the starter goes on where its first part ends', async () => {
+  const [clean, mixed] = await Promise.all(['clean', 'mixed'].map((part) => readSftConfig(join(examples, `starter-${part}.yaml`), undefined)));
+  expect(mixed?.initial).toBe(clean?.out);
+});
+
+it('quickstart.yaml is planned by a dry run, which refuses a policy that is not there', async () => {
+  const planned = await longhaul(['train', quickstart, '--dry-run'], examples);
+  expect(planned.code, planned.stderr).toBe(0);
+  expect(planned.stdout).toContain('swe-mini: 25 steps of 8 tasks × 4 samples');
+  const refused = await longhaul(['train', quickstart, '--dry-run', '--set', 'policy.base=/no/such/policy'], examples);
+  expect(refused.code).toBe(2);
+  expect(refused.stderr).toContain('policy.base');
+});

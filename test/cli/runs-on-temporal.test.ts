@@ -1,0 +1,119 @@
+/**
+ * Hunts verbs that report success, or a stack trace, for a run that is unknown, refused or failed. The server and the
+ * orchestrator's worker are real; there is nothing that could roll out.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { keys, type RunEnd, type RunRecord } from '../../activities/records.ts';
+import { exitCodeOf } from '../../cli/errors.ts';
+import { Longhaul } from '../../cli/longhaul.ts';
+import { runCommandLine } from '../../cli/run.ts';
+import { failureOf } from '../../cli/train/run-failure.ts';
+import { packageRoot } from '../../scripts/setup/paths.mjs';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+
+const directory = mkdtempSync(join(tmpdir(), 'longhaul-verbs-'));
+const home = join(directory, 'home');
+let server: PrivateServer;
+let worker: ChildProcess;
+let longhaul: Longhaul;
+
+beforeAll(async () => {
+  server = await startPrivateServer(join(directory, 'temporal'));
+  vi.stubEnv('LONGHAUL_HOME', home);
+  vi.stubEnv('TEMPORAL_ADDRESS', server.address);
+  const main = join(packageRoot, 'workers', 'main.ts');
+  worker = spawn(process.execPath, [main, '--role', 'orchestrator'], { env: process.env, stdio: 'ignore' });
+  longhaul = await Longhaul.connect({ address: server.address });
+}, 90_000);
+afterAll(async () => {
+  await longhaul?.close();
+  if (worker && worker.exitCode === null) {
+    worker.kill('SIGKILL');
+    await once(worker, 'exit');
+  }
+  await server?.stop();
+  vi.unstubAllEnvs();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const call = (...args: string[]) => callUntil(new AbortController().signal, ...args);
+
+async function callUntil(signal: AbortSignal, ...args: string[]) {
+  let out = '';
+  const exitCode = await runCommandLine([...args, '--json'], {
+    out: (text) => { out += text; },
+    err: () => undefined,
+    env: process.env,
+    cwd: directory,
+    signal,
+  });
+  return { exitCode, error: (JSON.parse(out) as { error?: Record<string, unknown> }).error };
+}
+
+function config(run: string, base: string) {
+  return { run, dir: join(directory, 'runs'), policy: { base }, task: { name: 'swe-mini', train: 100 } };
+}
+
+/** As an opened run leaves it in the store. */
+async function record(run: string, end?: RunEnd): Promise<void> {
+  const store = openSqliteStore(join(home, 'store'));
+  const policy = { base: '/p', parameters: 1, vocabulary: 1 };
+  const task = { name: 'swe-mini', train: 100, heldOut: 200 };
+  await store.putOnce<RunRecord>(keys.run(run), { run, runDir: directory, seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy, task });
+  if (end) await store.putOnce<RunEnd>(keys.runEnd(run), end);
+  await store.close();
+}
+
+test.each([[['pause', 'nope']], [['resume', 'nope']], [['cancel', 'nope']], [['set', 'nope', 'steps=9']]])('%j names the run that is not there', async (args) => {
+  expect(await call(...args)).toMatchObject({ exitCode: 2, error: { name: 'UserInputError', field: 'RUN', value: 'nope' } });
+}, 30_000);
+
+test('a run that was refused before it began is exit code 2, and can be started again', async () => {
+  const id = async () => (await longhaul.client.workflow.getHandle('train/refused').describe()).runId;
+  const handle = await longhaul.train(config('refused', join(directory, 'nowhere')));
+  const failure = failureOf('refused', await handle.result().catch((error: unknown) => error));
+  expect(failure).toMatchObject({ name: 'RunRefused', message: expect.stringMatching(/refused: policy.base: .*nowhere/) });
+  expect(exitCodeOf(failure)).toBe(2);
+
+  const first = await id();
+  await longhaul.train(config('refused', join(directory, 'nowhere')));
+  expect(await id()).toBe(first);
+  await longhaul.train(config('refused', join(directory, 'nowhere')), { again: true });
+  expect(await id()).not.toBe(first);
+}, 90_000);
+
+test('watching a run that failed is exit code 1', async () => {
+  const handle = await longhaul.train(config('broke', join(directory, 'nowhere')));
+  await handle.result().catch(() => undefined);
+  await record('broke', { status: 'failed', finishedAt: '2026-01-01T01:00:00.000Z', message: 'the disk was full' });
+  expect(await call('watch', 'broke')).toMatchObject({
+    exitCode: 1,
+    error: { name: 'JobFailed', message: 'run broke failed: the disk was full' },
+  });
+  expect(await call('pause', 'broke')).toMatchObject({ exitCode: 2, error: { remedy: expect.stringContaining('it has ended') } });
+}, 90_000);
+
+test('a live run says what it refuses, and how to attach to it again', async () => {
+  const base = join(directory, 'unfinished');
+  mkdirSync(base);
+  // No JSON: opening the run is tried again and again, so that it stays alive.
+  for (const file of ['config.json', 'tokenizer.json']) writeFileSync(join(base, file), 'not yet');
+  await longhaul.train(config('live', base));
+  expect(await call('set', 'live', 'foo=1')).toMatchObject({
+    exitCode: 2,
+    error: { field: 'k=v', value: 'foo=1', remedy: expect.stringContaining('foo: cannot be changed on a live run') },
+  });
+  await record('live');
+  expect(await callUntil(AbortSignal.abort(), 'watch', 'live')).toMatchObject({
+    exitCode: 130,
+    error: { name: 'Interrupted', message: 'run live goes on; attach again with: npx longhaul watch live' },
+  });
+  expect(await call('cancel', 'live')).toMatchObject({ exitCode: 0 });
+}, 90_000);

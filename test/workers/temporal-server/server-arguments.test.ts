@@ -1,0 +1,24 @@
+/** Hunts a server that forgets, or one without the search attributes that workflows set. */
+
+import { expect, test } from 'vitest';
+import { serverArguments } from '../../../workers/temporal-server/server-arguments.ts';
+
+const settings = { port: 1, uiPort: 2, database: '/home/temporal.db', namespace: 'default' };
+
+test('the database is a file in write-ahead mode, and every search attribute is registered', () => {
+  const args = serverArguments(settings);
+  expect(args).toEqual(
+    expect.arrayContaining([
+      '--db-filename=/home/temporal.db',
+      '--sqlite-pragma=journal_mode=wal',
+      '--sqlite-pragma=synchronous=normal',
+      '--search-attribute=LonghaulReward=Double',
+    ]),
+  );
+  expect(args.filter((arg) => arg.startsWith('--search-attribute='))).toHaveLength(9);
+});
+
+test('another namespace than the default is made', () => {
+  expect(serverArguments(settings).some((arg) => arg.startsWith('--namespace'))).toBe(false);
+  expect(serverArguments({ ...settings, namespace: 'mine' })).toContain('--namespace=mine');
+});

@@ -1,0 +1,59 @@
+/** The entry of every worker process: `node workers/main.ts --role ROLE`. Only what the role needs is loaded. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { installRuntime } from './run-worker.ts';
+import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
+import { connectWorker, type WorkerConnection } from './temporal-connection.ts';
+
+const CLOSE_MS = 5_000;
+
+type RunRole = (settings: WorkerSettings, temporal: WorkerConnection) => Promise<void>;
+
+async function load(role: Role): Promise<RunRole> {
+  switch (role) {
+    case 'orchestrator':
+      return (await import('./roles/orchestrator.ts')).runOrchestrator;
+    case 'gpu':
+      return (await import('./roles/gpu.ts')).runGpu;
+    default: {
+      const hosts = await import('./roles/sandbox-host.ts');
+      return { init: hosts.runInit, 'agent-run': hosts.runAgentRun, reward: hosts.runReward }[role];
+    }
+  }
+}
+
+function isRole(value: string | undefined): value is Role {
+  return ROLES.some((role) => role === value);
+}
+
+/** A connection that workers still hold refuses to close, and one to a dead server may never: neither hides an error. */
+async function closeAtMost({ connection }: WorkerConnection): Promise<void> {
+  await Promise.race([connection.close().catch(() => undefined), sleep(CLOSE_MS, undefined, { ref: false })]);
+}
+
+/**
+ * Runs the worker of `role` until it is told to stop; the connection is closed however it ends.
+ * Errors: a `TypeError` for an unknown role; `Unreachable` without Temporal.
+ */
+export async function runRole(role: string | undefined): Promise<void> {
+  if (!isRole(role)) throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
+  installRuntime();
+  const temporal = await connectWorker();
+  try {
+    const run = await load(role);
+    await run(readWorkerSettings(), temporal);
+  } finally {
+    await closeAtMost(temporal);
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const { values } = parseArgs({ options: { role: { type: 'string' } } });
+  runRole(values.role).catch((error: unknown) => {
+    process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    // What the role had open (engine, native workers, timers) may hold the loop: the supervisor waits for this exit.
+    process.exit(1);
+  });
+}

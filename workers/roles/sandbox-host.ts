@@ -1,0 +1,53 @@
+/** The processes of a sandbox host: `init` makes sandboxes, `agent-run` acts in them, `reward` grades in fresh ones. */
+
+import { Worker } from '@temporalio/worker';
+import { createAgentRunActivities } from '../../activities/agent-run.ts';
+import { createInitActivities } from '../../activities/init.ts';
+import { createRewardActivities } from '../../activities/reward.ts';
+import { startSweeper } from '../../sandboxes/sweep.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { hostQueue, QUEUES } from '../../workflows/queues.ts';
+import { commonOptions, runWorkers } from '../run-worker.ts';
+import { openSandboxProvider } from '../sandbox-provider.ts';
+import type { WorkerSettings } from '../settings.ts';
+import type { WorkerConnection } from '../temporal-connection.ts';
+
+export async function runInit(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
+  const store = openSqliteStore(settings.storeDir);
+  const provider = await openSandboxProvider(settings);
+  const { host, maxLiveSandboxes, sandboxTtlSeconds } = settings;
+  const sweeper = startSweeper({ store, provider, host });
+  const worker = await Worker.create({
+    ...commonOptions(temporal, settings.slots.init),
+    taskQueue: QUEUES.init,
+    activities: { ...createInitActivities({ store, provider, host, maxLiveSandboxes, sandboxTtlSeconds }) },
+  });
+  await runWorkers('init', settings, [worker], async () => {
+    await sweeper.stop();
+    await store.close();
+  });
+}
+
+export async function runAgentRun(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
+  const store = openSqliteStore(settings.storeDir);
+  const provider = await openSandboxProvider(settings);
+  const { host, sandboxTtlSeconds } = settings;
+  const activities = createAgentRunActivities({ store, provider, host, sandboxTtlSeconds });
+  const worker = await Worker.create({
+    ...commonOptions(temporal, settings.slots['agent-run']),
+    taskQueue: hostQueue(host),
+    activities: { ...activities },
+  });
+  await runWorkers('agent-run', settings, [worker], () => store.close());
+}
+
+export async function runReward(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
+  const store = openSqliteStore(settings.storeDir);
+  const provider = await openSandboxProvider(settings);
+  const worker = await Worker.create({
+    ...commonOptions(temporal, settings.slots.reward),
+    taskQueue: QUEUES.reward,
+    activities: { ...createRewardActivities({ store, provider }) },
+  });
+  await runWorkers('reward', settings, [worker], () => store.close());
+}

@@ -1,0 +1,74 @@
+/**
+ * The life of a worker process: it says when it polls, drains on SIGTERM and SIGINT, and ends with its reason. A
+ * second signal does not hurry it: what is under way has `shutdownForceTime` at most.
+ */
+
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { DefaultLogger, Runtime, Worker, type WorkerOptions } from '@temporalio/worker';
+import type { Role, WorkerSettings } from './settings.ts';
+import type { WorkerConnection } from './temporal-connection.ts';
+
+/** Pollers that never scale: autoscaling ones left stragglers of a minute. */
+const pollers = (maximum: number) => ({ type: 'simple-maximum' as const, maximum });
+
+/** What every worker of Longhaul has in common. */
+export function commonOptions(temporal: WorkerConnection, slots: number): Omit<WorkerOptions, 'taskQueue'> {
+  return {
+    connection: temporal.connection,
+    namespace: temporal.namespace,
+    maxConcurrentActivityTaskExecutions: slots,
+    activityTaskPollerBehavior: pollers(Math.min(4, slots)),
+    workflowTaskPollerBehavior: pollers(4),
+    // Temporal's own, of up to a minute, would hide for that long that a host has died or a cancellation came.
+    maxHeartbeatThrottleInterval: '3s',
+    defaultHeartbeatThrottleInterval: '3s',
+    shutdownGraceTime: '20s',
+    shutdownForceTime: '40s',
+  };
+}
+
+/** Before any worker of the process is made. Signals are ours, so that each role can close what it opened. */
+export function installRuntime(): void {
+  Runtime.install({
+    shutdownSignals: [],
+    logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
+      process.stderr.write(`${new Date().toISOString()} ${level} ${message} ${meta ? JSON.stringify(meta) : ''}\n`);
+    }),
+  });
+}
+
+export function readyFile(home: string, name: string): string {
+  return join(home, 'ready', `${name}.json`);
+}
+
+async function announce(path: string, role: Role): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  const aside = `${path}.${process.pid}`;
+  await writeFile(aside, JSON.stringify({ role, pid: process.pid, at: new Date().toISOString() }));
+  await rename(aside, path);
+}
+
+/** Runs `workers` until a signal; `close` gives back what the role opened. */
+export async function runWorkers(
+  role: Role,
+  settings: WorkerSettings,
+  workers: readonly Worker[],
+  close: () => Promise<void>,
+): Promise<void> {
+  const ready = readyFile(settings.home, process.env['LONGHAUL_WORKER_NAME'] ?? role);
+  const stop = () => {
+    for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
+  };
+  process.on('SIGTERM', stop);
+  process.on('SIGINT', stop);
+  const running = workers.map((worker) => worker.run());
+  await announce(ready, role);
+  try {
+    await Promise.all(running);
+  } finally {
+    stop();
+    await rm(ready, { force: true });
+    await close();
+  }
+}

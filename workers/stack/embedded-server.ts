@@ -1,0 +1,42 @@
+/** The embedded Temporal server as a process of the stack: the same database and ports from one start to the next. */
+
+import { checkCluster } from '../temporal-server/cluster-health.ts';
+import { choosePort } from '../temporal-server/free-port.ts';
+import { serverArguments } from '../temporal-server/server-arguments.ts';
+import { digestOf, type ProcessSpec } from './process-spec.ts';
+import type { StackPaths, StackState } from './stack-state.ts';
+import { join } from 'node:path';
+
+export const SERVER = 'temporal';
+const DEFAULT_PORT = 7233;
+const DEFAULT_UI_PORT = 8233;
+
+export interface ServerPorts {
+  readonly temporal: number;
+  readonly ui: number;
+}
+
+/** The ports of last time where they are free, then Temporal's own, then any. */
+export async function choosePorts(previous: StackState | undefined): Promise<ServerPorts> {
+  const last = previous?.ports;
+  const temporal = await choosePort([...(last ? [last.temporal] : []), DEFAULT_PORT], []);
+  const ui = await choosePort([...(last ? [last.ui] : []), DEFAULT_UI_PORT], [temporal]);
+  return { temporal, ui };
+}
+
+export function serverSpec(paths: StackPaths, program: string, ports: ServerPorts, namespace: string): ProcessSpec {
+  const address = `127.0.0.1:${ports.temporal}`;
+  const args = serverArguments({ port: ports.temporal, uiPort: ports.ui, database: paths.database, namespace });
+  const command = { name: SERVER, command: program, args, env: {} };
+  return {
+    ...command,
+    env: process.env,
+    log: join(paths.logs, `${SERVER}.log`),
+    digest: digestOf(command),
+    beforeStart: () => undefined,
+    isReady: () => checkCluster({ address }, namespace, 1_000).then(
+      () => true,
+      () => false,
+    ),
+  };
+}

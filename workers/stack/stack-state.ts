@@ -1,0 +1,83 @@
+/** What the supervisor knows, in `stack.json`: always one complete state, with the start time beside every pid. */
+
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import type { ProcessIdentity } from '#setup/process-identity.mjs';
+
+/** `backing-off`: it died and waits to be started again. */
+export type ProcessState = 'starting' | 'ready' | 'backing-off' | 'stopping' | 'stopped';
+
+export interface ProcessRecord {
+  readonly name: string;
+  /** Of the running process; absent while none runs. */
+  readonly process?: ProcessIdentity;
+  readonly state: ProcessState;
+  readonly restarts: number;
+  /** How often in a row it died without having become ready. */
+  readonly failedStarts: number;
+  /** ISO 8601: when it came into this state. */
+  readonly since: string;
+  readonly log: string;
+  /** Of its command and surroundings: a process with another one is not what is wanted. */
+  readonly digest: string;
+}
+
+export interface StackState {
+  readonly format: 1;
+  readonly supervisor: ProcessIdentity;
+  readonly since: string;
+  readonly address: string;
+  readonly namespace: string;
+  /** The Temporal UI; empty for a cluster that is not ours. */
+  readonly ui: string;
+  /** Of the embedded server; absent when the cluster is not ours. */
+  readonly ports?: { readonly temporal: number; readonly ui: number };
+  readonly phase: 'starting' | 'up' | 'stopping';
+  readonly processes: readonly ProcessRecord[];
+}
+
+export interface StackPaths {
+  readonly home: string;
+  readonly state: string;
+  readonly lock: string;
+  readonly logs: string;
+  readonly ready: string;
+  readonly database: string;
+}
+
+/** `$LONGHAUL_HOME`, default `.longhaul` in the working directory. */
+export function stackHome(env: NodeJS.ProcessEnv = process.env, cwd = process.cwd()): string {
+  return resolve(cwd, env['LONGHAUL_HOME'] || '.longhaul');
+}
+
+export function stackPaths(home: string): StackPaths {
+  return {
+    home,
+    state: join(home, 'stack.json'),
+    lock: join(home, 'supervisor.lock'),
+    logs: join(home, 'logs'),
+    ready: join(home, 'ready'),
+    database: join(home, 'temporal.db'),
+  };
+}
+
+export function writeStackState(path: string, state: StackState): void {
+  mkdirSync(dirname(path), { recursive: true });
+  const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
+  writeFileSync(aside, `${JSON.stringify(state, null, 2)}\n`);
+  renameSync(aside, path);
+}
+
+/** The last state that was written; `undefined` when there never was one. */
+export function readStackState(path: string): StackState | undefined {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+  const state = JSON.parse(text) as StackState;
+  return state.format === 1 ? state : undefined;
+}

@@ -1,0 +1,171 @@
+/**
+ * The supervisor of the embedded stack: brings up the server, then the workers, keeps each alive, and writes down every
+ * change. It owns no worker's life: killed itself, it leaves them running, and the next one takes them over.
+ */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { isAlive, ownIdentity } from '#setup/process-identity.mjs';
+import { isPortFree } from '../temporal-server/free-port.ts';
+import { choosePorts, SERVER, type ServerPorts, serverSpec } from './embedded-server.ts';
+import { rotateLog } from './log-files.ts';
+import { ManagedProcess } from './managed-process.ts';
+import { type ProcessSpec, readyFileSpec } from './process-spec.ts';
+import type { StackPlan } from './stack-plan.ts';
+import { type ProcessRecord, readStackState, type StackPaths, type StackState, writeStackState } from './stack-state.ts';
+import { stopProcess } from './stop-process.ts';
+
+const POLL_MS = 50;
+const ROTATE_EVERY_MS = 30_000;
+const MAX_LOG_BYTES = 20 * 1024 * 1024;
+const DRAIN_MS = 45_000;
+const SERVER_STOP_MS = 10_000;
+
+export class Supervisor {
+  readonly #paths: StackPaths;
+  readonly #plan: StackPlan;
+  readonly #say: (line: string) => void;
+  readonly #previous: StackState | undefined;
+  readonly #since = new Date().toISOString();
+  #phase: StackState['phase'] = 'starting';
+  #ports: ServerPorts | undefined;
+  #server: ManagedProcess | undefined;
+  #workers: ManagedProcess[] = [];
+
+  constructor(paths: StackPaths, plan: StackPlan, say: (line: string) => void) {
+    this.#paths = paths;
+    this.#plan = plan;
+    this.#say = say;
+    this.#previous = readStackState(paths.state);
+  }
+
+  /** Runs the stack until `stop` is aborted, then drains it. */
+  async run(stop: AbortSignal): Promise<void> {
+    const rotating = setInterval(() => this.#rotateLogs(), ROTATE_EVERY_MS);
+    try {
+      await this.#startAll(stop);
+      while (!stop.aborted) await sleep(60_000, undefined, { signal: stop }).catch(() => undefined);
+      await this.#stopAll();
+    } finally {
+      clearInterval(rotating);
+    }
+  }
+
+  async #startAll(stop: AbortSignal): Promise<void> {
+    const address = await this.#startServer(stop);
+    if (address === undefined) return;
+    const specs = this.#plan.workers(this.#temporalSettings(address)).map((what) => readyFileSpec(this.#paths, what));
+    await this.#endUnwanted(specs);
+    this.#workers = specs.map((spec) => this.#managed(spec));
+    for (const worker of this.#workers) worker.start(this.#recordOf(worker.spec.name));
+    await until(() => this.#workers.every((worker) => worker.record.state === 'ready'), stop);
+    if (stop.aborted) return;
+    this.#phase = 'up';
+    this.#write();
+    this.#say(`the stack is up: Temporal at ${address}${this.#ui === '' ? '' : `, its UI at ${this.#ui}`}`);
+  }
+
+  /** Returns the address once the server answers; `undefined` when it was told to stop before. */
+  async #startServer(stop: AbortSignal): Promise<string | undefined> {
+    const { cluster } = this.#plan;
+    if ('address' in cluster) {
+      this.#write();
+      return cluster.address;
+    }
+    let previous = this.#recordOf(SERVER);
+    const survives = previous?.process !== undefined && isAlive(previous.process);
+    let ports = survives ? this.#previous?.ports : undefined;
+    while (!stop.aborted) {
+      ports ??= await choosePorts(this.#previous);
+      const server = await this.#serverAt(ports, cluster.program, previous);
+      if (await this.#comesUp(server, ports, stop)) return `127.0.0.1:${ports.temporal}`;
+      if (stop.aborted) return undefined;
+      await server.stop(SERVER_STOP_MS);
+      [previous, ports] = [undefined, undefined];
+    }
+    return undefined;
+  }
+
+  async #serverAt(ports: ServerPorts, program: string, previous: ProcessRecord | undefined): Promise<ManagedProcess> {
+    const spec = serverSpec(this.#paths, program, ports, this.#plan.namespace);
+    if (previous?.process !== undefined && previous.digest !== spec.digest) await stopProcess(previous.process, SERVER_STOP_MS);
+    this.#ports = ports;
+    this.#server = this.#managed(spec);
+    this.#server.start(previous);
+    return this.#server;
+  }
+
+  /** False when the server failed because somebody took one of its ports between the choice and the start. */
+  async #comesUp(server: ManagedProcess, ports: ServerPorts, stop: AbortSignal): Promise<boolean> {
+    const isReady = () => server.record.state === 'ready';
+    const failures = server.record.failedStarts;
+    await until(() => isReady() || server.record.failedStarts > failures, stop);
+    if (isReady() || stop.aborted) return isReady();
+    if (!(await isPortFree(ports.temporal)) || !(await isPortFree(ports.ui))) return false;
+    // The server itself is at fault: it is started again and again, and its record says so.
+    await until(isReady, stop);
+    return isReady();
+  }
+
+  /** Workers of an existing cluster find it as this process did; ours is named to them. */
+  #temporalSettings(address: string): Record<string, string> {
+    const { cluster, namespace } = this.#plan;
+    if ('address' in cluster) return {};
+    return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, LONGHAUL_TEMPORAL_UI: this.#ui };
+  }
+
+  /** What an earlier supervisor left running and this one does not want as it is. */
+  async #endUnwanted(specs: readonly ProcessSpec[]): Promise<void> {
+    const unwanted = (this.#previous?.processes ?? []).filter(
+      (record) => record.name !== SERVER && !specs.some((spec) => spec.name === record.name && spec.digest === record.digest),
+    );
+    await Promise.all(unwanted.map(async (record) => record.process && stopProcess(record.process, DRAIN_MS)));
+  }
+
+  async #stopAll(): Promise<void> {
+    this.#phase = 'stopping';
+    this.#say('the stack drains and stops');
+    await Promise.all(this.#workers.map((worker) => worker.stop(DRAIN_MS)));
+    await this.#server?.stop(SERVER_STOP_MS);
+    this.#write();
+    this.#say('the stack is down');
+  }
+
+  #managed(spec: ProcessSpec): ManagedProcess {
+    return new ManagedProcess(spec, () => this.#write(), this.#say);
+  }
+
+  #recordOf(name: string) {
+    return this.#previous?.processes.find((record) => record.name === name);
+  }
+
+  get #ui(): string {
+    return this.#ports === undefined ? '' : `http://127.0.0.1:${this.#ports.ui}`;
+  }
+
+  #write(): void {
+    const { cluster, namespace } = this.#plan;
+    const managed = [...(this.#server === undefined ? [] : [this.#server]), ...this.#workers];
+    const known = new Set(managed.map((one) => one.spec.name));
+    // Survivors that are not managed yet stay on record, so that a supervisor killed right now loses none of them.
+    const waiting = this.#phase === 'starting' ? (this.#previous?.processes ?? []).filter((record) => !known.has(record.name)) : [];
+    writeStackState(this.#paths.state, {
+      format: 1,
+      supervisor: ownIdentity(),
+      since: this.#since,
+      address: 'address' in cluster ? cluster.address : `127.0.0.1:${this.#ports?.temporal ?? 0}`,
+      namespace,
+      ui: this.#ui,
+      ...(this.#ports === undefined ? {} : { ports: this.#ports }),
+      phase: this.#phase,
+      processes: [...managed.map((one) => one.record), ...waiting],
+    });
+  }
+
+  #rotateLogs(): void {
+    for (const one of [...(this.#server ? [this.#server] : []), ...this.#workers]) rotateLog(one.spec.log, MAX_LOG_BYTES);
+  }
+}
+
+async function until(condition: () => boolean, stop: AbortSignal): Promise<void> {
+  while (!condition() && !stop.aborted) await sleep(POLL_MS);
+}

@@ -1,0 +1,73 @@
+/** Asks a cluster whether it serves a namespace, and makes sure that it knows our search attributes. */
+
+import { Connection, type ConnectionOptions } from '@temporalio/client';
+import { SEARCH_ATTRIBUTES } from './search-attributes.ts';
+
+/** `IndexedValueType` of Temporal's API, temporal/api/enums/v1/common.proto. */
+const TYPES = { Keyword: 2, Int: 3, Double: 4 } as const;
+
+/** Returns when the namespace answers; else throws what the connection said, after `timeoutMs` at most. */
+export async function checkCluster(options: ConnectionOptions, namespace: string, timeoutMs: number): Promise<void> {
+  await withConnection(options, timeoutMs, async (connection) => {
+    await connection.workflowService.describeNamespace({ namespace });
+  });
+}
+
+/** The part of a cluster's operator service that is used here. */
+export interface SearchAttributeService {
+  listSearchAttributes(request: { namespace: string }): Promise<{ customAttributes?: Record<string, unknown> | null }>;
+  addSearchAttributes(request: { namespace: string; searchAttributes: Record<string, number> }): Promise<unknown>;
+}
+
+/** The namespace lacks search attributes, and the cluster does not let us register them. */
+export class SearchAttributesRefused extends Error {
+  override readonly name = 'SearchAttributesRefused';
+  readonly lacking: readonly string[];
+
+  constructor(lacking: readonly string[], options?: ErrorOptions) {
+    super(`search attributes are missing and could not be registered: ${lacking.join(', ')}`, options);
+    this.lacking = lacking;
+  }
+}
+
+async function lackingOn(service: SearchAttributeService, namespace: string) {
+  const { customAttributes } = await service.listSearchAttributes({ namespace });
+  const known = new Set(Object.keys(customAttributes ?? {}));
+  return Object.entries(SEARCH_ATTRIBUTES).filter(([name]) => !known.has(name));
+}
+
+/** As `registerSearchAttributes`, on an operator service. */
+export async function registerOn(service: SearchAttributeService, namespace: string): Promise<string[]> {
+  const lacking = await lackingOn(service, namespace);
+  if (lacking.length === 0) return [];
+  const searchAttributes = Object.fromEntries(lacking.map(([name, type]) => [name, TYPES[type]]));
+  try {
+    await service.addSearchAttributes({ namespace, searchAttributes });
+  } catch (error) {
+    // Another process may have registered them in the meantime: what counts is what is there now.
+    const still = await lackingOn(service, namespace);
+    if (still.length > 0) throw new SearchAttributesRefused(still.map(([name]) => name), { cause: error });
+  }
+  return lacking.map(([name]) => name);
+}
+
+/**
+ * Registers the search attributes that the namespace lacks. Returns their names.
+ * Errors: `SearchAttributesRefused` where they cannot be registered; the connection's own where they cannot be listed.
+ */
+export async function registerSearchAttributes(options: ConnectionOptions, namespace: string): Promise<string[]> {
+  return withConnection(options, 10_000, ({ operatorService }) => registerOn(operatorService, namespace));
+}
+
+async function withConnection<T>(
+  options: ConnectionOptions,
+  timeoutMs: number,
+  work: (connection: Connection) => Promise<T>,
+): Promise<T> {
+  const connection = await Connection.connect({ ...options, connectTimeout: timeoutMs });
+  try {
+    return await connection.withDeadline(Date.now() + timeoutMs, () => work(connection));
+  } finally {
+    await connection.close();
+  }
+}

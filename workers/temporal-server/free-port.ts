@@ -1,0 +1,30 @@
+/** Ports that can be bound at this moment; whoever takes one starts at once, and asks again when it was lost meanwhile. */
+
+import { createServer } from 'node:net';
+
+/** Whether `port` of the loopback address can be bound now. */
+export async function isPortFree(port: number): Promise<boolean> {
+  return (await bind(port)) !== undefined;
+}
+
+/** The first of `preferred` that is free and not in `taken`, else any free port. */
+export async function choosePort(preferred: readonly number[], taken: readonly number[] = []): Promise<number> {
+  for (const port of preferred) {
+    if (!taken.includes(port) && (await isPortFree(port))) return port;
+  }
+  for (;;) {
+    const port = await bind(0);
+    if (port !== undefined && !taken.includes(port)) return port;
+  }
+}
+
+function bind(port: number): Promise<number | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(undefined));
+    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : undefined));
+    });
+  });
+}

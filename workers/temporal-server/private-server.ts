@@ -1,0 +1,59 @@
+/** A Temporal server of one's own in a folder of one's own: for benches and tests, gone when they are. */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { serverProgram } from '../stack/stack-plan.ts';
+import { checkCluster } from './cluster-health.ts';
+import { choosePort } from './free-port.ts';
+import { serverArguments } from './server-arguments.ts';
+
+export interface PrivateServer {
+  readonly address: string;
+  readonly pid: number;
+  stop(): Promise<void>;
+}
+
+const START_WITHIN_MS = 60_000;
+
+async function untilAnswers(address: string, child: ChildProcess, log: string): Promise<void> {
+  const deadline = Date.now() + START_WITHIN_MS;
+  for (;;) {
+    if (child.exitCode !== null) throw new Error(`The Temporal server ended with code ${child.exitCode}; see ${log}`);
+    try {
+      return await checkCluster({ address }, 'default', 1000);
+    } catch (error) {
+      if (Date.now() > deadline) throw new Error(`The Temporal server does not answer; see ${log}`, { cause: error });
+      await sleep(100);
+    }
+  }
+}
+
+/** Starts a server with its database in `dir`; the settings are those of the stack's. Errors: `Unreachable` without the program. */
+export async function startPrivateServer(dir: string): Promise<PrivateServer> {
+  const port = await choosePort([]);
+  const uiPort = await choosePort([], [port]);
+  mkdirSync(dir, { recursive: true });
+  const log = join(dir, 'temporal.log');
+  const descriptor = openSync(log, 'a');
+  const args = serverArguments({ port, uiPort, database: join(dir, 'temporal.db'), namespace: 'default' });
+  const child = spawn(serverProgram(process.env), args, { stdio: ['ignore', descriptor, descriptor] });
+  closeSync(descriptor);
+  const address = `127.0.0.1:${port}`;
+  const stop = async () => {
+    if (child.exitCode !== null || child.signalCode !== null) return;
+    child.kill('SIGTERM');
+    const late = setTimeout(() => child.kill('SIGKILL'), 10_000);
+    await once(child, 'exit');
+    clearTimeout(late);
+  };
+  try {
+    await untilAnswers(address, child, log);
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return { address, pid: child.pid ?? 0, stop };
+}

@@ -1,0 +1,45 @@
+/** The command line of the development server: one database file that survives restarts, set for one busy machine. */
+
+import { SEARCH_ATTRIBUTES } from './search-attributes.ts';
+
+export interface ServerSettings {
+  readonly port: number;
+  readonly uiPort: number;
+  readonly database: string;
+  readonly namespace: string;
+}
+
+/**
+ * Limits that are meant for shared clusters are lifted; one partition per task queue spares forwarding and keeps
+ * priorities strict; the time for database work is generous, since one connection serves everything.
+ */
+const DYNAMIC_CONFIG = {
+  'frontend.rps': 20_000,
+  'frontend.namespaceRPS': 20_000,
+  'frontend.namespaceCount': 10_000,
+  'history.rps': 20_000,
+  'matching.rps': 20_000,
+  'matching.useNewMatcher': true,
+  'matching.numTaskqueueReadPartitions': 1,
+  'matching.numTaskqueueWritePartitions': 1,
+  'history.shardIOTimeout': '20s',
+} as const;
+
+export function serverArguments(settings: ServerSettings): string[] {
+  const attributes = Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => `--search-attribute=${name}=${type}`);
+  const config = Object.entries(DYNAMIC_CONFIG).map(([key, value]) => `--dynamic-config-value=${key}=${JSON.stringify(value)}`);
+  return [
+    'server',
+    'start-dev',
+    '--ip=127.0.0.1',
+    `--port=${settings.port}`,
+    `--ui-port=${settings.uiPort}`,
+    `--db-filename=${settings.database}`,
+    '--sqlite-pragma=journal_mode=wal',
+    '--sqlite-pragma=synchronous=normal',
+    '--log-level=error',
+    ...(settings.namespace === 'default' ? [] : [`--namespace=${settings.namespace}`]),
+    ...attributes,
+    ...config,
+  ];
+}
