@@ -1,0 +1,119 @@
+/**
+ * A short training run through the real stack, whose worker processes are each killed with SIGKILL once while it runs.
+ * Why: a run that cannot lose a worker is what this project is for. Asserted: the run completes, nothing is lost or
+ * done twice by the append-only table as users get it, and its files are what the documentation says. Not asserted:
+ * kills of the server or of sandboxes, and that the weights equal those of an undisturbed run.
+ */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { RunSummary } from '../../activities/run-folder.ts';
+import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
+import { longhaul, longhaulJson } from '../support/cli.ts';
+
+interface Event {
+  readonly rollout: string;
+  readonly attempt: number;
+  readonly event: string;
+  readonly at: string;
+}
+interface Processes {
+  readonly processes: ReadonlyArray<{ readonly name: string; readonly pid: number; readonly state: string }>;
+}
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-e2e-'));
+const config = fileURLToPath(new URL('../../examples/quickstart.yaml', import.meta.url));
+const small = ['steps=2', 'batch.tasks=3', 'batch.samples=4', 'evaluation.tasks=8', 'checkpoint.every=1', 'algorithm.epochs=1'];
+const train = ['train', config, '--run-id', 'killed', ...small.flatMap((set) => ['--set', set])];
+const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'];
+const ENDS = ['trained', 'masked', 'dropped', 'evaluated'];
+
+async function pidOf(name: string): Promise<number> {
+  const { processes } = await longhaulJson<Processes>(['ps'], dir);
+  const found = processes.find((process) => process.name === name);
+  if (!found) throw new Error(`no process named ${name}`);
+  return found.pid;
+}
+
+async function untilReplaced(name: string, pid: number): Promise<void> {
+  for (let i = 0; i < 120; i++) {
+    const { processes } = await longhaulJson<Processes>(['ps'], dir);
+    if (processes.some((p) => p.name === name && p.pid !== pid && p.state === 'ready')) return;
+    await sleep(250);
+  }
+  throw new Error(`${name} was not replaced`);
+}
+
+let summary: RunSummary;
+const killed: string[] = [];
+
+beforeAll(async () => {
+  const started = await longhaul([...train, '--detach'], dir);
+  expect(started.code, started.stderr).toBe(0);
+  for (const role of ROLES) {
+    const pid = await pidOf(role);
+    process.kill(pid, 'SIGKILL');
+    killed.push(role);
+    await untilReplaced(role, pid);
+  }
+  summary = await longhaulJson<RunSummary>(train, dir);
+}, 400_000);
+
+afterAll(async () => {
+  await longhaul(['down'], dir);
+  rmSync(dir, { recursive: true, force: true });
+}, 120_000);
+
+describe('a run whose workers were all killed', () => {
+  it('completes', () => {
+    expect(killed).toEqual(ROLES);
+    expect(summary.status).toBe('completed');
+    expect(summary.steps.map((step) => step.step)).toEqual([1, 2]);
+    expect(summary.evaluation.after?.rollouts).toBe(8);
+  });
+
+  it('has lost nothing and done nothing twice, by its append-only table', async () => {
+    const { events } = await longhaulJson<{ events: Event[] }>(['rollouts', 'killed'], dir);
+    const dispatched = new Set(events.filter((e) => e.event === 'dispatched').map((e) => e.rollout));
+    const ends = events.filter((e) => ENDS.includes(e.event));
+    expect(dispatched.size).toBe(2 * 12 + 4 * 8);
+    expect(new Set(ends.map((e) => e.rollout))).toEqual(dispatched);
+    expect(ends.length).toBe(dispatched.size);
+    expect(summary.accounting).toMatchObject({ dispatched: dispatched.size, lost: 0, duplicated: 0 });
+    const { trained, masked, dropped, evaluated } = summary.accounting;
+    expect(trained + masked + dropped + evaluated).toBe(dispatched.size);
+    expect(masked).toBe(0);
+  });
+
+  it('leaves the files of a run', async () => {
+    const run = join(dir, 'runs', 'killed');
+    for (const name of ['config.yaml', 'summary.json', 'metrics.jsonl', 'learning-curve.svg', 'trajectories', 'checkpoints']) {
+      expect(existsSync(join(run, name)), name).toBe(true);
+    }
+    expect(JSON.parse(readFileSync(join(run, 'summary.json'), 'utf8'))).toEqual(summary);
+    expect(readFileSync(join(run, 'metrics.jsonl'), 'utf8').trim().split('\n').length).toBe(2);
+    expect(summary.checkpoints.map((c) => c.step)).toEqual([1, 2]);
+    for (const { path, sha256 } of summary.checkpoints) {
+      expect(weightsDigest(await loadWeights(join(run, path)))).toBe(sha256);
+      expect(readdirSync(join(run, path))).toEqual(expect.arrayContaining(['config.json', 'tokenizer.json', 'longhaul.json']));
+    }
+  });
+
+  it('trains on what was sampled: the log-probabilities agree', () => {
+    const trained = summary.steps.filter((step) => step.trainedTokens > 0);
+    for (const { logprobDrift } of trained) expect(logprobDrift.maxAbs).toBeLessThan(1e-4);
+  });
+
+  it('is attached to, not run again, when it is asked for again', async () => {
+    const again = await longhaulJson<RunSummary>(train, dir);
+    expect(again).toEqual(summary);
+  });
+
+  it('leaves no sandbox behind, once those of the killed grader have outlived their minute and were swept', async () => {
+    const left = () => readdirSync(join(dir, '.longhaul', 'sandboxes')).filter((name) => !name.startsWith('.'));
+    await expect.poll(left, { timeout: 150_000, interval: 1000 }).toEqual([]);
+  }, 160_000);
+});

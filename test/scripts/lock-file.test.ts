@@ -1,0 +1,35 @@
+/**
+ * Hunts a lock file that `npm ci` refuses on another network: npm leaves an optional package out of it when the
+ * registry at hand lacks that platform's build, and `npm ci` then calls the lock out of step.
+ */
+
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { packageRoot } from '../../scripts/setup/paths.mjs';
+
+interface Entry {
+  readonly version?: string;
+  readonly dependencies?: Readonly<Record<string, string>>;
+  readonly optionalDependencies?: Readonly<Record<string, string>>;
+}
+
+const { packages } = JSON.parse(readFileSync(join(packageRoot, 'package-lock.json'), 'utf8')) as { packages: Record<string, Entry> };
+
+/** As Node looks: in the package's own folder, then in every folder around it. */
+function isLocked(name: string, from: string): boolean {
+  const around = from.split('/node_modules/').map((_part, index, parts) => parts.slice(0, index + 1).join('/node_modules/'));
+  return [...around.filter((folder) => folder !== '').map((folder) => `${folder}/`), ''].some(
+    (folder) => packages[`${folder}node_modules/${name}`] !== undefined,
+  );
+}
+
+test('every dependency, those of other platforms too, has a version in the lock file', () => {
+  const lacking = Object.entries(packages).flatMap(([path, entry]) =>
+    Object.keys({ ...entry.dependencies, ...entry.optionalDependencies })
+      .filter((name) => !isLocked(name, path))
+      .map((name) => `${name}, which ${path || 'this package'} asks for`),
+  );
+  expect(lacking).toEqual([]);
+  expect(Object.values(packages).filter((entry) => entry.version === undefined)).toHaveLength(0);
+});

@@ -1,0 +1,62 @@
+/** Hunts a server program that is looked for in the wrong order, fetched twice, or asked of a network that is closed. */
+
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { findTemporal, makeTemporal } from '../../scripts/setup/temporal.mjs';
+
+let directory: string;
+let bin: string;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'longhaul-temporal-'));
+  bin = join(directory, 'bin');
+  mkdirSync(bin);
+  vi.stubGlobal('fetch', async () => {
+    throw Object.assign(new TypeError('fetch failed'), { cause: { code: 'ENOTFOUND' } });
+  });
+});
+afterEach(() => {
+  vi.unstubAllEnvs();
+  vi.unstubAllGlobals();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+function program(name: string, script: string): void {
+  writeFileSync(join(bin, name), `#!/bin/sh\n${script}\n`);
+  chmodSync(join(bin, name), 0o755);
+}
+
+test('a program on PATH is used, and nothing is fetched', async () => {
+  program('temporal', 'echo temporal version 9');
+  const env = { PATH: bin };
+  expect(findTemporal(directory, env)).toEqual({ path: join(bin, 'temporal'), from: 'PATH' });
+  expect(await makeTemporal(directory, env)).toBe('temporal version 9 (PATH)');
+});
+
+test('where the download is closed, go builds the version that it can build, once', async () => {
+  program('go', `if [ "$1" = env ]; then echo go1.26.8; exit; fi; echo "$@" >> ${directory}/asked; printf '#!/bin/sh\\necho built' > "$GOBIN/temporal"; /bin/chmod +x "$GOBIN/temporal"`);
+  const env = { PATH: `${bin}:/usr/bin:/bin` };
+  const cache = join(directory, 'cache');
+  const only = { PATH: bin };
+  vi.stubEnv('PATH', env.PATH);
+  expect(await makeTemporal(cache, only)).toBe('built (built by go, since the download failed: ENOTFOUND)');
+  expect(await makeTemporal(cache, only)).toBe('built (cache)');
+  expect(readFileSync(join(directory, 'asked'), 'utf8')).toBe('install github.com/temporalio/cli/cmd/temporal@v1.5.1\n');
+  expect(findTemporal(cache, only)?.from).toBe('cache');
+});
+
+test('without a go that is new enough and without PyPI, what is missing is named, and no half-made program is left', async () => {
+  program('go', 'echo go1.19.8');
+  program('python3', 'echo no network >&2; exit 1');
+  vi.stubEnv('PATH', bin);
+  await expect(makeTemporal(directory, { PATH: bin })).rejects.toMatchObject({
+    name: 'MissingPrerequisites',
+    missing: [{ what: expect.stringContaining('ENOTFOUND'), remedy: expect.stringContaining('golang') }],
+  });
+  expect(findTemporal(directory, { PATH: bin })).toBeUndefined();
+});
+
+test('an address that is named needs no program, and set-up says whether it answers', async () => {
+  expect(await makeTemporal(directory, { PATH: bin, TEMPORAL_ADDRESS: '127.0.0.1:1' })).toBe('127.0.0.1:1 does not answer now');
+});

@@ -1,0 +1,96 @@
+/** Activities that do nothing but answer by a script: for what the workflows themselves decide. */
+
+import { ApplicationFailure } from '@temporalio/common';
+import type {
+  AgentRunActivities,
+  GpuActivities,
+  InitActivities,
+  OrchestratorActivities,
+  RewardActivities,
+} from '../../workflows/activities.ts';
+import { resolveRunConfig } from '../../activities/run-config.ts';
+import type { GenerateInput, GenerateOutcome } from '../../workflows/types.ts';
+
+export interface Script {
+  /** What the policy does in a turn. */
+  readonly turn?: (input: GenerateInput) => GenerateOutcome['kind'];
+  /** Throws to make an activity fail. */
+  readonly before?: (activity: string, input: { rollout?: string; attempt?: number; turn?: number }) => void | Promise<void>;
+  readonly reward?: (rollout: string) => number;
+}
+
+export interface Log {
+  readonly calls: Array<{ activity: string; rollout: string; attempt: number }>;
+  live: number;
+  peakLive: number;
+}
+
+export const sandboxLost = () => ApplicationFailure.create({ message: 'gone', type: 'SandboxLost', nonRetryable: true });
+
+export function scriptedActivities(script: Script, log: Log) {
+  const note = async (activity: string, input: { rollout?: string; attempt?: number; turn?: number }) => {
+    log.calls.push({ activity, rollout: input.rollout ?? '', attempt: input.attempt ?? 0 });
+    await script.before?.(activity, input);
+  };
+  const init: InitActivities = {
+    async prepareSandbox(input) {
+      await note('prepareSandbox', input);
+      log.live += 1;
+      log.peakLive = Math.max(log.peakLive, log.live);
+      return { sandbox: `${input.rollout}#${input.attempt}`, host: 'test-host' };
+    },
+  };
+  const agentRun: AgentRunActivities = {
+    async agentRun(input) {
+      await note('agentRun', input);
+      return { line: 'ok' };
+    },
+    async collect(input) {
+      await note('collect', input);
+      log.live -= 1;
+      return { artifact: 'sha256:00', bytes: 0 };
+    },
+    async releaseSandbox(input) {
+      await note('releaseSandbox', input);
+      log.live -= 1;
+    },
+  };
+  const gpu: GpuActivities = {
+    async generate(input) {
+      await note('generate', input);
+      const kind = script.turn?.(input) ?? (input.turn < 2 ? 'calls' : 'finish');
+      return { kind, calls: kind === 'calls' ? 1 : 0, contextTokens: 10 * input.turn, sampledTokens: 5, line: kind };
+    },
+    async update(input) {
+      await note('update', {});
+      const { step } = input;
+      const drift = { meanAbs: 0, maxAbs: 0 };
+      const common = { rewardMean: 0.5, passRate: 0.5, groups: 1, valid: 2, masked: {}, dropped: {}, sampledTokens: 1, trainedTokens: 1, prefixBreaks: 0 };
+      const record = { step, policyVersion: step, ...common, learningRate: 0.001, loss: 0, kl: 0, entropy: 0, gradNorm: 0, logprobDrift: drift };
+      return { policy: { dir: `v${step}`, version: step }, sha256: 'x', record };
+    },
+  };
+  const reward: RewardActivities = {
+    async computeReward(input) {
+      await note('computeReward', input);
+      const value = script.reward?.(input.rollout) ?? 1;
+      return { code: 'graded', reward: value, passed: value > 0, reason: '' };
+    },
+  };
+  const orchestrator: OrchestratorActivities = {
+    async openRun(given) {
+      const config = resolveRunConfig(given, '/');
+      return { config, runDir: '/run', policy: { dir: 'v0', version: 0 } };
+    },
+    recordDispatched: (input) => note('recordDispatched', { rollout: input.name }),
+    recordFailures: () => note('recordFailures', {}),
+    async summariseEvaluation({ tasks }) {
+      await note('summariseEvaluation', {});
+      return { passRate: 0.5, greedyPassRate: null, rollouts: tasks.length, byFamily: {} };
+    },
+    recordStep: () => note('recordStep', {}),
+    recordEvaluation: () => note('recordEvaluation', {}),
+    closeRun: ({ status }) => note('closeRun', { rollout: status }),
+  };
+  return { init, agentRun, gpu, reward, orchestrator };
+}
