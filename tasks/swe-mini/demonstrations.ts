@@ -6,7 +6,7 @@
 import type { Message, ToolCall } from '../../agents/message.ts';
 import { createRandom, type Random } from '../random.ts';
 import type { Edit, Family } from './draft.ts';
-import { SYLLABLES } from './names.ts';
+import { splitOfName, SYLLABLES } from './names.ts';
 import { edited, found, missing, notFound, viewed } from './observations.ts';
 import { makeProblem, type Problem } from './problem.ts';
 import { allPass, CHECK_COMMAND } from './repository.ts';
@@ -72,16 +72,19 @@ function viewTurn(problem: Problem): Message[] {
   return [turn(viewCall(problem.path)), observation('str_replace_editor', viewed(sourceOf(problem)))];
 }
 
+/** What a digit, or a name by a slip in its second syllable, may become: a name stays in its split. */
+function slipsOf(word: string): readonly string[] {
+  if (word.length === 1) return '23456789'.split('').filter((digit) => digit !== word);
+  const names = SYLLABLES.map((syllable) => word.slice(0, 2) + syllable);
+  return names.includes(word) ? names.filter((name) => name !== word && splitOfName(name) === splitOfName(word)) : [];
+}
+
 /** `text` with a slip of the pen: one syllable of a name, or one digit, is another one. */
 function slipped(text: string, random: Random): string {
-  const places = [...text.matchAll(/\d|\b[a-z]{4}\b/g)].filter(([word]) => word.length === 1 || SYLLABLES.includes(word.slice(2)));
+  const places = [...text.matchAll(/\d|\b[a-z]{4}\b/g)].filter(([word]) => slipsOf(word).length > 0);
   if (places.length === 0) return text;
   const { 0: word, index } = random.pick(places);
-  const others = word.length === 1 ? '23456789'.split('') : SYLLABLES;
-  const right = word.slice(-2);
-  const wrong = random.pick(others.filter((other) => other !== right));
-  const end = index + word.length;
-  return text.slice(0, end - right.length) + wrong + text.slice(end);
+  return text.slice(0, index) + random.pick(slipsOf(word)) + text.slice(index + word.length);
 }
 
 /** A view of a file that does not exist, and what it is answered. Rarely; else nothing. */
@@ -94,7 +97,7 @@ function viewSlip(problem: Problem, random: Random): Message[] {
 /** An edit of a text that is not in the file, and what it is answered. Now and then; else nothing. */
 function editSlip(problem: Problem, edit: Edit, random: Random): Message[] {
   const old = slipped(edit.old, random);
-  if (!random.chance(0.15) || sourceOf(problem).includes(old)) return [];
+  if (!random.chance(0.15) || old === edit.new || sourceOf(problem).includes(old)) return [];
   return [turn(editCall(problem.path, { ...edit, old })), observation('str_replace_editor', notFound(problem.path))];
 }
 

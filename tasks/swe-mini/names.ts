@@ -39,6 +39,11 @@ function allNames(split: Split): Name[] {
 
 const NAMES: Readonly<Record<Split, readonly Name[]>> = { train: allNames('train'), 'held-out': allNames('held-out') };
 
+const HELD_OUT: ReadonlySet<string> = new Set(NAMES['held-out'].map(({ text }) => text));
+
+/** True for a name that held-out tasks may use: nothing that trains a policy may hold it. */
+export const isHeldOutName = (text: string): boolean => HELD_OUT.has(text);
+
 /** Draws names of one split, each at most once per `NameSource`. */
 export interface NameSource {
   next(): string;

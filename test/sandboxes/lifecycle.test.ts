@@ -57,9 +57,10 @@ describe('create', () => {
       const spec = specOf(`killed/${delay}`, { setup: 'echo x >> setups; sleep 0.05' });
       const args = ['--input-type=module', '-e', program, stateDir, supervisorPath, JSON.stringify(spec)];
       const maker = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+      // On a fast machine it has finished before the blow.
+      const dead = new Promise((resolve) => maker.once('exit', resolve));
       await new Promise((resolve) => maker.stdout.once('data', resolve));
       await new Promise((resolve) => setTimeout(resolve, delay));
-      const dead = new Promise((resolve) => maker.once('exit', resolve));
       maker.kill('SIGKILL');
       await dead;
       expect((await sh(await provider.create(spec), 'cat setups')).output).toBe('x\n');
