@@ -58,7 +58,13 @@ export const runConfigSchema = z.strictObject({
   policy: z.strictObject({ base: z.string().min(1) }),
   task: z.strictObject({ name: z.string().min(1), train: count.default(1000) }),
   batch: z
-    .strictObject({ tasks: count.default(8), samples: z.int().min(2, 'a group needs two rollouts').default(8) })
+    .strictObject({
+      tasks: count.default(8),
+      samples: z.int().min(2, 'a group needs two rollouts').default(8),
+      dynamicSampling: z
+        .strictObject({ type: z.enum(['none', 'filter']).default('none'), maxSampleBatches: count.default(4) })
+        .prefault({}),
+    })
     .prefault({}),
   agent: agent.prefault({}),
   sampling: sampling.prefault({}),
@@ -90,8 +96,13 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
     throw new UserInputError(path.join('.') || 'configuration', valueAt(given, path) ?? null, remedy);
   }
   const config = parsed.data;
-  if (config.batch.tasks > config.task.train) {
-    throw new UserInputError('batch.tasks', config.batch.tasks, `give at most task.train (${config.task.train})`);
+  const { tasks, dynamicSampling } = config.batch;
+  if (tasks > config.task.train) {
+    throw new UserInputError('batch.tasks', tasks, `give at most task.train (${config.task.train})`);
+  }
+  if (dynamicSampling.type === 'filter' && tasks * dynamicSampling.maxSampleBatches > config.task.train) {
+    const remedy = `times batch.tasks (${tasks}) it must be at most task.train (${config.task.train})`;
+    throw new UserInputError('batch.dynamicSampling.maxSampleBatches', dynamicSampling.maxSampleBatches, remedy);
   }
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {

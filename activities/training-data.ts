@@ -7,7 +7,7 @@ import type { Store } from '../store/store.ts';
 import { grpoAdvantages } from '../trainer/algorithms/grpo-advantages.ts';
 import type { Datum } from '../trainer/engine.ts';
 import { mergeTransitions, type Transition } from '../trainer/merge-transitions.ts';
-import type { AlgorithmSettings } from '../workflows/types.ts';
+import type { UpdateInput } from '../workflows/types.ts';
 import { rolloutIds } from '../workflows/rollout-ids.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from './records.ts';
 
@@ -51,18 +51,20 @@ async function memberOf(rollout: string, store: Store): Promise<Member | string>
   return { outcome, turns: await turnsOf(store, outcome) };
 }
 
-/** Why a whole group teaches nothing; `undefined` when it does. */
-function uselessness(members: readonly Member[]): string | undefined {
+/** Why a whole group is not trained on; `undefined` when it is. */
+function uselessness(members: readonly Member[], enough: boolean): string | undefined {
+  if (enough) return 'surplus';
   if (members.length < 2) return 'group-too-small';
   const first = members[0]?.outcome.reward;
   return members.every((m) => m.outcome.reward === first) ? 'zero-variance' : undefined;
 }
 
+/**
+ * What a step's groups teach. With `wanted`, the first so many groups that vary are trained on, in the order of their
+ * tasks: which ones that are does not depend on which of them happened to be drawn beyond need.
+ */
 export async function trainingDataOf(
-  batch: string,
-  tasks: readonly string[],
-  samples: number,
-  algorithm: AlgorithmSettings,
+  { batch, tasks, samples, wanted, algorithm }: Pick<UpdateInput, 'batch' | 'tasks' | 'samples' | 'wanted' | 'algorithm'>,
   store: Store,
 ): Promise<TrainingData> {
   const fates = new Map<string, Fate>();
@@ -78,12 +80,12 @@ export async function trainingDataOf(
       if (typeof member === 'string') fates.set(rollout, { event: 'masked', reason: member });
       else members.push(member);
     }
-    outcomes.push(...members.map((m) => m.outcome));
+    const useless = uselessness(members, groups === wanted);
+    if (useless !== 'surplus') outcomes.push(...members.map((m) => m.outcome));
     for (const turn of members.flatMap((m) => m.turns)) {
       sampledTokens += turn.sampled.length;
       if (turn.reset) prefixBreaks += 1;
     }
-    const useless = uselessness(members);
     if (useless !== undefined) {
       for (const { outcome } of members) fates.set(outcome.rollout, { event: 'dropped', reason: useless });
       continue;

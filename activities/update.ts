@@ -52,9 +52,9 @@ export async function updateOnce(
   engine: Engine,
   progress: (fraction: number) => void,
 ): Promise<UpdateOutcome> {
-  const { batch, tasks, samples, algorithm, policy, step } = input;
+  const { algorithm, policy, step } = input;
   const version = policy.version + 1;
-  const prepared = await trainingDataOf(batch, tasks, samples, algorithm, store);
+  const prepared = await trainingDataOf(input, store);
   const key = keys.update(input.run, step);
   let outcome = await store.get<UpdateEntry>(key);
   if (!outcome) {

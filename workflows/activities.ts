@@ -51,7 +51,7 @@ export interface RunFolder {
 export interface OrchestratorActivities {
   /** Fills in defaults and refuses what is wrong; makes the folder of `run`, the workflow id's own, with `config.yaml`. */
   openRun(config: unknown, run: string): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef }>;
-  recordDispatched(input: BatchInput): Promise<void>;
+  recordDispatched(input: Pick<BatchInput, 'run' | 'name' | 'tasks' | 'samples'>): Promise<void>;
   /** Writes down how the rollouts that were not graded ended. */
   recordFailures(input: { run: string; failures: readonly RolloutResult[] }): Promise<void>;
   summariseEvaluation(input: {

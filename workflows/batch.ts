@@ -19,6 +19,7 @@ import {
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
 import { gatesOf, PipelineDispatcher } from './dispatcher.ts';
+import { DynamicSampling } from './dynamic-sampling.ts';
 import { rolloutIds } from './rollout-ids.ts';
 import { proceedSignal, rollout as rolloutWorkflow, stageEndedSignal } from './rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from './search-attributes.ts';
@@ -43,24 +44,43 @@ class Batch {
   readonly #gates: GatedStage[];
   readonly #dispatcher: PipelineDispatcher;
   readonly #indexOf: ReadonlyMap<string, number>;
+  readonly #sampling: DynamicSampling;
+  /** Results of each group, by its place among the tasks. */
+  readonly #groups: RolloutResult[][];
   readonly results: RolloutResult[] = [];
   /** Let in, not begun yet. */
   readonly #admitted: number[] = [];
   readonly #running: Array<Promise<void>> = [];
   #started = 0;
+  /** Settles when the groups begun so far are dispatched. */
+  #dispatched: Promise<void> = Promise.resolve();
+  /** Why groups cannot be dispatched. */
+  #failure: unknown;
 
   constructor(input: BatchInput) {
     this.#input = input;
     this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples);
     this.#gates = gatesOf(this.#ids.length, input.dispatcher);
-    this.#dispatcher = new PipelineDispatcher(this.#ids.length, input.dispatcher);
+    this.#dispatcher = new PipelineDispatcher(input.dispatcher);
+    this.#sampling = new DynamicSampling(input.tasks.length, input.wanted);
+    this.#groups = input.tasks.map(() => []);
     this.#indexOf = new Map(this.#ids.map((id, index) => [id, index]));
+  }
+
+  /** Groups that have begun. */
+  get groups(): number {
+    return this.#sampling.begun;
+  }
+
+  /** Rollouts of the groups that have begun. */
+  get total(): number {
+    return this.groups * this.#input.samples;
   }
 
   status(): BatchStatus {
     const passed = this.results.filter((r) => r.passed).length;
     const failed = this.results.filter((r) => r.status === 'failed').length;
-    return { total: this.#ids.length, started: this.#started, ended: this.results.length, passed, failed };
+    return { total: this.total, started: this.#started, ended: this.results.length, passed, failed };
   }
 
   stageEnded(id: string, stage: 'init' | GatedStage): void {
@@ -74,13 +94,44 @@ class Batch {
 
   /** Returns when every rollout has ended; new ones begin in chunks. */
   async run(): Promise<void> {
-    this.#admit();
-    while (this.results.length < this.#ids.length) {
-      await condition(() => this.#admitted.length > 0 || this.results.length === this.#ids.length);
+    this.#begin();
+    while (this.results.length < this.total) {
+      await condition(() => this.#admitted.length > 0 || this.results.length === this.total || this.#failure !== undefined);
+      if (this.#failure !== undefined) throw this.#failure;
       this.#running.push(...this.#admitted.splice(0, CHUNK).map((index) => this.#runChild(index)));
       if (this.#admitted.length > 0) await sleep(1);
     }
     await Promise.all(this.#running);
+  }
+
+  /** Begins the groups that are needed now, after those that were begun before. */
+  #begin(): void {
+    const from = this.groups;
+    const count = this.#sampling.admit();
+    if (count === 0) return;
+    const dispatched = this.#dispatched.then(() => this.#dispatch(this.#input.tasks.slice(from, from + count)));
+    this.#dispatched = dispatched.catch((error: unknown) => {
+      this.#failure = error;
+    });
+  }
+
+  /** Noted as dispatched before anything of them runs. */
+  async #dispatch(tasks: readonly string[]): Promise<void> {
+    const { run, name, samples } = this.#input;
+    await orchestrator.recordDispatched({ run, name, tasks, samples });
+    this.#dispatcher.add(tasks.length * samples);
+    this.#admit();
+  }
+
+  /** Tells the sampling of a group that is complete with this result. */
+  #collect(index: number, result: RolloutResult): void {
+    const { samples, wanted } = this.#input;
+    const group = this.#groups[Math.floor(index / samples)] ?? [];
+    group.push(result);
+    if (wanted === undefined || group.length < samples) return;
+    const rewards = group.flatMap(({ status, reward }) => (status === 'graded' ? [reward] : []));
+    this.#sampling.groupEnded(new Set(rewards).size > 1);
+    this.#begin();
   }
 
   /** Lets in what may go on now: at once, so that a stage without a gate is entered before its end is reported. */
@@ -104,6 +155,7 @@ class Batch {
     this.#started += 1;
     const result = await this.#outcome(index, this.#ids[index] ?? '');
     this.results.push(result);
+    this.#collect(index, result);
     this.#dispatcher.ended(index);
     this.#admit();
     const { ended, total, passed } = this.status();
@@ -139,11 +191,12 @@ class Batch {
   }
 }
 
-function summarise(results: readonly RolloutResult[], seconds: number): BatchResult {
+function summarise({ results, groups }: Batch, seconds: number): BatchResult {
   const failures: Partial<Record<NonNullable<RolloutResult['failure']>, number>> = {};
   for (const { failure } of results) if (failure) failures[failure] = (failures[failure] ?? 0) + 1;
   const graded = results.filter((r) => r.status === 'graded');
   return {
+    groups,
     rollouts: results.length,
     graded: graded.length,
     passed: graded.filter((r) => r.passed).length,
@@ -158,12 +211,11 @@ export async function batch(input: BatchInput): Promise<BatchResult> {
   const work = new Batch(input);
   setHandler(batchStatusQuery, () => work.status());
   setHandler(stageEndedSignal, (id, stage) => work.stageEnded(id, stage));
-  await orchestrator.recordDispatched(input);
   await work.run();
   const failures = work.results.filter((r) => r.status === 'failed');
   for (let from = 0; from < failures.length; from += CHUNK) {
     await orchestrator.recordFailures({ run: input.run, failures: failures.slice(from, from + CHUNK) });
   }
   await condition(allHandlersFinished);
-  return summarise(work.results, (Date.now() - begun) / 1000);
+  return summarise(work, (Date.now() - begun) / 1000);
 }

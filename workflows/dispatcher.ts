@@ -13,18 +13,22 @@ export interface Admission {
 }
 
 export class PipelineDispatcher {
-  readonly #places: Place[];
+  readonly #places: Place[] = [];
   readonly #widths: Readonly<Record<Stage, number>>;
   readonly #live: number;
 
-  constructor(rollouts: number, settings: DispatcherSettings) {
-    this.#places = Array.from({ length: rollouts }, () => 'waiting');
+  constructor(settings: DispatcherSettings) {
     this.#widths = {
       init: settings.init ?? Number.POSITIVE_INFINITY,
       'agent-run': settings.agentRun ?? Number.POSITIVE_INFINITY,
       reward: settings.reward ?? Number.POSITIVE_INFINITY,
     };
     this.#live = settings.liveSandboxes;
+  }
+
+  /** More rollouts, numbered on from those that were added before. */
+  add(rollouts: number): void {
+    for (let i = 0; i < rollouts; i += 1) this.#places.push('waiting');
   }
 
   /** What may begin now; each admission is given once, oldest rollout first, later stages first. */

@@ -1,4 +1,7 @@
-/** Which tasks a step trains on: a function of seed and step alone, each epoch a new order of the whole pool. */
+/**
+ * Which tasks a step draws: a function of seed and step alone, each epoch a new order of the pool. No step straddles two
+ * epochs, so none draws a task twice; what an epoch leaves over is less than a step, and other tasks in each epoch.
+ */
 
 /** SplitMix64's finaliser on 32-bit halves would be overkill here: 32 bits of well-mixed state order a pool. */
 function mix(value: number): number {
@@ -22,12 +25,7 @@ function shuffled(n: number, seed: number, epoch: number): number[] {
 
 /** The `count` task indices of `step` (from 1) out of a pool of `pool`; `count` is at most `pool`. */
 export function selectTasks(seed: number, step: number, pool: number, count: number): number[] {
-  const first = (step - 1) * count;
-  const orders = new Map<number, number[]>();
-  return Array.from({ length: count }, (_, i) => {
-    const epoch = Math.floor((first + i) / pool);
-    const order = orders.get(epoch) ?? shuffled(pool, seed, epoch);
-    orders.set(epoch, order);
-    return order[(first + i) % pool] ?? 0;
-  });
+  const stepsPerEpoch = Math.floor(pool / count);
+  const first = ((step - 1) % stepsPerEpoch) * count;
+  return shuffled(pool, seed, Math.floor((step - 1) / stepsPerEpoch)).slice(first, first + count);
 }

@@ -27,7 +27,7 @@ import { gpu, orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
 import { selectTasks } from './select-tasks.ts';
-import type { BatchResult, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
+import type { BatchResult, BatchSettings, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
 
 export const trainStatusQuery = defineQuery<TrainStatus>('status');
 export const pauseTrainSignal = defineSignal('pause');
@@ -92,6 +92,11 @@ function reconfigured(config: RunConfig, change: Reconfiguration): RunConfig {
     evaluation: { ...config.evaluation, every: change.evaluateEvery ?? config.evaluation.every },
     checkpoint: { ...config.checkpoint, every: change.checkpointEvery ?? config.checkpoint.every },
   };
+}
+
+/** Groups that a step may draw, and how many of them must vary. */
+function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches } }: BatchSettings) {
+  return type === 'filter' ? { candidates: tasks * maxSampleBatches, wanted: tasks } : { candidates: tasks, wanted: undefined };
 }
 
 class Training {
@@ -159,12 +164,12 @@ class Training {
     const begun = Date.now();
     const { config } = this;
     const step = this.step + 1;
-    const tasks = selectTasks(config.seed, step, config.task.train, config.batch.tasks).map(
-      (i) => `${config.task.name}-train-${i}`,
-    );
+    const { samples } = config.batch;
+    const { candidates, wanted } = groupsOf(config.batch);
+    const tasks = selectTasks(config.seed, step, config.task.train, candidates).map((i) => `${config.task.name}-train-${i}`);
     this.phase = 'rollouts';
     const name = `step-${step}`;
-    const rolled = await this.#rollOut(name, tasks, config.batch.samples, config.sampling.temperature, step);
+    const rolled = await this.#rollOut(name, tasks, samples, config.sampling.temperature, step, wanted);
     this.phase = 'training';
     const trainBegun = Date.now();
     const outcome = await gpu.update({
@@ -172,8 +177,9 @@ class Training {
       step,
       steps: config.steps,
       batch: `train/${config.run}/${name}`,
-      tasks,
-      samples: config.batch.samples,
+      tasks: tasks.slice(0, rolled.groups),
+      samples,
+      ...(wanted === undefined ? {} : { wanted }),
       policy: this.policy,
       algorithm: config.algorithm,
     });
@@ -201,13 +207,14 @@ class Training {
     samples: number,
     temperature: number,
     step: number,
+    wanted?: number,
   ): Promise<BatchResult> {
     const { config, policy } = this;
-    this.#batch = { name, total: tasks.length * samples };
+    this.#batch = { name, total: (wanted ?? tasks.length) * samples };
     return executeChild(batchWorkflow, {
       workflowId: `train/${config.run}/${name}`,
       parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
-      staticSummary: `${tasks.length} tasks × ${samples} · policy v${policy.version}`,
+      staticSummary: `${wanted ?? tasks.length} tasks × ${samples} · policy v${policy.version}`,
       typedSearchAttributes: [
         { key: runKey, value: config.run },
         { key: stepKey, value: this.step },
@@ -220,6 +227,7 @@ class Training {
           step,
           tasks,
           samples,
+          ...(wanted === undefined ? {} : { wanted }),
           policy,
           agent: config.agent,
           sampling: { ...config.sampling, temperature },

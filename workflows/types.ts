@@ -110,6 +110,8 @@ export interface BatchInput {
   readonly step: number;
   readonly tasks: readonly string[];
   readonly samples: number;
+  /** Dynamic sampling: groups that must vary; then `tasks` are candidates, begun in their order until so many do. */
+  readonly wanted?: number;
   readonly policy: PolicyRef;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
@@ -128,6 +130,8 @@ export interface DispatcherSettings {
 }
 
 export interface BatchResult {
+  /** Of the batch's tasks, the first so many were rolled out: all, but with dynamic sampling. */
+  readonly groups: number;
   readonly rollouts: number;
   readonly graded: number;
   readonly passed: number;
@@ -150,6 +154,19 @@ export interface EvaluationSettings {
   readonly every: number;
 }
 
+export interface BatchSettings {
+  /** Groups of a step. */
+  readonly tasks: number;
+  /** Rollouts of a group. */
+  readonly samples: number;
+  readonly dynamicSampling: {
+    /** `filter`: a step goes on drawing groups until `tasks` of them vary in reward, and trains on those. */
+    readonly type: 'none' | 'filter';
+    /** A step draws at most so many times `tasks` groups, and trains on those that vary. */
+    readonly maxSampleBatches: number;
+  };
+}
+
 /** The resolved configuration of a run: the argument of the `train` workflow, and `config.yaml` of its folder. */
 export interface RunConfig {
   readonly run: string;
@@ -159,7 +176,7 @@ export interface RunConfig {
   readonly steps: number;
   readonly policy: { readonly base: string };
   readonly task: { readonly name: string; readonly train: number };
-  readonly batch: { readonly tasks: number; readonly samples: number };
+  readonly batch: BatchSettings;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
   readonly dispatcher: DispatcherSettings;
@@ -178,6 +195,8 @@ export interface UpdateInput {
   readonly batch: string;
   readonly tasks: readonly string[];
   readonly samples: number;
+  /** Groups to train on: the first so many of `tasks` that vary; absent: all that do. */
+  readonly wanted?: number;
   readonly policy: PolicyRef;
   readonly algorithm: AlgorithmSettings;
 }

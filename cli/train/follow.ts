@@ -29,13 +29,13 @@ export function screenOn(stream: NodeJS.WriteStream): Screen {
   };
 }
 
-async function endedIn(client: Client, run: string, status: TrainStatus): Promise<number> {
-  if (!status.batch) return 0;
+/** Rollouts of the batch under way: more may be drawn than were wanted at first. */
+async function progressOf(client: Client, run: string, { batch }: TrainStatus): Promise<Pick<BatchStatus, 'ended' | 'total'>> {
+  if (!batch) return { ended: 0, total: 0 };
   try {
-    const handle = client.workflow.getHandle(`train/${run}/${status.batch.name}`);
-    return (await handle.query<BatchStatus>('status')).ended;
+    return await client.workflow.getHandle(`train/${run}/${batch.name}`).query<BatchStatus>('status');
   } catch {
-    return 0;
+    return { ended: 0, total: batch.total };
   }
 }
 
@@ -88,7 +88,7 @@ export async function followRun(
     steps = status?.steps ?? steps;
     teller.tell(await summary(), steps);
     if (!running) break;
-    if (status) screen.bar(progressBar(status, await endedIn(client, run, status)));
+    if (status) screen.bar(progressBar(status, await progressOf(client, run, status)));
     await sleep(POLL_MS, undefined, { signal });
   }
   screen.bar('');

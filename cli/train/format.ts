@@ -6,17 +6,18 @@ import type { EvaluationRecord, StepRecord, TrainStatus } from '../../workflows/
 
 const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
 
-/** `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`. */
+/** `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups vary · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`. */
 export function stepLine(record: StepRecord, steps: number): string {
   const { seconds } = record;
-  const rollouts = record.valid + Object.values(record.masked).reduce((sum, n) => sum + n, 0);
+  const surplus = record.dropped['surplus'] ?? 0;
+  const rollouts = record.valid + surplus + Object.values(record.masked).reduce((sum, n) => sum + n, 0);
   const speed = seconds.rollout > 0 ? Math.round(record.sampledTokens / seconds.rollout) : 0;
   const masked = Object.entries(record.masked).map(([reason, n]) => `${n} ${reason}`);
   return [
     `step ${String(record.step).padStart(String(steps).length)}/${steps}`,
     `reward ${record.rewardMean.toFixed(3)}`,
     `pass ${percent(record.passRate).padStart(6)}`,
-    `${rollouts} rollouts`,
+    `${rollouts} rollouts, ${record.groups} groups vary`,
     `${speed} tok/s`,
     `${seconds.total.toFixed(1)} s (rollout ${seconds.rollout.toFixed(1)}, train ${seconds.train.toFixed(1)})`,
     ...(masked.length > 0 ? [`masked: ${masked.join(', ')}`] : []),
@@ -38,8 +39,7 @@ export function evaluationLines(name: string, evaluation: EvaluationRecord): str
 const BAR = 24;
 
 /** What is under way, as one line of at most 100 columns. */
-export function progressBar(status: TrainStatus, ended: number): string {
-  const total = status.batch?.total ?? 0;
+export function progressBar(status: TrainStatus, { ended, total }: { readonly ended: number; readonly total: number }): string {
   const filled = total > 0 ? Math.round((ended / total) * BAR) : 0;
   const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)}`;
   const name = status.phase === 'training' ? 'training' : (status.batch?.name ?? status.phase);

@@ -7,10 +7,12 @@ export function planLines(config: RunConfig): string[] {
   const perEvaluation = evaluation.tasks * (evaluation.greedy ? 2 : 1);
   const evaluations = 2 + (evaluation.every > 0 ? Math.floor((config.steps - 1) / evaluation.every) : 0);
   const rollouts = config.steps * batch.tasks * batch.samples;
+  const { type, maxSampleBatches } = batch.dynamicSampling;
+  const drawn = type === 'filter' ? `, up to ${rollouts * maxSampleBatches} until as many are in groups that vary` : '';
   return [
     `run ${config.run} in ${config.dir}/${config.run}, seed ${config.seed}`,
     `policy ${config.policy.base}`,
-    `${config.task.name}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts`,
+    `${config.task.name}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts${drawn}`,
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${evaluation.tasks} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens} tokens`,
     `${algorithm.advantage}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches, clip ${algorithm.clipLow}/${algorithm.clipHigh}`,

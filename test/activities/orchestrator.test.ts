@@ -27,11 +27,7 @@ const recordStep = (step: number, keep = false) =>
   });
 
 const dispatch = (name: string, tasks: readonly string[], samples: number) =>
-  activities().recordDispatched({
-    ...folder(), name, step: 1, tasks, samples, policy: { dir: '', version: 0 }, seed: 1,
-    agent: { maxTurns: 1, maxContextTokens: 1, toolTimeoutSeconds: 1 }, dispatcher: { type: 'pipeline', liveSandboxes: 1 },
-    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 1 },
-  });
+  activities().recordDispatched({ run: RUN, name, tasks, samples });
 
 /** Every file of the run's folder but the store's. */
 function files(): Record<string, string> {

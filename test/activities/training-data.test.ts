@@ -15,12 +15,13 @@ async function said(task: number, k: number, turns: ReadonlyArray<Partial<Genera
   }
 }
 
-function prepare(tasks: readonly number[], samples: number) {
-  return trainingDataOf(`train/${RUN}/step-1`, tasks.map((task) => attemptOf(task).task), samples, algorithm, world.now.store);
+function prepare(tasks: readonly number[], samples: number, wanted?: number) {
+  const names = tasks.map((task) => attemptOf(task).task);
+  return trainingDataOf({ batch: `train/${RUN}/step-1`, tasks: names, samples, algorithm, ...(wanted && { wanted }) }, world.now.store);
 }
 
-async function fatesOf(tasks: readonly number[], samples: number) {
-  const { fates } = await prepare(tasks, samples);
+async function fatesOf(tasks: readonly number[], samples: number, wanted?: number) {
+  const { fates } = await prepare(tasks, samples, wanted);
   return Object.fromEntries([...fates].map(([rollout, { event, reason }]) => [rollout.slice(rollout.indexOf('toy')), `${event} ${reason}`.trim()]));
 }
 
@@ -46,6 +47,19 @@ it('drops groups that teach nothing, with the reason', async () => {
     'toy-train-1/0': 'dropped group-too-small', 'toy-train-1/1': 'masked sandbox-lost',
   });
   expect(await prepare([0, 1], 2)).toMatchObject({ data: [], groups: 0, valid: 3 });
+});
+
+it('trains on the first groups that vary, and counts nothing of those that were drawn beyond need', async () => {
+  const { store } = world.now;
+  const rewards = [[1, 0], [1, 1], [0, 1], [1, 0], [0, 'engine-lost']] as const;
+  for (const [task, group] of rewards.entries()) for (const [k, reward] of group.entries()) await ended(store, task, k, reward);
+  const both = (task: number, fate: string) => ({ [`toy-train-${task}/0`]: fate, [`toy-train-${task}/1`]: fate });
+  expect(await fatesOf([0, 1, 2, 3, 4], 2, 2)).toEqual({
+    ...both(0, 'trained'), ...both(1, 'dropped zero-variance'), ...both(2, 'trained'), ...both(3, 'dropped surplus'),
+    'toy-train-4/0': 'dropped surplus', 'toy-train-4/1': 'masked engine-lost',
+  });
+  expect(await prepare([0, 1, 2, 3, 4], 2, 2)).toMatchObject({ groups: 2, valid: 6 });
+  expect(await prepare([0, 1, 2, 3, 4], 2, 9)).toMatchObject({ groups: 3, valid: 9 });
 });
 
 it('takes the baseline over the valid ones only: a failure is not a reward of 0', async () => {

@@ -5,7 +5,10 @@ import type { Stage } from '../../workflows/types.ts';
 
 /** Plays any order of stage ends and failures against the scheduler, and watches every cap. */
 function play(rollouts: number, widths: { init: number; agentRun: number; reward: number; live: number }, picks: Iterator<number>) {
-  const dispatcher = new PipelineDispatcher(rollouts, { type: 'pipeline', ...widths, liveSandboxes: widths.live });
+  const dispatcher = new PipelineDispatcher({ type: 'pipeline', ...widths, liveSandboxes: widths.live });
+  // Some at once, the others as the batch asks for them.
+  dispatcher.add(Math.ceil(rollouts / 2));
+  let added = Math.ceil(rollouts / 2);
   const inStage = new Map<number, Stage>();
   const entered: Record<Stage, number[]> = { init: [], 'agent-run': [], reward: [] };
   const peak = { init: 0, 'agent-run': 0, reward: 0, live: 0 };
@@ -22,6 +25,10 @@ function play(rollouts: number, widths: { init: number; agentRun: number; reward
     const running = [...inStage];
     if (running.length === 0) throw new Error('nothing runs and nothing is admitted: deadlock');
     const pick = picks.next().value as number;
+    if (added < rollouts) {
+      dispatcher.add(1);
+      added += 1;
+    }
     const [rollout, stage] = running[pick % running.length]!;
     inStage.delete(rollout);
     if (stage === 'reward' || pick % 7 === 0) dispatcher.ended(rollout);
@@ -52,14 +59,16 @@ describe('the pipeline dispatcher', () => {
   });
 
   it('admits the oldest rollouts first', () => {
-    const dispatcher = new PipelineDispatcher(4, { type: 'pipeline', liveSandboxes: 2 });
+    const dispatcher = new PipelineDispatcher({ type: 'pipeline', liveSandboxes: 2 });
+    dispatcher.add(4);
     expect(dispatcher.admissions()).toEqual([{ rollout: 0, stage: 'init' }, { rollout: 1, stage: 'init' }]);
     dispatcher.ended(1);
     expect(dispatcher.admissions()).toEqual([{ rollout: 2, stage: 'init' }]);
   });
 
   it('refuses the end of a stage that the rollout is not in', () => {
-    const dispatcher = new PipelineDispatcher(1, { type: 'pipeline', liveSandboxes: 1 });
+    const dispatcher = new PipelineDispatcher({ type: 'pipeline', liveSandboxes: 1 });
+    dispatcher.add(1);
     expect(() => dispatcher.stageEnded(0, 'agent-run')).toThrow(/is in waiting, not in agent-run/);
   });
 });

@@ -9,6 +9,14 @@ describe('task selection', () => {
     expect(epoch(1)).not.toEqual(epoch(0));
   });
 
+  it('never draws a task twice in a step, whatever the pool', () => {
+    for (let step = 1; step <= 40; step += 1) {
+      const tasks = selectTasks(3, step, 11, 4);
+      expect(new Set(tasks).size, `step ${step}: ${tasks.join()}`).toBe(4);
+    }
+    expect(selectTasks(3, 5, 4, 4).toSorted()).toEqual([0, 1, 2, 3]);
+  });
+
   it('is a function of seed and step', () => {
     expect(selectTasks(1, 3, 1000, 8)).toEqual(selectTasks(1, 3, 1000, 8));
     expect(selectTasks(2, 3, 1000, 8)).not.toEqual(selectTasks(1, 3, 1000, 8));

@@ -174,6 +174,24 @@ describe('batch', () => {
     if (widths.reward === 1) expect(peak).toBe(1);
   });
 
+  it('draws groups until as many vary as are wanted, each noted before it begins', async () => {
+    // Every other group varies: the second sample of tasks 0, 2, 4, … fails.
+    script = { reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
+    const tasks = Array.from({ length: 20 }, (_, i) => `t-train-${i}`);
+    const result = await batch(newId(), { tasks, samples: 2, wanted: 3 });
+    expect(result.groups).toBeGreaterThanOrEqual(5);
+    expect(result.groups).toBeLessThan(12);
+    expect(result).toMatchObject({ rollouts: 2 * result.groups, graded: 2 * result.groups });
+    const ended = world.log.calls.filter(({ activity }) => activity === 'computeReward').map(({ rollout }) => rollout.split('/').at(-2));
+    expect(new Set(ended)).toEqual(new Set(tasks.slice(0, result.groups)));
+    expect(count('recordDispatched')).toBeGreaterThan(1);
+  });
+
+  it('takes every candidate where too few groups vary', async () => {
+    const result = await batch(newId(), { samples: 2, wanted: 2 });
+    expect(result).toMatchObject({ groups: 3, rollouts: 6 });
+  });
+
   it('counts a failing rollout with its class; the others are untouched', async () => {
     script = { before: (activity, input) => { if (activity === 'agentRun' && input.rollout?.includes('t-train-1/0')) throw sandboxLost(); } };
     const result = await batch(newId());
