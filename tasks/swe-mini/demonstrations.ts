@@ -26,12 +26,12 @@ export interface Demonstration {
 /** Shares of outcomes per family in the `mixed` quality; what is left gives up. In half of them mistakes prevail. */
 export const MIX: Readonly<Record<Family, { readonly right: number; readonly mistake: number }>> = {
   'wrong-operator': { right: 0.55, mistake: 0.25 },
-  'off-by-one': { right: 0.25, mistake: 0.6 },
-  'swapped-arguments': { right: 0.25, mistake: 0.6 },
-  'missing-return': { right: 0.25, mistake: 0.6 },
+  'off-by-one': { right: 0.3, mistake: 0.55 },
+  'swapped-arguments': { right: 0.3, mistake: 0.55 },
+  'missing-return': { right: 0.3, mistake: 0.55 },
   'wrong-constant': { right: 0.55, mistake: 0.25 },
   'missing-base-case': { right: 0.55, mistake: 0.25 },
-  'wrong-key': { right: 0.25, mistake: 0.6 },
+  'wrong-key': { right: 0.3, mistake: 0.55 },
   'wrong-comparison': { right: 0.55, mistake: 0.25 },
 };
 

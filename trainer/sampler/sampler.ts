@@ -25,6 +25,8 @@ export interface SamplerOptions {
   readonly cacheBytes?: number;
   /** How long a request that finds nothing running waits for others that its prompt can share a pass with. */
   readonly admissionMs?: number;
+  /** The same while several rollouts sample: then others come soon, and a pass over many costs little more. */
+  readonly gatherMs?: number;
   /** Padded tokens of one pass over prompts. */
   readonly prefillTokens?: number;
 }
@@ -39,14 +41,22 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-const defaults = { maxRows: 64, maxContext: 2048, cacheBytes: 256 * 2 ** 20, admissionMs: 25, prefillTokens: 512 };
+const defaults = { maxRows: 64, maxContext: 2048, cacheBytes: 256 * 2 ** 20, admissionMs: 25, gatherMs: 250, prefillTokens: 512 };
 
 /** Products over so many inputs have other bits among more than `fewRows` rows. */
 const wideInput = 1024;
-const fewRows = 64;
+const fewRows = 60;
+
+/** Gathering ends early when so many wait, or when nobody came for so long. */
+const gathered = 12;
+const quietMs = 80;
+
+/** So many rollouts within this time are several. */
+const several = 4;
+const latelyMs = 2000;
 
 /** While sequences run, requests wait so many steps for company, or until they are one for `manyAre` running ones. */
-const patientSteps = 3;
+const patientSteps = 8;
 const manyAre = 4;
 
 /** What the shape of the cache depends on. */
@@ -62,6 +72,8 @@ export class Sampler {
   #current: ShelvedPolicy | undefined;
   #batcher: { readonly shape: string; readonly cache: KvCache; readonly rows: Batcher } | undefined;
   #loop: Promise<void> | undefined;
+  /** When each rollout sampled last. */
+  readonly #lately = new Map<string, number>();
   #steps = 0;
 
   constructor(options: SamplerOptions) {
@@ -77,6 +89,7 @@ export class Sampler {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       const [arrived, arrivedAt] = [performance.now(), this.#steps];
+      this.#lately.set(request.cacheKey, arrived);
       const waiting: Waiting = { request, arrived, arrivedAt, generation: undefined, resolve, reject };
       signal?.addEventListener('abort', () => this.#cancel(waiting, signal.reason), { once: true });
       this.#queue.push(waiting);
@@ -131,8 +144,7 @@ export class Sampler {
   async #admit(): Promise<void> {
     const [first] = this.#queue;
     if (first === undefined || (this.#active > 0 && !this.#enough(first))) return;
-    const due = first.arrived + this.#options.admissionMs - performance.now();
-    if (this.#active === 0 && due > 0) await setTimeout(due);
+    if (this.#active === 0) await this.#gather(first);
     const [oldest] = this.#queue;
     if (oldest === undefined) return;
     const key = policyKey(oldest.request.policy);
@@ -142,6 +154,23 @@ export class Sampler {
     for (const waiting of this.#queue.filter(({ request }) => policyKey(request.policy) === key)) {
       if (this.#start(waiting, key) === 'full') break;
     }
+  }
+
+  /** Nothing runs: waits for company, if there is any to wait for. */
+  async #gather(first: Waiting): Promise<void> {
+    const longest = first.arrived + (this.#severalLately() ? this.#options.gatherMs : this.#options.admissionMs);
+    while (this.#queue.length < gathered) {
+      const quiet = (this.#queue.at(-1)?.arrived ?? 0) + quietMs;
+      const wait = Math.min(longest, quiet) - performance.now();
+      if (wait <= 0) return;
+      await setTimeout(wait);
+    }
+  }
+
+  #severalLately(): boolean {
+    const past = performance.now() - latelyMs;
+    for (const [key, at] of this.#lately) if (at < past) this.#lately.delete(key);
+    return this.#lately.size >= several;
   }
 
   /**

@@ -1,5 +1,6 @@
 /** Which processes make up the stack on this machine, from the environment alone. */
 
+import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { cacheDirectory } from '#setup/paths.mjs';
@@ -23,7 +24,7 @@ export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
   return {
     namespace: cluster.namespace,
     cluster: cluster.kind === 'existing' ? { address: cluster.address } : { program: serverProgram(env) },
-    workers: (temporal) => wantedRoles(env).map((role) => workerCommand(role, temporal)),
+    workers: (temporal) => wantedRoles(env).map((role) => workerCommand(role, { ...temporal, ...(role === 'gpu' ? engineThreads(env) : {}) })),
   };
 }
 
@@ -45,7 +46,16 @@ export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
   });
 }
 
-function workerCommand(role: Role, temporal: Readonly<Record<string, string>>): Command {
+/**
+ * TensorFlow takes every core for each op; in the stack, Temporal, tools and graders need half of them. `env` may say
+ * otherwise by TensorFlow's own variable.
+ */
+function engineThreads(env: NodeJS.ProcessEnv): Record<string, string> {
+  const name = 'TF_NUM_INTRAOP_THREADS';
+  return { [name]: env[name] ?? String(Math.max(1, Math.floor(availableParallelism() / 2))) };
+}
+
+function workerCommand(role: Role, env: Readonly<Record<string, string>>): Command {
   const main = fileURLToPath(new URL(`../main${extname(import.meta.filename)}`, import.meta.url));
-  return { name: role, command: process.execPath, args: [main, '--role', role], env: temporal };
+  return { name: role, command: process.execPath, args: [main, '--role', role], env };
 }

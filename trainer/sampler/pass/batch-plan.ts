@@ -35,6 +35,8 @@ export interface BatchPlan {
   readonly rows: number;
   /** New tokens per row, padded. */
   readonly width: number;
+  /** Queries per row and key-value head: `width * group`, padded. */
+  readonly queries: number;
   /** Pages read, all rows together. */
   readonly chunks: number;
   /** `[rows * width]` */
@@ -47,19 +49,28 @@ export interface BatchPlan {
   readonly pages: Int32Array;
   /** `[chunks]`, ascending */
   readonly chunkRows: Int32Array;
-  /** `[chunks * width * group]`: how many positions of the page the query sees, 0 to `pageSize`. */
+  /** `[chunks * queries]`: how many positions of the page the query sees, 0 to `pageSize`. */
   readonly visible: Int32Array;
   /** Index into the flat tokens of each row's last new one; padded. */
   readonly last: Int32Array;
 }
 
-/** Products of a single row take another path in oneDNN than those of two and more. */
-const fewestRows = 4;
+/**
+ * Where the processor has AVX2 only, oneDNN multiplies six rows at a time, and what is left over, one to three rows,
+ * by kernels that add in another order. Row counts are multiples of `rowBlock`, so that nothing is left over.
+ */
+const rowBlock = 12;
 /** Each shape costs a compilation of its kernels: few shapes, little padding. */
-const steps = [4, 8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128] as const;
+const steps = [12, 24, 36, 48, 60, 72, 96, 120, 144] as const;
 
 function roundUp(value: number): number {
-  return steps.find((step) => step >= value) ?? Math.ceil(value / 32) * 32;
+  return steps.find((step) => step >= value) ?? Math.ceil(value / (3 * rowBlock)) * 3 * rowBlock;
+}
+
+/** The fewest rows from `count` on of which the kernel for six leaves none over, or four or five, which it also takes. */
+function wholeRows(count: number): number {
+  const over = count % 6;
+  return over === 0 || over >= 4 ? count : count - over + 4;
 }
 
 /** The padded number of new tokens per row. */
@@ -86,7 +97,8 @@ function fillTokens(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRo
 }
 
 /** `visible` of chunk `c`, page number `page` of `row`. Padding sees one position: with none it would be 0 / 0. */
-function fillVisible(plan: BatchPlan, group: number, c: number, row: BatchRow | undefined, page: number): void {
+function fillVisible(plan: BatchPlan, c: number, row: BatchRow | undefined, page: number): void {
+  const group = plan.queries / plan.width;
   for (let j = 0; j < plan.width; j++) {
     const position = row !== undefined && j < row.count ? row.from + j : 0;
     const seen = Math.max(0, Math.min(pageSize, position + 1 - page * pageSize));
@@ -102,7 +114,7 @@ function fillChunks(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRo
     for (let page = 0; page < (row === undefined ? 1 : pagesOf(row)); page++, c++) {
       plan.pages[c] = row === undefined ? nullPage(layout) : row.slot * layout.pagesPerSlot + page;
       plan.chunkRows[c] = r;
-      fillVisible(plan, layout.group, c, row, page);
+      fillVisible(plan, c, row, page);
     }
   }
   // Chunks that only pad: nothing of them is visible, so they add exact zeros to the last row.
@@ -113,19 +125,21 @@ function fillChunks(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRo
 /** Plans one pass over `rows` (at least one; each `count` at least 1). */
 export function planBatch(layout: CacheLayout, rows: readonly BatchRow[]): BatchPlan {
   const width = paddedWidth(Math.max(...rows.map((row) => row.count)));
-  const count = width >= fewestRows ? rows.length : roundUp(rows.length);
+  const count = width === 1 ? roundUp(rows.length) : rows.length;
+  const queries = width === 1 ? wholeRows(layout.group) : width * layout.group;
   const tokens = count * width;
   const chunks = roundUp(rows.reduce((sum, row) => sum + pagesOf(row), 0) + count - rows.length);
   const plan: BatchPlan = {
     rows: count,
     width,
+    queries,
     chunks,
     tokens: new Int32Array(tokens),
     positions: new Int32Array(tokens),
     scatter: new Int32Array(tokens * layout.kvHeads * 3),
     pages: new Int32Array(chunks),
     chunkRows: new Int32Array(chunks),
-    visible: new Int32Array(chunks * width * layout.group),
+    visible: new Int32Array(chunks * queries),
     last: new Int32Array(roundUp(rows.length)),
   };
   fillTokens(plan, layout, rows);

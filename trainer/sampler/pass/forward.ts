@@ -18,7 +18,7 @@ interface Pass {
   readonly scatter: TensorId;
   readonly pages: TensorId;
   readonly chunkRows: TensorId;
-  /** `[chunks, 1, width * group, pageSize]` */
+  /** `[chunks, 1, queries, pageSize]` */
   readonly mask: TensorId;
 }
 
@@ -68,12 +68,19 @@ function two(ids: readonly TensorId[]): [TensorId, TensorId] {
   return [a, b];
 }
 
-/** `[rows * width, heads * headDim]` as `[rows, kvHeads, width * group, headDim]`. */
+/** The queries that an array of `size` takes from one of `group`: all, and the first again where it is padded. */
+const fromGroup = (group: number, size: number): number[] => Array.from({ length: size }, (_, i) => (i < group ? i : 0));
+
+/** `[rows * width, heads * headDim]` as `[rows, kvHeads, queries, headDim]`. */
 function groupQueries({ frame, model, plan }: Pass, q: TensorId): TensorId {
   const { heads, kvHeads, headDim } = model.config;
   const group = heads / kvHeads;
   const grouped = model.integers(-1, kvHeads, plan.width * group, headDim);
-  if (kvHeads === 1 || plan.width === 1) return frame.run('Reshape', reshape, [q, grouped], q);
+  if (kvHeads === 1 || plan.width === 1) {
+    const plain = frame.run('Reshape', reshape, [q, grouped], q);
+    if (plan.queries === plan.width * group) return plain;
+    return frame.run('GatherV2', gather, [plain, model.integers(...fromGroup(group, plan.queries)), model.integer(2)], plain);
+  }
   const apart = frame.run('Reshape', reshape, [q, model.integers(-1, plan.width, kvHeads, group * headDim)], q);
   const swapped = frame.run('Transpose', transpose, [apart, model.integers(0, 2, 1, 3)], apart);
   return frame.run('Reshape', reshape, [swapped, grouped], swapped);
@@ -82,12 +89,17 @@ function groupQueries({ frame, model, plan }: Pass, q: TensorId): TensorId {
 /** The inverse of `groupQueries`. */
 function ungroup({ frame, model, plan }: Pass, x: TensorId): TensorId {
   const { heads, kvHeads, headDim } = model.config;
+  const group = heads / kvHeads;
   const flat = model.integers(-1, heads * headDim);
+  if (plan.queries !== plan.width * group) {
+    const real = frame.run('GatherV2', gather, [x, model.integers(...fromGroup(group, group)), model.integer(2)], x);
+    return frame.run('Reshape', reshape, [real, flat], real);
+  }
   if (kvHeads === 1 || plan.width === 1) return frame.run('Reshape', reshape, [x, flat], x);
   const apart = frame.run(
     'Reshape',
     reshape,
-    [x, model.integers(-1, kvHeads, plan.width, (heads / kvHeads) * headDim)],
+    [x, model.integers(-1, kvHeads, plan.width, group * headDim)],
     x,
   );
   const swapped = frame.run('Transpose', transpose, [apart, model.integers(0, 2, 1, 3)], apart);
@@ -103,19 +115,18 @@ function shiftScores({ frame, model, chunkRows }: Pass, scores: TensorId): Tenso
 }
 
 /**
- * `[chunks, kvHeads, width * group, pageSize]` summed over the page. A plain product: oneDNN's batched one crashes when
+ * `[chunks, kvHeads, queries, pageSize]` summed over the page. A plain product: oneDNN's batched one crashes when
  * it has to broadcast many rows against one column.
  */
 function sumPages({ frame, model, plan }: Pass, weights: TensorId): TensorId {
-  const { heads, kvHeads } = model.config;
+  const { kvHeads } = model.config;
   const flat = frame.run('Reshape', reshape, [weights, model.integers(-1, pageSize)]);
   const sums = frame.run('MatMul', matMul, [flat, model.ones], flat);
-  return frame.run('Reshape', reshape, [sums, model.integers(-1, kvHeads, (plan.width * heads) / kvHeads, 1)], sums);
+  return frame.run('Reshape', reshape, [sums, model.integers(-1, kvHeads, plan.queries, 1)], sums);
 }
 
 /**
- * Softmax attention over the cached pages (Vaswani et al. 2017, eq. 1): `[rows, kvHeads, width * group, headDim]` in
- * and out.
+ * Softmax attention over the cached pages (Vaswani et al. 2017, eq. 1): `[rows, kvHeads, queries, headDim]` in and out.
  */
 function attend(pass: Pass, layer: LayerConstants, index: number, q: TensorId): TensorId {
   const { frame, model, cache, pages, chunkRows, mask } = pass;
@@ -159,8 +170,7 @@ function decoderLayer(pass: Pass, layer: LayerConstants, index: number, x: Tenso
 }
 
 function begin(frame: Frame, model: SamplerModel, cache: KvCache, plan: BatchPlan): Pass {
-  const { kvHeads, heads } = model.config;
-  const visible = frame.ints([plan.chunks, 1, (plan.width * heads) / kvHeads], plan.visible);
+  const visible = frame.ints([plan.chunks, 1, plan.queries], plan.visible);
   return {
     frame,
     model,
