@@ -57,14 +57,13 @@ export interface BatchPlan {
 
 /**
  * Where the processor has AVX2 only, oneDNN multiplies six rows at a time, and what is left over, one to three rows,
- * by kernels that add in another order. Row counts are multiples of `rowBlock`, so that nothing is left over.
+ * by kernels that add in another order. Row counts are multiples of six, so that nothing is left over. Each shape costs
+ * a compilation of its kernels: few shapes, little padding.
  */
-const rowBlock = 12;
-/** Each shape costs a compilation of its kernels: few shapes, little padding. */
-const steps = [12, 24, 36, 48, 60, 72, 96, 120, 144] as const;
+const steps = [6, 12, 18, 24, 36, 48, 60, 72, 96, 120, 144] as const;
 
 function roundUp(value: number): number {
-  return steps.find((step) => step >= value) ?? Math.ceil(value / (3 * rowBlock)) * 3 * rowBlock;
+  return steps.find((step) => step >= value) ?? Math.ceil(value / 36) * 36;
 }
 
 /** The fewest rows from `count` on of which the kernel for six leaves none over, or four or five, which it also takes. */
