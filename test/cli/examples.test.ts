@@ -28,7 +28,7 @@ it('the recipe of the starter goes on where its first part ends', async () => {
 it('quickstart.yaml is planned by a dry run, which refuses a policy that is not there', async () => {
   const planned = await longhaul(['train', quickstart, '--dry-run'], examples);
   expect(planned.code, planned.stderr).toBe(0);
-  expect(planned.stdout).toContain('swe-mini: 25 steps of 8 tasks × 4 samples');
+  expect(planned.stdout).toMatch(/^swe-mini: 25 steps of \d+ tasks × 4 samples = \d+ rollouts, up to \d+ until as many are in groups that vary$/mu);
   const refused = await longhaul(['train', quickstart, '--dry-run', '--set', 'policy.base=/no/such/policy'], examples);
   expect(refused.code).toBe(2);
   expect(refused.stderr).toContain('policy.base');
