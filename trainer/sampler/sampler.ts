@@ -43,7 +43,7 @@ interface Waiting {
 
 const defaults = { maxRows: 64, maxContext: 2048, cacheBytes: 256 * 2 ** 20, admissionMs: 25, gatherMs: 250, prefillTokens: 512 };
 
-/** Products over so many inputs have other bits among more than `fewRows` rows. */
+/** Products over so many inputs have other bits among more than 64 rows; `fewRows` is the last multiple of six below. */
 const wideInput = 1024;
 const fewRows = 60;
 
@@ -72,7 +72,7 @@ export class Sampler {
   #current: ShelvedPolicy | undefined;
   #batcher: { readonly shape: string; readonly cache: KvCache; readonly rows: Batcher } | undefined;
   #loop: Promise<void> | undefined;
-  /** When each rollout sampled last. */
+  /** When each rollout sampled last, oldest first; nothing older than `latelyMs` before the newest. */
   readonly #lately = new Map<string, number>();
   #steps = 0;
 
@@ -89,7 +89,7 @@ export class Sampler {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       const [arrived, arrivedAt] = [performance.now(), this.#steps];
-      this.#lately.set(request.cacheKey, arrived);
+      this.#remember(request.cacheKey, arrived);
       const waiting: Waiting = { request, arrived, arrivedAt, generation: undefined, resolve, reject };
       signal?.addEventListener('abort', () => this.#cancel(waiting, signal.reason), { once: true });
       this.#queue.push(waiting);
@@ -158,7 +158,7 @@ export class Sampler {
 
   /** Nothing runs: waits for company, if there is any to wait for. */
   async #gather(first: Waiting): Promise<void> {
-    const longest = first.arrived + (this.#severalLately() ? this.#options.gatherMs : this.#options.admissionMs);
+    const longest = first.arrived + (this.#lately.size >= several ? this.#options.gatherMs : this.#options.admissionMs);
     while (this.#queue.length < gathered) {
       const quiet = (this.#queue.at(-1)?.arrived ?? 0) + quietMs;
       const wait = Math.min(longest, quiet) - performance.now();
@@ -167,10 +167,13 @@ export class Sampler {
     }
   }
 
-  #severalLately(): boolean {
-    const past = performance.now() - latelyMs;
-    for (const [key, at] of this.#lately) if (at < past) this.#lately.delete(key);
-    return this.#lately.size >= several;
+  #remember(rollout: string, now: number): void {
+    this.#lately.delete(rollout);
+    this.#lately.set(rollout, now);
+    for (const [other, at] of this.#lately) {
+      if (at >= now - latelyMs) return;
+      this.#lately.delete(other);
+    }
   }
 
   /**
