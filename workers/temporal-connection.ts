@@ -1,7 +1,7 @@
 /** Where Temporal is, by its own environment variables and profiles; the stack sets them for its workers. */
 
 import { loadClientConnectConfig } from '@temporalio/envconfig';
-import { NativeConnection } from '@temporalio/worker';
+import { NativeConnection, type NativeConnectionOptions } from '@temporalio/worker';
 import { Unreachable } from './stack/unreachable.ts';
 
 export interface WorkerConnection {
@@ -10,11 +10,17 @@ export interface WorkerConnection {
   readonly address: string;
 }
 
+/** On this machine compressing costs processor time and saves nothing; elsewhere Temporal's default stands. */
+export function compressionFor(address: string): Pick<NativeConnectionOptions, 'grpcCompression'> {
+  const local = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\]):\d+$/.test(address);
+  return local ? { grpcCompression: { codec: 'none' } } : {};
+}
+
 /** Errors: `Unreachable`, naming the address. */
 export async function connectWorker(): Promise<WorkerConnection> {
   const { connectionOptions, namespace } = loadClientConnectConfig();
   const address = connectionOptions.address ?? 'localhost:7233';
-  const connection = await NativeConnection.connect({ ...connectionOptions, address }).catch((error: unknown) => {
+  const connection = await NativeConnection.connect({ ...compressionFor(address), ...connectionOptions, address }).catch((error: unknown) => {
     throw new Unreachable(`Temporal at ${address}`, 'Start the stack: npx longhaul up --detach, or set TEMPORAL_ADDRESS', { cause: error });
   });
   return { connection, namespace: namespace ?? 'default', address };

@@ -5,10 +5,8 @@
 
 import type { GenerateResult } from '../engine.ts';
 import { type BatchRow, pageSize, paddedWidth, planBatch } from './pass/batch-plan.ts';
-import { forward } from './pass/forward.ts';
+import type { DecoderSession } from './pass/decoder-session.ts';
 import type { Generation } from './generation.ts';
-import type { KvCache } from './pass/kv-cache.ts';
-import { inFrame } from './pass/raw-ops.ts';
 import type { SamplerCounters } from './sampler-stats.ts';
 import type { SamplerModel } from './pass/sampler-model.ts';
 import { type Slot, SlotTable } from './slot-table.ts';
@@ -33,15 +31,15 @@ export interface BatcherOptions {
 const remaining = ({ slot }: Row): number => slot.tokens.length - slot.cached;
 
 export class Batcher {
-  readonly #cache: KvCache;
+  readonly #decoder: DecoderSession;
   readonly #slots: SlotTable;
   readonly #options: BatcherOptions;
   readonly #counters: SamplerCounters;
   #rows: Row[] = [];
 
-  constructor(cache: KvCache, options: BatcherOptions, counters: SamplerCounters) {
-    this.#cache = cache;
-    this.#slots = new SlotTable(cache.layout.slots);
+  constructor(decoder: DecoderSession, options: BatcherOptions, counters: SamplerCounters) {
+    this.#decoder = decoder;
+    this.#slots = new SlotTable(decoder.layout.slots);
     this.#options = options;
     this.#counters = counters;
   }
@@ -108,8 +106,7 @@ export class Batcher {
     });
     let logits: Float32Array;
     try {
-      const plan = planBatch(this.#cache.layout, parts);
-      logits = inFrame((frame) => frame.readFloats(forward(frame, model, this.#cache, plan)));
+      logits = this.#decoder.forward(model, planBatch(this.#decoder.layout, parts));
     } catch (error) {
       for (const row of rows) this.#fail(row, error);
       return;
@@ -148,8 +145,8 @@ export class Batcher {
 
   #copy(from: Slot, to: Slot): void {
     const pages = Array.from({ length: Math.ceil(to.cached / pageSize) }, (_, i) => i);
-    const { pagesPerSlot } = this.#cache.layout;
+    const { pagesPerSlot } = this.#decoder.layout;
     const pagesOf = (slot: Slot): number[] => pages.map((page) => slot.index * pagesPerSlot + page);
-    inFrame((frame) => this.#cache.copyPages(frame, pagesOf(from), pagesOf(to)));
+    this.#decoder.copyPages(pagesOf(from), pagesOf(to));
   }
 }

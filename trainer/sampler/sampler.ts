@@ -9,7 +9,7 @@ import type { ModelConfig } from '../model/config.ts';
 import { pageSize } from './pass/batch-plan.ts';
 import { Batcher } from './batcher.ts';
 import { Generation } from './generation.ts';
-import { KvCache } from './pass/kv-cache.ts';
+import { DecoderSession } from './pass/decoder-session.ts';
 import type { LoadedPolicy } from './policy-loader.ts';
 export type { SamplerStats } from './sampler-stats.ts';
 import { type PolicyName, PolicyShelf, type ShelvedPolicy, policyKey } from './policy-shelf.ts';
@@ -59,10 +59,8 @@ const latelyMs = 2000;
 const patientSteps = 8;
 const manyAre = 4;
 
-/** What the shape of the cache depends on. */
-function cacheShape({ layers, heads, kvHeads, headDim }: ModelConfig, positions: number): string {
-  return [layers, heads, kvHeads, headDim, positions].join();
-}
+/** What a decoder's graph depends on. */
+const decoderShape = (config: ModelConfig, positions: number): string => JSON.stringify([config, positions]);
 
 export class Sampler {
   readonly #options: typeof defaults;
@@ -70,7 +68,7 @@ export class Sampler {
   readonly #counters = new SamplerCounters();
   #queue: Waiting[] = [];
   #current: ShelvedPolicy | undefined;
-  #batcher: { readonly shape: string; readonly cache: KvCache; readonly rows: Batcher } | undefined;
+  #batcher: { readonly shape: string; readonly decoder: DecoderSession; readonly rows: Batcher } | undefined;
   #loop: Promise<void> | undefined;
   /** When each rollout sampled last, oldest first; nothing older than `latelyMs` before the newest. */
   readonly #lately = new Map<string, number>();
@@ -108,7 +106,7 @@ export class Sampler {
 
   /** Gives all memory back. Call it when `idle`. */
   dispose(): void {
-    this.#batcher?.cache.dispose();
+    this.#batcher?.decoder.dispose();
     this.#shelf.dispose();
   }
 
@@ -220,18 +218,18 @@ export class Sampler {
   }
 
   #prepareBatcher(config: ModelConfig, positions: number): void {
-    const shape = cacheShape(config, positions);
+    const shape = decoderShape(config, positions);
     if (this.#batcher?.shape === shape) return;
-    this.#batcher?.cache.dispose();
+    this.#batcher?.decoder.dispose();
     this.#batcher = undefined;
     const { layers, headDim, kvHeads, heads, hiddenSize, intermediateSize } = config;
     const pagesPerSlot = Math.ceil(positions / pageSize);
     const slotBytes = 4 * 2 * layers * kvHeads * headDim * pagesPerSlot * pageSize;
     const { maxRows, prefillTokens, cacheBytes } = this.#options;
     const slots = Math.max(1, Math.min(Math.ceil(1.5 * maxRows), Math.floor(cacheBytes / slotBytes)));
-    const cache = new KvCache(layers, headDim, { slots, pagesPerSlot, kvHeads, group: heads / kvHeads });
+    const decoder = new DecoderSession(config, positions, { slots, pagesPerSlot, kvHeads, group: heads / kvHeads });
     const most = Math.max(hiddenSize, intermediateSize, heads * headDim) >= wideInput ? fewRows : Infinity;
     const limits = { maxRows: Math.min(maxRows, slots, most), prefillTokens: Math.min(prefillTokens, most) };
-    this.#batcher = { shape, cache, rows: new Batcher(cache, limits, this.#counters) };
+    this.#batcher = { shape, decoder, rows: new Batcher(decoder, limits, this.#counters) };
   }
 }

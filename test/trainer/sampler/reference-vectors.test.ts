@@ -3,10 +3,8 @@ import path from 'node:path';
 import { afterAll, describe, expect, it } from 'vitest';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import { type BatchRow, planBatch } from '../../../trainer/sampler/pass/batch-plan.ts';
-import { forward } from '../../../trainer/sampler/pass/forward.ts';
-import { KvCache } from '../../../trainer/sampler/pass/kv-cache.ts';
+import { DecoderSession } from '../../../trainer/sampler/pass/decoder-session.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
-import { inFrame } from '../../../trainer/sampler/pass/raw-ops.ts';
 import { SamplerModel } from '../../../trainer/sampler/pass/sampler-model.ts';
 import { Sampler } from '../../../trainer/sampler/sampler.ts';
 import { expected, expectedTensor, vectorsDir } from './vectors.ts';
@@ -17,13 +15,13 @@ const tolerance = 2e-4;
 function bench(shape: ModelConfig, alwaysShift: boolean): (row: Omit<BatchRow, 'slot'>) => Float32Array {
   const layout = { slots: 1, pagesPerSlot: 1, kvHeads: shape.kvHeads, group: shape.heads / shape.kvHeads };
   const model = new SamplerModel(shape, weights, { positions: 128, alwaysShift });
-  const cache = new KvCache(shape.layers, shape.headDim, layout);
+  const decoder = new DecoderSession(shape, 128, layout);
   afterAll(() => {
-    cache.dispose();
+    decoder.dispose();
     model.dispose();
   });
   return (row) =>
-    inFrame((frame) => frame.readFloats(forward(frame, model, cache, planBatch(layout, [{ slot: 0, ...row }]))));
+    decoder.forward(model, planBatch(layout, [{ slot: 0, ...row }]));
 }
 
 function farthest(a: Float32Array, b: Float32Array): number {

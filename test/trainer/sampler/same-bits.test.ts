@@ -6,9 +6,7 @@
 import { afterAll, describe, expect, it } from 'vitest';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import { type BatchRow, planBatch } from '../../../trainer/sampler/pass/batch-plan.ts';
-import { forward } from '../../../trainer/sampler/pass/forward.ts';
-import { KvCache } from '../../../trainer/sampler/pass/kv-cache.ts';
-import { inFrame } from '../../../trainer/sampler/pass/raw-ops.ts';
+import { DecoderSession } from '../../../trainer/sampler/pass/decoder-session.ts';
 import { SamplerModel } from '../../../trainer/sampler/pass/sampler-model.ts';
 import { randomIds, randomWeights, smallShape } from './random-policy.ts';
 
@@ -47,16 +45,16 @@ const slots = 34;
 describe.each(shapes)('$name', ({ config, alwaysShift }) => {
   const layout = { slots, pagesPerSlot: 6, kvHeads: config.kvHeads, group: config.heads / config.kvHeads };
   const model = new SamplerModel(config, randomWeights(config, 1), { positions: 768, alwaysShift });
-  const cache = new KvCache(config.layers, config.headDim, layout);
+  const decoder = new DecoderSession(config, 768, layout);
   const sequences = Array.from({ length: slots }, (_, i) => randomIds(i, 720, config.vocabSize));
   afterAll(() => {
-    cache.dispose();
+    decoder.dispose();
     model.dispose();
   });
 
   const tokensOf = (slot: number): number[] => sequences[slot] ?? [];
   const pass = (rows: readonly BatchRow[]): Int32Array[] => {
-    const logits = inFrame((frame) => frame.readFloats(forward(frame, model, cache, planBatch(layout, rows))));
+    const logits = decoder.forward(model, planBatch(layout, rows));
     return rows.map(
       (_, i) => new Int32Array(logits.buffer, logits.byteOffset + 4 * i * config.vocabSize, config.vocabSize),
     );
@@ -109,7 +107,7 @@ describe.each(shapes)('$name', ({ config, alwaysShift }) => {
   it('gives the same from a copy of another slot', () => {
     pass([row(6, 0, 128, tokensOf(0))]);
     const page = (slot: number): number => slot * layout.pagesPerSlot;
-    inFrame((frame) => cache.copyPages(frame, [page(6)], [page(7)]));
+    decoder.copyPages([page(6)], [page(7)]);
     expect(different([[140, pass([row(7, 90, 51, tokensOf(0))])[0]]])).toEqual([]);
   });
 

@@ -72,6 +72,9 @@ function wholeRows(count: number): number {
   return over === 0 || over >= 4 ? count : count - over + 4;
 }
 
+/** Queries of a row and key-value head where there is one new token per row. */
+export const decodeQueries = (layout: CacheLayout): number => wholeRows(layout.group);
+
 /** The padded number of new tokens per row. */
 export const paddedWidth = (count: number): number => (count === 1 ? 1 : roundUp(count));
 
@@ -125,7 +128,7 @@ function fillChunks(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRo
 export function planBatch(layout: CacheLayout, rows: readonly BatchRow[]): BatchPlan {
   const width = paddedWidth(Math.max(...rows.map((row) => row.count)));
   const count = width === 1 ? roundUp(rows.length) : rows.length;
-  const queries = width === 1 ? wholeRows(layout.group) : width * layout.group;
+  const queries = width === 1 ? decodeQueries(layout) : width * layout.group;
   const tokens = count * width;
   const chunks = roundUp(rows.reduce((sum, row) => sum + pagesOf(row), 0) + count - rows.length);
   const plan: BatchPlan = {

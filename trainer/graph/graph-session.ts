@@ -1,0 +1,54 @@
+/**
+ * A graph in a TensorFlow session of its own: a run is one call into the library, whatever the number of ops, and its
+ * variables live until `dispose`.
+ */
+
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { tf } from '../tensorflow.ts';
+import type { TensorId } from './device-tensors.ts';
+import type { Edge, GraphNode } from './graph-builder.ts';
+import { encodeSavedModel, SERVE } from './saved-model.ts';
+
+interface Binding {
+  loadSavedModel(dir: string, tags: string): number;
+  runSavedModel(id: number, inputs: readonly TensorId[], inputNames: string, outputNames: string): ReadonlyArray<{ readonly id: TensorId }>;
+  deleteSavedModel(id: number): void;
+}
+
+const { binding } = tf.backend() as unknown as { readonly binding: Binding };
+
+/** What is fed and what is fetched: the names are joined once, since that is a good part of a run. */
+export interface Signature {
+  readonly inputs: string;
+  readonly output: string;
+}
+
+export const signature = (inputs: readonly Edge[], output: Edge): Signature => ({ inputs: inputs.join(), output });
+
+export class GraphSession {
+  readonly #id: number;
+
+  constructor(nodes: readonly GraphNode[]) {
+    // The library reads a SavedModel from a directory only.
+    const dir = mkdtempSync(join(tmpdir(), 'longhaul-graph-'));
+    try {
+      writeFileSync(join(dir, 'saved_model.pb'), encodeSavedModel(nodes));
+      this.#id = binding.loadSavedModel(dir, SERVE);
+    } finally {
+      rmSync(dir, { recursive: true });
+    }
+  }
+
+  /** `feeds` in the order of the signature's inputs. The result is the caller's to free. */
+  run({ inputs, output }: Signature, feeds: readonly TensorId[]): TensorId {
+    const [result] = binding.runSavedModel(this.#id, feeds, inputs, output);
+    if (result === undefined) throw new Error(`${output} returned nothing`);
+    return result.id;
+  }
+
+  dispose(): void {
+    binding.deleteSavedModel(this.#id);
+  }
+}
