@@ -25,13 +25,16 @@ import { refuse } from './resolve-rollout.ts';
 import { rolloutIds } from './rollout-ids.ts';
 import { proceedSignal, rollout as rolloutWorkflow, stageEndedSignal } from './rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from './search-attributes.ts';
-import type { BatchInput, BatchPriority, BatchResult, GatedStage, RolloutResult } from './types.ts';
+import type { BatchInput, BatchResult, GatedStage, RolloutResult } from './types.ts';
 
 /** Children started from one workflow task: far below Temporal's limits on commands and bytes. */
 const CHUNK = 100;
 
-/** Temporal's priority keys, 1 to 5, 3 where nothing is said; what a rollout starts inherits its rollout's. */
-const PRIORITY_KEYS: Readonly<Record<BatchPriority, number>> = { train: 3, eval: 4 };
+/**
+ * Of Temporal's priority keys, 1 (first) to 5. A rollout hands its own on to what it starts; training's rollouts have
+ * that of their run, which is 3 where nothing is said.
+ */
+const EVAL_PRIORITY = { priorityKey: 4 };
 
 export interface BatchStatus {
   readonly total: number;
@@ -170,7 +173,7 @@ class Batch {
   }
 
   async #outcome(index: number, id: string): Promise<RolloutResult> {
-    const { run, step, policy, agent, sampling, seed, samples, tasks, priority = 'train' } = this.#input;
+    const { run, step, policy, agent, sampling, seed, samples, tasks, priority } = this.#input;
     const task = tasks[Math.floor(index / samples)] ?? '';
     const sample = index % samples;
     try {
@@ -178,7 +181,7 @@ class Batch {
         workflowId: id,
         args: [{ task, policy, agent, sampling, run, step, sample, seed, gates: this.#gates }],
         parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
-        priority: { priorityKey: PRIORITY_KEYS[priority] },
+        ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),
         staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
         typedSearchAttributes: [
           { key: runKey, value: run },

@@ -1,6 +1,7 @@
 /** The orders that `bench dispatch` compares: our three, and SkyRL-Agent's pipeline as the reference. */
 
 import { type Schedule, scheduleOf } from '../../../workflows/dispatch-schedule.ts';
+import type { DispatcherSettings } from '../../../workflows/types.ts';
 import type { DispatchCase } from './cases.ts';
 
 export const ORDERS = ['batch', 'bounded', 'pipeline', 'reference'] as const;
@@ -14,9 +15,12 @@ export function skyrlPipeline(run: number, evaluation: number): Schedule {
   return { caps: { open: Number.POSITIVE_INFINITY, init: run, 'agent-run': run, reward: evaluation }, order: 'sample' };
 }
 
-export function scheduleFor(order: Order, { maxParallelAgents, maxEvalParallelAgents }: DispatchCase): Schedule {
-  if (order === 'batch') return scheduleOf({ type: order });
-  if (order === 'bounded') return scheduleOf({ type: order, maxParallelAgents });
-  if (order === 'pipeline') return scheduleOf({ type: order, maxParallelAgents, maxEvalParallelAgents });
-  return skyrlPipeline(maxParallelAgents, maxEvalParallelAgents);
+/** The settings of ours; the reference has none, and what stands here for it is not read. */
+export function settingsFor(order: Order, { maxParallelAgents, maxEvalParallelAgents }: DispatchCase): DispatcherSettings {
+  if (order === 'bounded') return { type: order, maxParallelAgents };
+  return order === 'pipeline' ? { type: order, maxParallelAgents, maxEvalParallelAgents } : { type: 'batch' };
+}
+
+export function scheduleFor(order: Order, given: DispatchCase): Schedule {
+  return order === 'reference' ? skyrlPipeline(given.maxParallelAgents, given.maxEvalParallelAgents) : scheduleOf(settingsFor(order, given));
 }
