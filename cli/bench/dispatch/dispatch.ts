@@ -96,29 +96,41 @@ function mix(given: DispatchCase, measured: Readonly<Record<Order, Measures>>) {
   };
 }
 
-async function measureAll(client: Client, jobs: Map<string, Job>, { cases, scale, note }: DispatchOptions) {
-  await warmUp(client, jobs);
-  const results = new Map<string, Promise<Measures>>();
-  // All-at-once batches first: theirs are the largest waves.
-  for (const order of ORDERS) {
-    for (const given of cases) {
+/** Side by side; all-at-once batches on their own, since their waves would slow down every other one. */
+const PHASES: ReadonlyArray<readonly Order[]> = [['bounded', 'pipeline', 'reference'], ['batch']];
+
+/** Every case in the orders of a phase; by batch. */
+async function runPhase(client: Client, jobs: Map<string, Job>, orders: readonly Order[], { cases, scale }: DispatchOptions) {
+  const results: Array<Promise<readonly [string, Measures]>> = [];
+  for (const given of cases) {
+    for (const order of orders) {
+      const id = idOf(given, order);
       const job: Job = { given, begun: 0, over: false, intervals: [] };
-      jobs.set(idOf(given, order), job);
+      jobs.set(id, job);
       const { result } = await begin(client, given, order, job, scale);
-      // Looked at below, where every batch has begun.
-      result.catch(() => undefined);
-      results.set(idOf(given, order), result);
+      const named = result.then((measures) => [id, measures] as const);
+      // Looked at below, when every batch has begun.
+      named.catch(() => undefined);
+      results.push(named);
       await firstWave(given, order, job);
     }
   }
-  const mixes = [];
-  for (const given of cases) {
-    const measured = {} as Record<Order, Measures>;
-    for (const order of ORDERS) measured[order] = await (results.get(idOf(given, order)) ?? Promise.reject(new Error('not begun')));
-    mixes.push(mix(given, measured));
-    note(`${given.name} has ended`);
+  return Promise.all(results);
+}
+
+async function measureAll(client: Client, jobs: Map<string, Job>, options: DispatchOptions) {
+  await warmUp(client, jobs);
+  const measured = new Map<string, Measures>();
+  for (const orders of PHASES) {
+    for (const [id, measures] of await runPhase(client, jobs, orders, options)) measured.set(id, measures);
+    options.note(`${orders.join(', ')}: ended`);
   }
-  return mixes;
+  const found = (given: DispatchCase, order: Order) => {
+    const measures = measured.get(idOf(given, order));
+    if (!measures) throw new TypeError(`${idOf(given, order)} belongs to no phase`);
+    return measures;
+  };
+  return options.cases.map((given) => mix(given, Object.fromEntries(ORDERS.map((order) => [order, found(given, order)])) as Record<Order, Measures>));
 }
 
 /** Starts and stops its own server and workers. */
