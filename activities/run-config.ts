@@ -3,7 +3,8 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
-import type { RunConfig } from '../workflows/types.ts';
+import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
+import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
 
 const count = z.int().min(1);
@@ -22,13 +23,17 @@ const sampling = z.strictObject({
   maxTokens: count.default(4096),
 });
 
-const dispatcher = z.strictObject({
-  type: z.literal('pipeline').default('pipeline'),
-  init: width,
-  agentRun: width,
-  reward: width,
-  liveSandboxes: count.default(32),
-});
+const dispatcher = z
+  .strictObject({
+    type: z.enum(DISPATCHER_TYPES).default('pipeline'),
+    maxParallelAgents: width,
+    maxEvalParallelAgents: width,
+  })
+  .superRefine((settings, context) => {
+    const refused = refusedSetting(settings as DispatcherSettings);
+    if (refused) context.addIssue({ code: 'custom', path: [refused.field], message: refused.remedy });
+  })
+  .transform((settings) => resolveDispatcher(settings as DispatcherSettings));
 
 const algorithm = z.strictObject({
   advantage: z.literal('grpo').default('grpo'),

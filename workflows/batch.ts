@@ -18,8 +18,10 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
-import { gatesOf, PipelineDispatcher } from './dispatcher.ts';
+import { beginOrder, refusedSetting, type Schedule, scheduleOf } from './dispatch-schedule.ts';
+import { Dispatcher, gatesOf } from './dispatcher.ts';
 import { DynamicSampling } from './dynamic-sampling.ts';
+import { refuse } from './resolve-rollout.ts';
 import { rolloutIds } from './rollout-ids.ts';
 import { proceedSignal, rollout as rolloutWorkflow, stageEndedSignal } from './rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from './search-attributes.ts';
@@ -27,6 +29,12 @@ import type { BatchInput, BatchResult, GatedStage, RolloutResult } from './types
 
 /** Children started from one workflow task: far below Temporal's limits on commands and bytes. */
 const CHUNK = 100;
+
+/**
+ * Of Temporal's priority keys, 1 (first) to 5. A rollout hands its own on to what it starts; training's rollouts have
+ * that of their run, which is 3 where nothing is said.
+ */
+const EVAL_PRIORITY = { priorityKey: 4 };
 
 export interface BatchStatus {
   readonly total: number;
@@ -42,7 +50,8 @@ class Batch {
   readonly #input: BatchInput;
   readonly #ids: string[];
   readonly #gates: GatedStage[];
-  readonly #dispatcher: PipelineDispatcher;
+  readonly #dispatcher: Dispatcher;
+  readonly #order: Schedule['order'];
   readonly #indexOf: ReadonlyMap<string, number>;
   readonly #sampling: DynamicSampling;
   /** Results of each group, by its place among the tasks. */
@@ -57,11 +66,12 @@ class Batch {
   /** Why groups cannot be dispatched. */
   #failure: unknown;
 
-  constructor(input: BatchInput) {
+  constructor(input: BatchInput, { caps, order }: Schedule) {
     this.#input = input;
     this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples);
-    this.#gates = gatesOf(this.#ids.length, input.dispatcher);
-    this.#dispatcher = new PipelineDispatcher(input.dispatcher);
+    this.#gates = gatesOf(this.#ids.length, caps);
+    this.#dispatcher = new Dispatcher(caps);
+    this.#order = order;
     this.#sampling = new DynamicSampling(input.tasks.length, input.wanted);
     this.#groups = input.tasks.map(() => []);
     this.#indexOf = new Map(this.#ids.map((id, index) => [id, index]));
@@ -109,17 +119,17 @@ class Batch {
     const from = this.groups;
     const count = this.#sampling.admit();
     if (count === 0) return;
-    const dispatched = this.#dispatched.then(() => this.#dispatch(this.#input.tasks.slice(from, from + count)));
+    const dispatched = this.#dispatched.then(() => this.#dispatch(from, from + count));
     this.#dispatched = dispatched.catch((error: unknown) => {
       this.#failure = error;
     });
   }
 
   /** Noted as dispatched before anything of them runs. */
-  async #dispatch(tasks: readonly string[]): Promise<void> {
-    const { run, name, samples } = this.#input;
-    await orchestrator.recordDispatched({ run, name, tasks, samples });
-    this.#dispatcher.add(tasks.length * samples);
+  async #dispatch(from: number, to: number): Promise<void> {
+    const { run, name, samples, tasks } = this.#input;
+    await orchestrator.recordDispatched({ run, name, tasks: tasks.slice(from, to), samples });
+    this.#dispatcher.add(beginOrder(this.#input, from, to, this.#order));
     this.#admit();
   }
 
@@ -163,7 +173,7 @@ class Batch {
   }
 
   async #outcome(index: number, id: string): Promise<RolloutResult> {
-    const { run, step, policy, agent, sampling, seed, samples, tasks } = this.#input;
+    const { run, step, policy, agent, sampling, seed, samples, tasks, priority } = this.#input;
     const task = tasks[Math.floor(index / samples)] ?? '';
     const sample = index % samples;
     try {
@@ -171,6 +181,7 @@ class Batch {
         workflowId: id,
         args: [{ task, policy, agent, sampling, run, step, sample, seed, gates: this.#gates }],
         parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
+        ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),
         staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
         typedSearchAttributes: [
           { key: runKey, value: run },
@@ -206,9 +217,17 @@ function summarise({ results, groups }: Batch, seconds: number): BatchResult {
   };
 }
 
+/** Errors: a non-retryable `UserInputError` for dispatcher settings that cannot be used. */
 export async function batch(input: BatchInput): Promise<BatchResult> {
+  const refused = refusedSetting(input.dispatcher);
+  if (refused) refuse(`dispatcher.${refused.field}`, refused.value, refused.remedy);
+  return runBatch(input, scheduleOf(input.dispatcher));
+}
+
+/** The whole of a batch but for the reading of its dispatcher's settings. */
+export async function runBatch(input: BatchInput, schedule: Schedule): Promise<BatchResult> {
   const begun = Date.now();
-  const work = new Batch(input);
+  const work = new Batch(input, schedule);
   setHandler(batchStatusQuery, () => work.status());
   setHandler(stageEndedSignal, (id, stage) => work.stageEnded(id, stage));
   await work.run();

@@ -1,9 +1,12 @@
 /**
- * The pipeline dispatcher as a pure scheduler: it decides which rollout enters which stage, and nothing else. Each
- * stage has its own width, live sandboxes have a cap, and every rollout passes init, agent-run and reward once.
+ * The dispatcher as a pure scheduler: it decides which rollout enters which stage, and nothing else. It hears of a stage
+ * only when that stage has ended, no cap is ever exceeded, and whoever asked first for a stage enters it first.
  */
 
-import type { DispatcherSettings, Stage } from './types.ts';
+import type { Stage } from './types.ts';
+
+/** The most rollouts at once in each stage, and `open`: those that have begun and have not ended. */
+export type Caps = Readonly<Record<Stage | 'open', number>>;
 
 export type Place = 'waiting' | 'init' | 'ready' | 'agent-run' | 'collected' | 'reward' | 'done';
 
@@ -12,79 +15,98 @@ export interface Admission {
   readonly stage: Stage;
 }
 
-export class PipelineDispatcher {
-  readonly #places: Place[] = [];
-  readonly #widths: Readonly<Record<Stage, number>>;
-  readonly #live: number;
+/** Where a rollout waits for a stage. Later stages are let in first: what they end makes room. */
+const WAITS_IN: ReadonlyArray<readonly [Place, Stage]> = [
+  ['collected', 'reward'],
+  ['ready', 'agent-run'],
+  ['waiting', 'init'],
+];
 
-  constructor(settings: DispatcherSettings) {
-    this.#widths = {
-      init: settings.init ?? Number.POSITIVE_INFINITY,
-      'agent-run': settings.agentRun ?? Number.POSITIVE_INFINITY,
-      reward: settings.reward ?? Number.POSITIVE_INFINITY,
-    };
-    this.#live = settings.liveSandboxes;
+export class Dispatcher {
+  readonly #caps: Caps;
+  readonly #places = new Map<number, Place>();
+  /** Who waits for a stage, the first to ask first. */
+  readonly #queues: Record<Stage, number[]> = { init: [], 'agent-run': [], reward: [] };
+  readonly #inside: Record<Stage, number> = { init: 0, 'agent-run': 0, reward: 0 };
+  #open = 0;
+
+  constructor(caps: Caps) {
+    this.#caps = caps;
   }
 
-  /** More rollouts, numbered on from those that were added before. */
-  add(rollouts: number): void {
-    for (let i = 0; i < rollouts; i += 1) this.#places.push('waiting');
+  /** More rollouts, by their numbers, in the order in which they are to begin. */
+  add(rollouts: Iterable<number>): void {
+    for (const rollout of rollouts) {
+      if (this.#places.has(rollout)) throw new TypeError(`Rollout ${rollout} was added before`);
+      this.#wait(rollout, 'waiting', 'init');
+    }
   }
 
-  /** What may begin now; each admission is given once, oldest rollout first, later stages first. */
+  /** What may begin now; each admission is given once. */
   admissions(): Admission[] {
-    return [...this.#admit('collected', 'reward'), ...this.#admit('ready', 'agent-run'), ...this.#admit('waiting', 'init')];
+    return WAITS_IN.flatMap(([from, stage]) => this.#admit(from, stage));
   }
 
   /** A rollout's stage has ended and the rollout goes on. */
   stageEnded(rollout: number, stage: 'init' | 'agent-run'): void {
-    const place = this.#places[rollout];
+    const place = this.placeOf(rollout);
     if (place !== stage) throw new TypeError(`Rollout ${rollout} is in ${place ?? 'no place'}, not in ${stage}`);
-    this.#places[rollout] = stage === 'init' ? 'ready' : 'collected';
+    this.#inside[stage] -= 1;
+    if (stage === 'init') this.#wait(rollout, 'ready', 'agent-run');
+    else this.#wait(rollout, 'collected', 'reward');
+  }
+
+  /** A rollout is over, wherever it was since it began: its place is free. */
+  ended(rollout: number): void {
+    const place = this.placeOf(rollout);
+    if (place === undefined || place === 'waiting' || place === 'done') {
+      throw new TypeError(`Rollout ${rollout} is in ${place ?? 'no place'} and cannot end`);
+    }
+    if (place in this.#inside) this.#inside[place as Stage] -= 1;
+    this.#places.set(rollout, 'done');
+    this.#open -= 1;
   }
 
   placeOf(rollout: number): Place | undefined {
-    return this.#places[rollout];
+    return this.#places.get(rollout);
   }
 
-  /** A rollout is over, in whatever stage it was. */
-  ended(rollout: number): void {
-    this.#places[rollout] = 'done';
+  /** Rollouts that have begun and have not ended: each holds one sandbox at most. */
+  get open(): number {
+    return this.#open;
   }
 
-  get endedCount(): number {
-    return this.#count('done');
-  }
-
-  get liveSandboxes(): number {
-    return this.#count('init') + this.#count('ready') + this.#count('agent-run');
-  }
-
-  #count(place: Place): number {
-    return this.#places.filter((p) => p === place).length;
+  #wait(rollout: number, place: Place, stage: Stage): void {
+    this.#places.set(rollout, place);
+    this.#queues[stage].push(rollout);
   }
 
   #admit(from: Place, stage: Stage): Admission[] {
-    let room = this.#widths[stage] - this.#count(stage);
-    if (stage === 'init') room = Math.min(room, this.#live - this.liveSandboxes);
     const admitted: Admission[] = [];
-    for (const [rollout, place] of this.#places.entries()) {
-      if (admitted.length >= room) break;
-      if (place === from) admitted.push({ rollout, stage });
+    const queue = this.#queues[stage];
+    while (this.#inside[stage] < this.#caps[stage] && (stage !== 'init' || this.#open < this.#caps.open)) {
+      const rollout = queue.shift();
+      if (rollout === undefined) break;
+      // Whoever ended while it waited has left its number behind.
+      if (this.placeOf(rollout) !== from) continue;
+      this.#places.set(rollout, stage);
+      this.#inside[stage] += 1;
+      if (stage === 'init') this.#open += 1;
+      admitted.push({ rollout, stage });
     }
-    for (const { rollout } of admitted) this.#places[rollout] = stage;
     return admitted;
   }
 }
 
 /**
- * The stages whose begin must be asked for. A width that can never bind needs no signals: nothing more than the live
- * sandboxes can be in agent-run, and a reward width that is not set is the reward workers' own.
+ * The stages whose begin must be asked for: where a cap can bind. Without any, a rollout costs its parent nothing
+ * between start and end.
  */
-export function gatesOf(rollouts: number, settings: DispatcherSettings): Array<'agent-run' | 'reward'> {
-  const live = Math.min(rollouts, settings.liveSandboxes);
+export function gatesOf(rollouts: number, caps: Caps): Array<'agent-run' | 'reward'> {
+  const open = Math.min(rollouts, caps.open);
   const gates: Array<'agent-run' | 'reward'> = [];
-  if ((settings.agentRun ?? live) < live || (settings.init ?? live) < live) gates.push('agent-run');
-  if ((settings.reward ?? rollouts) < rollouts) gates.push('reward');
+  // The end of init is told at the gate of agent-run.
+  if (Math.min(caps.init, caps['agent-run']) < open) gates.push('agent-run');
+  if (caps.reward < open) gates.push('reward');
   return gates;
 }

@@ -19,7 +19,8 @@ export interface ResolvedRollout {
   readonly gates: readonly GatedStage[];
 }
 
-function refuse(field: string, value: unknown, remedy: string): never {
+/** Errors: a non-retryable `UserInputError`, always. */
+export function refuse(field: string, value: unknown, remedy: string): never {
   const message = `${field}: ${JSON.stringify(value)} cannot be used; ${remedy}`;
   throw ApplicationFailure.nonRetryable(message, 'UserInputError', { field, value, remedy });
 }

@@ -117,16 +117,20 @@ export interface BatchInput {
   readonly sampling: SamplingParameters;
   readonly seed: number;
   readonly dispatcher: DispatcherSettings;
+  /** Which queued work goes first where batches share workers; absent: `train`. */
+  readonly priority?: BatchPriority;
 }
 
+/** `eval` yields to `train`. A run's own evaluations count as `train`: its next step waits for them. */
+export type BatchPriority = 'train' | 'eval';
+
+/** How a batch lets its rollouts in; what is absent takes its default. */
 export interface DispatcherSettings {
-  readonly type: 'pipeline';
-  /** Rollouts in each stage at once; absent: as many as the workers have slots. */
-  readonly init?: number;
-  readonly agentRun?: number;
-  readonly reward?: number;
-  /** Rollouts that hold a live sandbox at once. */
-  readonly liveSandboxes: number;
+  readonly type: 'batch' | 'bounded' | 'pipeline';
+  /** `bounded`: rollouts at once. `pipeline`: rollouts in agent-run at once. */
+  readonly maxParallelAgents?: number;
+  /** `pipeline`: rollouts in reward at once; absent: as many as in agent-run. */
+  readonly maxEvalParallelAgents?: number;
 }
 
 export interface BatchResult {

@@ -4,11 +4,8 @@
  */
 
 import { Client, Connection } from '@temporalio/client';
-import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
-import { mkdtemp, rm } from 'node:fs/promises';
-import { availableParallelism, tmpdir } from 'node:os';
-import { extname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
 import { createAgentRunActivities } from '../../activities/agent-run.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
 import { createInitActivities } from '../../activities/init.ts';
@@ -16,11 +13,10 @@ import { createRewardActivities } from '../../activities/reward.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 import { defineTask } from '../../tasks/registry.ts';
-import { commonOptions } from '../../workers/run-worker.ts';
-import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
 import type { RolloutInput } from '../../workflows/types.ts';
 import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from './empty-parts.ts';
+import { startOwnWorkers, withOwnTemporal } from './own-temporal.ts';
 
 export interface OrchestrationOptions {
   readonly rollouts: number;
@@ -33,33 +29,17 @@ export interface OrchestrationOptions {
 const HOST = 'bench-host';
 
 async function startWorkers(address: string, store: Store, turns: number) {
-  const connection = await NativeConnection.connect({ address });
-  const temporal = { connection, namespace: 'default', address };
-  const workflows = new URL(`workflows${extname(import.meta.filename)}`, import.meta.url);
-  const { code } = await bundleWorkflowCode({ workflowsPath: fileURLToPath(workflows) });
   const empty = { empty: async () => undefined };
   const provider = emptyProvider;
   const deps = { store, engine: emptyEngine(turns), tokenizerOf: async () => emptyTokenizer };
   const limits = { host: HOST, maxLiveSandboxes: 100_000, sandboxTtlSeconds: 600 };
-  const activities: Array<[string, object]> = [
-    [QUEUES.init, createInitActivities({ store, provider, ...limits })],
-    [QUEUES.gpu, createGpuActivities(deps)],
-    [hostQueue(HOST), createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 })],
-    [QUEUES.reward, createRewardActivities({ store, provider })],
-  ];
-  const common = commonOptions(temporal, 100);
-  const workers = [
-    await Worker.create({ ...common, taskQueue: QUEUES.orchestrator, workflowBundle: { code }, maxCachedWorkflows: 600 }),
-    ...(await Promise.all(
-      activities.map(([taskQueue, own]) => Worker.create({ ...common, taskQueue, activities: { ...own, ...empty } })),
-    )),
-  ];
-  const running = Promise.all(workers.map((worker) => worker.run()));
-  return async () => {
-    for (const worker of workers) worker.shutdown();
-    await running;
-    await connection.close();
+  const activities = {
+    [QUEUES.init]: { ...createInitActivities({ store, provider, ...limits }), ...empty },
+    [QUEUES.gpu]: { ...createGpuActivities(deps), ...empty },
+    [hostQueue(HOST)]: { ...createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }), ...empty },
+    [QUEUES.reward]: { ...createRewardActivities({ store, provider }), ...empty },
   };
+  return startOwnWorkers({ address, workflows: './workflows', from: import.meta, activities, slots: 100, cachedWorkflows: 600 });
 }
 
 /** Runs `count` jobs, `concurrency` at a time. Returns seconds. */
@@ -131,14 +111,11 @@ async function measure(client: Client, options: OrchestrationOptions) {
 
 /** Starts and stops its own server and workers. */
 export async function benchOrchestration(options: OrchestrationOptions) {
-  Runtime.install({ shutdownSignals: [], logger: new DefaultLogger('ERROR') });
   defineTask(emptyEnvironment);
-  const dir = await mkdtemp(join(tmpdir(), 'longhaul-bench-'));
-  const server = await startPrivateServer(dir);
-  try {
+  return withOwnTemporal(async ({ address, dir }) => {
     const store = openSqliteStore(join(dir, 'store'));
-    const stop = await startWorkers(server.address, store, options.turns);
-    const connection = await Connection.connect({ address: server.address });
+    const stop = await startWorkers(address, store, options.turns);
+    const connection = await Connection.connect({ address });
     try {
       return await measure(new Client({ connection }), options);
     } finally {
@@ -146,8 +123,5 @@ export async function benchOrchestration(options: OrchestrationOptions) {
       await stop();
       await store.close();
     }
-  } finally {
-    await server.stop();
-    await rm(dir, { recursive: true, force: true });
-  }
+  });
 }

@@ -1,6 +1,12 @@
 /** What a run will do, before it does it. */
 
-import type { RunConfig } from '../../workflows/types.ts';
+import type { DispatcherSettings, RunConfig } from '../../workflows/types.ts';
+
+function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: DispatcherSettings): string {
+  if (type === 'batch') return 'all rollouts at once';
+  if (type === 'bounded') return `at most ${maxParallelAgents} rollouts at once`;
+  return `at most ${maxParallelAgents} rollouts in agent-run and ${maxEvalParallelAgents ?? maxParallelAgents} in reward at once`;
+}
 
 export function planLines(config: RunConfig): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
@@ -16,6 +22,6 @@ export function planLines(config: RunConfig): string[] {
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${evaluation.tasks} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens} tokens`,
     `${algorithm.advantage}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches, clip ${algorithm.clipLow}/${algorithm.clipHigh}`,
-    `dispatcher ${dispatcher.type}, at most ${dispatcher.liveSandboxes} live sandboxes`,
+    `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
   ];
 }

@@ -60,7 +60,7 @@ it('refuses a known name with another configuration, and leaves the first one on
   expect((await open({ ...rest, seed })).config).toEqual(config);
   const refused = await refusal(open({ ...good(), sampling: { temperature: 0.5 }, steps: 7 }));
   expect(refused).toMatchObject({ field: 'sampling.temperature', value: 0.5, remedy: expect.stringMatching(/began with 1; .*another run name/) as string });
-  expect(await refusal(open({ ...good(), dispatcher: { init: 3 } }))).toMatchObject({ field: 'dispatcher.init', value: 3 });
+  expect(await refusal(open({ ...good(), dispatcher: { maxParallelAgents: 3 } }))).toMatchObject({ field: 'dispatcher.maxParallelAgents', value: 3 });
   expect(parse(readFileSync(join(runDir, 'config.yaml'), 'utf8'))).toEqual(config);
 });
 

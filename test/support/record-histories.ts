@@ -71,7 +71,7 @@ await record('rollout-paused', {}, async (handle) => {
 script = {};
 const config = {
   run: 'golden', policy: { base: '/p' }, task: { name: 't', train: 4 }, steps: 2, batch: { tasks: 2, samples: 2 },
-  evaluation: { tasks: 2 }, dispatcher: { liveSandboxes: 3, agentRun: 2 },
+  evaluation: { tasks: 2 }, dispatcher: { maxParallelAgents: 2, maxEvalParallelAgents: 1 },
 };
 const training = await start('train', 'train/golden', config);
 await training.executeUpdate('configure', { args: [{ learningRate: 0.001 }] });

@@ -1,85 +1,140 @@
+/**
+ * The dispatcher under any order of stage ends and failures. Hunted: a deadlock, a rollout that never begins or ends, a
+ * cap exceeded at any moment, a failure that keeps its place. Not asserted: how good a schedule is (test/cli/bench).
+ */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { gatesOf, PipelineDispatcher } from '../../workflows/dispatcher.ts';
-import type { Stage } from '../../workflows/types.ts';
+import { beginOrder, scheduleOf } from '../../workflows/dispatch-schedule.ts';
+import { type Caps, Dispatcher, gatesOf } from '../../workflows/dispatcher.ts';
+import type { DispatcherSettings, Stage } from '../../workflows/types.ts';
 
-/** Plays any order of stage ends and failures against the scheduler, and watches every cap. */
-function play(rollouts: number, widths: { init: number; agentRun: number; reward: number; live: number }, picks: Iterator<number>) {
-  const dispatcher = new PipelineDispatcher({ type: 'pipeline', ...widths, liveSandboxes: widths.live });
-  // Some at once, the others as the batch asks for them.
-  dispatcher.add(Math.ceil(rollouts / 2));
+const STAGES = ['init', 'agent-run', 'reward'] as const;
+const FREE: Caps = { open: Infinity, init: Infinity, 'agent-run': Infinity, reward: Infinity };
+
+/** Plays any order of stage ends and failures, adds rollouts meanwhile, and checks every cap at every moment. */
+function play(rollouts: number, caps: Caps, picks: Iterator<number>) {
+  const dispatcher = new Dispatcher(caps);
   let added = Math.ceil(rollouts / 2);
+  dispatcher.add(Array.from({ length: added }, (_, i) => i));
   const inStage = new Map<number, Stage>();
+  const live = new Set<number>();
+  const between: number[] = [];
   const entered: Record<Stage, number[]> = { init: [], 'agent-run': [], reward: [] };
-  const peak = { init: 0, 'agent-run': 0, reward: 0, live: 0 };
-  let guard = 0;
-  while (dispatcher.endedCount < rollouts) {
+  const ended: number[] = [];
+  const failedIn = { init: 0, 'agent-run': 0, reward: 0, waiting: 0 };
+  while (ended.length < rollouts) {
     for (const { rollout, stage } of dispatcher.admissions()) {
       inStage.set(rollout, stage);
+      live.add(rollout);
+      between.splice(0, between.length, ...between.filter((other) => other !== rollout));
       entered[stage].push(rollout);
     }
-    for (const stage of ['init', 'agent-run', 'reward'] as const) {
-      peak[stage] = Math.max(peak[stage], [...inStage.values()].filter((s) => s === stage).length);
-    }
-    peak.live = Math.max(peak.live, dispatcher.liveSandboxes);
-    const running = [...inStage];
-    if (running.length === 0) throw new Error('nothing runs and nothing is admitted: deadlock');
+    for (const stage of STAGES) expect([...inStage.values()].filter((s) => s === stage).length).toBeLessThanOrEqual(caps[stage]);
+    expect(live.size).toBeLessThanOrEqual(caps.open);
+    expect(dispatcher.open).toBe(live.size);
+    expect(dispatcher.admissions()).toEqual([]);
+    if (inStage.size === 0) throw new Error('nothing runs and nothing is admitted: deadlock');
     const pick = picks.next().value as number;
-    if (added < rollouts) {
-      dispatcher.add(1);
-      added += 1;
+    if (added < rollouts) dispatcher.add([added++]);
+    const end = (rollout: number) => {
+      dispatcher.ended(rollout);
+      live.delete(rollout);
+      ended.push(rollout);
+    };
+    if (pick % 11 === 0 && between.length > 0) {
+      failedIn.waiting += 1;
+      end(between.shift()!);
+      continue;
     }
-    const [rollout, stage] = running[pick % running.length]!;
+    const [rollout, stage] = [...inStage][pick % inStage.size]!;
     inStage.delete(rollout);
-    if (stage === 'reward' || pick % 7 === 0) dispatcher.ended(rollout);
-    else dispatcher.stageEnded(rollout, stage);
-    if (++guard > rollouts * 4) throw new Error('a rollout never ends');
+    if (stage === 'reward' || pick % 7 === 0) {
+      failedIn[stage] += 1;
+      end(rollout);
+    } else {
+      dispatcher.stageEnded(rollout, stage);
+      between.push(rollout);
+    }
   }
-  return { entered, peak };
+  return { entered, ended, failedIn };
 }
 
-const width = fc.integer({ min: 1, max: 6 });
+const width = fc.oneof(fc.integer({ min: 1, max: 6 }), fc.constant(Number.POSITIVE_INFINITY));
+const picks = fc.infiniteStream(fc.nat({ max: 10_000 }));
+const caps = fc.record({ open: width, init: width, 'agent-run': width, reward: width });
+const types: fc.Arbitrary<DispatcherSettings> = fc.oneof(
+  fc.constant({ type: 'batch' as const }),
+  fc.record({ type: fc.constant('bounded' as const), maxParallelAgents: fc.integer({ min: 1, max: 6 }) }),
+  fc.record({ type: fc.constant('pipeline' as const), maxParallelAgents: fc.integer({ min: 1, max: 6 }), maxEvalParallelAgents: fc.integer({ min: 1, max: 6 }) }),
+);
 
-describe('the pipeline dispatcher', () => {
-  it('keeps every cap, enters every stage at most once per rollout, and ends them all', () => {
-    fc.assert(
-      fc.property(
-        fc.integer({ min: 1, max: 30 }), width, width, width, width, fc.infiniteStream(fc.nat({ max: 10_000 })),
-        (rollouts, init, agentRun, reward, live, picks) => {
-          const { entered, peak } = play(rollouts, { init, agentRun, reward, live }, picks);
-          expect(entered.init.toSorted((a, b) => a - b)).toEqual(Array.from({ length: rollouts }, (_, i) => i));
+describe('the dispatcher', () => {
+  it.each([['any caps', caps], ['the caps of every type', types.map((settings) => scheduleOf(settings).caps)]])(
+    'keeps %s at every moment, lets everyone in once, and ends them all',
+    (_, given) => {
+      fc.assert(
+        fc.property(fc.integer({ min: 1, max: 30 }), given, picks, (rollouts, limits, order) => {
+          const { entered, ended } = play(rollouts, limits, order);
+          const all = Array.from({ length: rollouts }, (_unused, i) => i);
+          // Nobody is passed over: they begin in the order in which they were added.
+          expect(entered.init).toEqual(all);
+          expect(ended.toSorted((a, b) => a - b)).toEqual(all);
           for (const list of Object.values(entered)) expect(new Set(list).size).toBe(list.length);
-          expect(peak.init).toBeLessThanOrEqual(init);
-          expect(peak['agent-run']).toBeLessThanOrEqual(agentRun);
-          expect(peak.reward).toBeLessThanOrEqual(reward);
-          expect(peak.live).toBeLessThanOrEqual(live);
-        },
-      ),
-    );
+        }),
+      );
+    },
+  );
+
+  it('meets failures in every stage and between stages: what the property above is about', () => {
+    const met = { init: 0, 'agent-run': 0, reward: 0, waiting: 0 };
+    let x = 1;
+    const numbers = { next: () => ({ value: (x = (x * 48_271) % 2_147_483_647), done: false as const }) };
+    const { failedIn } = play(300, { open: 6, init: 3, 'agent-run': 2, reward: 1 }, numbers);
+    for (const place of Object.keys(met) as Array<keyof typeof met>) expect(failedIn[place], place).toBeGreaterThan(0);
   });
 
-  it('admits the oldest rollouts first', () => {
-    const dispatcher = new PipelineDispatcher({ type: 'pipeline', liveSandboxes: 2 });
-    dispatcher.add(4);
-    expect(dispatcher.admissions()).toEqual([{ rollout: 0, stage: 'init' }, { rollout: 1, stage: 'init' }]);
-    dispatcher.ended(1);
-    expect(dispatcher.admissions()).toEqual([{ rollout: 2, stage: 'init' }]);
+  it('lets whoever asked first in first, and later stages before earlier ones', () => {
+    const dispatcher = new Dispatcher({ ...FREE, open: 3, 'agent-run': 1 });
+    dispatcher.add([4, 2, 7, 1]);
+    expect(dispatcher.admissions()).toEqual([{ rollout: 4, stage: 'init' }, { rollout: 2, stage: 'init' }, { rollout: 7, stage: 'init' }]);
+    dispatcher.stageEnded(7, 'init');
+    dispatcher.stageEnded(4, 'init');
+    expect(dispatcher.admissions()).toEqual([{ rollout: 7, stage: 'agent-run' }]);
+    dispatcher.stageEnded(7, 'agent-run');
+    expect(dispatcher.admissions()).toEqual([{ rollout: 7, stage: 'reward' }, { rollout: 4, stage: 'agent-run' }]);
+    dispatcher.ended(7);
+    expect(dispatcher.admissions()).toEqual([{ rollout: 1, stage: 'init' }]);
   });
 
-  it('refuses the end of a stage that the rollout is not in', () => {
-    const dispatcher = new PipelineDispatcher({ type: 'pipeline', liveSandboxes: 1 });
-    dispatcher.add(1);
-    expect(() => dispatcher.stageEnded(0, 'agent-run')).toThrow(/is in waiting, not in agent-run/);
+  it('refuses what cannot have happened', () => {
+    const dispatcher = new Dispatcher(FREE);
+    dispatcher.add([0]);
+    expect(() => dispatcher.add([0])).toThrow(/added before/);
+    expect(() => dispatcher.stageEnded(0, 'init')).toThrow(/is in waiting, not in init/);
+    expect(() => dispatcher.ended(0)).toThrow(/is in waiting and cannot end/);
+    dispatcher.admissions();
+    dispatcher.ended(0);
+    expect(() => dispatcher.ended(0)).toThrow(/is in done and cannot end/);
   });
 });
 
 describe('gates', () => {
-  const settings = (over: object) => ({ type: 'pipeline' as const, liveSandboxes: 8, ...over });
+  const gates = (rollouts: number, settings: DispatcherSettings) => gatesOf(rollouts, scheduleOf(settings).caps);
   it('are asked for only where a width can bind', () => {
-    expect(gatesOf(100, settings({}))).toEqual([]);
-    expect(gatesOf(100, settings({ agentRun: 8 }))).toEqual([]);
-    expect(gatesOf(100, settings({ agentRun: 4 }))).toEqual(['agent-run']);
-    expect(gatesOf(3, settings({ agentRun: 4, reward: 3 }))).toEqual([]);
-    expect(gatesOf(100, settings({ init: 2, reward: 9 }))).toEqual(['agent-run', 'reward']);
+    expect(gates(100, { type: 'batch' })).toEqual([]);
+    expect(gates(100, { type: 'bounded', maxParallelAgents: 4 })).toEqual([]);
+    expect(gates(100, { type: 'pipeline', maxParallelAgents: 4 })).toEqual(['agent-run', 'reward']);
+    expect(gates(4, { type: 'pipeline', maxParallelAgents: 4 })).toEqual([]);
+    expect(gates(100, { type: 'pipeline', maxParallelAgents: 4, maxEvalParallelAgents: 12 })).toEqual(['agent-run']);
+    expect(gates(4, { type: 'pipeline', maxParallelAgents: 4, maxEvalParallelAgents: 2 })).toEqual(['reward']);
+    expect(gatesOf(100, { ...FREE, init: 2 })).toEqual(['agent-run']);
+  });
+});
+
+describe('the order of begin', () => {
+  it('spreads the samples of a task, but not where groups are drawn by need', () => {
+    expect(beginOrder({ samples: 2 }, 1, 3, 'task')).toEqual([2, 3, 4, 5]);
+    expect(beginOrder({ samples: 2 }, 1, 3, 'sample')).toEqual([2, 4, 3, 5]);
+    expect(beginOrder({ samples: 2, wanted: 1 }, 1, 3, 'sample')).toEqual([2, 3, 4, 5]);
   });
 });

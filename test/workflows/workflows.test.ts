@@ -51,7 +51,7 @@ const batchInput = (over: object = {}) => ({
   run: 'r', name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1', 't-train-2'], samples: 2, policy,
   agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  seed: 1, dispatcher: { type: 'pipeline', liveSandboxes: 4 }, ...over,
+  seed: 1, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
 });
 
 describe('rollout', () => {
@@ -153,12 +153,18 @@ describe('batch', () => {
         acting -= 1;
       },
     };
-    const result = await batch(newId(), { samples: 3, dispatcher: { type: 'pipeline', liveSandboxes: 6, agentRun: 2 } });
+    const result = await batch(newId(), { samples: 3, dispatcher: { type: 'pipeline', maxParallelAgents: 2 } });
     expect(result.graded).toBe(9);
     expect(peak).toBeLessThanOrEqual(2);
   });
 
-  it.each([{ reward: 1 }, { init: 1 }, { init: 1, agentRun: 1, reward: 1 }])('ends with widths %j, whichever bind', async (widths) => {
+  it.each([
+    { type: 'batch' },
+    { type: 'bounded', maxParallelAgents: 1 },
+    { type: 'pipeline', maxParallelAgents: 1 },
+    { type: 'pipeline', maxParallelAgents: 6, maxEvalParallelAgents: 1 },
+    { type: 'pipeline', maxParallelAgents: 1, maxEvalParallelAgents: 6 },
+  ])('ends with %j, whichever width binds', async (dispatcher) => {
     let grading = 0;
     let peak = 0;
     script = {
@@ -169,9 +175,27 @@ describe('batch', () => {
         grading -= 1;
       },
     };
-    const result = await batch(newId(), { dispatcher: { type: 'pipeline', liveSandboxes: 4, ...widths } });
+    const result = await batch(newId(), { dispatcher });
     expect(result).toMatchObject({ rollouts: 6, graded: 6 });
-    if (widths.reward === 1) expect(peak).toBe(1);
+    const width = dispatcher.maxEvalParallelAgents ?? dispatcher.maxParallelAgents ?? 6;
+    expect(peak).toBeLessThanOrEqual(width);
+    if (dispatcher.type === 'pipeline') expect(world.log.peakLive).toBeLessThanOrEqual(3 * (dispatcher.maxParallelAgents ?? 0));
+  });
+
+  it.each([{ type: 'batch' }, { type: 'pipeline', maxParallelAgents: 2 }])('with %j, draws groups by need too', async (dispatcher) => {
+    script = { reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
+    const tasks = Array.from({ length: 20 }, (_, i) => `t-train-${i}`);
+    const result = await batch(newId(), { tasks, samples: 2, wanted: 3, dispatcher });
+    expect(result.groups).toBeGreaterThanOrEqual(5);
+    expect(result.groups).toBeLessThan(20);
+    expect(result).toMatchObject({ rollouts: 2 * result.groups, graded: 2 * result.groups });
+  });
+
+  it('refuses a dispatcher setting that has no effect, by name, before any work', async () => {
+    const error = await batch(newId(), { dispatcher: { type: 'batch', maxParallelAgents: 3 } }).catch((e: unknown) => e);
+    expect(error).toBeInstanceOf(WorkflowFailedError);
+    expect(String((error as WorkflowFailedError).cause?.message)).toMatch(/dispatcher\.maxParallelAgents: 3 .* no effect with batch/);
+    expect(world.log.calls).toEqual([]);
   });
 
   it('draws groups until as many vary as are wanted, each noted before it begins', async () => {
@@ -203,7 +227,7 @@ describe('batch', () => {
 describe('train', () => {
   const config = (run: string, over: object = {}) => ({
     run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 },
-    evaluation: { tasks: 3 }, dispatcher: { liveSandboxes: 4 }, ...over,
+    evaluation: { tasks: 3 }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
   });
 
   it('evaluates, takes its steps with one update each, evaluates again, and closes the run', async () => {

@@ -1,0 +1,65 @@
+/** A Temporal server and workers of a bench's own, all in one process and gone when it ends. */
+
+import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { commonOptions } from '../../workers/run-worker.ts';
+import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { QUEUES } from '../../workflows/queues.ts';
+
+const logger = new DefaultLogger('ERROR');
+
+/** Starts a server with its database in a folder of its own, and leaves neither behind. */
+export async function withOwnTemporal<T>(work: (own: { readonly address: string; readonly dir: string }) => Promise<T>): Promise<T> {
+  Runtime.install({ shutdownSignals: [], logger });
+  const dir = await mkdtemp(join(tmpdir(), 'longhaul-bench-'));
+  const server = await startPrivateServer(dir);
+  try {
+    return await work({ address: server.address, dir });
+  } finally {
+    await server.stop();
+    await rm(dir, { recursive: true, force: true });
+  }
+}
+
+export interface OwnWorkers {
+  readonly address: string;
+  /** The module whose exports are the workflows, without its extension, beside `from`. */
+  readonly workflows: string;
+  readonly from: ImportMeta;
+  /** By task queue; those of `orchestrator` belong to the worker that runs the workflows. */
+  readonly activities: Readonly<Record<string, object>>;
+  readonly slots: number;
+  readonly cachedWorkflows: number;
+  /** Between two heartbeats of an activity; absent: as in every worker. */
+  readonly heartbeatEvery?: '10s';
+}
+
+/** Returns what stops them. */
+export async function startOwnWorkers(given: OwnWorkers): Promise<() => Promise<void>> {
+  const connection = await NativeConnection.connect({ address: given.address });
+  const path = new URL(`${given.workflows}${extname(given.from.filename)}`, given.from.url);
+  const { code } = await bundleWorkflowCode({ workflowsPath: fileURLToPath(path), logger });
+  const common = commonOptions({ connection, namespace: 'default', address: given.address }, given.slots);
+  const every = given.heartbeatEvery;
+  const options = { ...common, ...(every ? { maxHeartbeatThrottleInterval: every, defaultHeartbeatThrottleInterval: every } : {}) };
+  const { [QUEUES.orchestrator]: own, ...others } = given.activities;
+  const workers = await Promise.all([
+    Worker.create({
+      ...options,
+      taskQueue: QUEUES.orchestrator,
+      workflowBundle: { code },
+      maxCachedWorkflows: given.cachedWorkflows,
+      ...(own ? { activities: { ...own } } : {}),
+    }),
+    ...Object.entries(others).map(([taskQueue, activities]) => Worker.create({ ...options, taskQueue, activities: { ...activities } })),
+  ]);
+  const running = Promise.all(workers.map((worker) => worker.run()));
+  return async () => {
+    for (const worker of workers) worker.shutdown();
+    await running;
+    await connection.close();
+  };
+}
