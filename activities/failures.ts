@@ -17,6 +17,7 @@ export async function classified<T>(body: () => Promise<T>): Promise<T> {
       type: error.name,
       nonRetryable: FINAL.has(error.name),
       cause: error,
+      ...(error instanceof EndpointUnavailable && error.retryAfterMs !== undefined ? { nextRetryDelay: error.retryAfterMs } : {}),
     });
   }
 }
@@ -33,6 +34,17 @@ export class NoValidRollouts extends Error {
     super(`None of the rollouts of step ${step} was graded (${reasons.join(', ')}); mend what failed, then start a run of another name`);
     this.step = step;
     this.masked = masked;
+  }
+}
+
+/** An endpoint that gave nothing within an attempt's tries; `retryAfterMs` is how long it asked to be left alone. */
+export class EndpointUnavailable extends Error {
+  override readonly name = 'EndpointUnavailable';
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, retryAfterMs: number | undefined) {
+    super(message);
+    this.retryAfterMs = retryAfterMs;
   }
 }
 

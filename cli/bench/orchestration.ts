@@ -11,6 +11,7 @@ import { extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createAgentRunActivities } from '../../activities/agent-run.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
+import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import { createInitActivities } from '../../activities/init.ts';
 import { createRewardActivities } from '../../activities/reward.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
@@ -43,7 +44,7 @@ async function startWorkers(address: string, store: Store, turns: number) {
   const limits = { host: HOST, maxLiveSandboxes: 100_000, sandboxTtlSeconds: 600 };
   const activities: Array<[string, object]> = [
     [QUEUES.init, createInitActivities({ store, provider, ...limits })],
-    [QUEUES.gpu, createGpuActivities(deps)],
+    [QUEUES.gpu, createGpuActivities({ ...deps, endpoints: new EndpointClient() })],
     [hostQueue(HOST), createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 })],
     [QUEUES.reward, createRewardActivities({ store, provider })],
   ];
