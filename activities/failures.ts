@@ -5,6 +5,14 @@ import { ApplicationFailure } from '@temporalio/common';
 /** The same input fails the same way: told at once, never retried. */
 const FINAL = new Set(['UserInputError', 'SandboxLost', 'NoValidRollouts']);
 
+/** Beyond the longest pause between two attempts, a server's own word counts. */
+const LONGEST_PAUSE_MS = 10_000;
+
+function retryDelayOf(error: Error): { readonly nextRetryDelay?: number } {
+  const asked = error instanceof EndpointUnavailable ? (error.retryAfterMs ?? 0) : 0;
+  return asked > LONGEST_PAUSE_MS ? { nextRetryDelay: asked } : {};
+}
+
 /** Runs an activity's body; errors leave it as `ApplicationFailure`s that carry their class. */
 export async function classified<T>(body: () => Promise<T>): Promise<T> {
   try {
@@ -17,7 +25,7 @@ export async function classified<T>(body: () => Promise<T>): Promise<T> {
       type: error.name,
       nonRetryable: FINAL.has(error.name),
       cause: error,
-      ...(error instanceof EndpointUnavailable && error.retryAfterMs !== undefined ? { nextRetryDelay: error.retryAfterMs } : {}),
+      ...retryDelayOf(error),
     });
   }
 }

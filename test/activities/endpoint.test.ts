@@ -2,8 +2,9 @@
  * Hunts turns of an endpoint that are not what the engine would have said, transcripts that lose or invent something,
  * and records that pass off as training data what is none. Over real HTTP; the server's protocol is a loopback stand-in.
  */
+import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, describe, expect, it } from 'vitest';
-import { EndpointUnavailable, UserInputError } from '../../activities/failures.ts';
+import { classified, EndpointUnavailable, UserInputError } from '../../activities/failures.ts';
 import { generateTurn } from '../../activities/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../activities/records.ts';
 import { trainingDataOf } from '../../activities/training-data.ts';
@@ -160,7 +161,7 @@ describe('an endpoint that takes chat', () => {
     const { server, generate } = await serving(scripted(first, message('', [bash('a', '{}')])), chat);
     expect(await generate(1)).toMatchObject({ kind: 'hint', calls: 0 });
     await generate(2);
-    const [, own, told] = server.asked[1]?.body['messages'] as Array<{ role: string; content: string }>;
+    const [, own, told] = server.asked[1]!.body['messages'] as Array<{ role: string; content: string }>;
     expect(own).toEqual({ role: 'assistant', content: text });
     expect(told).toMatchObject({ role: 'user', content: expect.stringMatching(hint) as string });
   });
@@ -230,6 +231,15 @@ describe('a failure', () => {
     expect(failed).toBeInstanceOf(EndpointUnavailable);
     expect(failed).toMatchObject({ retryAfterMs: 120_000 });
     expect(await recordOf(1)).toBeUndefined();
+  });
+
+  it.each([
+    ['longer than the pauses between attempts', 120_000, 120_000],
+    ['shorter', 2000, undefined],
+    ['of no length', undefined, undefined],
+  ])('that asks for a wait %s reaches Temporal so', async (_, asked, nextRetryDelay) => {
+    const failed = await classified(() => Promise.reject(new EndpointUnavailable('busy', asked))).catch((reason: unknown) => reason as ApplicationFailure);
+    expect([failed.type, failed.nonRetryable, failed.nextRetryDelay]).toEqual(['EndpointUnavailable', false, nextRetryDelay]);
   });
 
   it('to name another endpoint for a rollout that has begun is told', async () => {

@@ -129,7 +129,7 @@ class ServedEngine {
 
 /** A message of OpenAI's as chat templates read it. */
 function templated(message: Record<string, unknown>): Message {
-  const content = String(message['content'] ?? '');
+  const content = (message['content'] ?? '') as string;
   const calls = (message['tool_calls'] ?? []) as Array<{ function: { name: string; arguments: string } }>;
   if (message['role'] === 'tool') return { role: 'tool', name: '', content };
   if (message['role'] !== 'assistant') return { role: message['role'] as 'user', content };

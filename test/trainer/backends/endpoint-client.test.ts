@@ -115,14 +115,14 @@ describe('a request', () => {
 
   it('repeats no key that the server repeats', async () => {
     const { answer } = await sample([failing(401, 'Incorrect API key provided: sk-very-secret')], { apiKeyEnv: 'KEY' });
-    expect(String(answer)).toContain('***');
-    expect(String(answer)).not.toContain('secret');
+    expect((answer as EndpointError).message).toContain('***');
+    expect((answer as EndpointError).message).not.toContain('secret');
   });
 
   it('without the key that is named is not sent', async () => {
     const { answer, server } = await sample([good], { apiKeyEnv: 'NOT_THERE' });
     expect(answer).toMatchObject({ kind: 'auth' });
-    expect(String(answer)).toContain('NOT_THERE');
+    expect((answer as EndpointError).message).toContain('NOT_THERE');
     expect(server.asked).toEqual([]);
   });
 

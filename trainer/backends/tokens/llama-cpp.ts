@@ -2,7 +2,8 @@
  * llama.cpp's own `/completion`: a prompt of ids, `return_tokens` for the sampled ids, `n_probs` for their
  * log-probabilities. It ends a turn at the end tokens of the model file alone; `cutAtStop` sees to ours.
  *
- * Source: ggml-org/llama.cpp, tools/server/README.md. Log-probabilities are the softmax before samplers; those of tokens
+ * Source: ggml-org/llama.cpp, tools/server/README.md; read in server-context.cpp and server-task.cpp (the copy inside of
+ * llama-cpp-python 0.3.36): a list of numbers is taken as it is, and the end token is among `tokens`. Log-probabilities are the softmax before samplers; those of tokens
  * that end in the middle of a character may be missing, and then none are given.
  */
 
@@ -28,11 +29,8 @@ export const llamaCpp: TokenDialect = {
     temperature: sampling.temperature,
     top_p: sampling.topP,
     top_k: sampling.topK,
-    min_p: 0,
-    typical_p: 1,
-    repeat_penalty: 1,
-    presence_penalty: 0,
-    frequency_penalty: 0,
+    // The whole chain: none of what the server was started with, such as penalties, min-p or DRY.
+    samplers: ['top_k', 'top_p', 'temperature'],
     seed,
     n_probs: 1,
     return_tokens: true,
