@@ -58,6 +58,14 @@ function parsed(text: string): unknown {
   }
 }
 
+/** Some gateways tell an error of the server behind them under status 200; its code is then in the body. */
+function toldStatus(value: unknown): number | undefined {
+  const error = typeof value === 'object' && value !== null && 'error' in value ? value.error : undefined;
+  if (typeof error !== 'object' || error === null) return undefined;
+  const code = 'code' in error ? Number(error.code) : Number.NaN;
+  return code >= 400 && code < 600 ? code : 502;
+}
+
 /** Servers repeat the key that they refuse; no message, log or history may hold it. */
 function withoutKey(error: EndpointError, apiKey: string | undefined): EndpointError {
   if (!apiKey || !error.message.includes(apiKey)) return error;
@@ -74,9 +82,12 @@ export async function exchangeJson(exchange: Exchange): Promise<unknown> {
   try {
     const answer = await send(exchange, AbortSignal.any([signal, deadline]));
     const body = await textOf(answer);
-    const status = answer.statusCode ?? 0;
-    if (status < 200 || status >= 300) throw classifyResponse({ status, headers: answer.headers, body });
-    return parsed(body);
+    const { statusCode: status = 0, headers } = answer;
+    if (status < 200 || status >= 300) throw classifyResponse({ status, headers, body });
+    const value = parsed(body);
+    const told = toldStatus(value);
+    if (told !== undefined) throw classifyResponse({ status: told, headers, body });
+    return value;
   } catch (error) {
     signal.throwIfAborted();
     if (error instanceof EndpointError) throw withoutKey(error, apiKey);

@@ -61,6 +61,7 @@ describe('a request', () => {
     ['a server that is being started', failing(503)],
     ['a request too many', failing(429, 'slow down', { 'retry-after': '0' })],
     ['a connection that breaks', null],
+    ['an error that a gateway tells as success', { body: { error: { code: 502, message: 'upstream is gone' } } }],
     ['a page of a proxy', { body: '<html>hello</html>' }],
   ])('is asked again after %s', async (_, answer) => {
     const { server, answer: got } = await sample([answer, good]);
@@ -76,6 +77,12 @@ describe('a request', () => {
   ])('is asked once where the server says %i', async (status, kind) => {
     const { server, answer } = await sample([failing(status), good]);
     expect(answer).toMatchObject({ kind });
+    expect(server.asked.length).toBe(1);
+  });
+
+  it('is asked once where a gateway tells a wrong key as success', async () => {
+    const { server, answer } = await sample([{ body: { error: { code: 401, message: 'no such key' } } }, good]);
+    expect(answer).toMatchObject({ kind: 'auth' });
     expect(server.asked.length).toBe(1);
   });
 
