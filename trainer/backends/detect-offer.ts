@@ -10,6 +10,7 @@ import { z } from 'zod';
 import { type Endpoint, type Offer, openAiUrl, type TokenProtocol } from './endpoint.ts';
 import { EndpointError } from './endpoint-error.ts';
 import type { EndpointClient } from './endpoint-client.ts';
+import { dialectOf } from './tokens/sample-tokens.ts';
 
 const models = z.object({
   data: z.array(
@@ -30,11 +31,18 @@ async function serverOf(endpoint: Endpoint, client: EndpointClient, signal: Abor
     const data = listed.success ? listed.data.data : [];
     const entry = data.find(({ id }) => id === endpoint.model) ?? data[0];
     const contextTokens = entry?.id === endpoint.model ? (entry.max_model_len ?? undefined) : undefined;
-    return { owner: entry?.owned_by ?? undefined, ...(contextTokens === undefined ? {} : { contextTokens }) };
+    const size = contextTokens === undefined ? {} : { contextTokens };
+    return { owner: entry?.owned_by ?? undefined, names: data.map(({ id }) => id), size };
   } catch (error) {
-    if (isAbsence(error)) return { owner: undefined };
+    if (isAbsence(error)) return { owner: undefined, names: [], size: {} };
     throw error;
   }
+}
+
+/** A server's own paths take no model's name: another model than the one that is named would answer, and nobody would know. */
+function checkName(endpoint: Endpoint, protocol: TokenProtocol, names: readonly string[]): void {
+  if (!dialectOf(protocol).native || names.length === 0 || names.includes(endpoint.model)) return;
+  throw new EndpointError('unknown-model', `the server has ${names.join(', ')}`);
 }
 
 /** One token is asked for; what comes back shows whether ids do. */
@@ -61,13 +69,14 @@ export async function detectOffer(
 ): Promise<Offer> {
   if (endpoint.mode === 'chat') return { mode: 'chat', reason: 'mode: chat is set' };
   if (prompt === undefined) return { mode: 'chat', reason: 'no tokenizer is named to make ids with' };
-  const { owner, ...size } = await serverOf(endpoint, client, signal);
+  const { owner, names, size } = await serverOf(endpoint, client, signal);
   const protocol = endpoint.protocol ?? OWNERS[owner ?? ''];
   if (!protocol) {
     const reason = `${endpoint.baseUrl}/models names no server that takes ids (owned_by: ${JSON.stringify(owner ?? null)})`;
     if (endpoint.mode === 'tokens') throw new EndpointError('protocol', reason);
     return { mode: 'chat', reason, ...size };
   }
+  checkName(endpoint, protocol, names);
   const absent = await probe(endpoint, protocol, prompt, client, signal);
   if (!absent) return { mode: 'tokens', protocol, ...size };
   if (endpoint.mode === 'tokens') throw absent;

@@ -220,6 +220,11 @@ describe('what is offered', () => {
     expect(['protocol', 'retokenised', 'bad-request']).toContain(((await offer(answers, { mode: 'tokens' })) as EndpointError).kind);
   });
 
+  it.each(['sglang', 'llamacpp'])('is of the model that is named: %s itself would not tell that it has another', async (owner) => {
+    const other: Answer = { body: { data: [{ id: 'other', owned_by: owner }] } };
+    expect(await offer([other])).toMatchObject({ kind: 'unknown-model', message: 'the server has other' });
+  });
+
   it.each([
     ['a key that is wrong', failing(401), 'auth'],
     ['a server that is out of order', failing(500), 'unavailable'],
