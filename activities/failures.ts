@@ -5,6 +5,14 @@ import { ApplicationFailure } from '@temporalio/common';
 /** The same input fails the same way: told at once, never retried. */
 const FINAL = new Set(['UserInputError', 'SandboxLost', 'NoValidRollouts']);
 
+/** Beyond the longest pause between two attempts, a server's own word counts. */
+const LONGEST_PAUSE_MS = 10_000;
+
+function retryDelayOf(error: Error): { readonly nextRetryDelay?: number } {
+  const asked = error instanceof EndpointUnavailable ? (error.retryAfterMs ?? 0) : 0;
+  return asked > LONGEST_PAUSE_MS ? { nextRetryDelay: asked } : {};
+}
+
 /** Runs an activity's body; errors leave it as `ApplicationFailure`s that carry their class. */
 export async function classified<T>(body: () => Promise<T>): Promise<T> {
   try {
@@ -17,6 +25,7 @@ export async function classified<T>(body: () => Promise<T>): Promise<T> {
       type: error.name,
       nonRetryable: FINAL.has(error.name),
       cause: error,
+      ...retryDelayOf(error),
     });
   }
 }
@@ -33,6 +42,17 @@ export class NoValidRollouts extends Error {
     super(`None of the rollouts of step ${step} was graded (${reasons.join(', ')}); mend what failed, then start a run of another name`);
     this.step = step;
     this.masked = masked;
+  }
+}
+
+/** An endpoint that gave nothing within an attempt's tries; `retryAfterMs` is how long it asked to be left alone. */
+export class EndpointUnavailable extends Error {
+  override readonly name = 'EndpointUnavailable';
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, retryAfterMs: number | undefined) {
+    super(message);
+    this.retryAfterMs = retryAfterMs;
   }
 }
 

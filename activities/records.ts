@@ -4,6 +4,8 @@ import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
 import type { Message } from '../agents/message.ts';
 import type { ParsedTurn } from '../agents/parse-tool-calls.ts';
 import type { Store } from '../store/store.ts';
+import type { ChatAnswer } from '../trainer/backends/chat.ts';
+import type { Offer } from '../trainer/backends/endpoint.ts';
 import type { Attempt, EvaluationRecord, PolicyRef, RunConfig, StepRecord, UpdateOutcome } from '../workflows/types.ts';
 
 /** Turns sort in byte order. */
@@ -28,6 +30,8 @@ export const keys = {
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
   runEnd: (run: string) => `run-end:${run}`,
+  /** `digest` is of the endpoint's settings that decide how it is asked. */
+  offer: (run: string, digest: string) => `offer:${run}/${digest}`,
 } as const;
 
 /** One model call: what was appended to the context, what was sampled, what it was read as. */
@@ -39,10 +43,16 @@ export interface GenerateRecord {
   readonly reset: boolean;
   readonly sampled: readonly number[];
   readonly logprobs: readonly number[];
-  readonly end: 'stop' | 'length' | 'context-full';
+  readonly end: 'stop' | 'length' | 'context-full' | 'refused';
   readonly parsed: ParsedTurn;
   /** What the policy is told before its next turn; where it made calls, the tools answer instead. */
   readonly hint?: string;
+  /** Where an endpoint sampled: which one, and how it was asked. */
+  readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
+  /** Why no transition can be made of this turn; absent where one can. */
+  readonly untrainable?: string;
+  /** What was said in chat, in OpenAI's form: there are no ids then. */
+  readonly chat?: Pick<ChatAnswer, 'turn' | 'usage'>;
 }
 
 /** What the tools answered in one turn. */
@@ -120,6 +130,17 @@ export function spoken({ parsed }: GenerateRecord): Message {
 /** What the policy is shown after a turn: a hint, or the tools' answers. */
 export function answerTo({ hint }: GenerateRecord, act: ActRecord | undefined): readonly Message[] {
   return hint === undefined ? (act?.messages ?? []) : [{ role: 'user', content: hint }];
+}
+
+/** Tokens that a turn sampled: its ids, or what the server counted. */
+export function sampledTokensOf({ sampled, chat }: GenerateRecord): number {
+  return chat ? (chat.usage?.completionTokens ?? 0) : sampled.length;
+}
+
+/** Tokens of the context after `turns`: of its ids, or as the server counted. */
+export function contextTokensAfter(turns: readonly GenerateRecord[]): number {
+  const usage = turns.findLast(({ chat }) => chat?.usage)?.chat?.usage;
+  return usage ? usage.promptTokens + usage.completionTokens : contextAfter(turns).length;
 }
 
 /** All ids that the model had seen and said after `turns`. */

@@ -87,11 +87,24 @@ function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return at;
 }
 
+/** Told apart from a setting that there is not: somebody who asks for this wants the reason. */
+function refuseEndpoint(given: unknown): void {
+  const policy = valueAt(given, ['policy']);
+  const base = valueAt(policy, ['base']);
+  const isAddress = typeof base === 'string' && /^https?:\/\//.test(base);
+  if (!isAddress && valueAt(policy, ['endpoint']) === undefined) return;
+  const remedy =
+    'an endpoint cannot be trained, since its server takes no updates (and many give no log-probabilities); ' +
+    'give policy.base, a directory in Hugging Face layout, and keep endpoints for evaluation and single rollouts';
+  throw new UserInputError(isAddress ? 'policy.base' : 'policy.endpoint', '(an endpoint)', remedy);
+}
+
 /**
  * Fills in the defaults; relative paths are taken from `cwd`.
  * Errors: `UserInputError` for the first field that cannot be used.
  */
 export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
+  refuseEndpoint(given);
   const parsed = runConfigSchema.safeParse(given);
   if (!parsed.success) {
     const issue = parsed.error.issues[0];

@@ -48,7 +48,10 @@ async function memberOf(rollout: string, store: Store): Promise<Member | string>
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
   if (!outcome) return 'no-outcome';
   if (outcome.status === 'failed') return outcome.failure ?? 'internal';
-  return { outcome, turns: await turnsOf(store, outcome) };
+  const turns = await turnsOf(store, outcome);
+  // Without ids or their log-probabilities there is no ratio to clip: such a rollout is no training data.
+  if (turns.some(({ untrainable }) => untrainable !== undefined)) return 'no-logprobs';
+  return { outcome, turns };
 }
 
 /** Why a whole group is not trained on; `undefined` when it is. */

@@ -4,7 +4,18 @@ import { join } from 'node:path';
 import type { Message } from '../agents/message.ts';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
-import { type ActRecord, actsOf, answerTo, type GenerateRecord, keys, type OutcomeRecord, spoken, turnsOf } from './records.ts';
+import {
+  type ActRecord,
+  actsOf,
+  answerTo,
+  contextTokensAfter,
+  type GenerateRecord,
+  keys,
+  type OutcomeRecord,
+  sampledTokensOf,
+  spoken,
+  turnsOf,
+} from './records.ts';
 import { writeAside } from './write-aside.ts';
 
 export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
@@ -13,6 +24,8 @@ export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
   readonly policyVersions: readonly number[];
   readonly sampledTokens: number;
   readonly contextTokens: number;
+  /** Why nothing of it could be trained on: an endpoint's turns may lack ids or log-probabilities. */
+  readonly untrainable?: string;
 }
 
 /** Nobody tells a policy anything after its last turn; tools may still have answered. */
@@ -26,13 +39,15 @@ export async function trajectoryOf(rollout: string, store: Store): Promise<Traje
   if (!outcome) return undefined;
   const turns = await turnsOf(store, outcome);
   const acts = await actsOf(store, outcome);
+  const untrainable = turns.find((turn) => turn.untrainable !== undefined)?.untrainable;
   const messages = turns.flatMap((turn, i) => [spoken(turn), ...answered(turn, acts.get(i + 1), i === turns.length - 1)]);
   return {
     ...outcome,
     messages: [...environmentOf(outcome.task).load(outcome.task).messages, ...messages],
     policyVersions: [...new Set(turns.map((turn) => turn.version))],
-    sampledTokens: turns.reduce((sum, turn) => sum + turn.sampled.length, 0),
-    contextTokens: turns.reduce((sum, turn) => (turn.reset ? 0 : sum) + turn.appended.length + turn.sampled.length, 0),
+    sampledTokens: turns.reduce((sum, turn) => sum + sampledTokensOf(turn), 0),
+    contextTokens: contextTokensAfter(turns),
+    ...(untrainable === undefined ? {} : { untrainable }),
   };
 }
 

@@ -1,13 +1,20 @@
 /** Why a rollout ended, and what went wrong where something did: closed unions, never strings made on the spot. */
 
 /** The policy's own endings: each leads to the reward stage. */
-export type FinishReason = 'finish-tool' | 'max-turns' | 'context-full' | 'response-cut';
+export type FinishReason =
+  | 'finish-tool'
+  | 'max-turns'
+  | 'context-full'
+  | 'response-cut'
+  /** The policy would not answer, or its server's filter took the answer away. */
+  | 'refused';
 
 /** Who is to blame decides what follows: retry, resume, mask. Never a reward of 0. */
 export type FailureClass =
   | 'sandbox-unavailable'
   | 'sandbox-lost'
   | 'engine-lost'
+  | 'endpoint-unavailable'
   | 'grader-failed'
   | 'deadline'
   | 'bad-input'

@@ -14,3 +14,10 @@ export function noCallHint(format: ToolCallFormat): string {
 export function malformedCallHint(format: ToolCallFormat, error: string): string {
   return `The tool call could not be read: ${error} Use this form:\n${FORM[format]}`;
 }
+
+/** For policies whose server writes and reads the calls. */
+export const noChatCallHint = 'No tool call found. Call one of the tools, and the finish tool when done.';
+
+export function malformedChatCallHint(error: string): string {
+  return `The tool call could not be read. ${error} Give the arguments as one JSON object.`;
+}

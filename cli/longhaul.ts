@@ -1,8 +1,10 @@
 /** The programmatic client: what the command line does, for programs. Runs live in Temporal, not in this object. */
 
 import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
+import { UserInputError } from '../activities/failures.ts';
 import { resolveRunConfig } from '../activities/run-config.ts';
 import { QUEUES } from '../workflows/queues.ts';
+import { resolvePolicy } from '../workflows/resolve-policy.ts';
 import type { RolloutInput, RolloutResult } from '../workflows/types.ts';
 import { type ConnectOptions, connectClient } from './connect.ts';
 import { RunHandle } from './run-handle.ts';
@@ -43,8 +45,12 @@ export class Longhaul {
     return this.run(config.run);
   }
 
-  /** One rollout on its own; waits for its end. */
-  rollout(input: RolloutInput, workflowId: string): Promise<RolloutResult> {
+  /** One rollout on its own; waits for its end. Errors: `UserInputError` for a policy that cannot be used. */
+  async rollout(input: RolloutInput, workflowId: string): Promise<RolloutResult> {
+    // Here already: what is wrong with an endpoint, a key in the wrong place above all, belongs in no history.
+    resolvePolicy(input.policy, (field, value, remedy) => {
+      throw new UserInputError(field, value, remedy);
+    });
     return this.client.workflow.execute('rollout', {
       taskQueue: QUEUES.orchestrator,
       workflowId,

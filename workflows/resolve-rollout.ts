@@ -2,14 +2,15 @@
 
 import { ApplicationFailure } from '@temporalio/common';
 import type { SamplingParameters } from '../trainer/engine.ts';
-import type { AgentSettings, GatedStage, PolicyRef, RolloutInput } from './types.ts';
+import { resolvePolicy } from './resolve-policy.ts';
+import type { AgentSettings, GatedStage, RolloutInput, RolloutPolicy } from './types.ts';
 
 export const DEFAULT_AGENT: AgentSettings = { maxTurns: 30, maxContextTokens: 32_768, toolTimeoutSeconds: 120 };
 export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 };
 
 export interface ResolvedRollout {
   readonly task: string;
-  readonly policy: PolicyRef;
+  readonly policy: RolloutPolicy;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
   readonly run: string;
@@ -34,9 +35,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   if (typeof input?.task !== 'string' || input.task === '') {
     refuse('task', input?.task, 'give a task id such as swe-mini-train-0');
   }
-  if (typeof input.policy?.dir !== 'string') {
-    refuse('policy', input.policy, 'give { dir, version }: a directory in Hugging Face layout and its version');
-  }
+  const policy = resolvePolicy(input.policy, refuse);
   const agent = { ...DEFAULT_AGENT, ...input.agent };
   const sampling = { ...DEFAULT_SAMPLING, ...input.sampling };
   positiveInteger('agent.maxTurns', agent.maxTurns);
@@ -45,7 +44,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
   return {
     task: input.task,
-    policy: { dir: input.policy.dir, version: input.policy.version ?? 0 },
+    policy,
     agent,
     sampling,
     run: input.run ?? workflowId,

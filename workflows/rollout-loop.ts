@@ -68,6 +68,7 @@ function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: n
         : { ...state, phase: 'collect', finish: 'finish-tool' };
     case 'context-full':
     case 'response-cut':
+    case 'refused':
       return { ...state, phase: 'collect', finish: kind };
   }
 }

@@ -54,6 +54,7 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
   SandboxLost: 'sandbox-lost',
   SandboxUnavailable: 'sandbox-unavailable',
   EngineLost: 'engine-lost',
+  EndpointUnavailable: 'endpoint-unavailable',
   GraderFailed: 'grader-failed',
   UserInputError: 'bad-input',
 };

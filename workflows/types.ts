@@ -3,6 +3,7 @@
 import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
 import type { ObjectRef } from '../store/store.ts';
 import type { Verdict } from '../tasks/task.ts';
+import type { Endpoint } from '../trainer/backends/endpoint.ts';
 import type { SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { RateSchedule } from '../trainer/learning-rate.ts';
 
@@ -11,6 +12,19 @@ export interface PolicyRef {
   readonly dir: string;
   readonly version: number;
 }
+
+/** A policy behind somebody else's server: it is sampled from, and takes no updates. */
+export interface EndpointPolicy {
+  readonly endpoint: Endpoint;
+  readonly version: number;
+}
+
+/** An endpoint as it is given: what is absent takes its default. */
+export type GivenEndpoint = Pick<Endpoint, 'baseUrl' | 'model'> & Partial<Endpoint>;
+export type GivenEndpointPolicy = { readonly endpoint: GivenEndpoint; readonly version?: number };
+
+/** What a rollout can be made with; only a `PolicyRef` can be trained. */
+export type RolloutPolicy = PolicyRef | EndpointPolicy;
 
 export interface AgentSettings {
   readonly maxTurns: number;
@@ -23,7 +37,8 @@ export interface AgentSettings {
 /** One rollout; what is absent takes its default, so that any Temporal client can start one with `task` and `policy`. */
 export interface RolloutInput {
   readonly task: string;
-  readonly policy: PolicyRef;
+  /** Of an endpoint, `baseUrl` and `model` suffice. */
+  readonly policy: PolicyRef | GivenEndpointPolicy;
   readonly agent?: Partial<AgentSettings>;
   readonly sampling?: Partial<SamplingParameters>;
   /** `run` and `step` name what it belongs to; a rollout of its own belongs to the run of its own id. */
@@ -61,7 +76,7 @@ export interface Attempt {
 
 export interface GenerateInput extends Attempt {
   readonly turn: number;
-  readonly policy: PolicyRef;
+  readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
   readonly maxContextTokens: number;
   /** The noise of this turn: a function of seed, step, task, sample and turn. */
@@ -69,7 +84,7 @@ export interface GenerateInput extends Attempt {
 }
 
 export interface GenerateOutcome {
-  readonly kind: 'calls' | 'hint' | 'finish' | 'context-full' | 'response-cut';
+  readonly kind: 'calls' | 'hint' | 'finish' | 'context-full' | 'response-cut' | 'refused';
   /** Tool calls to run in the sandbox. */
   readonly calls: number;
   readonly contextTokens: number;
@@ -112,7 +127,7 @@ export interface BatchInput {
   readonly samples: number;
   /** Dynamic sampling: groups that must vary; then `tasks` are candidates, begun in their order until so many do. */
   readonly wanted?: number;
-  readonly policy: PolicyRef;
+  readonly policy: RolloutPolicy;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
   readonly seed: number;

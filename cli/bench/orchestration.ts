@@ -11,6 +11,7 @@ import { createGpuActivities } from '../../activities/gpu.ts';
 import { createInitActivities } from '../../activities/init.ts';
 import { createRewardActivities } from '../../activities/reward.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import type { Store } from '../../store/store.ts';
 import { defineTask } from '../../tasks/registry.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
@@ -35,7 +36,7 @@ async function startWorkers(address: string, store: Store, turns: number) {
   const limits = { host: HOST, maxLiveSandboxes: 100_000, sandboxTtlSeconds: 600 };
   const activities = {
     [QUEUES.init]: { ...createInitActivities({ store, provider, ...limits }), ...empty },
-    [QUEUES.gpu]: { ...createGpuActivities(deps), ...empty },
+    [QUEUES.gpu]: { ...createGpuActivities({ ...deps, endpoints: new EndpointClient() }), ...empty },
     [hostQueue(HOST)]: { ...createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }), ...empty },
     [QUEUES.reward]: { ...createRewardActivities({ store, provider }), ...empty },
   };

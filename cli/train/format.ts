@@ -63,5 +63,6 @@ export function trajectoryText(trajectory: Trajectory): string {
       ? `reward ${trajectory.reward ?? 0} (${trajectory.passed ? 'passed' : 'not passed'}): ${trajectory.reason}`
       : `failed: ${trajectory.failure ?? 'internal'}: ${trajectory.reason}`;
   const turns = `${trajectory.turns} turns, ${trajectory.sampledTokens} tokens sampled, finish: ${trajectory.finish ?? 'none'}`;
-  return [`${trajectory.rollout}`, ...messages, `── end\n${end}\n${turns}`].join('\n');
+  const untrainable = trajectory.untrainable === undefined ? [] : [`cannot be trained on: ${trajectory.untrainable}`];
+  return [`${trajectory.rollout}`, ...messages, `── end\n${end}`, turns, ...untrainable].join('\n');
 }

@@ -10,6 +10,7 @@ import { createOrchestratorActivities, type OrchestratorDeps } from '../../activ
 import { keys, type OutcomeRecord } from '../../activities/records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { RolloutEventName, Store } from '../../store/store.ts';
+import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import { defineTask } from '../../tasks/registry.ts';
 import type { OrchestratorActivities } from '../../workflows/activities.ts';
 import type { AlgorithmSettings, GenerateInput } from '../../workflows/types.ts';
@@ -41,7 +42,7 @@ export function useWorld(): { readonly now: World } {
     environment.graded.length = 0;
     environment.collected.length = 0;
     environment.collectFailures = 0;
-    world = { dir, store, engine, provider: new ScriptedProvider(), deps: { store, engine, tokenizerOf: async () => tokenizer } };
+    world = { dir, store, engine, provider: new ScriptedProvider(), deps: { store, engine, endpoints: new EndpointClient(), tokenizerOf: async () => tokenizer } };
   });
   afterEach(async () => {
     await world?.store.close();

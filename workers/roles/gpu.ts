@@ -5,6 +5,7 @@ import { createGpuActivities } from '../../activities/gpu.ts';
 import type { PolicyTokenizer } from '../../activities/generate.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { createEmbeddedEngine, EngineLost } from '../../trainer/embedded-engine.ts';
+import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import type { Engine } from '../../trainer/engine.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import { QUEUES } from '../../workflows/queues.ts';
@@ -45,7 +46,7 @@ export async function runGpu(settings: WorkerSettings, temporal: WorkerConnectio
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.gpu),
     taskQueue: QUEUES.gpu,
-    activities: { ...createGpuActivities({ store, engine, tokenizerOf: tokenizers() }) },
+    activities: { ...createGpuActivities({ store, engine, endpoints: new EndpointClient(), tokenizerOf: tokenizers() }) },
   });
   await runWorkers('gpu', settings, [worker], async () => {
     await engine.close();

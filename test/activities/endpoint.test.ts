@@ -1,0 +1,252 @@
+/**
+ * Hunts turns of an endpoint that are not what the engine would have said, transcripts that lose or invent something,
+ * and records that pass off as training data what is none. Over real HTTP; the server's protocol is a loopback stand-in.
+ */
+import type { ApplicationFailure } from '@temporalio/common';
+import { afterEach, describe, expect, it } from 'vitest';
+import { classified, EndpointUnavailable, UserInputError } from '../../activities/failures.ts';
+import { generateTurn } from '../../activities/generate.ts';
+import { type ActRecord, type GenerateRecord, keys } from '../../activities/records.ts';
+import { trainingDataOf } from '../../activities/training-data.ts';
+import { trajectoryOf } from '../../activities/trajectories.ts';
+import { malformedChatCallHint, noChatCallHint } from '../../agents/hints.ts';
+import { trajectoryText } from '../../cli/train/format.ts';
+import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
+import { resolvePolicy } from '../../workflows/resolve-policy.ts';
+import type { EndpointPolicy, GenerateInput } from '../../workflows/types.ts';
+import { type Answer, type Handler, type LoopbackServer, startLoopback } from '../support/endpoint/http-server.ts';
+import { type Served, serveEngine } from '../support/endpoint/serve-engine.ts';
+import { call, characterTokenizer, finishCall, saying, ScriptedEngine } from './scripted-parts.ts';
+import { algorithm, attemptOf, ended, turnInput, useWorld } from './world.ts';
+
+const world = useWorld();
+const { signal } = new AbortController();
+let server: LoopbackServer | undefined;
+afterEach(() => server?.close());
+
+const said = [saying(call('ls')), saying('I think.'), saying(finishCall)];
+
+async function serving(handler: Handler, settings: object = {}) {
+  server = await startLoopback(handler);
+  const { baseUrl } = server;
+  const endpoint = { baseUrl, model: 'm', maxTries: 1, ...settings };
+  const policy = resolvePolicy({ endpoint, version: 3 }, (field) => {
+    throw new Error(field);
+  }) as EndpointPolicy;
+  const deps = { ...world.now.deps, endpoints: new EndpointClient({}) };
+  const generate = (turn: number, over: Partial<GenerateInput> = {}) => generateTurn(turnInput(turn, { policy, ...over }), deps, signal);
+  return { server, policy, generate };
+}
+
+function engineServer(over: Partial<Served> = {}): { handler: Handler; engine: ScriptedEngine } {
+  const engine = new ScriptedEngine();
+  engine.answers = [...said];
+  const served = { engine, tokenizer: characterTokenizer(), policy: { dir: '/served', version: 0 }, model: 'm', owner: 'vllm' as const, ...over };
+  return { handler: serveEngine(served), engine };
+}
+
+const ids = { mode: 'tokens', tokenizer: '/t', protocol: 'vllm' };
+const recordOf = (turn: number) => world.now.store.get<GenerateRecord>(keys.generate(turnInput(turn), turn));
+const answered = (turn: number, ...contents: string[]) =>
+  world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), { messages: contents.map((content) => ({ role: 'tool', name: 'bash', content })) });
+/** A detection asks for one token first. */
+const probed = (engine: ScriptedEngine) => void engine.answers.unshift({ tokens: [7], logprobs: [-1], finishReason: 'length' });
+
+describe('an endpoint that takes ids', () => {
+  it.each(['vllm', 'sglang', 'llama.cpp'] as const)('records what the engine itself would have recorded, by the protocol of %s', async (protocol) => {
+    const { deps, engine } = world.now;
+    engine.answers = [...said];
+    const direct = { ...attemptOf(0, 1), policy: { dir: '/served', version: 3 } };
+    const { handler, engine: served } = engineServer({ owner: protocol === 'llama.cpp' ? 'llamacpp' : protocol });
+    probed(served);
+    const { generate } = await serving(handler, { ...ids, protocol });
+    for (const turn of [1, 2, 3]) {
+      const there = await generate(turn);
+      expect(there).toEqual(await generateTurn(turnInput(turn, direct), deps, signal));
+      const [mine, theirs] = [await recordOf(turn), await world.now.store.get<GenerateRecord>(keys.generate(turnInput(turn, direct), turn))];
+      const { endpoint, ...rest } = mine!;
+      expect(rest).toEqual(theirs);
+      expect(endpoint).toMatchObject({ model: 'm', offer: { mode: 'tokens', protocol } });
+      await answered(turn, 'a b');
+      await world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn, direct), turn), { messages: [{ role: 'tool', name: 'bash', content: 'a b' }] });
+    }
+    expect(served.requests.slice(1).map(({ tokens }) => tokens)).toEqual(engine.requests.map(({ tokens }) => tokens));
+  });
+
+  it('is looked at once in a run, however many rollouts there are', async () => {
+    const { handler, engine } = engineServer();
+    probed(engine);
+    const { server, generate } = await serving(handler, { mode: 'auto', tokenizer: '/t' });
+    await generate(1);
+    await generate(1, attemptOf(0, 1));
+    expect(server.asked.map(({ path }) => path)).toEqual(['/v1/models', '/v1/completions', '/v1/completions', '/v1/completions']);
+  });
+
+  it('that tokenises the prompt again is refused, with what to do', async () => {
+    const { handler } = engineServer({ retokenise: (prompt) => [1, ...prompt] });
+    const { generate } = await serving(handler, ids);
+    await expect(generate(1)).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.endpoint.mode', remedy: expect.stringContaining('chat') as string });
+    expect(await recordOf(1)).toBeUndefined();
+  });
+
+  it('whose context is full ends the loop, not the rollout', async () => {
+    const { handler, engine } = engineServer({ contextTokens: 20, owner: 'sglang' });
+    probed(engine);
+    const { generate } = await serving(handler, { ...ids, protocol: 'sglang' });
+    expect(await generate(1)).toMatchObject({ kind: 'context-full', calls: 0, sampledTokens: 0 });
+  });
+
+  it('without log-probabilities can be rolled out, and the record says that it cannot be trained on', async () => {
+    const { handler, engine } = engineServer();
+    probed(engine);
+    const { generate } = await serving(async (asked, gone) => {
+      const answer = (await handler(asked, gone)) as { body: { choices?: Array<{ logprobs?: unknown }> } };
+      for (const choice of answer.body.choices ?? []) delete choice.logprobs;
+      return answer as Answer;
+    }, ids);
+    expect(await generate(1)).toMatchObject({ kind: 'calls' });
+    expect(await recordOf(1)).toMatchObject({ logprobs: [], untrainable: 'the server gave no log-probabilities' });
+    await generate(1, attemptOf(0, 1));
+    await ended(world.now.store, 0, 0, 1);
+    await ended(world.now.store, 0, 1, 0);
+    const tasks = [attemptOf().task];
+    const { fates, data } = await trainingDataOf({ batch: 'train/r/step-1', tasks, samples: 2, algorithm }, world.now.store);
+    expect([...fates.values()]).toEqual([{ event: 'masked', reason: 'no-logprobs' }, { event: 'masked', reason: 'no-logprobs' }]);
+    expect(data).toEqual([]);
+  });
+
+  it('with log-probabilities of another temperature says so', async () => {
+    const { handler, engine } = engineServer();
+    probed(engine);
+    const { generate } = await serving(handler, ids);
+    await generate(1, { sampling: { temperature: 0.7, topP: 1, topK: 0, maxTokens: 100 } });
+    expect((await recordOf(1))?.untrainable).toContain('temperature 1');
+  });
+});
+
+describe('an endpoint that takes chat', () => {
+  const chat = { mode: 'chat' };
+  const message = (content: string, tool_calls?: unknown, finish_reason = 'stop', extra = {}): Answer => ({
+    body: { choices: [{ finish_reason, message: { role: 'assistant', content, ...(tool_calls ? { tool_calls } : {}), ...extra } }], usage: { prompt_tokens: 10, completion_tokens: 4 } },
+  });
+  const bash = (id: string, given: string) => ({ id, type: 'function', function: { name: 'bash', arguments: given } });
+  const scripted = (...answers: Answer[]): Handler => {
+    let next = 0;
+    return () => answers[next++] ?? null;
+  };
+
+  it('is told every call and every answer in its own form, and given the tools', async () => {
+    const { server, generate } = await serving(
+      scripted(message('Looking.', [bash('a', '{"command": "ls"}'), bash('b', '{"command":"pwd"}')], 'tool_calls'), message('', [bash('c', '{}')], 'tool_calls')),
+      chat,
+    );
+    expect(await generate(1)).toEqual({ kind: 'calls', calls: 2, contextTokens: 14, sampledTokens: 4, line: 'bash ls; bash pwd' });
+    await answered(1, 'x', '/work');
+    await generate(2);
+    expect(server.asked[0]?.body).toMatchObject({ model: 'm', temperature: 1, max_tokens: 100, tools: [{ type: 'function', function: { name: 'bash' } }, { type: 'function', function: { name: 'finish' } }] });
+    expect(server.asked[1]?.body['messages']).toEqual([
+      { role: 'user', content: 'Solve toy-train-0.' },
+      { role: 'assistant', content: 'Looking.', tool_calls: [bash('a', '{"command": "ls"}'), bash('b', '{"command":"pwd"}')] },
+      { role: 'tool', tool_call_id: 'a', content: 'x' },
+      { role: 'tool', tool_call_id: 'b', content: '/work' },
+    ]);
+    expect(await recordOf(1)).toMatchObject({ sampled: [], logprobs: [], chat: { usage: { promptTokens: 10, completionTokens: 4 } } });
+  });
+
+  it.each([
+    ['arguments that are no JSON', message('Hm.', [bash('a', '{"command": ls}')]), 'Hm.\nbash {"command": ls}', /^The tool call could not be read. In the call of bash, its arguments are not JSON/],
+    ['arguments that are a list', message('', [bash('a', '["ls"]')]), 'bash ["ls"]', new RegExp(`^${malformedChatCallHint('In the call of bash, its arguments are not an object.')}$`)],
+    ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noChatCallHint}$`)],
+  ])('after %s goes on with a hint, and with what was said as text', async (_, first, text, hint) => {
+    const { server, generate } = await serving(scripted(first, message('', [bash('a', '{}')])), chat);
+    expect(await generate(1)).toMatchObject({ kind: 'hint', calls: 0 });
+    await generate(2);
+    const [, own, told] = server.asked[1]!.body['messages'] as Array<{ role: string; content: string }>;
+    expect(own).toEqual({ role: 'assistant', content: text });
+    expect(told).toMatchObject({ role: 'user', content: expect.stringMatching(hint) as string });
+  });
+
+  it.each([
+    ['a filter took the answer away', message('', undefined, 'content_filter'), 'refused'],
+    ['the policy refuses', message('', undefined, 'stop', { refusal: 'I will not.' }), 'refused'],
+    ['the answer is cut', message('', [bash('a', '{"comm')], 'length'), 'response-cut'],
+    ['the context is full', { status: 400, body: { error: { message: "This model's maximum context length is 8 tokens.", code: 'context_length_exceeded' } } }, 'context-full'],
+  ])('ends the loop where %s', async (_, answer, kind) => {
+    const { generate } = await serving(scripted(answer), chat);
+    expect(await generate(1)).toMatchObject({ kind, calls: 0 });
+  });
+
+  it('is not asked once the counted context is full', async () => {
+    const { server, generate } = await serving(scripted(message('Hm.')), chat);
+    await generate(1, { maxContextTokens: 14 });
+    expect(await generate(2, { maxContextTokens: 14 })).toMatchObject({ kind: 'context-full', contextTokens: 14 });
+    expect(server.asked.length).toBe(1);
+  });
+
+  it('leaves a record that says why it cannot be trained on, and so does the trajectory', async () => {
+    const { generate } = await serving(scripted(message('Done.', [{ id: 'a', type: 'function', function: { name: 'finish', arguments: '' } }])), chat);
+    expect(await generate(1)).toMatchObject({ kind: 'finish', calls: 0 });
+    const rollout = await ended(world.now.store, 0, 0, 1);
+    const trajectory = await trajectoryOf(rollout, world.now.store);
+    expect(trajectory).toMatchObject({ sampledTokens: 4, contextTokens: 14, messages: [{ role: 'user' }, { role: 'assistant', content: 'Done.', toolCalls: [{ name: 'finish' }] }] });
+    expect(trajectoryText(trajectory!)).toContain('cannot be trained on: the endpoint was asked in chat');
+  });
+
+  it('goes through a whole rollout of a served policy', async () => {
+    const { handler } = engineServer({ owner: 'somebody' });
+    const { generate } = await serving(handler, { mode: 'auto' });
+    expect(await generate(1)).toMatchObject({ kind: 'calls', calls: 1 });
+    await answered(1, 'a b');
+    expect(await generate(2)).toMatchObject({ kind: 'hint' });
+    expect(await generate(3)).toMatchObject({ kind: 'finish' });
+    expect(await recordOf(3)).toMatchObject({ endpoint: { offer: { mode: 'chat', reason: 'no tokenizer is named to make ids with' } } });
+  });
+
+  it('refuses a setting that the API does not have', async () => {
+    const { generate, server } = await serving(scripted(), chat);
+    const sampling = { temperature: 1, topP: 1, topK: 5, maxTokens: 10 };
+    await expect(generate(1, { sampling })).rejects.toMatchObject({ name: 'UserInputError', field: 'sampling.topK', value: 5 });
+    expect(server.asked).toEqual([]);
+  });
+});
+
+describe('a failure', () => {
+  const error = (status: number, code: string, headers = {}): Handler => () => ({ status, headers, body: { error: { message: 'says the server', code } } });
+
+  it.each([
+    ['the key', error(401, ''), 'policy.endpoint.apiKeyEnv'],
+    ['the account', error(429, 'insufficient_quota'), 'policy.endpoint.apiKeyEnv'],
+    ['the model', error(404, 'model_not_found'), 'policy.endpoint.model'],
+    ['a setting', error(400, ''), 'policy.endpoint'],
+  ])('that %s is the cause of names the setting and what to do', async (_, handler, field) => {
+    const { generate } = await serving(handler, { mode: 'chat' });
+    const failed = await generate(1).catch((reason: unknown) => reason);
+    expect(failed).toBeInstanceOf(UserInputError);
+    expect(failed).toMatchObject({ field, remedy: expect.stringContaining('says the server') as string });
+  });
+
+  it('of the moment is left to a later attempt, at the time that the server names', async () => {
+    const { generate } = await serving(error(429, '', { 'retry-after': '120' }), { mode: 'chat' });
+    const failed = await generate(1).catch((reason: unknown) => reason);
+    expect(failed).toBeInstanceOf(EndpointUnavailable);
+    expect(failed).toMatchObject({ retryAfterMs: 120_000 });
+    expect(await recordOf(1)).toBeUndefined();
+  });
+
+  it.each([
+    ['longer than the pauses between attempts', 120_000, 120_000],
+    ['shorter', 2000, undefined],
+    ['of no length', undefined, undefined],
+  ])('that asks for a wait %s reaches Temporal so', async (_, asked, nextRetryDelay) => {
+    const failed = await classified(() => Promise.reject(new EndpointUnavailable('busy', asked))).catch((reason: unknown) => reason as ApplicationFailure);
+    expect([failed.type, failed.nonRetryable, failed.nextRetryDelay]).toEqual(['EndpointUnavailable', false, nextRetryDelay]);
+  });
+
+  it('to name another endpoint for a rollout that has begun is told', async () => {
+    const { handler } = engineServer({ owner: 'somebody' });
+    const { generate, policy } = await serving(handler, { mode: 'auto' });
+    await generate(1);
+    const other = { ...policy, endpoint: { ...policy.endpoint, model: 'another' } };
+    await expect(generate(1, { policy: other })).rejects.toMatchObject({ name: 'UserInputError', field: 'policy', value: 'another' });
+  });
+});

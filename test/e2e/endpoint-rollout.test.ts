@@ -1,0 +1,117 @@
+/**
+ * Rollouts whose policy is an endpoint, through Temporal and real workers; the endpoint is the embedded engine behind a
+ * loopback server. Why: what a rollout becomes must not depend on where its policy is sampled. Asserted: by ids it is
+ * the rollout that the engine itself makes; by chat it is graded; no key is in a history or in the store. Not asserted:
+ * other servers than the stand-in.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { type GenerateRecord, keys } from '../../activities/records.ts';
+import { Longhaul } from '../../cli/longhaul.ts';
+import { packageRoot } from '../../scripts/setup/paths.mjs';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { Store } from '../../store/store.ts';
+import { createEmbeddedEngine, type EmbeddedEngine } from '../../trainer/embedded-engine.ts';
+import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
+import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { ROLES } from '../../workers/settings.ts';
+import type { RolloutInput } from '../../workflows/types.ts';
+import { type LoopbackServer, startLoopback } from '../support/endpoint/http-server.ts';
+import { serveEngine } from '../support/endpoint/serve-engine.ts';
+
+const starter = join(packageRoot, 'examples', 'starter');
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-endpoint-'));
+const home = join(dir, 'home');
+const key = 'sk-known-to-nobody-else';
+const workers: ChildProcess[] = [];
+let temporal: PrivateServer;
+let engine: EmbeddedEngine;
+let server: LoopbackServer;
+let longhaul: Longhaul;
+let store: Store;
+
+beforeAll(async () => {
+  temporal = await startPrivateServer(join(dir, 'temporal'));
+  engine = await createEmbeddedEngine();
+  const served = { engine, tokenizer: await loadTokenizer(starter), policy: { dir: starter, version: 0 }, model: 'starter', owner: 'vllm' as const };
+  const handler = serveEngine(served);
+  server = await startLoopback((asked, signal) =>
+    asked.headers.authorization === `Bearer ${key}` ? handler(asked, signal) : { status: 401, body: { error: { message: `wrong: ${asked.headers.authorization ?? 'none'}` } } },
+  );
+  const env = { ...process.env, LONGHAUL_HOME: home, TEMPORAL_ADDRESS: temporal.address, ENDPOINT_KEY: key, WRONG_KEY: 'sk-wrong-one' };
+  for (const role of ROLES) workers.push(spawn(process.execPath, [join(packageRoot, 'workers', 'main.ts'), '--role', role], { env, stdio: 'ignore' }));
+  longhaul = await Longhaul.connect({ address: temporal.address });
+  store = openSqliteStore(join(home, 'store'));
+}, 120_000);
+
+afterAll(async () => {
+  for (const worker of workers) if (worker.exitCode === null) worker.kill('SIGTERM');
+  await Promise.all(workers.map(async (worker) => worker.exitCode ?? (await once(worker, 'exit'))));
+  await longhaul?.close();
+  await store?.close();
+  await server?.close();
+  await engine?.close();
+  await temporal?.stop();
+  rmSync(dir, { recursive: true, force: true });
+}, 120_000);
+
+const endpoint = (over: object) => ({ endpoint: { baseUrl: server.baseUrl, model: 'starter', apiKeyEnv: 'ENDPOINT_KEY', ...over } });
+const agent = { maxTurns: 5, maxContextTokens: 700, toolTimeoutSeconds: 20 };
+const sampling = { temperature: 0, maxTokens: 120 };
+const rollOut = (id: string, policy: RolloutInput['policy'], over: Partial<RolloutInput> = {}) =>
+  longhaul.rollout({ task: 'swe-mini-held-out-0', policy, agent, sampling, ...over }, id);
+const turnsOf = async (rollout: string) =>
+  (await store.list<GenerateRecord>(keys.generate({ run: '', rollout, attempt: 1, task: '' }, 0).slice(0, -5))).map(({ value }) => value);
+
+describe('a rollout of an endpoint', () => {
+  it("by ids is the engine's own, token for token", async () => {
+    const direct = await rollOut('direct', { dir: starter, version: 0 });
+    const through = await rollOut('through', endpoint({ mode: 'tokens', tokenizer: starter }));
+    expect(direct.status).toBe('graded');
+    expect({ ...through, rollout: 'direct' }).toEqual(direct);
+    const [theirs, ours] = [await turnsOf('direct'), await turnsOf('through')];
+    expect(theirs.length).toBe(direct.turns);
+    expect(ours.map(({ endpoint: from, ...rest }) => [from?.offer, rest])).toEqual(theirs.map((turn) => [{ mode: 'tokens', protocol: 'vllm' }, turn]));
+  }, 120_000);
+
+  it('by chat is graded, and its records say that it cannot be trained on', async () => {
+    const result = await rollOut('chat', endpoint({ mode: 'chat' }));
+    expect(result).toMatchObject({ status: 'graded', reward: expect.any(Number) as number });
+    const turns = await turnsOf('chat');
+    expect(turns.length).toBe(result.turns);
+    for (const turn of turns) expect(turn).toMatchObject({ sampled: [], untrainable: expect.stringContaining('chat') as string });
+    expect(turns[0]?.chat?.usage?.completionTokens).toBeGreaterThan(0);
+  }, 120_000);
+
+  it('whose key is wrong fails at once, by the name of the setting, and is no reward', async () => {
+    const before = server.asked.length;
+    const result = await rollOut('wrong', endpoint({ mode: 'chat', apiKeyEnv: 'WRONG_KEY' }));
+    expect(result).toMatchObject({ status: 'failed', failure: 'bad-input', message: expect.stringMatching(/^policy.endpoint.apiKeyEnv: "WRONG_KEY"/) as string });
+    expect(result.reward).toBeUndefined();
+    expect(server.asked.length).toBe(before + 1);
+  }, 120_000);
+
+  it('with the key itself among its settings is refused before there is a history', async () => {
+    const refused = rollOut('key-inside', endpoint({ apiKey: key }));
+    await expect(refused).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.endpoint.apiKey', remedy: expect.stringContaining('apiKeyEnv') as string });
+    await expect(longhaul.client.workflow.getHandle('key-inside').describe()).rejects.toThrow();
+  });
+
+  it('leaves its key in no history and in no store', async () => {
+    for (const id of ['through', 'chat', 'wrong']) {
+      const history = await longhaul.client.workflow.getHandle(id).fetchHistory();
+      const text = JSON.stringify(history);
+      const payloads = [...text.matchAll(/"data":"([^"]*)"/g)].map(([, data = '']) => Buffer.from(data, 'base64').toString());
+      // The name of the variable is found there: what is looked into is what the key would be in.
+      expect(payloads.some((payload) => /ENDPOINT_KEY|WRONG_KEY/.test(payload))).toBe(true);
+      expect([text, ...payloads].filter((part) => part.includes('sk-')).length).toBe(0);
+    }
+    const files = globSync('store/**/*', { cwd: home }).map((name) => join(home, name));
+    const held = files.filter((file) => statSync(file).isFile() && readFileSync(file).includes('sk-'));
+    expect([files.length > 0, held]).toEqual([true, []]);
+  });
+});

@@ -1,0 +1,114 @@
+/**
+ * Asks endpoints: within each one's limits, again where a later try may succeed, and with what fits its context. It
+ * remembers nothing but the limits; whoever calls records what was answered.
+ */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type ChatAnswer, type ChatCall, chatRequest, readChat } from './chat.ts';
+import { type Endpoint, nativeUrl, openAiUrl, type TokenProtocol } from './endpoint.ts';
+import { EndpointError } from './endpoint-error.ts';
+import { type Exchange, exchangeJson } from './post-json.ts';
+import { RateLimiter } from './rate-limiter.ts';
+import { PATIENCE_MS, retryWaitMs } from './retry-wait.ts';
+import { dialectOf } from './tokens/sample-tokens.ts';
+import type { TokenAnswer, TokenCall } from './tokens/token-call.ts';
+
+/** A name from the environment is all that is known of a key until a request is sent. */
+function keyOf({ apiKeyEnv }: Endpoint, env: NodeJS.ProcessEnv): string | undefined {
+  if (apiKeyEnv === undefined) return undefined;
+  const key = env[apiKeyEnv];
+  if (!key) throw new EndpointError('auth', `the environment variable ${apiKeyEnv} is not set where this worker runs`);
+  return key;
+}
+
+/** What is left of the server's context for an answer, where its refusal says so and asking for less makes sense. */
+function roomIn(error: unknown, asked: number, promptTokens?: number): number | undefined {
+  if (!(error instanceof EndpointError) || error.kind !== 'context-full' || !error.context) return undefined;
+  const prompt = promptTokens ?? error.context.prompt;
+  const room = prompt === undefined ? 0 : error.context.limit - prompt;
+  return room > 0 && room < asked ? room : undefined;
+}
+
+/** Told to the limiter before it lets the next request in. */
+async function exchangeOrPause(exchange: Exchange, limiter: RateLimiter): Promise<unknown> {
+  try {
+    return await exchangeJson(exchange);
+  } catch (error) {
+    if (error instanceof EndpointError && error.isTransient && error.retryAfterMs) limiter.pause(Math.min(error.retryAfterMs, PATIENCE_MS));
+    throw error;
+  }
+}
+
+export class EndpointClient {
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #limiters = new Map<string, RateLimiter>();
+
+  constructor(env: NodeJS.ProcessEnv = process.env) {
+    this.#env = env;
+  }
+
+  /**
+   * Errors: `EndpointError`; the reason of `signal`. An answer that was cut because the context is full says `length`.
+   */
+  sampleTokens(endpoint: Endpoint, protocol: TokenProtocol, call: TokenCall, signal: AbortSignal): Promise<TokenAnswer> {
+    const dialect = dialectOf(protocol);
+    const url = dialect.native ? nativeUrl(endpoint, dialect.path) : openAiUrl(endpoint, dialect.path);
+    const ask = async (maxTokens: number) => {
+      const sized = { ...call, sampling: { ...call.sampling, maxTokens } };
+      const body = dialect.request(endpoint.model, sized);
+      return dialect.read(await this.#post(endpoint, url, body, call.tokens.length + maxTokens, signal), sized);
+    };
+    return this.#fitting(ask, call.sampling.maxTokens, call.tokens.length);
+  }
+
+  /** `promptTokens`: about as many as the messages take, for the limit of tokens a minute. Errors: as above. */
+  chat(endpoint: Endpoint, call: ChatCall, promptTokens: number, signal: AbortSignal): Promise<ChatAnswer> {
+    const url = openAiUrl(endpoint, 'chat/completions');
+    const ask = async (maxTokens: number) => {
+      const body = chatRequest(endpoint, { ...call, sampling: { ...call.sampling, maxTokens } });
+      return readChat(await this.#post(endpoint, url, body, promptTokens + maxTokens, signal));
+    };
+    return this.#fitting(ask, call.sampling.maxTokens);
+  }
+
+  /** Errors: as above. */
+  get(endpoint: Endpoint, url: string, signal: AbortSignal): Promise<unknown> {
+    return this.#post(endpoint, url, undefined, 0, signal);
+  }
+
+  async #fitting<T>(ask: (maxTokens: number) => Promise<T>, maxTokens: number, promptTokens?: number): Promise<T> {
+    try {
+      return await ask(maxTokens);
+    } catch (error) {
+      const room = roomIn(error, maxTokens, promptTokens);
+      if (room === undefined) throw error;
+      return await ask(room);
+    }
+  }
+
+  async #post(endpoint: Endpoint, url: string, body: unknown, tokens: number, signal: AbortSignal): Promise<unknown> {
+    const limiter = this.#limiterOf(endpoint);
+    const apiKey = keyOf(endpoint, this.#env);
+    const exchange = { url, body, timeoutMs: endpoint.timeoutSeconds * 1000, signal, ...(apiKey === undefined ? {} : { apiKey }) };
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await limiter.run(tokens, signal, () => exchangeOrPause(exchange, limiter));
+      } catch (error) {
+        if (!(error instanceof EndpointError)) throw error;
+        const wait = retryWaitMs(error, tries, endpoint.maxTries, Math.random());
+        if (wait === undefined) throw error;
+        await sleep(wait, undefined, { signal });
+      }
+    }
+  }
+
+  /** Of one server, model and key, whichever rollout asks; other limits are another agreement with the server. */
+  #limiterOf({ baseUrl, model, apiKeyEnv, maxConcurrent, requestsPerMinute, tokensPerMinute }: Endpoint): RateLimiter {
+    const name = JSON.stringify([baseUrl, model, apiKeyEnv, maxConcurrent, requestsPerMinute, tokensPerMinute]);
+    const known = this.#limiters.get(name);
+    if (known) return known;
+    const limiter = new RateLimiter({ maxConcurrent, requestsPerMinute, tokensPerMinute });
+    this.#limiters.set(name, limiter);
+    return limiter;
+  }
+}

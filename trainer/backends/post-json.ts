@@ -1,0 +1,98 @@
+/**
+ * One HTTP exchange in JSON, with a deadline over all of it. Not `fetch`: that gives an answer up whose first byte takes
+ * more than five minutes, as a long generation does.
+ */
+
+import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import { classifyResponse } from './classify-response.ts';
+import { EndpointError } from './endpoint-error.ts';
+
+const agents = { 'http:': new HttpAgent({ keepAlive: true }), 'https:': new HttpsAgent({ keepAlive: true }) };
+
+/** An answer is never longer: a context of a million tokens with log-probabilities takes less. */
+const MAX_BYTES = 256 * 1024 * 1024;
+
+export interface Exchange {
+  readonly url: string;
+  /** Absent: a GET. */
+  readonly body?: unknown;
+  readonly apiKey?: string;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+function send({ url, body, apiKey }: Exchange, signal: AbortSignal): Promise<IncomingMessage> {
+  const target = new URL(url);
+  const secure = target.protocol === 'https:';
+  const payload = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
+  const headers = {
+    accept: 'application/json',
+    ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
+    ...(payload === undefined ? {} : { 'content-type': 'application/json', 'content-length': payload.length }),
+  };
+  const options = { method: payload ? 'POST' : 'GET', headers, signal, agent: agents[secure ? 'https:' : 'http:'] };
+  return new Promise((resolve, reject) => {
+    const sent = (secure ? httpsRequest : httpRequest)(target, options, resolve);
+    sent.on('error', reject);
+    sent.end(payload);
+  });
+}
+
+async function textOf(answer: IncomingMessage): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    bytes += chunk.length;
+    if (bytes > MAX_BYTES) throw new EndpointError('protocol', `the answer is longer than ${MAX_BYTES} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new EndpointError('unavailable', `the answer is not JSON: ${text.slice(0, 100)}`, { cause });
+  }
+}
+
+/** Some gateways tell an error of the server behind them under status 200; its code is then in the body. */
+function toldStatus(value: unknown): number | undefined {
+  const error = typeof value === 'object' && value !== null && 'error' in value ? value.error : undefined;
+  if (typeof error !== 'object' || error === null) return undefined;
+  const code = 'code' in error ? Number(error.code) : Number.NaN;
+  return code >= 400 && code < 600 ? code : 502;
+}
+
+/** Servers repeat the key that they refuse; no message, log or history may hold it. */
+function withoutKey(error: EndpointError, apiKey: string | undefined): EndpointError {
+  if (!apiKey || !error.message.includes(apiKey)) return error;
+  return new EndpointError(error.kind, error.message.replaceAll(apiKey, '***'), { status: error.status, retryAfterMs: error.retryAfterMs });
+}
+
+/**
+ * The answer's JSON. Errors: `EndpointError`; the reason of `signal` when that ended it.
+ */
+export async function exchangeJson(exchange: Exchange): Promise<unknown> {
+  const { signal, timeoutMs, apiKey, url } = exchange;
+  signal.throwIfAborted();
+  const deadline = AbortSignal.timeout(timeoutMs);
+  try {
+    const answer = await send(exchange, AbortSignal.any([signal, deadline]));
+    const body = await textOf(answer);
+    const { statusCode: status = 0, headers } = answer;
+    if (status < 200 || status >= 300) throw classifyResponse({ status, headers, body });
+    const value = parsed(body);
+    const told = toldStatus(value);
+    if (told !== undefined) throw classifyResponse({ status: told, headers, body });
+    return value;
+  } catch (error) {
+    signal.throwIfAborted();
+    if (error instanceof EndpointError) throw withoutKey(error, apiKey);
+    if (deadline.aborted) throw new EndpointError('timeout', `${url} gave no answer within ${timeoutMs / 1000} s`);
+    const { code, message } = error as NodeJS.ErrnoException;
+    throw new EndpointError('unavailable', `${url}: ${message || code || 'the connection broke'}`, { cause: error });
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * Lets requests to one endpoint through, first come first served: never more at once, or within a minute, than its
+ * limits say, and none before the time that the server asked to wait for.
+ */
+
+import { RateBucket } from './rate-bucket.ts';
+
+export interface RateLimits {
+  readonly maxConcurrent: number;
+  readonly requestsPerMinute?: number | undefined;
+  readonly tokensPerMinute?: number | undefined;
+}
+
+interface Waiter {
+  readonly tokens: number;
+  readonly begin: () => void;
+}
+
+export class RateLimiter {
+  readonly #limits: RateLimits;
+  readonly #requests: RateBucket | undefined;
+  readonly #tokens: RateBucket | undefined;
+  readonly #waiting: Waiter[] = [];
+  #running = 0;
+  #notBefore = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(limits: RateLimits) {
+    this.#limits = limits;
+    const bucket = (perMinute: number | undefined) => (perMinute ? new RateBucket(perMinute, Date.now()) : undefined);
+    this.#requests = bucket(limits.requestsPerMinute);
+    this.#tokens = bucket(limits.tokensPerMinute);
+  }
+
+  /** Nothing begins for `ms`: the server is busy for everybody, not for one request. */
+  pause(ms: number): void {
+    this.#notBefore = Math.max(this.#notBefore, Date.now() + ms);
+  }
+
+  /** Runs `body` when its turn has come; `tokens` is what it may use at most. Errors: the reason of `signal`. */
+  async run<T>(tokens: number, signal: AbortSignal, body: () => Promise<T>): Promise<T> {
+    await this.#enter(tokens, signal);
+    try {
+      return await body();
+    } finally {
+      this.#running -= 1;
+      this.#admit();
+    }
+  }
+
+  #enter(tokens: number, signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(signal.reason as Error);
+        return;
+      }
+      const leave = () => {
+        this.#waiting.splice(this.#waiting.indexOf(waiter), 1);
+        reject(signal.reason as Error);
+        this.#admit();
+      };
+      const waiter: Waiter = {
+        tokens,
+        begin: () => {
+          signal.removeEventListener('abort', leave);
+          resolve();
+        },
+      };
+      signal.addEventListener('abort', leave, { once: true });
+      this.#waiting.push(waiter);
+      this.#admit();
+    });
+  }
+
+  #admit(): void {
+    clearTimeout(this.#timer);
+    for (let next = this.#waiting[0]; next && this.#running < this.#limits.maxConcurrent; next = this.#waiting[0]) {
+      const now = Date.now();
+      const wait = Math.max(
+        this.#notBefore - now,
+        this.#requests?.waitMs(1, now) ?? 0,
+        this.#tokens?.waitMs(next.tokens, now) ?? 0,
+      );
+      if (wait > 0) {
+        this.#timer = setTimeout(() => this.#admit(), wait);
+        return;
+      }
+      this.#requests?.take(1, now);
+      this.#tokens?.take(next.tokens, now);
+      this.#running += 1;
+      this.#waiting.shift();
+      next.begin();
+    }
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * llama.cpp's own `/completion`: a prompt of ids, `return_tokens` for the sampled ids, `n_probs` for their
+ * log-probabilities. It ends a turn at the end tokens of the model file alone; `cutAtStop` sees to ours.
+ *
+ * Source: ggml-org/llama.cpp, tools/server/README.md; read in server-context.cpp and server-task.cpp (the copy inside of
+ * llama-cpp-python 0.3.36): a list of numbers is taken as it is, and the end token is among `tokens`. Log-probabilities are the softmax before samplers; those of tokens
+ * that end in the middle of a character may be missing, and then none are given.
+ */
+
+import { z } from 'zod';
+import { EndpointError } from '../endpoint-error.ts';
+import { checkPromptIds, id, readAs, type TokenDialect, wholeLogprobs } from './token-call.ts';
+
+const completion = z.object({
+  tokens: z.array(id),
+  tokens_evaluated: z.int().nullish(),
+  truncated: z.boolean().nullish(),
+  stop_type: z.string().nullish(),
+  completion_probabilities: z.array(z.object({ id, logprob: z.number().nullish() })).nullish(),
+});
+
+export const llamaCpp: TokenDialect = {
+  path: 'completion',
+  native: true,
+  logprobsAtTemperature: false,
+  request: (_model, { tokens, sampling, seed }) => ({
+    prompt: tokens,
+    n_predict: sampling.maxTokens,
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    top_k: sampling.topK,
+    // The whole chain: none of what the server was started with, such as penalties, min-p or DRY.
+    samplers: ['top_k', 'top_p', 'temperature'],
+    seed,
+    n_probs: 1,
+    return_tokens: true,
+    cache_prompt: true,
+    stream: false,
+  }),
+  read(body, call) {
+    const answer = readAs(completion, body, 'the completion');
+    if (call.sampling.maxTokens > 0 && answer.tokens.length === 0) {
+      throw new EndpointError('protocol', 'the server gives no token ids: it does not know return_tokens');
+    }
+    checkPromptIds(call.tokens, undefined, answer.tokens_evaluated ?? undefined);
+    const { tokens } = answer;
+    const probabilities = answer.completion_probabilities ?? [];
+    const same = probabilities.length === tokens.length && probabilities.every((one, i) => one.id === tokens[i]);
+    const finish = answer.truncated || answer.stop_type === 'limit' ? 'length' : 'stop';
+    return { tokens, logprobs: same ? wholeLogprobs(tokens, probabilities.map(({ logprob }) => logprob)) : null, finish };
+  },
+};

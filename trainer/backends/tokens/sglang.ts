@@ -1,0 +1,54 @@
+/**
+ * SGLang's own `/generate`: `input_ids` in; `meta_info.output_token_logprobs` gives `[log-probability, id, text]` of each
+ * sampled token, the stop token included (`output_ids` alone may lack it).
+ *
+ * Source: docs.sglang.io, basic_usage/sampling_params and basic_usage/native_api.
+ */
+
+import { z } from 'zod';
+import { EndpointError } from '../endpoint-error.ts';
+import { checkPromptIds, id, readAs, type TokenDialect, wholeLogprobs } from './token-call.ts';
+
+const generated = z.object({
+  meta_info: z.object({
+    prompt_tokens: z.int().nullish(),
+    finish_reason: z.object({ type: z.string(), message: z.string().nullish() }).nullish(),
+    output_token_logprobs: z.array(z.tuple([z.number().nullable(), id], z.unknown())),
+  }),
+});
+
+export const sglang: TokenDialect = {
+  path: 'generate',
+  native: true,
+  logprobsAtTemperature: true,
+  request: (_model, { tokens, sampling, stopTokenIds }) => ({
+    input_ids: tokens,
+    sampling_params: {
+      max_new_tokens: sampling.maxTokens,
+      temperature: sampling.temperature,
+      top_p: sampling.topP,
+      top_k: sampling.topK > 0 ? sampling.topK : -1,
+      min_p: 0,
+      repetition_penalty: 1,
+      presence_penalty: 0,
+      frequency_penalty: 0,
+      stop_token_ids: stopTokenIds,
+      skip_special_tokens: false,
+      no_stop_trim: true,
+    },
+    return_logprob: true,
+    stream: false,
+  }),
+  read(body, call) {
+    const { meta_info } = readAs(generated, body, 'the answer');
+    checkPromptIds(call.tokens, undefined, meta_info.prompt_tokens ?? undefined);
+    const { type = 'stop', message } = meta_info.finish_reason ?? {};
+    if (type === 'abort') {
+      const full = /context length|maximum allowed length/i.test(message ?? '');
+      throw new EndpointError(full ? 'context-full' : 'unavailable', `the server ended the call: ${message ?? type}`);
+    }
+    const sampled = meta_info.output_token_logprobs;
+    const tokens = sampled.map(([, token]) => token);
+    return { tokens, logprobs: wholeLogprobs(tokens, sampled.map(([logprob]) => logprob)), finish: type === 'length' ? 'length' : 'stop' };
+  },
+};

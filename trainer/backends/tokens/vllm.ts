@@ -1,0 +1,73 @@
+/**
+ * vLLM's `/v1/completions`: a prompt of ids; ids come back by `return_token_ids` (0.10.2 and later), or written into the
+ * log-probabilities' tokens as `token_id:N` by `return_tokens_as_token_ids`.
+ *
+ * Source: vllm-project/vllm, vllm/entrypoints/openai/completion/protocol.py. What is left out there takes the model's
+ * `generation_config.json`, repetition penalty included: so every sampling field is given.
+ */
+
+import { z } from 'zod';
+import { EndpointError } from '../endpoint-error.ts';
+import { checkPromptIds, id, readAs, type TokenDialect, wholeLogprobs } from './token-call.ts';
+
+const completion = z.object({
+  choices: z
+    .array(
+      z.object({
+        finish_reason: z.string().nullish(),
+        token_ids: z.array(id).nullish(),
+        prompt_token_ids: z.array(id).nullish(),
+        logprobs: z
+          .object({ tokens: z.array(z.string()), token_logprobs: z.array(z.number().nullable()) })
+          .nullish(),
+      }),
+    )
+    .min(1),
+  usage: z.object({ prompt_tokens: z.int() }).nullish(),
+});
+
+function idsIn(tokens: readonly string[] | undefined): number[] {
+  return (tokens ?? []).map((token) => {
+    const found = /^token_id:(\d+)$/.exec(token)?.[1];
+    if (found === undefined) throw new EndpointError('protocol', 'the server gives no token ids: it knows neither return_token_ids nor return_tokens_as_token_ids');
+    return Number(found);
+  });
+}
+
+export const vllm: TokenDialect = {
+  path: 'completions',
+  native: false,
+  // Its default, `--logprobs-mode raw_logprobs`.
+  logprobsAtTemperature: false,
+  request: (model, { tokens, sampling, stopTokenIds, seed }) => ({
+    model,
+    prompt: tokens,
+    max_tokens: sampling.maxTokens,
+    temperature: sampling.temperature,
+    top_p: sampling.topP,
+    top_k: sampling.topK > 0 ? sampling.topK : -1,
+    min_p: 0,
+    repetition_penalty: 1,
+    presence_penalty: 0,
+    frequency_penalty: 0,
+    stop_token_ids: stopTokenIds,
+    seed,
+    n: 1,
+    logprobs: 1,
+    return_token_ids: true,
+    return_tokens_as_token_ids: true,
+    skip_special_tokens: false,
+    stream: false,
+  }),
+  read(body, call) {
+    const { choices, usage } = readAs(completion, body, 'the completion');
+    const [choice] = choices;
+    if (!choice) throw new EndpointError('protocol', 'the completion has no choice');
+    checkPromptIds(call.tokens, choice.prompt_token_ids ?? undefined, usage?.prompt_tokens);
+    const reason = choice.finish_reason ?? 'stop';
+    if (reason === 'abort' || reason === 'error') throw new EndpointError('unavailable', `the server ended the call: ${reason}`);
+    const tokens = choice.token_ids ?? idsIn(choice.logprobs?.tokens);
+    const finish = reason === 'length' ? 'length' : reason === 'content_filter' ? 'filtered' : 'stop';
+    return { tokens, logprobs: wholeLogprobs(tokens, choice.logprobs?.token_logprobs), finish };
+  },
+};
