@@ -35,6 +35,7 @@ export interface RolloutState extends LoopState {
 export const stateQuery = defineQuery<RolloutState>('state');
 export const pauseSignal = defineSignal('pause');
 export const resumeSignal = defineSignal('resume');
+
 /** What only the running workflow knows beside the loop's state. */
 interface Context {
   readonly input: ResolvedRollout;
@@ -216,6 +217,18 @@ function mustWait({ phase }: LoopState, { paused }: Context): boolean {
   return paused && (phase === 'prepare' || phase === 'generate');
 }
 
+/** Whether the sandbox that a paused rollout keeps is lost. */
+async function isLost(sandbox: SandboxRef, attempt: number, { input, rollout: id }: Context): Promise<boolean> {
+  try {
+    await onHost(sandbox.host, input.agent.toolTimeoutSeconds).holdSandbox({ run: input.run, rollout: id, attempt, task: input.task, ...sandbox });
+    return false;
+  } catch (error) {
+    if (isCancellation(error)) throw error;
+    // Another failure says nothing of the sandbox: it is tried again, and in the end by the next tool call.
+    return classify(error).failure === 'sandbox-lost';
+  }
+}
+
 /** Until it may go on, or for as long as its sandbox lives without being renewed. */
 async function standStill(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
   const { sandbox } = context;
@@ -226,17 +239,15 @@ async function standStill(state: LoopState, context: Context, limits: LoopLimits
   const renewEvery = Math.max(1000, ((sandbox.ttlSeconds ?? DEFAULT_TTL_SECONDS) * 1000) / 3);
   if (await condition(() => !context.paused, renewEvery)) return state;
   context.rounds += 1;
-  return attempted(state, context, limits, async () => {
-    const { input, rollout: id } = context;
-    await hostOf(context).holdSandbox({ run: input.run, rollout: id, attempt: state.attempt, task: input.task, ...sandbox });
-    return state;
-  });
+  if (!(await isLost(sandbox, state.attempt, context))) return state;
+  await release(context, state);
+  return reduce(state, { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost during a pause' }, limits);
 }
 
 /** One step of the loop, and what a stage's end asks for. */
 async function advance(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
   if (state.phase === 'generate') context.rounds += 1;
-  const next = await attempted(state, context, limits, async () => reduce(state, await perform(state, context), limits));
+  const next = await attempted(state, context, limits);
   const before = stageOf(state);
   const after = stageOf(next);
   if (before === after || before === 'done' || after === 'init' || after === 'done') return next;
@@ -256,10 +267,10 @@ async function atGate(state: LoopState, stage: GatedStage, context: Context, lim
   return now;
 }
 
-/** What `work` comes to, its failure included; the sandbox of an attempt that is given up is released. */
-async function attempted(state: LoopState, context: Context, limits: LoopLimits, work: () => Promise<LoopState>): Promise<LoopState> {
+/** What the state asks for, its failure included; the sandbox of an attempt that is given up is released. */
+async function attempted(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
   try {
-    return await work();
+    return reduce(state, await perform(state, context), limits);
   } catch (error) {
     if (isCancellation(error)) throw error;
     const failed = reduce(state, { type: 'failed', ...classify(error) }, limits);

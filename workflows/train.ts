@@ -84,6 +84,8 @@ class Training {
   /** Waits for the end of a pause between two steps. */
   #stands = false;
   phase: TrainStatus['phase'] = 'starting';
+  /** Under way, oldest first; `#batch` is shown, also after its end. */
+  readonly #batches = new Map<string, NonNullable<TrainStatus['batch']>>();
   #batch: TrainStatus['batch'] = null;
 
   constructor(progress: TrainProgress) {
@@ -235,8 +237,9 @@ class Training {
     wanted?: number,
   ): Promise<BatchResult> {
     const { config, policy } = this;
-    this.#batch = { name, total: (wanted ?? tasks.length) * samples };
     await this.#mayBegin();
+    this.#batches.set(name, { name, total: (wanted ?? tasks.length) * samples });
+    this.#showBatch();
     const child = await startChild(batchWorkflow, {
       workflowId: `train/${config.run}/${name}`,
       parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
@@ -267,7 +270,13 @@ class Training {
       return await child.result();
     } finally {
       this.#relay.remove(name);
+      this.#batches.delete(name);
+      this.#showBatch();
     }
+  }
+
+  #showBatch(): void {
+    this.#batch = this.#batches.values().next().value ?? this.#batch;
   }
 }
 

@@ -80,6 +80,27 @@ it('a parent gets the result of a child that went on in a new history, through i
   expect((await historiesOf('train/r/step-1/t-train-0/0')).length).toBeGreaterThan(1);
 }, 180_000);
 
+it('a pause and a cancellation of the parent reach children in their later histories', async () => {
+  world.script = { turn: () => 'calls' };
+  const id = 'train/r/step-2';
+  const parent = await world.start('batch', id, {
+    run: 'r', name: 'step-2', step: 2, tasks: ['t-train-0', 't-train-1'], samples: 1, policy, agent,
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1, dispatcher: { type: 'pipeline', liveSandboxes: 2 },
+  });
+  const children = [`${id}/t-train-0/0`, `${id}/t-train-1/0`].map((child) => world.now.client.workflow.getHandle(child));
+  const states = () => Promise.all(children.map((child) => child.query<RolloutState>('state')));
+  const turns = async () => (await states()).map(({ turn }) => turn);
+  await expect.poll(async () => Math.min(...(await turns())), { timeout: 60_000 }).toBeGreaterThan(15);
+  await parent.signal('pause');
+  await expect.poll(async () => (await states()).every(({ paused }) => paused), { timeout: 30_000 }).toBe(true);
+  await parent.signal('resume');
+  await expect.poll(async () => Math.min(...(await turns())), { timeout: 60_000 }).toBeGreaterThan(30);
+  await parent.cancel();
+  await expect(parent.result()).rejects.toThrow();
+  await expect.poll(() => world.now.log.live, { timeout: 30_000 }).toBe(0);
+  for (const child of children) expect((await child.describe()).status.name).toBe('CANCELLED');
+}, 180_000);
+
 it('a cancelled rollout releases its sandbox in whichever history it is', async () => {
   world.script = {
     turn: turnsTo(60),

@@ -3,6 +3,7 @@
  * Not asserted: that a real sandbox outlives its time to live while paused (test/activities/agent-run.test.ts renews it).
  */
 import type { WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { BatchStatus } from '../../workflows/batch.ts';
@@ -67,6 +68,21 @@ describe('a rollout', () => {
     expect(world.now.log.live).toBe(0);
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 2 });
+  });
+
+  it('is not failed by a renewal that fails for another reason', async () => {
+    const id = newId();
+    world.script = {
+      ttlSeconds: () => 3,
+      before: async (activity, { turn }) => {
+        if (activity === 'generate' && turn === 1) await world.now.client.workflow.getHandle(id).signal('pause');
+        if (activity === 'holdSandbox') throw ApplicationFailure.nonRetryable('the store does not answer', 'StoreDown');
+      },
+    };
+    const handle = await world.start('rollout', id, { task: 't-train-0', policy });
+    await expect.poll(() => world.count('holdSandbox'), { timeout: 30_000 }).toBeGreaterThan(1);
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
   });
 
   it('in its last turn is graded all the same', async () => {
