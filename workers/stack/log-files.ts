@@ -29,14 +29,13 @@ export function rotateLog(path: string, maxBytes: number): boolean {
   // All that would be moved on past the last generation goes without being copied.
   const surplus = Math.floor((size - 1) / generation) * generation - KEPT * generation;
   if (surplus > 0) takeOff(path, surplus);
-  while (sizeOf(path) > maxBytes) {
+  for (let index = 0; index <= KEPT && sizeOf(path) > maxBytes; index += 1) {
     const moved = Math.min(generation, Math.floor((sizeOf(path) - 1) / BLOCK) * BLOCK);
-    const whole = moved === 0;
-    copyFront(path, `${path}.new`, whole ? maxBytes + sizeOf(path) : moved);
+    copyFront(path, `${path}.new`, moved);
     shift(path);
-    if (whole || !takeOff(path, moved)) {
+    if (moved === 0 || !takeOff(path, moved)) {
+      copyFront(path, `${path}.1`, Number.POSITIVE_INFINITY);
       truncateSync(path, 0);
-      break;
     }
   }
   return true;

