@@ -4,7 +4,7 @@
  * Not asserted: killed processes (training-run.test.ts), and the display of a terminal.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -15,6 +15,7 @@ import type { RunSummary } from '../../activities/run-folder.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { TrainStatus } from '../../workflows/types.ts';
+import { documents, fences } from '../docs/markdown.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
 
 const run = promisify(execFile);
@@ -65,6 +66,18 @@ it.each(['with-library', 'with-temporal-client'])('%s.ts starts, pauses, changes
   const runDir = join(dir, 'runs', name);
   expect(JSON.parse(readFileSync(join(runDir, 'changes.jsonl'), 'utf8'))).toMatchObject(change);
   expect(summary.steps.map(({ learningRate }) => learningRate)).toEqual([1e-4, 1e-4]);
+}, 240_000);
+
+it("the README's program does what it says, with a smaller run", async () => {
+  const [snippet] = documents().filter(({ file }) => file === 'README.md').flatMap((document) => fences(document, 'ts'));
+  const small = 'steps: 1, batch: { tasks: 2, samples: 2 }, agent: { maxTurns: 4, maxContextTokens: 700 }, evaluation: { tasks: 2, greedy: false },';
+  const program = (snippet?.text ?? '').replace('/models/starter', starter).replace('steps: 10,', small);
+  expect(program).toContain(small);
+  writeFileSync(join(dir, 'readme.ts'), `${program}\nawait longhaul.close();\n`);
+  const env = { ...process.env, TEMPORAL_ADDRESS: address };
+  const { stdout } = await run(process.execPath, [join(dir, 'readme.ts')], { cwd: dir, env, timeout: 200_000 });
+  expect(stdout).toMatch(/^1 \d/m);
+  expect(stdout).toContain("run: 'my-run'");
 }, 240_000);
 
 it('rollout shows every turn and the verdict; interrupted, it goes on, and can be attached to', async () => {
