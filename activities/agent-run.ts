@@ -125,5 +125,7 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
       ),
 
     releaseSandbox: (input) => classified(() => withHeartbeat(() => release(deps, input.sandbox))),
+
+    holdSandbox: (input) => classified(() => withHeartbeat(() => withSandbox(deps, input, () => Promise.resolve()))),
   };
 }

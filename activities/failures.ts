@@ -63,8 +63,8 @@ export class UserInputError extends Error {
   readonly value: unknown;
   readonly remedy: string;
 
-  constructor(field: string, value: unknown, remedy: string) {
-    super(`${field}: ${JSON.stringify(value)} cannot be used; ${remedy}`);
+  constructor(field: string, value: unknown, remedy: string, options?: ErrorOptions) {
+    super(`${field}: ${JSON.stringify(value)} cannot be used; ${remedy}`, options);
     this.field = field;
     this.value = value;
     this.remedy = remedy;

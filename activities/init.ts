@@ -39,7 +39,7 @@ async function make(input: Attempt, deps: InitDeps, signal: AbortSignal): Promis
   if (wasCancelled(signal)) signal.throwIfAborted();
   const { run, rollout, attempt } = input;
   await store.append([{ run, rollout, attempt, event: 'started', at: new Date().toISOString() }]);
-  return { sandbox, host };
+  return { sandbox, host, ttlSeconds: sandboxTtlSeconds };
 }
 
 /** Leaves no lease and no sandbox behind; where that fails too, the lease runs out and the sweeper takes the rest. */

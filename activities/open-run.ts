@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
-import type { PolicyRef, RunConfig } from '../workflows/types.ts';
+import type { ConfigChange, PolicyRef, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
-import { keys, type RunRecord } from './records.ts';
+import { changesOfRun, keys, type RunRecord } from './records.ts';
 import { resolveRunConfig } from './run-config.ts';
 import { writeAside } from './write-aside.ts';
 
@@ -87,7 +87,7 @@ export async function openRun(
   given: unknown,
   run: string | undefined,
   { store, describePolicy }: OpenRunDeps,
-): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef }> {
+): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef; changes?: ConfigChange[] }> {
   const config = resolveRunConfig(named(given, run), process.cwd());
   checkTask(config.task.name);
   await checkPolicy(config.policy.base);
@@ -106,5 +106,7 @@ export async function openRun(
   checkSameConfig(config, record);
   await mkdir(record.runDir, { recursive: true });
   await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
-  return { config, runDir: record.runDir, policy: { dir: config.policy.base, version: 0 } };
+  const changes = await changesOfRun(store, config.run);
+  const policy = { dir: config.policy.base, version: 0 };
+  return { config, runDir: record.runDir, policy, ...(changes.length > 0 ? { changes } : {}) };
 }

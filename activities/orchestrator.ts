@@ -12,7 +12,7 @@ import { learningCurve } from './learning-curve.ts';
 import { type OpenRunDeps, openRun } from './open-run.ts';
 import { type EvaluationEntry, keys, type OutcomeRecord, type RunEnd, type StepEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
-import { checkpointDir, type TemporalPlace, writeRunFiles } from './run-folder.ts';
+import { checkpointDir, type TemporalPlace, writeChanges, writeRunFiles } from './run-folder.ts';
 import { summariseEvaluation } from './summarise-evaluation.ts';
 import { writeTrajectories } from './trajectories.ts';
 import { writeAside } from './write-aside.ts';
@@ -72,6 +72,12 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
   const { store, temporal } = deps;
   return {
     openRun: (given, run) => kept(() => openRun(given, run, deps)),
+
+    recordChanges: ({ run, runDir, key, changes }) =>
+      kept(async () => {
+        await store.putOnce(keys.changes(run, key), changes);
+        await writeChanges(run, runDir, store);
+      }),
 
     recordDispatched: ({ run, name, tasks, samples }) =>
       kept(async () => {

@@ -6,7 +6,7 @@ import type { ParsedTurn } from '../agents/parse-tool-calls.ts';
 import type { Store } from '../store/store.ts';
 import type { ChatAnswer } from '../trainer/backends/chat.ts';
 import type { Offer } from '../trainer/backends/endpoint.ts';
-import type { Attempt, EvaluationRecord, PolicyRef, RunConfig, StepRecord, UpdateOutcome } from '../workflows/types.ts';
+import type { Attempt, ConfigChange, EvaluationRecord, PolicyRef, RunConfig, StepRecord, UpdateOutcome } from '../workflows/types.ts';
 
 /** Turns sort in byte order. */
 function padded(n: number): string {
@@ -29,6 +29,7 @@ export const keys = {
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
+  changes: (run: string, key: string) => `changes:${run}/${key}`,
   runEnd: (run: string) => `run-end:${run}`,
   /** `digest` is of the endpoint's settings that decide how it is asked. */
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,
@@ -105,6 +106,11 @@ export interface RunEnd {
 }
 
 export type UpdateEntry = UpdateOutcome;
+
+/** What was changed on the live run, oldest first. */
+export async function changesOfRun(store: Store, run: string): Promise<ConfigChange[]> {
+  return (await store.list<ConfigChange[]>(keys.changes(run, ''))).flatMap(({ value }) => value);
+}
 
 /** The model calls of an attempt, in order. */
 export async function turnsOf(store: Store, attempt: Pick<Attempt, 'rollout' | 'attempt'>): Promise<GenerateRecord[]> {

@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import { accountFor } from '../store/accounting.ts';
 import type { RolloutEvent, Store } from '../store/store.ts';
-import { type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry } from './records.ts';
+import { changesOfRun, type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry } from './records.ts';
 import { writeTensorboard } from './tensorboard/write-tensorboard.ts';
 import { writeAside } from './write-aside.ts';
 
@@ -43,6 +43,8 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
       after: after?.evaluation ?? null,
       all: evaluations.map(({ step, evaluation }) => ({ step, ...evaluation })),
     },
+    /** Settings that were changed while it ran; `config.yaml` is what it began with. */
+    changes: await changesOfRun(store, run),
     steps: steps.map((entry) => entry.record),
     checkpoints: steps
       .filter((entry) => entry.keep)
@@ -52,6 +54,12 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
 }
 
 export type RunSummary = NonNullable<Awaited<ReturnType<typeof summaryOf>>>;
+
+/** Writes `changes.jsonl`: a line for each setting that was changed on the live run. */
+export async function writeChanges(run: string, runDir: string, store: Store): Promise<void> {
+  const lines = (await changesOfRun(store, run)).map((change) => `${JSON.stringify(change)}\n`);
+  if (lines.length > 0) await writeAside(join(runDir, 'changes.jsonl'), lines.join(''));
+}
 
 /** Writes `summary.json`, `metrics.jsonl` and `tensorboard/`. */
 export async function writeRunFiles(run: string, runDir: string, store: Store, temporal: TemporalPlace): Promise<RunSummary> {

@@ -1,6 +1,7 @@
 /** The programmatic client: what the command line does, for programs. Runs live in Temporal, not in this object. */
 
-import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
+import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
+import { randomUUID } from 'node:crypto';
 import { UserInputError } from '../activities/failures.ts';
 import { resolveRunConfig } from '../activities/run-config.ts';
 import { QUEUES } from '../workflows/queues.ts';
@@ -8,6 +9,10 @@ import { resolvePolicy } from '../workflows/resolve-policy.ts';
 import type { RolloutInput, RolloutResult } from '../workflows/types.ts';
 import { type ConnectOptions, connectClient } from './connect.ts';
 import { RunHandle } from './run-handle.ts';
+
+export function newRolloutId(task: string): string {
+  return `rollout/${task}/${randomUUID().slice(0, 8)}`;
+}
 
 export class Longhaul {
   readonly client: Client;
@@ -45,17 +50,30 @@ export class Longhaul {
     return this.run(config.run);
   }
 
-  /** One rollout on its own; waits for its end. Errors: `UserInputError` for a policy that cannot be used. */
-  async rollout(input: RolloutInput, workflowId: string): Promise<RolloutResult> {
+  /**
+   * One rollout on its own, by default under an id of its own; waits for its end.
+   * Errors: `UserInputError` for a policy that cannot be used.
+   */
+  async rollout(input: RolloutInput, workflowId = newRolloutId(input.task)): Promise<RolloutResult> {
+    return (await this.startRollout(input, workflowId)).result() as Promise<RolloutResult>;
+  }
+
+  /**
+   * Starts one rollout on its own, or attaches to it where it is going on; query `state`, signals `pause` and `resume`.
+   * Errors: `UserInputError` for a policy that cannot be used.
+   */
+  async startRollout(input: RolloutInput, workflowId: string): Promise<WorkflowHandle> {
     // Here already: what is wrong with an endpoint, a key in the wrong place above all, belongs in no history.
     resolvePolicy(input.policy, (field, value, remedy) => {
       throw new UserInputError(field, value, remedy);
     });
-    return this.client.workflow.execute('rollout', {
+    return this.client.workflow.start('rollout', {
       taskQueue: QUEUES.orchestrator,
       workflowId,
       args: [input],
-    }) as Promise<RolloutResult>;
+      workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
+      staticSummary: `${input.task} · policy v${input.policy.version}`,
+    });
   }
 
   run(id: string): RunHandle {

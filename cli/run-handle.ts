@@ -2,8 +2,9 @@
 
 import { type Client, type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Reconfiguration, TrainResult } from '../workflows/train.ts';
-import type { RunConfig, StepRecord, TrainStatus } from '../workflows/types.ts';
+import type { Reconfiguration } from '../workflows/reconfigure.ts';
+import type { TrainResult } from '../workflows/train.ts';
+import type { PausePoint, RunConfig, StepRecord, TrainStatus } from '../workflows/types.ts';
 
 const POLL_MS = 500;
 
@@ -49,10 +50,15 @@ export class RunHandle {
     return (await this.#handle.describe()).status.name === 'RUNNING';
   }
 
-  pause(): Promise<void> {
-    return this.#handle.signal('pause');
+  /**
+   * At a `turn`, rollouts stop before their next turn and nothing is begun; at a `step`, what is under way ends first.
+   * Sandboxes are kept. Asking again, or for a run that has not begun, is fine.
+   */
+  pause(at: PausePoint = 'turn'): Promise<void> {
+    return this.#handle.signal('pause', at);
   }
 
+  /** Undoes a pause, wherever it was asked for. */
   resume(): Promise<void> {
     return this.#handle.signal('resume');
   }
@@ -62,7 +68,7 @@ export class RunHandle {
     await this.#handle.cancel();
   }
 
-  /** Changes a live run; the resolved configuration comes back. */
+  /** Changes a live run from its next step on, and writes that down; the configuration then in force comes back. */
   configure(change: Reconfiguration): Promise<RunConfig> {
     return this.#handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
   }

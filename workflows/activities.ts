@@ -7,6 +7,7 @@ import type {
   Attempt,
   BatchInput,
   CollectOutcome,
+  ConfigChange,
   EvaluationRecord,
   GenerateInput,
   GenerateOutcome,
@@ -36,6 +37,8 @@ export interface AgentRunActivities {
   /** Takes what is to be graded out of the sandbox and releases it. */
   collect(input: Attempt & SandboxRef): Promise<CollectOutcome>;
   releaseSandbox(input: Attempt & SandboxRef): Promise<void>;
+  /** Renews the sandbox of a rollout that is paused. */
+  holdSandbox(input: Attempt & SandboxRef): Promise<void>;
 }
 
 export interface RewardActivities {
@@ -50,7 +53,12 @@ export interface RunFolder {
 
 export interface OrchestratorActivities {
   /** Fills in defaults and refuses what is wrong; makes the folder of `run`, the workflow id's own, with `config.yaml`. */
-  openRun(config: unknown, run: string): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef }>;
+  openRun(
+    config: unknown,
+    run: string,
+  ): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef; changes?: readonly ConfigChange[] }>;
+  /** Writes down what was changed on a live run; `key` orders the changes of one moment and names them once. */
+  recordChanges(input: RunFolder & { key: string; changes: readonly ConfigChange[] }): Promise<void>;
   recordDispatched(input: Pick<BatchInput, 'run' | 'name' | 'tasks' | 'samples'>): Promise<void>;
   /** Writes down how the rollouts that were not graded ended. */
   recordFailures(input: { run: string; failures: readonly RolloutResult[] }): Promise<void>;

@@ -8,27 +8,32 @@ import {
   ChildWorkflowFailure,
   condition,
   defineQuery,
-  executeChild,
   getExternalWorkflowHandle,
   isCancellation,
   ParentClosePolicy,
   setCurrentDetails,
   setHandler,
   sleep,
+  startChild,
   workflowInfo,
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
 import { beginOrder, refusedSetting, type Schedule, scheduleOf } from './dispatch-schedule.ts';
 import { Dispatcher, gatesOf } from './dispatcher.ts';
 import { DynamicSampling } from './dynamic-sampling.ts';
+import { hearSignals, on } from './hear-signals.ts';
+import { PauseRelay } from './pause-relay.ts';
 import { refuse } from './resolve-rollout.ts';
 import { rolloutIds } from './rollout-ids.ts';
-import { proceedSignal, rollout as rolloutWorkflow, stageEndedSignal } from './rollout.ts';
+import { pauseSignal, resumeSignal, rollout as rolloutWorkflow } from './rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from './search-attributes.ts';
+import { proceedSignal, stageEndedSignal } from './stage-gates.ts';
 import type { BatchInput, BatchResult, GatedStage, RolloutResult } from './types.ts';
 
 /** Children started from one workflow task: far below Temporal's limits on commands and bytes. */
 const CHUNK = 100;
+/** Of the 51,200 events that a history may have; to resume its rollouts is always possible. */
+const PAUSABLE_EVENTS = 36_000;
 
 /**
  * Of Temporal's priority keys, 1 (first) to 5. A rollout hands its own on to what it starts; training's rollouts have
@@ -42,6 +47,8 @@ export interface BatchStatus {
   readonly ended: number;
   readonly passed: number;
   readonly failed: number;
+  /** Rollouts stop before their next turn, and none begins. */
+  readonly paused: boolean;
 }
 
 export const batchStatusQuery = defineQuery<BatchStatus>('status');
@@ -60,6 +67,8 @@ class Batch {
   /** Let in, not begun yet. */
   readonly #admitted: number[] = [];
   readonly #running: Array<Promise<void>> = [];
+  readonly #relay = new PauseRelay();
+  #paused = false;
   #started = 0;
   /** Settles when the groups begun so far are dispatched. */
   #dispatched: Promise<void> = Promise.resolve();
@@ -90,7 +99,14 @@ class Batch {
   status(): BatchStatus {
     const passed = this.results.filter((r) => r.passed).length;
     const failed = this.results.filter((r) => r.status === 'failed').length;
-    return { total: this.total, started: this.#started, ended: this.results.length, passed, failed };
+    return { total: this.total, started: this.#started, ended: this.results.length, passed, failed, paused: this.#paused };
+  }
+
+  /** Nothing begins while it is paused, and what runs is told: where the history has no room for that, it runs on. */
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    if (!paused || workflowInfo().historyLength < PAUSABLE_EVENTS) this.#relay.set(paused);
+    if (!paused) this.#admit();
   }
 
   stageEnded(id: string, stage: 'init' | GatedStage): void {
@@ -106,7 +122,8 @@ class Batch {
   async run(): Promise<void> {
     this.#begin();
     while (this.results.length < this.total) {
-      await condition(() => this.#admitted.length > 0 || this.results.length === this.total || this.#failure !== undefined);
+      const mayBegin = () => this.#admitted.length > 0 && !this.#paused;
+      await condition(() => mayBegin() || this.results.length === this.total || this.#failure !== undefined);
       if (this.#failure !== undefined) throw this.#failure;
       this.#running.push(...this.#admitted.splice(0, CHUNK).map((index) => this.#runChild(index)));
       if (this.#admitted.length > 0) await sleep(1);
@@ -146,6 +163,7 @@ class Batch {
 
   /** Lets in what may go on now: at once, so that a stage without a gate is entered before its end is reported. */
   #admit(): void {
+    if (this.#paused) return;
     for (const { rollout, stage } of this.#dispatcher.admissions()) {
       if (stage === 'init') this.#admitted.push(rollout);
       else if (this.#gates.includes(stage)) this.#running.push(this.#proceed(this.#ids[rollout] ?? '', stage));
@@ -177,7 +195,7 @@ class Batch {
     const task = tasks[Math.floor(index / samples)] ?? '';
     const sample = index % samples;
     try {
-      return await executeChild(rolloutWorkflow, {
+      const child = await startChild(rolloutWorkflow, {
         workflowId: id,
         args: [{ task, policy, agent, sampling, run, step, sample, seed, gates: this.#gates }],
         parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
@@ -192,12 +210,16 @@ class Batch {
           { key: policyVersionKey, value: policy.version },
         ],
       });
+      this.#relay.add(id, child);
+      return await child.result();
     } catch (error) {
       if (isCancellation(error) && !(error instanceof ChildWorkflowFailure)) throw error;
       const cancelled = isCancellation(error);
       const message = (error instanceof Error ? error.message : String(error)).slice(0, 300);
       const failure = cancelled ? 'cancelled' : 'internal';
       return { rollout: id, task, status: 'failed', attempt: 1, turns: 0, failure, message };
+    } finally {
+      this.#relay.remove(id);
     }
   }
 }
@@ -229,7 +251,11 @@ export async function runBatch(input: BatchInput, schedule: Schedule): Promise<B
   const begun = Date.now();
   const work = new Batch(input, schedule);
   setHandler(batchStatusQuery, () => work.status());
-  setHandler(stageEndedSignal, (id, stage) => work.stageEnded(id, stage));
+  hearSignals(
+    on(pauseSignal, () => work.pause(true)),
+    on(resumeSignal, () => work.pause(false)),
+    on(stageEndedSignal, (id, stage) => work.stageEnded(id, stage)),
+  );
   await work.run();
   const failures = work.results.filter((r) => r.status === 'failed');
   for (let from = 0; from < failures.length; from += CHUNK) {

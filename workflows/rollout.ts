@@ -1,29 +1,29 @@
 /**
  * One rollout: prepare a sandbox, let policy and tools take turns, collect, release, grade. It ends with a result
  * whatever happens to sandboxes, engine and graders; only cancellation is thrown on. The sandbox is always released.
+ * A long one goes on in a new history at a turn, with its sandbox and with everything that it was told.
  */
 
 import {
-  ActivityFailure,
-  ApplicationFailure,
+  allHandlersFinished,
   CancellationScope,
   condition,
+  continueAsNew,
   defineQuery,
   defineSignal,
-  getExternalWorkflowHandle,
   isCancellation,
-  rootCause,
   setCurrentDetails,
   setHandler,
-  TimeoutFailure,
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { FailureClass } from '../agents/finish-reason.ts';
 import { gpu, init, onHost, reward } from './activities.ts';
-import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from './rollout-loop.ts';
+import { classify } from './classify-failure.ts';
+import { hearSignals, on } from './hear-signals.ts';
+import { initialState, type LoopEvent, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
 import { type ResolvedRollout, resolveRollout } from './resolve-rollout.ts';
+import { proceedSignal, StageGates } from './stage-gates.ts';
 import type { Attempt, CollectOutcome, GatedStage, RolloutInput, RolloutResult, SandboxRef } from './types.ts';
 
 export interface RolloutState extends LoopState {
@@ -35,43 +35,33 @@ export interface RolloutState extends LoopState {
 export const stateQuery = defineQuery<RolloutState>('state');
 export const pauseSignal = defineSignal('pause');
 export const resumeSignal = defineSignal('resume');
-/** From the parent: the named stage may begin. */
-export const proceedSignal = defineSignal<[GatedStage]>('proceed');
-/** To the parent: this child's stage has ended. */
-export const stageEndedSignal = defineSignal<[string, 'init' | GatedStage]>('stageEnded');
 
 /** What only the running workflow knows beside the loop's state. */
 interface Context {
   readonly input: ResolvedRollout;
   readonly rollout: string;
+  readonly gates: StageGates;
   sandbox: SandboxRef | null;
   collected: CollectOutcome | null;
   contextTokens: number;
-  lines: string[];
+  lines: readonly string[];
+  paused: boolean;
+  /** Turns, and renewals of a paused rollout's sandbox, in this history: twelve events each at most. */
+  rounds: number;
 }
 
-const CLASSES: Readonly<Record<string, FailureClass>> = {
-  SandboxLost: 'sandbox-lost',
-  SandboxUnavailable: 'sandbox-unavailable',
-  EngineLost: 'engine-lost',
-  EndpointUnavailable: 'endpoint-unavailable',
-  GraderFailed: 'grader-failed',
-  UserInputError: 'bad-input',
-};
-
-/** Sorts an activity's final failure by its class name, and a deadline that passed by its stage. */
-function classify(error: unknown): { failure: FailureClass; message: string } {
-  if (!(error instanceof ActivityFailure)) throw error;
-  const message = (rootCause(error) ?? error.message).slice(0, 300);
-  if (error.cause instanceof ApplicationFailure) {
-    return { failure: CLASSES[error.cause.type ?? ''] ?? 'internal', message };
-  }
-  if (error.cause instanceof TimeoutFailure) {
-    const hostGone = error.cause.timeoutType === 'SCHEDULE_TO_START';
-    return { failure: hostGone ? 'sandbox-lost' : 'deadline', message };
-  }
-  return { failure: 'internal', message };
+/** Carried over continue-as-new, which happens at the begin of a turn. */
+export interface RolloutProgress extends Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
+  readonly state: LoopState;
+  readonly allowed: readonly GatedStage[];
 }
+
+/** Below the 4,096 events at which Temporal suggests a new history. */
+const ROUNDS_PER_HISTORY = 300;
+/** Lines that Temporal's UI shows of a rollout. */
+const LINES = 20;
+/** Of sandboxes whose host did not say how long they live. */
+const DEFAULT_TTL_SECONDS = 1800;
 
 async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
   const { input, rollout } = context;
@@ -135,8 +125,8 @@ function hostOf(context: Context) {
 
 /** Shown in Temporal's UI while the rollout runs. */
 function tell(context: Context, line: string): void {
-  context.lines.push(line);
-  setCurrentDetails(context.lines.slice(-20).join('\n\n'));
+  context.lines = [...context.lines, line].slice(-LINES);
+  setCurrentDetails(context.lines.join('\n\n'));
 }
 
 async function release(context: Context, state: LoopState): Promise<void> {
@@ -178,55 +168,107 @@ function publishEnd(state: LoopState): void {
   ]);
 }
 
-/** Waits for the parent's word where a stage is gated, and tells it of the stage that ended. */
-class Gates {
-  readonly #allowed = new Set<GatedStage>();
-  readonly #gated: ReadonlySet<GatedStage>;
-
-  constructor(gated: readonly GatedStage[]) {
-    this.#gated = new Set(gated);
-    setHandler(proceedSignal, (stage) => void this.#allowed.add(stage));
-  }
-
-  async pass(ended: 'init' | GatedStage, next: GatedStage): Promise<void> {
-    const { parent, workflowId } = workflowInfo();
-    if (!parent || this.#gated.size === 0) return;
-    await getExternalWorkflowHandle(parent.workflowId).signal(stageEndedSignal, workflowId, ended);
-    if (this.#gated.has(next)) await condition(() => this.#allowed.has(next));
-  }
+function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): Context {
+  const { workflowId: rollout } = workflowInfo();
+  const input = resolveRollout(given, rollout);
+  const { allowed = [], sandbox = null, contextTokens = 0, lines = [], paused = false } = progress ?? {};
+  const gates = new StageGates(input.gates, allowed);
+  return { input, rollout, gates, sandbox, contextTokens, lines, paused, collected: null, rounds: 0 };
 }
 
-export async function rollout(given: RolloutInput): Promise<RolloutResult> {
-  const { workflowId } = workflowInfo();
-  const input = resolveRollout(given, workflowId);
-  const context: Context = { input, rollout: workflowId, sandbox: null, collected: null, contextTokens: 0, lines: [] };
-  const limits = { maxTurns: input.agent.maxTurns, maxAttempts: 3 };
-  let state = initialState;
-  let paused = false;
-  setHandler(stateQuery, () => ({ ...state, task: input.task, paused, contextTokens: context.contextTokens }));
-  setHandler(pauseSignal, () => void (paused = true));
-  setHandler(resumeSignal, () => void (paused = false));
-  const gates = new Gates(input.gates);
+function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, gates }: Context): RolloutProgress {
+  return { state, sandbox, contextTokens, lines, paused, allowed: gates.allowed };
+}
 
+/** `progress` is for continue-as-new alone. */
+export async function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
+  const context = contextOf(given, progress);
+  const limits = { maxTurns: context.input.agent.maxTurns, maxAttempts: 3 };
+  let state = progress?.state ?? initialState;
+  setHandler(stateQuery, () => ({ ...state, task: context.input.task, paused: context.paused, contextTokens: context.contextTokens }));
+  hearSignals(
+    on(pauseSignal, () => void (context.paused = true)),
+    on(resumeSignal, () => void (context.paused = false)),
+    on(proceedSignal, (stage) => context.gates.allow(stage)),
+  );
+
+  let goesOn = false;
   try {
-    while (stageOf(state) !== 'done') {
-      if (paused) await condition(() => !paused);
-      const before = stageOf(state);
-      state = await step(state, context, limits);
-      const after = stageOf(state);
-      if (before === after || before === 'done' || after === 'init') continue;
-      if (after === 'done') break;
-      await gates.pass(before, after);
-      upsertSearchAttributes([{ key: stageKey, value: after }]);
+    while (stageOf(state) !== 'done' && !goesOn) {
+      if (isFull(state, context)) {
+        await condition(allHandlersFinished);
+        goesOn = true;
+      } else state = await (mustWait(state, context) ? standStill(state, context, limits) : advance(state, context, limits));
     }
   } finally {
-    await release(context, state);
+    if (!goesOn) await release(context, state);
   }
+  if (goesOn) await continueAsNew<typeof rollout>(given, progressOf(state, context));
   publishEnd(state);
   return resultOf(state, context);
 }
 
-async function step(state: LoopState, context: Context, limits: Parameters<typeof reduce>[2]): Promise<LoopState> {
+function isFull({ phase }: LoopState, { rounds }: Context): boolean {
+  return phase === 'generate' && (rounds >= ROUNDS_PER_HISTORY || workflowInfo().continueAsNewSuggested);
+}
+
+/** A paused rollout ends its turn, and then begins nothing; after its last turn it is collected and graded. */
+function mustWait({ phase }: LoopState, { paused }: Context): boolean {
+  return paused && (phase === 'prepare' || phase === 'generate');
+}
+
+/** Whether the sandbox that a paused rollout keeps is lost. */
+async function isLost(sandbox: SandboxRef, attempt: number, { input, rollout: id }: Context): Promise<boolean> {
+  try {
+    await onHost(sandbox.host, input.agent.toolTimeoutSeconds).holdSandbox({ run: input.run, rollout: id, attempt, task: input.task, ...sandbox });
+    return false;
+  } catch (error) {
+    if (isCancellation(error)) throw error;
+    // Another failure says nothing of the sandbox: it is tried again, and in the end by the next tool call.
+    return classify(error).failure === 'sandbox-lost';
+  }
+}
+
+/** Until it may go on, or for as long as its sandbox lives without being renewed. */
+async function standStill(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
+  const { sandbox } = context;
+  if (!sandbox) {
+    await condition(() => !context.paused);
+    return state;
+  }
+  const renewEvery = Math.max(1000, ((sandbox.ttlSeconds ?? DEFAULT_TTL_SECONDS) * 1000) / 3);
+  if (await condition(() => !context.paused, renewEvery)) return state;
+  context.rounds += 1;
+  if (!(await isLost(sandbox, state.attempt, context))) return state;
+  await release(context, state);
+  return reduce(state, { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost during a pause' }, limits);
+}
+
+/** One step of the loop, and what a stage's end asks for. */
+async function advance(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
+  if (state.phase === 'generate') context.rounds += 1;
+  const next = await attempted(state, context, limits);
+  const before = stageOf(state);
+  const after = stageOf(next);
+  if (before === after || before === 'done' || after === 'init' || after === 'done') return next;
+  await context.gates.report(before);
+  const letIn = await atGate(next, after, context, limits);
+  if (stageOf(letIn) === after) upsertSearchAttributes([{ key: stageKey, value: after }]);
+  return letIn;
+}
+
+/** Until the parent lets it in; a pause meanwhile keeps the sandbox alive, and may find it lost. */
+async function atGate(state: LoopState, stage: GatedStage, context: Context, limits: LoopLimits): Promise<LoopState> {
+  let now = state;
+  while (stageOf(now) === stage && !context.gates.isOpen(stage)) {
+    await condition(() => context.gates.isOpen(stage) || context.paused);
+    if (context.paused) now = await standStill(now, context, limits);
+  }
+  return now;
+}
+
+/** What the state asks for, its failure included; the sandbox of an attempt that is given up is released. */
+async function attempted(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
   try {
     return reduce(state, await perform(state, context), limits);
   } catch (error) {

@@ -11,36 +11,35 @@ import {
   condition,
   ContinueAsNew,
   continueAsNew,
+  currentUpdateInfo,
   defineQuery,
   defineSignal,
   defineUpdate,
-  executeChild,
   isCancellation,
   ParentClosePolicy,
+  patched,
   rootCause,
   setCurrentDetails,
   setHandler,
+  startChild,
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
 import { gpu, orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
+import { hearSignals, on } from './hear-signals.ts';
+import { PauseRelay } from './pause-relay.ts';
+import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
 import { selectTasks } from './select-tasks.ts';
-import type { BatchResult, BatchSettings, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
+import type { BatchResult, BatchSettings, ConfigChange, PausePoint, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
 
 export const trainStatusQuery = defineQuery<TrainStatus>('status');
-export const pauseTrainSignal = defineSignal('pause');
+/** Without an argument: at a turn. */
+export const pauseTrainSignal = defineSignal<[PausePoint?]>('pause');
 export const resumeTrainSignal = defineSignal('resume');
 
-/** What `configure` may change on a live run. */
-export interface Reconfiguration {
-  readonly learningRate?: number;
-  readonly temperature?: number;
-  readonly steps?: number;
-  readonly evaluateEvery?: number;
-  readonly checkpointEvery?: number;
-}
+/** From the next step or evaluation on. */
 export const configureUpdate = defineUpdate<RunConfig, [Reconfiguration]>('configure');
 
 /** Carried over continue-as-new. */
@@ -51,7 +50,9 @@ export interface TrainProgress {
   readonly step: number;
   readonly policy: PolicyRef;
   readonly recent: readonly StepRecord[];
-  readonly paused: boolean;
+  readonly pauseAt: PausePoint | null;
+  /** Changes on record from before a restart, of steps that are still ahead. */
+  readonly ahead?: readonly ConfigChange[];
 }
 
 export interface TrainResult {
@@ -64,36 +65,6 @@ export interface TrainResult {
 /** Steps that the `status` query tells of. */
 const RECENT = 20;
 
-const RECONFIGURABLE = new Set(['learningRate', 'temperature', 'steps', 'evaluateEvery', 'checkpointEvery']);
-
-const WHOLE = new Set(['steps', 'evaluateEvery', 'checkpointEvery']);
-
-function checkReconfiguration(change: Reconfiguration, step: number): void {
-  for (const [field, value] of Object.entries(change)) {
-    if (!RECONFIGURABLE.has(field)) {
-      throw new TypeError(`${field}: cannot be changed on a live run; one of ${[...RECONFIGURABLE].join(', ')}`);
-    }
-    const refuse = (remedy: string) => {
-      throw new TypeError(`${field}: ${JSON.stringify(value)} cannot be used; ${remedy}`);
-    };
-    if (typeof value !== 'number' || !Number.isFinite(value) || value < 0) refuse('give a number of at least 0');
-    if (field === 'learningRate' && value === 0) refuse('give a number above 0');
-    if (WHOLE.has(field) && !Number.isSafeInteger(value)) refuse('give a whole number');
-    if (field === 'steps' && value <= step) refuse(`give more than ${step}, the step that the run is at`);
-  }
-}
-
-function reconfigured(config: RunConfig, change: Reconfiguration): RunConfig {
-  return {
-    ...config,
-    steps: change.steps ?? config.steps,
-    algorithm: { ...config.algorithm, learningRate: change.learningRate ?? config.algorithm.learningRate },
-    sampling: { ...config.sampling, temperature: change.temperature ?? config.sampling.temperature },
-    evaluation: { ...config.evaluation, every: change.evaluateEvery ?? config.evaluation.every },
-    checkpoint: { ...config.checkpoint, every: change.checkpointEvery ?? config.checkpoint.every },
-  };
-}
-
 /** Groups that a step may draw, and how many of them must vary. */
 function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches } }: BatchSettings) {
   return type === 'filter' ? { candidates: tasks * maxSampleBatches, wanted: tasks } : { candidates: tasks, wanted: undefined };
@@ -105,8 +76,16 @@ class Training {
   step: number;
   policy: PolicyRef;
   recent: readonly StepRecord[];
-  paused: boolean;
+  #ahead: readonly ConfigChange[];
+  /** Times that it was reconfigured in this history. */
+  #configured = 0;
+  readonly #relay = new PauseRelay();
+  #pauseAt: PausePoint | null = null;
+  /** Waits for the end of a pause between two steps. */
+  #stands = false;
   phase: TrainStatus['phase'] = 'starting';
+  /** Under way, oldest first; `#batch` is shown, also after its end. */
+  readonly #batches = new Map<string, NonNullable<TrainStatus['batch']>>();
   #batch: TrainStatus['batch'] = null;
 
   constructor(progress: TrainProgress) {
@@ -115,22 +94,62 @@ class Training {
     this.step = progress.step;
     this.policy = progress.policy;
     this.recent = progress.recent;
-    this.paused = progress.paused;
+    this.pauseAt = progress.pauseAt;
+    this.#ahead = progress.ahead ?? [];
+    this.#catchUp();
+  }
+
+  /** From now on, and on record: a run that starts again from its records makes the same changes at the same steps. */
+  async configure(change: Reconfiguration, id: string): Promise<RunConfig> {
+    const at = new Date().toISOString();
+    const changes = changesOf(this.config, change, this.step, at);
+    if (changes.length === 0) return this.config;
+    this.config = changed(this.config, changes);
+    const config = this.config;
+    this.#configured += 1;
+    const key = `${at}/${String(this.#configured).padStart(5, '0')}/${id}`;
+    // A run that was changed by earlier code goes on without the record that it did not make.
+    if (patched('changes-on-record')) await orchestrator.recordChanges({ ...this.#folder, key, changes });
+    return config;
+  }
+
+  #catchUp(): void {
+    const due = this.#ahead.filter(({ step }) => step <= this.step);
+    this.config = changed(this.config, due);
+    this.#ahead = this.#ahead.slice(due.length);
+  }
+
+  get pauseAt(): PausePoint | null {
+    return this.#pauseAt;
+  }
+
+  /** Rollouts that run hear of it. */
+  set pauseAt(point: PausePoint | null) {
+    this.#pauseAt = point;
+    this.#relay.set(point === 'turn');
+  }
+
+  /** Before a step or an evaluation. */
+  async untilResumed(): Promise<void> {
+    this.#stands = true;
+    await condition(() => this.#pauseAt === null);
+    this.#stands = false;
   }
 
   get progress(): TrainProgress {
-    const { config, runDir, step, policy, recent, paused } = this;
-    return { config, runDir, step, policy, recent, paused };
+    const { config, runDir, step, policy, recent, pauseAt } = this;
+    return { config, runDir, step, policy, recent, pauseAt, ahead: this.#ahead };
   }
 
   get status(): TrainStatus {
     return {
       run: this.config.run,
-      phase: this.paused ? 'paused' : this.phase,
+      phase: this.#pauseAt === 'turn' || (this.#pauseAt === 'step' && this.#stands) ? 'paused' : this.phase,
       step: this.step,
       steps: this.config.steps,
       policyVersion: this.policy.version,
       batch: this.#batch,
+      ...(this.#pauseAt === null ? {} : { pauseAt: this.#pauseAt }),
       recent: this.recent,
     };
   }
@@ -141,6 +160,7 @@ class Training {
 
   /** Evaluates the current policy on held-out tasks: the same rollouts whenever it is asked. */
   async evaluate(): Promise<void> {
+    await this.untilResumed();
     this.phase = 'evaluating';
     const { evaluation, task } = this.config;
     const tasks = Array.from({ length: evaluation.tasks }, (_, i) => `${task.name}-held-out-${i}`);
@@ -170,6 +190,7 @@ class Training {
     this.phase = 'rollouts';
     const name = `step-${step}`;
     const rolled = await this.#rollOut(name, tasks, samples, config.sampling.temperature, step, wanted);
+    await this.#mayBegin();
     this.phase = 'training';
     const trainBegun = Date.now();
     const outcome = await gpu.update({
@@ -190,6 +211,7 @@ class Training {
     const keep = step === config.steps || (every > 0 && step % every === 0);
     await orchestrator.recordStep({ ...this.#folder, record, policy: outcome.policy, sha256: outcome.sha256, keep });
     this.step = step;
+    this.#catchUp();
     this.policy = outcome.policy;
     this.recent = [...this.recent, record].slice(-RECENT);
     upsertSearchAttributes([
@@ -201,6 +223,11 @@ class Training {
     );
   }
 
+  /** Within a step, only a pause at a turn holds anything up. */
+  #mayBegin(): Promise<void> {
+    return condition(() => this.#pauseAt !== 'turn');
+  }
+
   async #rollOut(
     name: string,
     tasks: readonly string[],
@@ -210,8 +237,10 @@ class Training {
     wanted?: number,
   ): Promise<BatchResult> {
     const { config, policy } = this;
-    this.#batch = { name, total: (wanted ?? tasks.length) * samples };
-    return executeChild(batchWorkflow, {
+    await this.#mayBegin();
+    this.#batches.set(name, { name, total: (wanted ?? tasks.length) * samples });
+    this.#showBatch();
+    const child = await startChild(batchWorkflow, {
       workflowId: `train/${config.run}/${name}`,
       parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
       staticSummary: `${wanted ?? tasks.length} tasks × ${samples} · policy v${policy.version}`,
@@ -236,24 +265,36 @@ class Training {
         },
       ],
     });
+    this.#relay.add(name, child);
+    try {
+      return await child.result();
+    } finally {
+      this.#relay.remove(name);
+      this.#batches.delete(name);
+      this.#showBatch();
+    }
+  }
+
+  #showBatch(): void {
+    this.#batch = this.#batches.values().next().value ?? this.#batch;
   }
 }
 
 async function begin(given: unknown, run: string): Promise<TrainProgress> {
-  const { config, runDir, policy } = await orchestrator.openRun(given, run);
+  const { config, runDir, policy, changes = [] } = await orchestrator.openRun(given, run);
   upsertSearchAttributes([
     { key: runKey, value: config.run },
     { key: stepKey, value: 0 },
     { key: policyVersionKey, value: policy.version },
   ]);
-  return { config, runDir, step: 0, policy, recent: [], paused: false };
+  return { config, runDir, step: 0, policy, recent: [], pauseAt: null, ahead: changes };
 }
 
 async function runToTheEnd(training: Training): Promise<void> {
   const due = () => training.config.evaluation.every > 0 && training.step % training.config.evaluation.every === 0;
   if (training.step === 0) await training.evaluate();
   while (training.step < training.config.steps) {
-    await condition(() => !training.paused);
+    await training.untilResumed();
     await training.trainOneStep();
     if (training.step >= training.config.steps) break;
     if (due()) await training.evaluate();
@@ -265,47 +306,51 @@ async function runToTheEnd(training: Training): Promise<void> {
   await training.evaluate();
 }
 
-/** What can be asked of a run from its first moment on, before its configuration is checked. */
-function answerFrom(run: string, training: () => Training | null): () => boolean {
-  let paused = false;
-  const starting: TrainStatus = {
-    run,
-    phase: 'starting',
-    step: 0,
-    steps: 0,
-    policyVersion: 0,
-    batch: null,
-    recent: [],
-  };
-  const pause = (value: boolean) => {
-    paused = value;
+/** What is known of a run before its configuration is checked. */
+function startingStatus(run: string, pauseAt: PausePoint | null): TrainStatus {
+  const phase = pauseAt === null ? 'starting' : 'paused';
+  const common = { step: 0, steps: 0, policyVersion: 0, batch: null, recent: [] };
+  return { run, phase, ...common, ...(pauseAt === null ? {} : { pauseAt }) };
+}
+
+/** Answers from the run's first moment on; returns the pause that was last asked for, `pauseAt` where none was. */
+function answerFrom(run: string, pauseAt: PausePoint | null, training: () => Training | null): () => PausePoint | null {
+  let wanted = pauseAt;
+  const pause = (point: PausePoint | null) => {
+    wanted = point;
     const begun = training();
-    if (begun) begun.paused = value;
+    if (begun) begun.pauseAt = point;
   };
-  setHandler(trainStatusQuery, () => training()?.status ?? starting);
-  setHandler(pauseTrainSignal, () => pause(true));
-  setHandler(resumeTrainSignal, () => pause(false));
+  setHandler(trainStatusQuery, () => training()?.status ?? startingStatus(run, wanted));
+  hearSignals(
+    on<[PausePoint?]>(pauseTrainSignal, (point) => pause(point === 'step' ? 'step' : 'turn')),
+    on(resumeTrainSignal, () => pause(null)),
+  );
   setHandler(
     configureUpdate,
     async (change) => {
       await condition(() => training() !== null);
       const begun = training();
       if (!begun) throw new TypeError('The run has not begun');
-      begun.config = reconfigured(begun.config, change);
-      return begun.config;
+      try {
+        checkEffect(begun.config, change);
+      } catch (error) {
+        throw ApplicationFailure.nonRetryable(error instanceof Error ? error.message : String(error), 'UserInputError');
+      }
+      return begun.configure(change, currentUpdateInfo()?.id ?? '');
     },
     { validator: (change) => checkReconfiguration(change, training()?.step ?? 0) },
   );
-  return () => paused;
+  return () => wanted;
 }
 
 /** `given` is a run's configuration, defaults allowed; `progress` is for continue-as-new alone. */
 export async function train(given: unknown, progress?: TrainProgress): Promise<TrainResult> {
   let begun: Training | null = null;
   const run = workflowInfo().workflowId.replace(/^train\//, '');
-  const isPaused = answerFrom(run, () => begun);
+  const pauseAt = answerFrom(run, progress?.pauseAt ?? null, () => begun);
   const training = new Training(progress ?? (await begin(given, run)));
-  training.paused ||= isPaused();
+  training.pauseAt = pauseAt();
   begun = training;
   const folder = { run: training.config.run, runDir: training.runDir };
   try {

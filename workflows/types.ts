@@ -96,6 +96,8 @@ export interface GenerateOutcome {
 export interface SandboxRef {
   readonly sandbox: string;
   readonly host: string;
+  /** For so long it lives without being used or renewed. */
+  readonly ttlSeconds?: number;
 }
 
 export interface AgentRunInput extends Attempt, SandboxRef {
@@ -205,6 +207,17 @@ export interface RunConfig {
   readonly checkpoint: { readonly every: number };
 }
 
+/** One setting that was changed on a live run: in force from then on, after `step` steps. */
+export interface ConfigChange {
+  readonly at: string;
+  readonly step: number;
+  /** Dotted, as in the configuration. */
+  readonly field: string;
+  /** `null` where it was not set. */
+  readonly from: number | null;
+  readonly to: number;
+}
+
 export interface UpdateInput {
   readonly run: string;
   readonly runDir: string;
@@ -263,14 +276,20 @@ export interface EvaluationRecord {
   readonly byFamily: Readonly<Record<string, { readonly rollouts: number; readonly passRate: number }>>;
 }
 
+/** Where a paused run stops: its rollouts before their next turn, or the run before its next step or evaluation. */
+export type PausePoint = 'turn' | 'step';
+
 /** The answer to the `status` query of `train`. */
 export interface TrainStatus {
   readonly run: string;
+  /** `paused` once the run stands still: at a turn at once, at a step when what is under way has ended. */
   readonly phase: 'starting' | 'evaluating' | 'rollouts' | 'training' | 'paused' | 'done';
   readonly step: number;
   readonly steps: number;
   readonly policyVersion: number;
   readonly batch: { readonly name: string; readonly total: number } | null;
+  /** A pause that was asked for and not undone; absent: none. */
+  readonly pauseAt?: PausePoint;
   /** The last steps, oldest first; at most 20. */
   readonly recent: readonly StepRecord[];
 }

@@ -1,8 +1,12 @@
 /** Looks at every part that Longhaul uses here; what is missing comes with the one command or setting that helps. */
 
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { ask, which } from '#setup/command.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
 import { prerequisites } from '#setup/prerequisites.mjs';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { stackHome } from '../../workers/stack/stack-state.ts';
 import { examineEngine, examineGpu } from './engine.ts';
 import { examineTemporal } from './temporal.ts';
 
@@ -35,6 +39,8 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     docker,
     examineChromium(env),
     await examineSqlite(),
+    await examineStore(env),
+    finding('fallocate (logs rotate without losing a line)', false, version(env, 'fallocate', ['--version']), `${APT} util-linux`),
     finding('PostgreSQL (for several machines)', false, version(env, 'psql', ['--version']), `${APT} postgresql`),
   ];
 }
@@ -76,6 +82,22 @@ async function examineSqlite(): Promise<Finding> {
   const row = database.prepare('select sqlite_version() as version').get();
   database.close();
   return finding('SQLite (in Node.js)', true, String(row?.['version']), SETUP);
+}
+
+/** The records of this folder's runs: they are opened, not only found. */
+async function examineStore(env: NodeJS.ProcessEnv): Promise<Finding> {
+  const dir = join(stackHome(env), 'store');
+  const name = 'store of this folder';
+  if (!existsSync(dir)) return finding(name, false, undefined, `none needed: the first run makes ${dir}`);
+  try {
+    const store = openSqliteStore(dir);
+    const runs = await store.list('run:');
+    await store.close();
+    return finding(name, false, `${dir}, ${runs.length} runs`, '');
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return finding(name, true, undefined, `${dir} cannot be opened (${why}); restore it from a backup, or set LONGHAUL_HOME to another folder`);
+  }
 }
 
 function version(env: NodeJS.ProcessEnv, name: string, args: string[]): string | undefined {

@@ -9,7 +9,7 @@ import type { RunSummary } from '../../activities/run-folder.ts';
 import type { BatchStatus } from '../../workflows/batch.ts';
 import type { TrainStatus } from '../../workflows/types.ts';
 import { RunHandle } from '../run-handle.ts';
-import { evaluationLines, progressBar, stepLine } from './format.ts';
+import { type BatchProgress, evaluationLines, progressBar, stepLine } from './format.ts';
 
 const POLL_MS = 1000;
 
@@ -25,17 +25,19 @@ export function screenOn(stream: NodeJS.WriteStream): Screen {
   const clear = stream.isTTY ? '\r\u001b[2K' : '';
   return {
     line: (text) => void stream.write(`${clear}${text}\n`),
-    bar: (text) => void (stream.isTTY && stream.write(`${clear}${text}`)),
+    // A line that wraps could not be overwritten.
+    bar: (text) => void (stream.isTTY && stream.write(`${clear}${text.slice(0, Math.max(1, (stream.columns ?? 80) - 1))}`)),
   };
 }
 
 /** Rollouts of the batch under way: more may be drawn than were wanted at first. */
-async function progressOf(client: Client, run: string, { batch }: TrainStatus): Promise<Pick<BatchStatus, 'ended' | 'total'>> {
-  if (!batch) return { ended: 0, total: 0 };
+export async function progressOf(client: Client, run: string, { batch }: TrainStatus): Promise<BatchProgress> {
+  const none = { started: 0, ended: 0, passed: 0, failed: 0 };
+  if (!batch) return { ...none, total: 0 };
   try {
     return await client.workflow.getHandle(`train/${run}/${batch.name}`).query<BatchStatus>('status');
   } catch {
-    return { ended: 0, total: batch.total };
+    return { ...none, total: batch.total };
   }
 }
 

@@ -38,15 +38,48 @@ export function evaluationLines(name: string, evaluation: EvaluationRecord): str
 
 const BAR = 24;
 
-/** What is under way, as one line of at most 100 columns. */
-export function progressBar(status: TrainStatus, { ended, total }: { readonly ended: number; readonly total: number }): string {
+export interface BatchProgress {
+  readonly started: number;
+  readonly ended: number;
+  readonly total: number;
+  readonly passed: number;
+  readonly failed: number;
+}
+
+/** Where it stands: `paused at a turn`, `training, pauses before the next step`. */
+export function phaseText({ phase, pauseAt }: TrainStatus): string {
+  if (phase === 'paused') return pauseAt === 'step' ? 'paused before the next step' : 'paused at a turn';
+  return pauseAt === 'step' ? `${phase}, pauses before the next step` : phase;
+}
+
+/** What is under way, as one line: what matters most comes first, since a narrow terminal cuts it. */
+export function progressBar(status: TrainStatus, { started, ended, total, passed, failed }: BatchProgress): string {
   const filled = total > 0 ? Math.round((ended / total) * BAR) : 0;
   const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)}`;
   const name = status.phase === 'training' ? 'training' : (status.batch?.name ?? status.phase);
-  return `${bar} ${name} ${ended}/${total} · ${status.phase} · policy v${status.policyVersion}`.slice(0, 100);
+  const counts = `${started - ended} running, ${passed} passed${failed > 0 ? `, ${failed} failed` : ''}`;
+  return `${bar} ${name} ${ended}/${total} · ${phaseText(status)} · ${counts} · policy v${status.policyVersion}`;
 }
 
-function messageText(message: Message): string {
+/** A run that is going on, in lines. */
+export function liveLines(status: TrainStatus, progress: BatchProgress): string[] {
+  const { step, steps, policyVersion, batch } = status;
+  const { started, ended, total, passed, failed } = progress;
+  const rollouts = `${batch?.name}: ${ended} of ${total} rollouts ended (${passed} passed, ${failed} failed), ${started - ended} running`;
+  return [`${phaseText(status)}; ${step} of ${steps} steps done, policy v${policyVersion}`, ...(batch ? [rollouts] : [])];
+}
+
+/** Policies and tools say what they like: nothing of it may steer the terminal. */
+function visible(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, (c) => (c === '\n' || c === '\t' ? c : `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`));
+}
+
+/** What was said, and the calls with their arguments; control characters are written out. */
+export function messageText(message: Message): string {
+  return visible(spokenText(message));
+}
+
+function spokenText(message: Message): string {
   if (message.role !== 'assistant') return message.content;
   const calls = (message.toolCalls ?? []).map(({ name, arguments: given }) => {
     const parameters = Object.entries(given).map(([key, value]) => `\n  ${key}: ${String(value)}`);

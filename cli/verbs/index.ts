@@ -32,6 +32,10 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'start a training run, or attach to it',
     load: async () => (await import('./train.ts')).trainVerb,
   },
+  rollout: {
+    summary: 'one rollout, its turns shown as they happen',
+    load: async () => (await import('./rollout.ts')).rolloutVerb,
+  },
   runs: {
     summary: 'the runs of this folder',
     load: async () => (await import('./runs.ts')).runsVerb,
@@ -53,7 +57,7 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     load: async () => (await import('./rollouts.ts')).trajectoryVerb,
   },
   pause: {
-    summary: 'pause a run after the step under way',
+    summary: 'pause a run at a turn, or at a step',
     load: async () => (await import('./steer.ts')).pauseVerb,
   },
   resume: {

@@ -2,17 +2,19 @@
 
 import { Interrupted } from '../errors.ts';
 import { requireCompleted } from '../train/run-failure.ts';
-import { followRun, type Screen, screenOn } from '../train/follow.ts';
-import { evaluationLines, stepLine } from '../train/format.ts';
+import { followRun, progressOf, type Screen, screenOn } from '../train/follow.ts';
+import { type BatchProgress, evaluationLines, liveLines, stepLine } from '../train/format.ts';
 import { reportLines } from '../train/report.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
 import { withLonghaul } from '../access/with-run.ts';
 import { table } from '../table.ts';
+import type { TrainStatus } from '../../workflows/types.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 function list(context: VerbContext): Promise<Outcome> {
   return withLocalStore(context, async (local) => {
     const summaries = await Promise.all((await local.runs()).map(({ run }) => local.summary(run)));
+    summaries.sort((a, b) => a.startedAt.localeCompare(b.startedAt));
     const rows = summaries.map((s) => [
       s.runId,
       s.status,
@@ -26,15 +28,41 @@ function list(context: VerbContext): Promise<Outcome> {
   });
 }
 
+interface Live {
+  readonly status: TrainStatus;
+  readonly rollouts: BatchProgress;
+}
+
+/** What the run itself says while it goes on; nothing where neither Temporal nor a worker answers. */
+async function liveOf(run: string, context: VerbContext): Promise<Live | undefined> {
+  try {
+    return await withLonghaul(context, async (longhaul) => {
+      const status = await longhaul.run(run).status();
+      return { status, rollouts: await progressOf(longhaul.client, run, status) };
+    });
+  } catch {
+    context.note(`run ${run} has not ended, and nothing that could work on it answers; start the stack: npx longhaul up --detach`);
+    return undefined;
+  }
+}
+
+const LAST_STEPS = 20;
+
 function show(run: string, context: VerbContext): Promise<Outcome> {
   return withLocalStore(context, async (local) => {
     const document = await local.summary(run);
-    context.say(`${run}: ${document.status}, started ${document.startedAt}, policy ${document.policy.base}`);
-    for (const evaluation of document.evaluation.all) {
-      for (const line of evaluationLines(`after step ${evaluation.step}`, evaluation)) context.say(line);
+    const live = document.status === 'running' ? await liveOf(run, context) : undefined;
+    const { status, startedAt, policy, evaluation, steps, changes } = document;
+    context.say(`${run}: ${status}, started ${startedAt}, policy ${policy.base}`);
+    for (const line of live ? liveLines(live.status, live.rollouts) : []) context.say(line);
+    for (const one of evaluation.all) {
+      for (const line of evaluationLines(`after step ${one.step}`, one)) context.say(line);
     }
-    for (const step of document.steps) context.say(stepLine(step, document.steps.length));
-    return { document };
+    for (const { at, step, field, from, to } of changes) context.say(`changed after step ${step}: ${field} ${from ?? 'unset'} → ${to} (${at})`);
+    const earlier = steps.length - LAST_STEPS;
+    if (earlier > 0) context.say(`… ${earlier} earlier steps: --json, or metrics.jsonl of the run's folder`);
+    for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status.steps ?? steps.length));
+    return { document: live ? { ...document, live } : document };
   });
 }
 

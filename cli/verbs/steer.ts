@@ -4,7 +4,8 @@ import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { UserInputError } from '../errors.ts';
 import { withRun } from '../access/with-run.ts';
 import type { RunHandle } from '../run-handle.ts';
-import type { RunConfig } from '../../workflows/types.ts';
+import { RECONFIGURABLE } from '../../workflows/reconfigure.ts';
+import type { PausePoint, RunConfig } from '../../workflows/types.ts';
 import type { Verb } from '../verb.ts';
 
 function signalVerb(done: string, act: (handle: RunHandle) => Promise<unknown>): Verb {
@@ -23,7 +24,30 @@ function signalVerb(done: string, act: (handle: RunHandle) => Promise<unknown>):
   };
 }
 
-export const pauseVerb = signalVerb('pauses after the step under way', (handle) => handle.pause());
+const PAUSES: Readonly<Record<string, string>> = {
+  turn: 'pauses: its rollouts stop before their next turn, and nothing new begins',
+  step: 'pauses before its next step or evaluation',
+};
+
+export const pauseVerb: Verb = {
+  define(command, run) {
+    command
+      .description('Pauses a run, for as long as it takes; its sandboxes are kept. `resume` undoes it.')
+      .argument('<run>', 'name of the run')
+      .option('--at <point>', 'turn: rollouts stop before their next turn; step: what is under way ends first', 'turn')
+      .action((id: string, { at }: { at: string }) =>
+        run((context) => {
+          const done = PAUSES[at];
+          if (done === undefined) throw new UserInputError('--at', at, 'give turn or step');
+          return withRun(context, id, async (handle) => {
+            await handle.pause(at as PausePoint);
+            context.say(`run ${id} ${done}`);
+            return { document: { run: id, done, at } };
+          });
+        }),
+      );
+  },
+};
 export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
 export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released', (handle) => handle.cancel());
 
@@ -53,7 +77,10 @@ async function configure(handle: RunHandle, assignments: readonly string[]): Pro
 export const setVerb: Verb = {
   define(command, run) {
     command
-      .description('Changes a live run from its next step on: learningRate (the highest, before the schedule), temperature, steps, evaluateEvery, checkpointEvery.')
+      .description(
+        `Changes a live run from its next step on, and writes that down in changes.jsonl of its folder: ${RECONFIGURABLE.join(', ')}; ` +
+          'or by the names of the configuration (algorithm.learningRate, the highest, before the schedule).',
+      )
       .argument('<run>', 'name of the run')
       .argument('<k=v...>', 'settings')
       .action((id: string, assignments: string[]) =>

@@ -169,3 +169,22 @@ it('releaseSandbox ends the sandbox and its lease, also when asked again', async
   expect([...world.now.provider.live]).toEqual([]);
   expect(await world.now.store.leases('sandbox')).toEqual([]);
 });
+
+describe('holdSandbox', () => {
+  it('renews the lease and the time to live of a sandbox that nobody uses', async () => {
+    const before = (await world.now.store.leases('sandbox'))[0]?.expiresAt ?? 0;
+    world.now.provider.log.length = 0;
+    await inActivity(() => activities().holdSandbox(input));
+    expect(world.now.provider.log).toEqual([`connect ${sandbox}`, `renew ${sandbox} 60`, `close ${sandbox}`]);
+    const leases = await world.now.store.leases('sandbox');
+    expect(leases.map(({ id }) => id)).toEqual([sandbox]);
+    expect(leases[0]?.expiresAt).toBeGreaterThanOrEqual(before);
+  });
+
+  it('says that a sandbox is lost, and takes no lease for it', async () => {
+    await world.now.provider.destroy(sandbox);
+    await world.now.store.releaseLease(sandbox);
+    await expect(inActivity(() => activities().holdSandbox(input))).rejects.toMatchObject({ type: 'SandboxLost' });
+    expect(await world.now.store.leases('sandbox')).toEqual([]);
+  });
+});

@@ -15,7 +15,7 @@ function prepare(k: number, maxLiveSandboxes = 2, signal?: AbortSignal) {
 
 it('gives an attempt its one sandbox, however often it is asked', async () => {
   const { rollout } = attemptOf();
-  const made = { sandbox: `${rollout}#1`, host: 'here' };
+  const made = { sandbox: `${rollout}#1`, host: 'here', ttlSeconds: 60 };
   expect([await prepare(0), await prepare(0)]).toEqual([made, made]);
   expect([...world.now.provider.live]).toEqual([made.sandbox]);
   expect((await world.now.store.leases('sandbox')).map(({ id, owner }) => [id, owner])).toEqual([[made.sandbox, rollout]]);

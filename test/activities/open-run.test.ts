@@ -97,3 +97,19 @@ it.each(['config.json', 'tokenizer.json'])('refuses a policy without %s', async 
     cause: { field: 'policy.base', value: base(), remedy: `give a directory with ${file}: a model in Hugging Face layout` },
   });
 });
+
+it('knows what was changed on the live run, in its order, once each; the folder tells of it', async () => {
+  const { store } = world.now;
+  const { runDir, config, changes: none } = await open(good());
+  expect(none).toBeUndefined();
+  const activities = orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy: async () => ({ parameters: 1, vocabulary: 1 }) });
+  const change = (step: number, to: number) => ({ at: `2026-01-01T00:00:0${step}.000Z`, step, field: 'steps', from: 20, to });
+  for (const step of [2, 1, 2]) {
+    const made = change(step, 30 + step);
+    await activities.recordChanges({ run: RUN, runDir, key: `${made.at}/00001/u`, changes: [made] });
+  }
+  const expected = [change(1, 31), change(2, 32)];
+  expect(await open(good())).toMatchObject({ config, changes: expected });
+  const lines = readFileSync(join(runDir, 'changes.jsonl'), 'utf8').trim().split('\n');
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(expected);
+});

@@ -17,10 +17,12 @@ import { startWorld } from './workflow-world.ts';
 const out = fileURLToPath(new URL('../histories', import.meta.url));
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-histories-'));
 let script: Script = {};
-const server = await startPrivateServer(dir);
+/** So that a rollout of some twenty turns goes on in a second history. */
+const server = await startPrivateServer(dir, ['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=240']);
 const world = await startWorld(server.address, {
   turn: (input) => (script.turn ?? ((i) => (i.turn < 3 ? 'calls' : 'finish')))(input),
   before: (activity, input) => script.before?.(activity, input),
+  ttlSeconds: () => script.ttlSeconds?.() ?? 1800,
 });
 mkdirSync(out, { recursive: true });
 
@@ -36,9 +38,9 @@ function withoutMachine(key: string, value: unknown): unknown {
   return key === 'stackTrace' ? '' : value;
 }
 
-async function save(name: string, workflowId: string): Promise<void> {
-  await world.client.workflow.getHandle(workflowId).describe();
-  const shown = ['workflow', 'show', '--workflow-id', workflowId, '--address', server.address, '--output', 'json'];
+async function save(name: string, workflowId: string, runId = ''): Promise<void> {
+  await world.client.workflow.getHandle(workflowId, runId || undefined).describe();
+  const shown = ['workflow', 'show', '--workflow-id', workflowId, ...(runId ? ['--run-id', runId] : []), '--address', server.address, '--output', 'json'];
   const text = execFileSync(serverProgram(process.env), shown, { encoding: 'utf8', maxBuffer: 1 << 26 });
   const history: unknown = JSON.parse(text, withoutMachine);
   writeFileSync(join(out, `${name}.json`), `${JSON.stringify({ workflowId, history })}\n`);
@@ -68,6 +70,29 @@ await record('rollout-paused', {}, async (handle) => {
   await sleep(500);
   await handle.signal('resume');
 });
+await record('rollout-paused-with-a-sandbox', { ttlSeconds: () => 3, before: async (a, { turn }) => { if (a === 'agentRun' && turn === 1) await sleep(500); } }, async (handle) => {
+  await sleep(300);
+  await handle.signal('pause');
+  await sleep(2500);
+  await handle.signal('resume');
+});
+script = { turn: ({ turn }) => (turn < 25 ? 'calls' : 'finish') };
+const long = await rollout('rollout-continued');
+await long.result();
+await save('rollout-continued', 'rollout-continued', long.firstExecutionRunId);
+await save('rollout-continuing', 'rollout-continued');
+script = { turn: ({ turn }) => (turn < 6 ? 'calls' : 'finish'), before: async (a) => { if (a === 'generate') await sleep(50); } };
+const paused = await start('batch', 'train/golden/paused', {
+  run: 'golden', name: 'paused', step: 1, tasks: ['t-train-0', 't-train-1'], samples: 2, policy,
+  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1, dispatcher: { type: 'pipeline', liveSandboxes: 3 },
+});
+await sleep(400);
+await paused.signal('pause');
+await sleep(1000);
+await paused.signal('resume');
+await paused.result();
+await save('batch-paused', 'train/golden/paused');
 script = {};
 const config = {
   run: 'golden', policy: { base: '/p' }, task: { name: 't', train: 4 }, steps: 2, batch: { tasks: 2, samples: 2 },
@@ -77,6 +102,13 @@ const training = await start('train', 'train/golden', config);
 await training.executeUpdate('configure', { args: [{ learningRate: 0.001 }] });
 await training.result();
 await save('train', 'train/golden');
+const steered = await start('train', 'train/steered', { ...config, run: 'steered' });
+await steered.signal('pause');
+await steered.executeUpdate('configure', { args: [{ learningRate: 0.002, liveSandboxes: 2 }] });
+await sleep(500);
+await steered.signal('resume');
+await steered.result();
+await save('train-steered', 'train/steered');
 await save('batch-gated', 'train/golden/step-1');
 const gated = world.log.calls.find((call) => call.rollout.startsWith('train/golden/step-1/'));
 await save('rollout-gated', gated?.rollout ?? '');

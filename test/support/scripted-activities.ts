@@ -9,7 +9,7 @@ import type {
   RewardActivities,
 } from '../../workflows/activities.ts';
 import { resolveRunConfig } from '../../activities/run-config.ts';
-import type { GenerateInput, GenerateOutcome } from '../../workflows/types.ts';
+import type { ConfigChange, GenerateInput, GenerateOutcome, UpdateInput } from '../../workflows/types.ts';
 
 export interface Script {
   /** What the policy does in a turn. */
@@ -17,6 +17,12 @@ export interface Script {
   /** Throws to make an activity fail. */
   readonly before?: (activity: string, input: { rollout?: string; attempt?: number; turn?: number }) => void | Promise<void>;
   readonly reward?: (rollout: string) => number;
+  /** Sees what an update is to do. */
+  readonly update?: (input: UpdateInput) => void;
+  /** Changes on record from before a restart. */
+  readonly changes?: () => readonly ConfigChange[];
+  /** What a new sandbox says of its time to live. */
+  readonly ttlSeconds?: () => number;
 }
 
 export interface Log {
@@ -37,7 +43,7 @@ export function scriptedActivities(script: Script, log: Log) {
       await note('prepareSandbox', input);
       log.live += 1;
       log.peakLive = Math.max(log.peakLive, log.live);
-      return { sandbox: `${input.rollout}#${input.attempt}`, host: 'test-host' };
+      return { sandbox: `${input.rollout}#${input.attempt}`, host: 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
     },
   };
   const agentRun: AgentRunActivities = {
@@ -54,6 +60,7 @@ export function scriptedActivities(script: Script, log: Log) {
       await note('releaseSandbox', input);
       log.live -= 1;
     },
+    holdSandbox: (input) => note('holdSandbox', input),
   };
   const gpu: GpuActivities = {
     async generate(input) {
@@ -63,6 +70,7 @@ export function scriptedActivities(script: Script, log: Log) {
     },
     async update(input) {
       await note('update', {});
+      script.update?.(input);
       const { step } = input;
       const drift = { meanAbs: 0, maxAbs: 0 };
       const common = { rewardMean: 0.5, passRate: 0.5, groups: 1, valid: 2, masked: {}, dropped: {}, sampledTokens: 1, trainedTokens: 1, prefixBreaks: 0 };
@@ -80,8 +88,9 @@ export function scriptedActivities(script: Script, log: Log) {
   const orchestrator: OrchestratorActivities = {
     async openRun(given) {
       const config = resolveRunConfig(given, '/');
-      return { config, runDir: '/run', policy: { dir: 'v0', version: 0 } };
+      return { config, runDir: '/run', policy: { dir: 'v0', version: 0 }, changes: script.changes?.() ?? [] };
     },
+    recordChanges: () => note('recordChanges', {}),
     recordDispatched: (input) => note('recordDispatched', { rollout: input.name }),
     recordFailures: () => note('recordFailures', {}),
     async summariseEvaluation({ tasks }) {

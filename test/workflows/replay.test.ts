@@ -27,7 +27,7 @@ describe('golden histories', () => {
     Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
 
   it('cover the ways that rollouts, batches and runs go', () => {
-    expect(names.length).toBeGreaterThanOrEqual(10);
+    expect(names.length).toBeGreaterThanOrEqual(15);
   });
 
   it.each(names)('%s replays', async (name) => {

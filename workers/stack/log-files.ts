@@ -1,9 +1,14 @@
 /** Log files that processes append to on their own: none grows past a size, and none needs the supervisor to write. */
 
-import { copyFileSync, existsSync, mkdirSync, openSync, readFileSync, renameSync, statSync, truncateSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { closeSync, existsSync, fstatSync, mkdirSync, openSync, readSync, renameSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 
+/** Generations beside the log itself. */
 const KEPT = 3;
+/** What is taken off a log's front is a multiple of this, and so of any file system's block. */
+const BLOCK = 64 * 1024;
+const TAIL_BYTES = 64 * 1024;
 
 /** Opens for appending: children hold the descriptor themselves, so they outlive the supervisor and lose no line. */
 export function openLog(path: string): number {
@@ -12,21 +17,78 @@ export function openLog(path: string): number {
 }
 
 /**
- * Moves what a log holds to `path.1` (and that to `path.2`, up to three) when it is larger than `maxBytes`. Writers
- * keep their descriptors: the file is copied and then emptied, and appending goes on at its new end.
+ * Moves the front of a log that is larger than `maxBytes` to `path.1` (and that to `path.2`, up to three, each of at most
+ * `maxBytes`). Writers keep their descriptors and go on appending meanwhile: exactly what was copied is taken off the
+ * front, so no byte is lost. Only where the file system cannot do that (tmpfs, network file systems) is the whole file
+ * emptied, and what is written in that moment with it.
  */
 export function rotateLog(path: string, maxBytes: number): boolean {
-  if ((statSync(path, { throwIfNoEntry: false })?.size ?? 0) <= maxBytes) return false;
+  const size = sizeOf(path);
+  if (size <= maxBytes) return false;
+  const generation = Math.max(BLOCK, Math.floor(maxBytes / BLOCK) * BLOCK);
+  // All that would be moved on past the last generation goes without being copied.
+  const surplus = Math.floor((size - 1) / generation) * generation - KEPT * generation;
+  if (surplus > 0) takeOff(path, surplus);
+  for (let index = 0; index <= KEPT && sizeOf(path) > maxBytes; index += 1) {
+    const moved = Math.min(generation, Math.floor((sizeOf(path) - 1) / BLOCK) * BLOCK);
+    copyFront(path, `${path}.new`, moved);
+    shift(path);
+    if (moved === 0 || !takeOff(path, moved)) {
+      copyFront(path, `${path}.1`, Number.POSITIVE_INFINITY);
+      truncateSync(path, 0);
+    }
+  }
+  return true;
+}
+
+function sizeOf(path: string): number {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+}
+
+/** `path.new` becomes the newest generation. */
+function shift(path: string): void {
   for (let index = KEPT - 1; index >= 1; index -= 1) {
     if (existsSync(`${path}.${index}`)) renameSync(`${path}.${index}`, `${path}.${index + 1}`);
   }
-  copyFileSync(path, `${path}.1`);
-  truncateSync(path, 0);
-  return true;
+  renameSync(`${path}.new`, `${path}.1`);
+}
+
+function copyFront(from: string, to: string, bytes: number): void {
+  const [source, target] = [openSync(from, 'r'), openSync(to, 'w')];
+  const buffer = Buffer.alloc(1 << 20);
+  try {
+    for (let at = 0; at < bytes; ) {
+      const read = readSync(source, buffer, 0, Math.min(buffer.length, bytes - at), at);
+      if (read === 0) return;
+      for (let written = 0; written < read; ) written += writeSync(target, buffer, written, read - written);
+      at += read;
+    }
+  } finally {
+    closeSync(source);
+    closeSync(target);
+  }
+}
+
+/** False where the file system, or this machine's tools, cannot. */
+function takeOff(path: string, bytes: number): boolean {
+  try {
+    execFileSync('fallocate', ['--collapse-range', '--offset', '0', '--length', String(bytes), path], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** The last lines of a log, for a message about what went wrong; empty when there is none. */
 export function logTail(path: string, lines = 20): string {
   if (!existsSync(path)) return '';
-  return readFileSync(path, 'utf8').trimEnd().split('\n').slice(-lines).join('\n');
+  const file = openSync(path, 'r');
+  try {
+    const { size } = fstatSync(file);
+    const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES));
+    const read = readSync(file, buffer, 0, buffer.length, size - buffer.length);
+    return buffer.toString('utf8', 0, read).trimEnd().split('\n').slice(-lines).join('\n');
+  } finally {
+    closeSync(file);
+  }
 }

@@ -31,15 +31,18 @@ async function untilAnswers(address: string, child: ChildProcess, log: string): 
   }
 }
 
-/** Starts a server with its database in `dir`; the settings are those of the stack's. Errors: `Unreachable` without the program. */
-export async function startPrivateServer(dir: string): Promise<PrivateServer> {
+/**
+ * Starts a server with its database in `dir`; the settings are those of the stack's, and `more` for its command line.
+ * Errors: `Unreachable` without the program.
+ */
+export async function startPrivateServer(dir: string, more: readonly string[] = []): Promise<PrivateServer> {
   const port = await choosePort([]);
   const uiPort = await choosePort([], [port]);
   mkdirSync(dir, { recursive: true });
   const log = join(dir, 'temporal.log');
   const descriptor = openSync(log, 'a');
   const args = serverArguments({ port, uiPort, database: join(dir, 'temporal.db'), namespace: 'default' });
-  const child = spawn(serverProgram(process.env), args, { stdio: ['ignore', descriptor, descriptor] });
+  const child = spawn(serverProgram(process.env), [...args, ...more], { stdio: ['ignore', descriptor, descriptor] });
   closeSync(descriptor);
   const address = `127.0.0.1:${port}`;
   const stop = async () => {

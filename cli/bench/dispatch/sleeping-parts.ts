@@ -59,6 +59,7 @@ export function sleepingActivities(jobs: ReadonlyMap<string, Job>, scale: number
     agentRun: async () => ({ line: '' }),
     collect: async () => ({ artifact: 'sha256:00', bytes: 0 }),
     releaseSandbox: async () => undefined,
+    holdSandbox: async () => undefined,
   };
   const reward: RewardActivities = {
     async computeReward({ rollout }) {

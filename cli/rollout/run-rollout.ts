@@ -1,0 +1,122 @@
+/**
+ * One rollout on its own: brings the stack up, starts it or attaches to it, and shows its turns until it ends. The
+ * rollout does not need this process: interrupting it stops nothing.
+ */
+
+import { type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Trajectory, trajectoryOf } from '../../activities/trajectories.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { Store } from '../../store/store.ts';
+import { environmentOf } from '../../tasks/registry.ts';
+import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack.ts';
+import { stackHome } from '../../workers/stack/stack-state.ts';
+import type { RolloutState } from '../../workflows/rollout.ts';
+import type { RolloutInput, RolloutResult } from '../../workflows/types.ts';
+import { exitCodeOf, Interrupted, UserInputError } from '../errors.ts';
+import { Longhaul } from '../longhaul.ts';
+import type { VerbContext } from '../verb.ts';
+import { TurnTeller } from './show-turns.ts';
+
+const POLL_MS = 250;
+
+export interface RolloutEnd {
+  readonly rollout: string;
+  readonly ui: string;
+  readonly result: RolloutResult;
+  /** The whole conversation; absent where it was not graded. */
+  readonly trajectory?: Trajectory;
+}
+
+async function stateOf(handle: WorkflowHandle): Promise<RolloutState | undefined> {
+  try {
+    return await handle.query<RolloutState>('state');
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) {
+      throw new UserInputError('--attach', handle.workflowId, 'give the id of a rollout that was started here', { cause: error });
+    }
+    // No worker answers for the moment, or it was refused before it could: its result says so.
+    return undefined;
+  }
+}
+
+/** Tells what is known of the rollout at this moment, its prompt first. */
+class Follower {
+  readonly #teller: TurnTeller;
+  readonly #say: (line: string) => void;
+  #begun = false;
+  #paused = false;
+
+  constructor(rollout: string, store: Store, say: (line: string) => void) {
+    this.#teller = new TurnTeller(rollout, store, say);
+    this.#say = say;
+  }
+
+  async tell({ task, attempt, paused = false }: { task: string; attempt: number; paused?: boolean }): Promise<void> {
+    if (!this.#begun) this.#teller.prompt(environmentOf(task).load(task).messages);
+    this.#begun = true;
+    await this.#teller.tell(attempt);
+    if (paused !== this.#paused) this.#say(paused ? '── paused' : '── goes on');
+    this.#paused = paused;
+  }
+}
+
+/** Shows turns until the rollout has ended. Errors: `AbortError` where `signal` fires first; `WorkflowFailedError`. */
+async function followed(handle: WorkflowHandle, store: Store, { say, signal }: VerbContext): Promise<RolloutResult> {
+  const follower = new Follower(handle.workflowId, store, say);
+  let over = false;
+  const ended = handle.result().finally(() => {
+    over = true;
+  }) as Promise<RolloutResult>;
+  ended.catch(() => undefined);
+  while (!over) {
+    signal.throwIfAborted();
+    const state = await stateOf(handle);
+    if (state) await follower.tell(state);
+    await Promise.race([ended.catch(() => undefined), sleep(POLL_MS, undefined, { signal })]);
+  }
+  const result = await ended;
+  await follower.tell(result);
+  return result;
+}
+
+async function onStack(rollout: string, input: RolloutInput | undefined, stack: RunningStack, context: VerbContext, onStart: () => void): Promise<RolloutEnd> {
+  const longhaul = await Longhaul.connect({ address: stack.address, namespace: stack.namespace });
+  const store = openSqliteStore(join(stack.stateDir, 'store'));
+  try {
+    context.signal.throwIfAborted();
+    const handle = input ? await longhaul.startRollout(input, rollout) : longhaul.client.workflow.getHandle(rollout);
+    onStart();
+    const ui = stack.ui === '' ? '' : `${stack.ui}/namespaces/${stack.namespace}/workflows/${encodeURIComponent(rollout)}`;
+    context.say(`rollout ${rollout}${ui ? `\nTemporal UI: ${ui}` : ''}`);
+    const result = await followed(handle, store, context);
+    const trajectory = await trajectoryOf(rollout, store);
+    return { rollout, ui, result, ...(trajectory ? { trajectory } : {}) };
+  } finally {
+    await store.close();
+    await longhaul.close();
+  }
+}
+
+/**
+ * Starts `input` under the id `rollout`, or attaches to it without one.
+ * Errors: `UserInputError`; `Unreachable`; `Interrupted`, which says whether the rollout goes on.
+ */
+export async function runRollout(rollout: string, input: RolloutInput | undefined, context: VerbContext): Promise<RolloutEnd> {
+  let started = false;
+  const onStart = () => {
+    started = true;
+  };
+  try {
+    const home = stackHome(context.env, context.cwd);
+    const stack = await ensureStack({ home, env: context.env, say: context.note, signal: context.signal });
+    return await onStack(rollout, input, stack, context, onStart);
+  } catch (error) {
+    if (!context.signal.aborted || exitCodeOf(error) === 2) throw error;
+    const message = started
+      ? `rollout ${rollout} goes on; attach with: npx longhaul rollout --attach ${rollout}`
+      : `interrupted before rollout ${rollout} was started; what came up of the stack stays: npx longhaul down stops it`;
+    throw new Interrupted(message, { cause: error });
+  }
+}

@@ -1,0 +1,51 @@
+/** One rollout's conversation as it happens, read from the store: every message is told once, in order. */
+
+import { actsOf, answerTo, spoken, turnsOf } from '../../activities/records.ts';
+import type { Message } from '../../agents/message.ts';
+import type { Store } from '../../store/store.ts';
+import { messageText } from '../train/format.ts';
+
+export class TurnTeller {
+  readonly #rollout: string;
+  readonly #store: Store;
+  readonly #say: (line: string) => void;
+  #attempt = 1;
+  /** Turns of this attempt whose model call, and whose answer, were told. */
+  #spoken = 0;
+  #answered = 0;
+
+  constructor(rollout: string, store: Store, say: (line: string) => void) {
+    this.#rollout = rollout;
+    this.#store = store;
+    this.#say = say;
+  }
+
+  prompt(messages: readonly Message[]): void {
+    for (const message of messages) this.#tell(message.role, message);
+  }
+
+  /** Tells what is on record and was not told; an attempt that was given up is left as it is. */
+  async tell(attempt: number): Promise<void> {
+    if (attempt !== this.#attempt) {
+      this.#say(`── attempt ${attempt}: the sandbox was lost, and the rollout begins again`);
+      [this.#attempt, this.#spoken, this.#answered] = [attempt, 0, 0];
+    }
+    const at = { rollout: this.#rollout, attempt };
+    const [turns, acts] = [await turnsOf(this.#store, at), await actsOf(this.#store, at)];
+    for (const [index, record] of turns.entries()) {
+      const turn = index + 1;
+      if (turn > this.#spoken) {
+        this.#tell(`turn ${turn} · ${record.sampled.length} tokens${record.end === 'stop' ? '' : ` · ${record.end}`}`, spoken(record));
+        this.#spoken = turn;
+      }
+      const answer = answerTo(record, acts.get(turn));
+      if (turn <= this.#answered || answer.length === 0) continue;
+      for (const message of answer) this.#tell(`turn ${turn} · ${message.role === 'tool' ? 'observation' : message.role}`, message);
+      this.#answered = turn;
+    }
+  }
+
+  #tell(head: string, message: Message): void {
+    this.#say(`── ${head}\n${messageText(message)}`);
+  }
+}

@@ -1,0 +1,95 @@
+/** `longhaul rollout`: one rollout, its turns shown as they happen. */
+
+import { environmentOf } from '../../tasks/registry.ts';
+import type { RolloutInput } from '../../workflows/types.ts';
+import { JobFailed, UserInputError } from '../errors.ts';
+import { newRolloutId } from '../longhaul.ts';
+import { choosePolicy } from '../rollout/choose-policy.ts';
+import { type RolloutEnd, runRollout } from '../rollout/run-rollout.ts';
+import type { Outcome, Verb, VerbContext } from '../verb.ts';
+
+interface Options {
+  readonly task?: string;
+  readonly policy?: string;
+  readonly attach?: string;
+  readonly seed: string;
+  readonly temperature: string;
+  readonly maxTurns: string;
+  readonly maxContextTokens?: string;
+  readonly maxTokens?: string;
+}
+
+function numberOf(option: string, text: string, isFine: (value: number) => boolean, remedy: string): number {
+  const value = Number(text);
+  if (text.trim() === '' || !isFine(value)) throw new UserInputError(option, text, remedy);
+  return value;
+}
+
+function wholeOf(option: string, text: string, least: number): number {
+  return numberOf(option, text, (value) => Number.isSafeInteger(value) && value >= least, `give a whole number of at least ${least}`);
+}
+
+function checkTask(task: string | undefined): string {
+  if (task === undefined) throw new UserInputError('--task', null, 'give a task id such as swe-mini-held-out-0');
+  try {
+    environmentOf(task).load(task);
+    return task;
+  } catch (error) {
+    throw new UserInputError('--task', task, `give a task id such as swe-mini-held-out-0 (${error instanceof Error ? error.message : String(error)})`);
+  }
+}
+
+async function inputOf(options: Options, cwd: string): Promise<RolloutInput> {
+  const task = checkTask(options.task);
+  if (options.policy === undefined) throw new UserInputError('--policy', null, 'give starter, or a directory in Hugging Face layout');
+  const { policy, maxContextTokens, maxTokens } = await choosePolicy(options.policy, cwd);
+  return {
+    task,
+    policy,
+    seed: wholeOf('--seed', options.seed, 0),
+    agent: {
+      maxTurns: wholeOf('--max-turns', options.maxTurns, 1),
+      maxContextTokens: options.maxContextTokens === undefined ? maxContextTokens : wholeOf('--max-context-tokens', options.maxContextTokens, 1),
+    },
+    sampling: {
+      temperature: numberOf('--temperature', options.temperature, (value) => value >= 0 && value <= 10, 'give a number from 0 (greedy) to 10'),
+      maxTokens: options.maxTokens === undefined ? maxTokens : wholeOf('--max-tokens', options.maxTokens, 1),
+    },
+  };
+}
+
+function endLines({ result, trajectory }: RolloutEnd): string[] {
+  const { status, reward = 0, passed = false, failure, message, finish, turns, attempt } = result;
+  const verdict = status === 'graded' ? `reward ${reward} (${passed ? 'passed' : 'not passed'})` : `failed: ${failure ?? 'internal'}`;
+  const why = (trajectory?.reason ?? message ?? '').trim();
+  const again = attempt > 1 ? `, attempt ${attempt}` : '';
+  return ['── verdict', `${verdict}${why === '' ? '' : `: ${why}`}`, `${turns} turns, finish: ${finish ?? 'none'}${again}`];
+}
+
+/** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` where its input is to blame. */
+async function rollOut(options: Options, context: VerbContext): Promise<Outcome> {
+  const { attach } = options;
+  const input = attach === undefined ? await inputOf(options, context.cwd) : undefined;
+  const end = await runRollout(attach ?? newRolloutId(input?.task ?? ''), input, context);
+  for (const line of endLines(end)) context.say(line);
+  const { status, failure = 'internal', message = '' } = end.result;
+  if (status === 'graded') return { document: end };
+  if (failure === 'bad-input') throw new UserInputError('rollout', end.rollout, message);
+  throw new JobFailed(`rollout ${end.rollout} failed: ${failure}: ${message}`, end);
+}
+
+export const rolloutVerb: Verb = {
+  define(command, run) {
+    command
+      .description('Starts one rollout and shows its turns as they happen, then the verdict; Ctrl-C leaves it running.')
+      .option('--task <id>', 'task id, such as swe-mini-held-out-0')
+      .option('--policy <policy>', '`starter`, or a directory in Hugging Face layout')
+      .option('--seed <n>', 'of the sampling noise', '0')
+      .option('--temperature <t>', '0: greedy', '1')
+      .option('--max-turns <n>', 'turns at most', '30')
+      .option('--max-context-tokens <n>', 'prompt, observations and sampled tokens together; default: what the policy can attend to')
+      .option('--max-tokens <n>', 'sampled in one turn; default: a quarter of the context')
+      .option('--attach <id>', 'follow a rollout that was started before, instead of starting one')
+      .action((options: Options) => run((context) => rollOut(options, context)));
+  },
+};

@@ -1,0 +1,71 @@
+/** Hunts messages of a rollout that are told twice, out of order, or not at all, and text that steers the terminal. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeEach, expect, it } from 'vitest';
+import { type ActRecord, type GenerateRecord, keys } from '../../../activities/records.ts';
+import { TurnTeller } from '../../../cli/rollout/show-turns.ts';
+import { openSqliteStore } from '../../../store/sqlite-store.ts';
+import type { Store } from '../../../store/store.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-turns-'));
+let store: Store;
+let said: string[];
+beforeEach(() => {
+  store = openSqliteStore(mkdtempSync(join(dir, 'store-')));
+  said = [];
+});
+afterEach(async () => {
+  await store.close();
+});
+afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+const at = (attempt: number) => ({ run: 'r', rollout: 'x', attempt, task: 't-train-0' });
+const common = { version: 0, appended: [1], reset: false, sampled: [1, 2], logprobs: [0, 0] } as const;
+const calls = (attempt: number, turn: number, command: string) =>
+  store.putOnce<GenerateRecord>(keys.generate(at(attempt), turn), {
+    ...common, end: 'stop', parsed: { kind: 'calls', content: '', calls: [{ name: 'bash', arguments: { command } }] },
+  });
+const acts = (attempt: number, turn: number, content: string) =>
+  store.putOnce<ActRecord>(keys.act(at(attempt), turn), { messages: [{ role: 'tool', name: 'bash', content }] });
+
+it('tells each message once, as it comes', async () => {
+  const teller = new TurnTeller('x', store, (line) => void said.push(line));
+  teller.prompt([{ role: 'user', content: 'mend it' }]);
+  await calls(1, 1, 'ls');
+  await teller.tell(1);
+  await teller.tell(1);
+  await acts(1, 1, 'a.py');
+  await calls(1, 2, 'cat a.py');
+  await teller.tell(1);
+  await teller.tell(1);
+  expect(said).toEqual([
+    '── user\nmend it',
+    '── turn 1 · 2 tokens\n→ bash\n  command: ls',
+    '── turn 1 · observation\na.py',
+    '── turn 2 · 2 tokens\n→ bash\n  command: cat a.py',
+  ]);
+});
+
+it('a hint is told as the answer to a turn without a call, and a cut turn says so', async () => {
+  await store.putOnce<GenerateRecord>(keys.generate(at(1), 1), { ...common, end: 'length', parsed: { kind: 'no-call', content: 'well' }, hint: 'call a tool' });
+  await new TurnTeller('x', store, (line) => void said.push(line)).tell(1);
+  expect(said).toEqual(['── turn 1 · 2 tokens · length\nwell', '── turn 1 · user\ncall a tool']);
+});
+
+it('a new attempt is told from its first turn, and told to be one', async () => {
+  const teller = new TurnTeller('x', store, (line) => void said.push(line));
+  await calls(1, 1, 'ls');
+  await teller.tell(1);
+  await calls(2, 1, 'pwd');
+  await teller.tell(2);
+  expect(said.slice(1)).toEqual([expect.stringMatching(/attempt 2: the sandbox was lost/), '── turn 1 · 2 tokens\n→ bash\n  command: pwd']);
+});
+
+it('control characters of policies and tools are written out', async () => {
+  await calls(1, 1, 'echo \u001b[2J');
+  await acts(1, 1, 'a\tb\nc\u0012\r');
+  await new TurnTeller('x', store, (line) => void said.push(line)).tell(1);
+  expect(said[0]).toContain('echo \\x1b[2J');
+  expect(said[1]).toBe('── turn 1 · observation\na\tb\nc\\x12\\x0d');
+});

@@ -1,0 +1,51 @@
+/** A server and a world for one test file: `script` is what the scripted activities do at the moment. */
+
+import type { WorkflowHandleWithFirstExecutionRunId } from '@temporalio/client';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach } from 'vitest';
+import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import type { Script } from './scripted-activities.ts';
+import { startWorld, type World } from './workflow-world.ts';
+
+export interface WorldInUse {
+  readonly now: World;
+  script: Script;
+  start(workflow: string, id: string, ...args: unknown[]): Promise<WorkflowHandleWithFirstExecutionRunId>;
+  count(activity: string): number;
+}
+
+export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldInUse {
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul-world-'));
+  let server: PrivateServer;
+  let world: World;
+  const inUse: WorldInUse = {
+    get now() { return world; },
+    script: {},
+    start: (workflow, workflowId, ...args) => world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args }),
+    count: (activity) => world.log.calls.filter((call) => call.activity === activity).length,
+  };
+  beforeAll(async () => {
+    server = await startPrivateServer(dir, serverSettings);
+    world = await startWorld(server.address, {
+      turn: (input) => (inUse.script.turn ?? ((i) => (i.turn < 2 ? 'calls' : 'finish')))(input),
+      before: (activity, input) => inUse.script.before?.(activity, input),
+      reward: (rollout) => inUse.script.reward?.(rollout) ?? 1,
+      update: (input) => inUse.script.update?.(input),
+      changes: () => inUse.script.changes?.() ?? [],
+      ttlSeconds: () => inUse.script.ttlSeconds?.() ?? 1800,
+    });
+  }, 90_000);
+  afterAll(async () => {
+    await world?.stop();
+    await server?.stop();
+    rmSync(dir, { recursive: true, force: true });
+  });
+  beforeEach(() => {
+    inUse.script = {};
+    world.log.calls.length = 0;
+    world.log.peakLive = 0;
+  });
+  return inUse;
+}

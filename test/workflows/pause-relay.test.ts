@@ -1,0 +1,89 @@
+/** Hunts children that hear an old word last, words out of order, and a burst of signals that Temporal would refuse. */
+import fc from 'fast-check';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import { PauseRelay } from '../../workflows/pause-relay.ts';
+
+interface Child {
+  readonly words: string[];
+  signal(word: 'pause' | 'resume'): Promise<void>;
+}
+
+function nursery(answer: (id: number) => Promise<void>) {
+  const counts = { now: 0, peak: 0 };
+  const child = (id: number): Child => {
+    const words: string[] = [];
+    return {
+      words,
+      async signal(word) {
+        counts.now += 1;
+        counts.peak = Math.max(counts.peak, counts.now);
+        words.push(word);
+        try {
+          await answer(id);
+        } finally {
+          counts.now -= 1;
+        }
+      },
+    };
+  };
+  return { counts, child };
+}
+const settled = () => sleep(20);
+
+it('2,000 children hear of a pause and of its end, a hundred at a time', async () => {
+  const { counts, child } = nursery(async () => undefined);
+  const relay = new PauseRelay();
+  const children = Array.from({ length: 2000 }, (_, i) => child(i));
+  for (const [i, one] of children.entries()) relay.add(String(i), one);
+  relay.set(true);
+  await settled();
+  expect(new Set(children.map(({ words }) => words.join()))).toEqual(new Set(['pause']));
+  relay.set(false);
+  await settled();
+  expect(new Set(children.map(({ words }) => words.join()))).toEqual(new Set(['pause,resume']));
+  expect(counts.peak).toBe(100);
+});
+
+it('a run that is never paused sends nothing', async () => {
+  const { child } = nursery(async () => undefined);
+  const relay = new PauseRelay();
+  const one = child(0);
+  relay.add('0', one);
+  relay.set(false);
+  await settled();
+  expect(one.words).toEqual([]);
+});
+
+it('a child that begins during a pause hears of it; one that has ended holds nobody up', async () => {
+  const { child } = nursery(async (id) => { if (id === 0) throw new Error('has ended'); });
+  const relay = new PauseRelay();
+  const [gone, late] = [child(0), child(1)];
+  relay.add('0', gone);
+  relay.set(true);
+  relay.add('1', late);
+  await settled();
+  expect(late.words).toEqual(['pause']);
+});
+
+it('whatever is asked for, and however signals are delayed, each child ends with the last word and hears no word twice', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 12 }), fc.array(fc.nat(3), { minLength: 1, maxLength: 5 }), async (asked, delays) => {
+      const { child } = nursery((id) => sleep(delays[id] ?? 0));
+      const relay = new PauseRelay();
+      const children = delays.map((_, i) => child(i));
+      for (const [i, one] of children.entries()) relay.add(String(i), one);
+      for (const [i, paused] of asked.entries()) {
+        relay.set(paused);
+        if (i % 2 === 0) await sleep(i % 3);
+      }
+      await settled();
+      for (const { words } of children) {
+        expect(words.every((word, i) => word !== words[i - 1])).toBe(true);
+        expect(words[0] ?? 'pause').toBe('pause');
+        expect(words.at(-1) ?? 'resume').toBe(asked.at(-1) === true ? 'pause' : 'resume');
+      }
+    }),
+    { numRuns: 30 },
+  );
+});

@@ -1,0 +1,199 @@
+/**
+ * Hunts pauses that reach too little, that are lost, or that cost a sandbox. The server is real, activities are scripted.
+ * Not asserted: that a real sandbox outlives its time to live while paused (test/activities/agent-run.test.ts renews it).
+ */
+import type { WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { BatchStatus } from '../../workflows/batch.ts';
+import type { RolloutState } from '../../workflows/rollout.ts';
+import type { BatchResult, TrainStatus } from '../../workflows/types.ts';
+import { sandboxLost } from '../support/scripted-activities.ts';
+import { useWorkflowWorld } from '../support/use-world.ts';
+
+const world = useWorkflowWorld();
+const policy = { dir: '/p', version: 3 };
+let serial = 0;
+const newId = () => `p${serial++}`;
+
+/** Until nothing has been called for a while. */
+async function standstill(quietMs = 1500): Promise<number> {
+  for (;;) {
+    const before = world.now.log.calls.length;
+    await sleep(quietMs);
+    if (world.now.log.calls.length === before) return before;
+  }
+}
+const batchInput = (run: string, samples: number, dispatcher: object) => ({
+  run, name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1'], samples, policy,
+  agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1, dispatcher: { type: 'pipeline', ...dispatcher },
+});
+const config = (run: string, over: object = {}) => ({
+  run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 },
+  evaluation: { tasks: 2 }, dispatcher: { liveSandboxes: 4 }, ...over,
+});
+
+describe('a rollout', () => {
+  it('ends its turn, keeps its sandbox alive while it stands still, and goes on where it was', async () => {
+    const id = newId();
+    world.script = {
+      ttlSeconds: () => 3,
+      turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
+      before: async (activity, { turn }) => { if (activity === 'generate' && turn === 2) await world.now.client.workflow.getHandle(id).signal('pause'); },
+    };
+    const handle = await world.start('rollout', id, { task: 't-train-0', policy });
+    await expect.poll(() => world.count('holdSandbox'), { timeout: 30_000 }).toBeGreaterThan(2);
+    expect([world.count('generate'), world.count('agentRun'), world.count('prepareSandbox')]).toEqual([2, 2, 1]);
+    expect(await handle.query<RolloutState>('state')).toMatchObject({ paused: true, turn: 3, phase: 'generate' });
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, turns: 3 });
+  });
+
+  it('whose sandbox is lost while it is paused begins again once it is resumed, and says so by its attempt', async () => {
+    const id = newId();
+    let lost = false;
+    world.script = {
+      ttlSeconds: () => 3,
+      before: async (activity) => {
+        if (activity === 'generate' && !lost) await world.now.client.workflow.getHandle(id).signal('pause');
+        if (activity === 'holdSandbox' && !lost) { lost = true; throw sandboxLost(); }
+      },
+    };
+    const handle = await world.start('rollout', id, { task: 't-train-0', policy });
+    await expect.poll(async () => (await handle.query<RolloutState>('state')).attempt, { timeout: 30_000 }).toBe(2);
+    await standstill();
+    expect(world.count('prepareSandbox')).toBe(1);
+    expect(world.now.log.live).toBe(0);
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 2 });
+  });
+
+  it('is not failed by a renewal that fails for another reason', async () => {
+    const id = newId();
+    world.script = {
+      ttlSeconds: () => 3,
+      before: async (activity, { turn }) => {
+        if (activity === 'generate' && turn === 1) await world.now.client.workflow.getHandle(id).signal('pause');
+        if (activity === 'holdSandbox') throw ApplicationFailure.nonRetryable('the store does not answer', 'StoreDown');
+      },
+    };
+    const handle = await world.start('rollout', id, { task: 't-train-0', policy });
+    await expect.poll(() => world.count('holdSandbox'), { timeout: 30_000 }).toBeGreaterThan(1);
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
+  });
+
+  it('in its last turn is graded all the same', async () => {
+    const id = newId();
+    world.script = {
+      before: async (activity, { turn }) => { if (activity === 'generate' && turn === 2) await world.now.client.workflow.getHandle(id).signal('pause'); },
+    };
+    expect(await (await world.start('rollout', id, { task: 't-train-0', policy })).result()).toMatchObject({ status: 'graded' });
+  });
+});
+
+describe('a batch', () => {
+  it.each([[{ liveSandboxes: 120 }], [{ liveSandboxes: 20, agentRun: 5, reward: 3 }]])('of 120 with %j stops every rollout at a turn and begins none, then ends all once', async (dispatcher) => {
+    const id = newId();
+    const handle = await world.start('batch', id, batchInput('r', 60, dispatcher));
+    await expect.poll(() => world.count('generate'), { timeout: 60_000 }).toBeGreaterThan(10);
+    await handle.signal('pause');
+    await handle.signal('pause');
+    const calls = await standstill();
+    const { started, ended, paused, total } = await handle.query<BatchStatus>('status');
+    expect([paused, total]).toEqual([true, 120]);
+    expect(ended).toBeLessThan(120);
+    await sleep(1000);
+    expect(world.now.log.calls.length).toBe(calls);
+    expect((await handle.query<BatchStatus>('status')).started).toBe(started);
+    await handle.signal('resume');
+    await handle.signal('resume');
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 120, graded: 120 });
+    expect(world.count('computeReward')).toBe(120);
+    expect(world.now.log.live).toBe(0);
+  }, 180_000);
+});
+
+it('a rollout that waits at a gate while its batch is paused keeps its sandbox', async () => {
+  const id = newId();
+  let letGo: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => { letGo = resolve; });
+  world.script = { ttlSeconds: () => 3, before: async (activity) => { if (activity === 'agentRun') await held; } };
+  const handle = await world.start('batch', id, batchInput('r', 3, { liveSandboxes: 6, agentRun: 1 }));
+  await expect.poll(() => [world.count('agentRun'), world.count('prepareSandbox')], { timeout: 30_000, interval: 10 }).toEqual([1, 6]);
+  await handle.signal('pause');
+  const ids = ['t-train-0', 't-train-1'].flatMap((task) => [0, 1, 2].map((sample) => `${id}/${task}/${sample}`));
+  const isPaused = async (rollout: string) => (await world.now.client.workflow.getHandle(rollout).query<RolloutState>('state')).paused;
+  await expect.poll(async () => (await Promise.all(ids.map(isPaused))).every(Boolean), { timeout: 30_000 }).toBe(true);
+  letGo();
+  await expect.poll(() => new Set(world.now.log.calls.filter((c) => c.activity === 'holdSandbox').map((c) => c.rollout)).size, { timeout: 30_000 }).toBe(6);
+  expect(world.count('generate')).toBe(1);
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ rollouts: 6, graded: 6 });
+  expect(world.count('prepareSandbox')).toBe(6);
+});
+
+describe('a run', () => {
+  const status = (handle: WorkflowHandle) => handle.query<TrainStatus>('status');
+
+  it('paused before it has begun opens, begins nothing, and goes on when it is resumed', async () => {
+    const run = newId();
+    const handle = await world.start('train', `train/${run}`, config(run));
+    await handle.signal('pause');
+    await standstill();
+    expect(await status(handle)).toMatchObject({ phase: 'paused', pauseAt: 'turn', step: 0 });
+    const begun = world.count('prepareSandbox');
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ steps: 2 });
+    expect(world.count('prepareSandbox')).toBeGreaterThan(begun);
+  });
+
+  it('resumed before it was paused, and paused twice, is paused; one resume undoes it', async () => {
+    const run = newId();
+    const handle = await world.start('train', `train/${run}`, config(run));
+    for (const word of ['resume', 'pause', 'pause']) await handle.signal(word);
+    await standstill();
+    expect(await status(handle)).toMatchObject({ phase: 'paused' });
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ steps: 2 });
+  });
+
+  it('paused at a turn stops the rollouts of its batch; at a step it lets them end', async () => {
+    const run = newId();
+    let said = '';
+    world.script = {
+      turn: ({ turn }) => (turn < 8 ? 'calls' : 'finish'),
+      before: async (activity, { rollout }) => {
+        if (activity !== 'generate' || said !== '' || !rollout?.includes('/step-1/')) return;
+        said = 'turn';
+        await world.now.client.workflow.getHandle(`train/${run}`).signal('pause');
+      },
+    };
+    const handle = await world.start('train', `train/${run}`, config(run));
+    await expect.poll(() => said, { timeout: 30_000 }).toBe('turn');
+    await standstill();
+    expect(world.count('update')).toBe(0);
+    const { ended } = await world.now.client.workflow.getHandle(`train/${run}/step-1`).query<BatchStatus>('status');
+    expect(ended).toBeLessThan(4);
+    await handle.signal('pause', 'step');
+    await expect.poll(() => world.count('recordStep'), { timeout: 30_000 }).toBe(1);
+    await standstill();
+    expect(await status(handle)).toMatchObject({ phase: 'paused', pauseAt: 'step', step: 1 });
+    expect(world.count('recordStep')).toBe(1);
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ steps: 2 });
+  });
+
+  it('is cancelled while it is paused, without a sandbox left', async () => {
+    const run = newId();
+    const handle = await world.start('train', `train/${run}`, config(run));
+    await expect.poll(() => world.count('generate'), { timeout: 30_000 }).toBeGreaterThan(0);
+    await handle.signal('pause');
+    await standstill();
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+    await expect.poll(() => world.now.log.live, { timeout: 30_000 }).toBe(0);
+  });
+});

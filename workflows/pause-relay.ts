@@ -1,0 +1,50 @@
+/**
+ * Hands a pause, or its end, on to children: each hears the last word that was said, its words in their order, and only
+ * a bounded number of signals is under way at once. A child that has ended meanwhile needs to hear nothing.
+ */
+
+export interface Steerable {
+  signal(name: 'pause' | 'resume'): Promise<void>;
+}
+
+/** Signals under way at once: far below Temporal's limits on pending signals and on commands of one workflow task. */
+const CHUNK = 100;
+
+export class PauseRelay {
+  readonly #children = new Map<string, { readonly child: Steerable; told: boolean }>();
+  #paused = false;
+  #settling = false;
+
+  /** Asking for what is so already sends nothing. */
+  set(paused: boolean): void {
+    this.#paused = paused;
+    void this.#settle();
+  }
+
+  /** A child that has begun: it is told at once where a pause was asked for before. */
+  add(id: string, child: Steerable): void {
+    this.#children.set(id, { child, told: false });
+    void this.#settle();
+  }
+
+  remove(id: string): void {
+    this.#children.delete(id);
+  }
+
+  /** One at a time, so that no child hears two words in the wrong order. Never fails. */
+  async #settle(): Promise<void> {
+    if (this.#settling) return;
+    this.#settling = true;
+    for (let late = this.#late(); late.length > 0; late = this.#late()) {
+      const word = this.#paused ? 'pause' : 'resume';
+      for (const one of late) one.told = this.#paused;
+      // A child that cannot be told has ended, or is being cancelled with this workflow.
+      await Promise.allSettled(late.map(({ child }) => child.signal(word)));
+    }
+    this.#settling = false;
+  }
+
+  #late() {
+    return [...this.#children.values()].filter(({ told }) => told !== this.#paused).slice(0, CHUNK);
+  }
+}
