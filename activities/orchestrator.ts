@@ -73,10 +73,10 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
   return {
     openRun: (given, run) => kept(() => openRun(given, run, deps)),
 
-    recordDispatched: ({ run, name, tasks, samples }) =>
+    recordDispatched: ({ run, batch, tasks, samples, firstSample }) =>
       kept(async () => {
         const at = now();
-        const ids = rolloutIds(`train/${run}/${name}`, tasks, samples);
+        const ids = rolloutIds(batch, tasks, samples, firstSample);
         await store.append(ids.map((rollout) => ({ run, rollout, attempt: 1, event: 'dispatched', at })));
       }),
 

@@ -1,11 +1,20 @@
 /** The programmatic client: what the command line does, for programs. Runs live in Temporal, not in this object. */
 
 import { type Client, WorkflowExecutionAlreadyStartedError, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
+import { type EvalSettings, resolveSweepConfig } from '../activities/evaluation/sweep-config.ts';
 import { resolveRunConfig } from '../activities/run-config.ts';
+import type { SweepConfig } from '../workflows/eval-types.ts';
 import { QUEUES } from '../workflows/queues.ts';
 import type { RolloutInput, RolloutResult } from '../workflows/types.ts';
 import { type ConnectOptions, connectClient } from './connect.ts';
+import { EvalHandle } from './eval-handle.ts';
 import { RunHandle } from './run-handle.ts';
+
+/** A sweep in a line, for Temporal's UI. */
+export function summaryOf({ policies, sampling, tasks }: SweepConfig): string {
+  const count = 'ids' in tasks ? tasks.ids.length : tasks.count;
+  return `${policies.length} policies × ${sampling.length} settings × ${count} tasks`;
+}
 
 export class Longhaul {
   readonly client: Client;
@@ -43,6 +52,24 @@ export class Longhaul {
     return this.run(config.run);
   }
 
+  /**
+   * Starts the eval, or attaches to it where it is going on. One that has ended starts again and runs what is missing
+   * or failed: nothing, where every rollout was graded.
+   * Errors: `UserInputError` for a configuration that cannot be used.
+   */
+  async evaluate(given: EvalSettings | SweepConfig): Promise<EvalHandle> {
+    const config = resolveSweepConfig(given, process.cwd());
+    await this.client.workflow.start('evalSweep', {
+      taskQueue: QUEUES.orchestrator,
+      workflowId: `eval/${config.eval}`,
+      args: [config],
+      workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+      workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
+      staticSummary: summaryOf(config),
+    });
+    return this.evaluation(config.eval);
+  }
+
   /** One rollout on its own; waits for its end. */
   rollout(input: RolloutInput, workflowId: string): Promise<RolloutResult> {
     return this.client.workflow.execute('rollout', {
@@ -54,6 +81,10 @@ export class Longhaul {
 
   run(id: string): RunHandle {
     return new RunHandle(this.client, id);
+  }
+
+  evaluation(id: string): EvalHandle {
+    return new EvalHandle(this.client, id);
   }
 
   async close(): Promise<void> {

@@ -1,32 +1,19 @@
 /** A handle on one training run: it holds no state of its own, so any number of programs can follow the same run. */
 
-import { type Client, type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Reconfiguration, TrainResult } from '../workflows/train.ts';
 import type { RunConfig, StepRecord, TrainStatus } from '../workflows/types.ts';
+import { DurableHandle } from './durable-handle.ts';
 
 const POLL_MS = 500;
 
-export class RunHandle {
+export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
   readonly run: string;
-  readonly #client: Client;
 
   constructor(client: Client, run: string) {
-    this.#client = client;
+    super(client, `train/${run}`);
     this.run = run;
-  }
-
-  get workflowId(): string {
-    return `train/${this.run}`;
-  }
-
-  get #handle(): WorkflowHandle {
-    return this.#client.workflow.getHandle(this.workflowId);
-  }
-
-  /** Errors: `WorkflowNotFoundError` when there is no such run. */
-  status(): Promise<TrainStatus> {
-    return this.#handle.query<TrainStatus>('status');
   }
 
   /** Every step from the next one on, as it ends; returns when the run is over. */
@@ -45,31 +32,9 @@ export class RunHandle {
     }
   }
 
-  async isRunning(): Promise<boolean> {
-    return (await this.#handle.describe()).status.name === 'RUNNING';
-  }
-
-  pause(): Promise<void> {
-    return this.#handle.signal('pause');
-  }
-
-  resume(): Promise<void> {
-    return this.#handle.signal('resume');
-  }
-
-  /** Asks the run to end; every sandbox is released first. */
-  async cancel(): Promise<void> {
-    await this.#handle.cancel();
-  }
-
   /** Changes a live run; the resolved configuration comes back. */
   configure(change: Reconfiguration): Promise<RunConfig> {
-    return this.#handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
-  }
-
-  /** Waits for the end. Errors: `WorkflowFailedError` with the run's failure as its cause. */
-  result(): Promise<TrainResult> {
-    return this.#handle.result() as Promise<TrainResult>;
+    return this.handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
   }
 
   /** A query needs a worker: while one is being restarted, a few attempts are made. */

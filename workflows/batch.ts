@@ -59,7 +59,7 @@ class Batch {
 
   constructor(input: BatchInput) {
     this.#input = input;
-    this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples);
+    this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples, input.firstSample);
     this.#gates = gatesOf(this.#ids.length, input.dispatcher);
     this.#dispatcher = new PipelineDispatcher(input.dispatcher);
     this.#sampling = new DynamicSampling(input.tasks.length, input.wanted);
@@ -117,8 +117,8 @@ class Batch {
 
   /** Noted as dispatched before anything of them runs. */
   async #dispatch(tasks: readonly string[]): Promise<void> {
-    const { run, name, samples } = this.#input;
-    await orchestrator.recordDispatched({ run, name, tasks, samples });
+    const { run, name, samples, firstSample = 0 } = this.#input;
+    await orchestrator.recordDispatched({ run, name, batch: workflowInfo().workflowId, tasks, samples, firstSample });
     this.#dispatcher.add(tasks.length * samples);
     this.#admit();
   }
@@ -163,9 +163,9 @@ class Batch {
   }
 
   async #outcome(index: number, id: string): Promise<RolloutResult> {
-    const { run, step, policy, agent, sampling, seed, samples, tasks } = this.#input;
+    const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, tasks } = this.#input;
     const task = tasks[Math.floor(index / samples)] ?? '';
-    const sample = index % samples;
+    const sample = firstSample + (index % samples);
     try {
       return await executeChild(rolloutWorkflow, {
         workflowId: id,

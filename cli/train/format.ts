@@ -38,12 +38,16 @@ export function evaluationLines(name: string, evaluation: EvaluationRecord): str
 
 const BAR = 24;
 
+/** A bar and what it is of, in at most 100 columns. */
+export function barText(ended: number, total: number, text: string): string {
+  const filled = total > 0 ? Math.round((ended / total) * BAR) : 0;
+  return `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)} ${text}`.slice(0, 100);
+}
+
 /** What is under way, as one line of at most 100 columns. */
 export function progressBar(status: TrainStatus, { ended, total }: { readonly ended: number; readonly total: number }): string {
-  const filled = total > 0 ? Math.round((ended / total) * BAR) : 0;
-  const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)}`;
   const name = status.phase === 'training' ? 'training' : (status.batch?.name ?? status.phase);
-  return `${bar} ${name} ${ended}/${total} · ${status.phase} · policy v${status.policyVersion}`.slice(0, 100);
+  return barText(ended, total, `${name} ${ended}/${total} · ${status.phase} · policy v${status.policyVersion}`);
 }
 
 function messageText(message: Message): string {

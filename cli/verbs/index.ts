@@ -32,6 +32,14 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'start a training run, or attach to it',
     load: async () => (await import('./train.ts')).trainVerb,
   },
+  eval: {
+    summary: 'pass@k and mean reward of policies on tasks',
+    load: async () => (await import('./eval.ts')).evalVerb,
+  },
+  schedule: {
+    summary: 'evals by the clock, as Temporal schedules',
+    load: async () => (await import('./schedule.ts')).scheduleVerb,
+  },
   runs: {
     summary: 'the runs of this folder',
     load: async () => (await import('./runs.ts')).runsVerb,
