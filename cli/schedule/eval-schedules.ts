@@ -9,7 +9,6 @@ import {
   type ScheduleHandle,
   ScheduleAlreadyRunning,
   ScheduleNotFoundError,
-  ServiceError,
   WorkflowFailedError,
 } from '@temporalio/client';
 import { QUEUES } from '../../workflows/queues.ts';
@@ -83,14 +82,13 @@ export function checkSettings({ name, cron, every, timezone, jitter, catchUp }: 
   if (timezone !== undefined && every !== undefined) throw new UserInputError('--timezone', timezone, 'it has no meaning for an interval; leave it out');
 }
 
-/** Temporal's word on bad input, and on a name that is taken, as ours. */
+/** Temporal's word on a time that it cannot read, and on a name that is taken, as ours. */
 function refused(error: unknown, { name, cron, every, timezone }: ScheduleSettings): unknown {
   if (error instanceof ScheduleAlreadyRunning) return new UserInputError('--name', name, 'there is a schedule of that name; delete it first, or give another name');
-  const cause: unknown = error instanceof ServiceError ? error.cause : undefined;
-  const [code, details] = cause instanceof Error && 'code' in cause && 'details' in cause ? [cause.code, cause.details] : [];
-  if (code !== 3) return error;
+  // What the client makes of a time that the server cannot read.
+  if (!(error instanceof TypeError)) return error;
   const [field, value] = cron === undefined ? (['--every', every] as const) : (['--cron', timezone === undefined ? cron : `${cron} in ${timezone}`] as const);
-  return new UserInputError(field, value, `Temporal refuses it: ${String(details)}`);
+  return new UserInputError(field, value, `give one that Temporal can read (${error.message})`);
 }
 
 function whenOf({ cron, every, timezone, jitter }: ScheduleSettings): string {
@@ -151,7 +149,7 @@ export class EvalSchedules {
     const recent = info.recentActions.map(({ scheduledAt, action: { workflow } }) => this.#sweep(workflow.workflowId, scheduledAt));
     return {
       ...viewOf(scheduleId, memo, state, info.nextActionTimes),
-      overlap: policies.overlap,
+      overlap: policies.overlap ?? 'SKIP',
       catchUpSeconds: policies.catchupWindow / 1000,
       jitterSeconds: (spec.jitter ?? 0) / 1000,
       pauseOnFailure: policies.pauseOnFailure,

@@ -2,19 +2,20 @@
 
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { UserInputError } from '../errors.ts';
-import { withRun } from '../access/with-run.ts';
+import { withRun, withSteered } from '../access/with-run.ts';
+import type { DurableHandle } from '../durable-handle.ts';
 import type { RunHandle } from '../run-handle.ts';
 import type { RunConfig } from '../../workflows/types.ts';
 import type { Verb } from '../verb.ts';
 
-function signalVerb(done: string, act: (handle: RunHandle) => Promise<unknown>): Verb {
+function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>) => Promise<unknown>): Verb {
   return {
     define(command, run) {
-      command.argument('<run>', 'name of the run').action((id: string) =>
+      command.argument('<run>', 'name of the run, or eval/ID').action((id: string) =>
         run((context) =>
-          withRun(context, id, async (handle) => {
+          withSteered(context, id, async (handle) => {
             await act(handle);
-            context.say(`run ${id} ${done}`);
+            context.say(`${id.startsWith('eval/') ? '' : 'run '}${id} ${done}`);
             return { document: { run: id, done } };
           }),
         ),
@@ -23,7 +24,7 @@ function signalVerb(done: string, act: (handle: RunHandle) => Promise<unknown>):
   };
 }
 
-export const pauseVerb = signalVerb('pauses after the step under way', (handle) => handle.pause());
+export const pauseVerb = signalVerb('pauses after the step or batch under way', (handle) => handle.pause());
 export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
 export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released', (handle) => handle.cancel());
 

@@ -10,6 +10,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
+import { evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
 import { defineTask } from '../../tasks/registry.ts';
 import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 import type { SweepResult, SweepStatus } from '../../workflows/eval-types.ts';
@@ -156,6 +157,23 @@ describe('a sweep', () => {
     expect(rolledOut().length).toBe(12);
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ rollouts: 16, graded: 16 });
+  });
+
+  it('that continues as new keeps its cells and its round', async () => {
+    const id = newId();
+    const sampling = [{ temperature: 1 }, { temperature: 0 }];
+    const { cells: [first], evalDir } = await sweep(id, { sampling });
+    const { config: resolved } = (await world.store.get<EvalRecord>(evalKeys.record(id)))!;
+    const { seed, agent, dispatcher, maxFailed } = resolved;
+    const cells = resolved.sampling.map(({ name, samples, ...rest }) => ({
+      name: `good/${name}`, policyName: 'good', samplingName: name, policy: { dir: '/p', version: 0 }, sampling: rest, samples,
+    }));
+    const opened = { eval: id, evalDir, round: 1, seed, agent, dispatcher, maxFailed, cells };
+    const progress = { opened, done: [{ ...first!, policy: 'carried' }], chunk: 1, paused: false };
+    world.log.calls.length = 0;
+    const handle = await world.client.workflow.start('evalSweep', { taskQueue: 'orchestrator', workflowId: `eval/${id}`, args: [{}, progress] });
+    expect(await handle.result()).toMatchObject({ rounds: 1, cells: [{ policy: 'carried' }, { policy: 'good', sampling: 'greedy' }] });
+    expect(rolledOut()).toEqual([]);
   });
 
   it('refuses other settings, other weights and another name under a name that is known', async () => {
