@@ -4,6 +4,7 @@ import { WorkflowNotFoundError } from '@temporalio/client';
 import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
 import { Unreachable, UserInputError } from '../errors.ts';
 import type { DurableHandle } from '../durable-handle.ts';
+import { evalOf } from '../eval/local-eval.ts';
 import { Longhaul } from '../longhaul.ts';
 import type { RunHandle } from '../run-handle.ts';
 import type { VerbContext } from '../verb.ts';
@@ -44,12 +45,13 @@ async function reached<T>(context: VerbContext, name: string, body: (longhaul: L
 
 /** As `withRun`, for a run or, as `eval/ID`, an eval. */
 export function withSteered<T>(context: VerbContext, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
-  return reached(context, name, (longhaul) => body(name.startsWith('eval/') ? longhaul.evaluation(name.slice('eval/'.length)) : longhaul.run(name)));
+  const id = evalOf(name);
+  return reached(context, name, (longhaul) => body(id === undefined ? longhaul.run(name) : longhaul.evaluation(id)));
 }
 
 /** Temporal says the same of a run that has ended as of one that never was. */
 async function remedyFor(run: string, context: VerbContext): Promise<string> {
-  if (run.startsWith('eval/')) return 'no eval of that name is going on';
+  if (evalOf(run) !== undefined) return 'no eval of that name is going on';
   const known = await knownRuns(context);
   if (known.includes(run)) return `it has ended; look at it with: npx longhaul show ${run}`;
   return known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no run yet';

@@ -3,6 +3,7 @@
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { UserInputError } from '../errors.ts';
 import { withRun, withSteered } from '../access/with-run.ts';
+import { evalOf } from '../eval/local-eval.ts';
 import type { DurableHandle } from '../durable-handle.ts';
 import type { RunHandle } from '../run-handle.ts';
 import type { RunConfig } from '../../workflows/types.ts';
@@ -15,7 +16,7 @@ function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>)
         run((context) =>
           withSteered(context, id, async (handle) => {
             await act(handle);
-            context.say(`${id.startsWith('eval/') ? '' : 'run '}${id} ${done}`);
+            context.say(`${evalOf(id) === undefined ? 'run ' : ''}${id} ${done}`);
             return { document: { run: id, done } };
           }),
         ),

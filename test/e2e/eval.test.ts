@@ -34,4 +34,7 @@ it('evaluates the starter, and shows it when it is asked again', async () => {
   const rows = readFileSync(join(folder, 'rollouts.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as { sampling: string; passed: boolean });
   expect(rows.filter((row) => row.sampling === 'sampled' && row.passed).length / 16).toBeCloseTo(at('1'), 12);
   expect(await longhaulJson(args, dir)).toEqual(results);
+  expect(await longhaulJson(['show', 'eval/starter'], dir)).toEqual(results);
+  const { accounting, rollouts } = await longhaulJson<{ accounting: unknown; rollouts: unknown[] }>(['rollouts', 'eval/starter'], dir);
+  expect([accounting, rollouts.length]).toEqual([results.accounting, 20]);
 }, 300_000);
