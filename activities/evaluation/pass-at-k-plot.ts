@@ -4,6 +4,7 @@ import type { EvalResults } from './eval-folder.ts';
 
 const WIDTH = 720;
 const ROW = 22;
+const LABEL = 36;
 const PAD = { left: 260, right: 80, top: 56, bottom: 40 };
 const COLOURS = ['#2563eb', '#16a34a', '#d97706', '#9333ea', '#dc2626', '#0891b2'];
 
@@ -21,6 +22,11 @@ function rowsOf({ cells }: Pick<EvalResults, 'cells'>): Row[] {
   );
 }
 
+/** As much of the end as stands left of the grid. */
+function shortened(label: string): string {
+  return label.length <= LABEL ? label : `…${label.slice(1 - LABEL)}`;
+}
+
 function escaped(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
@@ -30,7 +36,7 @@ const x = (rate: number) => Number((PAD.left + rate * (WIDTH - PAD.left - PAD.ri
 function drawn({ label, colour, mean, low, high }: Row, index: number): string {
   const y = PAD.top + index * ROW + ROW / 2;
   return [
-    `<text x="${PAD.left - 12}" y="${y + 4}" text-anchor="end">${escaped(label)}</text>`,
+    `<text x="${PAD.left - 12}" y="${y + 4}" text-anchor="end">${escaped(shortened(label))}</text>`,
     `<line x1="${x(low)}" x2="${x(high)}" y1="${y}" y2="${y}" stroke="${colour}" stroke-width="3" stroke-opacity="0.4"/>`,
     `<circle cx="${x(mean)}" cy="${y}" r="4.5" fill="${colour}"/>`,
     `<text x="${WIDTH - PAD.right + 14}" y="${y + 4}">${mean.toFixed(3)}</text>`,
