@@ -2,8 +2,7 @@
  * Hunts schedules that do not fire, that pile sweeps up, or that go on failing night after night: on a real server,
  * with the verbs as users call them. Rollouts are scripted.
  */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
@@ -11,36 +10,19 @@ import { stringify } from 'yaml';
 import { keys, type RunRecord, type StepEntry } from '../../activities/records.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import type { ScheduleDetails, ScheduleView } from '../../cli/schedule/eval-schedules.ts';
-import { defineTask } from '../../tasks/registry.ts';
-import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
-import { ScriptedEnvironment } from '../activities/scripted-parts.ts';
-import { type EvalWorld, makePolicy, startEvalWorld } from '../support/eval-world.ts';
-import { type Script, sandboxLost } from '../support/scripted-activities.ts';
+import { makePolicy, useEvalWorld } from '../support/eval-world.ts';
+import { sandboxLost } from '../support/scripted-activities.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-schedule-'));
-let script: Script = {};
-let server: PrivateServer;
-let world: EvalWorld;
-
-beforeAll(async () => {
-  defineTask(new ScriptedEnvironment('toy'));
-  server = await startPrivateServer(join(dir, 'temporal'));
+const world = useEvalWorld();
+const { dir } = world;
+beforeAll(() => {
   vi.stubEnv('LONGHAUL_HOME', join(dir, 'home'));
-  vi.stubEnv('TEMPORAL_ADDRESS', server.address);
-  world = await startEvalWorld(server.address, dir, { before: (activity, input) => script.before?.(activity, input) });
+  vi.stubEnv('TEMPORAL_ADDRESS', world.address);
   makePolicy(join(dir, 'policy'));
   const settings = { dir: join(dir, 'evals'), tasks: { name: 'toy', count: 2 }, policies: [{ name: 'p', policy: 'policy' }], bootstrap: { resamples: 100 } };
   writeFileSync(join(dir, 'small.yaml'), stringify(settings));
-}, 90_000);
-afterAll(async () => {
-  await world?.stop();
-  await server?.stop();
-  vi.unstubAllEnvs();
-  rmSync(dir, { recursive: true, force: true });
 });
-beforeEach(() => {
-  script = {};
-});
+afterAll(() => void vi.unstubAllEnvs());
 
 async function schedule(...args: string[]) {
   let out = '';
@@ -59,7 +41,7 @@ beforeEach((context) => {
   name = `s${context.task.id.replaceAll(/\W/g, '')}`;
 });
 afterEach(async () => {
-  script = {};
+  world.script = {};
   await schedule('delete', name);
 });
 
@@ -84,7 +66,7 @@ it('fires by its interval, each time as a sweep of its own, with what came of it
 it('skips a firing while the sweep before goes on', async () => {
   let release: () => void = () => undefined;
   const held = new Promise<void>((resolve) => { release = resolve; });
-  script = { before: async (activity) => { if (activity === 'generate') await held; } };
+  world.script = { before: async (activity) => { if (activity === 'generate') await held; } };
   await create('--every', '2s');
   const { recent } = await until(({ skipped }) => skipped >= 1);
   expect(recent.filter(({ status }) => status === 'running').length).toBe(1);
@@ -94,19 +76,19 @@ it('skips a firing while the sweep before goes on', async () => {
 });
 
 it('pauses when a sweep fails, says why, and goes on when it is resumed', async () => {
-  script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
+  world.script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
   await create('--every', '2s');
   const failed = await until(({ paused }) => paused);
   expect(failed.note).not.toBe('');
   expect(failed.recent.map(({ status, message }) => [status, message])).toContainEqual(['failed', expect.stringMatching(/2 sandbox-lost of 2/)]);
-  script = {};
+  world.script = {};
   expect((await schedule('resume', name, '--note', 'mended')).exitCode).toBe(0);
   const mended = await until((now) => completed(now).length >= 1);
   expect(mended).toMatchObject({ paused: false, note: 'mended' });
 });
 
 it('takes latest:RUN for what the run has published when the sweep starts, and keeps it from retention', async () => {
-  const { store } = world;
+  const { store } = world.now;
   const policy = { base: join(dir, 'policy'), parameters: 1, vocabulary: 1 };
   await store.putOnce<RunRecord>(keys.run('live'), { run: 'live', runDir: dir, seed: 1, startedAt: '', policy, task: { name: 'toy', train: 1, heldOut: 1 } });
   const publish = async (step: number) => {
@@ -116,7 +98,7 @@ it('takes latest:RUN for what the run has published when the sweep starts, and k
   };
   const first = await publish(1);
   // The run goes on, and takes its checkpoint away while the sweep is under way.
-  script = { before: (activity) => { if (activity === 'generate') rmSync(first, { recursive: true, force: true }); } };
+  world.script = { before: (activity) => { if (activity === 'generate') rmSync(first, { recursive: true, force: true }); } };
   await create('--cron', '0 6 * * *', '--timezone', 'Europe/Berlin', '--jitter', '1m', '--set', 'policies=[{name: p, policy: "latest:live"}]');
   await schedule('trigger', name);
   const [one] = completed(await until((now) => completed(now).length >= 1));

@@ -4,43 +4,21 @@
  */
 import { WorkflowFailedError } from '@temporalio/client';
 import { rootCause } from '@temporalio/common';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
 import { evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
-import { defineTask } from '../../tasks/registry.ts';
-import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 import type { SweepResult, SweepStatus } from '../../workflows/eval-types.ts';
-import { ScriptedEnvironment } from '../activities/scripted-parts.ts';
-import { type EvalWorld, makePolicy, startEvalWorld } from '../support/eval-world.ts';
-import { type Script, sandboxLost } from '../support/scripted-activities.ts';
+import { makePolicy, useEvalWorld } from '../support/eval-world.ts';
+import { sandboxLost } from '../support/scripted-activities.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-sweep-'));
-let script: Script = {};
-let server: PrivateServer;
-let world: EvalWorld;
-
-beforeAll(async () => {
-  defineTask(new ScriptedEnvironment('toy'));
-  server = await startPrivateServer(join(dir, 'temporal'));
-  world = await startEvalWorld(server.address, dir, {
-    before: (activity, input) => script.before?.(activity, input),
-    reward: (rollout) => script.reward?.(rollout) ?? 1,
-  });
+const world = useEvalWorld();
+const { dir } = world;
+beforeAll(() => {
   makePolicy(join(dir, 'good'));
   makePolicy(join(dir, 'bad'), 'other weights');
-}, 90_000);
-afterAll(async () => {
-  await world?.stop();
-  await server?.stop();
-  rmSync(dir, { recursive: true, force: true });
-});
-beforeEach(() => {
-  script = {};
-  world.log.calls.length = 0;
 });
 
 let serial = 0;
@@ -50,12 +28,12 @@ const config = (over: object = {}) => ({
   sampling: [{ temperature: 1 }], dispatcher: { liveSandboxes: 6 }, bootstrap: { resamples: 100 }, ...over,
 });
 const start = (id: string, over: object = {}) =>
-  world.client.workflow.start('evalSweep', { taskQueue: 'orchestrator', workflowId: `eval/${id}`, args: [config(over)] });
+  world.now.client.workflow.start('evalSweep', { taskQueue: 'orchestrator', workflowId: `eval/${id}`, args: [config(over)] });
 const sweep = async (id: string, over: object = {}) => (await (await start(id, over)).result()) as SweepResult;
 const resultsOf = (id: string) => JSON.parse(readFileSync(join(dir, 'evals', id, 'results.json'), 'utf8')) as EvalResults;
 /** Rollouts that reached their policy, as TASK/K. */
 const rolledOut = () => {
-  const ids = world.log.calls.filter(({ activity }) => activity === 'prepareSandbox').map(({ rollout }) => rollout);
+  const ids = world.now.log.calls.filter(({ activity }) => activity === 'prepareSandbox').map(({ rollout }) => rollout);
   return ids.map((id) => id.split('/').slice(-2).join('/')).sort();
 };
 const place = (rollout: string | undefined) => rollout?.split('/').slice(-2).join('/');
@@ -65,7 +43,7 @@ describe('a sweep', () => {
   it('rolls out every policy under every setting, and tells pass@k, failures and families of each', async () => {
     const id = newId();
     // Even tasks pass always, odd ones in their first sample.
-    script = { reward: (rollout) => (/-[02]\/\d$|-[13]\/0$/.test(rollout) ? 1 : 0) };
+    world.script = { reward: (rollout) => (/-[02]\/\d$|-[13]\/0$/.test(rollout) ? 1 : 0) };
     const result = await sweep(id, { policies: [join(dir, 'good'), { name: 'other', policy: join(dir, 'bad') }], sampling: [{ temperature: 1 }, { temperature: 0 }] });
     expect(result).toMatchObject({ eval: id, rounds: 1, rollouts: 2 * (12 + 4), graded: 32 });
     expect(result.cells.map(({ cell }) => cell)).toEqual(['good/t1', 'good/greedy', 'other/t1', 'other/greedy']);
@@ -85,31 +63,31 @@ describe('a sweep', () => {
   it('keeps what failed in the denominator, tells why, and runs it alone when it is started again', async () => {
     const id = newId();
     const broken = new Set(['toy-held-out-1/2', 'toy-held-out-3/0', 'toy-held-out-3/2']);
-    script = { before: (activity, { rollout }) => { if (activity === 'agentRun' && broken.has(place(rollout) ?? '')) throw sandboxLost(); } };
+    world.script = { before: (activity, { rollout }) => { if (activity === 'agentRun' && broken.has(place(rollout) ?? '')) throw sandboxLost(); } };
     const first = await sweep(id, { maxFailed: 0.5 });
     expect(first).toMatchObject({ rollouts: 12, graded: 9, cells: [{ failed: { 'sandbox-lost': 3 }, passAt: { '1': { mean: 0.75 } }, ofGraded: { rollouts: 9, passAt: { '1': { mean: 1 } } } }] });
     expect(resultsOf(id).accounting).toMatchObject({ dispatched: 12, evaluated: 9, masked: 3, lost: 0 });
 
-    world.log.calls.length = 0;
-    script = {};
+    world.now.log.calls.length = 0;
+    world.script = {};
     const second = await sweep(id, { maxFailed: 0.5 });
     expect(rolledOut()).toEqual([...broken].sort());
     expect(second).toMatchObject({ rounds: 2, rollouts: 12, graded: 12, cells: [{ failed: {}, passAt: { '1': { mean: 1 } } }] });
     expect(resultsOf(id).accounting).toMatchObject({ dispatched: 15, evaluated: 12, masked: 3, lost: 0, duplicated: 0 });
 
-    world.log.calls.length = 0;
+    world.now.log.calls.length = 0;
     expect((await sweep(id, { maxFailed: 0.5 })).cells).toEqual(second.cells);
     expect(rolledOut()).toEqual([]);
   });
 
   it('fails where more was not graded than it allows, with its results on record', async () => {
     const id = newId();
-    script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
+    world.script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
     const error = await (await start(id)).result().catch((e: unknown) => e);
     expect(error).toBeInstanceOf(WorkflowFailedError);
     expect(String((error as WorkflowFailedError).cause?.message)).toMatch(/good\/t1: 12 sandbox-lost of 12.*start the same eval again/);
     expect(resultsOf(id)).toMatchObject({ status: 'failed', cells: [{ graded: 0, passAt: { '1': { mean: 0 } } }] });
-    script = {};
+    world.script = {};
     expect(await sweep(id)).toMatchObject({ graded: 12, rounds: 2 });
   });
 
@@ -117,7 +95,7 @@ describe('a sweep', () => {
     const id = newId();
     const reward = (rollout: string) => (/-[13]\/[12]$/.test(rollout) ? 0 : 1);
     let graded = 0;
-    script = { reward, before: async (activity) => {
+    world.script = { reward, before: async (activity) => {
       if (activity === 'generate' && graded >= 5) await sleep(400);
       if (activity === 'computeReward') graded += 1;
     } };
@@ -127,12 +105,12 @@ describe('a sweep', () => {
     await expect(handle.result()).rejects.toThrow();
     expect((await handle.describe()).status.name).toBe('CANCELLED');
     expect(resultsOf(id)).toMatchObject({ status: 'cancelled' });
-    const kept = (await world.store.list<{ status: string }>(`outcome:eval/${id}/`)).filter(({ value }) => value.status === 'graded').map(({ key }) => place(key)!);
+    const kept = (await world.now.store.list<{ status: string }>(`outcome:eval/${id}/`)).filter(({ value }) => value.status === 'graded').map(({ key }) => place(key)!);
     expect(kept.length).toBeGreaterThanOrEqual(4);
     expect(kept.length).toBeLessThan(12);
 
-    world.log.calls.length = 0;
-    script = { reward };
+    world.now.log.calls.length = 0;
+    world.script = { reward };
     const resumed = await sweep(id);
     expect(rolledOut()).toEqual(all.filter((one) => !kept.includes(one)));
     const undisturbed = await sweep(newId());
@@ -144,9 +122,9 @@ describe('a sweep', () => {
     const id = newId();
     let release: () => void;
     const held = new Promise<void>((resolve) => { release = resolve; });
-    script = { before: async (activity) => { if (activity === 'computeReward') await held; } };
+    world.script = { before: async (activity) => { if (activity === 'computeReward') await held; } };
     const handle = await start(id, { sampling: [{ temperature: 1 }, { temperature: 0 }], dispatcher: { liveSandboxes: 50 } });
-    while (world.log.calls.filter(({ activity }) => activity === 'computeReward').length < 12) await sleep(20);
+    while (world.now.log.calls.filter(({ activity }) => activity === 'computeReward').length < 12) await sleep(20);
     await handle.signal('pause');
     await handle.signal('resume');
     await handle.signal('pause');
@@ -163,15 +141,15 @@ describe('a sweep', () => {
     const id = newId();
     const sampling = [{ temperature: 1 }, { temperature: 0 }];
     const { cells: [first], evalDir } = await sweep(id, { sampling });
-    const { config: resolved } = (await world.store.get<EvalRecord>(evalKeys.record(id)))!;
+    const { config: resolved } = (await world.now.store.get<EvalRecord>(evalKeys.record(id)))!;
     const { seed, agent, dispatcher, maxFailed } = resolved;
     const cells = resolved.sampling.map(({ name, samples, ...rest }) => ({
       name: `good/${name}`, policyName: 'good', samplingName: name, policy: { dir: '/p', version: 0 }, sampling: rest, samples,
     }));
     const opened = { eval: id, evalDir, round: 1, seed, agent, dispatcher, maxFailed, cells };
     const progress = { opened, done: [{ ...first!, policy: 'carried' }], chunk: 1, paused: false };
-    world.log.calls.length = 0;
-    const handle = await world.client.workflow.start('evalSweep', { taskQueue: 'orchestrator', workflowId: `eval/${id}`, args: [{}, progress] });
+    world.now.log.calls.length = 0;
+    const handle = await world.now.client.workflow.start('evalSweep', { taskQueue: 'orchestrator', workflowId: `eval/${id}`, args: [{}, progress] });
     expect(await handle.result()).toMatchObject({ rounds: 1, cells: [{ policy: 'carried' }, { policy: 'good', sampling: 'greedy' }] });
     expect(rolledOut()).toEqual([]);
   });
