@@ -30,10 +30,11 @@ function checkTask(name: string): void {
   }
 }
 
-async function checkPolicy(dir: string): Promise<void> {
+/** Errors: `UserInputError` for `field` unless `dir` is in Hugging Face layout. */
+export async function checkPolicy(dir: string, field = 'policy.base'): Promise<void> {
   for (const file of ['config.json', 'tokenizer.json']) {
     await access(join(dir, file)).catch(() => {
-      throw new UserInputError('policy.base', dir, `give a directory with ${file}: a model in Hugging Face layout`);
+      throw new UserInputError(field, dir, `give a directory with ${file}: a model in Hugging Face layout`);
     });
   }
 }
@@ -59,17 +60,30 @@ function leaves(value: unknown, path: string): Array<readonly [string, string]> 
 }
 
 /** SHA-256 of the fields and their values, as hexadecimal digits. */
-export function configDigest(config: RunConfig): string {
+export function configDigest(config: object): string {
   return createHash('sha256').update(JSON.stringify(leaves(config, ''))).digest('hex');
 }
 
+/** What already stands under a name, and what is asked for now. */
+interface Compared {
+  readonly kind: 'run' | 'eval';
+  readonly name: string;
+  readonly known: object;
+  readonly asked: object;
+}
+
 /** A name's results are on record: under another configuration they would be passed off as that one's. */
+export function refuseOtherConfig({ kind, name, known, asked }: Compared): void {
+  const [before, now] = [new Map(leaves(known, '')), new Map(leaves(asked, ''))];
+  const field = [...new Set([...before.keys(), ...now.keys()])].sort().find((leaf) => before.get(leaf) !== now.get(leaf));
+  if (field === undefined) return;
+  const value: unknown = JSON.parse(now.get(field) ?? 'null');
+  throw new UserInputError(field, value, `${kind} ${name} began with ${before.get(field) ?? 'none'}; keep that, or give another ${kind} name`);
+}
+
 function checkSameConfig(config: RunConfig, { config: known, configSha256 }: RunRecord): void {
   if (!known || configSha256 === configDigest(config)) return;
-  const [before, now] = [new Map(leaves(known, '')), new Map(leaves(config, ''))];
-  const field = [...new Set([...before.keys(), ...now.keys()])].sort().find((name) => before.get(name) !== now.get(name)) ?? 'configuration';
-  const value: unknown = JSON.parse(now.get(field) ?? 'null');
-  throw new UserInputError(field, value, `run ${config.run} began with ${before.get(field) ?? 'none'}; keep that, or give another run name`);
+  refuseOtherConfig({ kind: 'run', name: config.run, known, asked: config });
 }
 
 async function checkFolder(run: string, runDir: string): Promise<void> {

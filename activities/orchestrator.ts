@@ -79,10 +79,10 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         await writeChanges(run, runDir, store);
       }),
 
-    recordDispatched: ({ run, name, tasks, samples }) =>
+    recordDispatched: ({ run, batch, tasks, samples, firstSample }) =>
       kept(async () => {
         const at = now();
-        const ids = rolloutIds(`train/${run}/${name}`, tasks, samples);
+        const ids = rolloutIds(batch, tasks, samples, firstSample);
         await store.append(ids.map((rollout) => ({ run, rollout, attempt: 1, event: 'dispatched', at })));
       }),
 

@@ -10,20 +10,20 @@ import { UserInputError } from './failures.ts';
 const count = z.int().min(1);
 const width = z.int().min(1).optional();
 
-const agent = z.strictObject({
+export const agentSchema = z.strictObject({
   maxTurns: count.default(30),
   maxContextTokens: count.default(32_768),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(120),
 });
 
-const sampling = z.strictObject({
+export const samplingSchema = z.strictObject({
   temperature: z.number().min(0).max(10).default(1),
   topP: z.number().gt(0).max(1).default(1),
   topK: z.int().min(0).default(0),
   maxTokens: count.default(4096),
 });
 
-const dispatcher = z
+export const dispatcherSchema = z
   .strictObject({
     type: z.enum(DISPATCHER_TYPES).default('pipeline'),
     maxParallelAgents: width,
@@ -53,7 +53,7 @@ const algorithm = z.strictObject({
   microBatchTokens: count.default(8192),
 });
 
-const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 export const runConfigSchema = z.strictObject({
   run: z.string().regex(RUN_ID, 'letters, digits, dot, dash and underscore, at most 100').default('default'),
@@ -71,9 +71,9 @@ export const runConfigSchema = z.strictObject({
         .prefault({}),
     })
     .prefault({}),
-  agent: agent.prefault({}),
-  sampling: sampling.prefault({}),
-  dispatcher: dispatcher.prefault({}),
+  agent: agentSchema.prefault({}),
+  sampling: samplingSchema.prefault({}),
+  dispatcher: dispatcherSchema.prefault({}),
   algorithm: algorithm.prefault({}),
   evaluation: z
     .strictObject({ tasks: count.default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
@@ -100,20 +100,26 @@ function refuseEndpoint(given: unknown): void {
 }
 
 /**
+ * `given` with the schema's defaults filled in.
+ * Errors: `UserInputError` for the first field that cannot be used.
+ */
+export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const unknown = issue?.code === 'unrecognized_keys' ? issue.keys : [];
+  const path = [...(issue?.path ?? []), ...unknown.slice(0, 1)];
+  const remedy = unknown.length > 0 ? 'remove it, there is no such setting' : (issue?.message ?? 'see the documentation');
+  throw new UserInputError(path.join('.') || 'configuration', valueAt(given, path) ?? null, remedy);
+}
+
+/**
  * Fills in the defaults; relative paths are taken from `cwd`.
  * Errors: `UserInputError` for the first field that cannot be used.
  */
 export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   refuseEndpoint(given);
-  const parsed = runConfigSchema.safeParse(given);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    const unknown = issue?.code === 'unrecognized_keys' ? issue.keys : [];
-    const path = [...(issue?.path ?? []), ...unknown.slice(0, 1)];
-    const remedy = unknown.length > 0 ? 'remove it, there is no such setting' : (issue?.message ?? 'see the documentation');
-    throw new UserInputError(path.join('.') || 'configuration', valueAt(given, path) ?? null, remedy);
-  }
-  const config = parsed.data;
+  const config = parseSettings(runConfigSchema, given);
   const { tasks, dynamicSampling } = config.batch;
   if (tasks > config.task.train) {
     throw new UserInputError('batch.tasks', tasks, `give at most task.train (${config.task.train})`);

@@ -1,7 +1,10 @@
 /** What `import … from 'longhaul'` gives. */
 
 export { Longhaul } from './longhaul.ts';
+export { EvalHandle } from './eval-handle.ts';
 export { RunHandle } from './run-handle.ts';
+export type { EvalSettings } from '../activities/evaluation/sweep-config.ts';
+export type { CellHeadline, Estimate, SweepResult, SweepStatus } from '../workflows/eval-types.ts';
 export type { ConnectOptions } from './connect.ts';
 export { defineTask } from '../tasks/registry.ts';
 export { defineTool } from '../agents/tools/tool.ts';

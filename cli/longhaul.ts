@@ -3,15 +3,24 @@
 import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
 import { UserInputError } from '../activities/failures.ts';
+import { type EvalSettings, resolveSweepConfig } from '../activities/evaluation/sweep-config.ts';
 import { resolveRunConfig } from '../activities/run-config.ts';
+import type { SweepConfig } from '../workflows/eval-types.ts';
 import { QUEUES } from '../workflows/queues.ts';
 import { resolvePolicy } from '../workflows/resolve-policy.ts';
 import type { RolloutInput, RolloutResult } from '../workflows/types.ts';
 import { type ConnectOptions, connectClient } from './connect.ts';
+import { EvalHandle } from './eval-handle.ts';
 import { RunHandle } from './run-handle.ts';
 
 export function newRolloutId(task: string): string {
   return `rollout/${task}/${randomUUID().slice(0, 8)}`;
+}
+
+/** A sweep in a line, for Temporal's UI. */
+export function summaryOf({ policies, sampling, tasks }: SweepConfig): string {
+  const count = 'ids' in tasks ? tasks.ids.length : tasks.count;
+  return `${policies.length} policies × ${sampling.length} settings × ${count} tasks`;
 }
 
 export class Longhaul {
@@ -51,6 +60,24 @@ export class Longhaul {
   }
 
   /**
+   * Starts the eval, or attaches to it where it is going on. One that has ended starts again and runs what is missing
+   * or failed: nothing, where every rollout was graded.
+   * Errors: `UserInputError` for a configuration that cannot be used.
+   */
+  async evaluate(given: EvalSettings | SweepConfig): Promise<EvalHandle> {
+    const config = resolveSweepConfig(given, process.cwd());
+    await this.client.workflow.start('evalSweep', {
+      taskQueue: QUEUES.orchestrator,
+      workflowId: `eval/${config.eval}`,
+      args: [config],
+      workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
+      workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
+      staticSummary: summaryOf(config),
+    });
+    return this.evaluation(config.eval);
+  }
+
+  /**
    * One rollout on its own, by default under an id of its own; waits for its end.
    * Errors: `UserInputError` for a policy that cannot be used.
    */
@@ -78,6 +105,10 @@ export class Longhaul {
 
   run(id: string): RunHandle {
     return new RunHandle(this.client, id);
+  }
+
+  evaluation(id: string): EvalHandle {
+    return new EvalHandle(this.client, id);
   }
 
   async close(): Promise<void> {

@@ -21,6 +21,7 @@ import type {
   UpdateOutcome,
   Verdict,
 } from './types.ts';
+import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval-types.ts';
 import { hostQueue, QUEUES } from './queues.ts';
 
 export interface InitActivities {
@@ -59,7 +60,10 @@ export interface OrchestratorActivities {
   ): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef; changes?: readonly ConfigChange[] }>;
   /** Writes down what was changed on a live run; `key` orders the changes of one moment and names them once. */
   recordChanges(input: RunFolder & { key: string; changes: readonly ConfigChange[] }): Promise<void>;
-  recordDispatched(input: Pick<BatchInput, 'run' | 'name' | 'tasks' | 'samples'>): Promise<void>;
+  /** `batch` is the batch's workflow id. */
+  recordDispatched(
+    input: Pick<BatchInput, 'run' | 'name' | 'tasks' | 'samples' | 'firstSample'> & { readonly batch: string },
+  ): Promise<void>;
   /** Writes down how the rollouts that were not graded ended. */
   recordFailures(input: { run: string; failures: readonly RolloutResult[] }): Promise<void>;
   summariseEvaluation(input: {
@@ -71,6 +75,25 @@ export interface OrchestratorActivities {
   recordStep(input: RunFolder & { record: StepRecord; policy: PolicyRef; sha256: string; keep: boolean }): Promise<void>;
   recordEvaluation(input: RunFolder & { step: number; evaluation: EvaluationRecord }): Promise<void>;
   closeRun(input: RunFolder & { status: 'completed' | 'failed' | 'cancelled'; message?: string }): Promise<void>;
+}
+
+/** One start of an eval: `round` counts them. */
+export interface SweepRound {
+  readonly eval: string;
+  readonly round: number;
+}
+
+/** Bookkeeping of evals, on the `orchestrator` queue. */
+export interface SweepActivities {
+  /**
+   * Fills in defaults, refuses what is wrong, and resolves the policies of `eval`, the workflow id's own name.
+   * `execution` is the workflow's first: another one is another round.
+   */
+  openSweep(input: { given: unknown; eval: string; execution: string }): Promise<OpenedSweep>;
+  /** The cell's part `index` of what it still has to roll out. */
+  nextChunk(input: SweepRound & { cell: SweepCell; index: number }): Promise<PlannedChunk>;
+  summariseCell(input: SweepRound & { cell: SweepCell }): Promise<CellHeadline>;
+  closeSweep(input: SweepRound & { status: 'completed' | 'failed' | 'cancelled'; message?: string }): Promise<void>;
 }
 
 /** Failures that no retry of the same call can cure: the workflow decides what follows. */
@@ -111,7 +134,7 @@ export const reward = proxyActivities<RewardActivities>({
   retry: retry(5),
 });
 
-export const orchestrator = proxyActivities<OrchestratorActivities>({
+export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivities>({
   taskQueue: QUEUES.orchestrator,
   startToCloseTimeout: '10m',
   heartbeatTimeout: '15s',

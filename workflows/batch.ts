@@ -77,7 +77,7 @@ class Batch {
 
   constructor(input: BatchInput, { caps, order }: Schedule) {
     this.#input = input;
-    this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples);
+    this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples, input.firstSample);
     this.#gates = gatesOf(this.#ids.length, caps);
     this.#dispatcher = new Dispatcher(caps);
     this.#order = order;
@@ -144,8 +144,9 @@ class Batch {
 
   /** Noted as dispatched before anything of them runs. */
   async #dispatch(from: number, to: number): Promise<void> {
-    const { run, name, samples, tasks } = this.#input;
-    await orchestrator.recordDispatched({ run, name, tasks: tasks.slice(from, to), samples });
+    const { run, name, samples, firstSample = 0, tasks } = this.#input;
+    const batch = workflowInfo().workflowId;
+    await orchestrator.recordDispatched({ run, name, batch, tasks: tasks.slice(from, to), samples, firstSample });
     this.#dispatcher.add(beginOrder(this.#input, from, to, this.#order));
     this.#admit();
   }
@@ -191,9 +192,9 @@ class Batch {
   }
 
   async #outcome(index: number, id: string): Promise<RolloutResult> {
-    const { run, step, policy, agent, sampling, seed, samples, tasks, priority } = this.#input;
+    const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, tasks, priority } = this.#input;
     const task = tasks[Math.floor(index / samples)] ?? '';
-    const sample = index % samples;
+    const sample = firstSample + (index % samples);
     try {
       const child = await startChild(rolloutWorkflow, {
         workflowId: id,

@@ -127,6 +127,8 @@ export interface BatchInput {
   readonly step: number;
   readonly tasks: readonly string[];
   readonly samples: number;
+  /** Number of the first sample of each task; absent: 0. */
+  readonly firstSample?: number;
   /** Dynamic sampling: groups that must vary; then `tasks` are candidates, begun in their order until so many do. */
   readonly wanted?: number;
   readonly policy: RolloutPolicy;

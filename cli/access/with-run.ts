@@ -3,6 +3,8 @@
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
 import { Unreachable, UserInputError } from '../errors.ts';
+import type { DurableHandle } from '../durable-handle.ts';
+import { evalOf } from '../eval/local-eval.ts';
 import { Longhaul } from '../longhaul.ts';
 import type { RunHandle } from '../run-handle.ts';
 import type { VerbContext } from '../verb.ts';
@@ -28,17 +30,28 @@ export async function withLonghaul<T>(context: VerbContext, body: (longhaul: Lon
 }
 
 /** Errors: `UserInputError` where no such run is going on; `Unreachable` when Temporal does not answer. */
-export async function withRun<T>(context: VerbContext, run: string, body: (handle: RunHandle) => Promise<T>): Promise<T> {
+export function withRun<T>(context: VerbContext, run: string, body: (handle: RunHandle) => Promise<T>): Promise<T> {
+  return reached(context, run, (longhaul) => body(longhaul.run(run)));
+}
+
+async function reached<T>(context: VerbContext, name: string, body: (longhaul: Longhaul) => Promise<T>): Promise<T> {
   try {
-    return await withLonghaul(context, (longhaul) => body(longhaul.run(run)));
+    return await withLonghaul(context, body);
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
-    throw new UserInputError('RUN', run, await remedyFor(run, context));
+    throw new UserInputError('RUN', name, await remedyFor(name, context));
   }
+}
+
+/** As `withRun`, for a run or, as `eval/ID`, an eval. */
+export function withSteered<T>(context: VerbContext, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
+  const id = evalOf(name);
+  return reached(context, name, (longhaul) => body(id === undefined ? longhaul.run(name) : longhaul.evaluation(id)));
 }
 
 /** Temporal says the same of a run that has ended as of one that never was. */
 async function remedyFor(run: string, context: VerbContext): Promise<string> {
+  if (evalOf(run) !== undefined) return 'no eval of that name is going on';
   const known = await knownRuns(context);
   if (known.includes(run)) return `it has ended; look at it with: npx longhaul show ${run}`;
   return known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no run yet';

@@ -52,13 +52,17 @@ export function phaseText({ phase, pauseAt }: TrainStatus): string {
   return pauseAt === 'step' ? `${phase}, pauses before the next step` : phase;
 }
 
+/** A bar and what it is of. */
+export function barText(ended: number, total: number, text: string): string {
+  const filled = total > 0 ? Math.round((ended / total) * BAR) : 0;
+  return `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)} ${text}`;
+}
+
 /** What is under way, as one line: what matters most comes first, since a narrow terminal cuts it. */
 export function progressBar(status: TrainStatus, { started, ended, total, passed, failed }: BatchProgress): string {
-  const filled = total > 0 ? Math.round((ended / total) * BAR) : 0;
-  const bar = `${'█'.repeat(filled)}${'░'.repeat(BAR - filled)}`;
   const name = status.phase === 'training' ? 'training' : (status.batch?.name ?? status.phase);
   const counts = `${started - ended} running, ${passed} passed${failed > 0 ? `, ${failed} failed` : ''}`;
-  return `${bar} ${name} ${ended}/${total} · ${phaseText(status)} · ${counts} · policy v${status.policyVersion}`;
+  return barText(ended, total, `${name} ${ended}/${total} · ${phaseText(status)} · ${counts} · policy v${status.policyVersion}`);
 }
 
 /** A run that is going on, in lines. */

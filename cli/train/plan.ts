@@ -2,7 +2,7 @@
 
 import type { DispatcherSettings, RunConfig } from '../../workflows/types.ts';
 
-function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: DispatcherSettings): string {
+export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: DispatcherSettings): string {
   if (type === 'batch') return 'all rollouts at once';
   if (type === 'bounded') return `at most ${maxParallelAgents} rollouts at once`;
   return `at most ${maxParallelAgents} rollouts in agent-run and ${maxEvalParallelAgents ?? maxParallelAgents} in reward at once`;

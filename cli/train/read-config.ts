@@ -13,9 +13,9 @@ export interface ConfigOptions {
   readonly set?: readonly string[];
 }
 
-type Tree = Record<string, unknown>;
+export type Tree = Record<string, unknown>;
 
-function isTree(value: unknown): value is Tree {
+export function isTree(value: unknown): value is Tree {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
@@ -58,18 +58,29 @@ function assigned(tree: Tree, assignment: string): Tree {
   return place(tree, path);
 }
 
+/** Settings of a YAML file with those of the command line over them. Errors: `UserInputError`. */
+export async function readSettings(path: string, set: readonly string[] = []): Promise<Tree> {
+  let tree = await readTree(path);
+  for (const assignment of set) tree = assigned(tree, assignment);
+  return tree;
+}
+
+/** The name for what a file configures that has none of its own. */
+export function nameOfFile(path: string): string {
+  return basename(path).replace(/\.ya?ml$/, '');
+}
+
 /**
  * The resolved configuration. A relative `policy.base` is taken from the file's folder, `dir` from `cwd`; without a run
  * id in either place the file's name is the run.
  * Errors: `UserInputError` naming the field, its value and the remedy.
  */
 export async function readRunConfig(path: string, options: ConfigOptions, cwd: string): Promise<RunConfig> {
-  let tree = await readTree(path);
-  for (const assignment of options.set ?? []) tree = assigned(tree, assignment);
+  let tree = await readSettings(path, options.set);
   const policy = tree['policy'];
   if (isTree(policy) && typeof policy['base'] === 'string') {
     tree = { ...tree, policy: { ...policy, base: resolve(dirname(path), policy['base']) } };
   }
-  const run = options.runId ?? tree['run'] ?? basename(path).replace(/\.ya?ml$/, '');
+  const run = options.runId ?? tree['run'] ?? nameOfFile(path);
   return resolveRunConfig({ ...tree, run }, cwd);
 }

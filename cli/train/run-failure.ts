@@ -11,11 +11,11 @@ function rootOf(error: unknown): unknown {
 }
 
 /** `error` is that of the workflow's result. */
-export function failureOf(run: string, error: unknown): JobFailed | RunRefused {
+export function failureOf(run: string, error: unknown, kind: 'run' | 'eval' = 'run'): JobFailed | RunRefused {
   const root = rootOf(error);
   const why = root instanceof Error ? root.message : String(root);
-  if (exitCodeOf(error) === 2) return new RunRefused(`run ${run} was refused: ${why}`, { cause: error });
-  return new JobFailed(`run ${run} failed before it began: ${why}`, undefined, { cause: error });
+  if (exitCodeOf(error) === 2) return new RunRefused(`${kind} ${run} was refused: ${why}`, { cause: error });
+  return new JobFailed(`${kind} ${run} failed before it began: ${why}`, undefined, { cause: error });
 }
 
 /** `summary` is that of a run which no longer goes on. Errors: `JobFailed`, with the summary, unless it completed. */

@@ -3,14 +3,12 @@
  * does not need this process: interrupting it stops nothing.
  */
 
-import { join } from 'node:path';
 import { summaryOf, type TemporalPlace } from '../../activities/run-folder.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
-import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack.ts';
 import type { RunConfig } from '../../workflows/types.ts';
+import { type Stack, withStack } from '../access/with-stack.ts';
 import { exitCodeOf, Interrupted } from '../errors.ts';
-import { Longhaul } from '../longhaul.ts';
+import type { Longhaul } from '../longhaul.ts';
 import { alreadyEnded, endOf, type TrainEnd } from './ended-run.ts';
 import { followRun, type Screen, screenOn } from './follow.ts';
 import { planLines } from './plan.ts';
@@ -42,23 +40,14 @@ async function followed(config: RunConfig, longhaul: Longhaul, store: Store, tem
   return { ...end, summary: final };
 }
 
-async function onStack(config: RunConfig, stack: RunningStack, options: TrainOptions, screen: Screen, onStart: () => void): Promise<TrainEnd> {
-  const longhaul = await Longhaul.connect({ address: stack.address, namespace: stack.namespace });
-  const store = openSqliteStore(join(stack.stateDir, 'store'));
-  const temporal = { address: stack.address, namespace: stack.namespace, ui: stack.ui };
-  try {
-    options.signal.throwIfAborted();
-    // It has no end on record: where its workflow failed or was stopped all the same, it goes on from its records.
-    await longhaul.train(config, { again: true });
-    onStart();
-    for (const line of planLines(config)) screen.line(line);
-    const end = endOf(config, temporal);
-    if (end.ui) screen.line(`Temporal UI: ${end.ui}`);
-    return options.detach ? end : await followed(config, longhaul, store, temporal, screen, options.signal);
-  } finally {
-    await store.close();
-    await longhaul.close();
-  }
+async function onStack(config: RunConfig, { longhaul, store, temporal }: Stack, options: TrainOptions, screen: Screen, onStart: () => void): Promise<TrainEnd> {
+  // It has no end on record: where its workflow failed or was stopped all the same, it goes on from its records.
+  await longhaul.train(config, { again: true });
+  onStart();
+  for (const line of planLines(config)) screen.line(line);
+  const end = endOf(config, temporal);
+  if (end.ui) screen.line(`Temporal UI: ${end.ui}`);
+  return options.detach ? end : await followed(config, longhaul, store, temporal, screen, options.signal);
 }
 
 /**
@@ -75,8 +64,7 @@ export async function runTrain(config: RunConfig, options: TrainOptions): Promis
     started = true;
   };
   try {
-    const stack = await ensureStack({ say: (line) => screen.line(line), signal: options.signal });
-    return await onStack(config, stack, options, screen, onStart);
+    return await withStack(screen, options.signal, (stack) => onStack(config, stack, options, screen, onStart));
   } catch (error) {
     if (!options.signal.aborted || exitCodeOf(error) === 2) throw error;
     const message = started

@@ -36,6 +36,14 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'one rollout, its turns shown as they happen',
     load: async () => (await import('./rollout.ts')).rolloutVerb,
   },
+  eval: {
+    summary: 'pass@k and mean reward of policies on tasks',
+    load: async () => (await import('./eval.ts')).evalVerb,
+  },
+  schedule: {
+    summary: 'evals by the clock, as Temporal schedules',
+    load: async () => (await import('./schedule.ts')).scheduleVerb,
+  },
   runs: {
     summary: 'the runs of this folder',
     load: async () => (await import('./runs.ts')).runsVerb,

@@ -3,6 +3,7 @@
 import { keys, type OutcomeRecord } from '../../activities/records.ts';
 import { trajectoryOf } from '../../activities/trajectories.ts';
 import { UserInputError } from '../errors.ts';
+import { evalOf, localEval } from '../eval/local-eval.ts';
 import { withLocalStore } from '../access/local-store.ts';
 import { table } from '../table.ts';
 import { trajectoryText } from '../train/format.ts';
@@ -13,6 +14,10 @@ interface Options {
 }
 
 function batchPrefix(run: string, step: string | undefined): string {
+  if (evalOf(run) !== undefined) {
+    if (step !== undefined) throw new UserInputError('--step', step, 'an eval has no steps; leave it out');
+    return `${run}/`;
+  }
   if (step === undefined) return `train/${run}/`;
   if (/^\d+$/.test(step)) return `train/${run}/step-${step}/`;
   throw new UserInputError('--step', step, 'give a whole number');
@@ -21,7 +26,8 @@ function batchPrefix(run: string, step: string | undefined): string {
 function rollouts(run: string, options: Options, context: VerbContext): Promise<Outcome> {
   return withLocalStore(context, async (local) => {
     const { store } = local;
-    const { accounting } = await local.summary(run);
+    const id = evalOf(run);
+    const { accounting } = id === undefined ? await local.summary(run) : await localEval(id, store);
     const prefix = batchPrefix(run, options.step);
     const events = (await store.events(run)).filter(({ rollout }) => rollout.startsWith(prefix));
     const outcomes = (await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value);
@@ -52,7 +58,7 @@ function trajectory(rollout: string, context: VerbContext): Promise<Outcome> {
 export const rolloutsVerb: Verb = {
   define(command, run) {
     command
-      .argument('<run>', 'name of the run')
+      .argument('<run>', 'name of the run, or eval/ID')
       .option('--step <n>', 'only the rollouts of this training step')
       .action((id: string, options: Options) => run((context) => rollouts(id, options, context)));
   },

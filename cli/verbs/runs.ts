@@ -1,6 +1,8 @@
 /** `longhaul runs`, `show`, `watch`: what runs there are, one of them, and one of them live. */
 
 import { Interrupted } from '../errors.ts';
+import { evalReportLines } from '../eval/format.ts';
+import { evalOf, localEval } from '../eval/local-eval.ts';
 import { requireCompleted } from '../train/run-failure.ts';
 import { followRun, progressOf, type Screen, screenOn } from '../train/follow.ts';
 import { type BatchProgress, evaluationLines, liveLines, stepLine } from '../train/format.ts';
@@ -50,6 +52,12 @@ const LAST_STEPS = 20;
 
 function show(run: string, context: VerbContext): Promise<Outcome> {
   return withLocalStore(context, async (local) => {
+    const id = evalOf(run);
+    if (id !== undefined) {
+      const results = await localEval(id, local.store);
+      for (const line of evalReportLines(results)) context.say(line);
+      return { document: results };
+    }
     const document = await local.summary(run);
     const live = document.status === 'running' ? await liveOf(run, context) : undefined;
     const { status, startedAt, policy, evaluation, steps, changes } = document;
@@ -96,7 +104,7 @@ export const runsVerb: Verb = {
 
 export const showVerb: Verb = {
   define(command, run) {
-    command.argument('<run>', 'name of the run').action((id: string) => run((context) => show(id, context)));
+    command.argument('<run>', 'name of the run, or eval/ID').action((id: string) => run((context) => show(id, context)));
   },
 };
 

@@ -2,20 +2,22 @@
 
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { UserInputError } from '../errors.ts';
-import { withRun } from '../access/with-run.ts';
+import { withRun, withSteered } from '../access/with-run.ts';
+import { evalOf } from '../eval/local-eval.ts';
+import type { DurableHandle } from '../durable-handle.ts';
 import type { RunHandle } from '../run-handle.ts';
 import { RECONFIGURABLE } from '../../workflows/reconfigure.ts';
 import type { PausePoint, RunConfig } from '../../workflows/types.ts';
-import type { Verb } from '../verb.ts';
+import type { Verb, VerbContext } from '../verb.ts';
 
-function signalVerb(done: string, act: (handle: RunHandle) => Promise<unknown>): Verb {
+function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>) => Promise<unknown>): Verb {
   return {
     define(command, run) {
-      command.argument('<run>', 'name of the run').action((id: string) =>
+      command.argument('<run>', 'name of the run, or eval/ID').action((id: string) =>
         run((context) =>
-          withRun(context, id, async (handle) => {
+          withSteered(context, id, async (handle) => {
             await act(handle);
-            context.say(`run ${id} ${done}`);
+            context.say(`${evalOf(id) === undefined ? 'run ' : ''}${id} ${done}`);
             return { document: { run: id, done } };
           }),
         ),
@@ -29,16 +31,27 @@ const PAUSES: Readonly<Record<string, string>> = {
   step: 'pauses before its next step or evaluation',
 };
 
+/** An eval has no steps, and its rollouts are not held at a turn. */
+function pauseEval(context: VerbContext, id: string) {
+  return withSteered(context, id, async (handle) => {
+    await handle.pause();
+    const done = 'pauses when the batch under way has ended';
+    context.say(`${id} ${done}`);
+    return { document: { run: id, done } };
+  });
+}
+
 export const pauseVerb: Verb = {
   define(command, run) {
     command
       .description('Pauses a run, for as long as it takes; its sandboxes are kept. `resume` undoes it.')
-      .argument('<run>', 'name of the run')
+      .argument('<run>', 'name of the run, or eval/ID')
       .option('--at <point>', 'turn: rollouts stop before their next turn; step: what is under way ends first', 'turn')
       .action((id: string, { at }: { at: string }) =>
         run((context) => {
           const done = PAUSES[at];
           if (done === undefined) throw new UserInputError('--at', at, 'give turn or step');
+          if (evalOf(id) !== undefined) return pauseEval(context, id);
           return withRun(context, id, async (handle) => {
             await handle.pause(at as PausePoint);
             context.say(`run ${id} ${done}`);

@@ -27,7 +27,7 @@ const recordStep = (step: number, keep = false) =>
   });
 
 const dispatch = (name: string, tasks: readonly string[], samples: number) =>
-  activities().recordDispatched({ run: RUN, name, tasks, samples });
+  activities().recordDispatched({ run: RUN, name, batch: `train/${RUN}/${name}`, tasks, samples });
 
 /** Every file of the run's folder but the store's. */
 function files(): Record<string, string> {

@@ -33,3 +33,15 @@ it('quickstart.yaml is planned by a dry run, which refuses a policy that is not 
   expect(refused.code).toBe(2);
   expect(refused.stderr).toContain('policy.base');
 });
+
+it('eval.yaml is planned by a dry run, which refuses a policy and tasks that are not there', async () => {
+  const config = join(examples, 'eval.yaml');
+  const planned = await longhaul(['eval', config, '--dry-run'], examples);
+  expect(planned.code, planned.stderr).toBe(0);
+  expect(planned.stdout).toMatch(/^120 rollouts; pass@1, pass@2, pass@4; 95% intervals/mu);
+  for (const [set, field] of [['policies=[/no/such/policy]', 'policies.policy'], ['tasks.name=nope', 'tasks.name'], ['passAt=[5]', 'passAt'], ['sampling=[{}, {}]', 'sampling']] as const) {
+    const refused = await longhaul(['eval', config, '--dry-run', '--set', set], examples);
+    expect(refused.code).toBe(2);
+    expect(refused.stderr).toContain(`${field}: `);
+  }
+});

@@ -7,8 +7,10 @@ import type {
   InitActivities,
   OrchestratorActivities,
   RewardActivities,
+  SweepActivities,
 } from '../../workflows/activities.ts';
 import { resolveRunConfig } from '../../activities/run-config.ts';
+import type { CellHeadline, SweepConfig } from '../../workflows/eval-types.ts';
 import type { ConfigChange, GenerateInput, GenerateOutcome, UpdateInput } from '../../workflows/types.ts';
 
 export interface Script {
@@ -101,5 +103,34 @@ export function scriptedActivities(script: Script, log: Log) {
     recordEvaluation: () => note('recordEvaluation', {}),
     closeRun: ({ status }) => note('closeRun', { rollout: status }),
   };
-  return { init, agentRun, gpu, reward, orchestrator };
+  return { init, agentRun, gpu, reward, orchestrator, sweeps: scriptedSweeps(note) };
+}
+
+export type ScriptedActivities = ReturnType<typeof scriptedActivities>;
+
+/** Bookkeeping of sweeps that remembers nothing: two policies of two chunks each, all of them graded. */
+function scriptedSweeps(note: (activity: string, input: { rollout?: string }) => Promise<void>): SweepActivities {
+  const estimate = { mean: 0.5, low: 0.25, high: 0.75 };
+  const scores = { tasks: 4, rollouts: 8, meanReward: estimate, passAt: { '1': estimate } };
+  const sampling = { temperature: 1, topP: 1, topK: 0, maxTokens: 10 };
+  return {
+    async openSweep({ given, eval: id }) {
+      await note('openSweep', {});
+      const { agent, dispatcher } = given as SweepConfig;
+      const cells = ['a', 'b'].map((name, i) => ({
+        name: `${name}/t1`, policyName: name, samplingName: 't1', policy: { dir: `/${name}`, version: i }, sampling, samples: 2,
+      }));
+      return { eval: id, evalDir: '/evals', round: 1, seed: 1, agent, dispatcher, maxFailed: 0, cells };
+    },
+    async nextChunk({ index, cell }) {
+      await note('nextChunk', { rollout: cell.name });
+      const chunk = { tasks: [`t-held-out-${2 * index}`, `t-held-out-${2 * index + 1}`], firstSample: 0, samples: 2 };
+      return { ...(index < 2 ? { chunk } : {}), total: 8, known: 0 };
+    },
+    async summariseCell({ cell: { name, policyName, samplingName } }): Promise<CellHeadline> {
+      await note('summariseCell', { rollout: name });
+      return { cell: name, policy: policyName, sampling: samplingName, ...scores, graded: 8, failed: {}, ofGraded: scores };
+    },
+    closeSweep: ({ status }) => note('closeSweep', { rollout: status }),
+  };
 }

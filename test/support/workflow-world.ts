@@ -4,7 +4,7 @@ import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { buildWorkflowBundle } from '../../workers/workflow-bundle.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
-import { type Log, type Script, scriptedActivities } from './scripted-activities.ts';
+import { type Log, type Script, type ScriptedActivities, scriptedActivities } from './scripted-activities.ts';
 
 export interface World {
   readonly client: Client;
@@ -12,10 +12,18 @@ export interface World {
   stop(): Promise<void>;
 }
 
-/** Starts workers at `address`; one world at a time per server, since queues have fixed names. */
-export async function startWorld(address: string, script: Script): Promise<World> {
+/**
+ * Starts workers at `address`; one world at a time per server, since queues have fixed names. `replaced` makes the
+ * activities that are not scripted.
+ */
+export async function startWorld(
+  address: string,
+  script: Script,
+  replaced: (scripted: ScriptedActivities) => Partial<ScriptedActivities> = () => ({}),
+): Promise<World> {
   const log: Log = { calls: [], live: 0, peakLive: 0 };
-  const activities = scriptedActivities(script, log);
+  const scripted = scriptedActivities(script, log);
+  const activities = { ...scripted, ...replaced(scripted) };
   const connection = await NativeConnection.connect({ address });
   const queues: Array<[string, object]> = [
     [QUEUES.init, activities.init],
@@ -29,7 +37,7 @@ export async function startWorld(address: string, script: Script): Promise<World
       connection,
       taskQueue: QUEUES.orchestrator,
       workflowBundle: { codePath: await buildWorkflowBundle() },
-      activities: { ...activities.orchestrator },
+      activities: { ...activities.orchestrator, ...activities.sweeps },
       workflowTaskPollerBehavior: pollers,
     }),
     ...(await Promise.all(

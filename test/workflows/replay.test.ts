@@ -26,8 +26,8 @@ describe('golden histories', () => {
   const replay = (history: { events: unknown[] }, workflowId: string) =>
     Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
 
-  it('cover the ways that rollouts, batches and runs go', () => {
-    expect(names.length).toBeGreaterThanOrEqual(15);
+  it('cover the ways that rollouts, batches, runs and evals go', () => {
+    expect(names.length).toBeGreaterThanOrEqual(16);
   });
 
   it.each(names)('%s replays', async (name) => {

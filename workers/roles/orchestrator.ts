@@ -3,6 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker } from '@temporalio/worker';
+import { createSweepActivities } from '../../activities/evaluation/sweep-activities.ts';
 import { createOrchestratorActivities } from '../../activities/orchestrator.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { describePolicy } from '../../trainer/model/describe-policy.ts';
@@ -36,6 +37,7 @@ export async function runOrchestrator(settings: WorkerSettings, temporal: Worker
         temporal: { address, namespace, ui: process.env['LONGHAUL_TEMPORAL_UI'] ?? (await uiOf(settings)) },
         describePolicy,
       }),
+      ...createSweepActivities({ store }),
     },
   });
   await runWorkers('orchestrator', settings, [worker], () => store.close());

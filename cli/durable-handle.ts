@@ -1,0 +1,40 @@
+/** A handle on a workflow that goes on by itself: it holds no state of its own, so any number of programs can hold one. */
+
+import type { Client, WorkflowHandle } from '@temporalio/client';
+
+export class DurableHandle<Status, Result> {
+  readonly workflowId: string;
+  protected readonly handle: WorkflowHandle;
+
+  constructor(client: Client, workflowId: string) {
+    this.workflowId = workflowId;
+    this.handle = client.workflow.getHandle(workflowId);
+  }
+
+  /** Errors: `WorkflowNotFoundError` when there is no such workflow. */
+  status(): Promise<Status> {
+    return this.handle.query<Status>('status');
+  }
+
+  async isRunning(): Promise<boolean> {
+    return (await this.handle.describe()).status.name === 'RUNNING';
+  }
+
+  pause(): Promise<void> {
+    return this.handle.signal('pause');
+  }
+
+  resume(): Promise<void> {
+    return this.handle.signal('resume');
+  }
+
+  /** Asks it to end; every sandbox is released first. */
+  async cancel(): Promise<void> {
+    await this.handle.cancel();
+  }
+
+  /** Waits for the end. Errors: `WorkflowFailedError` with the workflow's failure as its cause. */
+  result(): Promise<Result> {
+    return this.handle.result() as Promise<Result>;
+  }
+}

@@ -1,0 +1,36 @@
+/** Follows an eval on the terminal until it ends: a line per cell, a bar for the batch under way. It only reads. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BatchStatus } from '../../workflows/batch.ts';
+import type { SweepStatus } from '../../workflows/eval-types.ts';
+import type { Longhaul } from '../longhaul.ts';
+import type { Screen } from '../train/follow.ts';
+import { barText } from '../train/format.ts';
+import { cellLine } from './format.ts';
+
+const POLL_MS = 1000;
+
+async function barOf({ phase, cell, batch, done, cells }: SweepStatus, { client }: Longhaul): Promise<string> {
+  const none = { ended: 0, total: 0 };
+  const ask = async () => (batch === null ? none : client.workflow.getHandle(batch).query<BatchStatus>('status'));
+  const { ended, total } = await ask().catch(() => none);
+  return barText(ended, total, `${cell?.name ?? 'starting'} ${ended}/${total} · ${phase} · cell ${Math.min(done.length + 1, cells)} of ${cells}`);
+}
+
+/** Returns when the eval has ended, however it ended. Errors: `AbortError` when `signal` fires first. */
+export async function followEval(longhaul: Longhaul, id: string, screen: Screen, signal: AbortSignal): Promise<void> {
+  const handle = longhaul.evaluation(id);
+  let told = 0;
+  for (;;) {
+    signal.throwIfAborted();
+    const running = await handle.isRunning();
+    // A query needs a worker: while one is being restarted there is nothing to tell.
+    const status = await handle.status().catch(() => undefined);
+    for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));
+    told = Math.max(told, status?.done.length ?? 0);
+    if (!running) break;
+    if (status) screen.bar(await barOf(status, longhaul));
+    await sleep(POLL_MS, undefined, { signal });
+  }
+  screen.bar('');
+}

@@ -1,0 +1,74 @@
+/** An eval as lines of text. Pure; the terminal is somebody else's. */
+
+import { dispatching } from '../train/plan.ts';
+import { join } from 'node:path';
+import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
+import type { CellHeadline, CellResult, Estimate, SweepConfig } from '../../workflows/eval-types.ts';
+import { table } from '../table.ts';
+
+const number = (value: number) => value.toFixed(3);
+
+/** `0.615 [0.550, 0.680]`. */
+export function estimateText(estimate: Estimate | null | undefined): string {
+  return estimate ? `${number(estimate.mean)} [${number(estimate.low)}, ${number(estimate.high)}]` : '-';
+}
+
+const failures = (failed: CellHeadline['failed']) => Object.entries(failed).map(([reason, n]) => `${n} ${reason}`).join(', ');
+
+/** What an eval will do, before it does it. */
+export function evalPlanLines({ eval: id, dir, seed, tasks, policies, sampling, passAt, dispatcher, bootstrap }: SweepConfig): string[] {
+  const count = 'ids' in tasks ? tasks.ids.length : tasks.count;
+  const named = 'ids' in tasks ? `${count} tasks by id` : `${tasks.name}: ${count} ${tasks.split} tasks from ${tasks.from}`;
+  const perTask = sampling.reduce((sum, { samples }) => sum + samples, 0);
+  return [
+    `eval ${id} in ${join(dir, id)}, seed ${seed}`,
+    named,
+    ...policies.map(({ name, policy }) => `policy ${name === policy ? name : `${name}: ${policy}`}`),
+    ...sampling.map(({ name, temperature, topP, topK, maxTokens, samples }) => `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} samples of each task`),
+    `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
+    `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
+  ];
+}
+
+/** One cell in a line, as it is done. */
+export function cellLine({ cell, rollouts, graded, meanReward, passAt, failed }: CellHeadline): string {
+  const rates = Object.entries(passAt).map(([k, estimate]) => `pass@${k} ${estimateText(estimate)}`);
+  const missing = graded === rollouts ? '' : ` · not graded: ${failures(failed)}`;
+  return `${cell}: ${rates.join(' · ')} · reward ${estimateText(meanReward)} · ${rollouts} rollouts${missing}`;
+}
+
+function familyLines({ cell, byFamily }: CellResult): string[] {
+  const families = Object.entries(byFamily).map(([family, { passAt }]) => `${family} ${number(passAt['1']?.mean ?? Object.values(passAt)[0]?.mean ?? 0)}`);
+  return families.length > 1 ? [`  ${cell} by family: ${families.join(' · ')}`] : [];
+}
+
+function gradedLines({ cell, rollouts, graded, failed, ofGraded }: CellResult): string[] {
+  if (graded === rollouts) return [];
+  const rates = Object.entries(ofGraded.passAt).map(([k, estimate]) => `pass@${k} ${estimateText(estimate)}`);
+  return [`  ${cell} not graded: ${failures(failed)} of ${rollouts}; of the graded ones: ${rates.join(' · ') || 'none'}`];
+}
+
+/** What a user sees when an eval has ended. */
+export function evalReportLines(results: EvalResults): string[] {
+  const { cells, evalDir, confidence, accounting } = results;
+  const ks = [...new Set(cells.flatMap(({ passAt }) => Object.keys(passAt)))];
+  const rows = cells.map((cell) => [
+    cell.policy,
+    cell.sampling,
+    String(cell.tasks),
+    `${cell.graded}/${cell.rollouts}`,
+    estimateText(cell.meanReward),
+    ...ks.map((k) => estimateText(cell.passAt[k])),
+  ]);
+  return [
+    '',
+    `eval ${results.eval} ${results.status}${results.message ? `: ${results.message}` : ''}`,
+    ...table([['POLICY', 'SAMPLING', 'TASKS', 'GRADED', 'REWARD', ...ks.map((k) => `PASS@${k}`)], ...rows]),
+    ...cells.flatMap(familyLines),
+    ...cells.flatMap(gradedLines),
+    `in brackets: ${100 * confidence}% bootstrap intervals over tasks; what failed counts as not passed`,
+    `rollouts: ${accounting.dispatched} dispatched = ${accounting.evaluated} evaluated + ${accounting.masked} masked; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
+    `results: ${join(evalDir, 'results.json')} · each rollout: ${join(evalDir, 'rollouts.jsonl')}`,
+    `picture: ${join(evalDir, 'pass-at-k.svg')}`,
+  ];
+}

@@ -1,0 +1,21 @@
+/** Evals as verbs of runs name them, `eval/ID`, and what this working directory's store has of one. */
+
+import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eval-folder.ts';
+import type { EvalRecord } from '../../activities/evaluation/eval-records.ts';
+import type { Store } from '../../store/store.ts';
+import { UserInputError } from '../errors.ts';
+
+const PREFIX = 'eval/';
+
+/** The id of the eval that `name` says; `undefined` for a run. */
+export function evalOf(name: string): string | undefined {
+  return name.startsWith(PREFIX) ? name.slice(PREFIX.length) : undefined;
+}
+
+/** Errors: `UserInputError` for an eval that is not there. */
+export async function localEval(id: string, store: Store): Promise<EvalResults> {
+  const results = await evalResultsOf(id, store);
+  if (results) return results;
+  const known = (await store.list<EvalRecord>('eval:')).map(({ value }) => `${PREFIX}${value.eval}`);
+  throw new UserInputError('RUN', `${PREFIX}${id}`, known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no eval yet');
+}

@@ -1,0 +1,33 @@
+/** An eval's configuration from a YAML file and the command line's settings; what is wrong is refused before any work. */
+
+import { dirname, resolve } from 'node:path';
+import { parsePolicyReference } from '../../activities/evaluation/policy-reference.ts';
+import { resolveSweepConfig } from '../../activities/evaluation/sweep-config.ts';
+import type { SweepConfig } from '../../workflows/eval-types.ts';
+import { isTree, nameOfFile, readSettings } from '../train/read-config.ts';
+
+export interface EvalConfigOptions {
+  readonly evalId?: string;
+  /** `a.b=c`, the value in YAML. */
+  readonly set?: readonly string[];
+}
+
+/** Directories are taken from the folder of the file that names them. */
+function fromFolder(policy: unknown, folder: string): unknown {
+  if (typeof policy === 'string') return parsePolicyReference(policy).kind === 'directory' ? resolve(folder, policy) : policy;
+  if (isTree(policy) && typeof policy['policy'] === 'string') return { ...policy, policy: fromFolder(policy['policy'], folder) };
+  return policy;
+}
+
+/**
+ * The resolved configuration. Relative policies are taken from the file's folder, `dir` from `cwd`; without an id in
+ * either place the file's name is the eval.
+ * Errors: `UserInputError` naming the field, its value and the remedy.
+ */
+export async function readSweepConfig(path: string, options: EvalConfigOptions, cwd: string): Promise<SweepConfig> {
+  const tree = await readSettings(path, options.set);
+  const { policies } = tree;
+  const placed = Array.isArray(policies) ? policies.map((policy: unknown) => fromFolder(policy, dirname(path))) : policies;
+  const id = options.evalId ?? tree['eval'] ?? nameOfFile(path);
+  return resolveSweepConfig({ ...tree, eval: id, ...(placed === undefined ? {} : { policies: placed }) }, cwd);
+}

@@ -1,0 +1,108 @@
+/**
+ * `longhaul eval`: brings the stack up, starts the eval or attaches to it, follows it to its end, and reports. The eval
+ * does not need this process: interrupting it stops nothing.
+ */
+
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eval-folder.ts';
+import { evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
+import { checkUnchanged } from '../../activities/evaluation/open-sweep.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { stackHome } from '../../workers/stack/stack-state.ts';
+import type { SweepConfig } from '../../workflows/eval-types.ts';
+import { type Stack, withStack } from '../access/with-stack.ts';
+import { exitCodeOf, Interrupted, JobFailed } from '../errors.ts';
+import type { Screen } from '../train/follow.ts';
+import { failureOf } from '../train/run-failure.ts';
+import { checkEvalInputs } from './check-inputs.ts';
+import { followEval } from './follow.ts';
+import { evalPlanLines, evalReportLines } from './format.ts';
+
+export interface EvalStart {
+  readonly eval: string;
+  readonly evalDir: string;
+  readonly workflowId: string;
+  readonly ui: string;
+}
+
+export interface EvalOptions {
+  readonly detach: boolean;
+  /** Fires when the user interrupts: following ends, the eval goes on. */
+  readonly signal: AbortSignal;
+  readonly screen: Screen;
+  /** What attaches to this eval again. */
+  readonly again: string;
+}
+
+/** Results of an eval of which nothing is missing, from the store alone; also checks the inputs of any other. */
+async function alreadyWhole(config: SweepConfig): Promise<EvalResults | undefined> {
+  const dir = join(stackHome(), 'store');
+  if (!existsSync(dir)) {
+    await checkEvalInputs(config);
+    return undefined;
+  }
+  const store = openSqliteStore(dir);
+  try {
+    const record = await store.get<EvalRecord>(evalKeys.record(config.eval));
+    if (!record) {
+      await checkEvalInputs(config);
+      return undefined;
+    }
+    await checkUnchanged(config, record);
+    const results = await evalResultsOf(config.eval, store);
+    const whole = results?.status === 'completed' && results.cells.every(({ graded, rollouts }) => graded === rollouts);
+    return whole ? results : undefined;
+  } finally {
+    await store.close();
+  }
+}
+
+async function onStack(config: SweepConfig, { longhaul, store, temporal }: Stack, options: EvalOptions): Promise<EvalResults | EvalStart> {
+  const { screen, detach, signal } = options;
+  const id = config.eval;
+  const workflowId = `eval/${id}`;
+  const ui = temporal.ui === '' ? '' : `${temporal.ui}/namespaces/${temporal.namespace}/workflows/${encodeURIComponent(workflowId)}`;
+  if (ui) screen.line(`Temporal UI: ${ui}`);
+  const handle = longhaul.evaluation(id);
+  if (detach) return { eval: id, evalDir: join(config.dir, id), workflowId, ui };
+  await followEval(longhaul, id, screen, signal);
+  const failure: unknown = await handle.result().then(() => undefined, (error: unknown) => error);
+  const results = await evalResultsOf(id, store);
+  // Refused again: what is on record is of what was asked for before.
+  if (failure !== undefined && (!results || exitCodeOf(failure) === 2)) throw failureOf(id, failure, 'eval');
+  if (!results) throw new JobFailed(`eval ${id} ended, and this folder's store has nothing of it`);
+  for (const line of evalReportLines(results)) screen.line(line);
+  if (failure === undefined) return results;
+  throw new JobFailed(`eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}`, results, { cause: failure });
+}
+
+/**
+ * Errors: `UserInputError` for inputs that cannot be used, or an eval of this name with another configuration;
+ * `Unreachable` when the stack does not come up; `RunRefused` or `JobFailed`, the latter with the results; `Interrupted`,
+ * which says how to attach.
+ */
+export async function runEval(config: SweepConfig, options: EvalOptions): Promise<EvalResults | EvalStart> {
+  const { screen, signal, again } = options;
+  const whole = await alreadyWhole(config);
+  if (whole) {
+    screen.line(`eval ${config.eval} has been made: showing it (make another with --eval-id NEW)`);
+    for (const line of evalReportLines(whole)) screen.line(line);
+    return whole;
+  }
+  let started = false;
+  try {
+    return await withStack(screen, signal, async (stack) => {
+      await stack.longhaul.evaluate(config);
+      started = true;
+      for (const line of evalPlanLines(config)) screen.line(line);
+      return onStack(config, stack, options);
+    });
+  } catch (error) {
+    if (!signal.aborted || exitCodeOf(error) === 2) throw error;
+    const message = started
+      ? `eval ${config.eval} goes on; attach with: ${again}`
+      : `interrupted before eval ${config.eval} was started; what came up of the stack stays: npx longhaul down stops it`;
+    throw new Interrupted(message, { cause: error });
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * Eval sweeps as Temporal schedules: each firing is a sweep of its own, whose id ends in the time that it fired at, and
+ * none begins while the one before it goes on. `latest:RUN` is what the run has published when the sweep starts.
+ */
+
+import {
+  type Client,
+  type ScheduleDescription,
+  type ScheduleHandle,
+  ScheduleAlreadyRunning,
+  ScheduleNotFoundError,
+  WorkflowFailedError,
+} from '@temporalio/client';
+import { QUEUES } from '../../workflows/queues.ts';
+import type { SweepConfig, SweepResult } from '../../workflows/eval-types.ts';
+import { UserInputError } from '../errors.ts';
+import { summaryOf } from '../longhaul.ts';
+
+const PREFIX = 'eval-schedule/';
+
+export interface ScheduleSettings {
+  readonly name: string;
+  readonly config: SweepConfig;
+  /** Five fields, or six with seconds first; or an interval such as `6h`. One of the two. */
+  readonly cron?: string;
+  readonly every?: string;
+  readonly timezone?: string;
+  readonly jitter?: string;
+  /** How late a firing may be made up for, after the server was down. */
+  readonly catchUp: string;
+  /** Whether a sweep that fails pauses the schedule. */
+  readonly pauseOnFailure: boolean;
+  readonly paused?: boolean;
+  readonly note?: string;
+}
+
+export interface ScheduledSweep {
+  readonly workflowId: string;
+  readonly scheduledAt: string;
+  /** Temporal's word in lower case: `running`, `completed`, `failed`, `cancelled`, … or `gone` past its retention. */
+  readonly status: string;
+  readonly message?: string;
+  readonly result?: SweepResult;
+}
+
+export interface ScheduleView {
+  readonly name: string;
+  readonly when: string;
+  readonly paused: boolean;
+  readonly note: string;
+  readonly next: readonly string[];
+}
+
+/** As commands show it: when it fires, what it did, and what came of it. */
+export interface ScheduleDetails extends ScheduleView {
+  readonly overlap: string;
+  readonly catchUpSeconds: number;
+  readonly jitterSeconds: number;
+  readonly pauseOnFailure: boolean;
+  readonly fired: number;
+  readonly skipped: number;
+  readonly missed: number;
+  /** The newest first. */
+  readonly recent: readonly ScheduledSweep[];
+  readonly config: unknown;
+}
+
+const DURATION = /^\d+(\.\d+)?(s|m|h|d)$/;
+
+function checkDuration(option: string, value: string | undefined): void {
+  if (value === undefined || DURATION.test(value)) return;
+  throw new UserInputError(option, value, 'give a number with s, m, h or d: 30m');
+}
+
+/** Errors: `UserInputError`, before anything is asked of Temporal. */
+export function checkSettings({ name, cron, every, timezone, jitter, catchUp }: ScheduleSettings): void {
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name)) throw new UserInputError('--name', name, 'give letters, digits, dot, dash and underscore, at most 100');
+  if ((cron === undefined) === (every === undefined)) throw new UserInputError('--cron', cron ?? '', 'give one of --cron and --every');
+  checkDuration('--every', every);
+  checkDuration('--jitter', jitter);
+  checkDuration('--catch-up', catchUp);
+  if (timezone !== undefined && every !== undefined) throw new UserInputError('--timezone', timezone, 'it has no meaning for an interval; leave it out');
+}
+
+/** Temporal's word on a time that it cannot read, and on a name that is taken, as ours. */
+function refused(error: unknown, { name, cron, every, timezone }: ScheduleSettings): unknown {
+  if (error instanceof ScheduleAlreadyRunning) return new UserInputError('--name', name, 'there is a schedule of that name; delete it first, or give another name');
+  // What the client makes of a time that the server cannot read.
+  if (!(error instanceof TypeError)) return error;
+  const [field, value] = cron === undefined ? (['--every', every] as const) : (['--cron', timezone === undefined ? cron : `${cron} in ${timezone}`] as const);
+  return new UserInputError(field, value, `give one that Temporal can read (${error.message})`);
+}
+
+function whenOf({ cron, every, timezone, jitter }: ScheduleSettings): string {
+  const base = cron === undefined ? `every ${every ?? ''}` : `cron ${cron} ${timezone ?? 'UTC'}`;
+  return jitter === undefined ? base : `${base}, up to ${jitter} later`;
+}
+
+export class EvalSchedules {
+  readonly #client: Client;
+
+  constructor(client: Client) {
+    this.#client = client;
+  }
+
+  /** Errors: `UserInputError` for settings that cannot be used, or a name that is taken. */
+  async create(settings: ScheduleSettings): Promise<void> {
+    checkSettings(settings);
+    const { name, config, cron, every, timezone, jitter, catchUp, pauseOnFailure, paused = false, note } = settings;
+    // The workflow's id names each sweep.
+    const { eval: _eval, ...nameless } = config;
+    try {
+      await this.#client.schedule.create({
+        scheduleId: `${PREFIX}${name}`,
+        spec: {
+          ...(cron === undefined ? {} : { cronExpressions: [cron] }),
+          ...(every === undefined ? {} : { intervals: [{ every: every as '1h' }] }),
+          ...(timezone === undefined ? {} : { timezone }),
+          ...(jitter === undefined ? {} : { jitter: jitter as '1h' }),
+        },
+        action: {
+          type: 'startWorkflow',
+          workflowType: 'evalSweep',
+          workflowId: `eval/${name}`,
+          taskQueue: QUEUES.orchestrator,
+          args: [nameless],
+          staticSummary: summaryOf(config),
+        },
+        // Without a window Temporal makes up for a year of missed firings.
+        policies: { overlap: 'SKIP', catchupWindow: catchUp as '1h', pauseOnFailure },
+        state: { paused, ...(note === undefined ? {} : { note }) },
+        memo: { when: whenOf(settings) },
+      });
+    } catch (error) {
+      throw refused(error, settings);
+    }
+  }
+
+  async list(): Promise<ScheduleView[]> {
+    const views: ScheduleView[] = [];
+    for await (const { scheduleId, memo, state, info } of this.#client.schedule.list()) {
+      if (scheduleId.startsWith(PREFIX)) views.push(viewOf(scheduleId, memo, state, info.nextActionTimes));
+    }
+    return views.sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async show(name: string): Promise<ScheduleDetails> {
+    const { scheduleId, memo, state, info, policies, spec, action } = await this.#with(name, (handle) => handle.describe());
+    const recent = info.recentActions.map(({ scheduledAt, action: { workflow } }) => this.#sweep(workflow.workflowId, scheduledAt));
+    return {
+      ...viewOf(scheduleId, memo, state, info.nextActionTimes),
+      overlap: policies.overlap ?? 'SKIP',
+      catchUpSeconds: policies.catchupWindow / 1000,
+      jitterSeconds: (spec.jitter ?? 0) / 1000,
+      pauseOnFailure: policies.pauseOnFailure,
+      fired: info.numActionsTaken,
+      skipped: info.numActionsSkippedOverlap,
+      missed: info.numActionsMissedCatchupWindow,
+      recent: (await Promise.all(recent)).reverse(),
+      config: action.args?.[0] ?? null,
+    };
+  }
+
+  pause(name: string, note: string): Promise<void> {
+    return this.#with(name, (handle) => handle.pause(note));
+  }
+
+  resume(name: string, note: string): Promise<void> {
+    return this.#with(name, (handle) => handle.unpause(note));
+  }
+
+  /** Fires now; nothing where the sweep before goes on. */
+  trigger(name: string): Promise<void> {
+    return this.#with(name, (handle) => handle.trigger());
+  }
+
+  /** Fires for every time of the schedule from `start` to `end`, one sweep after the other. */
+  backfill(name: string, start: Date, end: Date): Promise<void> {
+    return this.#with(name, (handle) => handle.backfill({ start, end, overlap: 'BUFFER_ALL' }));
+  }
+
+  /** What it has fired goes on, and its results stay. */
+  delete(name: string): Promise<void> {
+    return this.#with(name, (handle) => handle.delete());
+  }
+
+  /** Errors: `UserInputError` where there is no such schedule. */
+  async #with<T>(name: string, act: (handle: ScheduleHandle) => Promise<T>): Promise<T> {
+    try {
+      return await act(this.#client.schedule.getHandle(`${PREFIX}${name}`));
+    } catch (error) {
+      if (!(error instanceof ScheduleNotFoundError)) throw error;
+      const known = (await this.list()).map((view) => view.name);
+      throw new UserInputError('NAME', name, known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no schedule yet');
+    }
+  }
+
+  async #sweep(workflowId: string, at: Date): Promise<ScheduledSweep> {
+    const handle = this.#client.workflow.getHandle(workflowId);
+    const scheduledAt = at.toISOString();
+    try {
+      const status = (await handle.describe()).status.name.toLowerCase();
+      if (status === 'completed') return { workflowId, scheduledAt, status, result: (await handle.result()) as SweepResult };
+      if (status !== 'failed') return { workflowId, scheduledAt, status };
+      const failure: unknown = await handle.result().catch((error: unknown) => error);
+      const message = failure instanceof WorkflowFailedError ? (failure.cause?.message ?? '') : '';
+      return { workflowId, scheduledAt, status, message };
+    } catch {
+      return { workflowId, scheduledAt, status: 'gone' };
+    }
+  }
+}
+
+function viewOf(scheduleId: string, memo: Record<string, unknown> | undefined, state: ScheduleDescription['state'], next: readonly Date[]): ScheduleView {
+  const when = memo?.['when'];
+  return {
+    name: scheduleId.slice(PREFIX.length),
+    when: typeof when === 'string' ? when : '',
+    paused: state.paused,
+    note: state.note ?? '',
+    next: next.slice(0, 5).map((at) => at.toISOString()),
+  };
+}

@@ -1,0 +1,199 @@
+/**
+ * An eval sweep: every policy under every sampling setting on every task, k samples of each. Cell by cell and chunk by
+ * chunk it rolls out what the store does not hold yet, so that one that is started again runs only what is missing.
+ */
+
+import {
+  allHandlersFinished,
+  ApplicationFailure,
+  CancellationScope,
+  type ChildWorkflowHandle,
+  condition,
+  ContinueAsNew,
+  continueAsNew,
+  defineQuery,
+  isCancellation,
+  ParentClosePolicy,
+  rootCause,
+  setCurrentDetails,
+  setHandler,
+  startChild,
+  upsertSearchAttributes,
+  workflowInfo,
+} from '@temporalio/workflow';
+import { orchestrator } from './activities.ts';
+import { batch as batchWorkflow } from './batch.ts';
+import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell, SweepChunk, SweepResult, SweepStatus } from './eval-types.ts';
+import { pauseSignal, resumeSignal } from './rollout.ts';
+import { policyVersionKey, runKey } from './search-attributes.ts';
+
+export const sweepStatusQuery = defineQuery<SweepStatus>('status');
+
+/** Carried over continue-as-new. */
+export interface SweepProgress {
+  readonly opened: OpenedSweep;
+  /** Cells that are done, in their order, and the chunk that comes next in the one after them. */
+  readonly done: readonly CellHeadline[];
+  readonly chunk: number;
+  readonly paused: boolean;
+}
+
+class Sweep {
+  readonly opened: OpenedSweep;
+  done: CellHeadline[];
+  chunk: number;
+  paused: boolean;
+  #cell: SweepStatus['cell'] = null;
+  #batch: ChildWorkflowHandle<typeof batchWorkflow> | null = null;
+
+  constructor({ opened, done, chunk, paused }: SweepProgress) {
+    this.opened = opened;
+    this.done = [...done];
+    this.chunk = chunk;
+    this.paused = paused;
+  }
+
+  get progress(): SweepProgress {
+    const { opened, done, chunk, paused } = this;
+    return { opened, done, chunk, paused };
+  }
+
+  get status(): SweepStatus {
+    const { opened, done } = this;
+    const { eval: id, round, cells } = opened;
+    const phase = done.length === cells.length ? 'done' : this.paused ? 'paused' : 'rollouts';
+    return { eval: id, phase, round, cells: cells.length, done, cell: this.#cell, batch: this.#batch?.workflowId ?? null };
+  }
+
+  /** No further batch begins; the one under way hears of it too. */
+  async pause(paused: boolean): Promise<void> {
+    this.paused = paused;
+    try {
+      await this.#batch?.signal(paused ? pauseSignal : resumeSignal);
+    } catch (error) {
+      // It has ended meanwhile.
+      if (isCancellation(error)) throw error;
+    }
+  }
+
+  /** Rolls out the cells that are left. Continues as new between two batches where the history asks for it. */
+  async run(): Promise<void> {
+    for (let cell = this.#next(); cell; cell = this.#next()) {
+      const planned = await this.#plan(cell);
+      if (planned.chunk) {
+        await condition(() => !this.paused);
+        await this.#rollOut(cell, planned.chunk);
+        this.chunk += 1;
+      } else {
+        const { eval: id, round } = this.opened;
+        this.done.push(await orchestrator.summariseCell({ eval: id, round, cell }));
+        this.chunk = 0;
+      }
+      this.#tell();
+      if (!workflowInfo().continueAsNewSuggested) continue;
+      await condition(allHandlersFinished);
+      await continueAsNew<typeof evalSweep>({}, this.progress);
+    }
+  }
+
+  #next(): SweepCell | undefined {
+    return this.opened.cells[this.done.length];
+  }
+
+  async #plan(cell: SweepCell): Promise<PlannedChunk> {
+    const { eval: id, round } = this.opened;
+    const planned = await orchestrator.nextChunk({ eval: id, round, cell, index: this.chunk });
+    this.#cell = { name: cell.name, total: planned.total, known: planned.known };
+    return planned;
+  }
+
+  async #rollOut(cell: SweepCell, { tasks, samples, firstSample }: SweepChunk): Promise<void> {
+    const { eval: id, round, seed, agent, dispatcher } = this.opened;
+    const run = `eval/${id}`;
+    const name = `${cell.name}/r${round}-c${this.chunk}`;
+    const { policy, sampling } = cell;
+    this.#batch = await startChild(batchWorkflow, {
+      workflowId: `${run}/${name}`,
+      parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
+      staticSummary: `${cell.name} · ${tasks.length} tasks × ${samples}`,
+      typedSearchAttributes: [
+        { key: runKey, value: run },
+        { key: policyVersionKey, value: policy.version },
+      ],
+      args: [{ run, name, step: 0, tasks, samples, firstSample, policy, agent, sampling, seed, dispatcher, priority: 'eval' }],
+    });
+    try {
+      await this.#batch.result();
+    } finally {
+      this.#batch = null;
+    }
+  }
+
+  #tell(): void {
+    const lines = this.done.map(({ cell, passAt, graded, rollouts }) => {
+      const rates = Object.entries(passAt).map(([k, { mean }]) => `pass@${k} ${mean.toFixed(3)}`);
+      return [cell, ...rates, `${graded} of ${rollouts} graded`].join(' · ');
+    });
+    setCurrentDetails([`${this.done.length} of ${this.opened.cells.length} cells`, ...lines.slice(-20)].join('\n\n'));
+  }
+}
+
+/** What can be asked of a sweep from its first moment on, before its configuration is checked. */
+function answerFrom(id: string, sweep: () => Sweep | null): () => boolean {
+  let paused = false;
+  const pause = async (value: boolean) => {
+    paused = value;
+    await sweep()?.pause(value);
+  };
+  const starting: SweepStatus = { eval: id, phase: 'starting', round: 0, cells: 0, done: [], cell: null, batch: null };
+  setHandler(sweepStatusQuery, () => sweep()?.status ?? starting);
+  setHandler(pauseSignal, () => pause(true));
+  setHandler(resumeSignal, () => pause(false));
+  return () => paused;
+}
+
+async function open(given: unknown, id: string): Promise<SweepProgress> {
+  upsertSearchAttributes([{ key: runKey, value: `eval/${id}` }]);
+  const opened = await orchestrator.openSweep({ given, eval: id, execution: workflowInfo().firstExecutionRunId });
+  return { opened, done: [], chunk: 0, paused: false };
+}
+
+/** The cells whose failures are more than the sweep allows: their numbers say more of the machines than of the policy. */
+function refuseFailures({ done, opened }: Sweep): void {
+  const bad = done.filter(({ rollouts, graded }) => rollouts - graded > opened.maxFailed * rollouts);
+  if (bad.length === 0) return;
+  const told = bad.slice(0, 5).map(({ cell, rollouts, failed }) => {
+    const reasons = Object.entries(failed).map(([reason, n]) => `${n} ${reason}`);
+    return `${cell}: ${reasons.join(', ')} of ${rollouts}`;
+  });
+  const message = `more than ${opened.maxFailed} of the rollouts were not graded (${told.join('; ')}); start the same eval again to run those alone`;
+  throw ApplicationFailure.nonRetryable(message, 'TooManyFailures');
+}
+
+/** `given` is a sweep's configuration, defaults allowed; `progress` is for continue-as-new alone. */
+export async function evalSweep(given: unknown, progress?: SweepProgress): Promise<SweepResult> {
+  const id = workflowInfo().workflowId.replace(/^eval\//, '');
+  let begun: Sweep | null = null;
+  const isPaused = answerFrom(id, () => begun);
+  const sweep = new Sweep(progress ?? (await open(given, id)));
+  sweep.paused ||= isPaused();
+  begun = sweep;
+  const { round, evalDir } = sweep.opened;
+  const close = (status: 'completed' | 'failed' | 'cancelled', message?: string) =>
+    orchestrator.closeSweep({ eval: id, round, status, ...(message === undefined ? {} : { message }) });
+  try {
+    await sweep.run();
+    refuseFailures(sweep);
+  } catch (error) {
+    if (error instanceof ContinueAsNew) throw error;
+    const status = CancellationScope.current().consideredCancelled ? 'cancelled' : 'failed';
+    const message = (rootCause(error) ?? String(error)).slice(0, 500);
+    await CancellationScope.nonCancellable(() => close(status, message));
+    if (isCancellation(error) || !(error instanceof Error)) throw error;
+    throw ApplicationFailure.create({ message, type: 'EvalFailed', nonRetryable: true, cause: error });
+  }
+  await close('completed');
+  await condition(allHandlersFinished);
+  const total = (value: (cell: CellHeadline) => number) => sweep.done.reduce((sum, cell) => sum + value(cell), 0);
+  return { eval: id, evalDir, rounds: round, rollouts: total((c) => c.rollouts), graded: total((c) => c.graded), cells: sweep.done };
+}
