@@ -17,6 +17,8 @@ export interface SandboxFile {
   readonly mode?: number;
 }
 
+export type SandboxProfile = 'strict' | 'swe';
+
 export interface SandboxSpec {
   /** Unique and deterministic: a second `create` with the same id adopts the sandbox that exists. */
   readonly id: string;
@@ -26,6 +28,12 @@ export interface SandboxSpec {
   readonly setup?: string;
   readonly env: Readonly<Record<string, string>>;
   readonly limits: SandboxLimits;
+  /** What the sandbox is made of, where the provider has images; default: a base with bash, git and Python. */
+  readonly image?: string;
+  /** `strict` (default): nothing can be written but the workspace, /tmp and /dev/shm. `swe`: all that the image's own files allow. */
+  readonly profile?: SandboxProfile;
+  /** Processors that it may use at once, where the provider counts them. */
+  readonly cpus?: number;
   /** The sandbox ends itself when nobody has renewed it for so long. */
   readonly ttlSeconds: number;
 }

@@ -6,7 +6,7 @@
 import { constants } from 'node:os';
 
 import { type ExecCall, type ExecResult, type ReadResult, type WriteCall, SandboxLost, SandboxUnavailable } from '../sandbox.ts';
-import { type Answer, ConnectionClosed, SupervisorConnection } from './connection.ts';
+import { type Answer, ConnectionClosed, type Dial, SupervisorConnection } from './connection.ts';
 import { joinOutput } from './output.ts';
 import { FrameReader, FrameWriter } from './wire.ts';
 
@@ -90,14 +90,14 @@ function encodeSpec(spec: SupervisorSpec): Buffer {
 }
 
 export class SupervisorClient {
-  readonly socketPath: string;
+  private readonly dial: Dial;
   private readonly sandboxId: string;
   private connection: Promise<SupervisorConnection> | undefined;
   private closed = false;
 
-  constructor(sandboxId: string, socketPath: string) {
+  constructor(sandboxId: string, dial: Dial) {
     this.sandboxId = sandboxId;
-    this.socketPath = socketPath;
+    this.dial = dial;
   }
 
   /** Whether the sandbox has its spec already. */
@@ -176,11 +176,12 @@ export class SupervisorClient {
       if (!open.closed) return open;
       if (this.connection !== opening) return await this.connected();
     }
-    this.connection = SupervisorConnection.open(this.socketPath);
+    this.connection = SupervisorConnection.open(this.dial);
     try {
       return await this.connection;
     } catch (error) {
       this.connection = undefined;
+      if (error instanceof SandboxLost || error instanceof SandboxUnavailable) throw error;
       const code = error instanceof Error && 'code' in error ? String(error.code) : '';
       if (GONE.has(code)) throw new SandboxLost(`sandbox ${this.sandboxId} is gone (${code})`);
       throw new SandboxUnavailable(`sandbox ${this.sandboxId} cannot be reached: ${String(error)}`);

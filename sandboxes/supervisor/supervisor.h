@@ -96,6 +96,23 @@ int calls_fds(int *fds);
 /* Milliseconds until calls_step has something to do by the clock; -1 for never. */
 int64_t calls_wait(void);
 
+/* launch.c */
 int launch(int argc, char **argv);
+void exit_saying(const char *what) __attribute__((noreturn));
+/* Duplicates a descriptor to the wanted number and closes the original. */
+void put_at(int fd, int wanted);
+/* Opens a file at a descriptor above all that have a meaning. */
+int open_high(const char *path, int flags, mode_t mode);
+/* A new socket named `socket` in the current folder, and a connection to it. */
+int listening(void);
+int connected(void);
+
+/* contain.c: the policy's user where the supervisor is another one; uid 0 where both are the same. */
+struct agent { uid_t uid; gid_t gid; };
+extern struct agent agent;
+void become_agent(void);
+void kill_agents(pid_t who);
+void contain(char **argv);
+int attach(const char *folder);
 
 #endif

@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { SupervisorClient } from '../../sandboxes/supervisor/client.ts';
+import { dialSocket } from '../../sandboxes/supervisor/connection.ts';
 import { callOf, eventually, openBench, sh, specOf } from './harness.ts';
 
 const bench = await openBench();
@@ -102,7 +103,7 @@ describe('records', () => {
 describe('clients', () => {
   it('that read nothing, or send garbage, do not keep others waiting', async () => {
     const { connect } = await import('node:net');
-    const { folderOf } = await import('../../sandboxes/bubblewrap/state.ts');
+    const { folderOf } = await import('../../sandboxes/supervised/state.ts');
     const path = join(folderOf(bench.stateDir, 'journal'), 'socket');
     await sh(sandbox, 'head -c 5000000 /dev/zero > big');
     const slow = connect(path);
@@ -122,8 +123,8 @@ describe('clients', () => {
   });
 
   it('open their connection again when it broke', async () => {
-    const { folderOf } = await import('../../sandboxes/bubblewrap/state.ts');
-    const client = new SupervisorClient('journal', join(folderOf(bench.stateDir, 'journal'), 'socket'));
+    const { folderOf } = await import('../../sandboxes/supervised/state.ts');
+    const client = new SupervisorClient('journal', dialSocket(join(folderOf(bench.stateDir, 'journal'), 'socket')));
     expect(await client.hello()).toBe(true);
     const running = client.exec(callOf('touch reopen; sleep 0.3; echo once >> reopen', { callId: 'reopen' }));
     await eventually('the call starts', async () => await exists('reopen'));

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 
 import { createBubblewrapProvider } from '../../sandboxes/bubblewrap/provider.ts';
-import { identify } from '../../sandboxes/bubblewrap/process-identity.ts';
-import { claimFolder, folderOf, readIdentity, readState } from '../../sandboxes/bubblewrap/state.ts';
+import { identify } from '../../sandboxes/supervised/process-identity.ts';
+import { claimFolder, folderOf, readIdentity, readState } from '../../sandboxes/supervised/state.ts';
 import { SandboxLost, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import { eventually, openBench, sh, specOf } from './harness.ts';
 

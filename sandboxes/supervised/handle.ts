@@ -3,7 +3,7 @@
 import type { ExecCall, ExecResult, ReadResult, Sandbox, WriteCall } from '../sandbox.ts';
 import type { SupervisorClient, WriteOutcome } from '../supervisor/client.ts';
 
-export class BubblewrapSandbox implements Sandbox {
+export class SupervisedSandbox implements Sandbox {
   readonly id: string;
   private readonly client: SupervisorClient;
 
