@@ -3,7 +3,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 
 /** The same input fails the same way: told at once, never retried. */
-const FINAL = new Set(['UserInputError', 'SandboxLost', 'NoValidRollouts']);
+const FINAL = new Set(['UserInputError', 'SandboxLost', 'SandboxImpossible', 'NoValidRollouts']);
 
 /** Runs an activity's body; errors leave it as `ApplicationFailure`s that carry their class. */
 export async function classified<T>(body: () => Promise<T>): Promise<T> {

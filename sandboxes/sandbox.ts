@@ -115,3 +115,8 @@ export class SandboxLost extends Error {
 export class SandboxUnavailable extends Error {
   override readonly name = 'SandboxUnavailable';
 }
+
+/** What a task or a setting asks for can never be had here: trying again is of no use. */
+export class SandboxImpossible extends Error {
+  override readonly name = 'SandboxImpossible';
+}

@@ -53,6 +53,7 @@ interface Context {
 const CLASSES: Readonly<Record<string, FailureClass>> = {
   SandboxLost: 'sandbox-lost',
   SandboxUnavailable: 'sandbox-unavailable',
+  SandboxImpossible: 'sandbox-unavailable',
   EngineLost: 'engine-lost',
   GraderFailed: 'grader-failed',
   UserInputError: 'bad-input',

@@ -10,6 +10,8 @@ export interface Launcher {
   readonly whole: HostLimits;
   /** Errors: `RangeError` that names a field which this kind of sandbox cannot honour. */
   check(spec: SandboxSpec): void;
+  /** What may take long and is not of one sandbox: its image. Done before anything of the sandbox exists. */
+  prepare?(spec: SandboxSpec): Promise<void>;
   /** When it returns, the supervisor answers, and the sandbox no longer depends on this process. Errors: `SandboxUnavailable`. */
   launch(folder: string, spec: SandboxSpec): Promise<void>;
   /** How the supervisor is spoken to. */

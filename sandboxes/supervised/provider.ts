@@ -96,6 +96,7 @@ export class SupervisedProvider implements HostProvider {
   }
 
   private async make(spec: SandboxSpec): Promise<Sandbox> {
+    await this.launcher.prepare?.(spec);
     await this.launchOnce(spec);
     const client = this.clientOf(spec.id);
     try {

@@ -1,0 +1,71 @@
+/** The images of this host's daemon: each is looked for, pulled or made once, however many sandboxes wait for it. */
+
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+
+import { withLock } from '#setup/process-lock.mjs';
+import { ensureBaseImage } from './base-image.ts';
+import { type Engine, statusOf, within } from './engine.ts';
+import { pullImage, type PullOptions } from './pull.ts';
+
+export interface ImagesOptions extends PullOptions {
+  /** `$LONGHAUL_CACHE`: locks, and the base image that was made here. */
+  readonly cache: string;
+  /** What a sandbox is made of that names no image; default: the base image that is made here. */
+  readonly base?: string;
+}
+
+export interface Images {
+  /** The digest of what `image` (or the base image) names on this host, when it is there. Errors: those of pulling. */
+  ensure(image: string | undefined): Promise<string>;
+  /** The digest that `ensure` found. */
+  known(image: string | undefined): string | undefined;
+  /** It was there once, and is no longer. */
+  forget(image: string | undefined): void;
+}
+
+const BASE = '';
+
+export function openImages(engine: Engine, options: ImagesOptions): Images {
+  const found = new Map<string, string>();
+  const looking = new Map<string, Promise<string>>();
+
+  const digestOf = async (image: string): Promise<string | undefined> => {
+    try {
+      return (await within(`inspect ${image}`, engine.docker.getImage(image).inspect())).Id;
+    } catch (error) {
+      if (statusOf(error) === 404) return undefined;
+      throw error;
+    }
+  };
+
+  const pulled = async (image: string): Promise<string> => {
+    const there = await digestOf(image);
+    if (there !== undefined) return there;
+    const lock = join(options.cache, 'images', `pull-${createHash('sha256').update(image).digest('hex').slice(0, 16)}.lock`);
+    // One process of this host pulls; the others then find the image.
+    return await withLock(lock, () => options.onProgress?.(`${image}: another process pulls it`), async () => {
+      if ((await digestOf(image)) === undefined) await pullImage(engine, image, options);
+      return (await digestOf(image)) ?? image;
+    });
+  };
+
+  const look = async (image: string): Promise<string> => {
+    const named = image === BASE ? options.base : image;
+    return named === undefined ? ((await digestOf(await ensureBaseImage(engine, options))) ?? '') : await pulled(named);
+  };
+
+  return {
+    async ensure(image = BASE) {
+      const known = found.get(image);
+      if (known !== undefined) return known;
+      const running = looking.get(image) ?? look(image).finally(() => looking.delete(image));
+      looking.set(image, running);
+      const digest = await running;
+      found.set(image, digest);
+      return digest;
+    },
+    known: (image = BASE) => found.get(image),
+    forget: (image = BASE) => void found.delete(image),
+  };
+}
