@@ -29,7 +29,7 @@ const RECIPE = {
   format: 1,
   variant: 'minbase',
   packages: ['git', 'procps', 'python3'],
-  dropped: ['usr/share/doc', 'usr/share/man', 'usr/share/locale', 'var/cache/apt', 'var/lib/apt/lists', 'var/log'],
+  dropped: ['usr/share/doc', 'usr/share/man', 'usr/share/locale', 'var/cache/apt', 'var/lib/apt/lists', 'var/log', 'etc/machine-id', 'etc/shadow', 'etc/shadow-', 'etc/gshadow', 'etc/gshadow-'],
   etc: sandboxEtc,
 } as const;
 

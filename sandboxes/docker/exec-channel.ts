@@ -21,7 +21,8 @@ class ExecChannel extends Duplex {
   complaint = '';
 
   constructor(raw: Channel) {
-    super();
+    // An exec whose output has ended takes no input either.
+    super({ allowHalfOpen: false });
     this.raw = raw;
     this.parser = new FrameParser({
       stdout: (bytes) => {
@@ -72,8 +73,9 @@ class ExecChannel extends Duplex {
   }
 }
 
-/** 404: the container is gone; 409: it does not run. */
-const isGone = (error: unknown): boolean => statusOf(error) === 404 || statusOf(error) === 409;
+/** 404: the container is gone; 409, or some other word for it: it does not run. One that is paused may go on. */
+const isGone = (error: unknown): boolean =>
+  statusOf(error) === 404 || /is not running/iu.test(String(error)) || (statusOf(error) === 409 && !/is paused/iu.test(String(error)));
 
 /**
  * Errors: `SandboxLost` when the container is gone or does not run, `SandboxUnavailable` when the daemon cannot be

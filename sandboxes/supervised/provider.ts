@@ -11,7 +11,7 @@ import { SupervisedSandbox } from './handle.ts';
 import type { Launcher } from './launcher.ts';
 import { isAlive } from './process-identity.ts';
 import { checkSpec, supervisorSpec } from './spec.ts';
-import { claimFolder, folderOf, listFolders, readIdentity, readState, removeHalfClaimed } from './state.ts';
+import { claimFolder, folderOf, listFolders, passOnFolder, readIdentity, readState, removeHalfClaimed, writeId } from './state.ts';
 
 const SETUP_TIMEOUT_MS = 600_000;
 const PROBE_TIMEOUT_MS = 30_000;
@@ -33,7 +33,16 @@ export interface HostProvider extends SandboxProvider {
   ended(): Promise<string[]>;
   /** Destroys every sandbox that `isLive` does not claim; returns their ids. */
   sweep(isLive: (id: string) => boolean): Promise<string[]>;
+  /** Starts a sandbox of `shape` that nobody has given its files yet. It ends by itself after `ttlSeconds`. */
+  warm(id: string, shape: SandboxShape, ttlSeconds: number): Promise<void>;
+  /** Pushes the time to live of a warm sandbox forward. Errors: `SandboxLost`. */
+  keepWarm(id: string, ttlSeconds: number): Promise<void>;
+  /** Makes the warm sandbox `id` into the one that `spec` asks for; `undefined` when it is gone or somebody else's. */
+  take(id: string, spec: SandboxSpec): Promise<Sandbox | undefined>;
 }
+
+/** What a sandbox has before anybody gives it its files: whatever has the same shape may be it. */
+export type SandboxShape = Pick<SandboxSpec, 'workdir' | 'limits' | 'image' | 'profile' | 'cpus'>;
 
 export class SupervisedProvider implements HostProvider {
   readonly name: string;
@@ -91,6 +100,37 @@ export class SupervisedProvider implements HostProvider {
     return left.map(({ id }) => id);
   }
 
+  async warm(id: string, shape: SandboxShape, ttlSeconds: number): Promise<void> {
+    const spec = { ...shape, id, ttlSeconds, files: [], env: {} };
+    await this.launcher.prepare?.(spec);
+    await this.launchOnce(spec);
+    await this.keepWarm(id, ttlSeconds);
+  }
+
+  async keepWarm(id: string, ttlSeconds: number): Promise<void> {
+    const client = this.clientOf(id);
+    try {
+      await client.renew(Math.ceil(ttlSeconds * 1000));
+    } finally {
+      client.close();
+    }
+  }
+
+  async take(id: string, spec: SandboxSpec): Promise<Sandbox | undefined> {
+    checkSpec(spec);
+    if (this.creating.has(spec.id) || !passOnFolder(this.stateDir, id, spec.id)) return undefined;
+    const taken = this.finish(spec);
+    this.creating.set(spec.id, taken);
+    try {
+      return await taken;
+    } catch (error) {
+      if (error instanceof SandboxUnavailable && error.cause instanceof SandboxLost) return undefined;
+      throw error;
+    } finally {
+      this.creating.delete(spec.id);
+    }
+  }
+
   private clientOf(id: string): SupervisorClient {
     return new SupervisorClient(id, this.launcher.dial(folderOf(this.stateDir, id)));
   }
@@ -98,6 +138,11 @@ export class SupervisedProvider implements HostProvider {
   private async make(spec: SandboxSpec): Promise<Sandbox> {
     await this.launcher.prepare?.(spec);
     await this.launchOnce(spec);
+    return await this.finish(spec);
+  }
+
+  /** Gives a sandbox that answers what its spec says, or ends it. */
+  private async finish(spec: SandboxSpec): Promise<Sandbox> {
     const client = this.clientOf(spec.id);
     try {
       await this.start(client, spec);
@@ -108,7 +153,7 @@ export class SupervisedProvider implements HostProvider {
       const log = (readState(folder, 'log') ?? '').trim();
       await this.launcher.end(folder);
       const reason = error instanceof Error ? error.message : String(error);
-      throw new SandboxUnavailable(`sandbox ${spec.id} could not be made: ${log === '' ? reason : `${reason}: ${log}`}`);
+      throw new SandboxUnavailable(`sandbox ${spec.id} could not be made: ${log === '' ? reason : `${reason}: ${log}`}`, { cause: error });
     }
   }
 
@@ -122,7 +167,10 @@ export class SupervisedProvider implements HostProvider {
         return;
       }
       const folder = folderOf(this.stateDir, spec.id);
-      if (await this.answers(spec.id)) return;
+      if (await this.answers(spec.id)) {
+        writeId(folder, spec.id);
+        return;
+      }
       if (!isBeingMade(folder) || Date.now() > deadline) await this.launcher.end(folder);
       else await sleep(10);
     }

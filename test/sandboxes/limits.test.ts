@@ -8,7 +8,6 @@ import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { openBench, sh, specOf } from './harness.ts';
 
 const bench = await openBench();
-const withCgroups = bench.provider.limits.memory !== 'rlimit';
 let sandbox: Sandbox;
 let made = 0;
 
@@ -84,7 +83,7 @@ describe('processes', () => {
 
 describe('memory', () => {
   // Without control groups memory is limited per process, and nobody is killed.
-  if (!withCgroups) {
+  if (!bench.countsMemory) {
     it('refuses what takes too much', async () => {
       expect((await sh(sandbox, "python3 -c 'x = bytearray(400 << 20)'")).output).toContain('MemoryError');
     });
