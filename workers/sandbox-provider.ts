@@ -42,7 +42,7 @@ async function openDocker(stateDir: string, supervisorPath: string, { image, run
     stateDir,
     supervisorPath,
     cache: cacheDirectory(process.env),
-    onProgress: (line) => console.log(line),
+    onProgress: (line) => console.error(line),
     ...(image === undefined ? {} : { image }),
     ...(runtime === undefined ? {} : { runtime }),
   });

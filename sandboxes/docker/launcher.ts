@@ -116,42 +116,40 @@ export class DockerLauncher implements Launcher {
   }
 
   /** False when a container of this name lives and answers: it is taken as it is. */
-  private async createOrAdopt(folder: string, spec: SandboxSpec, plan: ContainerPlan): Promise<boolean> {
+  private async createOrAdopt(folder: string, spec: SandboxSpec, first: ContainerPlan): Promise<boolean> {
     const { engine, images } = this.host;
+    let plan = first;
     for (let tries = 0; ; tries += 1) {
       try {
         await within('create', engine.docker.createContainer(containerOptions(spec, plan)));
         return true;
       } catch (error) {
-        if (statusOf(error) === 404) images.forget(spec.image);
-        if (statusOf(error) !== 409 || tries === 3) throw classifyDocker(`sandbox ${spec.id} cannot be created`, error);
+        const status = statusOf(error);
+        if (tries === 3 || (status !== 404 && status !== 409)) throw classifyDocker(`sandbox ${spec.id} cannot be created`, error);
+        if (status === 404) {
+          // Somebody removed the image since it was found.
+          images.forget(spec.image);
+          plan = { ...plan, image: await images.ensure(spec.image) };
+        }
       }
       const there = await inspectContainer(engine, plan.name);
       if (there === undefined) continue;
       if (there.scope !== this.scope || there.sandbox !== spec.id)
         throw new SandboxUnavailable(`sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; remove it`);
       writeRecord(folder, { name: plan.name, claim: there.claim });
-      if (await this.answers(folder, spec.id)) return false;
+      if (await this.clientOf(folder, spec.id).answers()) return false;
       await removeContainer(engine, there.id);
       writeRecord(folder, plan);
     }
   }
 
-  private async answers(folder: string, id: string): Promise<boolean> {
-    const client = new SupervisorClient(id, this.dial(folder));
-    try {
-      await client.hello();
-      return true;
-    } catch {
-      return false;
-    } finally {
-      client.close();
-    }
+  private clientOf(folder: string, id: string): SupervisorClient {
+    return new SupervisorClient(id, this.dial(folder));
   }
 
   private async untilItAnswers(folder: string, name: string, id: string): Promise<void> {
     const deadline = Date.now() + ANSWERS_WITHIN_MS;
-    for (let tries = 1; !(await this.answers(folder, id)); tries += 1) {
+    for (let tries = 1; !(await this.clientOf(folder, id).answers()); tries += 1) {
       if (tries % 20 === 0 || Date.now() > deadline) await this.mustRun(folder, name, id, deadline);
       await sleep(Math.min(2 * tries, 50));
     }

@@ -167,7 +167,7 @@ export class SupervisedProvider implements HostProvider {
         return;
       }
       const folder = folderOf(this.stateDir, spec.id);
-      if (await this.answers(spec.id)) {
+      if (await this.clientOf(spec.id).answers()) {
         writeId(folder, spec.id);
         return;
       }
@@ -185,18 +185,6 @@ export class SupervisedProvider implements HostProvider {
       throw error;
     } finally {
       launching.delete(folder);
-    }
-  }
-
-  private async answers(id: string): Promise<boolean> {
-    const client = this.clientOf(id);
-    try {
-      await client.hello();
-      return true;
-    } catch {
-      return false;
-    } finally {
-      client.close();
     }
   }
 

@@ -18,6 +18,8 @@ export function checkSpec(spec: SandboxSpec): void {
     throw new RangeError(`workdir ${workdir}: must be an absolute path outside of the system's folders, like /workspace`);
   for (const [name, value] of Object.entries(limits))
     if (!Number.isInteger(value) || value < 1) throw new RangeError(`limits.${name} ${value}: must be a positive integer`);
+  if (spec.image !== undefined && !/^[a-z0-9][\w./:@-]*$/iu.test(spec.image))
+    throw new RangeError(`image ${spec.image}: must be a reference, like registry.example/name:tag or name@sha256:...`);
   if (spec.cpus !== undefined && !(spec.cpus > 0)) throw new RangeError(`cpus ${spec.cpus}: must be positive`);
   if (!(spec.ttlSeconds > 0)) throw new RangeError(`ttlSeconds ${spec.ttlSeconds}: must be positive`);
 }

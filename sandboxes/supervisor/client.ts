@@ -105,6 +105,18 @@ export class SupervisorClient {
     return (await this.request(op.hello, Buffer.alloc(0))).readUInt8(0) === 1;
   }
 
+  /** Whether anybody answers; closes this client. */
+  async answers(): Promise<boolean> {
+    try {
+      await this.hello();
+      return true;
+    } catch {
+      return false;
+    } finally {
+      this.close();
+    }
+  }
+
   /** Gives the sandbox its spec. False when it had one; then nothing happens. */
   async init(spec: SupervisorSpec): Promise<boolean> {
     const body = encodeSpec(spec);

@@ -1,6 +1,7 @@
 /** Real sandboxes for tests: a provider with a state directory of its own, and what it made is gone afterwards. */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -119,4 +120,29 @@ export async function eventually<T>(what: string, look: () => Promise<T | undefi
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   throw new Error(`never happened: ${what}`);
+}
+
+/** Processes on the host whose command line has `text`. */
+export function onHost(text: string): number {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/u.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text);
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+/** A process of its own makes the sandbox, and is killed `delayMs` after it began; it may have finished by then. */
+export async function makeAndKill(bench: Bench, spec: SandboxSpec, delayMs: number): Promise<void> {
+  const program = `
+    ${bench.program}
+    process.stdout.write('up');
+    await provider.create(JSON.parse(process.argv[1]));`;
+  const maker = spawn(process.execPath, ['--input-type=module', '-e', program, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const dead = new Promise((resolve) => maker.once('exit', resolve));
+  await new Promise((resolve) => maker.stdout.once('data', resolve));
+  await new Promise((resolve) => setTimeout(resolve, delayMs));
+  maker.kill('SIGKILL');
+  await dead;
 }

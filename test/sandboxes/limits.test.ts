@@ -1,11 +1,9 @@
 /** Limits: what a command takes too much of ends that command, never the sandbox, the journal, or the host. */
 
-import { readFileSync, readdirSync } from 'node:fs';
-
 import { beforeEach, describe, expect, it } from 'vitest';
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import { openBench, sh, specOf } from './harness.ts';
+import { onHost, openBench, sh, specOf } from './harness.ts';
 
 const bench = await openBench();
 let sandbox: Sandbox;
@@ -18,17 +16,6 @@ beforeEach(async () => {
 });
 
 const marker = (): string => `longhaul-test-${process.pid}-${made}`;
-
-/** Processes on the host whose command line has `text`. */
-function onHost(text: string): number {
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      return /^\d+$/u.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text);
-    } catch {
-      return false;
-    }
-  }).length;
-}
 
 describe('the time limit', () => {
   it('ends children of children, in sessions of their own, and double forks, and keeps the partial output', async () => {

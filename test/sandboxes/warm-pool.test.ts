@@ -18,7 +18,7 @@ const bench = await openBench();
 const shape = { workdir: '/workspace', limits: specOf('any').limits };
 
 /** Which of the ids came out of the pool: a provider that is asked to create has none left. */
-function world(size: number): { readonly store: Store; readonly pool: WarmPool; readonly cold: string[]; open(size: number): WarmPool } {
+function world(size: number): { readonly store: Store; readonly pool: WarmPool; readonly cold: string[]; readonly open: (size: number) => WarmPool } {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-pool-'));
   const store = openSqliteStore(folder);
   const cold: string[] = [];

@@ -1,6 +1,5 @@
 /** Life of a container: made once however often it is asked for, adopted or replaced on a name clash, gone without a trace. */
 
-import { spawn } from 'node:child_process';
 import { readdirSync, rmSync } from 'node:fs';
 
 import { describe, expect, it } from 'vitest';
@@ -9,7 +8,7 @@ import { SandboxImpossible, SandboxLost, SandboxUnavailable } from '../../../san
 import { DockerLauncher, scopeOf } from '../../../sandboxes/docker/launcher.ts';
 import { readRecord } from '../../../sandboxes/docker/record.ts';
 import { folderOf } from '../../../sandboxes/supervised/state.ts';
-import { eventually, openDockerBench, sh, specOf } from '../harness.ts';
+import { eventually, makeAndKill, openDockerBench, sh, specOf } from '../harness.ts';
 
 const bench = await openDockerBench({ transport: 'socket' });
 const overExec = await openDockerBench({ transport: 'exec' });
@@ -37,18 +36,9 @@ describe('create', () => {
   });
 
   it('takes over from a maker that is killed at any moment, and leaves one container', async () => {
-    const program = `
-      ${bench.program}
-      process.stdout.write('up');
-      await provider.create(JSON.parse(process.argv[1]));`;
     for (const delay of [0, 60, 150, 300]) {
       const spec = specOf(`killed/${delay}`, { setup: 'echo x >> setups; sleep 0.05' });
-      const maker = spawn(process.execPath, ['--input-type=module', '-e', program, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] });
-      const dead = new Promise((resolve) => maker.once('exit', resolve));
-      await new Promise((resolve) => maker.stdout.once('data', resolve));
-      await new Promise((resolve) => setTimeout(resolve, delay));
-      maker.kill('SIGKILL');
-      await dead;
+      await makeAndKill(bench, spec, delay);
       expect((await sh(await provider.create(spec), 'cat setups')).output).toBe('x\n');
       expect(await containersOf(stateDir)).toHaveLength(1);
       await provider.destroy(spec.id);

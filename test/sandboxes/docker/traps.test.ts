@@ -3,7 +3,6 @@
  * a time limit, `kill -9 -1`, memory, and output that a background child holds (`limits`, `shell`).
  */
 
-import { readdirSync, readFileSync } from 'node:fs';
 import { Duplex, PassThrough, Readable } from 'node:stream';
 
 import fc from 'fast-check';
@@ -17,22 +16,13 @@ import { readRecord } from '../../../sandboxes/docker/record.ts';
 import { type Sandbox, SandboxLost, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { SupervisorClient } from '../../../sandboxes/supervisor/client.ts';
 import { folderOf } from '../../../sandboxes/supervised/state.ts';
-import { callOf, eventually, openDockerBench, sh, specOf } from '../harness.ts';
+import { callOf, eventually, onHost, openDockerBench, sh, specOf } from '../harness.ts';
 
 const bench = await openDockerBench({ transport: 'exec' });
 const { provider } = bench;
 const { docker } = provider.engine;
 const nameOf = (id: string): string => readRecord(folderOf(bench.stateDir, id))?.name ?? '';
 const container = (id: string) => docker.getContainer(nameOf(id));
-
-const onHost = (text: string): number =>
-  readdirSync('/proc').filter((pid) => {
-    try {
-      return /^\d+$/u.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text);
-    } catch {
-      return false;
-    }
-  }).length;
 
 describe('an attached stream', () => {
   it('carries much in both directions at once, unchanged (1: no output without `hijack`; 6: no archives into a read-only root)', async () => {
