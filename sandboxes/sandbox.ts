@@ -78,6 +78,14 @@ export type ReadResult =
   | { readonly kind: 'denied'; readonly reason: string }
   | { readonly kind: 'too-large'; readonly bytes: number };
 
+/** What the long-lived shell would begin anew with. */
+export interface ShellState {
+  /** Empty before the first call. */
+  readonly directory: string;
+  /** Exported variables as `declare -px` prints them, after the last call that ended by itself. */
+  readonly exports: string;
+}
+
 export interface Sandbox {
   readonly id: string;
   /** In the sandbox's one long-lived shell: working directory and variables persist from call to call. */
@@ -87,6 +95,10 @@ export interface Sandbox {
   /** The note of a finished write with this id, if the journal has one. */
   written(callId: string): Promise<{ readonly note: string; readonly error?: string } | undefined>;
   read(path: string, maxBytes: number): Promise<ReadResult>;
+  /** The shell's directory and exports. Absent where a sandbox cannot be snapshotted. */
+  state?(): Promise<ShellState>;
+  /** Begins the shell anew in that state; only while no call runs. */
+  resume?(state: ShellState): Promise<void>;
   /** Pushes the time to live forward. */
   renew(ttlSeconds: number): Promise<void>;
   close(): void;

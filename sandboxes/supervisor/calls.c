@@ -262,6 +262,8 @@ void call_request(uint64_t client, uint32_t tag, struct cursor *c) {
   if (call) free_call(call);
 }
 
+bool calls_idle(void) { return !current && !queue; }
+
 void calls_client_gone(uint64_t client) {
   for (struct call *c = current ? current : queue; c; c = c == current ? queue : c->next)
     for (struct waiter **w = &c->waiters; *w;) {

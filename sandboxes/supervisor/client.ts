@@ -5,12 +5,12 @@
 
 import { constants } from 'node:os';
 
-import { type ExecCall, type ExecResult, type ReadResult, type WriteCall, SandboxLost, SandboxUnavailable } from '../sandbox.ts';
+import { type ExecCall, type ExecResult, type ReadResult, type ShellState, type WriteCall, SandboxLost, SandboxUnavailable } from '../sandbox.ts';
 import { type Answer, ConnectionClosed, type Dial, SupervisorConnection } from './connection.ts';
 import { joinOutput } from './output.ts';
 import { FrameReader, FrameWriter } from './wire.ts';
 
-const op = { hello: 1, init: 2, exec: 3, read: 4, write: 5, written: 6, renew: 7, end: 8, error: 127 } as const;
+const op = { hello: 1, init: 2, exec: 3, read: 4, write: 5, written: 6, renew: 7, end: 8, state: 9, resume: 10, error: 127 } as const;
 const flag = { timedOut: 1, outOfMemory: 2, shellRestarted: 4 } as const;
 const RECONNECTS = 3;
 /** A frame of the supervisor, less its head. */
@@ -147,6 +147,15 @@ export class SupervisorClient {
 
   async renew(ttlMs: number): Promise<void> {
     await this.request(op.renew, new FrameWriter().u64(ttlMs).finish());
+  }
+
+  async state(): Promise<ShellState> {
+    const reader = new FrameReader(await this.request(op.state, Buffer.alloc(0)));
+    return { directory: reader.text(), exports: reader.text() };
+  }
+
+  async resume({ directory, exports }: ShellState): Promise<void> {
+    await this.request(op.resume, new FrameWriter().bytes(directory).bytes(exports).finish());
   }
 
   close(): void {
