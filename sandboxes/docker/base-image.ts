@@ -42,8 +42,8 @@ export interface BaseImageOptions {
 const digestOf = (suite: string): string =>
   createHash('sha256').update(JSON.stringify({ ...RECIPE, suite, arch: process.arch })).digest('hex').slice(0, 16);
 
-/** Without the mirror: two mirrors of one release hold the same packages. */
-export const baseImageName = (suite: string): string => `longhaul-base:${digestOf(suite)}`;
+/** Without the mirror: two mirrors of one release hold the same packages. Podman keeps a name only with its host. */
+export const baseImageName = (suite: string): string => `localhost/longhaul-base:${digestOf(suite)}`;
 
 async function bootstrap(source: AptSource, rootfs: string): Promise<void> {
   const keyring = source.keyring === undefined ? [] : [`--keyring=${source.keyring}`];
@@ -91,8 +91,8 @@ async function isThere(engine: Engine, image: string): Promise<boolean> {
 }
 
 async function importArchive(engine: Engine, path: string, image: string): Promise<void> {
-  const [repo, tag] = image.split(':');
-  const options = { fromSrc: '-', repo, tag, message: 'longhaul base' };
+  // The tag is part of `repo`: Podman leaves out one that stands beside it.
+  const options = { fromSrc: '-', repo: image, message: 'longhaul base' };
   const answer = (await within('import', engine.docker.importImage(createReadStream(path), options), MADE_WITHIN_MS)) as Readable;
   await followReports(answer, () => undefined);
 }

@@ -19,6 +19,11 @@ const OWN_MEMORY = 16 * MIB;
 const OWN_PROCESSES = 3;
 /** An attached connection is two processes, and its start some threads for a moment. */
 const ATTACHED_PROCESSES = 16;
+/** Of the supervisor; what the policy runs may open fewer. */
+const OPEN_FILES = 4096;
+/** A kernel of the sandbox's own (gVisor) has threads and memory of its own, counted with what runs on it. */
+const KERNEL_PROCESSES = 1024;
+const KERNEL_MEMORY = 128 * MIB;
 /** Socket, journal and log, where no folder of the host holds them. */
 const RUN_BYTES = 64 * MIB;
 
@@ -38,6 +43,7 @@ export interface ContainerPlan {
   readonly image: string;
   readonly runtime: string | undefined;
   readonly transport: Transport;
+  readonly ownKernel: boolean;
   /** Folder of the host that becomes `RUN_FOLDER` (transport `socket`). */
   readonly runFolder: string;
   readonly supervisorPath: string;
@@ -47,7 +53,7 @@ function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
   const share = diskShares(spec.limits.diskMiB);
   const common = 'rw,exec,nosuid,nodev';
   const mounts: Record<string, string> = { '/tmp': `${common},size=${share.tmp},mode=1777` };
-  if (spec.profile !== 'swe') mounts[spec.workdir] = `${common},size=${share.workspace},mode=0755,uid=${AGENT_UID},gid=${AGENT_UID}`;
+  if (spec.profile !== 'swe') mounts[spec.workdir] = `${common},size=${share.workspace},mode=0755`;
   if (plan.transport === 'exec') mounts[RUN_FOLDER] = `rw,noexec,nosuid,nodev,size=${RUN_BYTES},mode=0700`;
   return mounts;
 }
@@ -55,22 +61,23 @@ function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
 function limits(spec: SandboxSpec, plan: ContainerPlan) {
   const { memoryMiB, processes, diskMiB } = spec.limits;
   const attached = plan.transport === 'exec';
-  const memory = (memoryMiB + diskMiB) * MIB + OWN_MEMORY + (attached ? RUN_BYTES : 0);
+  const memory = (memoryMiB + diskMiB) * MIB + OWN_MEMORY + (attached ? RUN_BYTES : 0) + (plan.ownKernel ? KERNEL_MEMORY : 0);
+  const own = OWN_PROCESSES + (attached ? ATTACHED_PROCESSES : 0) + (plan.ownKernel ? KERNEL_PROCESSES : 0);
   return {
     Memory: memory,
     MemorySwap: memory,
-    PidsLimit: processes + OWN_PROCESSES + (attached ? ATTACHED_PROCESSES : 0),
+    PidsLimit: processes + own,
     NanoCpus: Math.round((spec.cpus ?? DEFAULT_CPUS) * 1e9),
     ShmSize: diskShares(diskMiB).shm,
-    Ulimits: [{ Name: 'core', Soft: 0, Hard: 0 }],
+    Ulimits: [
+      { Name: 'core', Soft: 0, Hard: 0 },
+      { Name: 'nofile', Soft: OPEN_FILES, Hard: OPEN_FILES },
+    ],
   };
 }
 
-/** The profile `swe` gives the image's workspace to the policy's user once, before anything of the policy runs. */
-function capabilities(spec: SandboxSpec): string[] {
-  const toBecomeAnother = ['SETUID', 'SETGID', 'SETPCAP'];
-  return spec.profile === 'swe' ? [...toBecomeAnother, 'CHOWN'] : toBecomeAnother;
-}
+/** Of the supervisor alone, until it has given the workspace away; then it keeps those to become another user. */
+const CAPABILITIES = ['CHOWN', 'SETGID', 'SETPCAP', 'SETUID'];
 
 function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<ContainerCreateOptions['HostConfig']> {
   const binds = [`${plan.supervisorPath}:${SUPERVISOR}:ro`];
@@ -79,7 +86,7 @@ function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<Contain
     NetworkMode: 'none',
     IpcMode: 'private',
     CapDrop: ['ALL'],
-    CapAdd: capabilities(spec),
+    CapAdd: CAPABILITIES,
     // The daemon's own filter of system calls stays on; the supervisor adds its own to what the policy runs.
     SecurityOpt: ['no-new-privileges'],
     ReadonlyRootfs: spec.profile !== 'swe',
@@ -95,14 +102,13 @@ function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<Contain
 
 /** The supervisor is pid 1 itself: it reaps, and no signal from inside reaches it. */
 export function containerOptions(spec: SandboxSpec, plan: ContainerPlan): ContainerCreateOptions {
-  const owned = spec.profile === 'swe' ? spec.workdir : '-';
   return {
     name: plan.name,
     Image: plan.image,
     Hostname: 'longhaul',
     User: '0:0',
     WorkingDir: '/',
-    Entrypoint: [SUPERVISOR, 'contain', RUN_FOLDER, String(AGENT_UID), String(AGENT_UID), owned],
+    Entrypoint: [SUPERVISOR, 'contain', RUN_FOLDER, String(AGENT_UID), String(AGENT_UID), spec.workdir],
     Cmd: [],
     Env: [],
     Tty: false,

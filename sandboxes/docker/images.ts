@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
 import { withLock } from '#setup/process-lock.mjs';
+import { SandboxUnavailable } from '../sandbox.ts';
 import { ensureBaseImage } from './base-image.ts';
 import { type Engine, statusOf, within } from './engine.ts';
 import { pullImage, type PullOptions } from './pull.ts';
@@ -32,7 +33,8 @@ export function openImages(engine: Engine, options: ImagesOptions): Images {
 
   const digestOf = async (image: string): Promise<string | undefined> => {
     try {
-      return (await within(`inspect ${image}`, engine.docker.getImage(image).inspect())).Id;
+      // Podman takes an id for a name when it begins with the name of the hash.
+      return (await within(`inspect ${image}`, engine.docker.getImage(image).inspect())).Id.replace(/^sha256:/u, '');
     } catch (error) {
       if (statusOf(error) === 404) return undefined;
       throw error;
@@ -52,7 +54,11 @@ export function openImages(engine: Engine, options: ImagesOptions): Images {
 
   const look = async (image: string): Promise<string> => {
     const named = image === BASE ? options.base : image;
-    return named === undefined ? ((await digestOf(await ensureBaseImage(engine, options))) ?? '') : await pulled(named);
+    if (named !== undefined) return await pulled(named);
+    const made = await ensureBaseImage(engine, options);
+    const digest = await digestOf(made);
+    if (digest === undefined) throw new SandboxUnavailable(`image ${made} was imported, and the daemon does not know it`);
+    return digest;
   };
 
   return {

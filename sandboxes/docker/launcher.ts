@@ -33,6 +33,8 @@ export interface DockerHost {
   readonly supervisorPath: string;
   readonly runtime: string | undefined;
   readonly transport: Transport;
+  /** The runtime's containers have a kernel of their own. */
+  readonly ownKernel: boolean;
 }
 
 /** Which containers are of this state directory: a label of each. */
@@ -110,6 +112,7 @@ export class DockerLauncher implements Launcher {
       image: await this.host.images.ensure(spec.image),
       runtime: this.host.runtime,
       transport: this.host.transport,
+      ownKernel: this.host.ownKernel,
       runFolder: join(folder, RUN),
       supervisorPath: this.host.supervisorPath,
     };

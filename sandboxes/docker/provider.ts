@@ -41,6 +41,8 @@ export interface DockerProvider extends HostProvider {
 /** Runtimes whose containers share the host's kernel, and so its sockets. */
 const SHARES_KERNEL = new Set(['runc', 'crun', 'youki', 'io.containerd.runc.v2']);
 
+const sharesKernel = (runtime: string | undefined): boolean => runtime === undefined || SHARES_KERNEL.has(runtime);
+
 /**
  * A socket in a folder of the host is seen from both sides when root here is root there: as root without user
  * remapping, or as the very user of a rootless daemon. Other kernels (gVisor) keep their sockets to themselves.
@@ -48,7 +50,7 @@ const SHARES_KERNEL = new Set(['runc', 'crun', 'youki', 'io.containerd.runc.v2']
 export function chooseTransport(engine: Engine, runtime: string | undefined, env: NodeJS.ProcessEnv, uid: number): Transport {
   const local = env['DOCKER_HOST'] === undefined || env['DOCKER_HOST'].startsWith('unix://');
   const sameRoot = uid === 0 ? !engine.rootless && !engine.remapsUsers : engine.rootless;
-  return local && sameRoot && (runtime === undefined || SHARES_KERNEL.has(runtime)) ? 'socket' : 'exec';
+  return local && sameRoot && sharesKernel(runtime) ? 'socket' : 'exec';
 }
 
 /** Errors: `SandboxUnavailable` when no daemon answers; `SandboxImpossible` when it lacks the runtime. */
@@ -66,6 +68,6 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
   });
   const transport = options.transport ?? chooseTransport(engine, runtime, process.env, process.getuid?.() ?? 0);
   const supervisorPath = prepareRuntime(stateDir, options.supervisorPath).supervisor;
-  const launcher = new DockerLauncher({ engine, images, stateDir, supervisorPath, runtime, transport });
+  const launcher = new DockerLauncher({ engine, images, stateDir, supervisorPath, runtime, transport, ownKernel: !sharesKernel(runtime) });
   return Object.assign(new SupervisedProvider(stateDir, launcher), { engine, images, transport });
 }

@@ -3,7 +3,7 @@
  * capability but those that it needs to make processes of the policy's user; files it touches as that user alone.
  *
  *   supervisor contain DIR UID GID OWNED     pid 1 of the container; DIR (of root, closed to others) gets socket,
- *                                            journal and log; OWNED, unless `-`, is given to the user with all below
+ *                                            journal and log; OWNED is given to the user with all that is below
  *   supervisor attach DIR                    stdin and stdout become one connection to the socket in DIR
  */
 #define _GNU_SOURCE
@@ -33,12 +33,15 @@ struct agent agent;
 
 void become_agent(void) {
   if (!agent.uid) return;
-  if (setgroups(0, NULL) || setresgid(agent.gid, agent.gid, agent.gid) || setresuid(agent.uid, agent.uid, agent.uid)) _exit(126);
+  if (setresuid(0, 0, 0) || setgroups(0, NULL) || setresgid(agent.gid, agent.gid, agent.gid) || setresuid(agent.uid, agent.uid, agent.uid)) _exit(126);
 }
 
+/* By the user for files alone; where the kernel has no such thing (gVisor), by the effective one, with a way back. */
 static void files_as_agent(void) {
   setfsgid(agent.gid);
   setfsuid(agent.uid);
+  if ((uid_t)setfsuid((uid_t)-1) == agent.uid) return;
+  if (setresgid(0, agent.gid, 0) || setresuid(0, agent.uid, 0)) _exit(71);
 }
 
 /* With the rights of the policy's user: connections that were attached from outside belong to another one. */
@@ -86,7 +89,7 @@ void contain(char **argv) {
   int null = open_high("/dev/null", O_RDWR, 0), log = open_high("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
   if (null < 0 || log < 0) exit_saying("log");
   dup2(log, 2);
-  if (strcmp(argv[3], "-")) give_away(argv[3]);
+  give_away(argv[3]);
   int journal = open_high("journal", O_RDWR | O_CREAT | O_APPEND, 0600), oom = open_oom_counter(), socket = listening();
   if (journal < 0) exit_saying("journal");
   dup2(null, 0);

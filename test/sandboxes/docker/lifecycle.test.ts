@@ -134,7 +134,7 @@ describe('the end', () => {
     await provider.create(specOf('held'));
     rmSync(folderOf(stateDir, 'orphan'), { recursive: true });
     const { engine, images } = provider;
-    const host = { engine, images, stateDir, supervisorPath: bench.supervisorPath, runtime: undefined, transport: 'socket' as const };
+    const host = { engine, images, stateDir, supervisorPath: bench.supervisorPath, runtime: undefined, transport: 'socket' as const, ownKernel: false };
     await new DockerLauncher(host).removeOrphans(0);
     expect(await containersOf(stateDir)).toHaveLength(1);
     expect((await sh(await provider.connect('held'), 'echo held')).output).toBe('held\n');

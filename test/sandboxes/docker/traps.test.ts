@@ -53,7 +53,7 @@ describe('an attached stream', () => {
   it('survives everything that the policy may kill, as does pid 1, for they are of other users (3)', async () => {
     const sandbox = await provider.create(specOf('users'));
     const before = (await container('users').inspect()).ExecIDs;
-    expect(await sh(sandbox, 'kill -9 -1; sleep 60')).toMatchObject({ exitCode: null, signal: 'SIGKILL' });
+    expect(await sh(sandbox, 'sh -c "kill -9 -1"')).toMatchObject({ exitCode: null, signal: 'SIGKILL' });
     expect(await sh(sandbox, 'sleep 60', { timeoutMs: 300 })).toMatchObject({ timedOut: true });
     expect((await sh(sandbox, 'ps -eo uid= | sort -un | tr -d " " | tr "\\n" " "')).output).toBe('0 1000 65533 ');
     expect((await container('users').inspect()).ExecIDs).toEqual(before);
