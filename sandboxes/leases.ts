@@ -7,6 +7,8 @@ import type { Lease, Store } from '../store/store.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export const SANDBOX_LEASE = 'sandbox';
+/** Of a sandbox that stands ready and that nobody uses yet; it does not count as one that is held. */
+export const WARM_LEASE = 'warm-sandbox';
 
 export interface SandboxLeases {
   /** Takes or renews the lease; `undefined` when the host holds as many live sandboxes as it may. */

@@ -17,6 +17,8 @@ export interface SandboxFile {
   readonly mode?: number;
 }
 
+export type SandboxProfile = 'strict' | 'swe';
+
 export interface SandboxSpec {
   /** Unique and deterministic: a second `create` with the same id adopts the sandbox that exists. */
   readonly id: string;
@@ -26,6 +28,12 @@ export interface SandboxSpec {
   readonly setup?: string;
   readonly env: Readonly<Record<string, string>>;
   readonly limits: SandboxLimits;
+  /** What the sandbox is made of, where the provider has images; default: a base with bash, git and Python. */
+  readonly image?: string;
+  /** `strict` (default): nothing can be written but the workspace, /tmp and /dev/shm. `swe`: all that the image's own files allow. */
+  readonly profile?: SandboxProfile;
+  /** Processors that it may use at once, where the provider counts them. */
+  readonly cpus?: number;
   /** The sandbox ends itself when nobody has renewed it for so long. */
   readonly ttlSeconds: number;
 }
@@ -70,6 +78,14 @@ export type ReadResult =
   | { readonly kind: 'denied'; readonly reason: string }
   | { readonly kind: 'too-large'; readonly bytes: number };
 
+/** What the long-lived shell would begin anew with. */
+export interface ShellState {
+  /** Empty before the first call. */
+  readonly directory: string;
+  /** Exported variables as `declare -px` prints them, after the last call that ended by itself. */
+  readonly exports: string;
+}
+
 export interface Sandbox {
   readonly id: string;
   /** In the sandbox's one long-lived shell: working directory and variables persist from call to call. */
@@ -79,6 +95,10 @@ export interface Sandbox {
   /** The note of a finished write with this id, if the journal has one. */
   written(callId: string): Promise<{ readonly note: string; readonly error?: string } | undefined>;
   read(path: string, maxBytes: number): Promise<ReadResult>;
+  /** The shell's directory and exports. Absent where a sandbox cannot be snapshotted. */
+  state?(): Promise<ShellState>;
+  /** Begins the shell anew in that state; only while no call runs. */
+  resume?(state: ShellState): Promise<void>;
   /** Pushes the time to live forward. */
   renew(ttlSeconds: number): Promise<void>;
   close(): void;
@@ -106,4 +126,9 @@ export class SandboxLost extends Error {
 /** A sandbox could not be made or reached for now. */
 export class SandboxUnavailable extends Error {
   override readonly name = 'SandboxUnavailable';
+}
+
+/** What a task or a setting asks for can never be had here: trying again is of no use. */
+export class SandboxImpossible extends Error {
+  override readonly name = 'SandboxImpossible';
 }

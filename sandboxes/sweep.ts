@@ -1,10 +1,10 @@
 /**
- * The sweeper: ends the sandboxes that a killed worker left behind. A sandbox with a live lease is never touched, and
- * one without a lease (a grader's) is left to its own time to live; only what remains of it is cleared away.
+ * The sweeper: ends the sandboxes that a killed worker left behind. A sandbox with a live lease is never touched unless
+ * its owner is known to have ended, and one without a lease (a grader's) is left to its own time to live; only what remains of it is cleared away.
  */
 
 import type { Lease, Store } from '../store/store.ts';
-import { SANDBOX_LEASE } from './leases.ts';
+import { SANDBOX_LEASE, WARM_LEASE } from './leases.ts';
 import type { SandboxProvider } from './sandbox.ts';
 
 const DEFAULT_INTERVAL_MS = 15_000;
@@ -14,6 +14,8 @@ export interface SweepOptions {
   readonly provider: SandboxProvider;
   /** This host, as its leases name it. */
   readonly host: string;
+  /** Whether the owner of a lease (a rollout) may still act; what it does not know of, or cannot ask, it takes for alive. */
+  readonly ownerLives?: (owner: string) => Promise<boolean>;
   /** Milliseconds between two sweeps. */
   readonly intervalMs?: number;
   /** Hears what could not be swept; it is tried again in the next round. */
@@ -27,22 +29,34 @@ export interface Sweeper {
 
 /** Which sandboxes to end, given all leases: those of this host whose lease ran out, and the remains of others. */
 export function toSweep(leases: readonly Lease[], host: string, ended: readonly string[], now: number): string[] {
-  const own = leases.filter((lease) => lease.kind === SANDBOX_LEASE && lease.host === host);
+  const own = leases.filter((lease) => lease.host === host && (lease.kind === SANDBOX_LEASE || lease.kind === WARM_LEASE));
   const expired = own.filter((lease) => lease.expiresAt <= now).map((lease) => lease.id);
   const live = new Set(own.filter((lease) => lease.expiresAt > now).map((lease) => lease.id));
   return [...new Set([...expired, ...ended.filter((id) => !live.has(id))])];
+}
+
+const leasesOf = async (store: Store): Promise<Lease[]> => [...(await store.leases(SANDBOX_LEASE)), ...(await store.leases(WARM_LEASE))];
+
+/** Ids of this host's sandboxes whose owner was ended without a word, as by a termination. */
+async function abandoned({ store, host, ownerLives }: SweepOptions): Promise<string[]> {
+  if (ownerLives === undefined) return [];
+  const held = (await store.leases(SANDBOX_LEASE)).filter((lease) => lease.host === host);
+  const dead: string[] = [];
+  for (const lease of held) if (!(await ownerLives(lease.owner))) dead.push(lease.id);
+  return dead;
 }
 
 /** One round; returns the ids that it ended. */
 export async function sweepOnce(options: SweepOptions): Promise<string[]> {
   const { store, provider, host, onError } = options;
   const ended = (await provider.ended?.()) ?? [];
+  const dead = await abandoned(options);
   const swept: string[] = [];
-  for (const id of toSweep(await store.leases(SANDBOX_LEASE), host, ended, Date.now())) {
+  for (const id of new Set([...dead, ...toSweep(await leasesOf(store), host, ended, Date.now())])) {
     try {
-      // Somebody may have renewed or taken it since.
-      const again = toSweep(await store.leases(SANDBOX_LEASE), host, ended, Date.now());
-      if (!again.includes(id)) continue;
+      // Somebody may have renewed or taken it since; only who is ended for good will not.
+      const again = toSweep(await leasesOf(store), host, ended, Date.now());
+      if (!dead.includes(id) && !again.includes(id)) continue;
       await provider.destroy(id);
       await store.releaseLease(id);
       swept.push(id);

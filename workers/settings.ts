@@ -6,11 +6,25 @@ import { join, resolve } from 'node:path';
 export const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'] as const;
 export type Role = (typeof ROLES)[number];
 
+export const SANDBOX_PROVIDERS = ['auto', 'bubblewrap', 'docker'] as const;
+
+/** What isolates sandboxes on this host; every worker of the host must be told the same. */
+export interface SandboxSettings {
+  readonly provider: (typeof SANDBOX_PROVIDERS)[number];
+  /** Docker's base image; default: one that is made here. */
+  readonly image?: string;
+  /** Docker's OCI runtime, by the daemon's name for it. */
+  readonly runtime?: string;
+  /** Sandboxes that stand ready before they are asked for; default: some where a sandbox takes long to make. */
+  readonly warm?: number;
+}
+
 export interface WorkerSettings {
   /** `$LONGHAUL_HOME`: the stack's state, logs and store. */
   readonly home: string;
   readonly storeDir: string;
   readonly sandboxDir: string;
+  readonly sandbox: SandboxSettings;
   readonly host: string;
   readonly maxLiveSandboxes: number;
   readonly sandboxTtlSeconds: number;
@@ -18,12 +32,26 @@ export interface WorkerSettings {
   readonly slots: Readonly<Record<Role, number>>;
 }
 
-function count(name: string, fallback: number): number {
+function count(name: string, fallback: number, least = 1): number {
   const text = process.env[name];
   if (text === undefined || text === '') return fallback;
   const value = Number(text);
-  if (Number.isSafeInteger(value) && value > 0) return value;
-  throw new TypeError(`${name}: ${JSON.stringify(text)} cannot be used; give a whole number of at least 1`);
+  if (Number.isSafeInteger(value) && value >= least) return value;
+  throw new TypeError(`${name}: ${JSON.stringify(text)} cannot be used; give a whole number of at least ${least}`);
+}
+
+/** Errors: `TypeError` that names the variable, its value and what to give. */
+export function readSandboxSettings(): SandboxSettings {
+  const text = process.env['LONGHAUL_SANDBOX'] || 'auto';
+  const provider = SANDBOX_PROVIDERS.find((name) => name === text);
+  if (provider === undefined)
+    throw new TypeError(`LONGHAUL_SANDBOX: ${JSON.stringify(text)} cannot be used; give one of ${SANDBOX_PROVIDERS.join(', ')}`);
+  const [image, runtime] = [process.env['LONGHAUL_DOCKER_IMAGE'], process.env['LONGHAUL_DOCKER_RUNTIME']];
+  const warm = count('LONGHAUL_WARM_SANDBOXES', -1, 0);
+  if (provider === 'bubblewrap')
+    for (const [name, value] of Object.entries({ LONGHAUL_DOCKER_IMAGE: image, LONGHAUL_DOCKER_RUNTIME: runtime }))
+      if (value) throw new TypeError(`${name}: ${JSON.stringify(value)} has no effect with LONGHAUL_SANDBOX=bubblewrap; unset one of them`);
+  return { provider, ...(image ? { image } : {}), ...(runtime ? { runtime } : {}), ...(warm < 0 ? {} : { warm }) };
 }
 
 export function readWorkerSettings(): WorkerSettings {
@@ -34,6 +62,7 @@ export function readWorkerSettings(): WorkerSettings {
     home,
     storeDir: join(home, 'store'),
     sandboxDir: join(home, 'sandboxes'),
+    sandbox: readSandboxSettings(),
     host: process.env['LONGHAUL_HOST'] ?? hostname(),
     maxLiveSandboxes,
     sandboxTtlSeconds: count('LONGHAUL_SANDBOX_TTL', 1800),

@@ -6,6 +6,7 @@ import type { FailureClass } from '../agents/finish-reason.ts';
 const CLASSES: Readonly<Record<string, FailureClass>> = {
   SandboxLost: 'sandbox-lost',
   SandboxUnavailable: 'sandbox-unavailable',
+  SandboxImpossible: 'sandbox-unavailable',
   EngineLost: 'engine-lost',
   EndpointUnavailable: 'endpoint-unavailable',
   GraderFailed: 'grader-failed',

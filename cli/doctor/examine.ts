@@ -7,6 +7,7 @@ import { findNode } from '#setup/pinned-node.mjs';
 import { prerequisites } from '#setup/prerequisites.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { stackHome } from '../../workers/stack/stack-state.ts';
+import { examineDocker } from './docker.ts';
 import { examineEngine, examineGpu } from './engine.ts';
 import { examineTemporal } from './temporal.ts';
 
@@ -24,7 +25,7 @@ const SETUP = 'npm run setup';
 
 export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Finding[]> {
   const bubblewrap = examineBubblewrap(env);
-  const docker = examineDocker(env);
+  const docker = await examineDocker(env);
   // Either isolates sandboxes: the one that is missing matters only when both are.
   const isolated = bubblewrap.state === 'ok' || docker.state === 'ok';
   return [
@@ -62,12 +63,6 @@ function examineBubblewrap(env: NodeJS.ProcessEnv): Finding {
   const works = ask(path, ['--ro-bind', '/', '/', '--unshare-all', 'true']) !== undefined;
   const remedy = 'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0';
   return finding('bubblewrap', true, works ? (ask(path, ['--version']) ?? path) : undefined, remedy);
-}
-
-function examineDocker(env: NodeJS.ProcessEnv): Finding {
-  const path = which('docker', env);
-  const server = path && ask(path, ['info', '--format', '{{.ServerVersion}}'], 10_000);
-  return finding('Docker daemon', false, server || undefined, path ? 'sudo systemctl start docker' : `${APT} docker.io`);
 }
 
 function examineChromium(env: NodeJS.ProcessEnv): Finding {

@@ -6,19 +6,13 @@
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 
 import type { SandboxLimits, SandboxSpec } from '../sandbox.ts';
+import { diskShares } from '../supervised/disk.ts';
+import type { Runtime } from '../supervised/runtime.ts';
 import type { Bubblewrap } from './find-bubblewrap.ts';
-import type { Runtime } from './runtime.ts';
 
 const MIB = 1 << 20;
 const INFO_FD = 6;
 const SUPERVISOR = '/run/supervisor';
-
-/** How `diskMiB` is divided: what is written anywhere sums up to it. */
-export function diskShares(diskMiB: number): { readonly workspace: number; readonly tmp: number; readonly shm: number } {
-  const shm = Math.max(MIB, Math.floor((diskMiB * MIB) / 16));
-  const tmp = Math.max(MIB, Math.floor((diskMiB * MIB * 3) / 16));
-  return { workspace: Math.max(MIB, diskMiB * MIB - shm - tmp), tmp, shm };
-}
 
 /** Debian's own Python is in /usr/bin; where it is, what else the machine has under /usr/local stays out. */
 export const seesUsrLocal = (): boolean => !existsSync('/usr/bin/python3');
@@ -62,24 +56,4 @@ export function bubblewrapArguments(program: Bubblewrap, runtime: Runtime, spec:
     ['--ro-bind', runtime.supervisor, SUPERVISOR, '--remount-ro', '/', '--chdir', '/'],
     ['--', SUPERVISOR, 'supervise'],
   );
-}
-
-/** The same world at every start; the task's own variables come last. */
-export function sandboxEnvironment(own: Readonly<Record<string, string>>): string[] {
-  const fixed: Record<string, string> = {
-    PATH: seesUsrLocal() ? '/usr/local/bin:/usr/bin:/bin' : '/usr/bin:/bin',
-    HOME: '/tmp/home',
-    USER: 'agent',
-    LOGNAME: 'agent',
-    SHELL: '/bin/bash',
-    TERM: 'dumb',
-    TZ: 'UTC',
-    LANG: 'C.UTF-8',
-    LC_ALL: 'C.UTF-8',
-    PYTHONHASHSEED: '0',
-    PYTHONDONTWRITEBYTECODE: '1',
-    GIT_PAGER: 'cat',
-    PAGER: 'cat',
-  };
-  return Object.entries({ ...fixed, ...own }).map(([key, value]) => `${key}=${value}`);
 }

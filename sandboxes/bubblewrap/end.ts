@@ -5,8 +5,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { SandboxUnavailable } from '../sandbox.ts';
 import { processesIn, removeCgroup } from './cgroup.ts';
-import { type ProcessIdentity, childrenOf, identify, isAlive, killProcess, parentOf } from './process-identity.ts';
-import { endingFolders, readIdentity, readState, removeFolder, setAside } from './state.ts';
+import { type ProcessIdentity, childrenOf, identify, isAlive, killProcess, parentOf } from '../supervised/process-identity.ts';
+import { endingFolders, readIdentity, readState, removeFolder, setAside } from '../supervised/state.ts';
 
 const GONE_WITHIN_MS = 15_000;
 

@@ -11,8 +11,8 @@ import { type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
 import { bubblewrapArguments } from './arguments.ts';
 import type { Bubblewrap } from './find-bubblewrap.ts';
 import { type CgroupHost, cgroupsOf, makeCgroups } from './cgroup.ts';
-import type { Runtime } from './runtime.ts';
-import { folderName, stateFile } from './state.ts';
+import type { Runtime } from '../supervised/runtime.ts';
+import { folderName, stateFile } from '../supervised/state.ts';
 
 const MIB = 1 << 20;
 const READY_WITHIN_MS = 30_000;

@@ -75,7 +75,7 @@ static void ensure_shell(void) {
     if (tries == 50 || starts++ == MAX_STARTS) _exit(71);
     if (shell_start()) return;
     /* No process can be made: what the policy left behind holds them all. */
-    kill(-1, SIGKILL);
+    kill_agents(-1);
     usleep(20000);
     while (waitpid(-1, NULL, WNOHANG) > 0) {}
   }
@@ -116,7 +116,7 @@ static void finish(struct call *c) {
   int from = c->fresh ? c->output : shell.output;
   drain(from, waiting_in(from), c);
   if (c->pid > 0) {
-    kill(-c->pid, SIGKILL); /* what it left in its own group; its output has nowhere to go */
+    kill_agents(-c->pid); /* what it left in its own group; its output has nowhere to go */
     close(c->output);
   }
   struct buf body = {0};
@@ -156,7 +156,7 @@ static void kill_everything(struct call *c) {
     c->killing = true;
     c->give_up = now_ms() + GIVE_UP_KILLING_MS;
   }
-  kill(-1, SIGKILL);
+  kill_agents(-1);
 }
 
 void calls_none_left(void) {
@@ -261,6 +261,8 @@ void call_request(uint64_t client, uint32_t tag, struct cursor *c) {
   buf_free(&body);
   if (call) free_call(call);
 }
+
+bool calls_idle(void) { return !current && !queue; }
 
 void calls_client_gone(uint64_t client) {
   for (struct call *c = current ? current : queue; c; c = c == current ? queue : c->next)

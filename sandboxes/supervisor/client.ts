@@ -5,12 +5,12 @@
 
 import { constants } from 'node:os';
 
-import { type ExecCall, type ExecResult, type ReadResult, type WriteCall, SandboxLost, SandboxUnavailable } from '../sandbox.ts';
-import { type Answer, ConnectionClosed, SupervisorConnection } from './connection.ts';
+import { type ExecCall, type ExecResult, type ReadResult, type ShellState, type WriteCall, SandboxLost, SandboxUnavailable } from '../sandbox.ts';
+import { type Answer, ConnectionClosed, type Dial, SupervisorConnection } from './connection.ts';
 import { joinOutput } from './output.ts';
 import { FrameReader, FrameWriter } from './wire.ts';
 
-const op = { hello: 1, init: 2, exec: 3, read: 4, write: 5, written: 6, renew: 7, end: 8, error: 127 } as const;
+const op = { hello: 1, init: 2, exec: 3, read: 4, write: 5, written: 6, renew: 7, end: 8, state: 9, resume: 10, error: 127 } as const;
 const flag = { timedOut: 1, outOfMemory: 2, shellRestarted: 4 } as const;
 const RECONNECTS = 3;
 /** A frame of the supervisor, less its head. */
@@ -90,19 +90,31 @@ function encodeSpec(spec: SupervisorSpec): Buffer {
 }
 
 export class SupervisorClient {
-  readonly socketPath: string;
+  private readonly dial: Dial;
   private readonly sandboxId: string;
   private connection: Promise<SupervisorConnection> | undefined;
   private closed = false;
 
-  constructor(sandboxId: string, socketPath: string) {
+  constructor(sandboxId: string, dial: Dial) {
     this.sandboxId = sandboxId;
-    this.socketPath = socketPath;
+    this.dial = dial;
   }
 
   /** Whether the sandbox has its spec already. */
   async hello(): Promise<boolean> {
     return (await this.request(op.hello, Buffer.alloc(0))).readUInt8(0) === 1;
+  }
+
+  /** Whether anybody answers; closes this client. */
+  async answers(): Promise<boolean> {
+    try {
+      await this.hello();
+      return true;
+    } catch {
+      return false;
+    } finally {
+      this.close();
+    }
   }
 
   /** Gives the sandbox its spec. False when it had one; then nothing happens. */
@@ -135,6 +147,15 @@ export class SupervisorClient {
 
   async renew(ttlMs: number): Promise<void> {
     await this.request(op.renew, new FrameWriter().u64(ttlMs).finish());
+  }
+
+  async state(): Promise<ShellState> {
+    const reader = new FrameReader(await this.request(op.state, Buffer.alloc(0)));
+    return { directory: reader.text(), exports: reader.text() };
+  }
+
+  async resume({ directory, exports }: ShellState): Promise<void> {
+    await this.request(op.resume, new FrameWriter().bytes(directory).bytes(exports).finish());
   }
 
   close(): void {
@@ -176,11 +197,12 @@ export class SupervisorClient {
       if (!open.closed) return open;
       if (this.connection !== opening) return await this.connected();
     }
-    this.connection = SupervisorConnection.open(this.socketPath);
+    this.connection = SupervisorConnection.open(this.dial);
     try {
       return await this.connection;
     } catch (error) {
       this.connection = undefined;
+      if (error instanceof SandboxLost || error instanceof SandboxUnavailable) throw error;
       const code = error instanceof Error && 'code' in error ? String(error.code) : '';
       if (GONE.has(code)) throw new SandboxLost(`sandbox ${this.sandboxId} is gone (${code})`);
       throw new SandboxUnavailable(`sandbox ${this.sandboxId} cannot be reached: ${String(error)}`);

@@ -133,6 +133,7 @@ void confine_child(void) {
   limit(RLIMIT_FSIZE, spec.file_bytes);
   limit(RLIMIT_NPROC, spec.processes);
   limit(RLIMIT_AS, spec.address_bytes);
+  become_agent();
   die_first();
   filter_system_calls();
 }

@@ -5,6 +5,7 @@
 
 import { closeSync, openSync } from 'node:fs';
 import { type Socket, connect } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { dirname, basename } from 'node:path';
 
 const MAX_SOCKET_PATH = 100;
@@ -29,6 +30,17 @@ interface Pending {
   readonly reject: (error: Error) => void;
 }
 
+/** A stream to a supervisor; one over a socket can let the process end while nobody waits. */
+export type Channel = Duplex & { ref?(): unknown; unref?(): unknown };
+
+/** Opens a channel. Errors with a `code` of a socket that nobody listens on mean that the sandbox is gone. */
+export type Dial = () => Promise<Channel>;
+
+export const dialSocket =
+  (path: string): Dial =>
+  () =>
+    openSocket(path);
+
 /** Connects to a socket whose path may be longer than the kernel's 108 bytes, through its folder's descriptor. */
 async function openSocket(path: string): Promise<Socket> {
   const folder = Buffer.byteLength(path) > MAX_SOCKET_PATH ? openSync(dirname(path), 'r') : undefined;
@@ -52,7 +64,7 @@ async function openSocket(path: string): Promise<Socket> {
 }
 
 export class SupervisorConnection {
-  private readonly socket: Socket;
+  private readonly socket: Channel;
   private readonly pending = new Map<number, Pending>();
   private chunks: Buffer[] = [];
   private size = 0;
@@ -61,16 +73,16 @@ export class SupervisorConnection {
   private timer: NodeJS.Timeout | undefined;
   closed = false;
 
-  private constructor(socket: Socket) {
+  private constructor(socket: Channel) {
     this.socket = socket;
-    socket.unref();
+    socket.unref?.();
     socket.on('data', (chunk: Buffer) => this.receive(chunk));
     socket.on('error', () => socket.destroy());
     socket.on('close', () => this.end());
   }
 
-  static async open(path: string): Promise<SupervisorConnection> {
-    return new SupervisorConnection(await openSocket(path));
+  static async open(dial: Dial): Promise<SupervisorConnection> {
+    return new SupervisorConnection(await dial());
   }
 
   async request(op: number, body: Buffer): Promise<Answer> {
@@ -100,7 +112,7 @@ export class SupervisorConnection {
 
   /** Keeps the process alive, and the supervisor honest, for as long as somebody waits. */
   private watch(): void {
-    this.socket.ref();
+    this.socket.ref?.();
     this.unanswered = 0;
     this.timer = setInterval(() => {
       if (this.unanswered >= PINGS_UNANSWERED) this.close();
@@ -114,7 +126,7 @@ export class SupervisorConnection {
   private unwatch(): void {
     clearInterval(this.timer);
     this.timer = undefined;
-    this.socket.unref();
+    this.socket.unref?.();
   }
 
   private receive(chunk: Buffer): void {

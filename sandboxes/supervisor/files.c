@@ -74,6 +74,13 @@ bool make_directories(const char *path) {
   return true;
 }
 
+/* By opening it, since access() asks for the rights of another user than the one that files are touched as. */
+static bool may_write(const char *path) {
+  int fd = open_plain(path, O_WRONLY, 0);
+  if (fd >= 0) close(fd);
+  return fd >= 0 || errno == ETXTBSY;
+}
+
 static const char *write_aside(const char *path, const char *aside, uint32_t mode, const uint8_t *content, size_t len) {
   int fd = open_plain(aside, O_WRONLY | O_CREAT | O_EXCL, 0600);
   if (fd < 0) return reason(errno);
@@ -99,7 +106,7 @@ const char *file_write(const char *path, uint32_t mode, const uint8_t *content, 
   if (!make_directories(full)) error = reason(errno);
   else if ((exists = !lstat(full, &st)) && !S_ISREG(st.st_mode))
     error = S_ISDIR(st.st_mode) ? reason(EISDIR) : S_ISLNK(st.st_mode) ? reason(ELOOP) : reason(ENXIO);
-  else if (exists && access(full, W_OK)) error = reason(errno);
+  else if (exists && !may_write(full)) error = reason(errno);
   if (!error) {
     uint32_t bits = mode ? mode & 07777 : exists ? st.st_mode & 07777 : 0644;
     if (asprintf(&aside, "%.*s/.longhaul-%llu", (int)(strrchr(full, '/') - full), full, (unsigned long long)++counter) < 0)

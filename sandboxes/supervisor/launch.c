@@ -21,19 +21,19 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static void fail(const char *what) {
+void exit_saying(const char *what) {
   perror(what);
   exit(1);
 }
 
-static void at(int fd, int wanted) {
+void put_at(int fd, int wanted) {
   if (fd < 0) return;
   if (fd == wanted) return;
-  if (dup2(fd, wanted) < 0) fail("dup2");
+  if (dup2(fd, wanted) < 0) exit_saying("dup2");
   close(fd);
 }
 
-static int open_high(const char *path, int flags, mode_t mode) {
+int open_high(const char *path, int flags, mode_t mode) {
   int fd = open(path, flags, mode);
   if (fd < 0) return -1;
   int high = fcntl(fd, F_DUPFD, 32);
@@ -41,10 +41,17 @@ static int open_high(const char *path, int flags, mode_t mode) {
   return high;
 }
 
-static int listening(void) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "socket"};
+static const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "socket"};
+
+int connected(void) {
   int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-  if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 64)) fail("socket");
+  if (fd < 0 || connect(fd, (const struct sockaddr *)&address, sizeof address)) exit_saying("socket");
+  return fd;
+}
+
+int listening(void) {
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  if (fd < 0 || bind(fd, (const struct sockaddr *)&address, sizeof address) || listen(fd, 64)) exit_saying("socket");
   int high = fcntl(fd, F_DUPFD, 32);
   close(fd);
   return high;
@@ -52,7 +59,7 @@ static int listening(void) {
 
 static void write_file(const char *path, const char *text) {
   int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)) fail(path);
+  if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text)) exit_saying(path);
   close(fd);
 }
 
@@ -61,15 +68,15 @@ static void write_owner(void) {
   char stat[1024], record[64];
   int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
   ssize_t n = fd < 0 ? -1 : read(fd, stat, sizeof stat - 1);
-  if (n <= 0) fail("/proc/self/stat");
+  if (n <= 0) exit_saying("/proc/self/stat");
   close(fd);
   stat[n] = 0;
   char *field = strrchr(stat, ')');
   for (int i = 0; field && i < 20; i++) field = strchr(field + 1, ' ');
-  if (!field) fail("/proc/self/stat");
+  if (!field) exit_saying("/proc/self/stat");
   snprintf(record, sizeof record, "%d %llu\n", (int)getpid(), strtoull(field, NULL, 10));
   write_file("owner.partial", record);
-  if (rename("owner.partial", "owner")) fail("owner");
+  if (rename("owner.partial", "owner")) exit_saying("owner");
 }
 
 /* A uid that no live sandbox has: its lock is held by the descriptor that the sandbox keeps, so it frees itself. */
@@ -81,7 +88,7 @@ static unsigned take_uid(unsigned first, unsigned count, const char *dir, int *l
     unsigned uid = first + (start + i) % count;
     snprintf(path, sizeof path, "%s/%u", dir, uid);
     int fd = open_high(path, O_RDWR | O_CREAT, 0600);
-    if (fd < 0) fail(path);
+    if (fd < 0) exit_saying(path);
     if (!flock(fd, LOCK_EX | LOCK_NB)) {
       *lock = fd;
       return uid;
@@ -93,7 +100,7 @@ static unsigned take_uid(unsigned first, unsigned count, const char *dir, int *l
 }
 
 static void become(unsigned uid) {
-  if (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid)) fail("setresuid");
+  if (setgroups(0, NULL) || setresgid(uid, uid, uid) || setresuid(uid, uid, uid)) exit_saying("setresuid");
 }
 
 int launch(int argc, char **argv) {
@@ -102,35 +109,35 @@ int launch(int argc, char **argv) {
   int i = 7, uid_lock = -1;
   umask(022);
   setsid();
-  if (chdir(argv[2])) fail(argv[2]);
+  if (chdir(argv[2])) exit_saying(argv[2]);
   int log = open_high("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
   int null = open_high("/dev/null", O_RDWR, 0);
   int journal = open_high("journal", O_RDWR | O_CREAT | O_APPEND, 0600);
   int info = open_high("info", O_WRONLY | O_CREAT | O_TRUNC, 0600);
   int oom = strcmp(argv[6], "-") ? open_high(argv[6], O_RDONLY, 0) : -1;
-  if (log < 0 || null < 0 || journal < 0 || info < 0) fail(argv[2]);
+  if (log < 0 || null < 0 || journal < 0 || info < 0) exit_saying(argv[2]);
   if (first) uid = take_uid(first, count, argv[5], &uid_lock);
   char self[32];
   snprintf(self, sizeof self, "%d\n", (int)getpid());
   for (; i < argc && strcmp(argv[i], "--"); i++) write_file(argv[i], self);
   write_owner();
   int socket = listening();
-  if (write(1, "ready\n", 6) != 6) fail("stdout");
-  at(socket, LISTEN_FD);
-  at(journal, JOURNAL_FD);
-  at(info, INFO_FD);
+  if (write(1, "ready\n", 6) != 6) exit_saying("stdout");
+  put_at(socket, LISTEN_FD);
+  put_at(journal, JOURNAL_FD);
+  put_at(info, INFO_FD);
   close(OOM_FD);
   close(UID_LOCK_FD);
-  at(oom, OOM_FD);
-  at(uid_lock, UID_LOCK_FD);
+  put_at(oom, OOM_FD);
+  put_at(uid_lock, UID_LOCK_FD);
   dup2(null, 0);
   dup2(null, 1);
   dup2(log, 2);
   close_from(FIRST_FREE_FD, ~0u);
   if (first) become(uid);
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) fail("no_new_privs");
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) exit_saying("no_new_privs");
   if (chdir("/") || ++i >= argc) return 2;
   execv(argv[i], argv + i);
-  fail(argv[i]);
+  exit_saying(argv[i]);
   return 1;
 }

@@ -135,6 +135,15 @@ void shell_forget(void) {
   ended = false;
 }
 
+void shell_resume(const char *cwd, const uint8_t *exports, size_t len) {
+  if (shell.pid > 0) kill_agents(-shell.pid);
+  shell_forget();
+  free(shell.cwd);
+  shell.cwd = *cwd ? strdup(cwd) : NULL;
+  shell.exports.len = 0;
+  buf_add(&shell.exports, exports, len);
+}
+
 bool shell_feed(const char *command) {
   uint8_t random[16];
   if (getrandom(random, sizeof random, 0) != sizeof random) return false;

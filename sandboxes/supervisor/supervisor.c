@@ -17,6 +17,8 @@
  *   5 WRITE     str id, str path, str note, bytes                      str note, str error (empty if none)
  *   6 WRITTEN   str id                                                 u8 1 and the body of WRITE, or u8 0
  *   7 RENEW     u64 time to live in ms                                 (empty)
+ *   9 STATE     (empty)                                                str directory of the shell, bytes its exports
+ *  10 RESUME    str directory, bytes exports: the shell begins anew    (empty); an error while a call runs or waits
  *   8 END       (empty)                                                none: the sandbox ends, the connection closes
  *   127 ERROR   never a request                                        str message
  *
@@ -185,6 +187,28 @@ static void on_written(uint64_t client, uint32_t tag, struct cursor *c) {
   free(id);
 }
 
+static void on_state(uint64_t client, uint32_t tag) {
+  struct buf body = {0};
+  if (shell.pid > 0) shell_note_directory();
+  buf_str(&body, shell.cwd ? shell.cwd : "");
+  buf_bytes(&body, shell.exports.p, shell.exports.len);
+  reply(client, tag, OP_STATE, &body);
+  buf_free(&body);
+}
+
+static void on_resume(uint64_t client, uint32_t tag, struct cursor *c) {
+  char *cwd = take_str(c);
+  size_t len;
+  const uint8_t *exports = take_bytes(c, &len);
+  if (c->bad) reply_error(client, tag, "malformed state");
+  else if (!spec.workdir || !calls_idle()) reply_error(client, tag, "a call runs");
+  else {
+    shell_resume(cwd, exports, len);
+    reply(client, tag, OP_RESUME, NULL);
+  }
+  free(cwd);
+}
+
 static void on_request(uint64_t client, uint32_t tag, uint8_t op, struct cursor *c) {
   struct buf body = {0};
   switch (op) {
@@ -202,6 +226,8 @@ static void on_request(uint64_t client, uint32_t tag, uint8_t op, struct cursor 
       ends_at = now_ms() + take_u64(c);
       reply(client, tag, OP_RENEW, NULL);
       return;
+    case OP_STATE: on_state(client, tag); return;
+    case OP_RESUME: on_resume(client, tag, c); return;
     case OP_END: _exit(0); /* pid 1: the kernel ends everything else before this process is gone */
     default: reply_error(client, tag, "unknown operation");
   }
@@ -289,7 +315,9 @@ static void turn(int signals) {
 
 int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "launch")) return launch(argc, argv);
-  if (argc < 2 || strcmp(argv[1], "supervise")) return 2;
+  if (argc == 3 && !strcmp(argv[1], "attach")) return attach(argv[2]);
+  if (argc == 6 && !strcmp(argv[1], "contain")) contain(argv + 2);
+  else if (argc != 2 || strcmp(argv[1], "supervise")) return 2;
   prctl(PR_SET_DUMPABLE, 0);
   for (int fd = LISTEN_FD; fd < FIRST_FREE_FD; fd++) fcntl(fd, F_SETFD, FD_CLOEXEC);
   fcntl(LISTEN_FD, F_SETFL, O_NONBLOCK);

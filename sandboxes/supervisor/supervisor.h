@@ -13,7 +13,7 @@ enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, 
 enum { MAX_FRAME = 64 << 20, MAX_OUTPUT = 8 << 20, MAX_READ = 16 << 20, MAX_CLIENTS = 64 };
 
 enum op {
-  OP_HELLO = 1, OP_INIT, OP_EXEC, OP_READ, OP_WRITE, OP_WRITTEN, OP_RENEW, OP_END,
+  OP_HELLO = 1, OP_INIT, OP_EXEC, OP_READ, OP_WRITE, OP_WRITTEN, OP_RENEW, OP_END, OP_STATE, OP_RESUME,
   OP_ERROR = 127,
 };
 enum read_kind { READ_FILE, READ_DIRECTORY, READ_MISSING, READ_DENIED, READ_TOO_LARGE };
@@ -84,9 +84,12 @@ bool shell_report(int *code);
 bool shell_wants_to_write(void);
 void shell_note_directory(void);
 void shell_forget(void);
+/* The next shell begins with this directory and these exports (as `declare -px` prints them). */
+void shell_resume(const char *cwd, const uint8_t *exports, size_t len);
 pid_t spawn_fresh(const char *command, int *output);
 
 /* calls.c: the queue of calls, one at a time. */
+bool calls_idle(void);
 void call_request(uint64_t client, uint32_t tag, struct cursor *c);
 void calls_step(void);
 void calls_reaped(pid_t pid, int status);
@@ -96,6 +99,23 @@ int calls_fds(int *fds);
 /* Milliseconds until calls_step has something to do by the clock; -1 for never. */
 int64_t calls_wait(void);
 
+/* launch.c */
 int launch(int argc, char **argv);
+void exit_saying(const char *what) __attribute__((noreturn));
+/* Duplicates a descriptor to the wanted number and closes the original. */
+void put_at(int fd, int wanted);
+/* Opens a file at a descriptor above all that have a meaning. */
+int open_high(const char *path, int flags, mode_t mode);
+/* A new socket named `socket` in the current folder, and a connection to it. */
+int listening(void);
+int connected(void);
+
+/* contain.c: the policy's user where the supervisor is another one; uid 0 where both are the same. */
+struct agent { uid_t uid; gid_t gid; };
+extern struct agent agent;
+void become_agent(void);
+void kill_agents(pid_t who);
+void contain(char **argv);
+int attach(const char *folder);
 
 #endif

@@ -1,33 +1,93 @@
 /** Real sandboxes for tests: a provider with a state directory of its own, and what it made is gone afterwards. */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { afterAll } from 'vitest';
 
-import { type BubblewrapProvider, createBubblewrapProvider } from '../../sandboxes/bubblewrap/provider.ts';
+import { createBubblewrapProvider } from '../../sandboxes/bubblewrap/provider.ts';
+import type { Transport } from '../../sandboxes/docker/container.ts';
+import { createDockerProvider, type DockerOptions, type DockerProvider } from '../../sandboxes/docker/provider.ts';
 import type { ExecCall, ExecResult, Sandbox, SandboxSpec } from '../../sandboxes/sandbox.ts';
+import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
 import { buildSupervisor } from '../../sandboxes/supervisor/build.ts';
+import { dockerForTests } from '../support/docker-daemon.ts';
 
-const cache = process.env['LONGHAUL_CACHE'] ?? join(homedir(), '.cache', 'longhaul');
+export const cache = process.env['LONGHAUL_CACHE'] ?? join(homedir(), '.cache', 'longhaul');
 
 export interface Bench {
-  readonly provider: BubblewrapProvider;
+  readonly kind: 'bubblewrap' | 'docker';
+  readonly provider: HostProvider;
   readonly stateDir: string;
   readonly supervisorPath: string;
+  /** The socket of a sandbox's supervisor, in its folder. */
+  readonly socket: string;
+  /** Memory is limited for the sandbox as a whole, and kills are counted. */
+  readonly countsMemory: boolean;
+  /** Another provider over the same sandboxes, as another process would have it. */
+  reopen(): Promise<HostProvider>;
+  /** Source text by which a process of its own opens such a `provider`. */
+  readonly program: string;
 }
 
-/** A provider for one test file. It fails, and says what is missing, where bubblewrap or a C compiler is. */
+type Kind = { readonly kind: 'bubblewrap' } | { readonly kind: 'docker'; readonly transport: Transport };
+
+let kind: Kind = { kind: 'bubblewrap' };
+
+/** From now on `openBench` opens Docker: a test file says so, and then imports the tests that it shares. */
+export function overDocker(transport: Transport): void {
+  kind = { kind: 'docker', transport };
+}
+
+const modules = join(import.meta.dirname, '../../sandboxes');
+
+/** A provider for one test file. It fails, and says what is missing, where the provider or a C compiler is. */
 export async function openBench(): Promise<Bench> {
+  return kind.kind === 'docker' ? await openDockerBench({ transport: kind.transport }) : await openBubblewrapBench();
+}
+
+async function place(): Promise<{ readonly stateDir: string; readonly supervisorPath: string }> {
   const supervisorPath = await buildSupervisor(join(cache, 'supervisor'));
-  const stateDir = mkdtempSync(join(tmpdir(), 'longhaul-sandboxes-'));
-  const provider = createBubblewrapProvider({ stateDir, supervisorPath });
+  return { stateDir: mkdtempSync(join(tmpdir(), 'longhaul-sandboxes-')), supervisorPath };
+}
+
+function cleanAfter(provider: HostProvider, stateDir: string): void {
   afterAll(async () => {
     await provider.sweep(() => false);
     rmSync(stateDir, { recursive: true, force: true });
   });
-  return { provider, stateDir, supervisorPath };
+}
+
+async function openBubblewrapBench(): Promise<Bench> {
+  const at = await place();
+  const provider = createBubblewrapProvider(at);
+  cleanAfter(provider, at.stateDir);
+  const program = `
+    import { createBubblewrapProvider } from '${modules}/bubblewrap/provider.ts';
+    const provider = createBubblewrapProvider(${JSON.stringify(at)});`;
+  const countsMemory = provider.limits.memory !== 'rlimit';
+  return { kind: 'bubblewrap', provider, ...at, socket: 'socket', countsMemory, reopen: async () => createBubblewrapProvider(at), program };
+}
+
+/** A bench over Docker, whatever kind the test file is of. */
+export async function openDockerBench(changes: Partial<DockerOptions> = {}): Promise<Bench & { readonly provider: DockerProvider }> {
+  const at = await place();
+  const docker = await dockerForTests();
+  const options = { ...at, cache, ...changes };
+  const provider = await createDockerProvider({ ...options, docker });
+  // Making the base image takes minutes the first time: not within a test's limit.
+  await provider.images.ensure(undefined);
+  cleanAfter(provider, at.stateDir);
+  const { socketPath } = docker.modem as unknown as { readonly socketPath: string };
+  const program = `
+    import Docker from 'dockerode';
+    import { createDockerProvider } from '${modules}/docker/provider.ts';
+    const docker = new Docker({ socketPath: '${socketPath}' });
+    const provider = await createDockerProvider({ ...${JSON.stringify(options)}, docker });`;
+  const reopen = async () => await createDockerProvider({ ...options, docker });
+  return { kind: 'docker', provider, ...at, socket: 'run/socket', countsMemory: true, reopen, program };
 }
 
 export function specOf(id: string, changes: Partial<SandboxSpec> = {}): SandboxSpec {
@@ -60,4 +120,29 @@ export async function eventually<T>(what: string, look: () => Promise<T | undefi
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   throw new Error(`never happened: ${what}`);
+}
+
+/** Processes on the host whose command line has `text`. */
+export function onHost(text: string): number {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/u.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text);
+    } catch {
+      return false;
+    }
+  }).length;
+}
+
+/** A process of its own makes the sandbox, and is killed `delayMs` after it began; it may have finished by then. */
+export async function makeAndKill(bench: Bench, spec: SandboxSpec, delayMs: number): Promise<void> {
+  const program = `
+    ${bench.program}
+    process.stdout.write('up');
+    await provider.create(JSON.parse(process.argv[1]));`;
+  const maker = spawn(process.execPath, ['--input-type=module', '-e', program, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const dead = new Promise((resolve) => maker.once('exit', resolve));
+  await new Promise((resolve) => maker.stdout.once('data', resolve));
+  await new Promise((resolve) => setTimeout(resolve, delayMs));
+  maker.kill('SIGKILL');
+  await dead;
 }

@@ -7,6 +7,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { SupervisorClient } from '../../sandboxes/supervisor/client.ts';
+import { dialSocket } from '../../sandboxes/supervisor/connection.ts';
 import { callOf, eventually, openBench, sh, specOf } from './harness.ts';
 
 const bench = await openBench();
@@ -22,11 +23,11 @@ const exists = async (path: string): Promise<true | undefined> =>
 /** A process of its own that asks for the call and is killed while it runs; the sandbox must not notice. */
 async function callFromAKilledWorker(callId: string, command: string, started: string): Promise<void> {
   const program = `
-    import { createBubblewrapProvider } from '${join(import.meta.dirname, '../../sandboxes/bubblewrap/provider.ts')}';
-    const [stateDir, supervisorPath, callId, command] = process.argv.slice(1);
-    const sandbox = await createBubblewrapProvider({ stateDir, supervisorPath }).connect('journal');
+    ${bench.program}
+    const [callId, command] = process.argv.slice(1);
+    const sandbox = await provider.connect('journal');
     await sandbox.exec({ callId, command, timeoutMs: 20000, outputLimit: 1000 });`;
-  const args = ['--input-type=module', '-e', program, bench.stateDir, bench.supervisorPath, callId, command];
+  const args = ['--input-type=module', '-e', program, callId, command];
   const worker = spawn(process.execPath, args, { stdio: ['ignore', 'ignore', 'inherit'] });
   const dead = new Promise((resolve) => worker.once('exit', (_, signal) => resolve(signal)));
   await eventually('the call starts', async () => await exists(started));
@@ -102,8 +103,8 @@ describe('records', () => {
 describe('clients', () => {
   it('that read nothing, or send garbage, do not keep others waiting', async () => {
     const { connect } = await import('node:net');
-    const { folderOf } = await import('../../sandboxes/bubblewrap/state.ts');
-    const path = join(folderOf(bench.stateDir, 'journal'), 'socket');
+    const { folderOf } = await import('../../sandboxes/supervised/state.ts');
+    const path = join(folderOf(bench.stateDir, 'journal'), bench.socket);
     await sh(sandbox, 'head -c 5000000 /dev/zero > big');
     const slow = connect(path);
     slow.pause();
@@ -122,8 +123,8 @@ describe('clients', () => {
   });
 
   it('open their connection again when it broke', async () => {
-    const { folderOf } = await import('../../sandboxes/bubblewrap/state.ts');
-    const client = new SupervisorClient('journal', join(folderOf(bench.stateDir, 'journal'), 'socket'));
+    const { folderOf } = await import('../../sandboxes/supervised/state.ts');
+    const client = new SupervisorClient('journal', dialSocket(join(folderOf(bench.stateDir, 'journal'), bench.socket)));
     expect(await client.hello()).toBe(true);
     const running = client.exec(callOf('touch reopen; sleep 0.3; echo once >> reopen', { callId: 'reopen' }));
     await eventually('the call starts', async () => await exists('reopen'));

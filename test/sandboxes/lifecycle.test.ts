@@ -1,16 +1,15 @@
 /** Life of a sandbox: made once however often it is asked for, gone without a trace, and never forgotten. */
 
-import { spawn } from 'node:child_process';
 import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { describe, expect, it } from 'vitest';
 
 import { createBubblewrapProvider } from '../../sandboxes/bubblewrap/provider.ts';
-import { identify } from '../../sandboxes/bubblewrap/process-identity.ts';
-import { claimFolder, folderOf, readIdentity, readState } from '../../sandboxes/bubblewrap/state.ts';
+import { identify } from '../../sandboxes/supervised/process-identity.ts';
+import { claimFolder, folderOf, readIdentity, readState } from '../../sandboxes/supervised/state.ts';
 import { SandboxLost, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
-import { eventually, openBench, sh, specOf } from './harness.ts';
+import { eventually, makeAndKill, openBench, sh, specOf } from './harness.ts';
 
 const bench = await openBench();
 const { provider, stateDir, supervisorPath } = bench;
@@ -47,22 +46,10 @@ describe('create', () => {
   });
 
   it('takes over from a maker that is killed at any moment, and the set-up still runs once', async () => {
-    const program = `
-      import { createBubblewrapProvider } from '${join(import.meta.dirname, '../../sandboxes/bubblewrap/provider.ts')}';
-      const [stateDir, supervisorPath, spec] = process.argv.slice(1);
-      const provider = createBubblewrapProvider({ stateDir, supervisorPath });
-      process.stdout.write('up');
-      await provider.create(JSON.parse(spec));`;
     for (const delay of [0, 5, 10, 20, 40, 80]) {
       const spec = specOf(`killed/${delay}`, { setup: 'echo x >> setups; sleep 0.05' });
-      const args = ['--input-type=module', '-e', program, stateDir, supervisorPath, JSON.stringify(spec)];
-      const maker = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
       // On a fast machine it has finished before the blow.
-      const dead = new Promise((resolve) => maker.once('exit', resolve));
-      await new Promise((resolve) => maker.stdout.once('data', resolve));
-      await new Promise((resolve) => setTimeout(resolve, delay));
-      maker.kill('SIGKILL');
-      await dead;
+      await makeAndKill(bench, spec, delay);
       expect((await sh(await provider.create(spec), 'cat setups')).output).toBe('x\n');
       await provider.destroy(spec.id);
     }

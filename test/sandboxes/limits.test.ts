@@ -1,14 +1,11 @@
 /** Limits: what a command takes too much of ends that command, never the sandbox, the journal, or the host. */
 
-import { readFileSync, readdirSync } from 'node:fs';
-
 import { beforeEach, describe, expect, it } from 'vitest';
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import { openBench, sh, specOf } from './harness.ts';
+import { onHost, openBench, sh, specOf } from './harness.ts';
 
 const bench = await openBench();
-const withCgroups = bench.provider.limits.memory !== 'rlimit';
 let sandbox: Sandbox;
 let made = 0;
 
@@ -19,17 +16,6 @@ beforeEach(async () => {
 });
 
 const marker = (): string => `longhaul-test-${process.pid}-${made}`;
-
-/** Processes on the host whose command line has `text`. */
-function onHost(text: string): number {
-  return readdirSync('/proc').filter((pid) => {
-    try {
-      return /^\d+$/u.test(pid) && readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(text);
-    } catch {
-      return false;
-    }
-  }).length;
-}
 
 describe('the time limit', () => {
   it('ends children of children, in sessions of their own, and double forks, and keeps the partial output', async () => {
@@ -84,7 +70,7 @@ describe('processes', () => {
 
 describe('memory', () => {
   // Without control groups memory is limited per process, and nobody is killed.
-  if (!withCgroups) {
+  if (!bench.countsMemory) {
     it('refuses what takes too much', async () => {
       expect((await sh(sandbox, "python3 -c 'x = bytearray(400 << 20)'")).output).toContain('MemoryError');
     });

@@ -63,6 +63,21 @@ describe('with real sandboxes', () => {
     expect((await store.leases('sandbox'))[0]?.expiresAt).toBeGreaterThan(Date.now() + 50_000);
   });
 
+  it('ends at once what belongs to an owner that has ended, however long its lease still runs', async () => {
+    const store = leaseStore();
+    for (const owner of ['ended', 'alive']) {
+      await sandboxLeases(store, 'here', 9).acquire(`of-${owner}`, owner, 60);
+      await provider.create(specOf(`of-${owner}`));
+    }
+    await store.acquireLease(lease('far', Date.now() + 60_000, 'there'), 9);
+    const asked: string[] = [];
+    const ownerLives = async (owner: string): Promise<boolean> => (asked.push(owner), owner !== 'ended');
+    expect(await sweepOnce({ store, provider, host: 'here', ownerLives })).toEqual(['of-ended']);
+    expect(asked.toSorted()).toEqual(['alive', 'ended']);
+    expect((await sh(await provider.connect('of-alive'), 'echo alive')).output).toBe('alive\n');
+    await provider.destroy('of-alive');
+  });
+
   it('goes on by itself until it is stopped', async () => {
     const store = leaseStore();
     await provider.create(specOf('later'));

@@ -1,7 +1,7 @@
 /** Hunts defaults that contradict each other: fewer slots than live sandboxes make a queue look like a dead host. */
 
 import { afterEach, expect, test, vi } from 'vitest';
-import { readWorkerSettings } from '../../workers/settings.ts';
+import { readSandboxSettings, readWorkerSettings } from '../../workers/settings.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -11,4 +11,19 @@ test.each(['', '7', '4096'])('every live sandbox has a slot, with LONGHAUL_MAX_S
   const { maxLiveSandboxes, slots } = readWorkerSettings();
   if (given !== '') expect(maxLiveSandboxes).toBe(Number(given));
   expect(slots['agent-run']).toBeGreaterThanOrEqual(maxLiveSandboxes);
+});
+
+test('what isolates sandboxes is told once, and nothing that would have no effect is taken', () => {
+  for (const name of ['LONGHAUL_SANDBOX', 'LONGHAUL_DOCKER_IMAGE', 'LONGHAUL_DOCKER_RUNTIME', 'LONGHAUL_WARM_SANDBOXES']) vi.stubEnv(name, '');
+  expect(readSandboxSettings()).toEqual({ provider: 'auto' });
+  vi.stubEnv('LONGHAUL_SANDBOX', 'podman');
+  expect(() => readSandboxSettings()).toThrow('LONGHAUL_SANDBOX: "podman" cannot be used; give one of auto, bubblewrap, docker');
+  vi.stubEnv('LONGHAUL_SANDBOX', 'bubblewrap');
+  vi.stubEnv('LONGHAUL_DOCKER_RUNTIME', 'runsc');
+  expect(() => readSandboxSettings()).toThrow('LONGHAUL_DOCKER_RUNTIME: "runsc" has no effect with LONGHAUL_SANDBOX=bubblewrap');
+  vi.stubEnv('LONGHAUL_SANDBOX', 'docker');
+  vi.stubEnv('LONGHAUL_WARM_SANDBOXES', '0');
+  expect(readSandboxSettings()).toEqual({ provider: 'docker', runtime: 'runsc', warm: 0 });
+  vi.stubEnv('LONGHAUL_WARM_SANDBOXES', '-1');
+  expect(() => readSandboxSettings()).toThrow('give a whole number of at least 0');
 });

@@ -8,15 +8,16 @@ import { startSweeper } from '../../sandboxes/sweep.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
-import { openSandboxProvider } from '../sandbox-provider.ts';
+import { openPooledProvider, openSandboxProvider, withoutPool } from '../sandbox-provider.ts';
+import { ownerLives } from '../owner-lives.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
 
 export async function runInit(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
   const store = openSqliteStore(settings.storeDir);
-  const provider = await openSandboxProvider(settings);
+  const provider = await openPooledProvider(settings, store);
   const { host, maxLiveSandboxes, sandboxTtlSeconds } = settings;
-  const sweeper = startSweeper({ store, provider, host });
+  const sweeper = startSweeper({ store, provider, host, ownerLives: ownerLives(temporal) });
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.init),
     taskQueue: QUEUES.init,
@@ -24,6 +25,7 @@ export async function runInit(settings: WorkerSettings, temporal: WorkerConnecti
   });
   await runWorkers('init', settings, [worker], async () => {
     await sweeper.stop();
+    await provider.stop();
     await store.close();
   });
 }
@@ -43,11 +45,15 @@ export async function runAgentRun(settings: WorkerSettings, temporal: WorkerConn
 
 export async function runReward(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
   const store = openSqliteStore(settings.storeDir);
-  const provider = await openSandboxProvider(settings);
+  // What `init` keeps warm is a grader's as well.
+  const provider = await openPooledProvider(withoutPool(settings), store);
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.reward),
     taskQueue: QUEUES.reward,
     activities: { ...createRewardActivities({ store, provider }) },
   });
-  await runWorkers('reward', settings, [worker], () => store.close());
+  await runWorkers('reward', settings, [worker], async () => {
+    await provider.stop();
+    await store.close();
+  });
 }

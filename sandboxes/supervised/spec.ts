@@ -4,7 +4,7 @@ import { isAbsolute, normalize } from 'node:path';
 
 import type { SandboxSpec } from '../sandbox.ts';
 import type { SupervisorSpec } from '../supervisor/client.ts';
-import { sandboxEnvironment } from './arguments.ts';
+import { sandboxEnvironment } from './environment.ts';
 
 const MIB = 1 << 20;
 const OPEN_FILES = 1024;
@@ -18,20 +18,39 @@ export function checkSpec(spec: SandboxSpec): void {
     throw new RangeError(`workdir ${workdir}: must be an absolute path outside of the system's folders, like /workspace`);
   for (const [name, value] of Object.entries(limits))
     if (!Number.isInteger(value) || value < 1) throw new RangeError(`limits.${name} ${value}: must be a positive integer`);
+  if (spec.image !== undefined && !/^[a-z0-9][\w./:@-]*$/iu.test(spec.image))
+    throw new RangeError(`image ${spec.image}: must be a reference, like registry.example/name:tag or name@sha256:...`);
+  if (spec.cpus !== undefined && !(spec.cpus > 0)) throw new RangeError(`cpus ${spec.cpus}: must be positive`);
   if (!(spec.ttlSeconds > 0)) throw new RangeError(`ttlSeconds ${spec.ttlSeconds}: must be positive`);
 }
 
-/** `countsMemory`: memory is limited for the sandbox as a whole, so not for each process. */
-export function supervisorSpec(spec: SandboxSpec, countsMemory: boolean): SupervisorSpec {
+/** Errors: `RangeError` when a field is given that a kind of sandbox has no meaning for. */
+export function refuseUnlessDefault(spec: SandboxSpec, kind: string, fields: ReadonlyArray<'image' | 'profile' | 'cpus'>): void {
+  for (const field of fields) {
+    const value = spec[field];
+    if (value !== undefined) throw new RangeError(`${field} ${value}: has no meaning in ${kind}; leave it out, or use the provider docker`);
+  }
+}
+
+/** What holds for the sandbox as a whole, and so need not hold for each process. */
+export interface HostLimits {
+  readonly memory: boolean;
+  /** The processes of its user are not its own alone, or are counted by a group. */
+  readonly processes: boolean;
+  /** Where programs are found. */
+  readonly path: string;
+}
+
+export function supervisorSpec(spec: SandboxSpec, whole: HostLimits): SupervisorSpec {
   return {
     workdir: spec.workdir,
     ttlMs: Math.ceil(spec.ttlSeconds * 1000),
     openFiles: OPEN_FILES,
     fileBytes: spec.limits.diskMiB * MIB,
     // The supervisor is a process of the same user.
-    processes: spec.limits.processes + 1,
-    addressBytes: countsMemory ? 0 : spec.limits.memoryMiB * MIB,
-    env: sandboxEnvironment(spec.env),
+    processes: whole.processes ? 0 : spec.limits.processes + 1,
+    addressBytes: whole.memory ? 0 : spec.limits.memoryMiB * MIB,
+    env: sandboxEnvironment(whole.path, spec.env),
     files: spec.files.map((file) => ({ path: file.path, mode: file.mode ?? 0o644, content: file.content })),
   };
 }

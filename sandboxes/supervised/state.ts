@@ -74,6 +74,32 @@ export function claimFolder(stateDir: string, id: string): string | undefined {
   }
 }
 
+/**
+ * Gives the folder of one id to another id, with all that it stands for. Of several takers exactly one gets it; false
+ * for the others, and when the other id has a folder already.
+ */
+export function passOnFolder(stateDir: string, from: string, to: string): boolean {
+  const folder = folderOf(stateDir, to);
+  try {
+    renameSync(folderOf(stateDir, from), folder);
+  } catch (error) {
+    if (isTaken(error) || (error instanceof Error && 'code' in error && error.code === 'ENOENT')) return false;
+    throw error;
+  }
+  writeId(folder, to);
+  const self = identify(process.pid);
+  if (self !== undefined) writeIdentity(folder, 'maker', self);
+  return true;
+}
+
+/** Whoever passed the folder on may have died before it said to whom. */
+export function writeId(folder: string, id: string): void {
+  if (readState(folder, 'id') === id) return;
+  const path = join(folder, stateFile.id);
+  writeFileSync(`${path}.partial`, id);
+  renameSync(`${path}.partial`, path);
+}
+
 export function removeFolder(folder: string): void {
   rmSync(folder, { recursive: true, force: true });
 }

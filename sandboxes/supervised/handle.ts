@@ -1,9 +1,9 @@
 /** A sandbox as its callers see it: the supervisor's client under the interface of `sandbox.ts`. */
 
-import type { ExecCall, ExecResult, ReadResult, Sandbox, WriteCall } from '../sandbox.ts';
+import type { ExecCall, ExecResult, ReadResult, Sandbox, ShellState, WriteCall } from '../sandbox.ts';
 import type { SupervisorClient, WriteOutcome } from '../supervisor/client.ts';
 
-export class BubblewrapSandbox implements Sandbox {
+export class SupervisedSandbox implements Sandbox {
   readonly id: string;
   private readonly client: SupervisorClient;
 
@@ -28,6 +28,14 @@ export class BubblewrapSandbox implements Sandbox {
   async read(path: string, maxBytes: number): Promise<ReadResult> {
     if (path.includes('\0')) return { kind: 'denied', reason: 'the path has a NUL character' };
     return await this.client.read(path, maxBytes);
+  }
+
+  async state(): Promise<ShellState> {
+    return await this.client.state();
+  }
+
+  async resume(state: ShellState): Promise<void> {
+    await this.client.resume(state);
   }
 
   async renew(ttlSeconds: number): Promise<void> {

@@ -1,0 +1,127 @@
+/**
+ * What a sandbox's container may do: no network, no capability but those by which the supervisor becomes the policy's
+ * user, nothing writable but what its profile says, and a limit on everything that can be counted.
+ */
+
+import type { ContainerCreateOptions } from 'dockerode';
+
+import type { SandboxSpec } from '../sandbox.ts';
+import { diskShares } from '../supervised/disk.ts';
+
+const MIB = 1 << 20;
+export const AGENT_UID = 1000;
+export const RUN_FOLDER = '/run/longhaul';
+export const SUPERVISOR = '/run/longhaul-supervisor';
+const DEFAULT_CPUS = 1;
+/** What the supervisor itself may hold: answers on their way to clients. */
+const OWN_MEMORY = 16 * MIB;
+/** The supervisor, and room for the moment in which one process becomes another. */
+const OWN_PROCESSES = 3;
+/** An attached connection is two processes, and its start some threads for a moment. */
+const ATTACHED_PROCESSES = 16;
+/** Of the supervisor; what the policy runs may open fewer. */
+const OPEN_FILES = 4096;
+/** A kernel of the sandbox's own (gVisor) has threads and memory of its own, counted with what runs on it. */
+const KERNEL_PROCESSES = 1024;
+const KERNEL_MEMORY = 128 * MIB;
+/** Socket, journal and log, where no folder of the host holds them. */
+const RUN_BYTES = 64 * MIB;
+
+export const LABEL = 'longhaul';
+export const SCOPE_LABEL = 'longhaul.scope';
+export const SANDBOX_LABEL = 'longhaul.sandbox';
+export const CLAIM_LABEL = 'longhaul.claim';
+
+/** How the supervisor's socket is reached: in a folder of the host, or by `docker exec`. */
+export type Transport = 'socket' | 'exec';
+
+export interface ContainerPlan {
+  readonly name: string;
+  /** Tells this container from a later one of the same name. */
+  readonly claim: string;
+  readonly scope: string;
+  readonly image: string;
+  readonly runtime: string | undefined;
+  readonly transport: Transport;
+  readonly ownKernel: boolean;
+  /** Folder of the host that becomes `RUN_FOLDER` (transport `socket`). */
+  readonly runFolder: string;
+  readonly supervisorPath: string;
+}
+
+function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
+  const share = diskShares(spec.limits.diskMiB);
+  const common = 'rw,exec,nosuid,nodev';
+  const mounts: Record<string, string> = { '/tmp': `${common},size=${share.tmp},mode=1777` };
+  if (spec.profile !== 'swe') mounts[spec.workdir] = `${common},size=${share.workspace},mode=0755`;
+  if (plan.transport === 'exec') mounts[RUN_FOLDER] = `rw,noexec,nosuid,nodev,size=${RUN_BYTES},mode=0700`;
+  return mounts;
+}
+
+function limits(spec: SandboxSpec, plan: ContainerPlan) {
+  const { memoryMiB, processes, diskMiB } = spec.limits;
+  const attached = plan.transport === 'exec';
+  const memory = (memoryMiB + diskMiB) * MIB + OWN_MEMORY + (attached ? RUN_BYTES : 0) + (plan.ownKernel ? KERNEL_MEMORY : 0);
+  const own = OWN_PROCESSES + (attached ? ATTACHED_PROCESSES : 0) + (plan.ownKernel ? KERNEL_PROCESSES : 0);
+  return {
+    Memory: memory,
+    MemorySwap: memory,
+    PidsLimit: processes + own,
+    NanoCpus: Math.round((spec.cpus ?? DEFAULT_CPUS) * 1e9),
+    ShmSize: diskShares(diskMiB).shm,
+    Ulimits: [
+      { Name: 'core', Soft: 0, Hard: 0 },
+      { Name: 'nofile', Soft: OPEN_FILES, Hard: OPEN_FILES },
+    ],
+  };
+}
+
+/** Of the supervisor alone, until it has given the workspace away; then it keeps those to become another user. */
+const CAPABILITIES = ['CHOWN', 'SETGID', 'SETPCAP', 'SETUID'];
+
+function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<ContainerCreateOptions['HostConfig']> {
+  const binds = [`${plan.supervisorPath}:${SUPERVISOR}:ro`];
+  if (plan.transport === 'socket') binds.push(`${plan.runFolder}:${RUN_FOLDER}:rw`);
+  return {
+    NetworkMode: 'none',
+    IpcMode: 'private',
+    CapDrop: ['ALL'],
+    CapAdd: CAPABILITIES,
+    // The daemon's own filter of system calls stays on; the supervisor adds its own to what the policy runs.
+    SecurityOpt: ['no-new-privileges'],
+    ReadonlyRootfs: spec.profile !== 'swe',
+    Tmpfs: tmpfs(spec, plan),
+    Binds: binds,
+    AutoRemove: false,
+    RestartPolicy: { Name: 'no' },
+    LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
+    ...limits(spec, plan),
+    ...(plan.runtime === undefined ? {} : { Runtime: plan.runtime }),
+  };
+}
+
+/** The supervisor is pid 1 itself: it reaps, and no signal from inside reaches it. */
+export function containerOptions(spec: SandboxSpec, plan: ContainerPlan): ContainerCreateOptions {
+  return {
+    name: plan.name,
+    Image: plan.image,
+    Hostname: 'longhaul',
+    User: '0:0',
+    WorkingDir: '/',
+    Entrypoint: [SUPERVISOR, 'contain', RUN_FOLDER, String(AGENT_UID), String(AGENT_UID), spec.workdir],
+    Cmd: [],
+    Env: [],
+    Tty: false,
+    OpenStdin: false,
+    Healthcheck: { Test: ['NONE'] },
+    Labels: {
+      [LABEL]: 'sandbox',
+      [SCOPE_LABEL]: plan.scope,
+      [SANDBOX_LABEL]: spec.id,
+      [CLAIM_LABEL]: plan.claim,
+      'longhaul.created': new Date().toISOString(),
+      'longhaul.ttl': String(spec.ttlSeconds),
+    },
+    HostConfig: hostConfig(spec, plan),
+  };
+}

@@ -1,0 +1,85 @@
+/**
+ * The Docker engine (or Podman behind the same API) of this host: found once, every unary call with a deadline, and
+ * every failure with its class. A long stream never gets a deadline here: its owner has one.
+ */
+
+import Docker from 'dockerode';
+
+import { SandboxImpossible, SandboxUnavailable } from '../sandbox.ts';
+
+const CALL_DEADLINE_MS = 60_000;
+const PING_DEADLINE_MS = 5_000;
+
+export interface Engine {
+  readonly docker: Docker;
+  readonly version: string;
+  readonly runtimes: readonly string[];
+  /** The daemon's own filter of system calls is on; ours is on top of it in any case. */
+  readonly seccomp: boolean;
+  readonly rootless: boolean;
+  /** Users inside of containers are others outside. */
+  readonly remapsUsers: boolean;
+  readonly cgroupVersion: 1 | 2;
+}
+
+export const statusOf = (error: unknown): number | undefined =>
+  error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number' ? error.statusCode : undefined;
+
+const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** Errors: `SandboxUnavailable` after the deadline; those of `work` as they are. */
+export async function within<T>(what: string, work: Promise<T>, deadlineMs: number = CALL_DEADLINE_MS): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new SandboxUnavailable(`Docker did not answer within ${deadlineMs / 1000} s: ${what}`)), deadlineMs);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** The class of what the daemon refused: 400 says that the request itself can never be granted. */
+export function classifyDocker(what: string, error: unknown): Error {
+  if (error instanceof SandboxUnavailable || error instanceof SandboxImpossible) return error;
+  const impossible = statusOf(error) === 400;
+  const message = `${what}: ${reasonOf(error)}`;
+  return impossible ? new SandboxImpossible(message) : new SandboxUnavailable(message);
+}
+
+/** Where the daemon is: `DOCKER_HOST`, else the socket that root's daemon, or the user's own, listens on. */
+export function dockerClient(env: NodeJS.ProcessEnv): Docker {
+  const host = env['DOCKER_HOST'];
+  if (host?.startsWith('unix://') === true) return new Docker({ socketPath: host.slice('unix://'.length) });
+  // dockerode reads DOCKER_HOST, DOCKER_TLS_VERIFY and DOCKER_CERT_PATH itself.
+  return new Docker();
+}
+
+interface Info {
+  readonly ServerVersion?: string;
+  readonly Runtimes?: Readonly<Record<string, unknown>>;
+  readonly SecurityOptions?: readonly string[];
+  readonly CgroupVersion?: string;
+}
+
+/** Errors: `SandboxUnavailable` when no daemon answers. */
+export async function openEngine(docker: Docker): Promise<Engine> {
+  let info: Info;
+  try {
+    info = (await within('info', docker.info(), PING_DEADLINE_MS)) as Info;
+  } catch (error) {
+    throw new SandboxUnavailable(`no Docker daemon answers (start it, or set DOCKER_HOST): ${reasonOf(error)}`);
+  }
+  const security = info.SecurityOptions ?? [];
+  const has = (name: string): boolean => security.some((option) => option.split(',').includes(`name=${name}`));
+  return {
+    docker,
+    version: info.ServerVersion ?? 'unknown',
+    runtimes: Object.keys(info.Runtimes ?? {}),
+    seccomp: has('seccomp'),
+    rootless: has('rootless'),
+    remapsUsers: has('userns'),
+    cgroupVersion: info.CgroupVersion === '2' ? 2 : 1,
+  };
+}

@@ -1,0 +1,105 @@
+/**
+ * A stream to the supervisor through `docker exec`: works wherever the daemon's API does, over TCP and with runtimes
+ * whose sockets the host cannot see. It ends when either side ends, and a process that never started is an error.
+ */
+
+import type { Exec } from 'dockerode';
+import { Duplex } from 'node:stream';
+
+import { SandboxLost, SandboxUnavailable } from '../sandbox.ts';
+import type { Channel } from '../supervisor/connection.ts';
+import { RUN_FOLDER, SUPERVISOR } from './container.ts';
+import { classifyDocker, type Engine, statusOf, within } from './engine.ts';
+import { FrameParser } from './frames.ts';
+
+const COMPLAINT_BYTES = 4096;
+
+/** Frames off, backpressure kept: nothing is read from the daemon while nobody reads here. */
+class ExecChannel extends Duplex {
+  private readonly raw: Channel;
+  private readonly parser: FrameParser;
+  complaint = '';
+
+  constructor(raw: Channel) {
+    // An exec whose output has ended takes no input either.
+    super({ allowHalfOpen: false });
+    this.raw = raw;
+    this.parser = new FrameParser({
+      stdout: (bytes) => {
+        if (!this.push(bytes)) raw.pause();
+      },
+      stderr: (bytes) => {
+        if (this.complaint.length < COMPLAINT_BYTES) this.complaint += bytes.toString();
+      },
+    });
+    raw.on('data', (chunk: Buffer) => this.parse(chunk));
+    raw.on('error', (error) => this.destroy(error));
+    // Some daemons end the stream, some close it, some do only one of both.
+    raw.on('end', () => this.push(null));
+    raw.on('close', () => this.destroy());
+  }
+
+  ref(): void {
+    this.raw.ref?.();
+  }
+
+  unref(): void {
+    this.raw.unref?.();
+  }
+
+  private parse(chunk: Buffer): void {
+    try {
+      this.parser.push(chunk);
+    } catch (error) {
+      this.destroy(error instanceof Error ? error : new Error(String(error)));
+    }
+  }
+
+  override _read(): void {
+    this.raw.resume();
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.raw.write(chunk, done);
+  }
+
+  override _final(done: (error?: Error | null) => void): void {
+    this.raw.end(done);
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    this.raw.destroy();
+    done(error);
+  }
+}
+
+/** 404: the container is gone; 409, or some other word for it: it does not run. One that is paused may go on. */
+const isGone = (error: unknown): boolean =>
+  statusOf(error) === 404 || /is not running/iu.test(String(error)) || (statusOf(error) === 409 && !/is paused/iu.test(String(error)));
+
+/**
+ * Errors: `SandboxLost` when the container is gone or does not run, `SandboxUnavailable` when the daemon cannot be
+ * reached or the process did not start.
+ */
+export async function openExecChannel(engine: Engine, container: string): Promise<Channel> {
+  try {
+    const exec: Exec = await within(
+      'exec',
+      engine.docker.getContainer(container).exec({
+        Cmd: [SUPERVISOR, 'attach', RUN_FOLDER],
+        User: '0:0',
+        AttachStdin: true,
+        AttachStdout: true,
+        AttachStderr: true,
+        Tty: false,
+      }),
+    );
+    // Without `hijack` stdin cannot be half-closed, and some daemons answer nothing at all.
+    const raw = await within('exec start', exec.start({ hijack: true, stdin: true, Tty: false }));
+    return new ExecChannel(raw as Channel);
+  } catch (error) {
+    if (isGone(error)) throw new SandboxLost(`container ${container} is gone: ${String(error)}`);
+    const known = classifyDocker(`container ${container} cannot be attached to`, error);
+    throw known instanceof SandboxUnavailable ? known : new SandboxUnavailable(known.message);
+  }
+}

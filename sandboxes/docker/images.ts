@@ -1,0 +1,77 @@
+/** The images of this host's daemon: each is looked for, pulled or made once, however many sandboxes wait for it. */
+
+import { createHash } from 'node:crypto';
+import { join } from 'node:path';
+
+import { withLock } from '#setup/process-lock.mjs';
+import { SandboxUnavailable } from '../sandbox.ts';
+import { ensureBaseImage } from './base-image.ts';
+import { type Engine, statusOf, within } from './engine.ts';
+import { pullImage, type PullOptions } from './pull.ts';
+
+export interface ImagesOptions extends PullOptions {
+  /** `$LONGHAUL_CACHE`: locks, and the base image that was made here. */
+  readonly cache: string;
+  /** What a sandbox is made of that names no image; default: the base image that is made here. */
+  readonly base?: string;
+}
+
+export interface Images {
+  /** The digest of what `image` (or the base image) names on this host, when it is there. Errors: those of pulling. */
+  ensure(image: string | undefined): Promise<string>;
+  /** The digest that `ensure` found. */
+  known(image: string | undefined): string | undefined;
+  /** It was there once, and is no longer. */
+  forget(image: string | undefined): void;
+}
+
+const BASE = '';
+
+export function openImages(engine: Engine, options: ImagesOptions): Images {
+  const found = new Map<string, string>();
+  const looking = new Map<string, Promise<string>>();
+
+  const digestOf = async (image: string): Promise<string | undefined> => {
+    try {
+      // Podman takes an id for a name when it begins with the name of the hash.
+      return (await within(`inspect ${image}`, engine.docker.getImage(image).inspect())).Id.replace(/^sha256:/u, '');
+    } catch (error) {
+      if (statusOf(error) === 404) return undefined;
+      throw error;
+    }
+  };
+
+  const pulled = async (image: string): Promise<string> => {
+    const there = await digestOf(image);
+    if (there !== undefined) return there;
+    const lock = join(options.cache, 'images', `pull-${createHash('sha256').update(image).digest('hex').slice(0, 16)}.lock`);
+    // One process of this host pulls; the others then find the image.
+    return await withLock(lock, () => options.onProgress?.(`${image}: another process pulls it`), async () => {
+      if ((await digestOf(image)) === undefined) await pullImage(engine, image, options);
+      return (await digestOf(image)) ?? image;
+    });
+  };
+
+  const look = async (image: string): Promise<string> => {
+    const named = image === BASE ? options.base : image;
+    if (named !== undefined) return await pulled(named);
+    const made = await ensureBaseImage(engine, options);
+    const digest = await digestOf(made);
+    if (digest === undefined) throw new SandboxUnavailable(`image ${made} was imported, and the daemon does not know it`);
+    return digest;
+  };
+
+  return {
+    async ensure(image = BASE) {
+      const known = found.get(image);
+      if (known !== undefined) return known;
+      const running = looking.get(image) ?? look(image).finally(() => looking.delete(image));
+      looking.set(image, running);
+      const digest = await running;
+      found.set(image, digest);
+      return digest;
+    },
+    known: (image = BASE) => found.get(image),
+    forget: (image = BASE) => void found.delete(image),
+  };
+}

@@ -1,0 +1,204 @@
+/**
+ * Starts, reaches and ends the container of one sandbox. Its name follows from the sandbox's id and is noted before
+ * the container exists, so whoever cleans up after this process finds what it made.
+ */
+
+import { createHash, randomUUID } from 'node:crypto';
+import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { SandboxLost, type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
+import type { Launcher } from '../supervised/launcher.ts';
+import { isAlive } from '../supervised/process-identity.ts';
+import { endingFolders, folderName, listFolders, readIdentity, removeFolder, setAside } from '../supervised/state.ts';
+import { SupervisorClient } from '../supervisor/client.ts';
+import { type Dial, dialSocket } from '../supervisor/connection.ts';
+import { CLAIM_LABEL, type ContainerPlan, containerOptions, SCOPE_LABEL, type Transport } from './container.ts';
+import { classifyDocker, type Engine, statusOf, within } from './engine.ts';
+import { openExecChannel } from './exec-channel.ts';
+import type { Images } from './images.ts';
+import { inspectContainer, readRecord, removeContainer, writeRecord } from './record.ts';
+
+const ANSWERS_WITHIN_MS = 60_000;
+/** A container of ours that no record tells of may still be on its way into one. */
+const ORPHAN_AFTER_MS = 120_000;
+const RUN = 'run';
+const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
+export interface DockerHost {
+  readonly engine: Engine;
+  readonly images: Images;
+  readonly stateDir: string;
+  readonly supervisorPath: string;
+  readonly runtime: string | undefined;
+  readonly transport: Transport;
+  /** The runtime's containers have a kernel of their own. */
+  readonly ownKernel: boolean;
+}
+
+/** Which containers are of this state directory: a label of each. */
+export const scopeOf = (stateDir: string): string => createHash('sha256').update(realpathSync(stateDir)).digest('hex').slice(0, 12);
+
+const dialContainer =
+  (engine: Engine, folder: string): Dial =>
+  async () => {
+    const record = readRecord(folder);
+    if (record === undefined) throw new SandboxLost(`no sandbox in ${folder}`);
+    return await openExecChannel(engine, record.name);
+  };
+
+export class DockerLauncher implements Launcher {
+  readonly name = 'docker';
+  readonly whole = { memory: true, processes: true, path: PATH };
+  private readonly host: DockerHost;
+  private readonly scope: string;
+
+  constructor(host: DockerHost) {
+    this.host = host;
+    this.scope = scopeOf(host.stateDir);
+  }
+
+  check(): void {
+    // Every field of a spec has a meaning here.
+  }
+
+  async prepare(spec: SandboxSpec): Promise<void> {
+    await this.host.images.ensure(spec.image);
+  }
+
+  async launch(folder: string, spec: SandboxSpec): Promise<void> {
+    const plan = await this.plan(folder, spec);
+    mkdirSync(plan.runFolder, { mode: 0o700, recursive: true });
+    writeRecord(folder, plan);
+    if (!(await this.createOrAdopt(folder, spec, plan))) return;
+    try {
+      await within('start', this.host.engine.docker.getContainer(plan.name).start());
+    } catch (error) {
+      throw classifyDocker(`sandbox ${spec.id} does not start`, error);
+    }
+    await this.untilItAnswers(folder, plan.name, spec.id);
+  }
+
+  dial(folder: string): Dial {
+    return this.host.transport === 'socket' ? dialSocket(join(folder, RUN, 'socket')) : dialContainer(this.host.engine, folder);
+  }
+
+  async end(folder: string): Promise<void> {
+    setAside(folder);
+    for (const ending of endingFolders(dirname(folder), basename(folder))) await this.endFolder(ending);
+  }
+
+  async finishEndings(): Promise<void> {
+    for (const ending of endingFolders(this.host.stateDir, '')) await this.endFolder(ending);
+    await this.removeOrphans();
+  }
+
+  async ended(folders: readonly string[]): Promise<string[]> {
+    const running = new Set(await this.containers(['created', 'running', 'paused', 'restarting']));
+    return folders.filter((folder) => {
+      const maker = readIdentity(folder, 'maker');
+      const record = readRecord(folder);
+      if (record === undefined) return maker === undefined || !isAlive(maker);
+      return !running.has(record.claim);
+    });
+  }
+
+  private async plan(folder: string, spec: SandboxSpec): Promise<ContainerPlan> {
+    return {
+      name: `longhaul-${this.scope}-${folderName(spec.id)}`,
+      claim: randomUUID(),
+      scope: this.scope,
+      image: await this.host.images.ensure(spec.image),
+      runtime: this.host.runtime,
+      transport: this.host.transport,
+      ownKernel: this.host.ownKernel,
+      runFolder: join(folder, RUN),
+      supervisorPath: this.host.supervisorPath,
+    };
+  }
+
+  /** False when a container of this name lives and answers: it is taken as it is. */
+  private async createOrAdopt(folder: string, spec: SandboxSpec, first: ContainerPlan): Promise<boolean> {
+    const { engine, images } = this.host;
+    let plan = first;
+    for (let tries = 0; ; tries += 1) {
+      try {
+        await within('create', engine.docker.createContainer(containerOptions(spec, plan)));
+        return true;
+      } catch (error) {
+        const status = statusOf(error);
+        if (tries === 3 || (status !== 404 && status !== 409)) throw classifyDocker(`sandbox ${spec.id} cannot be created`, error);
+        if (status === 404) {
+          // Somebody removed the image since it was found.
+          images.forget(spec.image);
+          plan = { ...plan, image: await images.ensure(spec.image) };
+        }
+      }
+      const there = await inspectContainer(engine, plan.name);
+      if (there === undefined) continue;
+      if (there.scope !== this.scope || there.sandbox !== spec.id)
+        throw new SandboxUnavailable(`sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; remove it`);
+      writeRecord(folder, { name: plan.name, claim: there.claim });
+      if (await this.clientOf(folder, spec.id).answers()) return false;
+      await removeContainer(engine, there.id);
+      writeRecord(folder, plan);
+    }
+  }
+
+  private clientOf(folder: string, id: string): SupervisorClient {
+    return new SupervisorClient(id, this.dial(folder));
+  }
+
+  private async untilItAnswers(folder: string, name: string, id: string): Promise<void> {
+    const deadline = Date.now() + ANSWERS_WITHIN_MS;
+    for (let tries = 1; !(await this.clientOf(folder, id).answers()); tries += 1) {
+      if (tries % 20 === 0 || Date.now() > deadline) await this.mustRun(folder, name, id, deadline);
+      await sleep(Math.min(2 * tries, 50));
+    }
+  }
+
+  private async mustRun(folder: string, name: string, id: string, deadline: number): Promise<void> {
+    const { State } = await within('inspect', this.host.engine.docker.getContainer(name).inspect());
+    if (State.Running && Date.now() <= deadline) return;
+    const log = await this.logOf(folder, name);
+    const how = State.Running ? 'does not answer' : `ended with ${State.ExitCode}${State.OOMKilled ? ' (out of memory)' : ''}`;
+    throw new SandboxUnavailable(`sandbox ${id}: its supervisor ${how}: ${log}`);
+  }
+
+  private async logOf(folder: string, name: string): Promise<string> {
+    try {
+      const own = this.host.transport === 'socket' ? readFileSync(join(folder, RUN, 'log'), 'utf8') : '';
+      const said = await within('logs', this.host.engine.docker.getContainer(name).logs({ stdout: true, stderr: true, tail: 20 }));
+      return `${own}${said.toString('utf8')}`.trim().slice(0, 2000) || 'no reason given';
+    } catch {
+      return 'no reason given';
+    }
+  }
+
+  private async endFolder(folder: string): Promise<void> {
+    const record = readRecord(folder);
+    const there = record === undefined ? undefined : await inspectContainer(this.host.engine, record.name);
+    // A new sandbox of the same id may have a container of the same name by now.
+    if (there !== undefined && there.claim === record?.claim) await removeContainer(this.host.engine, there.id);
+    removeFolder(folder);
+  }
+
+  /** Claims of this state directory's containers. */
+  private async containers(states: readonly string[], olderThanMs = 0): Promise<string[]> {
+    const filters = { label: [`${SCOPE_LABEL}=${this.scope}`], status: [...states] };
+    const all = await within('list', this.host.engine.docker.listContainers({ all: true, filters }));
+    return all.filter(({ Created }) => Date.now() - Created * 1000 >= olderThanMs).map(({ Labels }) => Labels[CLAIM_LABEL] ?? '');
+  }
+
+  /** Containers of this state directory that no record of it tells of, found by their label. */
+  async removeOrphans(olderThanMs: number = ORPHAN_AFTER_MS): Promise<void> {
+    const labelled = await this.containers(['created', 'running', 'paused', 'exited', 'dead'], olderThanMs);
+    const known = new Set(listFolders(this.host.stateDir).map(({ folder }) => readRecord(folder)?.claim));
+    for (const claim of labelled.filter((each) => !known.has(each))) {
+      const filters = { label: [`${CLAIM_LABEL}=${claim}`] };
+      const found = await within('list', this.host.engine.docker.listContainers({ all: true, filters }));
+      for (const { Id } of found) await removeContainer(this.host.engine, Id);
+    }
+  }
+}

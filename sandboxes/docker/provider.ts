@@ -1,0 +1,73 @@
+/**
+ * The Docker provider: sandboxes out of containers, by the daemon of this host or Podman's service behind the same
+ * API. What the configuration asks for and the daemon does not have is refused before anything is made.
+ */
+
+import { mkdirSync } from 'node:fs';
+
+import type Docker from 'dockerode';
+
+import { SandboxImpossible } from '../sandbox.ts';
+import { type HostProvider, SupervisedProvider } from '../supervised/provider.ts';
+import { prepareRuntime } from '../supervised/runtime.ts';
+import type { Transport } from './container.ts';
+import { dockerClient, type Engine, openEngine } from './engine.ts';
+import { type Images, openImages } from './images.ts';
+import { DockerLauncher } from './launcher.ts';
+
+export interface DockerOptions {
+  /** Folder of the sandboxes' records; shared by all processes that use the same sandboxes. */
+  readonly stateDir: string;
+  /** The program that `buildSupervisor` made; linked statically. */
+  readonly supervisorPath: string;
+  /** `$LONGHAUL_CACHE`. */
+  readonly cache: string;
+  /** The base image's reference; default: one that is made here with debootstrap. */
+  readonly image?: string;
+  /** The OCI runtime, by the daemon's name for it (`runsc`). Default: the daemon's own. */
+  readonly runtime?: string;
+  /** Default: `socket` where the host can see a container's sockets, else `exec`. */
+  readonly transport?: Transport;
+  readonly docker?: Docker;
+  readonly onProgress?: (line: string) => void;
+}
+
+export interface DockerProvider extends HostProvider {
+  readonly engine: Engine;
+  readonly images: Images;
+  readonly transport: Transport;
+}
+
+/** Runtimes whose containers share the host's kernel, and so its sockets. */
+const SHARES_KERNEL = new Set(['runc', 'crun', 'youki', 'io.containerd.runc.v2']);
+
+const sharesKernel = (runtime: string | undefined): boolean => runtime === undefined || SHARES_KERNEL.has(runtime);
+
+/**
+ * A socket in a folder of the host is seen from both sides when root here is root there: as root without user
+ * remapping, or as the very user of a rootless daemon. Other kernels (gVisor) keep their sockets to themselves.
+ */
+export function chooseTransport(engine: Engine, runtime: string | undefined, env: NodeJS.ProcessEnv, uid: number): Transport {
+  const local = env['DOCKER_HOST'] === undefined || env['DOCKER_HOST'].startsWith('unix://');
+  const sameRoot = uid === 0 ? !engine.rootless && !engine.remapsUsers : engine.rootless;
+  return local && sameRoot && sharesKernel(runtime) ? 'socket' : 'exec';
+}
+
+/** Errors: `SandboxUnavailable` when no daemon answers; `SandboxImpossible` when it lacks the runtime. */
+export async function createDockerProvider(options: DockerOptions): Promise<DockerProvider> {
+  const engine = await openEngine(options.docker ?? dockerClient(process.env));
+  const { runtime, stateDir } = options;
+  if (runtime !== undefined && !engine.runtimes.includes(runtime))
+    throw new SandboxImpossible(`runtime ${runtime}: the Docker daemon has ${engine.runtimes.join(', ')}; add it to the daemon's runtimes, or choose one of these`);
+  mkdirSync(stateDir, { recursive: true, mode: 0o700 });
+  const { onProgress, image, cache } = options;
+  const images = openImages(engine, {
+    cache,
+    ...(image === undefined ? {} : { base: image }),
+    ...(onProgress === undefined ? {} : { onProgress }),
+  });
+  const transport = options.transport ?? chooseTransport(engine, runtime, process.env, process.getuid?.() ?? 0);
+  const supervisorPath = prepareRuntime(stateDir, options.supervisorPath).supervisor;
+  const launcher = new DockerLauncher({ engine, images, stateDir, supervisorPath, runtime, transport, ownKernel: !sharesKernel(runtime) });
+  return Object.assign(new SupervisedProvider(stateDir, launcher), { engine, images, transport });
+}

@@ -1,0 +1,67 @@
+/**
+ * What a sandbox's folder notes of its container, and how a container is looked at and removed. A name may pass from
+ * one container to the next; the claim, a label of the container, never does.
+ */
+
+import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+import { CLAIM_LABEL, SANDBOX_LABEL, SCOPE_LABEL } from './container.ts';
+import { classifyDocker, type Engine, statusOf, within } from './engine.ts';
+
+const GONE_WITHIN_MS = 30_000;
+const FILE = 'container';
+
+export interface ContainerRecord {
+  readonly name: string;
+  readonly claim: string;
+}
+
+export function readRecord(folder: string): ContainerRecord | undefined {
+  try {
+    const [name, claim] = readFileSync(join(folder, FILE), 'utf8').split(' ');
+    return name === undefined || claim === undefined ? undefined : { name, claim };
+  } catch {
+    return undefined;
+  }
+}
+
+export function writeRecord(folder: string, { name, claim }: ContainerRecord): void {
+  writeFileSync(join(folder, `${FILE}.partial`), `${name} ${claim}`);
+  renameSync(join(folder, `${FILE}.partial`), join(folder, FILE));
+}
+
+export interface FoundContainer {
+  readonly id: string;
+  readonly scope: string;
+  readonly sandbox: string;
+  readonly claim: string;
+}
+
+/** `undefined` when the daemon knows none of this name. */
+export async function inspectContainer(engine: Engine, name: string): Promise<FoundContainer | undefined> {
+  try {
+    const { Id, Config } = await within('inspect', engine.docker.getContainer(name).inspect());
+    const label = (key: string): string => Config.Labels[key] ?? '';
+    return { id: Id, scope: label(SCOPE_LABEL), sandbox: label(SANDBOX_LABEL), claim: label(CLAIM_LABEL) };
+  } catch (error) {
+    if (statusOf(error) === 404) return undefined;
+    throw classifyDocker(`container ${name} cannot be looked at`, error);
+  }
+}
+
+/** Idempotent: gone already, and on its way, are both an end. Returns when the daemon knows it no longer. */
+export async function removeContainer(engine: Engine, id: string): Promise<void> {
+  const deadline = Date.now() + GONE_WITHIN_MS;
+  for (;;) {
+    try {
+      await within('remove', engine.docker.getContainer(id).remove({ force: true, v: true }));
+      return;
+    } catch (error) {
+      if (statusOf(error) === 404) return;
+      if (statusOf(error) !== 409 || Date.now() > deadline) throw classifyDocker(`container ${id} cannot be removed`, error);
+    }
+    await sleep(20);
+  }
+}

@@ -1,0 +1,138 @@
+/*
+ * The supervisor inside a container, where nobody outside opens descriptors for it. It stays root without any
+ * capability but those that it needs to make processes of the policy's user; files it touches as that user alone.
+ *
+ *   supervisor contain DIR UID GID OWNED     pid 1 of the container; DIR (of root, closed to others) gets socket,
+ *                                            journal and log; OWNED is given to the user with all that is below
+ *   supervisor attach DIR                    stdin and stdout become one connection to the socket in DIR
+ */
+#define _GNU_SOURCE
+#include "supervisor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Neither root, which the policy's user might become by a mistake in an image, nor that user. */
+enum { ATTACH_USER = 65533 };
+
+struct agent agent;
+
+void become_agent(void) {
+  if (!agent.uid) return;
+  if (setresuid(0, 0, 0) || setgroups(0, NULL) || setresgid(agent.gid, agent.gid, agent.gid) || setresuid(agent.uid, agent.uid, agent.uid)) _exit(126);
+}
+
+/* By the user for files alone; where the kernel has no such thing (gVisor), by the effective one, with a way back. */
+static void files_as_agent(void) {
+  setfsgid(agent.gid);
+  setfsuid(agent.uid);
+  if ((uid_t)setfsuid((uid_t)-1) == agent.uid) return;
+  if (setresgid(0, agent.gid, 0) || setresuid(0, agent.uid, 0)) _exit(71);
+}
+
+/* With the rights of the policy's user: connections that were attached from outside belong to another one. */
+void kill_agents(pid_t who) {
+  if (!agent.uid) {
+    kill(who, SIGKILL);
+    return;
+  }
+  if (setresuid(agent.uid, agent.uid, 0)) _exit(71);
+  kill(who, SIGKILL);
+  if (setresuid(0, 0, 0)) _exit(71);
+  files_as_agent();
+}
+
+static void only_capabilities(uint32_t kept) {
+  for (int cap = 0; cap <= 63; cap++)
+    if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0)) exit_saying("PR_CAPBSET_DROP");
+  struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+  struct __user_cap_data_struct data[2] = {{.effective = kept, .permitted = kept}};
+  prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+  if (syscall(SYS_capset, &head, data)) exit_saying("capset");
+}
+
+static int give(const char *path, const struct stat *st, int type, struct FTW *at) {
+  (void)type, (void)at;
+  return st->st_uid == agent.uid ? 0 : lchown(path, agent.uid, agent.gid);
+}
+
+static void give_away(const char *folder) {
+  if (mkdir(folder, 0755) && errno != EEXIST) exit_saying(folder);
+  if (nftw(folder, give, 32, FTW_PHYS | FTW_MOUNT)) exit_saying(folder);
+}
+
+static int open_oom_counter(void) {
+  static const char *const files[] = {"/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"};
+  int fd = -1;
+  for (size_t i = 0; fd < 0 && i < sizeof files / sizeof *files; i++) fd = open_high(files[i], O_RDONLY, 0);
+  return fd;
+}
+
+void contain(char **argv) {
+  agent = (struct agent){.uid = (uid_t)strtoul(argv[1], NULL, 10), .gid = (gid_t)strtoul(argv[2], NULL, 10)};
+  umask(022);
+  if (chdir(argv[0])) exit_saying(argv[0]);
+  int null = open_high("/dev/null", O_RDWR, 0), log = open_high("log", O_WRONLY | O_CREAT | O_APPEND, 0600);
+  if (null < 0 || log < 0) exit_saying("log");
+  dup2(log, 2);
+  give_away(argv[3]);
+  int journal = open_high("journal", O_RDWR | O_CREAT | O_APPEND, 0600), oom = open_oom_counter(), socket = listening();
+  if (journal < 0) exit_saying("journal");
+  dup2(null, 0);
+  dup2(null, 1);
+  put_at(socket, LISTEN_FD);
+  put_at(journal, JOURNAL_FD);
+  close(OOM_FD);
+  put_at(oom, OOM_FD);
+  close_from(INFO_FD, ~0u);
+  if (setgroups(0, NULL) || chdir("/")) exit_saying("setgroups");
+  only_capabilities(1u << CAP_SETUID | 1u << CAP_SETGID);
+  files_as_agent();
+}
+
+/* Moves what is there from one side to the other; false when either has ended. */
+static bool pump(int from, int to) {
+  uint8_t chunk[65536];
+  ssize_t n = read(from, chunk, sizeof chunk);
+  if (n <= 0) return n < 0 && errno == EINTR;
+  for (ssize_t done = 0; done < n;) {
+    ssize_t m = write(to, chunk + done, (size_t)(n - done));
+    if (m < 0 && errno != EINTR) return false;
+    if (m > 0) done += m;
+  }
+  return true;
+}
+
+/* Two processes, one for each direction: a side that does not read never holds up the other. */
+int attach(const char *folder) {
+  if (chdir(folder)) exit_saying(folder);
+  int fd = connected();
+  if (setgroups(0, NULL) || setresgid(ATTACH_USER, ATTACH_USER, ATTACH_USER) || setresuid(ATTACH_USER, ATTACH_USER, ATTACH_USER))
+    exit_saying("setresuid");
+  prctl(PR_SET_DUMPABLE, 0);
+  pid_t writer = fork();
+  if (writer < 0) exit_saying("fork");
+  if (!writer) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    while (pump(0, fd)) {}
+    shutdown(fd, SHUT_RDWR);
+    return 0;
+  }
+  while (pump(fd, 1)) {}
+  kill(writer, SIGKILL);
+  return 0;
+}

@@ -1,0 +1,147 @@
+/**
+ * A warm pool: sandboxes that stand ready before anybody asks. Each is used once, by whoever takes its record first,
+ * and is destroyed like any other. Leases in the store say what is warm, so several processes share one pool.
+ */
+
+import { createHash, randomUUID } from 'node:crypto';
+
+import type { Lease, Store } from '../store/store.ts';
+import { WARM_LEASE } from './leases.ts';
+import { type Sandbox, SandboxLost, type SandboxProvider, type SandboxSpec } from './sandbox.ts';
+import type { HostProvider, SandboxShape } from './supervised/provider.ts';
+
+const TTL_SECONDS = 120;
+const KEEP_EVERY_MS = (TTL_SECONDS * 1000) / 4;
+
+export interface WarmPoolOptions {
+  readonly store: Store;
+  readonly provider: HostProvider;
+  /** This host, as its leases name it. */
+  readonly host: string;
+  /** Sandboxes that stand ready, of the shape that was asked for last; 0: takes what others keep warm, fills nothing. */
+  readonly size: number;
+  readonly onError?: (error: unknown) => void;
+}
+
+export interface WarmPool extends SandboxProvider {
+  /** Fills the pool with sandboxes of this shape; returns when it is full. */
+  fill(shape: SandboxShape): Promise<void>;
+  /** Returns when nothing is being filled; what is warm ends by its time to live, or is taken by another process. */
+  stop(): Promise<void>;
+}
+
+const shapeOf = ({ workdir, limits, image, profile, cpus }: SandboxSpec): SandboxShape => ({
+  workdir,
+  limits,
+  ...(image === undefined ? {} : { image }),
+  ...(profile === undefined ? {} : { profile }),
+  ...(cpus === undefined ? {} : { cpus }),
+});
+
+const keyOf = (provider: string, { workdir, limits, image, profile, cpus }: SandboxShape): string => {
+  const fields = [provider, workdir, limits.memoryMiB, limits.processes, limits.diskMiB, image, profile, cpus];
+  return createHash('sha256').update(JSON.stringify(fields)).digest('hex').slice(0, 16);
+};
+
+class Pool implements WarmPool {
+  readonly name: string;
+  private readonly options: WarmPoolOptions;
+  private filling: Promise<void> = Promise.resolve();
+  private isFilling = false;
+  private wanted: SandboxShape | undefined;
+  private readonly timer: NodeJS.Timeout;
+  private stopped = false;
+
+  constructor(options: WarmPoolOptions) {
+    this.name = options.provider.name;
+    this.options = options;
+    this.timer = setInterval(() => void this.keep(), KEEP_EVERY_MS);
+    this.timer.unref();
+  }
+
+  async create(spec: SandboxSpec): Promise<Sandbox> {
+    const shape = shapeOf(spec);
+    const taken = await this.takeOne(keyOf(this.name, shape), spec);
+    const made = taken ?? (await this.options.provider.create(spec));
+    // Not before this one is there: it does not wait for those that come later.
+    void this.fill(shape).catch((error: unknown) => this.options.onError?.(error));
+    return made;
+  }
+
+  connect = (id: string): Promise<Sandbox> => this.options.provider.connect(id);
+  destroy = (id: string): Promise<void> => this.options.provider.destroy(id);
+  list = (): Promise<string[]> => this.options.provider.list();
+  ended = (): Promise<string[]> => this.options.provider.ended();
+
+  async fill(shape: SandboxShape): Promise<void> {
+    this.wanted = shape;
+    if (!this.isFilling && this.options.size > 0 && !this.stopped) {
+      this.isFilling = true;
+      this.filling = this.fillUp().finally(() => {
+        this.isFilling = false;
+      });
+    }
+    await this.filling;
+  }
+
+  async stop(): Promise<void> {
+    this.stopped = true;
+    clearInterval(this.timer);
+    await this.filling.catch(() => undefined);
+  }
+
+  private async fillUp(): Promise<void> {
+    while (!this.stopped && this.wanted !== undefined) {
+      const shape = this.wanted;
+      const id = `warm/${randomUUID()}`;
+      if ((await this.lease(id, 'being made', this.options.size)) === undefined) return;
+      try {
+        await this.options.provider.warm(id, shape, TTL_SECONDS);
+        await this.lease(id, keyOf(this.name, shape));
+      } catch (error) {
+        await this.options.store.releaseLease(id);
+        throw error;
+      }
+    }
+  }
+
+  private async lease(id: string, detail: string, limit = Number.MAX_SAFE_INTEGER): Promise<Lease | undefined> {
+    const { store, host } = this.options;
+    const expiresAt = Date.now() + TTL_SECONDS * 1000;
+    return await store.acquireLease({ id, kind: WARM_LEASE, owner: 'pool', host, expiresAt, detail }, limit);
+  }
+
+  private async ready(): Promise<Lease[]> {
+    const { store, host } = this.options;
+    return (await store.leases(WARM_LEASE)).filter((lease) => lease.host === host && lease.expiresAt > Date.now());
+  }
+
+  private async takeOne(key: string, spec: SandboxSpec): Promise<Sandbox | undefined> {
+    for (const { id } of (await this.ready()).filter(({ detail }) => detail === key)) {
+      const taken = await this.options.provider.take(id, spec);
+      if (taken === undefined) continue;
+      await this.options.store.releaseLease(id);
+      return taken;
+    }
+    return undefined;
+  }
+
+  /** Those of another shape than the one that is wanted are let go. */
+  private async keep(): Promise<void> {
+    const key = this.wanted === undefined ? undefined : keyOf(this.name, this.wanted);
+    for (const { id, detail } of await this.ready())
+      if (detail === key && this.options.size > 0)
+        try {
+          await this.options.provider.keepWarm(id, TTL_SECONDS);
+          await this.lease(id, detail);
+        } catch (error) {
+          await this.options.store.releaseLease(id);
+          // Taken meanwhile, most likely.
+          if (!(error instanceof SandboxLost)) this.options.onError?.(error);
+        }
+  }
+}
+
+export function openWarmPool(options: WarmPoolOptions): WarmPool {
+  return new Pool(options);
+}

@@ -1,0 +1,58 @@
+/** Hunts a container that may do more than its profile says: what the daemon was told, and what holds inside. */
+
+import { expect, it } from 'vitest';
+
+import { readRecord } from '../../../sandboxes/docker/record.ts';
+import { folderOf } from '../../../sandboxes/supervised/state.ts';
+import { openDockerBench, sh, specOf } from '../harness.ts';
+
+const benches = [await openDockerBench({ transport: 'socket' }), await openDockerBench({ transport: 'exec' })];
+const MIB = 1 << 20;
+
+it.each(benches)('has no network, no right, no host folder but its own, and a limit on everything that can be counted', async (bench) => {
+  const { provider, stateDir } = bench;
+  const sandbox = await provider.create(specOf('hard', { cpus: 0.5 }));
+  const name = readRecord(folderOf(stateDir, 'hard'))?.name ?? '';
+  const { HostConfig, Config, State } = await provider.engine.docker.getContainer(name).inspect();
+  expect(HostConfig).toMatchObject({
+    NetworkMode: 'none',
+    IpcMode: 'private',
+    Privileged: false,
+    ReadonlyRootfs: true,
+    CapDrop: ['ALL'],
+    SecurityOpt: ['no-new-privileges'],
+    NanoCpus: 500_000_000,
+    RestartPolicy: { Name: 'no' },
+    AutoRemove: false,
+  });
+  expect(HostConfig.Memory).toBeGreaterThanOrEqual((256 + 64) * MIB);
+  expect(HostConfig.MemorySwap).toBe(HostConfig.Memory);
+  expect(HostConfig.PidsLimit).toBeGreaterThanOrEqual(64);
+  expect(HostConfig.PidsLimit).toBeLessThan(64 + 32);
+  // The program, read-only; and where the socket is shared, the sandbox's own folder, which is closed to the policy.
+  expect(HostConfig.Binds?.map((bind) => bind.split(':').slice(1).join(':'))).toEqual(
+    provider.transport === 'socket' ? ['/run/longhaul-supervisor:ro', '/run/longhaul:rw'] : ['/run/longhaul-supervisor:ro'],
+  );
+  expect(JSON.stringify(HostConfig)).not.toContain('docker.sock');
+  expect(Config.Labels).toMatchObject({ longhaul: 'sandbox', 'longhaul.sandbox': 'hard', 'longhaul.ttl': '120' });
+  expect(State.Running).toBe(true);
+  await sandbox.write({ callId: 'big', path: 'big', content: new Uint8Array(1), note: '' });
+  const inside = [
+    'ls /run/longhaul 2>&1 | grep -c "Permission denied"',
+    'cat /proc/1/environ /proc/1/maps 2>&1 | grep -c "Permission denied"',
+    'head -c 80000000 /dev/zero > /dev/shm/x 2>/dev/null; stat -c %s /dev/shm/x',
+    'ulimit -f; ulimit -c; ulimit -n',
+    'cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null || cut -d" " -f1 /sys/fs/cgroup/cpu.max',
+  ];
+  expect((await sh(sandbox, inside.join('\n'))).output).toBe(`1\n2\n${4 * MIB}\n65536\n0\n1024\n50000\n`);
+  await provider.destroy('hard');
+});
+
+it('rests on a filter of system calls of the daemon and on our own: what is refused is refused twice', async () => {
+  const { provider } = benches[0]!;
+  expect(provider.engine.seccomp).toBe(true);
+  const sandbox = await provider.create(specOf('seccomp'));
+  expect((await sh(sandbox, 'grep -E "^Seccomp(_filters)?:" /proc/self/status | cut -f2 | tr "\\n" " "')).output).toMatch(/^2 ([2-9] )?$/u);
+  expect((await sh(sandbox, 'grep "^Seccomp:" /proc/1/status | cut -f2')).output).toBe('2\n');
+  await provider.destroy('seccomp');
+});

@@ -1,0 +1,123 @@
+/** Images by task from a real registry: pulled once, tried again when that may help, and refused at once when it cannot. */
+
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+
+import { openImages } from '../../../sandboxes/docker/images.ts';
+import { pullImage } from '../../../sandboxes/docker/pull.ts';
+import { followReports } from '../../../sandboxes/docker/progress.ts';
+import { SandboxImpossible, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
+import { startRegistry } from '../../support/registry.ts';
+import { openDockerBench, sh, specOf } from '../harness.ts';
+
+const bench = await openDockerBench();
+const { engine } = bench.provider;
+const { docker } = engine;
+const registry = await startRegistry();
+const locks = { cache: join(bench.stateDir, 'cache') };
+const name = `${registry.address}/longhaul/task`;
+let digest = '';
+
+const forget = async (image: string): Promise<void> => {
+  await docker.getImage(image).remove({ force: true }).catch(() => undefined);
+};
+
+/** The base image with a repository of root's, as SWE images have it. */
+async function pushTask(): Promise<void> {
+  const container = await docker.createContainer({
+    Image: await bench.provider.images.ensure(undefined),
+    Cmd: ['/bin/bash', '-c', 'mkdir -p /testbed/src /opt/tool && echo old > /testbed/src/a.py && echo tool > /opt/tool/x && chmod 777 /opt/tool'],
+    HostConfig: { NetworkMode: 'none' },
+  });
+  await container.start();
+  await container.wait();
+  await container.commit({ repo: name, tag: '1', changes: 'ENTRYPOINT ["/bin/false"]' });
+  await container.remove();
+  const pushed = (await docker.getImage(`${name}:1`).push({ authconfig: { username: '', password: '' } })) as Readable;
+  await followReports(pushed, (report) => {
+    const { aux } = report as { readonly aux?: { readonly Digest?: string } };
+    if (aux?.Digest !== undefined) digest = aux.Digest;
+  });
+  await forget(`${name}:1`);
+}
+
+beforeAll(pushTask);
+beforeEach(async () => {
+  await forget(`${name}:1`);
+  await forget(`${name}@${digest}`);
+  registry.reset();
+});
+afterAll(async () => {
+  await forget(`${name}:1`);
+  await forget(`${name}@${digest}`);
+  await registry.stop();
+  rmSync(locks.cache, { recursive: true, force: true });
+});
+
+describe('an image', () => {
+  it('is pulled once for any number of sandboxes and processes, by its digest or a tag, with progress', async () => {
+    const heard: string[] = [];
+    const hosts = [1, 2].map(() => openImages(engine, { ...locks, onProgress: (line) => heard.push(line) }));
+    const asked = Array.from({ length: 8 }, (_, n) => hosts[n % 2]!.ensure(`${name}@${digest}`));
+    expect(new Set(await Promise.all(asked)).size).toBe(1);
+    expect(registry.manifests()).toBe(1);
+    expect(heard.some((line) => /: \d+ of \d+ layers$/u.test(line))).toBe(true);
+    expect(await openImages(engine, locks).ensure(`${name}@${digest}`)).toBe(await asked[0]);
+    expect(registry.manifests()).toBe(1);
+  });
+
+  it('is tried again with longer and longer pauses while the registry is busy', async () => {
+    const heard: string[] = [];
+    registry.reset(2);
+    await pullImage(engine, `${name}:1`, { pauseMs: 5, onProgress: (line) => heard.push(line) });
+    const pauses = heard.flatMap((line) => /again in ([\d.]+) s/u.exec(line)?.[1] ?? []);
+    expect(pauses.length).toBeGreaterThan(0);
+    expect(pauses.map(Number)).toEqual(pauses.map((_, n) => 0.005 * 2 ** n));
+  });
+
+  it('that the registry does not have is refused at once', async () => {
+    const heard: string[] = [];
+    const refused = pullImage(engine, `${name}:none`, { pauseMs: 5, onProgress: (line) => heard.push(line) });
+    await expect(refused).rejects.toThrow(SandboxImpossible);
+    await expect(refused).rejects.toThrow(`image ${name}:none cannot be pulled`);
+    expect(heard).toEqual([]);
+  });
+
+  it('of a registry that stays away fails after some tries, and may be had later', async () => {
+    const heard: string[] = [];
+    registry.reset(1000);
+    const away = pullImage(engine, `${name}:1`, { pauseMs: 1, onProgress: (line) => heard.push(line) });
+    await expect(away).rejects.toThrow(SandboxUnavailable);
+    expect(heard).toHaveLength(4);
+  });
+
+  it('fails a sandbox that names what cannot be, and nothing is left of it', async () => {
+    await expect(bench.provider.create(specOf('impossible', { image: `${name}:none` }))).rejects.toThrow(SandboxImpossible);
+    await expect(bench.provider.create(specOf('impossible', { image: 'Not A Reference' }))).rejects.toThrow('image Not A Reference: must be a reference');
+    expect(await bench.provider.list()).toEqual([]);
+  });
+});
+
+describe('a task with an image of its own', () => {
+  const task = { image: '', workdir: '/testbed', limits: { memoryMiB: 256, processes: 64, diskMiB: 64 } };
+
+  it('has its workspace and all that its files allow writable in the profile `swe`, and is as confined as any other', async () => {
+    const sandbox = await bench.provider.create(specOf('swe', { ...task, image: `${name}@${digest}`, profile: 'swe', files: [{ path: 'src/b.py', content: 'b\n' }] }));
+    const { output } = await sh(sandbox, 'cat src/a.py src/b.py; echo new > src/a.py; echo more > /opt/tool/y; stat -c %U src/a.py; cat src/a.py; touch /usr/x /etc/x 2>&1 | grep -c denied');
+    expect(output).toBe('old\nb\nagent\nnew\n2\n');
+    const rights = 'grep -E "^(Cap(Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp):" /proc/self/status | cut -f2 | sort -u | tr "\\n" " "';
+    expect((await sh(sandbox, rights)).output).toBe('0000000000000000 1 2 ');
+    expect((await sh(sandbox, 'chown root src/a.py || cat /proc/net/route | tail -n +2')).output).toContain('not permitted');
+    await bench.provider.destroy('swe');
+  });
+
+  it('has nothing writable but its workspace in the profile `strict`, also when the image was removed since', async () => {
+    const sandbox = await bench.provider.create(specOf('strict', { ...task, image: `${name}@${digest}`, workdir: '/work' }));
+    const { output } = await sh(sandbox, 'cat /testbed/src/a.py; touch /opt/tool/y 2>&1; echo x > a && cat a');
+    expect(output).toBe("old\ntouch: cannot touch '/opt/tool/y': Read-only file system\nx\n");
+    await bench.provider.destroy('strict');
+  });
+});

@@ -1,0 +1,143 @@
+/** Life of a container: made once however often it is asked for, adopted or replaced on a name clash, gone without a trace. */
+
+import { readdirSync, rmSync } from 'node:fs';
+
+import { describe, expect, it } from 'vitest';
+
+import { SandboxImpossible, SandboxLost, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
+import { DockerLauncher, scopeOf } from '../../../sandboxes/docker/launcher.ts';
+import { readRecord } from '../../../sandboxes/docker/record.ts';
+import { folderOf } from '../../../sandboxes/supervised/state.ts';
+import { eventually, makeAndKill, openDockerBench, sh, specOf } from '../harness.ts';
+
+const bench = await openDockerBench({ transport: 'socket' });
+const overExec = await openDockerBench({ transport: 'exec' });
+const { provider, stateDir } = bench;
+const { docker } = provider.engine;
+
+const containersOf = async (folder: string): Promise<string[]> => {
+  const filters = { label: [`longhaul.scope=${scopeOf(folder)}`] };
+  return (await docker.listContainers({ all: true, filters })).map(({ Id }) => Id);
+};
+
+const containerOf = (id: string, of = bench) => docker.getContainer(readRecord(folderOf(of.stateDir, id))?.name ?? '');
+
+describe('create', () => {
+  it('adopts a live sandbox of the same id, from this process or another, and runs its set-up once', async () => {
+    const spec = specOf('run/step-1/task/0 with a long name/'.repeat(8), { setup: 'echo x >> setups' });
+    const elsewhere = await bench.reopen();
+    const made = await Promise.all([provider.create(spec), provider.create(spec), elsewhere.create(spec), elsewhere.create(spec)]);
+    await sh(made[0], 'echo mine > file');
+    expect((await sh(await elsewhere.create(spec), 'cat setups file')).output).toBe('x\nmine\n');
+    expect(await containersOf(stateDir)).toHaveLength(1);
+    await elsewhere.destroy(spec.id);
+    expect(await provider.list()).toEqual([]);
+    expect(await containersOf(stateDir)).toEqual([]);
+  });
+
+  it('takes over from a maker that is killed at any moment, and leaves one container', async () => {
+    for (const delay of [0, 60, 150, 300]) {
+      const spec = specOf(`killed/${delay}`, { setup: 'echo x >> setups; sleep 0.05' });
+      await makeAndKill(bench, spec, delay);
+      expect((await sh(await provider.create(spec), 'cat setups')).output).toBe('x\n');
+      expect(await containersOf(stateDir)).toHaveLength(1);
+      await provider.destroy(spec.id);
+    }
+  });
+
+  it('adopts a container of ours whose record was lost, where it can be reached', async () => {
+    const made = await overExec.provider.create(specOf('clash', { setup: 'echo x >> setups' }));
+    await sh(made, 'echo mine > file');
+    made.close();
+    rmSync(folderOf(overExec.stateDir, 'clash'), { recursive: true });
+    expect((await sh(await overExec.provider.create(specOf('clash', { setup: 'echo x >> setups' })), 'cat setups file')).output).toBe('x\nmine\n');
+    expect(await containersOf(overExec.stateDir)).toHaveLength(1);
+    await overExec.provider.destroy('clash');
+    expect(await containersOf(overExec.stateDir)).toEqual([]);
+  });
+
+  it('replaces one that cannot be reached', async () => {
+    await sh(await provider.create(specOf('clash')), 'echo old > file');
+    rmSync(folderOf(stateDir, 'clash'), { recursive: true });
+    expect((await sh(await provider.create(specOf('clash')), 'ls')).output).toBe('');
+    expect(await containersOf(stateDir)).toHaveLength(1);
+    await provider.destroy('clash');
+  });
+
+  it('leaves a container of somebody else with that name alone, and says so', async () => {
+    await provider.create(specOf('foreign'));
+    const name = readRecord(folderOf(stateDir, 'foreign'))?.name ?? '';
+    await provider.destroy('foreign');
+    const theirs = await docker.createContainer({ name, Image: await provider.images.ensure(undefined), Cmd: ['true'] });
+    await expect(provider.create(specOf('foreign'))).rejects.toThrow('a container that Longhaul did not make');
+    await theirs.remove();
+    expect(await provider.list()).toEqual([]);
+  });
+
+  it('leaves nothing when its set-up fails', async () => {
+    const failed = provider.create(specOf('fails', { setup: 'echo broken; exit 3' }));
+    await expect(failed).rejects.toThrow(SandboxUnavailable);
+    await expect(failed).rejects.toThrow('its set-up ended with 3: broken');
+    expect(await containersOf(stateDir)).toEqual([]);
+  });
+
+  it('refuses a runtime that the daemon does not have before anything is made: it never falls back to another', async () => {
+    const refused = openDockerBench({ runtime: 'no-such-runtime' });
+    await expect(refused).rejects.toThrow(SandboxImpossible);
+    await expect(refused).rejects.toThrow(/runtime no-such-runtime: the Docker daemon has .*runc/u);
+  });
+
+  it('hands the runtime that is asked for to the daemon', async () => {
+    const other = await openDockerBench({ runtime: 'runc' });
+    await other.provider.create(specOf('runtime'));
+    expect((await containerOf('runtime', other).inspect()).HostConfig.Runtime).toBe('runc');
+  });
+});
+
+describe('the end', () => {
+  it('leaves no container, no folder and no process, and may be repeated and raced', async () => {
+    const sandbox = await provider.create(specOf('gone'));
+    await sh(sandbox, 'trap "" TERM; (setsid sleep 1000 &) ; sleep 1000 & disown');
+    await Promise.all([provider.destroy('gone'), (await bench.reopen()).destroy('gone')]);
+    await provider.destroy('gone');
+    expect(await containersOf(stateDir)).toEqual([]);
+    expect(readdirSync(stateDir).filter((name) => !name.startsWith('runtime-'))).toEqual([]);
+    await expect(sh(sandbox, 'true')).rejects.toThrow(SandboxLost);
+    await expect(provider.connect('gone')).rejects.toThrow(SandboxLost);
+  });
+
+  it('comes by itself when nobody renews, and what is left is known as ended', async () => {
+    const kept = await provider.create(specOf('kept', { ttlSeconds: 1 }));
+    await kept.renew(60);
+    await provider.create(specOf('abandoned', { ttlSeconds: 0.3 }));
+    await eventually('the container ends', async () => ((await containerOf('abandoned').inspect()).State.Running ? undefined : true));
+    expect(await provider.ended?.()).toEqual(['abandoned']);
+    await expect(provider.connect('abandoned')).rejects.toThrow(SandboxLost);
+    expect((await sh(kept, 'echo alive')).output).toBe('alive\n');
+    expect(await provider.sweep((id) => id === 'kept')).toEqual(['abandoned']);
+    expect(await containersOf(stateDir)).toHaveLength(1);
+    await provider.destroy('kept');
+  });
+
+  it('is a lost sandbox when somebody removes the container, at once and for everybody', async () => {
+    const sandbox = await provider.create(specOf('removed'));
+    const busy = expect(sh(sandbox, 'sleep 60')).rejects.toThrow(SandboxLost);
+    await containerOf('removed').remove({ force: true });
+    await busy;
+    await expect(provider.connect('removed')).rejects.toThrow(SandboxLost);
+    expect(await provider.ended()).toEqual(['removed']);
+    await provider.destroy('removed');
+  });
+
+  it('finds containers of this state directory that no record tells of by their label', async () => {
+    await provider.create(specOf('orphan'));
+    await provider.create(specOf('held'));
+    rmSync(folderOf(stateDir, 'orphan'), { recursive: true });
+    const { engine, images } = provider;
+    const host = { engine, images, stateDir, supervisorPath: bench.supervisorPath, runtime: undefined, transport: 'socket' as const, ownKernel: false };
+    await new DockerLauncher(host).removeOrphans(0);
+    expect(await containersOf(stateDir)).toHaveLength(1);
+    expect((await sh(await provider.connect('held'), 'echo held')).output).toBe('held\n');
+    await provider.destroy('held');
+  });
+});

@@ -1,0 +1,13 @@
+/** What all test files of one run share, and what is left of it at the end: nothing. */
+
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { FOLDER_VARIABLE, stopOwnDaemon } from './docker-daemon.ts';
+
+export default function setup(): () => Promise<void> {
+  const folder = mkdtempSync(join(tmpdir(), 'longhaul-docker-'));
+  process.env[FOLDER_VARIABLE] = folder;
+  return async () => await stopOwnDaemon(folder);
+}
