@@ -98,7 +98,7 @@ it('a pause and a cancellation of the parent reach children in their later histo
   await parent.cancel();
   await expect(parent.result()).rejects.toThrow();
   await expect.poll(() => world.now.log.live, { timeout: 30_000 }).toBe(0);
-  for (const child of children) expect((await child.describe()).status.name).toBe('CANCELLED');
+  for (const child of children) await expect.poll(async () => (await child.describe()).status.name, { timeout: 30_000 }).toBe('CANCELLED');
 }, 180_000);
 
 it('a cancelled rollout releases its sandbox in whichever history it is', async () => {
