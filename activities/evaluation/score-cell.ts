@@ -29,18 +29,21 @@ function byTask(members: readonly Member[]): Member[][] {
 const passes = (members: readonly Member[]) => members.filter(({ outcome }) => outcome?.passed).length;
 const meanReward = (members: readonly Member[]) => members.reduce((sum, { outcome }) => sum + (outcome?.reward ?? 0), 0) / members.length;
 
-/** Each measure is a mean over tasks, so that a task with fewer graded rollouts counts as much as another. */
+/**
+ * Each measure is a mean over tasks, so that a task with fewer graded rollouts counts as much as another. All measures
+ * see the same draws of tasks: what is equal has equal intervals.
+ */
 function scores(members: readonly Member[], stream: string, { passAt, samples, bootstrap }: CellSettings): Scores {
   const tasks = byTask(members);
   const estimates = passAt.flatMap((k): Array<readonly [string, Estimate]> => {
     const enough = k <= samples ? tasks.filter((task) => task.length >= k) : [];
-    const estimate = bootstrapMean(enough.map((task) => passAtK(task.length, passes(task), k)), `${stream}/pass@${k}`, bootstrap);
+    const estimate = bootstrapMean(enough.map((task) => passAtK(task.length, passes(task), k)), stream, bootstrap);
     return estimate ? [[String(k), estimate]] : [];
   });
   return {
     tasks: tasks.length,
     rollouts: members.length,
-    meanReward: bootstrapMean(tasks.map(meanReward), `${stream}/reward`, bootstrap),
+    meanReward: bootstrapMean(tasks.map(meanReward), stream, bootstrap),
     passAt: Object.fromEntries(estimates),
   };
 }

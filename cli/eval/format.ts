@@ -24,7 +24,7 @@ export function evalPlanLines({ eval: id, dir, seed, tasks, policies, sampling, 
     `eval ${id} in ${join(dir, id)}, seed ${seed}`,
     named,
     ...policies.map(({ name, policy }) => `policy ${name === policy ? name : `${name}: ${policy}`}`),
-    ...sampling.map(({ name, temperature, topP, topK, maxTokens, samples }) => `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} samples of each task`),
+    ...sampling.map(({ name, temperature, topP, topK, maxTokens, samples }) => `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} of each task`),
     `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
   ];

@@ -160,7 +160,7 @@ describe('a sweep', () => {
     await sweep(id, { policies: [{ name: 'p', policy: weights }] });
     const refusal = async (over: object) => {
       const error = await (await start(id, over)).result().catch((e: unknown) => e);
-      return String(rootCause(error));
+      return String(rootCause((error as WorkflowFailedError).cause));
     };
     expect(await refusal({ policies: [{ name: 'p', policy: weights }], seed: 2 })).toMatch(/seed: 2 cannot be used; eval e\d+ began with 1/);
     expect(await refusal({ eval: 'another' })).toMatch(/eval: "another" cannot be used; the workflow is eval/);
