@@ -9,7 +9,7 @@ import type { InitActivities } from '../workflows/activities.ts';
 import type { Attempt, SandboxRef } from '../workflows/types.ts';
 import { classified } from './failures.ts';
 import { wasCancelled, withHeartbeat } from './heartbeat.ts';
-import { attemptKey } from './records.ts';
+import { attemptKey, keys } from './records.ts';
 
 export interface InitDeps {
   readonly store: Store;
@@ -30,11 +30,20 @@ async function leaseFor(id: string, owner: string, deps: InitDeps, signal: Abort
   }
 }
 
+/**
+ * A workflow that was terminated and started again takes what it did from the store: a fresh sandbox would lack what its
+ * tools changed, and the attempt would be graded without that.
+ */
+const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;
+
+/** Errors: `SandboxLost` where the attempt's tools acted in a sandbox that is gone: the next attempt begins anew. */
 async function make(input: Attempt, deps: InitDeps, signal: AbortSignal): Promise<SandboxRef> {
   const { store, provider, host, sandboxTtlSeconds } = deps;
   const sandbox = attemptKey(input);
   await store.begin(`init:${sandbox}`);
-  const made = await provider.create({ ...environmentOf(input.task).sandbox(input.task, sandbox), ttlSeconds: sandboxTtlSeconds });
+  const made = (await hasActed(input, store))
+    ? await provider.connect(sandbox)
+    : await provider.create({ ...environmentOf(input.task).sandbox(input.task, sandbox), ttlSeconds: sandboxTtlSeconds });
   made.close();
   if (wasCancelled(signal)) signal.throwIfAborted();
   const { run, rollout, attempt } = input;
@@ -58,6 +67,8 @@ export function createInitActivities(deps: InitDeps): InitActivities {
       classified(() =>
         withHeartbeat(async (signal) => {
           const sandbox = attemptKey(input);
+          // Nothing is left to do in it.
+          if (await deps.store.get(keys.collect(input))) return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
           await leaseFor(sandbox, input.rollout, deps, signal);
           try {
             return await make(input, deps, signal);

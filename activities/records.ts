@@ -21,6 +21,8 @@ export const keys = {
   generate: (attempt: Attempt, turn: number) => `generate:${attemptKey(attempt)}/${padded(turn)}`,
   act: (attempt: Attempt, turn: number) => `act:${attemptKey(attempt)}/${padded(turn)}`,
   answer: (attempt: Attempt, turn: number, index: number) => `answer:${attemptKey(attempt)}/${padded(turn)}/${index}`,
+  /** What all answers of the attempt begin with. */
+  answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   outcome: (rollout: string) => `outcome:${rollout}`,

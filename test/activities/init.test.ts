@@ -3,6 +3,7 @@ import { CancelledFailure } from '@temporalio/common';
 import { describe, expect, it } from 'vitest';
 import { createInitActivities } from '../../activities/init.ts';
 import { SandboxUnavailable } from '../../sandboxes/sandbox.ts';
+import { keys } from '../../activities/records.ts';
 import { attemptOf, eventLines, inActivity, useWorld } from './world.ts';
 
 const world = useWorld();
@@ -69,5 +70,33 @@ describe('where a sandbox does not come to use', () => {
     controller.abort(new CancelledFailure('CANCELLED'));
     await expect(waiting).rejects.toMatchObject({ name: 'AbortError' });
     expect((await held()).live).toEqual([`${attemptOf(0, 1).rollout}#1`]);
+  });
+});
+
+/** Why: a run that is terminated and started again goes through the same attempts; what was done is taken from the store. */
+describe('an attempt that acted before', () => {
+  const attempt = attemptOf();
+  const acted = () => world.now.store.putOnce(keys.answer(attempt, 1, 0), { role: 'tool', name: 'bash', content: '' });
+
+  it('goes on in its sandbox', async () => {
+    const made = await prepare(0);
+    await acted();
+    expect(await prepare(0)).toEqual(made);
+    expect([...world.now.provider.live]).toEqual([made.sandbox]);
+  });
+
+  it('is lost with it, and takes no place on the host', async () => {
+    await acted();
+    await expect(prepare(0)).rejects.toMatchObject({ type: 'SandboxLost', nonRetryable: true });
+    expect([...world.now.provider.live]).toEqual([]);
+    expect(await world.now.store.leases('sandbox')).toEqual([]);
+  });
+
+  it('needs none when its work was collected', async () => {
+    await acted();
+    await world.now.store.putOnce(keys.collect(attempt), { artifact: 'sha256:00', bytes: 0 });
+    expect((await prepare(0)).sandbox).toBe(`${attempt.rollout}#1`);
+    expect([...world.now.provider.live]).toEqual([]);
+    expect(await world.now.store.leases('sandbox')).toEqual([]);
   });
 });
