@@ -64,7 +64,7 @@ test('an eval of which nothing is missing is shown without a server, and never a
   makePolicy(join(directory, 'policy'));
   await leaveEval(true);
   expect(await evaluate()).toMatchObject({ exitCode: 0, document: { eval: 'mine', status: 'completed', cells: [{ passAt: { '1': { mean: 1 } } }] } });
-  expect(await evaluate(['--set', 'dispatcher.liveSandboxes=3'])).toMatchObject({ exitCode: 0 });
+  expect(await evaluate(['--set', 'dispatcher.maxParallelAgents=3'])).toMatchObject({ exitCode: 0 });
   const remedy = expect.stringMatching(/eval mine began with .* another eval name/) as string;
   expect(await evaluate(['--set', 'seed=2'])).toMatchObject({ exitCode: 2, error: { field: 'seed', value: 2, remedy } });
   expect(await call(['show', 'eval/mine'])).toMatchObject({ exitCode: 0, document: { eval: 'mine' } });

@@ -108,7 +108,7 @@ it('rollout refuses bad input by its exit code, before anything is started', asy
 });
 
 it('a run that is cancelled with rollouts in every stage leaves no sandbox, lease or process, and its accounting is whole', async () => {
-  const sets = ['steps=2', 'batch.tasks=12', 'batch.samples=4', 'evaluation.tasks=24', 'dispatcher.liveSandboxes=12'].flatMap((set) => ['--set', set]);
+  const sets = ['steps=2', 'batch.tasks=12', 'batch.samples=4', 'evaluation.tasks=24', 'dispatcher.type=bounded', 'dispatcher.maxParallelAgents=12'].flatMap((set) => ['--set', set]);
   const started = await longhaul(['train', quickstart, '--run-id', 'cancelled', ...sets, '--detach'], dir);
   expect(started.code, started.stderr).toBe(0);
   const stages = new Set<string>();
@@ -149,10 +149,10 @@ it('a run is paused, changed and resumed by verbs', async () => {
   expect((await longhaul(['pause', 'steered', '--at', 'never'], dir)).code).toBe(2);
   expect((await longhaul(['pause', 'steered'], dir)).code).toBe(0);
   await expect.poll(async () => (await client.workflow.getHandle('train/steered').query<TrainStatus>('status')).phase).toBe('paused');
-  expect((await longhaul(['set', 'steered', 'algorithm.learningRate=0.00005', 'liveSandboxes=3'], dir)).code).toBe(0);
+  expect((await longhaul(['set', 'steered', 'algorithm.learningRate=0.00005', 'maxParallelAgents=3'], dir)).code).toBe(0);
   expect((await longhaul(['set', 'steered', 'seed=5'], dir)).code).toBe(2);
   expect((await longhaul(['resume', 'steered'], dir)).code).toBe(0);
   const summary = await longhaulJson<RunSummary>(args, dir);
   expect(summary.status).toBe('completed');
-  expect(summary.changes.map(({ field, to }) => [field, to])).toEqual([['algorithm.learningRate', 0.00005], ['dispatcher.liveSandboxes', 3]]);
+  expect(summary.changes.map(({ field, to }) => [field, to])).toEqual([['algorithm.learningRate', 0.00005], ['dispatcher.maxParallelAgents', 3]]);
 }, 240_000);

@@ -85,7 +85,7 @@ script = { turn: ({ turn }) => (turn < 6 ? 'calls' : 'finish'), before: async (a
 const paused = await start('batch', 'train/golden/paused', {
   run: 'golden', name: 'paused', step: 1, tasks: ['t-train-0', 't-train-1'], samples: 2, policy,
   agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  seed: 1, dispatcher: { type: 'pipeline', liveSandboxes: 3 },
+  seed: 1, dispatcher: { type: 'bounded', maxParallelAgents: 3 },
 });
 await sleep(400);
 await paused.signal('pause');
@@ -104,7 +104,7 @@ await training.result();
 await save('train', 'train/golden');
 const steered = await start('train', 'train/steered', { ...config, run: 'steered' });
 await steered.signal('pause');
-await steered.executeUpdate('configure', { args: [{ learningRate: 0.002, liveSandboxes: 2 }] });
+await steered.executeUpdate('configure', { args: [{ learningRate: 0.002, maxParallelAgents: 2 }] });
 await sleep(500);
 await steered.signal('resume');
 await steered.result();
@@ -113,7 +113,7 @@ await save('batch-gated', 'train/golden/step-1');
 const gated = world.log.calls.find((call) => call.rollout.startsWith('train/golden/step-1/'));
 await save('rollout-gated', gated?.rollout ?? '');
 const agent = { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
-const sweep = await start('evalSweep', 'eval/golden', { agent, dispatcher: { type: 'pipeline', liveSandboxes: 3 } });
+const sweep = await start('evalSweep', 'eval/golden', { agent, dispatcher: { type: 'bounded', maxParallelAgents: 3 } });
 await sweep.result();
 await save('eval-sweep', 'eval/golden');
 await world.stop();

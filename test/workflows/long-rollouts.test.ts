@@ -74,7 +74,7 @@ it('a parent gets the result of a child that went on in a new history, through i
   const result = (await (await world.start('batch', 'train/r/step-1', {
     run: 'r', name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1'], samples: 1, policy, agent,
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1,
-    dispatcher: { type: 'pipeline', liveSandboxes: 2, agentRun: 1, reward: 1 },
+    dispatcher: { type: 'pipeline', maxParallelAgents: 1 },
   })).result()) as BatchResult;
   expect(result).toMatchObject({ rollouts: 2, graded: 2, failures: {} });
   expect((await historiesOf('train/r/step-1/t-train-0/0')).length).toBeGreaterThan(1);
@@ -85,7 +85,7 @@ it('a pause and a cancellation of the parent reach children in their later histo
   const id = 'train/r/step-2';
   const parent = await world.start('batch', id, {
     run: 'r', name: 'step-2', step: 2, tasks: ['t-train-0', 't-train-1'], samples: 1, policy, agent,
-    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1, dispatcher: { type: 'pipeline', liveSandboxes: 2 },
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1, dispatcher: { type: 'bounded', maxParallelAgents: 2 },
   });
   const children = [`${id}/t-train-0/0`, `${id}/t-train-1/0`].map((child) => world.now.client.workflow.getHandle(child));
   const states = () => Promise.all(children.map((child) => child.query<RolloutState>('state')));

@@ -10,7 +10,7 @@ import { useWorkflowWorld } from '../support/use-world.ts';
 const world = useWorkflowWorld(['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=60']);
 const config = (run: string, steps: number) => ({
   run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps, batch: { tasks: 1, samples: 2 },
-  evaluation: { tasks: 1, greedy: false }, dispatcher: { liveSandboxes: 4 },
+  evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 },
 });
 
 it('every pause, resume and change around its new histories reaches it', async () => {

@@ -28,11 +28,11 @@ async function standstill(quietMs = 1500): Promise<number> {
 const batchInput = (run: string, samples: number, dispatcher: object) => ({
   run, name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1'], samples, policy,
   agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
-  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1, dispatcher: { type: 'pipeline', ...dispatcher },
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1, dispatcher,
 });
 const config = (run: string, over: object = {}) => ({
   run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 },
-  evaluation: { tasks: 2 }, dispatcher: { liveSandboxes: 4 }, ...over,
+  evaluation: { tasks: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
 });
 
 describe('a rollout', () => {
@@ -95,7 +95,7 @@ describe('a rollout', () => {
 });
 
 describe('a batch', () => {
-  it.each([[{ liveSandboxes: 120 }], [{ liveSandboxes: 20, agentRun: 5, reward: 3 }]])('of 120 with %j stops every rollout at a turn and begins none, then ends all once', async (dispatcher) => {
+  it.each([[{ type: 'bounded', maxParallelAgents: 120 }], [{ type: 'pipeline', maxParallelAgents: 5, maxEvalParallelAgents: 3 }]] as const)('of 120 with %j stops every rollout at a turn and begins none, then ends all once', async (dispatcher) => {
     const id = newId();
     const handle = await world.start('batch', id, batchInput('r', 60, dispatcher));
     await expect.poll(() => world.count('generate'), { timeout: 60_000 }).toBeGreaterThan(10);
@@ -121,15 +121,15 @@ it('a rollout that waits at a gate while its batch is paused keeps its sandbox',
   let letGo: () => void = () => undefined;
   const held = new Promise<void>((resolve) => { letGo = resolve; });
   world.script = { ttlSeconds: () => 3, before: async (activity) => { if (activity === 'agentRun') await held; } };
-  const handle = await world.start('batch', id, batchInput('r', 3, { liveSandboxes: 6, agentRun: 1 }));
-  await expect.poll(() => [world.count('agentRun'), world.count('prepareSandbox')], { timeout: 30_000, interval: 10 }).toEqual([1, 6]);
+  const handle = await world.start('batch', id, batchInput('r', 3, { type: 'pipeline', maxParallelAgents: 2 }));
+  await expect.poll(() => [world.count('agentRun'), world.count('prepareSandbox')], { timeout: 30_000, interval: 10 }).toEqual([2, 6]);
   await handle.signal('pause');
   const ids = ['t-train-0', 't-train-1'].flatMap((task) => [0, 1, 2].map((sample) => `${id}/${task}/${sample}`));
   const isPaused = async (rollout: string) => (await world.now.client.workflow.getHandle(rollout).query<RolloutState>('state')).paused;
   await expect.poll(async () => (await Promise.all(ids.map(isPaused))).every(Boolean), { timeout: 30_000 }).toBe(true);
   letGo();
   await expect.poll(() => new Set(world.now.log.calls.filter((c) => c.activity === 'holdSandbox').map((c) => c.rollout)).size, { timeout: 30_000 }).toBe(6);
-  expect(world.count('generate')).toBe(1);
+  expect(world.count('generate')).toBe(2);
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ rollouts: 6, graded: 6 });
   expect(world.count('prepareSandbox')).toBe(6);
