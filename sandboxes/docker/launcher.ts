@@ -18,7 +18,7 @@ import { CLAIM_LABEL, type ContainerPlan, containerOptions, SCOPE_LABEL, type Tr
 import { classifyDocker, type Engine, statusOf, within } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
 import type { Images } from './images.ts';
-import { inspectContainer, readRecord, removeContainer, writeRecord } from './record.ts';
+import { inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunched, writeRecord } from './record.ts';
 
 const ANSWERS_WITHIN_MS = 60_000;
 /** A container of ours that no record tells of may still be on its way into one. */
@@ -71,13 +71,16 @@ export class DockerLauncher implements Launcher {
     const plan = await this.plan(folder, spec);
     mkdirSync(plan.runFolder, { mode: 0o700, recursive: true });
     writeRecord(folder, plan);
-    if (!(await this.createOrAdopt(folder, spec, plan))) return;
-    try {
-      await within('start', this.host.engine.docker.getContainer(plan.name).start());
-    } catch (error) {
-      throw classifyDocker(`sandbox ${spec.id} does not start`, error);
+    if (await this.createOrAdopt(folder, spec, plan)) {
+      try {
+        await within('start', this.host.engine.docker.getContainer(plan.name).start());
+      } catch (error) {
+        // Whatever its status: what was created may start another time.
+        throw new SandboxUnavailable(`sandbox ${spec.id} does not start: ${error instanceof Error ? error.message : String(error)}`);
+      }
+      await this.untilItAnswers(folder, plan.name, spec.id);
     }
-    await this.untilItAnswers(folder, plan.name, spec.id);
+    noteLaunched(folder);
   }
 
   dial(folder: string): Dial {
@@ -95,12 +98,13 @@ export class DockerLauncher implements Launcher {
   }
 
   async ended(folders: readonly string[]): Promise<string[]> {
+    // First who was launched, then who runs: one that is launched in between is on neither list.
+    const launched = new Set(folders.filter(wasLaunched));
     const running = new Set(await this.containers(['created', 'running', 'paused', 'restarting']));
     return folders.filter((folder) => {
       const maker = readIdentity(folder, 'maker');
-      const record = readRecord(folder);
-      if (record === undefined) return maker === undefined || !isAlive(maker);
-      return !running.has(record.claim);
+      if (!launched.has(folder)) return maker === undefined || !isAlive(maker);
+      return !running.has(readRecord(folder)?.claim ?? '');
     });
   }
 

@@ -3,7 +3,7 @@
  * one container to the next; the claim, a label of the container, never does.
  */
 
-import { readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -31,6 +31,13 @@ export function writeRecord(folder: string, { name, claim }: ContainerRecord): v
   writeFileSync(join(folder, `${FILE}.partial`), `${name} ${claim}`);
   renameSync(join(folder, `${FILE}.partial`), join(folder, FILE));
 }
+
+const LAUNCHED = 'launched';
+
+/** From now on a container that does not run has ended; before that its maker, while it lives, is about to start it. */
+export const noteLaunched = (folder: string): void => writeFileSync(join(folder, LAUNCHED), '');
+
+export const wasLaunched = (folder: string): boolean => existsSync(join(folder, LAUNCHED));
 
 export interface FoundContainer {
   readonly id: string;

@@ -1,13 +1,14 @@
 /** Life of a container: made once however often it is asked for, adopted or replaced on a name clash, gone without a trace. */
 
-import { readdirSync, rmSync } from 'node:fs';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 
 import { describe, expect, it } from 'vitest';
 
 import { SandboxImpossible, SandboxLost, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { DockerLauncher, scopeOf } from '../../../sandboxes/docker/launcher.ts';
-import { readRecord } from '../../../sandboxes/docker/record.ts';
-import { folderOf } from '../../../sandboxes/supervised/state.ts';
+import { readRecord, writeRecord } from '../../../sandboxes/docker/record.ts';
+import { claimFolder, folderOf } from '../../../sandboxes/supervised/state.ts';
 import { eventually, makeAndKill, openDockerBench, sh, specOf } from '../harness.ts';
 
 const bench = await openDockerBench({ transport: 'socket' });
@@ -127,6 +128,15 @@ describe('the end', () => {
     await expect(provider.connect('removed')).rejects.toThrow(SandboxLost);
     expect(await provider.ended()).toEqual(['removed']);
     await provider.destroy('removed');
+  });
+
+  it('has not come for one that another live process is making: its record is older than its container', async () => {
+    const folder = claimFolder(stateDir, 'making') ?? '';
+    writeRecord(folder, { name: 'not-yet', claim: 'not-yet' });
+    expect(await (await bench.reopen()).ended?.()).toEqual([]);
+    writeFileSync(join(folder, 'maker'), '999999 1\n');
+    expect(await provider.ended()).toEqual(['making']);
+    await provider.destroy('making');
   });
 
   it('finds containers of this state directory that no record tells of by their label', async () => {
