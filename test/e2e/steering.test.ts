@@ -70,14 +70,17 @@ it.each(['with-library', 'with-temporal-client'])('%s.ts starts, pauses, changes
 
 it("the README's program does what it says, with a smaller run", async () => {
   const [snippet] = documents().filter(({ file }) => file === 'README.md').flatMap((document) => fences(document, 'ts'));
+  const fewTasks = "tasks: { name: 'swe-mini', count: 2 }";
+  const agent = "agent: { maxTurns: 4, maxContextTokens: 700 }";
   const small = 'steps: 1, batch: { tasks: 2, samples: 2 }, agent: { maxTurns: 4, maxContextTokens: 700 }, evaluation: { tasks: 2, greedy: false },';
-  const program = (snippet?.text ?? '').replace('/models/starter', starter).replace('steps: 10,', small);
-  expect(program).toContain(small);
+  const program = (snippet?.text ?? '').replaceAll('/models/starter', starter).replace('steps: 10,', small).replace("tasks: { name: 'swe-mini' }", `${fewTasks}, ${agent}`);
+  for (const part of [small, fewTasks]) expect(program).toContain(part);
   writeFileSync(join(dir, 'readme.ts'), `${program}\nawait longhaul.close();\n`);
   const env = { ...process.env, TEMPORAL_ADDRESS: address };
   const { stdout } = await run(process.execPath, [join(dir, 'readme.ts')], { cwd: dir, env, timeout: 200_000 });
   expect(stdout).toMatch(/^1 \d/m);
   expect(stdout).toContain("run: 'my-run'");
+  expect(stdout).toMatch(/^latest:my-run .*mean/ms);
 }, 240_000);
 
 it('rollout shows every turn and the verdict; interrupted, it goes on, and can be attached to', async () => {
