@@ -1,6 +1,7 @@
 /** What an eval sweep is asked for and what it answers: small, JSON, by reference, as everything that crosses Temporal. */
 
-import type { AgentSettings, DispatcherSettings, PolicyRef } from './types.ts';
+import type { Endpoint } from '../trainer/backends/endpoint.ts';
+import type { AgentSettings, DispatcherSettings, RolloutPolicy } from './types.ts';
 import type { SamplingParameters } from '../trainer/engine.ts';
 
 /** A set of tasks by its environment's name, or tasks by their ids. */
@@ -8,11 +9,19 @@ export type TaskSelection =
   | { readonly name: string; readonly split: 'train' | 'held-out'; readonly from: number; readonly count: number }
   | { readonly ids: readonly string[] };
 
-/** A policy under the name that results are told by; `policy` as `policy-reference.ts` reads it. */
-export interface SweepPolicy {
+/** A policy of a directory under the name that results are told by; `policy` as `policy-reference.ts` reads it. */
+export interface SweepReference {
   readonly name: string;
   readonly policy: string;
 }
+
+/** A policy behind somebody else's server. */
+export interface SweepEndpoint {
+  readonly name: string;
+  readonly endpoint: Endpoint;
+}
+
+export type SweepPolicy = SweepReference | SweepEndpoint;
 
 export interface SweepSampling extends SamplingParameters {
   readonly name: string;
@@ -50,7 +59,7 @@ export interface SweepCell {
   readonly name: string;
   readonly policyName: string;
   readonly samplingName: string;
-  readonly policy: PolicyRef;
+  readonly policy: RolloutPolicy;
   readonly sampling: SamplingParameters;
   readonly samples: number;
 }

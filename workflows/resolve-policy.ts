@@ -61,7 +61,8 @@ function checkTogether(given: Record<string, unknown>, endpoint: Record<string, 
   }
   const mode = String(endpoint['mode']);
   for (const [name, modes] of Object.entries(NOT_IN)) {
-    if (given[name] === undefined || !modes.includes(mode)) continue;
+    // A default is no wish: what was resolved already is resolved again on its way.
+    if (given[name] === undefined || given[name] === (DEFAULTS as Record<string, unknown>)[name] || !modes.includes(mode)) continue;
     refuse(`${field}.${name}`, shownValue(name, given[name]), `leave it out: it has no effect in mode ${mode}`);
   }
   if (mode === 'tokens' && endpoint['tokenizer'] === undefined) refuse(`${field}.tokenizer`, null, RULES.tokenizer[1]);

@@ -8,9 +8,16 @@ import { accountFor } from '../../store/accounting.ts';
 import type { Store } from '../../store/store.ts';
 import { writeAside } from '../write-aside.ts';
 import { failureOf, membersOf } from './cell-members.ts';
+import type { ResolvedPolicy } from './policy-reference.ts';
 import { type CellResult, type EvalEnd, evalKeys, type EvalRecord, type EvalRound, evalRun } from './eval-records.ts';
 import { passAtKPlot } from './pass-at-k-plot.ts';
 import { taskIdsOf } from './sweep-config.ts';
+
+function told(resolved: ResolvedPolicy) {
+  if ('endpoint' in resolved) return resolved;
+  const { name, policy, ref, from, fingerprint } = resolved;
+  return { name, policy, ...ref, ...(from ? { from } : {}), fingerprint };
+}
 
 /** The document of `results.json`, from the store; `undefined` for an eval that is not there. */
 export async function evalResultsOf(id: string, store: Store) {
@@ -32,7 +39,7 @@ export async function evalResultsOf(id: string, store: Store) {
     evalDir,
     seed: config.seed,
     tasks: 'ids' in config.tasks ? { count: config.tasks.ids.length } : config.tasks,
-    policies: policies.map(({ name, policy, ref, from, fingerprint }) => ({ name, policy, ...ref, ...(from ? { from } : {}), fingerprint })),
+    policies: policies.map(told),
     sampling: config.sampling,
     confidence: config.bootstrap.confidence,
     cells: policies.flatMap((policy) => config.sampling.flatMap(({ name }) => latest.get(`${policy.name}/${name}`) ?? [])),

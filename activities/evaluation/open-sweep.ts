@@ -7,13 +7,14 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
-import type { OpenedSweep, SweepCell, SweepConfig } from '../../workflows/eval-types.ts';
+import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy } from '../../workflows/eval-types.ts';
+import type { RolloutPolicy } from '../../workflows/types.ts';
 import { UserInputError } from '../failures.ts';
 import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
 import { writeAside } from '../write-aside.ts';
 import { evalKeys, type EvalRecord, type EvalRound } from './eval-records.ts';
 import { fingerprintOf } from './pin-checkpoint.ts';
-import { type ResolvedPolicy, resolvePolicy } from './policy-reference.ts';
+import { checkEndpoint, type ResolvedPolicy, resolvePolicy } from './policy-reference.ts';
 import { settleEnds } from './settle-ends.ts';
 import { checkTasks, resolveSweepConfig } from './sweep-config.ts';
 
@@ -35,9 +36,17 @@ function named(given: unknown, id: string): unknown {
   return { ...given, eval: id };
 }
 
+/** How a server is reached, and how hard it may be asked, says nothing of the policy. */
+const ACCESS: readonly string[] = ['apiKeyEnv', 'timeoutSeconds', 'maxConcurrent', 'requestsPerMinute', 'tokensPerMinute', 'maxTries'];
+
+function comparablePolicy(policy: SweepPolicy): object {
+  if (!('endpoint' in policy)) return { policy: policy.policy };
+  return { endpoint: Object.fromEntries(Object.entries(policy.endpoint).filter(([name]) => !ACCESS.includes(name))) };
+}
+
 /** What makes results comparable; how many sandboxes a host can hold does not. */
-function comparable({ dispatcher: _dispatcher, maxFailed: _maxFailed, dir: _dir, ...rest }: SweepConfig): object {
-  return rest;
+function comparable({ dispatcher: _dispatcher, maxFailed: _maxFailed, dir: _dir, policies, ...rest }: SweepConfig): object {
+  return { ...rest, policies: Object.fromEntries(policies.map((policy) => [policy.name, comparablePolicy(policy)])) };
 }
 
 /**
@@ -46,12 +55,20 @@ function comparable({ dispatcher: _dispatcher, maxFailed: _maxFailed, dir: _dir,
  */
 export async function checkUnchanged(config: SweepConfig, record: EvalRecord): Promise<void> {
   refuseOtherConfig({ kind: 'eval', name: config.eval, known: comparable(record.config), asked: comparable(config) });
-  for (const { name, policy, ref, from, fingerprint } of record.policies) {
-    if (from !== undefined) continue;
+  for (const known of record.policies) {
+    // An endpoint's settings are compared above; what its server holds cannot be.
+    if ('endpoint' in known || known.from !== undefined) continue;
+    const { name, policy, ref, fingerprint } = known;
     await checkPolicy(ref.dir, `policies.${name}`);
     if ((await fingerprintOf(ref.dir)) === fingerprint) continue;
     throw new UserInputError(`policies.${name}`, policy, `its files are not those that eval ${config.eval} began with; give another eval name`);
   }
+}
+
+async function resolved(policy: SweepPolicy, evalDir: string, store: Store): Promise<ResolvedPolicy> {
+  if (!('endpoint' in policy)) return resolvePolicy(policy, evalDir, store);
+  await checkEndpoint(policy.endpoint, `policies.${policy.name}`);
+  return policy;
 }
 
 async function recordOf(config: SweepConfig, store: Store): Promise<EvalRecord> {
@@ -65,7 +82,7 @@ async function recordOf(config: SweepConfig, store: Store): Promise<EvalRecord> 
   const evalDir = join(config.dir, config.eval.replaceAll(':', '-'));
   await mkdir(evalDir, { recursive: true });
   const policies: ResolvedPolicy[] = [];
-  for (const policy of config.policies) policies.push(await resolvePolicy(policy, evalDir, store));
+  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store));
   return store.putOnce<EvalRecord>(key, { eval: config.eval, evalDir, startedAt: new Date().toISOString(), config, policies });
 }
 
@@ -77,13 +94,20 @@ async function roundOf(id: string, execution: string, store: Store): Promise<num
   }
 }
 
-function cellsOf({ config, policies }: EvalRecord): SweepCell[] {
+/** An endpoint by what is asked for now: a limit or a key's name may have been mended since the eval began. */
+function refOf(known: ResolvedPolicy, config: SweepConfig): RolloutPolicy {
+  if (!('endpoint' in known)) return known.ref;
+  const asked = config.policies.find(({ name }) => name === known.name);
+  return { endpoint: asked && 'endpoint' in asked ? asked.endpoint : known.endpoint, version: 0 };
+}
+
+function cellsOf({ policies }: EvalRecord, config: SweepConfig): SweepCell[] {
   return policies.flatMap((policy) =>
     config.sampling.map(({ name, samples, ...sampling }) => ({
       name: `${policy.name}/${name}`,
       policyName: policy.name,
       samplingName: name,
-      policy: policy.ref,
+      policy: refOf(policy, config),
       sampling,
       samples,
     })),
@@ -100,5 +124,5 @@ export async function openSweep({ given, eval: id, execution }: OpenSweepInput, 
   await mkdir(record.evalDir, { recursive: true });
   await writeAside(join(record.evalDir, 'config.yaml'), stringify(config));
   const { seed, agent, dispatcher, maxFailed } = config;
-  return { eval: id, evalDir: record.evalDir, round, seed, agent, dispatcher, maxFailed, cells: cellsOf(record) };
+  return { eval: id, evalDir: record.evalDir, round, seed, agent, dispatcher, maxFailed, cells: cellsOf(record, config) };
 }

@@ -3,10 +3,12 @@
  * once, when it starts, and keeps what it needs of a run's checkpoint: the run's retention cannot take it away.
  */
 
+import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import type { Store } from '../../store/store.ts';
-import type { SweepPolicy } from '../../workflows/eval-types.ts';
+import type { Endpoint } from '../../trainer/backends/endpoint.ts';
+import type { SweepEndpoint, SweepReference } from '../../workflows/eval-types.ts';
 import type { PolicyRef } from '../../workflows/types.ts';
 import { UserInputError } from '../failures.ts';
 import { checkPolicy } from '../open-run.ts';
@@ -19,14 +21,17 @@ export type PolicyReference =
   | { readonly kind: 'checkpoint'; readonly run: string; readonly step: number }
   | { readonly kind: 'latest'; readonly run: string };
 
-/** A policy as the sweep uses it in all of its rounds. */
-export interface ResolvedPolicy extends SweepPolicy {
+/** What a reference stands for in all rounds of the sweep. */
+export interface ResolvedReference extends SweepReference {
   readonly ref: PolicyRef;
   /** Of the files that make the policy, as hexadecimal digits. */
   readonly fingerprint: string;
   /** The run and step that it is a checkpoint of. */
   readonly from?: { readonly run: string; readonly step: number };
 }
+
+/** A policy as the sweep uses it; what a server serves under a model's name cannot be pinned. */
+export type ResolvedPolicy = ResolvedReference | SweepEndpoint;
 
 const RUN = '[A-Za-z0-9][A-Za-z0-9._-]{0,99}';
 const LATEST = new RegExp(`^latest:(${RUN})$`);
@@ -60,12 +65,14 @@ async function checkpointsOf(run: string, field: string, text: string, store: St
   throw new UserInputError(field, text, known.length > 0 ? `give one of the runs ${known.join(', ')}` : 'there is no run here');
 }
 
-interface Found {
+/** Where a reference leads, before anything is kept of it. */
+export interface Found {
   readonly ref: PolicyRef;
   readonly from?: { readonly run: string; readonly step: number };
 }
 
-async function find(text: string, field: string, store: Store): Promise<Found> {
+/** Errors: `UserInputError` for a run or a step that is not there. */
+export async function findPolicy(text: string, field: string, store: Store): Promise<Found> {
   const reference = parsePolicyReference(text);
   if (reference.kind === 'starter') return { ref: { dir: join(packageRoot, 'examples', 'starter'), version: 0 } };
   if (reference.kind === 'directory') return { ref: { dir: reference.dir, version: 0 } };
@@ -78,14 +85,22 @@ async function find(text: string, field: string, store: Store): Promise<Found> {
   return { ref: entry.policy, from: { run, step } };
 }
 
+/** Errors: `UserInputError` for a tokenizer that is not there. */
+export async function checkEndpoint({ tokenizer }: Endpoint, field: string): Promise<void> {
+  if (tokenizer === undefined) return;
+  await access(join(tokenizer, 'tokenizer.json')).catch(() => {
+    throw new UserInputError(`${field}.endpoint.tokenizer`, tokenizer, "give a directory with the served model's tokenizer.json");
+  });
+}
+
 /**
  * The policy in a directory that stays as it is for as long as the eval's folder does.
  * Errors: `UserInputError` for what is not there. Any other error says that a checkpoint went while it was taken: asked
  * again, `latest:RUN` is the one after it.
  */
-export async function resolvePolicy(policy: SweepPolicy, evalDir: string, store: Store): Promise<ResolvedPolicy> {
+export async function resolvePolicy(policy: SweepReference, evalDir: string, store: Store): Promise<ResolvedReference> {
   const field = `policies.${policy.name}`;
-  const { ref, from } = await find(policy.policy, field, store);
+  const { ref, from } = await findPolicy(policy.policy, field, store);
   if (from === undefined) {
     await checkPolicy(ref.dir, field);
     return { ...policy, ref, fingerprint: await fingerprintOf(ref.dir) };

@@ -3,15 +3,12 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { environmentOf } from '../../tasks/registry.ts';
-import type { SweepConfig, SweepPolicy, SweepSampling, TaskSelection } from '../../workflows/eval-types.ts';
+import type { SweepConfig, SweepSampling, TaskSelection } from '../../workflows/eval-types.ts';
 import { UserInputError } from '../failures.ts';
 import { agentSchema, dispatcherSchema, parseSettings, samplingSchema } from '../run-config.ts';
-import { defaultPolicyName, parsePolicyReference } from './policy-reference.ts';
+import { checkWrittenPolicies, part, policySchema, resolveWritten } from './sweep-policies.ts';
 
 const count = z.int().min(1);
-/** Part of workflow ids and of folders. */
-const PART = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$/;
-const part = z.string().regex(PART, 'letters, digits, dot, dash, underscore and @, at most 100');
 /** A schedule appends the time that it fired at: `NAME-2026-01-31T06:00:00Z`. */
 const EVAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,149}$/;
 
@@ -26,11 +23,6 @@ const tasksSchema = z.union(
     z.strictObject({ ids: z.array(z.string().min(1)).min(1) }),
   ],
   'give { name, split, from, count } or { ids: [...] }',
-);
-
-const policySchema = z.union(
-  [z.string().min(1), z.strictObject({ name: part.optional(), policy: z.string().min(1) })],
-  'give starter, RUN@STEP, latest:RUN or a directory, or { name, policy } with one of them',
 );
 
 const sweepSampling = samplingSchema.extend({ name: part.optional(), samples: count.optional() });
@@ -58,17 +50,6 @@ export type EvalSettings = z.input<typeof sweepConfigSchema>;
 function refuseTwins(field: string, names: readonly string[]): void {
   const twin = names.find((name, i) => names.indexOf(name) !== i);
   if (twin !== undefined) throw new UserInputError(field, twin, 'give each one a name of its own: { name: …, … }');
-}
-
-function policiesOf(given: z.infer<typeof sweepConfigSchema>['policies'], cwd: string): SweepPolicy[] {
-  const policies = given.map((one) => {
-    const { name, policy } = typeof one === 'string' ? { name: undefined, policy: one } : one;
-    const reference = parsePolicyReference(policy);
-    const text = reference.kind === 'directory' && !isAbsolute(policy) ? resolve(cwd, policy) : policy;
-    return { name: name ?? defaultPolicyName(policy), policy: text };
-  });
-  refuseTwins('policies', policies.map(({ name }) => name));
-  return policies;
 }
 
 /** A greedy rollout says the same each time: one is enough, where no other number is asked for. */
@@ -107,17 +88,20 @@ export function checkTasks(tasks: TaskSelection): readonly string[] {
  * Errors: `UserInputError` for the first field that cannot be used.
  */
 export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
+  checkWrittenPolicies(given, cwd);
   const parsed = parseSettings(sweepConfigSchema, given);
   const sampling = samplingsOf(parsed);
   const most = Math.max(...sampling.map(({ samples }) => samples));
   const beyond = parsed.passAt.find((k) => k > most);
   if (beyond !== undefined) throw new UserInputError('passAt', beyond, `give at most samples (${most})`);
   if ('ids' in parsed.tasks) refuseTwins('tasks.ids', parsed.tasks.ids);
-  const { samples: _samples, policies, dir, passAt, ...rest } = parsed;
+  const { samples: _samples, policies: written, dir, passAt, ...rest } = parsed;
+  const policies = written.map((one, i) => resolveWritten(one, i, cwd));
+  refuseTwins('policies', policies.map(({ name }) => name));
   return {
     ...rest,
     dir: isAbsolute(dir) ? dir : resolve(cwd, dir),
-    policies: policiesOf(policies, cwd),
+    policies,
     sampling,
     passAt: [...new Set(passAt)].sort((a, b) => a - b),
   } as SweepConfig;

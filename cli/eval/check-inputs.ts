@@ -2,7 +2,7 @@
 
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
-import { parsePolicyReference } from '../../activities/evaluation/policy-reference.ts';
+import { checkEndpoint, parsePolicyReference } from '../../activities/evaluation/policy-reference.ts';
 import { checkTasks } from '../../activities/evaluation/sweep-config.ts';
 import { checkPolicy } from '../../activities/open-run.ts';
 import type { SweepConfig } from '../../workflows/eval-types.ts';
@@ -10,9 +10,13 @@ import type { SweepConfig } from '../../workflows/eval-types.ts';
 /** A run's checkpoints are known to the workers alone. Errors: `UserInputError` for tasks or directories that are not there. */
 export async function checkEvalInputs({ tasks, policies }: SweepConfig): Promise<void> {
   checkTasks(tasks);
-  for (const { name, policy } of policies) {
-    const reference = parsePolicyReference(policy);
-    const field = `policies.${name}`;
+  for (const policy of policies) {
+    const field = `policies.${policy.name}`;
+    if ('endpoint' in policy) {
+      await checkEndpoint(policy.endpoint, field);
+      continue;
+    }
+    const reference = parsePolicyReference(policy.policy);
     if (reference.kind === 'directory') await checkPolicy(reference.dir, field);
     if (reference.kind === 'starter') await checkPolicy(join(packageRoot, 'examples', 'starter'), field);
   }

@@ -3,7 +3,7 @@
 import { dispatching } from '../train/plan.ts';
 import { join } from 'node:path';
 import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
-import type { CellHeadline, CellResult, Estimate, SweepConfig } from '../../workflows/eval-types.ts';
+import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../workflows/eval-types.ts';
 import { table } from '../table.ts';
 
 const number = (value: number) => value.toFixed(3);
@@ -15,6 +15,13 @@ export function estimateText(estimate: Estimate | null | undefined): string {
 
 const failures = (failed: CellHeadline['failed']) => Object.entries(failed).map(([reason, n]) => `${n} ${reason}`).join(', ');
 
+function policyLine(policy: SweepPolicy): string {
+  const { name } = policy;
+  if (!('endpoint' in policy)) return `policy ${name === policy.policy ? name : `${name}: ${policy.policy}`}`;
+  const { model, baseUrl, mode, apiKeyEnv } = policy.endpoint;
+  return `policy ${name}: ${model} at ${baseUrl}, mode ${mode}, ${apiKeyEnv === undefined ? 'no key' : `key from ${apiKeyEnv} where the gpu worker runs`}`;
+}
+
 /** What an eval will do, before it does it. */
 export function evalPlanLines({ eval: id, dir, seed, tasks, policies, sampling, passAt, dispatcher, bootstrap }: SweepConfig): string[] {
   const count = 'ids' in tasks ? tasks.ids.length : tasks.count;
@@ -23,7 +30,7 @@ export function evalPlanLines({ eval: id, dir, seed, tasks, policies, sampling, 
   return [
     `eval ${id} in ${join(dir, id)}, seed ${seed}`,
     named,
-    ...policies.map(({ name, policy }) => `policy ${name === policy ? name : `${name}: ${policy}`}`),
+    ...policies.map(policyLine),
     ...sampling.map(({ name, temperature, topP, topK, maxTokens, samples }) => `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} of each task`),
     `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,

@@ -3,6 +3,7 @@
 import { dirname, resolve } from 'node:path';
 import { parsePolicyReference } from '../../activities/evaluation/policy-reference.ts';
 import { resolveSweepConfig } from '../../activities/evaluation/sweep-config.ts';
+import { placeEndpoint } from '../../activities/evaluation/sweep-policies.ts';
 import type { SweepConfig } from '../../workflows/eval-types.ts';
 import { isTree, nameOfFile, readSettings } from '../train/read-config.ts';
 
@@ -16,6 +17,7 @@ export interface EvalConfigOptions {
 function fromFolder(policy: unknown, folder: string): unknown {
   if (typeof policy === 'string') return parsePolicyReference(policy).kind === 'directory' ? resolve(folder, policy) : policy;
   if (isTree(policy) && typeof policy['policy'] === 'string') return { ...policy, policy: fromFolder(policy['policy'], folder) };
+  if (isTree(policy) && 'endpoint' in policy) return { ...policy, endpoint: placeEndpoint(policy['endpoint'], folder) };
   return policy;
 }
 

@@ -1,34 +1,75 @@
-/** The policy that a rollout on its own uses: the built-in starter, or a directory in Hugging Face layout. */
+/** The policy that a rollout on its own uses: by a reference as evals know it, or an endpoint. */
 
 import { readFile } from 'node:fs/promises';
 import { isAbsolute, join, resolve } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
+import { findPolicy, parsePolicyReference } from '../../activities/evaluation/policy-reference.ts';
 import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../workflows/resolve-rollout.ts';
-import type { PolicyRef } from '../../workflows/types.ts';
+import { resolveEndpoint } from '../../workflows/resolve-policy.ts';
+import type { PolicyRef, RolloutInput } from '../../workflows/types.ts';
+import { withLocalStore } from '../access/local-store.ts';
 import { UserInputError } from '../errors.ts';
+import type { VerbContext } from '../verb.ts';
+
+export interface PolicyOptions {
+  readonly policy?: string;
+  readonly endpoint?: string;
+  readonly model?: string;
+  readonly apiKeyEnv?: string;
+}
 
 export interface ChosenPolicy {
-  readonly policy: PolicyRef;
+  readonly policy: RolloutInput['policy'];
   /** Tokens that it can attend to, as far as it says so, and of these what one turn may sample. */
   readonly maxContextTokens: number;
   readonly maxTokens: number;
 }
+
+const FORMS = 'give starter, RUN@STEP, latest:RUN, or a directory in Hugging Face layout';
 
 async function positionsOf(dir: string): Promise<number> {
   const config = JSON.parse(await readFile(join(dir, 'config.json'), 'utf8')) as { max_position_embeddings?: number };
   return config.max_position_embeddings ?? DEFAULT_AGENT.maxContextTokens;
 }
 
-/** Errors: `UserInputError` for a directory that holds no policy. */
-export async function choosePolicy(name: string, cwd: string): Promise<ChosenPolicy> {
-  const dir = name === 'starter' ? join(packageRoot, 'examples', 'starter') : isAbsolute(name) ? name : resolve(cwd, name);
+async function refOf(name: string, context: VerbContext): Promise<PolicyRef> {
+  const reference = parsePolicyReference(name);
+  if (reference.kind === 'starter') return { dir: join(packageRoot, 'examples', 'starter'), version: 0 };
+  if (reference.kind === 'directory') return { dir: isAbsolute(name) ? name : resolve(context.cwd, name), version: 0 };
+  return withLocalStore(context, async ({ store }) => (await findPolicy(name, '--policy', store)).ref);
+}
+
+async function chooseReference(name: string, context: VerbContext): Promise<ChosenPolicy> {
+  const policy = await refOf(name, context);
   try {
-    await readFile(join(dir, 'tokenizer.json'));
-    const maxContextTokens = Math.min(DEFAULT_AGENT.maxContextTokens, await positionsOf(dir));
+    await readFile(join(policy.dir, 'tokenizer.json'));
+    const maxContextTokens = Math.min(DEFAULT_AGENT.maxContextTokens, await positionsOf(policy.dir));
     const maxTokens = Math.min(DEFAULT_SAMPLING.maxTokens, Math.ceil(maxContextTokens / 4));
-    return { policy: { dir, version: 0 }, maxContextTokens, maxTokens };
+    return { policy, maxContextTokens, maxTokens };
   } catch (error) {
     const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
-    throw new UserInputError('--policy', name, `give starter, or a directory in Hugging Face layout (${why})`);
+    throw new UserInputError('--policy', name, `${FORMS} (${why})`);
   }
+}
+
+function chooseEndpoint({ endpoint: baseUrl, model, apiKeyEnv }: PolicyOptions): ChosenPolicy {
+  const given = { baseUrl, model, ...(apiKeyEnv === undefined ? {} : { apiKeyEnv }) };
+  const options: Readonly<Record<string, string>> = { baseUrl: '--endpoint', model: '--model', apiKeyEnv: '--api-key-env' };
+  const endpoint = resolveEndpoint(given, 'endpoint', (field, value, remedy) => {
+    throw new UserInputError(options[field.replace('endpoint.', '')] ?? field, value, remedy);
+  });
+  return { policy: { endpoint }, maxContextTokens: DEFAULT_AGENT.maxContextTokens, maxTokens: DEFAULT_SAMPLING.maxTokens };
+}
+
+/** Errors: `UserInputError` for what holds no policy, and for options that do not belong together. */
+export async function choosePolicy(options: PolicyOptions, context: VerbContext): Promise<ChosenPolicy> {
+  const { policy, endpoint } = options;
+  if (endpoint === undefined) {
+    if (options.model !== undefined) throw new UserInputError('--model', options.model, 'give --endpoint with it');
+    if (options.apiKeyEnv !== undefined) throw new UserInputError('--api-key-env', '(not shown)', 'give --endpoint with it');
+    if (policy === undefined) throw new UserInputError('--policy', null, FORMS);
+    return chooseReference(policy, context);
+  }
+  if (policy !== undefined) throw new UserInputError('--policy', policy, 'give it or --endpoint, not both');
+  return chooseEndpoint(options);
 }

@@ -4,13 +4,12 @@ import { environmentOf } from '../../tasks/registry.ts';
 import type { RolloutInput } from '../../workflows/types.ts';
 import { JobFailed, UserInputError } from '../errors.ts';
 import { newRolloutId } from '../longhaul.ts';
-import { choosePolicy } from '../rollout/choose-policy.ts';
+import { choosePolicy, type PolicyOptions } from '../rollout/choose-policy.ts';
 import { type RolloutEnd, runRollout } from '../rollout/run-rollout.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
-interface Options {
+interface Options extends PolicyOptions {
   readonly task?: string;
-  readonly policy?: string;
   readonly attach?: string;
   readonly seed: string;
   readonly temperature: string;
@@ -39,10 +38,9 @@ function checkTask(task: string | undefined): string {
   }
 }
 
-async function inputOf(options: Options, cwd: string): Promise<RolloutInput> {
+async function inputOf(options: Options, context: VerbContext): Promise<RolloutInput> {
   const task = checkTask(options.task);
-  if (options.policy === undefined) throw new UserInputError('--policy', null, 'give starter, or a directory in Hugging Face layout');
-  const { policy, maxContextTokens, maxTokens } = await choosePolicy(options.policy, cwd);
+  const { policy, maxContextTokens, maxTokens } = await choosePolicy(options, context);
   return {
     task,
     policy,
@@ -69,7 +67,7 @@ function endLines({ result, trajectory }: RolloutEnd): string[] {
 /** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` where its input is to blame. */
 async function rollOut(options: Options, context: VerbContext): Promise<Outcome> {
   const { attach } = options;
-  const input = attach === undefined ? await inputOf(options, context.cwd) : undefined;
+  const input = attach === undefined ? await inputOf(options, context) : undefined;
   const end = await runRollout(attach ?? newRolloutId(input?.task ?? ''), input, context);
   for (const line of endLines(end)) context.say(line);
   const { status, failure = 'internal', message = '' } = end.result;
@@ -83,7 +81,10 @@ export const rolloutVerb: Verb = {
     command
       .description('Starts one rollout and shows its turns as they happen, then the verdict; Ctrl-C leaves it running.')
       .option('--task <id>', 'task id, such as swe-mini-held-out-0')
-      .option('--policy <policy>', '`starter`, or a directory in Hugging Face layout')
+      .option('--policy <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
+      .option('--endpoint <url>', "instead of --policy: a server with OpenAI's API, such as http://127.0.0.1:8000/v1")
+      .option('--model <name>', 'what the endpoint knows the model by')
+      .option('--api-key-env <variable>', 'environment variable with its key, where the gpu worker runs')
       .option('--seed <n>', 'of the sampling noise', '0')
       .option('--temperature <t>', '0: greedy', '1')
       .option('--max-turns <n>', 'turns at most', '30')

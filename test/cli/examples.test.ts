@@ -45,3 +45,17 @@ it('eval.yaml is planned by a dry run, which refuses a policy and tasks that are
     expect(refused.stderr).toContain(`${field}: `);
   }
 });
+
+it('eval-endpoint.yaml is planned by a dry run, which takes a tokenizer from the folder of the file and refuses one that is not there', async () => {
+  const config = join(examples, 'eval-endpoint.yaml');
+  const planned = await longhaul(['eval', config, '--dry-run'], examples);
+  expect(planned.code, planned.stderr).toBe(0);
+  expect(planned.stdout).toMatch(/^policy server: my-model at http:\/\/127\.0\.0\.1:8000\/v1, mode chat, no key$/mu);
+  expect(planned.stdout).toMatch(/^48 rollouts; pass@1; 95% intervals/mu);
+  const served = (tokenizer: string) => ['--set', `policies=[{name: s, endpoint: {baseUrl: "http://host/v1", model: m, mode: tokens, tokenizer: ${tokenizer}}}]`];
+  const byIds = await longhaul(['eval', config, '--dry-run', '--json', ...served('starter')], join(examples, '..'));
+  expect(JSON.parse(byIds.stdout)).toMatchObject({ policies: [{ endpoint: { tokenizer: join(examples, 'starter') } }] });
+  const refused = await longhaul(['eval', config, '--dry-run', ...served('nowhere')], examples);
+  expect(refused.code).toBe(2);
+  expect(refused.stderr).toContain('policies.s.endpoint.tokenizer: ');
+});

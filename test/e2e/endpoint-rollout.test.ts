@@ -1,9 +1,10 @@
 /**
  * Rollouts whose policy is an endpoint, through Temporal and real workers; the endpoint is the embedded engine behind a
  * loopback server. Why: what a rollout becomes must not depend on where its policy is sampled. Asserted: by ids it is
- * the rollout that the engine itself makes; by chat it is graded; no key is in a history or in the store. Not asserted:
- * other servers than the stand-in.
+ * the rollout that the engine itself makes; by chat it is graded; a sweep's greedy cells of both come out alike; no key
+ * is in a history, in the store or in an eval's folder. Not asserted: other servers than the stand-in.
  */
+import { rootCause } from '@temporalio/common';
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
@@ -67,6 +68,40 @@ const rollOut = (id: string, policy: RolloutInput['policy'], over: Partial<Rollo
 const turnsOf = async (rollout: string) =>
   (await store.list<GenerateRecord>(keys.generate({ run: '', rollout, attempt: 1, task: '' }, 0).slice(0, -5))).map(({ value }) => value);
 
+describe('a sweep of an endpoint', () => {
+  const given = (over: object = {}) => ({
+    eval: 'served', dir: join(dir, 'evals'), tasks: { ids: ['swe-mini-held-out-0', 'swe-mini-held-out-1'] }, agent, sampling: [sampling], bootstrap: { resamples: 100 },
+    policies: ['starter', { name: 'server', ...endpoint({ mode: 'tokens', tokenizer: starter, ...over }) }],
+  });
+  const sweep = async (over?: object) => (await longhaul.evaluate(given(over))).result();
+
+  it("has the engine's own greedy cell, and asks for nothing that is on record", async () => {
+    const { cells } = await sweep();
+    const [direct, through] = cells;
+    expect([direct, through]).toMatchObject([{ cell: 'starter/greedy', rollouts: 2, graded: 2 }, { cell: 'server/greedy', rollouts: 2, graded: 2 }]);
+    expect([through?.meanReward?.mean, through?.passAt['1']?.mean]).toEqual([direct?.meanReward?.mean, direct?.passAt['1']?.mean]);
+    const lines = readFileSync(join(dir, 'evals', 'served', 'rollouts.jsonl'), 'utf8').trim().split('\n');
+    const rows = lines.map((line) => JSON.parse(line) as { policy: string; task: string; rollout: string });
+    const sampledOf = async (policy: string) =>
+      Promise.all(rows.filter((row) => row.policy === policy).map(async ({ task, rollout }) => ({ task, turns: (await turnsOf(rollout)).map(({ sampled }) => sampled) })));
+    const [theirs, ours] = [await sampledOf('starter'), await sampledOf('server')];
+    expect(theirs.flatMap(({ turns }) => turns).flat().length).toBeGreaterThan(0);
+    expect(ours).toEqual(theirs);
+    const served = rows.filter(({ policy }) => policy === 'server').map(({ rollout }) => turnsOf(rollout));
+    for (const { endpoint: from } of (await Promise.all(served)).flat()) expect(from).toMatchObject({ model: 'starter', offer: { mode: 'tokens' } });
+    const before = server.asked.length;
+    // Another limit makes no other eval; another address does.
+    expect((await sweep({ maxTries: 2 })).cells).toEqual(cells);
+    expect(server.asked.length).toBe(before);
+    const refused = await sweep({ baseUrl: 'http://127.0.0.1:9/v1' }).catch((error: unknown) => String(rootCause((error as Error).cause as Error)));
+    expect(refused).toMatch(/policies.server.endpoint.baseUrl: .* eval served began with/);
+  }, 240_000);
+
+  it('with the key itself among its settings is refused by the client already', async () => {
+    await expect(sweep({ apiKey: key })).rejects.toMatchObject({ field: 'policies.1.endpoint.apiKey', value: '(not shown)', remedy: expect.stringContaining('apiKeyEnv') as string });
+  });
+});
+
 describe('a rollout of an endpoint', () => {
   it("by ids is the engine's own, token for token", async () => {
     const direct = await rollOut('direct', { dir: starter, version: 0 });
@@ -102,7 +137,7 @@ describe('a rollout of an endpoint', () => {
   });
 
   it('leaves its key in no history and in no store', async () => {
-    for (const id of ['through', 'chat', 'wrong']) {
+    for (const id of ['through', 'chat', 'wrong', 'eval/served', 'eval/served/server/greedy/r1-c0']) {
       const history = await longhaul.client.workflow.getHandle(id).fetchHistory();
       const text = JSON.stringify(history);
       const payloads = [...text.matchAll(/"data":"([^"]*)"/g)].map(([, data = '']) => Buffer.from(data, 'base64').toString());
@@ -110,7 +145,7 @@ describe('a rollout of an endpoint', () => {
       expect(payloads.some((payload) => /ENDPOINT_KEY|WRONG_KEY/.test(payload))).toBe(true);
       expect([text, ...payloads].filter((part) => part.includes('sk-')).length).toBe(0);
     }
-    const files = globSync('store/**/*', { cwd: home }).map((name) => join(home, name));
+    const files = ['home/store/**/*', 'evals/**/*'].flatMap((held) => globSync(held, { cwd: dir })).map((name) => join(dir, name));
     const held = files.filter((file) => statSync(file).isFile() && readFileSync(file).includes('sk-'));
     expect([files.length > 0, held]).toEqual([true, []]);
   });

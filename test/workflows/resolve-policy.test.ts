@@ -32,6 +32,12 @@ describe('a policy', () => {
     });
   });
 
+  it.each(['auto', 'tokens', 'chat'])('that is resolved already stays as it is: a batch hands on what it was given (%s)', (mode) => {
+    const once = resolve({ ...endpoint({ mode, ...(mode === 'tokens' ? { tokenizer: '/m' } : {}) }), version: 3 });
+    expect(once).toMatchObject({ endpoint: { mode, maxTokensField: 'max_tokens' } });
+    expect(resolve(once)).toEqual(once);
+  });
+
   it.each([
     ['nothing', undefined, 'policy'],
     ['a text', 'starter', 'policy'],
