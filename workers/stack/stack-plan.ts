@@ -24,7 +24,7 @@ export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
   return {
     namespace: cluster.namespace,
     cluster: cluster.kind === 'existing' ? { address: cluster.address } : { program: serverProgram(env) },
-    workers: (temporal) => wantedRoles(env).map((role) => workerCommand(role, { ...temporal, ...(role === 'gpu' ? engineThreads(env) : {}) })),
+    workers: (temporal) => wantedRoles(env).map((role) => workerCommand(role, env, { ...temporal, ...(role === 'gpu' ? engineThreads(env) : {}) })),
   };
 }
 
@@ -55,7 +55,15 @@ function engineThreads(env: NodeJS.ProcessEnv): Record<string, string> {
   return { [name]: env[name] ?? String(Math.max(1, Math.floor(availableParallelism() / 2))) };
 }
 
-function workerCommand(role: Role, env: Readonly<Record<string, string>>): Command {
-  const main = fileURLToPath(new URL(`../main${extname(import.meta.filename)}`, import.meta.url));
-  return { name: role, command: process.execPath, args: [main, '--role', role], env };
+const moduleUrl = (name: string): URL => new URL(`../${name}${extname(import.meta.filename)}`, import.meta.url);
+
+/** What Node loads first: `$LONGHAUL_CALL_STACKS=1` keeps the stack traces that workflows run without. */
+function preloadsOf(role: Role, env: NodeJS.ProcessEnv): string[] {
+  const without = role === 'orchestrator' && env['LONGHAUL_CALL_STACKS'] !== '1';
+  return without ? ['--import', moduleUrl('roles/without-call-stacks').href] : [];
+}
+
+function workerCommand(role: Role, inherited: NodeJS.ProcessEnv, env: Readonly<Record<string, string>>): Command {
+  const args = [...preloadsOf(role, inherited), fileURLToPath(moduleUrl('main')), '--role', role];
+  return { name: role, command: process.execPath, args, env };
 }
