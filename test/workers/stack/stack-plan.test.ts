@@ -1,0 +1,34 @@
+/** Hunts a worker that is started without what its role needs first, and call stacks that cannot be had back. */
+
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { expect, it } from 'vitest';
+import { stackPlan } from '../../../workers/stack/stack-plan.ts';
+
+const elsewhere = { TEMPORAL_ADDRESS: 'temporal.example:7233' };
+const argumentsOf = (env: NodeJS.ProcessEnv, role: string) => stackPlan(env).workers({}).find(({ name }) => name === role)?.args ?? [];
+
+it('the orchestrator alone runs without call stacks, unless they are asked for', () => {
+  const [flag, preload = ''] = argumentsOf(elsewhere, 'orchestrator');
+  expect(flag).toBe('--import');
+  expect(existsSync(fileURLToPath(preload))).toBe(true);
+  expect(argumentsOf({ ...elsewhere, LONGHAUL_CALL_STACKS: '1' }, 'orchestrator')).not.toContain('--import');
+  expect(argumentsOf(elsewhere, 'gpu')).not.toContain('--import');
+});
+
+/** Asserts that the module reaches threads, as it must; that Temporal's threads heed it is seen by the time they take. */
+it('threads of a process so started make no promise hooks; its main thread does', () => {
+  const [, preload = ''] = argumentsOf(elsewhere, 'orchestrator');
+  const program = `
+    const { Worker, isMainThread } = require('node:worker_threads');
+    const made = () => { let n = 0; const stop = require('node:v8').promiseHooks.createHook({ init: () => { n += 1; } }); Promise.resolve(); stop(); return n; };
+    if (isMainThread) { console.log('main', made() > 0); new Worker(__filename); } else console.log('thread', made() > 0);`;
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul-hooks-'));
+  writeFileSync(join(dir, 'program.cjs'), program);
+  const { stdout } = spawnSync(process.execPath, ['--import', preload, join(dir, 'program.cjs')], { encoding: 'utf8', timeout: 30_000 });
+  rmSync(dir, { recursive: true });
+  expect(stdout.trim().split('\n').sort()).toEqual(['main true', 'thread false']);
+});
