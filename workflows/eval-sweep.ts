@@ -24,6 +24,8 @@ import {
 import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell, SweepChunk, SweepResult, SweepStatus } from './eval-types.ts';
+import { hearSignals, on } from './hear-signals.ts';
+import { PauseRelay } from './pause-relay.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
 import { policyVersionKey, runKey } from './search-attributes.ts';
 
@@ -39,6 +41,7 @@ export interface SweepProgress {
 }
 
 class Sweep {
+  readonly #relay = new PauseRelay();
   readonly opened: OpenedSweep;
   done: CellHeadline[];
   chunk: number;
@@ -65,15 +68,10 @@ class Sweep {
     return { eval: id, phase, round, cells: cells.length, done, cell: this.#cell, batch: this.#batch?.workflowId ?? null };
   }
 
-  /** No further batch begins; the one under way hears of it too. */
-  async pause(paused: boolean): Promise<void> {
+  /** No further batch begins; the rollouts of the one under way stop before their next turn. */
+  pause(paused: boolean): void {
     this.paused = paused;
-    try {
-      await this.#batch?.signal(paused ? pauseSignal : resumeSignal);
-    } catch (error) {
-      // It has ended meanwhile.
-      if (isCancellation(error)) throw error;
-    }
+    this.#relay.set(paused);
   }
 
   /** Rolls out the cells that are left. Continues as new between two batches where the history asks for it. */
@@ -122,9 +120,11 @@ class Sweep {
       ],
       args: [{ run, name, step: 0, tasks, samples, firstSample, policy, agent, sampling, seed, dispatcher, priority: 'eval' }],
     });
+    this.#relay.add(name, this.#batch);
     try {
       await this.#batch.result();
     } finally {
+      this.#relay.remove(name);
       this.#batch = null;
     }
   }
@@ -139,17 +139,16 @@ class Sweep {
 }
 
 /** What can be asked of a sweep from its first moment on, before its configuration is checked. */
-function answerFrom(id: string, sweep: () => Sweep | null): () => boolean {
-  let paused = false;
-  const pause = async (value: boolean) => {
-    paused = value;
-    await sweep()?.pause(value);
+function answerFrom(id: string, sweep: () => Sweep | null): () => boolean | undefined {
+  let said: boolean | undefined;
+  const pause = (value: boolean) => {
+    said = value;
+    sweep()?.pause(value);
   };
   const starting: SweepStatus = { eval: id, phase: 'starting', round: 0, cells: 0, done: [], cell: null, batch: null };
   setHandler(sweepStatusQuery, () => sweep()?.status ?? starting);
-  setHandler(pauseSignal, () => pause(true));
-  setHandler(resumeSignal, () => pause(false));
-  return () => paused;
+  hearSignals(on(pauseSignal, () => pause(true)), on(resumeSignal, () => pause(false)));
+  return () => said;
 }
 
 async function open(given: unknown, id: string): Promise<SweepProgress> {
@@ -174,9 +173,10 @@ function refuseFailures({ done, opened }: Sweep): void {
 export async function evalSweep(given: unknown, progress?: SweepProgress): Promise<SweepResult> {
   const id = workflowInfo().workflowId.replace(/^eval\//, '');
   let begun: Sweep | null = null;
-  const isPaused = answerFrom(id, () => begun);
+  const said = answerFrom(id, () => begun);
   const sweep = new Sweep(progress ?? (await open(given, id)));
-  sweep.paused ||= isPaused();
+  // What was said before this history began counts for more than what was carried over.
+  sweep.pause(said() ?? sweep.paused);
   begun = sweep;
   const { round, evalDir } = sweep.opened;
   const close = (status: 'completed' | 'failed' | 'cancelled', message?: string) =>

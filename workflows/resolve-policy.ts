@@ -18,13 +18,16 @@ const count: Rule = [(value) => Number.isSafeInteger(value) && Number(value) >= 
 const plainObject: Rule = [(value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'give fields and values'];
 const positive: Rule = [(value) => typeof value === 'number' && value > 0, 'give a number above 0'];
 
+/** Beginnings of keys that could be names of variables too. */
+const KEY = /^(hf|gsk|nvapi|xai|sk|rpa|pplx)_\w{16,}$/;
+
 const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
-  baseUrl: [(value) => isText(value) && /^https?:\/\/[^/\s]+/.test(value), 'give an address such as http://127.0.0.1:8000/v1'],
+  baseUrl: [(value) => isText(value) && /^https?:\/\/[^/\s?#]+[^\s?#]*$/.test(value), 'give an address such as http://127.0.0.1:8000/v1, without a query'],
   model: [isText, 'give the name that the server knows the model by'],
   mode: oneOf(['tokens', 'chat', 'auto']),
   protocol: oneOf(['vllm', 'sglang', 'llama.cpp']),
   tokenizer: [(value) => isText(value) && value.startsWith('/'), "give the absolute path of a directory with the served model's tokenizer.json and chat template"],
-  apiKeyEnv: [(value) => isText(value) && /^[A-Za-z_]\w*$/.test(value), 'give the name of an environment variable, not the key itself'],
+  apiKeyEnv: [(value) => isText(value) && /^[A-Za-z_]\w{0,63}$/.test(value) && !KEY.test(value), 'give the name of an environment variable, not the key itself'],
   timeoutSeconds: positive,
   maxConcurrent: count,
   requestsPerMinute: positive,

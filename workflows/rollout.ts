@@ -198,7 +198,7 @@ export async function rollout(given: RolloutInput, progress?: RolloutProgress): 
       if (isFull(state, context)) {
         await condition(allHandlersFinished);
         goesOn = true;
-      } else state = await (mustWait(state, context) ? standStill(state, context, limits) : advance(state, context, limits));
+      } else state = await (mustWait(state, context) ? standStill(state, context, limits, () => !context.paused) : advance(state, context, limits));
     }
   } finally {
     if (!goesOn) await release(context, state);
@@ -230,18 +230,18 @@ async function isLost(sandbox: SandboxRef, attempt: number, { input, rollout: id
 }
 
 /** Until it may go on, or for as long as its sandbox lives without being renewed. */
-async function standStill(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
+async function standStill(state: LoopState, context: Context, limits: LoopLimits, mayGoOn: () => boolean): Promise<LoopState> {
   const { sandbox } = context;
   if (!sandbox) {
-    await condition(() => !context.paused);
+    await condition(mayGoOn);
     return state;
   }
   const renewEvery = Math.max(1000, ((sandbox.ttlSeconds ?? DEFAULT_TTL_SECONDS) * 1000) / 3);
-  if (await condition(() => !context.paused, renewEvery)) return state;
+  if (await condition(mayGoOn, renewEvery)) return state;
   context.rounds += 1;
   if (!(await isLost(sandbox, state.attempt, context))) return state;
   await release(context, state);
-  return reduce(state, { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost during a pause' }, limits);
+  return reduce(state, { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost while the rollout stood still' }, limits);
 }
 
 /** One step of the loop, and what a stage's end asks for. */
@@ -257,13 +257,11 @@ async function advance(state: LoopState, context: Context, limits: LoopLimits): 
   return letIn;
 }
 
-/** Until the parent lets it in; a pause meanwhile keeps the sandbox alive, and may find it lost. */
+/** Until the parent lets it in; the sandbox is kept alive meanwhile, and may be found lost. */
 async function atGate(state: LoopState, stage: GatedStage, context: Context, limits: LoopLimits): Promise<LoopState> {
   let now = state;
-  while (stageOf(now) === stage && !context.gates.isOpen(stage)) {
-    await condition(() => context.gates.isOpen(stage) || context.paused);
-    if (context.paused) now = await standStill(now, context, limits);
-  }
+  const isOpen = () => context.gates.isOpen(stage);
+  while (stageOf(now) === stage && !isOpen()) now = await standStill(now, context, limits, isOpen);
   return now;
 }
 

@@ -116,7 +116,7 @@ class Training {
   #catchUp(): void {
     const due = this.#ahead.filter(({ step }) => step <= this.step);
     this.config = changed(this.config, due);
-    this.#ahead = this.#ahead.slice(due.length);
+    this.#ahead = this.#ahead.filter(({ step }) => step > this.step);
   }
 
   get pauseAt(): PausePoint | null {
@@ -208,7 +208,8 @@ class Training {
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
     const record: StepRecord = { ...outcome.record, seconds };
     const every = config.checkpoint.every;
-    const keep = step === config.steps || (every > 0 && step % every === 0);
+    // As it is now: the run may have been shortened meanwhile.
+    const keep = step >= this.config.steps || (every > 0 && step % every === 0);
     await orchestrator.recordStep({ ...this.#folder, record, policy: outcome.policy, sha256: outcome.sha256, keep });
     this.step = step;
     this.#catchUp();
@@ -293,17 +294,20 @@ async function begin(given: unknown, run: string): Promise<TrainProgress> {
 async function runToTheEnd(training: Training): Promise<void> {
   const due = () => training.config.evaluation.every > 0 && training.step % training.config.evaluation.every === 0;
   if (training.step === 0) await training.evaluate();
-  while (training.step < training.config.steps) {
-    await training.untilResumed();
-    await training.trainOneStep();
-    if (training.step >= training.config.steps) break;
-    if (due()) await training.evaluate();
-    if (workflowInfo().continueAsNewSuggested) {
-      await condition(allHandlersFinished);
-      await continueAsNew<typeof train>(training.config, training.progress);
+  do {
+    while (training.step < training.config.steps) {
+      await training.untilResumed();
+      await training.trainOneStep();
+      if (training.step >= training.config.steps) break;
+      if (due()) await training.evaluate();
+      if (workflowInfo().continueAsNewSuggested) {
+        await condition(allHandlersFinished);
+        await continueAsNew<typeof train>(training.config, training.progress);
+      }
     }
-  }
-  await training.evaluate();
+    await training.evaluate();
+    // The run may have been prolonged during its last evaluation.
+  } while (training.step < training.config.steps);
 }
 
 /** What is known of a run before its configuration is checked. */

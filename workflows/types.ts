@@ -11,6 +11,8 @@ export interface PolicyRef {
   /** Directory in Hugging Face layout. */
   readonly dir: string;
   readonly version: number;
+  /** Of the files, where it is known: other files under the same name are another policy. */
+  readonly digest?: string;
 }
 
 /** A policy behind somebody else's server: it is sampled from, and takes no updates. */

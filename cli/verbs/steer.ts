@@ -31,11 +31,12 @@ const PAUSES: Readonly<Record<string, string>> = {
   step: 'pauses before its next step or evaluation',
 };
 
-/** An eval has no steps, and its rollouts are not held at a turn. */
-function pauseEval(context: VerbContext, id: string) {
+/** An eval has no steps. */
+function pauseEval(context: VerbContext, id: string, at: string) {
+  if (at !== 'turn') throw new UserInputError('--at', at, 'give turn: an eval has no steps');
   return withSteered(context, id, async (handle) => {
     await handle.pause();
-    const done = 'pauses when the batch under way has ended';
+    const done = PAUSES['turn'] ?? '';
     context.say(`${id} ${done}`);
     return { document: { run: id, done } };
   });
@@ -51,7 +52,7 @@ export const pauseVerb: Verb = {
         run((context) => {
           const done = PAUSES[at];
           if (done === undefined) throw new UserInputError('--at', at, 'give turn or step');
-          if (evalOf(id) !== undefined) return pauseEval(context, id);
+          if (evalOf(id) !== undefined) return pauseEval(context, id, at);
           return withRun(context, id, async (handle) => {
             await handle.pause(at as PausePoint);
             context.say(`run ${id} ${done}`);

@@ -154,6 +154,21 @@ describe('a sweep', () => {
     expect(rolledOut()).toEqual([]);
   });
 
+  it('that continued while it was paused hears the resume that came before its first task', async () => {
+    const id = newId();
+    const { evalDir } = await sweep(id);
+    const { config: resolved } = (await world.now.store.get<EvalRecord>(evalKeys.record(id)))!;
+    const { seed, agent, dispatcher, maxFailed } = resolved;
+    const cells = resolved.sampling.map(({ name, samples, ...rest }) => ({
+      name: `good/${name}`, policyName: 'good', samplingName: name, policy: { dir: '/p', version: 0 }, sampling: rest, samples,
+    }));
+    const progress = { opened: { eval: id, evalDir, round: 2, seed, agent, dispatcher, maxFailed, cells }, done: [], chunk: 0, paused: true };
+    const handle = await world.now.client.workflow.signalWithStart('evalSweep', {
+      taskQueue: 'orchestrator', workflowId: `eval/${id}`, args: [{}, progress], signal: 'resume',
+    });
+    expect(await handle.result()).toMatchObject({ rounds: 2 });
+  });
+
   it('refuses other settings, other weights and another name under a name that is known', async () => {
     const id = newId();
     const weights = makePolicy(join(dir, `policy-${id}`));

@@ -197,3 +197,22 @@ describe('a run', () => {
     await expect.poll(() => world.now.log.live, { timeout: 30_000 }).toBe(0);
   });
 });
+
+describe('a run whose steps are changed', () => {
+  const prolongedAt = async (activity: string, nth: number, steps: number) => {
+    const run = newId();
+    let asked: Promise<unknown> | undefined;
+    world.script = { before: async (name) => {
+      if (name !== activity || world.count(activity) < nth || asked) return;
+      asked = world.now.client.workflow.getHandle(`train/${run}`).executeUpdate('configure', { args: [{ steps }] });
+      await asked;
+    } };
+    const handle = await world.start('train', `train/${run}`, config(run, { evaluation: { tasks: 1, greedy: false } }));
+    return (await handle.result()) as { readonly steps: number };
+  };
+
+  it('during its last evaluation goes on', async () => {
+    expect(await prolongedAt('summariseEvaluation', 2, 3)).toMatchObject({ steps: 3 });
+    expect(world.count('update')).toBe(3);
+  }, 120_000);
+});

@@ -60,6 +60,8 @@ describe('a policy', () => {
     ['in a field of its own', endpoint({ apiKey: 'sk-secret' })],
     ['where its name belongs', endpoint({ apiKeyEnv: 'sk-secret' })],
     ['in the address', endpoint({ baseUrl: 'https://user:sk-secret@host/v1' })],
+    ['in the query of the address', endpoint({ baseUrl: 'https://host/v1?key=sk-secret' })],
+    ['that looks like a name', endpoint({ apiKeyEnv: 'hf_secretAbCdEfGhIjKlMnOp' })],
     ['in further fields that chat alone would send', endpoint({ extraBody: { key: 'sk-secret' } })],
   ])('with a key %s is refused without repeating it', (_, given) => {
     const told = resolve(given);

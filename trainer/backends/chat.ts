@@ -105,7 +105,8 @@ export function readChat(body: unknown): ChatAnswer {
     // Some servers give no id, or the empty one.
     id: id || `call_${i}`,
     name,
-    arguments: typeof given === 'string' ? given : JSON.stringify(given ?? {}),
+    // Sent back as it is kept: servers that parse it want an object.
+    arguments: typeof given === 'string' ? given.trim() || '{}' : JSON.stringify(given ?? {}),
   }));
   const turn: ChatTurn = {
     content: message.content ?? '',

@@ -50,11 +50,12 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function parsed(text: string): unknown {
+/** `shown` is what a message may repeat of it. */
+function parsed(text: string, shown: string): unknown {
   try {
     return JSON.parse(text);
-  } catch (cause) {
-    throw new EndpointError('unavailable', `the answer is not JSON: ${text.slice(0, 100)}`, { cause });
+  } catch {
+    throw new EndpointError('unavailable', `the answer is not JSON: ${shown.slice(0, 100)}`);
   }
 }
 
@@ -69,7 +70,7 @@ function toldStatus(value: unknown): number | undefined {
 /** Servers repeat the key that they refuse; no message, log or history may hold it. */
 function withoutKey(error: EndpointError, apiKey: string | undefined): EndpointError {
   if (!apiKey || !error.message.includes(apiKey)) return error;
-  return new EndpointError(error.kind, error.message.replaceAll(apiKey, '***'), { status: error.status, retryAfterMs: error.retryAfterMs });
+  return new EndpointError(error.kind, error.message.replaceAll(apiKey, '***'), { status: error.status, retryAfterMs: error.retryAfterMs, context: error.context });
 }
 
 /**
@@ -81,10 +82,12 @@ export async function exchangeJson(exchange: Exchange): Promise<unknown> {
   const deadline = AbortSignal.timeout(timeoutMs);
   try {
     const answer = await send(exchange, AbortSignal.any([signal, deadline]));
-    const body = await textOf(answer);
+    const text = await textOf(answer);
+    // Before a message is cut from it: of a key that is cut in two, the first half would stay.
+    const body = apiKey ? text.replaceAll(apiKey, '***') : text;
     const { statusCode: status = 0, headers } = answer;
     if (status < 200 || status >= 300) throw classifyResponse({ status, headers, body });
-    const value = parsed(body);
+    const value = parsed(text, body);
     const told = toldStatus(value);
     if (told !== undefined) throw classifyResponse({ status: told, headers, body });
     return value;

@@ -1,6 +1,6 @@
 /**
- * Lets requests to one endpoint through, first come first served: never more at once, or within a minute, than its
- * limits say, and none before the time that the server asked to wait for.
+ * Lets requests to one endpoint through, first come first served: never more at once than its limits say, in the long
+ * run never more a minute (a first minute may have twice as many), and none before the time that the server asked to wait for.
  */
 
 import { RateBucket } from './rate-bucket.ts';

@@ -126,6 +126,11 @@ describe('a request', () => {
     expect((answer as EndpointError).message).not.toContain('secret');
   });
 
+  it('repeats no part of a key where a long message is cut in its middle', async () => {
+    const { answer } = await sample([failing(401, `${'x'.repeat(290)} sk-very-secret, which is not known here`)], { apiKeyEnv: 'KEY' });
+    expect((answer as EndpointError).message).not.toContain('sk-very');
+  });
+
   it('without the key that is named is not sent', async () => {
     const { answer, server } = await sample([good], { apiKeyEnv: 'NOT_THERE' });
     expect(answer).toMatchObject({ kind: 'auth' });
