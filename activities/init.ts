@@ -2,7 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sandboxLeases } from '../sandboxes/leases.ts';
-import type { SandboxProvider } from '../sandboxes/sandbox.ts';
+import { SandboxLost, type SandboxProvider } from '../sandboxes/sandbox.ts';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
 import type { InitActivities } from '../workflows/activities.ts';
@@ -61,6 +61,12 @@ async function unmake(sandbox: string, { store, provider }: InitDeps): Promise<v
   }
 }
 
+/** A sandbox that could not be reached for now, and in which the attempt has acted, is tried again, not ended. */
+async function holdsWork(error: unknown, input: Attempt, signal: AbortSignal, { store }: InitDeps): Promise<boolean> {
+  if (error instanceof SandboxLost || wasCancelled(signal)) return false;
+  return hasActed(input, store).catch(() => true);
+}
+
 export function createInitActivities(deps: InitDeps): InitActivities {
   return {
     prepareSandbox: (input) =>
@@ -74,7 +80,7 @@ export function createInitActivities(deps: InitDeps): InitActivities {
             return await make(input, deps, signal);
           } catch (error) {
             // Given up on by the server, not by the workflow: a retry may hold this sandbox by now.
-            if (!signal.aborted || wasCancelled(signal)) await unmake(sandbox, deps);
+            if ((!signal.aborted || wasCancelled(signal)) && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);
             throw error;
           }
         }),

@@ -37,26 +37,45 @@ export function toSweep(leases: readonly Lease[], host: string, ended: readonly 
 
 const leasesOf = async (store: Store): Promise<Lease[]> => [...(await store.leases(SANDBOX_LEASE)), ...(await store.leases(WARM_LEASE))];
 
-/** Ids of this host's sandboxes whose owner was ended without a word, as by a termination. */
-async function abandoned({ store, host, ownerLives }: SweepOptions): Promise<string[]> {
-  if (ownerLives === undefined) return [];
+/** Owners that are asked after at once. */
+const ASKED_AT_ONCE = 16;
+
+/** This host's sandboxes whose owner was ended without a word, as by a termination: their ids and owners. */
+async function abandoned({ store, host, ownerLives }: SweepOptions): Promise<Map<string, string>> {
+  const dead = new Map<string, string>();
+  if (ownerLives === undefined) return dead;
   const held = (await store.leases(SANDBOX_LEASE)).filter((lease) => lease.host === host);
-  const dead: string[] = [];
-  for (const lease of held) if (!(await ownerLives(lease.owner))) dead.push(lease.id);
+  for (let from = 0; from < held.length; from += ASKED_AT_ONCE) {
+    const some = held.slice(from, from + ASKED_AT_ONCE);
+    const lives = await Promise.all(some.map(({ owner }) => ownerLives(owner)));
+    for (const [i, { id, owner }] of some.entries()) if (lives[i] === false) dead.set(id, owner);
+  }
   return dead;
+}
+
+/** What the provider knows to have ended; where it cannot tell all, the sweep of the others goes on. */
+async function endedOf({ provider, onError }: SweepOptions): Promise<readonly string[]> {
+  try {
+    return (await provider.ended?.()) ?? [];
+  } catch (error) {
+    onError?.(error);
+    return [];
+  }
 }
 
 /** One round; returns the ids that it ended. */
 export async function sweepOnce(options: SweepOptions): Promise<string[]> {
   const { store, provider, host, onError } = options;
-  const ended = (await provider.ended?.()) ?? [];
+  const ended = await endedOf(options);
   const dead = await abandoned(options);
   const swept: string[] = [];
-  for (const id of new Set([...dead, ...toSweep(await leasesOf(store), host, ended, Date.now())])) {
+  for (const id of new Set([...dead.keys(), ...toSweep(await leasesOf(store), host, ended, Date.now())])) {
     try {
-      // Somebody may have renewed or taken it since; only who is ended for good will not.
+      // Somebody may have renewed or taken it since, or an owner may have been started again under its id.
       const again = toSweep(await leasesOf(store), host, ended, Date.now());
-      if (!dead.includes(id) && !again.includes(id)) continue;
+      const owner = dead.get(id);
+      const stillDead = owner !== undefined && (await options.ownerLives?.(owner)) === false;
+      if (!stillDead && !again.includes(id)) continue;
       await provider.destroy(id);
       await store.releaseLease(id);
       swept.push(id);

@@ -55,7 +55,10 @@ class Pool implements WarmPool {
   constructor(options: WarmPoolOptions) {
     this.name = options.provider.name;
     this.options = options;
-    this.timer = setInterval(() => void this.keep(), KEEP_EVERY_MS);
+    this.timer = setInterval(() => {
+      // A store that is down for now is no reason to end the worker: the next round tries again.
+      void this.keep().catch((error: unknown) => this.options.onError?.(error));
+    }, KEEP_EVERY_MS);
     this.timer.unref();
   }
 

@@ -1,5 +1,6 @@
 /** Ends a sandbox from outside: when it returns, no process of it is left, and neither are its groups and its folder. */
 
+import { allOf } from '../supervised/all-of.ts';
 import { basename, dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
@@ -63,5 +64,5 @@ export async function endSandbox(folder: string): Promise<void> {
 
 /** Goes on with what processes that no longer live began to end. */
 export async function finishEndings(stateDir: string): Promise<void> {
-  for (const ending of endingFolders(stateDir, '')) await endFolder(ending);
+  await allOf(endingFolders(stateDir, '').map((ending) => () => endFolder(ending)));
 }

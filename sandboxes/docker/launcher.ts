@@ -3,6 +3,7 @@
  * the container exists, so whoever cleans up after this process finds what it made.
  */
 
+import { allOf } from '../supervised/all-of.ts';
 import { createHash, randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync, realpathSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
@@ -93,8 +94,7 @@ export class DockerLauncher implements Launcher {
   }
 
   async finishEndings(): Promise<void> {
-    for (const ending of endingFolders(this.host.stateDir, '')) await this.endFolder(ending);
-    await this.removeOrphans();
+    await allOf([...endingFolders(this.host.stateDir, '').map((ending) => () => this.endFolder(ending)), () => this.removeOrphans()]);
   }
 
   async ended(folders: readonly string[]): Promise<string[]> {

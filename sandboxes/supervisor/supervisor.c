@@ -222,10 +222,13 @@ static void on_request(uint64_t client, uint32_t tag, uint8_t op, struct cursor 
     case OP_READ: on_read(client, tag, c); return;
     case OP_WRITE: on_write(client, tag, c); return;
     case OP_WRITTEN: on_written(client, tag, c); return;
-    case OP_RENEW:
-      ends_at = now_ms() + take_u64(c);
+    case OP_RENEW: {
+      /* The warm pool's word may come after the one of who took the sandbox from it: then it must not shorten its life. */
+      uint64_t until = now_ms() + take_u64(c);
+      if (!spec.workdir || until > ends_at) ends_at = until;
       reply(client, tag, OP_RENEW, NULL);
       return;
+    }
     case OP_STATE: on_state(client, tag); return;
     case OP_RESUME: on_resume(client, tag, c); return;
     case OP_END: _exit(0); /* pid 1: the kernel ends everything else before this process is gone */

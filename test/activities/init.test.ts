@@ -92,6 +92,19 @@ describe('an attempt that acted before', () => {
     expect(await world.now.store.leases('sandbox')).toEqual([]);
   });
 
+  it('keeps its sandbox where that could not be reached for now', async () => {
+    const made = await prepare(0);
+    await acted();
+    const { provider, store } = world.now;
+    const connect = provider.connect.bind(provider);
+    provider.connect = () => Promise.reject(new SandboxUnavailable('the daemon is busy'));
+    await expect(prepare(0)).rejects.toMatchObject({ type: 'SandboxUnavailable', nonRetryable: false });
+    expect([...provider.live]).toEqual([made.sandbox]);
+    expect((await store.leases('sandbox')).map(({ id }) => id)).toEqual([made.sandbox]);
+    provider.connect = connect;
+    expect(await prepare(0)).toEqual(made);
+  });
+
   it('needs none when its work was collected', async () => {
     await acted();
     await world.now.store.putOnce(keys.collect(attempt), { artifact: 'sha256:00', bytes: 0 });

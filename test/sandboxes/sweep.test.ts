@@ -73,9 +73,30 @@ describe('with real sandboxes', () => {
     const asked: string[] = [];
     const ownerLives = async (owner: string): Promise<boolean> => (asked.push(owner), owner !== 'ended');
     expect(await sweepOnce({ store, provider, host: 'here', ownerLives })).toEqual(['of-ended']);
-    expect(asked.toSorted()).toEqual(['alive', 'ended']);
+    // Once to find it, and once more before it is ended: it may have been started again meanwhile.
+    expect(asked.toSorted()).toEqual(['alive', 'ended', 'ended']);
     expect((await sh(await provider.connect('of-alive'), 'echo alive')).output).toBe('alive\n');
     await provider.destroy('of-alive');
+  });
+
+  it('spares what belongs to an owner that was started again meanwhile', async () => {
+    const store = leaseStore();
+    await sandboxLeases(store, 'here', 9).acquire('again', 'owner', 60);
+    await provider.create(specOf('again'));
+    const answers = [false, true];
+    expect(await sweepOnce({ store, provider, host: 'here', ownerLives: async () => answers.shift() ?? true })).toEqual([]);
+    expect((await sh(await provider.connect('again'), 'echo alive')).output).toBe('alive\n');
+    await provider.destroy('again');
+  });
+
+  it('ends what has expired also where the provider cannot end the remains of another', async () => {
+    const store = leaseStore();
+    await provider.create(specOf('expired'));
+    await sandboxLeases(store, 'here', 9).acquire('expired', 'worker', -1);
+    const told: unknown[] = [];
+    const stuck = Object.assign(Object.create(provider) as typeof provider, { ended: () => Promise.reject(new Error('device or resource busy')) });
+    expect(await sweepOnce({ store, provider: stuck, host: 'here', onError: (error) => told.push(error) })).toEqual(['expired']);
+    expect(told.map(String)).toEqual(['Error: device or resource busy']);
   });
 
   it('goes on by itself until it is stopped', async () => {

@@ -162,7 +162,14 @@ export class Supervisor {
   }
 
   #rotateLogs(): void {
-    for (const one of [...(this.#server ? [this.#server] : []), ...this.#workers]) rotateLog(one.spec.log, MAX_LOG_BYTES);
+    for (const { spec } of [...(this.#server ? [this.#server] : []), ...this.#workers]) {
+      try {
+        rotateLog(spec.log, MAX_LOG_BYTES);
+      } catch (error) {
+        // A full disk, above all: the processes go on, and the next round tries again.
+        this.#say(`the log of ${spec.name} could not be rotated: ${error instanceof Error ? error.message : String(error)}`);
+      }
+    }
   }
 }
 
