@@ -5,12 +5,14 @@ import { ApplicationFailure } from '@temporalio/common';
 /** The same input fails the same way: told at once, never retried. */
 const FINAL = new Set(['UserInputError', 'SandboxLost', 'SandboxImpossible', 'NoValidRollouts']);
 
-/** Beyond the longest pause between two attempts, a server's own word counts. */
+/** Beyond the longest pause between two attempts, a server's own word counts, */
 const LONGEST_PAUSE_MS = 10_000;
+/** but not for so long that the sandbox of the rollout that waits is gone. */
+const LONGEST_WAIT_MS = 10 * 60_000;
 
 function retryDelayOf(error: Error): { readonly nextRetryDelay?: number } {
   const asked = error instanceof EndpointUnavailable ? (error.retryAfterMs ?? 0) : 0;
-  return asked > LONGEST_PAUSE_MS ? { nextRetryDelay: asked } : {};
+  return asked > LONGEST_PAUSE_MS ? { nextRetryDelay: Math.min(asked, LONGEST_WAIT_MS) } : {};
 }
 
 /** Runs an activity's body; errors leave it as `ApplicationFailure`s that carry their class. */

@@ -99,7 +99,7 @@ export class Longhaul {
       workflowId,
       args: [input],
       workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
-      staticSummary: `${input.task} · policy v${input.policy.version}`,
+      staticSummary: `${input.task} · policy v${input.policy.version ?? 0}`,
     });
   }
 

@@ -14,7 +14,7 @@ export interface SamplingParameters {
 
 export interface GenerateRequest {
   /** Directory of the weights (Hugging Face layout) and the policy version that they are. */
-  readonly policy: { readonly dir: string; readonly version: number };
+  readonly policy: { readonly dir: string; readonly version: number; readonly digest?: string };
   /** Rollouts keep their key-value cache from turn to turn under this name: a hint, never visible in the result. */
   readonly cacheKey: string;
   readonly tokens: readonly number[];

@@ -11,7 +11,7 @@ import { dirname, join } from 'node:path';
 /** Large, and of no use for sampling. */
 const NOT_OF_THE_POLICY = new Set(['optimizer.safetensors']);
 
-const NEEDED = ['config.json', 'longhaul.json', 'tokenizer.json', 'tokenizer_config.json'];
+const NEEDED = ['config.json', 'longhaul.json', 'tokenizer.json'];
 
 const PART_OF_POLICY = /^(config\.json|generation_config\.json|tokenizer.*|chat_template.*|.*\.safetensors|.*\.safetensors\.index\.json)$/;
 
@@ -43,7 +43,8 @@ export async function pinCheckpoint(from: string, to: string, gone: () => Error)
     const names = await filesOf(from);
     for (const name of names) await linkOrCopy(join(from, name), join(aside, name));
     // Retention removes files one by one: what was linked is whole only if all of them are still there.
-    if (!NEEDED.every((name) => names.includes(name)) || (await filesOf(from)).length < names.length) throw gone();
+    const hasWeights = names.some((name) => name.endsWith('.safetensors'));
+    if (!hasWeights || !NEEDED.every((name) => names.includes(name)) || (await filesOf(from)).length < names.length) throw gone();
     await mkdir(dirname(to), { recursive: true });
     await rename(aside, to);
   } catch (error) {

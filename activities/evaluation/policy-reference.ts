@@ -103,7 +103,9 @@ export async function resolvePolicy(policy: SweepReference, evalDir: string, sto
   const { ref, from } = await findPolicy(policy.policy, field, store);
   if (from === undefined) {
     await checkPolicy(ref.dir, field);
-    return { ...policy, ref, fingerprint: await fingerprintOf(ref.dir) };
+    const fingerprint = await fingerprintOf(ref.dir);
+    // A worker that sampled from this directory before must not take its files to be the same.
+    return { ...policy, ref: { ...ref, digest: fingerprint }, fingerprint };
   }
   const dir = await pinCheckpoint(ref.dir, join(evalDir, 'policies', `${from.run}@${from.step}`), () => {
     if (parsePolicyReference(policy.policy).kind === 'latest') return new Error(`${ref.dir} went while it was taken`);

@@ -3,13 +3,14 @@
  * none begins while the one before it goes on. `latest:RUN` is what the run has published when the sweep starts.
  */
 
+import { rootCause } from '@temporalio/common';
 import {
   type Client,
   type ScheduleDescription,
   type ScheduleHandle,
   ScheduleAlreadyRunning,
   ScheduleNotFoundError,
-  WorkflowFailedError,
+  WorkflowFailedError, WorkflowNotFoundError,
 } from '@temporalio/client';
 import { QUEUES } from '../../workflows/queues.ts';
 import type { SweepConfig, SweepResult } from '../../workflows/eval-types.ts';
@@ -203,9 +204,10 @@ export class EvalSchedules {
       if (status === 'completed') return { workflowId, scheduledAt, status, result: (await handle.result()) as SweepResult };
       if (status !== 'failed') return { workflowId, scheduledAt, status };
       const failure: unknown = await handle.result().catch((error: unknown) => error);
-      const message = failure instanceof WorkflowFailedError ? (failure.cause?.message ?? '') : '';
+      const message = failure instanceof WorkflowFailedError ? (rootCause(failure.cause) ?? failure.message) : String(failure);
       return { workflowId, scheduledAt, status, message };
-    } catch {
+    } catch (error) {
+      if (!(error instanceof WorkflowNotFoundError)) throw error;
       return { workflowId, scheduledAt, status: 'gone' };
     }
   }

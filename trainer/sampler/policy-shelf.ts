@@ -13,7 +13,7 @@ export interface ShelvedPolicy {
   readonly limits: Limits;
 }
 
-export const policyKey = ({ dir, version }: PolicyName): string => `${version} ${dir}`;
+export const policyKey = ({ dir, version, digest = '' }: PolicyName): string => `${version} ${digest} ${dir}`;
 
 const kept = 2;
 

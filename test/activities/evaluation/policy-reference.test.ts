@@ -53,9 +53,15 @@ it('a checkpoint stays for the eval when the run takes it away, without the mome
   expect((await resolve('r@9')).fingerprint).not.toBe(latest.fingerprint);
 });
 
-it('one that is going while it is taken is not taken at all', async () => {
+it("one whose base had no tokenizer_config.json needs none", async () => {
   await publish(1);
   rmSync(join(checkpoint(1), 'tokenizer_config.json'));
+  expect(await resolve('r@1')).toMatchObject({ from: { run: 'r', step: 1 } });
+});
+
+it.each(['tokenizer.json', 'model.safetensors'])('one whose %s is going while it is taken is not taken at all', async (name) => {
+  await publish(1);
+  rmSync(join(checkpoint(1), name));
   await expect(resolve('r@1')).rejects.toMatchObject({ name: 'UserInputError', field: 'policies.p', value: 'r@1' });
   // Of the latest there will be another: not the user's to mend, so that it is tried again.
   await expect(resolve('latest:r')).rejects.toMatchObject({ name: 'Error' });

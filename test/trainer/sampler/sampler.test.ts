@@ -157,6 +157,14 @@ describe('policies', () => {
     for (const [i, wanted] of twos.entries()) expect(await sampler().generate(wanted)).toEqual(again[i]);
   });
 
+  it('of other files under the same name are loaded anew', async () => {
+    const overwritten = sampler();
+    const wanted = request(1);
+    await overwritten.generate(wanted);
+    await overwritten.generate({ ...wanted, policy: { ...wanted.policy, digest: 'of the new files' } });
+    expect(loads).toEqual(['one', 'one']);
+  });
+
   it('may change their shape', async () => {
     const changing = sampler();
     const wanted = request(1, { dir: 'other' });

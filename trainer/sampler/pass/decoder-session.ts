@@ -44,7 +44,12 @@ export class DecoderSession {
     const graph = new GraphBuilder();
     this.#signatures = addSignatures(graph, config, positions, layout);
     this.#session = new GraphSession(graph.nodes);
-    inFrame((frame) => this.#run(frame, this.#signatures.clear, []));
+    try {
+      inFrame((frame) => this.#run(frame, this.#signatures.clear, []));
+    } catch (error) {
+      this.#session.dispose();
+      throw error;
+    }
   }
 
   /** The logits of each planned row's last token, `[last.length, vocab]`; keys and values go to the cache. */
@@ -73,6 +78,8 @@ export class DecoderSession {
 
   #assign(frame: Frame, model: SamplerModel): void {
     if (this.#assigned === model) return;
+    // Where assigning fails, the variables hold neither the one nor the other.
+    this.#assigned = undefined;
     this.#run(frame, this.#signatures.assign, model.tensors);
     this.#assigned = model;
   }
