@@ -4,7 +4,7 @@ import { resolveSweepConfig } from '../../../activities/evaluation/sweep-config.
 import { UserInputError } from '../../../activities/failures.ts';
 
 const server = { baseUrl: 'http://127.0.0.1:8000/v1', model: 'org/m-7b' };
-const resolve = (policies: unknown[], over: object = {}) => resolveSweepConfig({ tasks: { name: 'swe-mini' }, policies, ...over }, '/work');
+const resolve = (policies: unknown[], over: object = {}) => resolveSweepConfig({ tasks: { name: 'swe-mini' }, policies, ...over }, '/srv');
 const refusal = (policies: unknown[]): UserInputError => {
   try {
     resolve(policies);
@@ -19,9 +19,9 @@ it('policies of all kinds stand beside each other, each under a name', () => {
   expect(resolve(['starter', 'r@3', { name: 'mine', policy: 'models/m' }, { endpoint: server }, { name: 'b', endpoint: { ...server, mode: 'tokens', tokenizer: 'tok' } }]).policies).toMatchObject([
     { name: 'starter', policy: 'starter' },
     { name: 'r@3', policy: 'r@3' },
-    { name: 'mine', policy: '/work/models/m' },
+    { name: 'mine', policy: '/srv/models/m' },
     { name: 'm-7b', endpoint: { ...server, mode: 'auto', maxTries: 5 } },
-    { name: 'b', endpoint: { ...server, mode: 'tokens', tokenizer: '/work/tok' } },
+    { name: 'b', endpoint: { ...server, mode: 'tokens', tokenizer: '/srv/tok' } },
   ]);
 });
 
