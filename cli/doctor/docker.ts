@@ -2,7 +2,7 @@
 
 import { which } from '#setup/command.mjs';
 import { dockerClient, openEngine } from '../../sandboxes/docker/engine.ts';
-import { type Finding, finding } from './examine.ts';
+import { type Finding, finding } from './finding.ts';
 
 /** What answers, Podman's service too, with what matters for sandboxes; never required where bubblewrap works. */
 export async function examineDocker(env: NodeJS.ProcessEnv): Promise<Finding> {

@@ -3,7 +3,7 @@
 import { ask, which } from '#setup/command.mjs';
 import { loadEngine } from '#setup/engine-binding.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
-import { type Finding, finding } from './examine.ts';
+import { type Finding, finding } from './finding.ts';
 
 export function examineEngine(root: string, env: NodeJS.ProcessEnv): Finding {
   const node = findNode(root);

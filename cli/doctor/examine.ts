@@ -9,16 +9,8 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { stackHome } from '../../workers/stack/stack-state.ts';
 import { examineDocker } from './docker.ts';
 import { examineEngine, examineGpu } from './engine.ts';
+import { type Finding, finding } from './finding.ts';
 import { examineTemporal } from './temporal.ts';
-
-export interface Finding {
-  readonly name: string;
-  readonly state: 'ok' | 'missing';
-  readonly required: boolean;
-  /** A version, path or address; absent when missing. */
-  readonly found?: string;
-  readonly remedy?: string;
-}
 
 const APT = 'sudo apt-get install -y';
 const SETUP = 'npm run setup';
@@ -44,11 +36,6 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     finding('fallocate (logs rotate without losing a line)', false, version(env, 'fallocate', ['--version']), `${APT} util-linux`),
     finding('PostgreSQL (for several machines)', false, version(env, 'psql', ['--version']), `${APT} postgresql`),
   ];
-}
-
-/** `ok` with what was found, else `missing` with the remedy. */
-export function finding(name: string, required: boolean, found: string | undefined, remedy: string): Finding {
-  return found === undefined ? { name, state: 'missing', required, remedy } : { name, state: 'ok', required, found };
 }
 
 function examineNode(root: string): Finding {

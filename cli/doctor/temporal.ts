@@ -5,7 +5,7 @@ import { cacheDirectory } from '#setup/paths.mjs';
 import { findTemporal } from '#setup/temporal.mjs';
 import { chooseCluster } from '../../workers/stack/choose-cluster.ts';
 import { checkCluster } from '../../workers/temporal-server/cluster-health.ts';
-import { type Finding, finding } from './examine.ts';
+import { type Finding, finding } from './finding.ts';
 
 export async function examineTemporal(env: NodeJS.ProcessEnv): Promise<Finding> {
   const cluster = chooseCluster(env);

@@ -1,7 +1,8 @@
 /** `longhaul doctor`: looks at each thing that Longhaul uses on this machine, and changes nothing. */
 
 import { packageRoot } from '#setup/paths.mjs';
-import { examine, type Finding } from '../doctor/examine.ts';
+import { examine } from '../doctor/examine.ts';
+import type { Finding } from '../doctor/finding.ts';
 import { table } from '../table.ts';
 import type { Verb } from '../verb.ts';
 
