@@ -18,6 +18,14 @@ for (const name of ['SIGINT', 'SIGTERM'] as const) {
   });
 }
 
+// Whoever read has seen enough (`longhaul rollouts RUN | head`): nothing is wrong, and nobody is left to tell.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(0);
+    throw error;
+  });
+}
+
 // Libraries print greetings and warnings with console.log: stdout belongs to the verb alone.
 console.log = console.error;
 console.info = console.error;

@@ -36,6 +36,13 @@ test('doctor finds everything required here, as one document', () => {
   for (const one of report.checks.filter((check) => check.state === 'missing')) expect(one.remedy).toBeTruthy();
 }, 60_000);
 
+test('a reader that goes away early, like head, ends the command without a stack trace', () => {
+  const { TEMPORAL_ADDRESS: _address, LONGHAUL_HOME: _home, ...env } = process.env;
+  const command = `"${process.execPath}" "${join(packageRoot, 'bin', 'longhaul.mjs')}" --help | true; exit "\${PIPESTATUS[0]}"`;
+  const { status, stderr } = spawnSync('bash', ['-c', command], { cwd: directory, env, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([0, '']);
+});
+
 test('ps and down of a folder without a stack say so and are no failure', () => {
   const listed = longhaul(['ps', '--json']);
   expect(listed.status).toBe(0);
