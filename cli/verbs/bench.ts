@@ -3,6 +3,9 @@
 import { resolve } from 'node:path';
 import { CASES_FILE, type DispatchCase, readCases } from '../bench/dispatch/cases.ts';
 import { benchDispatch } from '../bench/dispatch/dispatch.ts';
+import { BENCH_MODELS, type BenchModel } from '../bench/engine/bench-models.ts';
+import { benchSample } from '../bench/engine/sample.ts';
+import { benchTrain } from '../bench/engine/train.ts';
 import { benchOrchestration } from '../bench/orchestration.ts';
 import { benchSandbox, type SandboxBench } from '../bench/sandbox.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
@@ -93,6 +96,63 @@ async function sandbox(options: SandboxOptions, context: VerbContext): Promise<O
   return { document };
 }
 
+interface EngineFlags {
+  readonly model: string;
+  readonly batch: string;
+  readonly tokens: string;
+  readonly prompt: string;
+  readonly rounds: string;
+}
+
+function benchModels(name: string): BenchModel[] {
+  const named = BENCH_MODELS.filter((one) => name === 'all' || one === name);
+  if (named.length === 0) throw new UserInputError('--model', name, `give one of ${BENCH_MODELS.join(', ')}, all`);
+  return named;
+}
+
+/** One model's numbers at the top, and those of all in `models`. */
+async function perModel<T extends { readonly model: string }>(name: string, measure: (model: BenchModel) => Promise<T>) {
+  const models: T[] = [];
+  for (const model of benchModels(name)) models.push(await measure(model));
+  const [first] = models;
+  if (first === undefined) throw new TypeError('there is no model');
+  return { ...first, models };
+}
+
+async function sample(options: EngineFlags, context: VerbContext): Promise<Outcome> {
+  const document = await perModel(options.model, (model) =>
+    benchSample({
+      model,
+      batch: count('batch', options.batch, 1),
+      promptTokens: count('prompt', options.prompt, 1),
+      newTokens: count('tokens', options.tokens, 1),
+      rounds: count('rounds', options.rounds, 1),
+      note: context.note,
+    }),
+  );
+  for (const { model, batch, tokensPerSecond, peer, ratio } of document.models)
+    context.say(`${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ${peer.name}: ${ratio.toFixed(2)} ×`);
+  return { document };
+}
+
+async function train(options: Omit<EngineFlags, 'prompt'>, context: VerbContext): Promise<Outcome> {
+  const mebi = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(0)} MiB`;
+  const document = await perModel(options.model, (model) =>
+    benchTrain({
+      model,
+      batch: count('batch', options.batch, 1),
+      sequenceTokens: count('tokens', options.tokens, 2),
+      rounds: count('rounds', options.rounds, 1),
+      note: context.note,
+    }),
+  );
+  for (const { model, batch, tokensPerSecond, peakBytes, peer, ratio } of document.models) {
+    context.say(`${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ${peer.name}: ${ratio.toFixed(2)} ×`);
+    context.say(`  peak memory ${mebi(peakBytes)}, ${mebi(peer.peakBytes)} there`);
+  }
+  return { document };
+}
+
 export const benchVerb: Verb = {
   define(command, run) {
     command
@@ -118,5 +178,22 @@ export const benchVerb: Verb = {
       .option('--commands <n>', 'commands in each sandbox', '200')
       .option('--concurrency <n>', 'sandboxes that work at a time', '16')
       .action((options: SandboxOptions) => run((context) => sandbox(options, context)));
+    command
+      .command('sample')
+      .description("tokens a second that the engine samples, against transformers' generate on PyTorch")
+      .option('--model <name>', `${BENCH_MODELS.join(', ')} or all`, 'all')
+      .option('--batch <n>', 'prompts at once', '32')
+      .option('--prompt <n>', 'tokens of each prompt', '64')
+      .option('--tokens <n>', 'tokens sampled for each', '64')
+      .option('--rounds <n>', 'rounds to measure, in turns with the peer', '5')
+      .action((options: EngineFlags) => run((context) => sample(options, context)));
+    command
+      .command('train')
+      .description('tokens a second of optimizer steps, against PyTorch eager')
+      .option('--model <name>', `${BENCH_MODELS.join(', ')} or all`, 'all')
+      .option('--batch <n>', 'sequences of a step', '16')
+      .option('--tokens <n>', 'tokens of each sequence', '256')
+      .option('--rounds <n>', 'steps to measure, in turns with the peer', '8')
+      .action((options: Omit<EngineFlags, 'prompt'>) => run((context) => train(options, context)));
   },
 };

@@ -8,3 +8,4 @@ export class MissingPrerequisites extends Error {
 }
 export function which(name: string, env?: NodeJS.ProcessEnv): string | undefined;
 export function ask(command: string, args: readonly string[], timeoutMs?: number): string | undefined;
+export function run(command: string, args: readonly string[], options?: object): Promise<string>;

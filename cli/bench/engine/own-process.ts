@@ -1,0 +1,97 @@
+/** The engine in a process of its own, so that its threads and its peak of memory are its alone: the calls of `peer.py`. */
+
+import { readFile } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { AdamW } from '../../../trainer/adamw.ts';
+import { type EmbeddedEngine, createEmbeddedEngine } from '../../../trainer/embedded-engine.ts';
+import { Learner } from '../../../trainer/learner.ts';
+import { readModelConfig } from '../../../trainer/model/describe-policy.ts';
+import { tokenBatch } from '../../../trainer/model/token-batch.ts';
+import { loadWeights } from '../../../trainer/model/weights.ts';
+
+interface Training {
+  readonly learner: Learner;
+  readonly optimizer: AdamW;
+}
+
+const SAMPLING = { temperature: 1, topP: 1, topK: 0 };
+
+class Own {
+  #dir = '';
+  #engine: EmbeddedEngine | undefined;
+  #training: Training | undefined;
+  #round = 0;
+
+  load({ dir }: { readonly dir: string }) {
+    this.#dir = dir;
+    return Promise.resolve({});
+  }
+
+  /** All requests at once, as rollouts make them; nothing of a round is in the next one's cache. */
+  async sample({ prompts, tokens }: { readonly prompts: number[][]; readonly tokens: number }) {
+    const engine = (this.#engine ??= await createEmbeddedEngine());
+    const round = (this.#round += 1);
+    const began = performance.now();
+    const results = await Promise.all(
+      prompts.map((prompt, row) =>
+        engine.generate({
+          policy: { dir: this.#dir, version: 0 },
+          cacheKey: `${round}/${row}`,
+          noiseKey: `${round}/${row}`,
+          tokens: prompt,
+          sampling: { ...SAMPLING, maxTokens: tokens },
+          stopTokenIds: [],
+        }),
+      ),
+    );
+    return { seconds: (performance.now() - began) / 1000, tokens: results.reduce((sum, one) => sum + one.tokens.length, 0) };
+  }
+
+  /** One step of cross-entropy on every token, as one batch. */
+  async train({ sequences, rate }: { readonly sequences: number[][]; readonly rate: number }) {
+    const { learner, optimizer } = (this.#training ??= await this.#trainee());
+    const began = performance.now();
+    const batch = tokenBatch(sequences.map((tokens) => ({ tokens, mask: tokens.map(() => 1) })));
+    let loss = 0;
+    learner.learn(batch, false, ({ logprobs }) => {
+      for (const logprob of logprobs) loss -= logprob / logprobs.length;
+      return new Float32Array(logprobs.length).fill(-1 / logprobs.length);
+    });
+    const settings = { learningRate: rate, betas: [0.9, 0.999], epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 } as const;
+    const gradNorm = optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), settings);
+    return { seconds: (performance.now() - began) / 1000, loss, gradNorm };
+  }
+
+  async peak() {
+    const status = await readFile('/proc/self/status', 'utf8');
+    return { bytes: Number(/^VmHWM:\s+(\d+) kB$/mu.exec(status)?.[1]) * 1024 };
+  }
+
+  async #trainee(): Promise<Training> {
+    const learner = new Learner(await readModelConfig(this.#dir), await loadWeights(this.#dir));
+    return { learner, optimizer: AdamW.fresh(learner.policy.layout) };
+  }
+}
+
+const own = new Own();
+const calls: Readonly<Record<string, (given: never) => Promise<object>>> = {
+  load: (given) => own.load(given),
+  sample: (given) => own.sample(given),
+  train: (given) => own.train(given),
+  peak: () => own.peak(),
+};
+
+console.log = console.error;
+for await (const line of createInterface({ input: process.stdin })) {
+  const { call, ...given } = JSON.parse(line) as { readonly call: string };
+  let answer: object;
+  try {
+    const wanted = calls[call];
+    if (wanted === undefined) throw new TypeError(`there is no call ${call}`);
+    answer = await wanted(given as never);
+  } catch (error) {
+    answer = { error: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };
+  }
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
+}
+process.exit(0);

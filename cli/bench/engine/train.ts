@@ -1,0 +1,56 @@
+/** `bench train`: tokens a second of whole optimizer steps, and the peak of memory, against PyTorch eager, step by step. */
+
+import { type BenchModel, median, randomIds } from './bench-models.ts';
+import { withPair } from './pair.ts';
+
+export interface TrainBenchOptions {
+  readonly model: BenchModel;
+  /** Sequences in a step. */
+  readonly batch: number;
+  readonly sequenceTokens: number;
+  readonly rounds: number;
+  readonly note: (line: string) => void;
+}
+
+interface Trained {
+  readonly seconds: number;
+  readonly loss: number;
+  readonly gradNorm: number;
+}
+
+/** Two programs that do not compute the same are not compared. */
+export class NotTheSame extends Error {
+  override readonly name = 'NotTheSame';
+}
+
+const RATE = 1e-4;
+/** Of the loss, relative: float32 sums in other orders, over a few steps. */
+const LOSS_TOLERANCE = 5e-3;
+
+function checkSame(step: number, ours: Trained, theirs: Trained): void {
+  if (Math.abs(ours.loss - theirs.loss) > LOSS_TOLERANCE * Math.abs(theirs.loss))
+    throw new NotTheSame(`step ${step}: loss ${ours.loss} here, ${theirs.loss} there`);
+}
+
+/** The first step, which allocates and compiles, is not counted; every step's loss is compared. */
+export async function benchTrain({ model, batch, sequenceTokens, rounds, note }: TrainBenchOptions) {
+  return withPair(model, note, async ({ own, peer, name, parameters, vocabulary, cores }) => {
+    const tokens = batch * (sequenceTokens - 1);
+    const [ours, theirs]: [number[], number[]] = [[], []];
+    for (let round = 0; round <= rounds; round += 1) {
+      const given = { sequences: randomIds(batch, sequenceTokens, vocabulary, `train ${round}`), rate: RATE };
+      const [mine, its] = [await own.call<Trained>('train', given), await peer.call<Trained>('train', given)];
+      checkSame(round, mine, its);
+      if (round === 0) continue;
+      ours.push(tokens / mine.seconds);
+      theirs.push(tokens / its.seconds);
+      note(`bench   ${model} step ${round} of ${rounds}: ${(tokens / mine.seconds).toFixed(0)} tokens/s, peer ${(tokens / its.seconds).toFixed(0)}`);
+    }
+    const [tokensPerSecond, peerSpeed] = [median(ours), median(theirs)];
+    const [{ bytes: peakBytes }, { bytes: peerBytes }] = [await own.call<{ bytes: number }>('peak', {}), await peer.call<{ bytes: number }>('peak', {})];
+    return {
+      model, parameters, batch, sequenceTokens, cores, tokensPerSecond,
+      peer: { name, tokensPerSecond: peerSpeed, peakBytes: peerBytes }, ratio: tokensPerSecond / peerSpeed, peakBytes,
+    };
+  });
+}
