@@ -12,6 +12,7 @@ import type {
   GenerateInput,
   GenerateOutcome,
   PolicyRef,
+  RestoreInput,
   RewardInput,
   RolloutResult,
   RunConfig,
@@ -22,10 +23,13 @@ import type {
   Verdict,
 } from './types.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval-types.ts';
+import { type Backoff, FINAL_ERRORS, RETRIES } from './failure-policy.ts';
 import { hostQueue, QUEUES } from './queues.ts';
 
 export interface InitActivities {
   prepareSandbox(input: Attempt): Promise<SandboxRef>;
+  /** A fresh sandbox in the state that the lost one was in after the attempt's last recorded turn. */
+  restoreSandbox(input: RestoreInput): Promise<SandboxRef>;
 }
 
 export interface GpuActivities {
@@ -96,30 +100,32 @@ export interface SweepActivities {
   closeSweep(input: SweepRound & { status: 'completed' | 'failed' | 'cancelled'; message?: string }): Promise<void>;
 }
 
-/** Failures that no retry of the same call can cure: the workflow decides what follows. */
-const FINAL = ['UserInputError', 'SandboxLost', 'NoValidRollouts'];
+/** A run's own failure: it is no rollout's class. */
+const NEVER_RETRIED = [...FINAL_ERRORS, 'NoValidRollouts'];
 
-const retry = (maximumAttempts: number) => ({
-  maximumAttempts,
-  initialInterval: '500ms' as const,
-  backoffCoefficient: 2,
-  maximumInterval: '10s' as const,
-  nonRetryableErrorTypes: FINAL,
-});
+function retry({ attempts, firstMs, factor, longestMs }: Backoff) {
+  return {
+    maximumAttempts: attempts,
+    initialInterval: firstMs,
+    backoffCoefficient: factor,
+    maximumInterval: longestMs,
+    nonRetryableErrorTypes: NEVER_RETRIED,
+  };
+}
 
 export const init = proxyActivities<InitActivities>({
   taskQueue: QUEUES.init,
   // Waiting for room on the host is back-pressure, not failure: the heartbeat tells the two apart.
   startToCloseTimeout: '6h',
   heartbeatTimeout: '15s',
-  retry: retry(20),
+  retry: retry(RETRIES.init),
 });
 
 const onGpu = {
   taskQueue: QUEUES.gpu,
   startToCloseTimeout: '2h',
   heartbeatTimeout: '15s',
-  retry: retry(8),
+  retry: retry(RETRIES.gpu),
 } as const;
 
 const { generate } = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);
@@ -131,7 +137,7 @@ export const reward = proxyActivities<RewardActivities>({
   taskQueue: QUEUES.reward,
   startToCloseTimeout: '15m',
   heartbeatTimeout: '15s',
-  retry: retry(5),
+  retry: retry(RETRIES.reward),
 });
 
 export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivities>({
@@ -140,7 +146,7 @@ export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivi
   heartbeatTimeout: '15s',
   // A full disk or a store that is down ends no run of weeks: it goes on when the cause is gone within a day.
   scheduleToCloseTimeout: '24h',
-  retry: { ...retry(Number.POSITIVE_INFINITY), maximumInterval: '30s' as const },
+  retry: retry({ attempts: Number.POSITIVE_INFINITY, firstMs: 500, factor: 2, longestMs: 30_000 }),
 });
 
 /** Activities that must run where the sandbox is. A host that is gone for longer than a sandbox lives has lost it. */
@@ -150,6 +156,6 @@ export function onHost(host: string, toolTimeoutSeconds: number) {
     scheduleToStartTimeout: '35m',
     startToCloseTimeout: `${toolTimeoutSeconds * 4 + 120}s`,
     heartbeatTimeout: '15s',
-    retry: retry(6),
+    retry: retry(RETRIES['agent-run']),
   });
 }

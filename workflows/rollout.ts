@@ -19,6 +19,7 @@ import {
 } from '@temporalio/workflow';
 import { gpu, init, onHost, reward } from './activities.ts';
 import { classify } from './classify-failure.ts';
+import { BUDGET } from './failure-policy.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { initialState, type LoopEvent, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
@@ -70,6 +71,9 @@ async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
     case 'prepare':
       context.sandbox = await init.prepareSandbox(attempt);
       return { type: 'prepared' };
+    case 'restore':
+      context.sandbox = await init.restoreSandbox({ ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds: input.agent.toolTimeoutSeconds });
+      return { type: 'restored' };
     case 'generate': {
       const outcome = await gpu.generate({
         ...attempt,
@@ -144,13 +148,14 @@ async function release(context: Context, state: LoopState): Promise<void> {
 }
 
 function resultOf(state: LoopState, context: Context): RolloutResult {
-  const { reward: value, passed, finish, failure, message } = state;
+  const { restores, reward: value, passed, finish, failure, message } = state;
   return {
     rollout: context.rollout,
     task: context.input.task,
     status: state.phase === 'graded' ? 'graded' : 'failed',
     attempt: state.attempt,
     turns: state.turn,
+    ...(restores === undefined ? {} : { restores }),
     ...(value === undefined ? {} : { reward: value }),
     ...(passed === undefined ? {} : { passed }),
     ...(finish === undefined ? {} : { finish }),
@@ -183,7 +188,7 @@ function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, g
 /** `progress` is for continue-as-new alone. */
 export async function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   const context = contextOf(given, progress);
-  const limits = { maxTurns: context.input.agent.maxTurns, maxAttempts: 3 };
+  const limits = { maxTurns: context.input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
   let state = progress?.state ?? initialState;
   setHandler(stateQuery, () => ({ ...state, task: context.input.task, paused: context.paused, contextTokens: context.contextTokens }));
   hearSignals(
@@ -214,7 +219,7 @@ function isFull({ phase }: LoopState, { rounds }: Context): boolean {
 
 /** A paused rollout ends its turn, and then begins nothing; after its last turn it is collected and graded. */
 function mustWait({ phase }: LoopState, { paused }: Context): boolean {
-  return paused && (phase === 'prepare' || phase === 'generate');
+  return paused && (phase === 'prepare' || phase === 'restore' || phase === 'generate');
 }
 
 /** Whether the sandbox that a paused rollout keeps is lost. */
@@ -265,14 +270,14 @@ async function atGate(state: LoopState, stage: GatedStage, context: Context, lim
   return now;
 }
 
-/** What the state asks for, its failure included; the sandbox of an attempt that is given up is released. */
+/** What the state asks for, its failure included; a sandbox that was lost or given up is released. */
 async function attempted(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
   try {
     return reduce(state, await perform(state, context), limits);
   } catch (error) {
     if (isCancellation(error)) throw error;
     const failed = reduce(state, { type: 'failed', ...classify(error) }, limits);
-    if (failed.attempt !== state.attempt) await release(context, state);
+    if (failed.attempt !== state.attempt || failed.phase === 'restore') await release(context, state);
     return failed;
   }
 }

@@ -61,6 +61,8 @@ export interface RolloutResult {
   readonly status: 'graded' | 'failed';
   readonly attempt: number;
   readonly turns: number;
+  /** Sandboxes of this attempt that were lost, and whose place another one took in the same state. */
+  readonly restores?: number;
   readonly reward?: number;
   readonly passed?: boolean;
   readonly finish?: FinishReason;
@@ -100,6 +102,12 @@ export interface SandboxRef {
   readonly host: string;
   /** For so long it lives without being used or renewed. */
   readonly ttlSeconds?: number;
+}
+
+export interface RestoreInput extends Attempt {
+  /** How many sandboxes of this attempt were lost. */
+  readonly restore: number;
+  readonly toolTimeoutSeconds: number;
 }
 
 export interface AgentRunInput extends Attempt, SandboxRef {

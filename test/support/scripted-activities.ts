@@ -33,6 +33,7 @@ export interface Log {
   peakLive: number;
 }
 
+export const restoreFailed = () => ApplicationFailure.create({ message: 'another digest', type: 'RestoreFailed', nonRetryable: true });
 export const sandboxLost = () => ApplicationFailure.create({ message: 'gone', type: 'SandboxLost', nonRetryable: true });
 
 export function scriptedActivities(script: Script, log: Log) {
@@ -46,6 +47,11 @@ export function scriptedActivities(script: Script, log: Log) {
       log.live += 1;
       log.peakLive = Math.max(log.peakLive, log.live);
       return { sandbox: `${input.rollout}#${input.attempt}`, host: 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+    },
+    async restoreSandbox(input) {
+      await note('restoreSandbox', input);
+      log.live += 1;
+      return { sandbox: `${input.rollout}#${input.attempt}~${input.restore}`, host: 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
     },
   };
   const agentRun: AgentRunActivities = {
