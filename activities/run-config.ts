@@ -4,6 +4,7 @@ import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
+import { OUTAGE_SECONDS } from '../workflows/failure-policy.ts';
 import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
 
@@ -14,6 +15,7 @@ export const agentSchema = z.strictObject({
   maxTurns: count.default(30),
   maxContextTokens: count.default(32_768),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(120),
+  deadlineSeconds: z.number().min(1).default(OUTAGE_SECONDS),
 });
 
 export const samplingSchema = z.strictObject({

@@ -23,7 +23,7 @@ import type {
   Verdict,
 } from './types.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval-types.ts';
-import { type Backoff, FINAL_ERRORS, RETRIES } from './failure-policy.ts';
+import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failure-policy.ts';
 import { hostQueue, QUEUES } from './queues.ts';
 
 export interface InitActivities {
@@ -113,29 +113,43 @@ function retry({ attempts, firstMs, factor, longestMs }: Backoff) {
   };
 }
 
-export const init = proxyActivities<InitActivities>({
+/** Nothing waits for a worker for longer than this, unless the rollout's own deadline is nearer. */
+const OUTAGE = `${OUTAGE_SECONDS}s` as const;
+
+const onInit = {
   taskQueue: QUEUES.init,
   // Waiting for room on the host is back-pressure, not failure: the heartbeat tells the two apart.
   startToCloseTimeout: '6h',
+  scheduleToCloseTimeout: OUTAGE,
   heartbeatTimeout: '15s',
   retry: retry(RETRIES.init),
-});
+} as const;
 
 const onGpu = {
   taskQueue: QUEUES.gpu,
   startToCloseTimeout: '2h',
+  scheduleToCloseTimeout: OUTAGE,
   heartbeatTimeout: '15s',
   retry: retry(RETRIES.gpu),
 } as const;
 
-const { generate } = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);
+/** `ms`: all that is left, retries included. */
+export function initWithin(ms: number): InitActivities {
+  return proxyActivities<InitActivities>({ ...onInit, scheduleToCloseTimeout: ms });
+}
+
+/** `ms`: all that is left, retries included. */
+export function gpuWithin(ms: number): Pick<GpuActivities, 'generate'> {
+  return proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: ms });
+}
+
 // A cancelled run waits for the update under way: it is whole or not at all, and says itself what it trained.
-const { update } = proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
-export const gpu: GpuActivities = { generate, update };
+export const gpu = proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
 
 export const reward = proxyActivities<RewardActivities>({
   taskQueue: QUEUES.reward,
   startToCloseTimeout: '15m',
+  scheduleToCloseTimeout: OUTAGE,
   heartbeatTimeout: '15s',
   retry: retry(RETRIES.reward),
 });
@@ -149,12 +163,28 @@ export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivi
   retry: retry({ attempts: Number.POSITIVE_INFINITY, firstMs: 500, factor: 2, longestMs: 30_000 }),
 });
 
-/** Activities that must run where the sandbox is. A host that is gone for longer than a sandbox lives has lost it. */
-export function onHost(host: string, toolTimeoutSeconds: number) {
-  return proxyActivities<AgentRunActivities>({
+/** A host that is gone for longer than a sandbox lives has lost it. */
+const HOST_GONE = '35m';
+
+/** Activities that must run where the sandbox is. `withinMs`: all that is left, retries included. */
+export function onHost(host: string, toolTimeoutSeconds: number, withinMs = OUTAGE_SECONDS * 1000) {
+  return proxyActivities<Omit<AgentRunActivities, 'releaseSandbox'>>({
     taskQueue: hostQueue(host),
-    scheduleToStartTimeout: '35m',
+    scheduleToStartTimeout: HOST_GONE,
+    scheduleToCloseTimeout: withinMs,
     startToCloseTimeout: `${toolTimeoutSeconds * 4 + 120}s`,
+    heartbeatTimeout: '15s',
+    retry: retry(RETRIES['agent-run']),
+  });
+}
+
+/** A rollout does not wait for long to be rid of a sandbox: what is not released, its host's sweeper takes. */
+export function releasing(host: string) {
+  return proxyActivities<Pick<AgentRunActivities, 'releaseSandbox'>>({
+    taskQueue: hostQueue(host),
+    scheduleToStartTimeout: '2m',
+    startToCloseTimeout: '2m',
+    scheduleToCloseTimeout: '10m',
     heartbeatTimeout: '15s',
     retry: retry(RETRIES['agent-run']),
   });

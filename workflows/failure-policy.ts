@@ -26,6 +26,12 @@ export const RETRIES: Readonly<Record<RetryPlace, Backoff>> = {
   reward: backoff(5),
 };
 
+/**
+ * Seconds that anything waits for workers: an outage that ends within a week ends no run and no rollout. What waits
+ * longer than it should is named long before.
+ */
+export const OUTAGE_SECONDS = 7 * 86_400;
+
 /** Of one attempt: lost sandboxes whose place another one takes; of one rollout: attempts in all. */
 export const BUDGET = { restores: 3, attempts: 3 } as const;
 

@@ -17,11 +17,12 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { gpu, init, onHost, reward } from './activities.ts';
+import { gpuWithin, initWithin, onHost, releasing, reward } from './activities.ts';
 import { classify } from './classify-failure.ts';
 import { BUDGET } from './failure-policy.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { initialState, type LoopEvent, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
+import { RolloutClock } from './rollout-clock.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
 import { type ResolvedRollout, resolveRollout } from './resolve-rollout.ts';
 import { proceedSignal, StageGates } from './stage-gates.ts';
@@ -46,6 +47,9 @@ interface Context {
   collected: CollectOutcome | null;
   contextTokens: number;
   lines: readonly string[];
+  /** What it waits for. */
+  doing: string;
+  readonly clock: RolloutClock;
   paused: boolean;
   /** Turns, and renewals of a paused rollout's sandbox, in this history: twelve events each at most. */
   rounds: number;
@@ -55,6 +59,7 @@ interface Context {
 export interface RolloutProgress extends Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
   readonly state: LoopState;
   readonly allowed: readonly GatedStage[];
+  readonly spentMs: number | null;
 }
 
 /** Below the 4,096 events at which Temporal suggests a new history. */
@@ -67,33 +72,23 @@ const DEFAULT_TTL_SECONDS = 1800;
 async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
   const { input, rollout } = context;
   const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
+  const withinMs = context.clock.leftMs(Date.now());
+  if (withinMs <= 0 && state.phase !== 'collect' && state.phase !== 'grade') return context.clock.passed();
+  begin(context, state);
   switch (state.phase) {
     case 'prepare':
-      context.sandbox = await init.prepareSandbox(attempt);
+      context.sandbox = await initWithin(withinMs).prepareSandbox(attempt);
+      context.clock.start(Date.now());
       return { type: 'prepared' };
     case 'restore':
-      context.sandbox = await init.restoreSandbox({ ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds: input.agent.toolTimeoutSeconds });
+      context.sandbox = await initWithin(withinMs).restoreSandbox({ ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds: input.agent.toolTimeoutSeconds });
       return { type: 'restored' };
-    case 'generate': {
-      const outcome = await gpu.generate({
-        ...attempt,
-        turn: state.turn,
-        policy: input.policy,
-        sampling: input.sampling,
-        maxContextTokens: input.agent.maxContextTokens,
-        noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${state.turn}`,
-      });
-      context.contextTokens = outcome.contextTokens;
-      tell(context, `${state.turn}. ${outcome.line}`);
-      return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
-    }
+    case 'generate':
+      return generate(attempt, state.turn, withinMs, context);
     case 'act': {
-      const outcome = await hostOf(context).agentRun({
-        ...attempt,
-        ...sandboxOf(context),
-        turn: state.turn,
-        toolTimeoutSeconds: input.agent.toolTimeoutSeconds,
-      });
+      const { toolTimeoutSeconds } = input.agent;
+      const sandbox = sandboxOf(context);
+      const outcome = await onHost(sandbox.host, toolTimeoutSeconds, withinMs).agentRun({ ...attempt, ...sandbox, turn: state.turn, toolTimeoutSeconds });
       tell(context, `   ${outcome.line}`);
       return { type: 'acted' };
     }
@@ -101,21 +96,34 @@ async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
       context.collected = await hostOf(context).collect({ ...attempt, ...sandboxOf(context) });
       context.sandbox = null;
       return { type: 'collected' };
-    case 'grade': {
-      if (!context.collected || !state.finish) throw new TypeError('Nothing was collected to grade');
-      const verdict = await reward.computeReward({
-        ...attempt,
-        artifact: context.collected.artifact,
-        finish: state.finish,
-        turns: state.turn,
-      });
-      return verdict.code === 'graded'
-        ? { type: 'graded', reward: verdict.reward, passed: verdict.passed }
-        : { type: 'failed', failure: 'grader-failed', message: verdict.reason };
-    }
+    case 'grade':
+      return grade(attempt, state, context);
     default:
       throw new TypeError(`Phase ${state.phase} asks for nothing`);
   }
+}
+
+async function generate(attempt: Attempt, turn: number, withinMs: number, context: Context): Promise<LoopEvent> {
+  const { input } = context;
+  const outcome = await gpuWithin(withinMs).generate({
+    ...attempt,
+    turn,
+    policy: input.policy,
+    sampling: input.sampling,
+    maxContextTokens: input.agent.maxContextTokens,
+    noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
+  });
+  context.contextTokens = outcome.contextTokens;
+  tell(context, `${turn}. ${outcome.line}`);
+  return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
+}
+
+async function grade(attempt: Attempt, { finish, turn }: LoopState, { collected }: Context): Promise<LoopEvent> {
+  if (!collected || !finish) throw new TypeError('Nothing was collected to grade');
+  const verdict = await reward.computeReward({ ...attempt, artifact: collected.artifact, finish, turns: turn });
+  return verdict.code === 'graded'
+    ? { type: 'graded', reward: verdict.reward, passed: verdict.passed }
+    : { type: 'failed', failure: 'grader-failed', message: verdict.reason };
 }
 
 function sandboxOf(context: Context): SandboxRef {
@@ -127,10 +135,21 @@ function hostOf(context: Context) {
   return onHost(sandboxOf(context).host, context.input.agent.toolTimeoutSeconds);
 }
 
-/** Shown in Temporal's UI while the rollout runs. */
+/** Shown in Temporal's UI while the rollout runs: its last turns, and what it waits for since when. */
+function show({ lines, doing }: Context): void {
+  setCurrentDetails([...lines, doing].join('\n\n'));
+}
+
 function tell(context: Context, line: string): void {
   context.lines = [...context.lines, line].slice(-LINES);
-  setCurrentDetails(context.lines.join('\n\n'));
+  show(context);
+}
+
+function begin(context: Context, { phase, attempt, turn, restores }: LoopState): void {
+  const where = phase === 'act' || phase === 'collect' ? ` on ${context.sandbox?.host ?? 'no host'}` : '';
+  const again = phase === 'restore' ? `, sandbox ${restores ?? 0} of ${BUDGET.restores} lost` : '';
+  context.doing = `${phase}${where} since ${new Date().toISOString()} (attempt ${attempt}, turn ${turn}${again})`;
+  show(context);
 }
 
 async function release(context: Context, state: LoopState): Promise<void> {
@@ -140,7 +159,7 @@ async function release(context: Context, state: LoopState): Promise<void> {
   const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
   await CancellationScope.nonCancellable(async () => {
     try {
-      await onHost(sandbox.host, input.agent.toolTimeoutSeconds).releaseSandbox({ ...attempt, ...sandbox });
+      await releasing(sandbox.host).releaseSandbox({ ...attempt, ...sandbox });
     } catch {
       // Its lease ends it: the sweeper of that host takes what could not be released.
     }
@@ -176,13 +195,14 @@ function publishEnd(state: LoopState): void {
 function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): Context {
   const { workflowId: rollout } = workflowInfo();
   const input = resolveRollout(given, rollout);
-  const { allowed = [], sandbox = null, contextTokens = 0, lines = [], paused = false } = progress ?? {};
+  const { allowed = [], sandbox = null, contextTokens = 0, lines = [], paused = false, spentMs = null } = progress ?? {};
   const gates = new StageGates(input.gates, allowed);
-  return { input, rollout, gates, sandbox, contextTokens, lines, paused, collected: null, rounds: 0 };
+  const clock = new RolloutClock(input.agent.deadlineSeconds, spentMs, Date.now());
+  return { input, rollout, gates, clock, sandbox, contextTokens, lines, doing: '', paused, collected: null, rounds: 0 };
 }
 
-function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, gates }: Context): RolloutProgress {
-  return { state, sandbox, contextTokens, lines, paused, allowed: gates.allowed };
+function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, gates, clock }: Context): RolloutProgress {
+  return { state, sandbox, contextTokens, lines, paused, allowed: gates.allowed, spentMs: clock.spentMs(Date.now()) };
 }
 
 /** `progress` is for continue-as-new alone. */
@@ -234,8 +254,18 @@ async function isLost(sandbox: SandboxRef, attempt: number, { input, rollout: id
   }
 }
 
-/** Until it may go on, or for as long as its sandbox lives without being renewed. */
+/** Time in which it stands still is none of its own. */
 async function standStill(state: LoopState, context: Context, limits: LoopLimits, mayGoOn: () => boolean): Promise<LoopState> {
+  const since = Date.now();
+  try {
+    return await waitUntil(mayGoOn, state, context, limits);
+  } finally {
+    context.clock.stoodStill(Date.now() - since);
+  }
+}
+
+/** Until it may go on, or for as long as its sandbox lives without being renewed. */
+async function waitUntil(mayGoOn: () => boolean, state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
   const { sandbox } = context;
   if (!sandbox) {
     await condition(mayGoOn);

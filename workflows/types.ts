@@ -34,6 +34,8 @@ export interface AgentSettings {
   readonly maxContextTokens: number;
   /** Seconds that one tool call may take. */
   readonly toolTimeoutSeconds: number;
+  /** Seconds that a rollout may spend on its turns, from its first sandbox on; pauses and gates do not count. Absent: a week. */
+  readonly deadlineSeconds?: number;
 }
 
 /** One rollout; what is absent takes its default, so that any Temporal client can start one with `task` and `policy`. */

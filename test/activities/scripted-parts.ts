@@ -142,7 +142,7 @@ export class ScriptedProvider implements SandboxProvider {
 export class ScriptedEnvironment implements Environment {
   readonly name: string;
   readonly graded: Array<{ readonly artifact: string; readonly sandbox: string }> = [];
-  verdicts: Verdict[] = [];
+  verdicts: Array<Verdict | Error> = [];
   /** The number of each try, and how many of the first ones fail. */
   readonly collected: number[] = [];
   collectFailures = 0;
@@ -172,6 +172,8 @@ export class ScriptedEnvironment implements Environment {
 
   async grade(_task: string, artifact: Uint8Array, _provider: SandboxProvider, sandbox: string): Promise<Verdict> {
     this.graded.push({ artifact: Buffer.from(artifact).toString(), sandbox });
-    return this.verdicts.shift() ?? { code: 'graded', reward: 1, passed: true, reason: '' };
+    const verdict = this.verdicts.shift() ?? { code: 'graded' as const, reward: 1, passed: true, reason: '' };
+    if (verdict instanceof Error) throw verdict;
+    return verdict;
   }
 }

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { serverProgram } from '../../workers/stack/stack-plan.ts';
 import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
-import { type Script, sandboxLost } from './scripted-activities.ts';
+import { restoreFailed, type Script, sandboxLost } from './scripted-activities.ts';
 import { startWorld } from './workflow-world.ts';
 
 const out = fileURLToPath(new URL('../histories', import.meta.url));
@@ -59,6 +59,13 @@ let failures = 0;
 await record('rollout-happy', {});
 await record('rollout-hints-to-the-last-turn', { turn: () => 'hint' });
 await record('rollout-sandbox-lost', { before: (a) => { if (a === 'agentRun' && !lost) { lost = true; throw sandboxLost(); } } });
+lost = false;
+await record('rollout-restored-and-restarted', {
+  before: (a, { turn }) => {
+    if (a === 'agentRun' && turn === 2 && !lost) { lost = true; throw sandboxLost(); }
+    if (a === 'restoreSandbox') throw restoreFailed();
+  },
+});
 await record('rollout-activity-retried', { before: (a) => { if (a === 'generate' && failures++ < 2) throw new Error('engine busy'); } });
 await record('rollout-failed', { before: (a) => { if (a === 'agentRun') throw sandboxLost(); } });
 await record('rollout-cancelled', { before: async (a) => { if (a === 'agentRun') await sleep(500); } }, async (handle) => {
