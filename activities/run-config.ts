@@ -4,6 +4,7 @@ import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
+import { DEFAULT_BREAKER } from '../workflows/circuit-breaker.ts';
 import { OUTAGE_SECONDS } from '../workflows/failure-policy.ts';
 import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
@@ -81,6 +82,9 @@ export const runConfigSchema = z.strictObject({
     .strictObject({ tasks: count.default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
     .prefault({}),
   checkpoint: z.strictObject({ every: z.int().min(0).default(0) }).prefault({}),
+  breaker: z
+    .strictObject({ inARow: z.int().min(0).default(DEFAULT_BREAKER.inARow), share: z.number().gt(0).max(1).default(DEFAULT_BREAKER.share) })
+    .prefault({}),
 });
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {

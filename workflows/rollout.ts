@@ -19,7 +19,7 @@ import {
 } from '@temporalio/workflow';
 import { gpuWithin, initWithin, onHost, releasing, reward } from './activities.ts';
 import { classify } from './classify-failure.ts';
-import { BUDGET } from './failure-policy.ts';
+import { BUDGET, FAILURES } from './failure-policy.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { initialState, type LoopEvent, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
 import { RolloutClock } from './rollout-clock.ts';
@@ -306,7 +306,12 @@ async function attempted(state: LoopState, context: Context, limits: LoopLimits)
     return reduce(state, await perform(state, context), limits);
   } catch (error) {
     if (isCancellation(error)) throw error;
-    const failed = reduce(state, { type: 'failed', ...classify(error) }, limits);
+    const failure = classify(error);
+    // A paused run's machines are being mended: what they did meanwhile is tried again once it is resumed.
+    if (context.paused && FAILURES[failure.failure].breaks && FAILURES[failure.failure].recovery === 'mask') {
+      return standStill(state, context, limits, () => !context.paused);
+    }
+    const failed = reduce(state, { type: 'failed', ...failure }, limits);
     if (failed.attempt !== state.attempt || failed.phase === 'restore') await release(context, state);
     return failed;
   }

@@ -6,6 +6,7 @@ import type { Verdict } from '../tasks/task.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
 import type { SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { RateSchedule } from '../trainer/learning-rate.ts';
+import type { BreakerSettings, Trip } from './circuit-breaker.ts';
 
 export interface PolicyRef {
   /** Directory in Hugging Face layout. */
@@ -148,6 +149,8 @@ export interface BatchInput {
   readonly sampling: SamplingParameters;
   readonly seed: number;
   readonly dispatcher: DispatcherSettings;
+  /** When to tell the parent that rollouts fail alike; absent: never. */
+  readonly breaker?: BreakerSettings;
   /** Which queued work goes first where batches share workers; absent: `train`. */
   readonly priority?: BatchPriority;
 }
@@ -219,6 +222,8 @@ export interface RunConfig {
   readonly evaluation: EvaluationSettings;
   /** Steps between checkpoints that are kept; the last is always kept. */
   readonly checkpoint: { readonly every: number };
+  /** When a run is paused because its rollouts fail alike; absent: the default. */
+  readonly breaker?: BreakerSettings;
 }
 
 /** One setting that was changed on a live run: in force from then on, after `step` steps. */
@@ -304,6 +309,8 @@ export interface TrainStatus {
   readonly batch: { readonly name: string; readonly total: number } | null;
   /** A pause that was asked for and not undone; absent: none. */
   readonly pauseAt?: PausePoint;
+  /** Why the circuit breaker paused the run; absent: it did not. */
+  readonly tripped?: Trip;
   /** The last steps, oldest first; at most 20. */
   readonly recent: readonly StepRecord[];
 }

@@ -7,6 +7,7 @@ import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RunSummary } from '../../activities/run-folder.ts';
 import type { BatchStatus } from '../../workflows/batch.ts';
+import { tripLine } from '../../workflows/circuit-breaker.ts';
 import type { TrainStatus } from '../../workflows/types.ts';
 import { RunHandle } from '../run-handle.ts';
 import { type BatchProgress, evaluationLines, progressBar, stepLine } from './format.ts';
@@ -45,10 +46,18 @@ export async function progressOf(client: Client, run: string, { batch }: TrainSt
 class Teller {
   #steps = 0;
   #evaluations = 0;
+  #tripped = '';
   readonly #screen: Screen;
 
   constructor(screen: Screen) {
     this.#screen = screen;
+  }
+
+  /** Once for each time that the circuit breaker opens. */
+  warn({ tripped }: Partial<Pick<TrainStatus, 'tripped'>>): void {
+    const line = tripped ? tripLine(tripped) : '';
+    if (line !== '' && line !== this.#tripped) this.#screen.line(line);
+    this.#tripped = line;
   }
 
   tell(summary: RunSummary | undefined, steps: number): void {
@@ -90,6 +99,7 @@ export async function followRun(
     steps = status?.steps ?? steps;
     teller.tell(await summary(), steps);
     if (!running) break;
+    if (status) teller.warn(status);
     if (status) screen.bar(progressBar(status, await progressOf(client, run, status)));
     await sleep(POLL_MS, undefined, { signal });
   }
