@@ -23,6 +23,8 @@ export interface Script {
   readonly update?: (input: UpdateInput) => void;
   /** Changes on record from before a restart. */
   readonly changes?: () => readonly ConfigChange[];
+  /** Where new sandboxes are; absent: where a worker is. */
+  readonly host?: () => string;
   /** What a new sandbox says of its time to live. */
   readonly ttlSeconds?: () => number;
 }
@@ -46,12 +48,12 @@ export function scriptedActivities(script: Script, log: Log) {
       await note('prepareSandbox', input);
       log.live += 1;
       log.peakLive = Math.max(log.peakLive, log.live);
-      return { sandbox: `${input.rollout}#${input.attempt}`, host: 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      return { sandbox: `${input.rollout}#${input.attempt}`, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
     },
     async restoreSandbox(input) {
       await note('restoreSandbox', input);
       log.live += 1;
-      return { sandbox: `${input.rollout}#${input.attempt}~${input.restore}`, host: 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      return { sandbox: `${input.rollout}#${input.attempt}~${input.restore}`, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
     },
   };
   const agentRun: AgentRunActivities = {
