@@ -73,7 +73,7 @@ async function holdsWork(error: unknown, input: Attempt, signal: AbortSignal, { 
 
 /** Under the lease; where nothing comes of it, neither lease nor sandbox stays. */
 async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal): Promise<SandboxRef> {
-  const { store, provider, host, sandboxTtlSeconds } = deps;
+  const { store, host, sandboxTtlSeconds } = deps;
   const sandbox = sandboxKey(input, input.restore);
   const made = { sandbox, host, ttlSeconds: sandboxTtlSeconds };
   await forgetLost(input, deps);

@@ -38,7 +38,8 @@ async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | '
   return runToolCall(call, tools, sandbox, { callId, timeoutMs: toolTimeoutSeconds * 1000 });
 }
 
-function messageOf({ sandbox: _, ...message }: AnswerRecord): Message {
+function messageOf(record: AnswerRecord): Message {
+  const { sandbox: _, ...message } = record;
   return message;
 }
 

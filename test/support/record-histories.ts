@@ -3,6 +3,7 @@
  * is meant to be incompatible; everything else must replay the histories that are there.
  */
 
+import { ApplicationFailure } from '@temporalio/common';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -116,6 +117,17 @@ await sleep(500);
 await steered.signal('resume');
 await steered.result();
 await save('train-steered', 'train/steered');
+let asked = 0;
+let alike = true;
+script = { before: (a, { rollout: id }) => { if (a === 'generate' && alike && id?.includes('/step-1/')) { asked += 1; throw ApplicationFailure.nonRetryable('refused', 'EndpointUnavailable'); } } };
+const broken = await start('train', 'train/broken', { ...config, run: 'broken', steps: 1, batch: { tasks: 3, samples: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 1 }, breaker: { inARow: 2 } });
+while (asked < 2) await sleep(50);
+await sleep(1500);
+alike = false;
+await broken.signal('resume');
+await broken.result();
+await save('train-broken', 'train/broken');
+script = {};
 await save('batch-gated', 'train/golden/step-1');
 const gated = world.log.calls.find((call) => call.rollout.startsWith('train/golden/step-1/'));
 await save('rollout-gated', gated?.rollout ?? '');
