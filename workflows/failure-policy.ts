@@ -74,7 +74,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'change the setting that the message names (LONGHAUL_SANDBOX, image, runtime, limits)',
   },
   'sandbox-lost': {
-    detected: 'nobody listens on the sandbox’s socket, or nobody has served its host’s queue for 35 minutes',
+    detected: "nobody listens on the sandbox's socket, or nobody has served its host's queue for 35 minutes",
     errors: ['SandboxLost'],
     retried: [],
     recovery: 'resume',
@@ -90,7 +90,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'nothing: the attempt began again. Tools that answer otherwise each time (clocks, random names) cannot be replayed',
   },
   'engine-lost': {
-    detected: 'the engine’s process ended or does not answer',
+    detected: "the engine's process ended or does not answer",
     errors: ['EngineLost'],
     retried: ['gpu'],
     recovery: 'mask',
@@ -98,7 +98,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'see the log of the gpu worker; memory may have run out',
   },
   'endpoint-unavailable': {
-    detected: 'an endpoint gave no answer within a call’s own tries',
+    detected: "an endpoint gave no answer within a call's own tries",
     errors: ['EndpointUnavailable'],
     retried: ['gpu'],
     recovery: 'mask',
@@ -151,7 +151,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: ['init', 'gpu', 'agent-run', 'reward'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'the message and the worker’s log say what failed; report it as a bug',
+    remedy: "the message and the worker's log say what failed; report it as a bug",
   },
 };
 
