@@ -3,60 +3,22 @@
  * what will be graded. A call that ran and was recorded never runs again.
  */
 
-import type { Message, ToolCall } from '../agents/message.ts';
-import { runToolCall } from '../agents/tools/run-tool-call.ts';
-import { sandboxLeases } from '../sandboxes/leases.ts';
+import { keptAlive, sandboxLeases } from '../sandboxes/leases.ts';
 import type { Sandbox, SandboxProvider } from '../sandboxes/sandbox.ts';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
 import type { AgentRunActivities } from '../workflows/activities.ts';
-import type { AgentRunInput, Attempt, CollectOutcome, SandboxRef } from '../workflows/types.ts';
+import type { Attempt, CollectOutcome, SandboxRef } from '../workflows/types.ts';
 import { classified } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
-import { type ActRecord, attemptKey, type GenerateRecord, keys } from './records.ts';
+import { type ActRecord, keys } from './records.ts';
+import { actTurn, isHere, replayTurns } from './tool-calls.ts';
 
 export interface AgentRunDeps {
   readonly store: Store;
   readonly provider: SandboxProvider;
   readonly host: string;
   readonly sandboxTtlSeconds: number;
-}
-
-const RENEWALS_PER_TTL = 4;
-
-async function callsOf(store: Store, input: AgentRunInput): Promise<readonly ToolCall[]> {
-  const key = keys.generate(input, input.turn);
-  const record = await store.get<GenerateRecord>(key);
-  if (record?.parsed.kind !== 'calls') throw new Error(`${key} holds no tool calls`);
-  const finish = record.parsed.calls.findIndex((call) => call.name === 'finish');
-  return finish < 0 ? record.parsed.calls : record.parsed.calls.slice(0, finish);
-}
-
-/** On record before the next call begins: a view that is repeated would see what later calls have changed. */
-async function answerOf(
-  call: ToolCall,
-  index: number,
-  input: AgentRunInput,
-  tools: readonly string[],
-  sandbox: Sandbox,
-  store: Store,
-): Promise<Message> {
-  const key = keys.answer(input, input.turn, index);
-  const known = await store.get<Message>(key);
-  if (known) return known;
-  const callId = `${attemptKey(input)}/${input.turn}/${index}`;
-  await store.begin(`tool:${callId}`);
-  const content = await runToolCall(call, tools, sandbox, { callId, timeoutMs: input.toolTimeoutSeconds * 1000 });
-  return store.putOnce<Message>(key, { role: 'tool', name: call.name, content });
-}
-
-async function answers(store: Store, input: AgentRunInput, sandbox: Sandbox): Promise<Message[]> {
-  const tools = environmentOf(input.task).load(input.task).tools;
-  const messages: Message[] = [];
-  for (const [index, call] of (await callsOf(store, input)).entries()) {
-    messages.push(await answerOf(call, index, input, tools, sandbox, store));
-  }
-  return messages;
 }
 
 function lineOf({ messages }: ActRecord): string {
@@ -70,18 +32,9 @@ async function withSandbox<T>(deps: AgentRunDeps, input: Attempt & SandboxRef, b
   // Renewing what is held already asks for no more room.
   const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER);
   const sandbox = await provider.connect(input.sandbox);
-  let renewing = Promise.resolve();
-  // A renewal that fails is told by the calls themselves, or made good by the next one.
-  const renewSoon = () => {
-    renewing = renewing.then(() => leases.renew(sandbox, input.rollout, sandboxTtlSeconds)).catch(() => undefined);
-  };
-  const timer = setInterval(renewSoon, (sandboxTtlSeconds * 1000) / RENEWALS_PER_TTL);
   try {
-    await leases.renew(sandbox, input.rollout, sandboxTtlSeconds);
-    return await body(sandbox);
+    return await keptAlive(leases, sandbox, input.rollout, sandboxTtlSeconds, () => body(sandbox));
   } finally {
-    clearInterval(timer);
-    await renewing;
     sandbox.close();
   }
 }
@@ -99,10 +52,13 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
         withHeartbeat(async () => {
           const key = keys.act(input, input.turn);
           const known = await store.get<ActRecord>(key);
-          if (known) return { line: lineOf(known) };
-          const record = await withSandbox(deps, input, async (sandbox) =>
-            store.putOnce<ActRecord>(key, { messages: await answers(store, input, sandbox) }),
-          );
+          if (known && (await isHere(input, input.turn, known, store))) return { line: lineOf(known) };
+          const record = await withSandbox(deps, input, async (sandbox) => {
+            const acting = { attempt: input, sandbox, store, toolTimeoutSeconds: input.toolTimeoutSeconds };
+            if (!known) return actTurn(acting, input.turn);
+            await replayTurns(acting, [[input.turn, known]]);
+            return known;
+          });
           return { line: lineOf(record) };
         }),
       ),

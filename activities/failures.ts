@@ -1,9 +1,10 @@
 /** From our error classes to Temporal's: the class name is the failure's type, and decides whether a retry makes sense. */
 
 import { ApplicationFailure } from '@temporalio/common';
+import { FINAL_ERRORS } from '../workflows/failure-policy.ts';
 
 /** The same input fails the same way: told at once, never retried. */
-const FINAL = new Set(['UserInputError', 'SandboxLost', 'SandboxImpossible', 'NoValidRollouts']);
+const FINAL = new Set([...FINAL_ERRORS, 'NoValidRollouts']);
 
 /** Beyond the longest pause between two attempts, a server's own word counts, */
 const LONGEST_PAUSE_MS = 10_000;
@@ -45,6 +46,11 @@ export class NoValidRollouts extends Error {
     this.step = step;
     this.masked = masked;
   }
+}
+
+/** A fresh sandbox could not be brought to where the lost one was: the attempt begins again. */
+export class RestoreFailed extends Error {
+  override readonly name = 'RestoreFailed';
 }
 
 /** An endpoint that gave nothing within an attempt's tries; `retryAfterMs` is how long it asked to be left alone. */

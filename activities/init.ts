@@ -1,4 +1,7 @@
-/** The `init` queue: prepares one sandbox per attempt. The same attempt always gets the same sandbox. */
+/**
+ * The `init` queue: prepares one sandbox per attempt, and restores those that were lost. The same attempt always gets the
+ * same sandbox.
+ */
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sandboxLeases } from '../sandboxes/leases.ts';
@@ -6,10 +9,11 @@ import { SandboxLost, type SandboxProvider } from '../sandboxes/sandbox.ts';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
 import type { InitActivities } from '../workflows/activities.ts';
-import type { Attempt, SandboxRef } from '../workflows/types.ts';
+import type { Attempt, RestoreInput, SandboxRef } from '../workflows/types.ts';
 import { classified } from './failures.ts';
 import { wasCancelled, withHeartbeat } from './heartbeat.ts';
-import { attemptKey, keys } from './records.ts';
+import { attemptKey, keys, sandboxKey } from './records.ts';
+import { forgetLost, restoreSandbox } from './restore.ts';
 
 export interface InitDeps {
   readonly store: Store;
@@ -67,8 +71,31 @@ async function holdsWork(error: unknown, input: Attempt, signal: AbortSignal, { 
   return hasActed(input, store).catch(() => true);
 }
 
+/** Under the lease; where nothing comes of it, neither lease nor sandbox stays. */
+async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal): Promise<SandboxRef> {
+  const { store, host, sandboxTtlSeconds } = deps;
+  const sandbox = sandboxKey(input, input.restore);
+  const made = { sandbox, host, ttlSeconds: sandboxTtlSeconds };
+  await forgetLost(input, deps);
+  if (await store.get(keys.collect(input))) return made;
+  await leaseFor(sandbox, input.rollout, deps, signal);
+  try {
+    await restoreSandbox(input, deps);
+    if (wasCancelled(signal)) signal.throwIfAborted();
+  } catch (error) {
+    const acted = !(error instanceof SandboxLost) && (await store.get(keys.restored(sandbox)).catch(() => true)) !== undefined;
+    if (wasCancelled(signal) || (!signal.aborted && !acted)) await unmake(sandbox, deps);
+    throw error;
+  }
+  const { run, rollout, attempt, restore } = input;
+  await store.append([{ run, rollout, attempt, event: 'restored', at: new Date().toISOString(), detail: String(restore) }]);
+  return made;
+}
+
 export function createInitActivities(deps: InitDeps): InitActivities {
   return {
+    restoreSandbox: (input) => classified(() => withHeartbeat((signal) => restored(input, deps, signal))),
+
     prepareSandbox: (input) =>
       classified(() =>
         withHeartbeat(async (signal) => {

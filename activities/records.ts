@@ -17,12 +17,18 @@ export function attemptKey({ rollout, attempt }: Pick<Attempt, 'rollout' | 'atte
   return `${rollout}#${attempt}`;
 }
 
+/** The sandbox of an attempt, or the one that took its place after it was lost so many times. */
+export function sandboxKey(attempt: Pick<Attempt, 'rollout' | 'attempt'>, restore = 0): string {
+  return restore === 0 ? attemptKey(attempt) : `${attemptKey(attempt)}~${restore}`;
+}
+
 export const keys = {
   generate: (attempt: Attempt, turn: number) => `generate:${attemptKey(attempt)}/${padded(turn)}`,
   act: (attempt: Attempt, turn: number) => `act:${attemptKey(attempt)}/${padded(turn)}`,
   answer: (attempt: Attempt, turn: number, index: number) => `answer:${attemptKey(attempt)}/${padded(turn)}/${index}`,
   /** What all answers of the attempt begin with. */
   answers: (attempt: Attempt) => `answer:${attemptKey(attempt)}/`,
+  restored: (sandbox: string) => `restored:${sandbox}`,
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   outcome: (rollout: string) => `outcome:${rollout}`,
@@ -58,9 +64,22 @@ export interface GenerateRecord {
   readonly chat?: Pick<ChatAnswer, 'turn' | 'usage'>;
 }
 
+/** One tool's answer, and the sandbox that its call ran in. */
+export type AnswerRecord = Message & { readonly sandbox?: string };
+
 /** What the tools answered in one turn. */
 export interface ActRecord {
   readonly messages: readonly Message[];
+  /** That the calls ran in. */
+  readonly sandbox?: string;
+  /** Of the workspace and the shell after the turn; absent where it could not be told. */
+  readonly digest?: string;
+}
+
+/** A sandbox that took a lost one's place. */
+export interface RestoredRecord {
+  /** The last turn whose calls were run again in it; 0: none. */
+  readonly turn: number;
 }
 
 /** How a rollout ended, once and for all. */

@@ -3,7 +3,7 @@
  * and is never a reward.
  */
 
-import type { SandboxProvider } from '../sandboxes/sandbox.ts';
+import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../sandboxes/sandbox.ts';
 import type { Store } from '../store/store.ts';
 import type { Verdict } from '../tasks/task.ts';
 import { environmentOf } from '../tasks/registry.ts';
@@ -23,13 +23,19 @@ export class GraderFailed extends Error {
   override readonly name = 'GraderFailed';
 }
 
+/** A sandbox that is lost while it grades is none of the rollout's: the next try has another one. */
+function blameGrader(error: unknown): never {
+  if (error instanceof SandboxLost || error instanceof SandboxUnavailable) throw new GraderFailed(error.message, { cause: error });
+  throw error;
+}
+
 type Graded = Extract<Verdict, { code: 'graded' }>;
 
 async function gradeOnce(input: RewardInput, store: Store, provider: SandboxProvider): Promise<Graded> {
   const begun = await store.begin(`reward:${attemptKey(input)}`);
   const artifact = await store.getObject(input.artifact);
   const sandbox = `${attemptKey(input)}/grade-${begun}`;
-  const verdict = await environmentOf(input.task).grade(input.task, artifact, provider, sandbox);
+  const verdict = await environmentOf(input.task).grade(input.task, artifact, provider, sandbox).catch(blameGrader);
   if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
   return store.putOnce(keys.verdict(input), verdict);
 }

@@ -4,6 +4,8 @@ import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
+import { DEFAULT_BREAKER } from '../workflows/circuit-breaker.ts';
+import { OUTAGE_SECONDS } from '../workflows/failure-policy.ts';
 import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
 
@@ -14,6 +16,7 @@ export const agentSchema = z.strictObject({
   maxTurns: count.default(30),
   maxContextTokens: count.default(32_768),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(120),
+  deadlineSeconds: z.number().min(1).default(OUTAGE_SECONDS),
 });
 
 export const samplingSchema = z.strictObject({
@@ -79,6 +82,9 @@ export const runConfigSchema = z.strictObject({
     .strictObject({ tasks: count.default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
     .prefault({}),
   checkpoint: z.strictObject({ every: z.int().min(0).default(0) }).prefault({}),
+  breaker: z
+    .strictObject({ inARow: z.int().min(0).default(DEFAULT_BREAKER.inARow), share: z.number().gt(0).max(1).default(DEFAULT_BREAKER.share) })
+    .prefault({}),
 });
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {

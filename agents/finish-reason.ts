@@ -9,13 +9,18 @@ export type FinishReason =
   /** The policy would not answer, or its server's filter took the answer away. */
   | 'refused';
 
-/** Who is to blame decides what follows: retry, resume, mask. Never a reward of 0. */
+/** What went wrong beside the policy; `workflows/failure-policy.ts` says what is done about each. Never a reward of 0. */
 export type FailureClass =
   | 'sandbox-unavailable'
+  | 'sandbox-impossible'
   | 'sandbox-lost'
+  | 'restore-failed'
   | 'engine-lost'
   | 'endpoint-unavailable'
   | 'grader-failed'
+  /** An activity's, on every try. */
+  | 'timeout'
+  /** The rollout's own. */
   | 'deadline'
   | 'bad-input'
   | 'cancelled'

@@ -36,3 +36,22 @@ export function sandboxLeases(store: Store, host: string, limit: number): Sandbo
     },
   };
 }
+
+const RENEWALS_PER_TTL = 4;
+
+/** Keeps a sandbox and its lease alive for as long as `body` takes. */
+export async function keptAlive<T>(leases: SandboxLeases, sandbox: Sandbox, owner: string, ttlSeconds: number, body: () => Promise<T>): Promise<T> {
+  let renewing = Promise.resolve();
+  // A renewal that fails is told by the calls themselves, or made good by the next one.
+  const renewSoon = () => {
+    renewing = renewing.then(() => leases.renew(sandbox, owner, ttlSeconds)).catch(() => undefined);
+  };
+  const timer = setInterval(renewSoon, (ttlSeconds * 1000) / RENEWALS_PER_TTL);
+  try {
+    await leases.renew(sandbox, owner, ttlSeconds);
+    return await body();
+  } finally {
+    clearInterval(timer);
+    await renewing;
+  }
+}

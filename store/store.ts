@@ -10,6 +10,8 @@ export type ObjectRef = `sha256:${string}`;
 export type RolloutEventName =
   | 'dispatched'
   | 'started'
+  /** A fresh sandbox took a lost one's place; `detail` counts them. */
+  | 'restored'
   | 'turn'
   | 'graded'
   | 'trained'

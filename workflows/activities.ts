@@ -12,6 +12,7 @@ import type {
   GenerateInput,
   GenerateOutcome,
   PolicyRef,
+  RestoreInput,
   RewardInput,
   RolloutResult,
   RunConfig,
@@ -22,10 +23,13 @@ import type {
   Verdict,
 } from './types.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval-types.ts';
+import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failure-policy.ts';
 import { hostQueue, QUEUES } from './queues.ts';
 
 export interface InitActivities {
   prepareSandbox(input: Attempt): Promise<SandboxRef>;
+  /** A fresh sandbox in the state that the lost one was in after the attempt's last recorded turn. */
+  restoreSandbox(input: RestoreInput): Promise<SandboxRef>;
 }
 
 export interface GpuActivities {
@@ -96,42 +100,58 @@ export interface SweepActivities {
   closeSweep(input: SweepRound & { status: 'completed' | 'failed' | 'cancelled'; message?: string }): Promise<void>;
 }
 
-/** Failures that no retry of the same call can cure: the workflow decides what follows. */
-const FINAL = ['UserInputError', 'SandboxLost', 'NoValidRollouts'];
+/** A run's own failure: it is no rollout's class. */
+const NEVER_RETRIED = [...FINAL_ERRORS, 'NoValidRollouts'];
 
-const retry = (maximumAttempts: number) => ({
-  maximumAttempts,
-  initialInterval: '500ms' as const,
-  backoffCoefficient: 2,
-  maximumInterval: '10s' as const,
-  nonRetryableErrorTypes: FINAL,
-});
+function retry({ attempts, firstMs, factor, longestMs }: Backoff) {
+  return {
+    maximumAttempts: attempts,
+    initialInterval: firstMs,
+    backoffCoefficient: factor,
+    maximumInterval: longestMs,
+    nonRetryableErrorTypes: NEVER_RETRIED,
+  };
+}
 
-export const init = proxyActivities<InitActivities>({
+/** Nothing waits for a worker for longer than this, unless the rollout's own deadline is nearer. */
+const OUTAGE = `${OUTAGE_SECONDS}s` as const;
+
+const onInit = {
   taskQueue: QUEUES.init,
   // Waiting for room on the host is back-pressure, not failure: the heartbeat tells the two apart.
   startToCloseTimeout: '6h',
+  scheduleToCloseTimeout: OUTAGE,
   heartbeatTimeout: '15s',
-  retry: retry(20),
-});
+  retry: retry(RETRIES.init),
+} as const;
 
 const onGpu = {
   taskQueue: QUEUES.gpu,
   startToCloseTimeout: '2h',
+  scheduleToCloseTimeout: OUTAGE,
   heartbeatTimeout: '15s',
-  retry: retry(8),
+  retry: retry(RETRIES.gpu),
 } as const;
 
-const { generate } = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);
+/** `ms`: all that is left, retries included. */
+export function initWithin(ms: number): InitActivities {
+  return proxyActivities<InitActivities>({ ...onInit, scheduleToCloseTimeout: ms });
+}
+
+/** `ms`: all that is left, retries included. */
+export function gpuWithin(ms: number): Pick<GpuActivities, 'generate'> {
+  return proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: ms });
+}
+
 // A cancelled run waits for the update under way: it is whole or not at all, and says itself what it trained.
-const { update } = proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
-export const gpu: GpuActivities = { generate, update };
+export const gpu = proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
 
 export const reward = proxyActivities<RewardActivities>({
   taskQueue: QUEUES.reward,
   startToCloseTimeout: '15m',
+  scheduleToCloseTimeout: OUTAGE,
   heartbeatTimeout: '15s',
-  retry: retry(5),
+  retry: retry(RETRIES.reward),
 });
 
 export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivities>({
@@ -140,16 +160,32 @@ export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivi
   heartbeatTimeout: '15s',
   // A full disk or a store that is down ends no run of weeks: it goes on when the cause is gone within a day.
   scheduleToCloseTimeout: '24h',
-  retry: { ...retry(Number.POSITIVE_INFINITY), maximumInterval: '30s' as const },
+  retry: retry({ attempts: Number.POSITIVE_INFINITY, firstMs: 500, factor: 2, longestMs: 30_000 }),
 });
 
-/** Activities that must run where the sandbox is. A host that is gone for longer than a sandbox lives has lost it. */
-export function onHost(host: string, toolTimeoutSeconds: number) {
-  return proxyActivities<AgentRunActivities>({
+/** A host that is gone for longer than a sandbox lives has lost it. */
+const HOST_GONE = '35m';
+
+/** Activities that must run where the sandbox is. `withinMs`: all that is left, retries included. */
+export function onHost(host: string, toolTimeoutSeconds: number, withinMs = OUTAGE_SECONDS * 1000) {
+  return proxyActivities<Omit<AgentRunActivities, 'releaseSandbox'>>({
     taskQueue: hostQueue(host),
-    scheduleToStartTimeout: '35m',
+    scheduleToStartTimeout: HOST_GONE,
+    scheduleToCloseTimeout: withinMs,
     startToCloseTimeout: `${toolTimeoutSeconds * 4 + 120}s`,
     heartbeatTimeout: '15s',
-    retry: retry(6),
+    retry: retry(RETRIES['agent-run']),
+  });
+}
+
+/** A rollout does not wait for long to be rid of a sandbox: what is not released, its host's sweeper takes. */
+export function releasing(host: string) {
+  return proxyActivities<Pick<AgentRunActivities, 'releaseSandbox'>>({
+    taskQueue: hostQueue(host),
+    scheduleToStartTimeout: '2m',
+    startToCloseTimeout: '2m',
+    scheduleToCloseTimeout: '10m',
+    heartbeatTimeout: '15s',
+    retry: retry(RETRIES['agent-run']),
   });
 }

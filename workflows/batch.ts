@@ -21,6 +21,7 @@ import { orchestrator } from './activities.ts';
 import { beginOrder, refusedSetting, type Schedule, scheduleOf } from './dispatch-schedule.ts';
 import { Dispatcher, gatesOf } from './dispatcher.ts';
 import { DynamicSampling } from './dynamic-sampling.ts';
+import { FailureWatch } from './failure-watch.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { refuse } from './resolve-rollout.ts';
@@ -68,6 +69,7 @@ class Batch {
   readonly #admitted: number[] = [];
   readonly #running: Array<Promise<void>> = [];
   readonly #relay = new PauseRelay();
+  readonly #failures: FailureWatch;
   #paused = false;
   #started = 0;
   /** Settles when the groups begun so far are dispatched. */
@@ -80,6 +82,7 @@ class Batch {
     this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples, input.firstSample);
     this.#gates = gatesOf(this.#ids.length, caps);
     this.#dispatcher = new Dispatcher(caps);
+    this.#failures = new FailureWatch(input.breaker);
     this.#order = order;
     this.#sampling = new DynamicSampling(input.tasks.length, input.wanted);
     this.#groups = input.tasks.map(() => []);
@@ -106,7 +109,9 @@ class Batch {
   pause(paused: boolean): void {
     this.#paused = paused;
     if (!paused || workflowInfo().historyLength < PAUSABLE_EVENTS) this.#relay.set(paused);
-    if (!paused) this.#admit();
+    if (paused) return;
+    this.#failures.reset();
+    this.#admit();
   }
 
   stageEnded(id: string, stage: 'init' | GatedStage): void {
@@ -184,6 +189,7 @@ class Batch {
     this.#started += 1;
     const result = await this.#outcome(index, this.#ids[index] ?? '');
     this.results.push(result);
+    this.#failures.heard(result);
     this.#collect(index, result);
     this.#dispatcher.ended(index);
     this.#admit();

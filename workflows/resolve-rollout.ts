@@ -2,16 +2,22 @@
 
 import { ApplicationFailure } from '@temporalio/common';
 import type { SamplingParameters } from '../trainer/engine.ts';
+import { OUTAGE_SECONDS } from './failure-policy.ts';
 import { resolvePolicy } from './resolve-policy.ts';
 import type { AgentSettings, GatedStage, RolloutInput, RolloutPolicy } from './types.ts';
 
-export const DEFAULT_AGENT: AgentSettings = { maxTurns: 30, maxContextTokens: 32_768, toolTimeoutSeconds: 120 };
+export const DEFAULT_AGENT: Required<AgentSettings> = {
+  maxTurns: 30,
+  maxContextTokens: 32_768,
+  toolTimeoutSeconds: 120,
+  deadlineSeconds: OUTAGE_SECONDS,
+};
 export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 };
 
 export interface ResolvedRollout {
   readonly task: string;
   readonly policy: RolloutPolicy;
-  readonly agent: AgentSettings;
+  readonly agent: Required<AgentSettings>;
   readonly sampling: SamplingParameters;
   readonly run: string;
   readonly step: number;
@@ -41,6 +47,9 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   positiveInteger('agent.maxTurns', agent.maxTurns);
   positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
   positiveInteger('sampling.maxTokens', sampling.maxTokens);
+  if (!(agent.deadlineSeconds > 0 && Number.isFinite(agent.deadlineSeconds))) {
+    refuse('agent.deadlineSeconds', agent.deadlineSeconds, 'give a number of seconds above 0');
+  }
   if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
   return {
     task: input.task,

@@ -4,17 +4,27 @@
  */
 
 import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
+import { FAILURES } from './failure-policy.ts';
 import type { GenerateOutcome, Stage } from './types.ts';
 
 export interface LoopLimits {
   readonly maxTurns: number;
   /** Attempts in all, when sandboxes are lost. */
   readonly maxAttempts: number;
+  /** Lost sandboxes of one attempt whose place another one takes. */
+  readonly maxRestores: number;
 }
 
+/** What a sandbox that took a lost one's place goes on with. */
+type Resumable = 'generate' | 'act' | 'collect';
+
 export type LoopState = Readonly<{
-  phase: 'prepare' | 'generate' | 'act' | 'collect' | 'grade' | 'graded' | 'failed';
+  phase: 'prepare' | 'restore' | 'generate' | 'act' | 'collect' | 'grade' | 'graded' | 'failed';
   attempt: number;
+  /** Sandboxes of this attempt that were lost and given a successor; absent: none. */
+  restores?: number;
+  /** While it is restored: what follows. */
+  resume?: Resumable;
   /** Turns begun in this attempt. */
   turn: number;
   finish?: FinishReason;
@@ -26,6 +36,7 @@ export type LoopState = Readonly<{
 
 export type LoopEvent =
   | { readonly type: 'prepared' }
+  | { readonly type: 'restored' }
   | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind']; readonly calls: number }
   | { readonly type: 'acted' }
   | { readonly type: 'collected' }
@@ -39,6 +50,7 @@ export function stageOf(state: LoopState): Stage | 'done' {
   switch (state.phase) {
     case 'prepare':
       return 'init';
+    case 'restore':
     case 'generate':
     case 'act':
     case 'collect':
@@ -73,10 +85,28 @@ function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: n
   }
 }
 
+/** What goes on when this state's sandbox has a successor. A prepared attempt that was lost has acted before. */
+function resumableOf({ phase, resume }: LoopState): Resumable | undefined {
+  if (phase === 'restore') return resume;
+  if (phase === 'prepare') return 'generate';
+  return phase === 'generate' || phase === 'act' || phase === 'collect' ? phase : undefined;
+}
+
+/** By the class's policy, for as long as there is a budget. A grader's sandbox is none of the rollout's. */
 function afterFailure(state: LoopState, failure: FailureClass, message: string, limits: LoopLimits): LoopState {
-  const lost = failure === 'sandbox-lost' && state.phase !== 'grade';
-  if (lost && state.attempt < limits.maxAttempts) return { ...initialState, attempt: state.attempt + 1 };
-  return { ...state, phase: 'failed', failure, message };
+  const { recovery } = FAILURES[failure];
+  const resume = resumableOf(state);
+  const restores = (state.restores ?? 0) + 1;
+  if (recovery !== 'mask' && resume !== undefined) {
+    if (recovery === 'resume' && restores <= limits.maxRestores) return { ...state, phase: 'restore', restores, resume };
+    if (state.attempt < limits.maxAttempts) return { ...initialState, attempt: state.attempt + 1 };
+  }
+  const { resume: _, ...ended } = state;
+  return { ...ended, phase: 'failed', failure, message };
+}
+
+function afterRestore({ resume, ...state }: LoopState): LoopState {
+  return { ...state, phase: resume ?? 'generate' };
 }
 
 /** The state after `event`. Errors: a `TypeError` for an event that the phase does not wait for. */
@@ -84,6 +114,7 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
   if (event.type === 'failed') return afterFailure(state, event.failure, event.message, limits);
   const { phase } = state;
   if (phase === 'prepare' && event.type === 'prepared') return { ...state, phase: 'generate' };
+  if (phase === 'restore' && event.type === 'restored') return afterRestore(state);
   if (phase === 'generate' && event.type === 'generated') return afterGenerate(state, event.kind, event.calls, limits);
   if (phase === 'act' && event.type === 'acted') {
     return state.finish ? { ...state, phase: 'collect' } : nextTurn(state, limits);

@@ -6,25 +6,26 @@
 
 import {
   allHandlersFinished,
-  CancellationScope,
   condition,
   continueAsNew,
   defineQuery,
   defineSignal,
   isCancellation,
-  setCurrentDetails,
   setHandler,
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { gpu, init, onHost, reward } from './activities.ts';
+import { onHost } from './activities.ts';
 import { classify } from './classify-failure.ts';
+import { BUDGET, FAILURES } from './failure-policy.ts';
 import { hearSignals, on } from './hear-signals.ts';
-import { initialState, type LoopEvent, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
+import { initialState, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
+import { type Context, perform, release } from './rollout-stages.ts';
+import { RolloutClock } from './rollout-clock.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
-import { type ResolvedRollout, resolveRollout } from './resolve-rollout.ts';
+import { resolveRollout } from './resolve-rollout.ts';
 import { proceedSignal, StageGates } from './stage-gates.ts';
-import type { Attempt, CollectOutcome, GatedStage, RolloutInput, RolloutResult, SandboxRef } from './types.ts';
+import type { GatedStage, RolloutInput, RolloutResult, SandboxRef } from './types.ts';
 
 export interface RolloutState extends LoopState {
   readonly task: string;
@@ -36,121 +37,27 @@ export const stateQuery = defineQuery<RolloutState>('state');
 export const pauseSignal = defineSignal('pause');
 export const resumeSignal = defineSignal('resume');
 
-/** What only the running workflow knows beside the loop's state. */
-interface Context {
-  readonly input: ResolvedRollout;
-  readonly rollout: string;
-  readonly gates: StageGates;
-  sandbox: SandboxRef | null;
-  collected: CollectOutcome | null;
-  contextTokens: number;
-  lines: readonly string[];
-  paused: boolean;
-  /** Turns, and renewals of a paused rollout's sandbox, in this history: twelve events each at most. */
-  rounds: number;
-}
-
 /** Carried over continue-as-new, which happens at the begin of a turn. */
 export interface RolloutProgress extends Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
   readonly state: LoopState;
   readonly allowed: readonly GatedStage[];
+  readonly spentMs: number | null;
 }
 
 /** Below the 4,096 events at which Temporal suggests a new history. */
 const ROUNDS_PER_HISTORY = 300;
-/** Lines that Temporal's UI shows of a rollout. */
-const LINES = 20;
 /** Of sandboxes whose host did not say how long they live. */
 const DEFAULT_TTL_SECONDS = 1800;
 
-async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
-  const { input, rollout } = context;
-  const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
-  switch (state.phase) {
-    case 'prepare':
-      context.sandbox = await init.prepareSandbox(attempt);
-      return { type: 'prepared' };
-    case 'generate': {
-      const outcome = await gpu.generate({
-        ...attempt,
-        turn: state.turn,
-        policy: input.policy,
-        sampling: input.sampling,
-        maxContextTokens: input.agent.maxContextTokens,
-        noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${state.turn}`,
-      });
-      context.contextTokens = outcome.contextTokens;
-      tell(context, `${state.turn}. ${outcome.line}`);
-      return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
-    }
-    case 'act': {
-      const outcome = await hostOf(context).agentRun({
-        ...attempt,
-        ...sandboxOf(context),
-        turn: state.turn,
-        toolTimeoutSeconds: input.agent.toolTimeoutSeconds,
-      });
-      tell(context, `   ${outcome.line}`);
-      return { type: 'acted' };
-    }
-    case 'collect':
-      context.collected = await hostOf(context).collect({ ...attempt, ...sandboxOf(context) });
-      context.sandbox = null;
-      return { type: 'collected' };
-    case 'grade': {
-      if (!context.collected || !state.finish) throw new TypeError('Nothing was collected to grade');
-      const verdict = await reward.computeReward({
-        ...attempt,
-        artifact: context.collected.artifact,
-        finish: state.finish,
-        turns: state.turn,
-      });
-      return verdict.code === 'graded'
-        ? { type: 'graded', reward: verdict.reward, passed: verdict.passed }
-        : { type: 'failed', failure: 'grader-failed', message: verdict.reason };
-    }
-    default:
-      throw new TypeError(`Phase ${state.phase} asks for nothing`);
-  }
-}
-
-function sandboxOf(context: Context): SandboxRef {
-  if (!context.sandbox) throw new TypeError('There is no sandbox');
-  return context.sandbox;
-}
-
-function hostOf(context: Context) {
-  return onHost(sandboxOf(context).host, context.input.agent.toolTimeoutSeconds);
-}
-
-/** Shown in Temporal's UI while the rollout runs. */
-function tell(context: Context, line: string): void {
-  context.lines = [...context.lines, line].slice(-LINES);
-  setCurrentDetails(context.lines.join('\n\n'));
-}
-
-async function release(context: Context, state: LoopState): Promise<void> {
-  const { sandbox, input, rollout } = context;
-  if (!sandbox) return;
-  context.sandbox = null;
-  const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
-  await CancellationScope.nonCancellable(async () => {
-    try {
-      await onHost(sandbox.host, input.agent.toolTimeoutSeconds).releaseSandbox({ ...attempt, ...sandbox });
-    } catch {
-      // Its lease ends it: the sweeper of that host takes what could not be released.
-    }
-  });
-}
-
 function resultOf(state: LoopState, context: Context): RolloutResult {
-  const { reward: value, passed, finish, failure, message } = state;
+  const { restores, reward: value, passed, finish, failure, message } = state;
   return {
     rollout: context.rollout,
     task: context.input.task,
     status: state.phase === 'graded' ? 'graded' : 'failed',
     attempt: state.attempt,
     turns: state.turn,
+    ...(restores === undefined ? {} : { restores }),
     ...(value === undefined ? {} : { reward: value }),
     ...(passed === undefined ? {} : { passed }),
     ...(finish === undefined ? {} : { finish }),
@@ -171,19 +78,20 @@ function publishEnd(state: LoopState): void {
 function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): Context {
   const { workflowId: rollout } = workflowInfo();
   const input = resolveRollout(given, rollout);
-  const { allowed = [], sandbox = null, contextTokens = 0, lines = [], paused = false } = progress ?? {};
+  const { allowed = [], sandbox = null, contextTokens = 0, lines = [], paused = false, spentMs = null } = progress ?? {};
   const gates = new StageGates(input.gates, allowed);
-  return { input, rollout, gates, sandbox, contextTokens, lines, paused, collected: null, rounds: 0 };
+  const clock = new RolloutClock(input.agent.deadlineSeconds, spentMs, Date.now());
+  return { input, rollout, gates, clock, sandbox, contextTokens, lines, doing: '', paused, collected: null, rounds: 0 };
 }
 
-function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, gates }: Context): RolloutProgress {
-  return { state, sandbox, contextTokens, lines, paused, allowed: gates.allowed };
+function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, gates, clock }: Context): RolloutProgress {
+  return { state, sandbox, contextTokens, lines, paused, allowed: gates.allowed, spentMs: clock.spentMs(Date.now()) };
 }
 
 /** `progress` is for continue-as-new alone. */
 export async function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   const context = contextOf(given, progress);
-  const limits = { maxTurns: context.input.agent.maxTurns, maxAttempts: 3 };
+  const limits = { maxTurns: context.input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
   let state = progress?.state ?? initialState;
   setHandler(stateQuery, () => ({ ...state, task: context.input.task, paused: context.paused, contextTokens: context.contextTokens }));
   hearSignals(
@@ -214,7 +122,7 @@ function isFull({ phase }: LoopState, { rounds }: Context): boolean {
 
 /** A paused rollout ends its turn, and then begins nothing; after its last turn it is collected and graded. */
 function mustWait({ phase }: LoopState, { paused }: Context): boolean {
-  return paused && (phase === 'prepare' || phase === 'generate');
+  return paused && (phase === 'prepare' || phase === 'restore' || phase === 'generate');
 }
 
 /** Whether the sandbox that a paused rollout keeps is lost. */
@@ -229,8 +137,18 @@ async function isLost(sandbox: SandboxRef, attempt: number, { input, rollout: id
   }
 }
 
-/** Until it may go on, or for as long as its sandbox lives without being renewed. */
+/** Time in which it stands still is none of its own. */
 async function standStill(state: LoopState, context: Context, limits: LoopLimits, mayGoOn: () => boolean): Promise<LoopState> {
+  const since = Date.now();
+  try {
+    return await waitUntil(mayGoOn, state, context, limits);
+  } finally {
+    context.clock.stoodStill(Date.now() - since);
+  }
+}
+
+/** Until it may go on, or for as long as its sandbox lives without being renewed. */
+async function waitUntil(mayGoOn: () => boolean, state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
   const { sandbox } = context;
   if (!sandbox) {
     await condition(mayGoOn);
@@ -265,14 +183,19 @@ async function atGate(state: LoopState, stage: GatedStage, context: Context, lim
   return now;
 }
 
-/** What the state asks for, its failure included; the sandbox of an attempt that is given up is released. */
+/** What the state asks for, its failure included; a sandbox that was lost or given up is released. */
 async function attempted(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
   try {
     return reduce(state, await perform(state, context), limits);
   } catch (error) {
     if (isCancellation(error)) throw error;
-    const failed = reduce(state, { type: 'failed', ...classify(error) }, limits);
-    if (failed.attempt !== state.attempt) await release(context, state);
+    const failure = classify(error);
+    // A paused run's machines are being mended: what they did meanwhile is tried again once it is resumed.
+    if (context.paused && FAILURES[failure.failure].breaks && FAILURES[failure.failure].recovery === 'mask') {
+      return standStill(state, context, limits, () => !context.paused);
+    }
+    const failed = reduce(state, { type: 'failed', ...failure }, limits);
+    if (failed.attempt !== state.attempt || failed.phase === 'restore') await release(context, state);
     return failed;
   }
 }

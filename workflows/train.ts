@@ -16,6 +16,7 @@ import {
   defineSignal,
   defineUpdate,
   isCancellation,
+  log,
   ParentClosePolicy,
   patched,
   rootCause,
@@ -27,6 +28,8 @@ import {
 } from '@temporalio/workflow';
 import { gpu, orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
+import { DEFAULT_BREAKER, type Trip, tripLine } from './circuit-breaker.ts';
+import { circuitOpenedSignal } from './failure-watch.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
@@ -51,6 +54,7 @@ export interface TrainProgress {
   readonly policy: PolicyRef;
   readonly recent: readonly StepRecord[];
   readonly pauseAt: PausePoint | null;
+  readonly tripped?: Trip | null;
   /** Changes on record from before a restart, of steps that are still ahead. */
   readonly ahead?: readonly ConfigChange[];
 }
@@ -81,6 +85,8 @@ class Training {
   #configured = 0;
   readonly #relay = new PauseRelay();
   #pauseAt: PausePoint | null = null;
+  /** Why the circuit breaker paused it. */
+  #tripped: Trip | null = null;
   /** Waits for the end of a pause between two steps. */
   #stands = false;
   phase: TrainStatus['phase'] = 'starting';
@@ -95,6 +101,7 @@ class Training {
     this.policy = progress.policy;
     this.recent = progress.recent;
     this.pauseAt = progress.pauseAt;
+    this.#tripped = progress.tripped ?? null;
     this.#ahead = progress.ahead ?? [];
     this.#catchUp();
   }
@@ -126,7 +133,15 @@ class Training {
   /** Rollouts that run hear of it. */
   set pauseAt(point: PausePoint | null) {
     this.#pauseAt = point;
+    if (point === null) this.#tripped = null;
     this.#relay.set(point === 'turn');
+  }
+
+  /** Nothing begins until somebody has looked and resumes it. */
+  trip(trip: Trip): void {
+    this.#tripped = trip;
+    log.warn(tripLine(trip), { run: this.config.run });
+    setCurrentDetails(tripLine(trip));
   }
 
   /** Before a step or an evaluation. */
@@ -138,7 +153,7 @@ class Training {
 
   get progress(): TrainProgress {
     const { config, runDir, step, policy, recent, pauseAt } = this;
-    return { config, runDir, step, policy, recent, pauseAt, ahead: this.#ahead };
+    return { config, runDir, step, policy, recent, pauseAt, tripped: this.#tripped, ahead: this.#ahead };
   }
 
   get status(): TrainStatus {
@@ -150,6 +165,7 @@ class Training {
       policyVersion: this.policy.version,
       batch: this.#batch,
       ...(this.#pauseAt === null ? {} : { pauseAt: this.#pauseAt }),
+      ...(this.#tripped === null ? {} : { tripped: this.#tripped }),
       recent: this.recent,
     };
   }
@@ -263,6 +279,7 @@ class Training {
           sampling: { ...config.sampling, temperature },
           seed: config.seed,
           dispatcher: config.dispatcher,
+          breaker: config.breaker ?? DEFAULT_BREAKER,
         },
       ],
     });
@@ -329,6 +346,10 @@ function answerFrom(run: string, pauseAt: PausePoint | null, training: () => Tra
   hearSignals(
     on<[PausePoint?]>(pauseTrainSignal, (point) => pause(point === 'step' ? 'step' : 'turn')),
     on(resumeTrainSignal, () => pause(null)),
+    on(circuitOpenedSignal, (trip) => {
+      pause('turn');
+      training()?.trip(trip);
+    }),
   );
   setHandler(
     configureUpdate,

@@ -6,6 +6,7 @@ import type { Verdict } from '../tasks/task.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
 import type { SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { RateSchedule } from '../trainer/learning-rate.ts';
+import type { BreakerSettings, Trip } from './circuit-breaker.ts';
 
 export interface PolicyRef {
   /** Directory in Hugging Face layout. */
@@ -34,6 +35,8 @@ export interface AgentSettings {
   readonly maxContextTokens: number;
   /** Seconds that one tool call may take. */
   readonly toolTimeoutSeconds: number;
+  /** Seconds that a rollout may spend on its turns, from its first sandbox on; pauses and gates do not count. Absent: a week. */
+  readonly deadlineSeconds?: number;
 }
 
 /** One rollout; what is absent takes its default, so that any Temporal client can start one with `task` and `policy`. */
@@ -61,6 +64,8 @@ export interface RolloutResult {
   readonly status: 'graded' | 'failed';
   readonly attempt: number;
   readonly turns: number;
+  /** Sandboxes of this attempt that were lost, and whose place another one took in the same state. */
+  readonly restores?: number;
   readonly reward?: number;
   readonly passed?: boolean;
   readonly finish?: FinishReason;
@@ -102,6 +107,12 @@ export interface SandboxRef {
   readonly ttlSeconds?: number;
 }
 
+export interface RestoreInput extends Attempt {
+  /** How many sandboxes of this attempt were lost. */
+  readonly restore: number;
+  readonly toolTimeoutSeconds: number;
+}
+
 export interface AgentRunInput extends Attempt, SandboxRef {
   readonly turn: number;
   readonly toolTimeoutSeconds: number;
@@ -138,6 +149,8 @@ export interface BatchInput {
   readonly sampling: SamplingParameters;
   readonly seed: number;
   readonly dispatcher: DispatcherSettings;
+  /** When to tell the parent that rollouts fail alike; absent: never. */
+  readonly breaker?: BreakerSettings;
   /** Which queued work goes first where batches share workers; absent: `train`. */
   readonly priority?: BatchPriority;
 }
@@ -209,6 +222,8 @@ export interface RunConfig {
   readonly evaluation: EvaluationSettings;
   /** Steps between checkpoints that are kept; the last is always kept. */
   readonly checkpoint: { readonly every: number };
+  /** When a run is paused because its rollouts fail alike; absent: the default. */
+  readonly breaker?: BreakerSettings;
 }
 
 /** One setting that was changed on a live run: in force from then on, after `step` steps. */
@@ -294,6 +309,8 @@ export interface TrainStatus {
   readonly batch: { readonly name: string; readonly total: number } | null;
   /** A pause that was asked for and not undone; absent: none. */
   readonly pauseAt?: PausePoint;
+  /** Why the circuit breaker paused the run; absent: it did not. */
+  readonly tripped?: Trip;
   /** The last steps, oldest first; at most 20. */
   readonly recent: readonly StepRecord[];
 }

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import type { Sandbox, SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
 import { openWarmPool } from '../../sandboxes/warm-pool.ts';
+import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { openProvider, type ProviderName } from '../../workers/sandbox-provider.ts';
 import { readSandboxSettings } from '../../workers/settings.ts';
@@ -36,6 +37,8 @@ export interface SandboxBench {
   readonly destroyMs: number;
   /** `true` in the long-lived shell of one sandbox. */
   readonly execMs: Percentiles;
+  /** Median of a look at the whole workspace, as after each turn. */
+  readonly digestMs: number;
   /** `concurrency` sandboxes at once, each command after the other in its own. */
   readonly execsPerSecond: number;
   readonly together: { readonly concurrency: number; readonly startedMs: number; readonly execMs: Percentiles & { readonly max: number } };
@@ -73,15 +76,18 @@ async function commands(sandbox: Sandbox, count: number): Promise<number[]> {
 }
 
 async function coldStarts(provider: HostProvider, { sandboxes, commands: count }: SandboxBenchOptions) {
-  const [created, destroyed, executed]: number[][] = [[], [], []];
+  const [created, destroyed, executed, looked]: number[][] = [[], [], [], []];
   for (let n = 0; n < sandboxes; n += 1) {
     const { ms, value } = await timed(() => provider.create(spec(`cold/${n}`)));
     created?.push(ms);
-    if (n === 0) executed?.push(...(await commands(value, count)));
+    if (n === 0) {
+      executed?.push(...(await commands(value, count)));
+      for (let i = 0; i < count / 10; i += 1) looked?.push((await timed(() => workspaceDigest(value, `look/${i}`))).ms);
+    }
     value.close();
     destroyed?.push((await timed(() => provider.destroy(`cold/${n}`))).ms);
   }
-  return { created: created ?? [], destroyed: destroyed ?? [], executed: executed ?? [] };
+  return { created: created ?? [], destroyed: destroyed ?? [], executed: executed ?? [], looked: looked ?? [] };
 }
 
 /** The pool is full before each lease, as it is between rollouts. */
@@ -132,6 +138,7 @@ async function measure(name: ProviderName, options: SandboxBenchOptions): Promis
         leaseMs: percentiles(await leases(provider, dir, options.sandboxes)).p50,
         destroyMs: percentiles(cold.destroyed).p50,
         execMs: { p50, p95 },
+        digestMs: percentiles(cold.looked).p50,
         execsPerSecond: many.perSecond,
         together: { concurrency: options.concurrency, startedMs: many.startedMs, execMs: many.execMs },
       };

@@ -7,11 +7,16 @@ import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RunSummary } from '../../activities/run-folder.ts';
 import type { BatchStatus } from '../../workflows/batch.ts';
+import { findStalls } from '../../workers/watchdog/find-stalls.ts';
+import { stallLines } from '../../workers/watchdog/stall.ts';
+import { tripLine } from '../../workflows/circuit-breaker.ts';
 import type { TrainStatus } from '../../workflows/types.ts';
 import { RunHandle } from '../run-handle.ts';
 import { type BatchProgress, evaluationLines, progressBar, stepLine } from './format.ts';
 
 const POLL_MS = 1000;
+/** Looks whether the run is stuck, in polls: it asks after each of its rollouts. */
+const STALL_EVERY = 30;
 
 export interface Screen {
   /** A line that stays. */
@@ -45,10 +50,25 @@ export async function progressOf(client: Client, run: string, { batch }: TrainSt
 class Teller {
   #steps = 0;
   #evaluations = 0;
+  #tripped = '';
+  #stuck = new Set<string>();
   readonly #screen: Screen;
 
   constructor(screen: Screen) {
     this.#screen = screen;
+  }
+
+  /** Once for each time that the circuit breaker opens. */
+  warn({ tripped }: Partial<Pick<TrainStatus, 'tripped'>>): void {
+    const line = tripped ? tripLine(tripped) : '';
+    if (line !== '' && line !== this.#tripped) this.#screen.line(line);
+    this.#tripped = line;
+  }
+
+  /** Each finding once, for as long as it is so. */
+  stuck(lines: ReadonlyMap<string, string>): void {
+    for (const [key, line] of lines) if (!this.#stuck.has(key)) this.#screen.line(line);
+    this.#stuck = new Set(lines.keys());
   }
 
   tell(summary: RunSummary | undefined, steps: number): void {
@@ -83,14 +103,16 @@ export async function followRun(
   const handle = new RunHandle(client, run);
   const teller = new Teller(screen);
   let steps = 0;
-  for (;;) {
+  for (let poll = 1; ; poll += 1) {
     signal.throwIfAborted();
     const running = await handle.isRunning();
     const status = await handle.status().catch(() => undefined);
     steps = status?.steps ?? steps;
     teller.tell(await summary(), steps);
     if (!running) break;
+    if (status) teller.warn(status);
     if (status) screen.bar(progressBar(status, await progressOf(client, run, status)));
+    if (poll % STALL_EVERY === 0) teller.stuck(stallLines(await findStalls(client, run).catch(() => [])));
     await sleep(POLL_MS, undefined, { signal });
   }
   screen.bar('');

@@ -2,6 +2,7 @@
 
 import type { Message } from '../../agents/message.ts';
 import type { Trajectory } from '../../activities/trajectories.ts';
+import { tripLine } from '../../workflows/circuit-breaker.ts';
 import type { EvaluationRecord, StepRecord, TrainStatus } from '../../workflows/types.ts';
 
 const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
@@ -47,7 +48,8 @@ export interface BatchProgress {
 }
 
 /** Where it stands: `paused at a turn`, `training, pauses before the next step`. */
-export function phaseText({ phase, pauseAt }: TrainStatus): string {
+export function phaseText({ phase, pauseAt, tripped }: TrainStatus): string {
+  if (tripped) return `paused: ${tripped.failure}`;
   if (phase === 'paused') return pauseAt === 'step' ? 'paused before the next step' : 'paused at a turn';
   return pauseAt === 'step' ? `${phase}, pauses before the next step` : phase;
 }
@@ -70,7 +72,8 @@ export function liveLines(status: TrainStatus, progress: BatchProgress): string[
   const { step, steps, policyVersion, batch } = status;
   const { started, ended, total, passed, failed } = progress;
   const rollouts = `${batch?.name}: ${ended} of ${total} rollouts ended (${passed} passed, ${failed} failed), ${started - ended} running`;
-  return [`${phaseText(status)}; ${step} of ${steps} steps done, policy v${policyVersion}`, ...(batch ? [rollouts] : [])];
+  const why = status.tripped ? [tripLine(status.tripped)] : [];
+  return [...why, `${phaseText(status)}; ${step} of ${steps} steps done, policy v${policyVersion}`, ...(batch ? [rollouts] : [])];
 }
 
 /** Policies and tools say what they like: nothing of it may steer the terminal. */

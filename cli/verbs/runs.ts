@@ -10,6 +10,8 @@ import { reportLines } from '../train/report.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
 import { withLonghaul } from '../access/with-run.ts';
 import { table } from '../table.ts';
+import { findStalls } from '../../workers/watchdog/find-stalls.ts';
+import { type Stall, stallLines } from '../../workers/watchdog/stall.ts';
 import type { TrainStatus } from '../../workflows/types.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
@@ -33,6 +35,7 @@ function list(context: VerbContext): Promise<Outcome> {
 interface Live {
   readonly status: TrainStatus;
   readonly rollouts: BatchProgress;
+  readonly stalls: readonly Stall[];
 }
 
 /** What the run itself says while it goes on; nothing where neither Temporal nor a worker answers. */
@@ -40,7 +43,8 @@ async function liveOf(run: string, context: VerbContext): Promise<Live | undefin
   try {
     return await withLonghaul(context, async (longhaul) => {
       const status = await longhaul.run(run).status();
-      return { status, rollouts: await progressOf(longhaul.client, run, status) };
+      const stalls = await findStalls(longhaul.client, run).catch(() => []);
+      return { status, rollouts: await progressOf(longhaul.client, run, status), stalls };
     });
   } catch {
     context.note(`run ${run} has not ended, and nothing that could work on it answers; start the stack: npx longhaul up --detach`);
@@ -62,7 +66,7 @@ function show(run: string, context: VerbContext): Promise<Outcome> {
     const live = document.status === 'running' ? await liveOf(run, context) : undefined;
     const { status, startedAt, policy, evaluation, steps, changes } = document;
     context.say(`${run}: ${status}, started ${startedAt}, policy ${policy.base}`);
-    for (const line of live ? liveLines(live.status, live.rollouts) : []) context.say(line);
+    for (const line of live ? [...liveLines(live.status, live.rollouts), ...stallLines(live.stalls).values()] : []) context.say(line);
     for (const one of evaluation.all) {
       for (const line of evaluationLines(`after step ${one.step}`, one)) context.say(line);
     }

@@ -2,6 +2,7 @@
 import { expect, it } from 'vitest';
 import { keys, type OutcomeRecord } from '../../activities/records.ts';
 import { createRewardActivities } from '../../activities/reward.ts';
+import { SandboxLost, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import { attemptOf, dyingAt, environment, eventLines, inActivity, useWorld } from './world.ts';
 
@@ -34,6 +35,14 @@ it("throws a grader's own failure, records nothing, and grades again in another 
   expect(await outcome()).toBeUndefined();
   expect(await world.now.store.list('verdict:')).toEqual([]);
   expect(await eventLines(world.now.store)).toEqual([]);
+  expect(await grade()).toMatchObject({ code: 'graded', reward: 1 });
+  expect(environment.graded.map(({ sandbox }) => sandbox)).toEqual([`${attempt.rollout}#1/grade-1`, `${attempt.rollout}#1/grade-2`]);
+});
+
+it.each([new SandboxLost('it ended'), new SandboxUnavailable('no room')])('takes %s of its own sandbox for the grader’s failure, and grades again in another one', async (error) => {
+  environment.verdicts = [error];
+  await expect(grade()).rejects.toMatchObject({ type: 'GraderFailed', message: error.message, nonRetryable: false });
+  expect(await outcome()).toBeUndefined();
   expect(await grade()).toMatchObject({ code: 'graded', reward: 1 });
   expect(environment.graded.map(({ sandbox }) => sandbox)).toEqual([`${attempt.rollout}#1/grade-1`, `${attempt.rollout}#1/grade-2`]);
 });

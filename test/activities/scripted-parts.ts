@@ -1,5 +1,6 @@
 /** A tokenizer, an engine, sandboxes and an environment that do what a test says, and write down what was asked of them. */
 
+import { createHash } from 'node:crypto';
 import type { PolicyTokenizer } from '../../activities/generate.ts';
 import type { Message } from '../../agents/message.ts';
 import { type ExecCall, type Sandbox, SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
@@ -77,7 +78,12 @@ export class ScriptedProvider implements SandboxProvider {
   readonly name = 'scripted';
   readonly live = new Set<string>();
   readonly log: string[] = [];
+  /** Commands of tools, in all sandboxes; one that a sandbox has run is answered from its journal. */
   readonly calls: ExecCall[] = [];
+  /** What each sandbox ran, by call: its state is this and nothing else. */
+  readonly #journals = new Map<string, Map<string, string>>();
+  /** A sandbox in which the same commands come out otherwise. */
+  drifts: (id: string) => boolean = () => false;
   /** Runs when a sandbox is there, before anybody has heard of it. */
   afterCreate: () => void = () => undefined;
   /** Runs before each command. */
@@ -86,6 +92,7 @@ export class ScriptedProvider implements SandboxProvider {
 
   async create({ id }: { readonly id: string }): Promise<Sandbox> {
     this.log.push(`create ${id}`);
+    if (!this.live.has(id)) this.#journals.set(id, new Map());
     this.live.add(id);
     this.afterCreate();
     return this.#sandbox(id);
@@ -110,11 +117,17 @@ export class ScriptedProvider implements SandboxProvider {
     return {
       id,
       exec: async (asked) => {
-        this.beforeExec(asked);
-        this.calls.push(asked);
-        await this.duringExec();
-        const output = `ran ${asked.command}\n`;
-        return { exitCode: 0, signal: null, output, droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 1 };
+        const answer = { exitCode: 0, signal: null, droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 1 };
+        const journal = this.#journals.get(id) ?? new Map<string, string>();
+        const state = [...journal.values(), ...(this.drifts(id) ? ['drift'] : [])].join('\n');
+        if (asked.command.includes('sha256sum')) return { ...answer, output: createHash('sha256').update(state).digest('hex') };
+        if (!journal.has(asked.callId)) {
+          this.beforeExec(asked);
+          this.calls.push(asked);
+          await this.duringExec();
+          journal.set(asked.callId, asked.command);
+        }
+        return { ...answer, output: `ran ${asked.command}\n` };
       },
       write: async ({ note }) => ({ note }),
       written: async () => undefined,
@@ -129,7 +142,7 @@ export class ScriptedProvider implements SandboxProvider {
 export class ScriptedEnvironment implements Environment {
   readonly name: string;
   readonly graded: Array<{ readonly artifact: string; readonly sandbox: string }> = [];
-  verdicts: Verdict[] = [];
+  verdicts: Array<Verdict | Error> = [];
   /** The number of each try, and how many of the first ones fail. */
   readonly collected: number[] = [];
   collectFailures = 0;
@@ -159,6 +172,8 @@ export class ScriptedEnvironment implements Environment {
 
   async grade(_task: string, artifact: Uint8Array, _provider: SandboxProvider, sandbox: string): Promise<Verdict> {
     this.graded.push({ artifact: Buffer.from(artifact).toString(), sandbox });
-    return this.verdicts.shift() ?? { code: 'graded', reward: 1, passed: true, reason: '' };
+    const verdict = this.verdicts.shift() ?? { code: 'graded' as const, reward: 1, passed: true, reason: '' };
+    if (verdict instanceof Error) throw verdict;
+    return verdict;
   }
 }

@@ -13,7 +13,7 @@ test('every provider is measured, the first at the top', async () => {
   expect(document.providers.map(({ provider }) => provider)).toEqual(['bubblewrap', 'docker']);
   expect(document.provider).toBe('bubblewrap');
   for (const one of [document, ...document.providers])
-    for (const value of [one.coldStartMs, one.leaseMs, one.execMs.p50, one.execMs.p95, one.execsPerSecond, one.together.execMs.max])
+    for (const value of [one.coldStartMs, one.leaseMs, one.execMs.p50, one.execMs.p95, one.digestMs, one.execsPerSecond, one.together.execMs.max])
       expect(value).toBeGreaterThan(0);
 });
 

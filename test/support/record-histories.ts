@@ -3,6 +3,7 @@
  * is meant to be incompatible; everything else must replay the histories that are there.
  */
 
+import { ApplicationFailure } from '@temporalio/common';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { serverProgram } from '../../workers/stack/stack-plan.ts';
 import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
-import { type Script, sandboxLost } from './scripted-activities.ts';
+import { restoreFailed, type Script, sandboxLost } from './scripted-activities.ts';
 import { startWorld } from './workflow-world.ts';
 
 const out = fileURLToPath(new URL('../histories', import.meta.url));
@@ -59,6 +60,13 @@ let failures = 0;
 await record('rollout-happy', {});
 await record('rollout-hints-to-the-last-turn', { turn: () => 'hint' });
 await record('rollout-sandbox-lost', { before: (a) => { if (a === 'agentRun' && !lost) { lost = true; throw sandboxLost(); } } });
+lost = false;
+await record('rollout-restored-and-restarted', {
+  before: (a, { turn }) => {
+    if (a === 'agentRun' && turn === 2 && !lost) { lost = true; throw sandboxLost(); }
+    if (a === 'restoreSandbox') throw restoreFailed();
+  },
+});
 await record('rollout-activity-retried', { before: (a) => { if (a === 'generate' && failures++ < 2) throw new Error('engine busy'); } });
 await record('rollout-failed', { before: (a) => { if (a === 'agentRun') throw sandboxLost(); } });
 await record('rollout-cancelled', { before: async (a) => { if (a === 'agentRun') await sleep(500); } }, async (handle) => {
@@ -109,6 +117,17 @@ await sleep(500);
 await steered.signal('resume');
 await steered.result();
 await save('train-steered', 'train/steered');
+let asked = 0;
+let alike = true;
+script = { before: (a, { rollout: id }) => { if (a === 'generate' && alike && id?.includes('/step-1/')) { asked += 1; throw ApplicationFailure.nonRetryable('refused', 'EndpointUnavailable'); } } };
+const broken = await start('train', 'train/broken', { ...config, run: 'broken', steps: 1, batch: { tasks: 3, samples: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 1 }, breaker: { inARow: 2 } });
+while (asked < 2) await sleep(50);
+await sleep(1500);
+alike = false;
+await broken.signal('resume');
+await broken.result();
+await save('train-broken', 'train/broken');
+script = {};
 await save('batch-gated', 'train/golden/step-1');
 const gated = world.log.calls.find((call) => call.rollout.startsWith('train/golden/step-1/'));
 await save('rollout-gated', gated?.rollout ?? '');

@@ -23,6 +23,8 @@ export interface Script {
   readonly update?: (input: UpdateInput) => void;
   /** Changes on record from before a restart. */
   readonly changes?: () => readonly ConfigChange[];
+  /** Where new sandboxes are; absent: where a worker is. */
+  readonly host?: () => string;
   /** What a new sandbox says of its time to live. */
   readonly ttlSeconds?: () => number;
 }
@@ -33,6 +35,7 @@ export interface Log {
   peakLive: number;
 }
 
+export const restoreFailed = () => ApplicationFailure.create({ message: 'another digest', type: 'RestoreFailed', nonRetryable: true });
 export const sandboxLost = () => ApplicationFailure.create({ message: 'gone', type: 'SandboxLost', nonRetryable: true });
 
 export function scriptedActivities(script: Script, log: Log) {
@@ -45,7 +48,12 @@ export function scriptedActivities(script: Script, log: Log) {
       await note('prepareSandbox', input);
       log.live += 1;
       log.peakLive = Math.max(log.peakLive, log.live);
-      return { sandbox: `${input.rollout}#${input.attempt}`, host: 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      return { sandbox: `${input.rollout}#${input.attempt}`, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+    },
+    async restoreSandbox(input) {
+      await note('restoreSandbox', input);
+      log.live += 1;
+      return { sandbox: `${input.rollout}#${input.attempt}~${input.restore}`, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
     },
   };
   const agentRun: AgentRunActivities = {

@@ -12,6 +12,8 @@ import { startWorld, type World } from './workflow-world.ts';
 export interface WorldInUse {
   readonly now: World;
   script: Script;
+  /** Where new sandboxes are. */
+  host: string;
   start(workflow: string, id: string, ...args: unknown[]): Promise<WorkflowHandleWithFirstExecutionRunId>;
   count(activity: string): number;
 }
@@ -23,6 +25,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
   const inUse: WorldInUse = {
     get now() { return world; },
     script: {},
+    host: 'test-host',
     start: (workflow, workflowId, ...args) => world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args }),
     count: (activity) => world.log.calls.filter((call) => call.activity === activity).length,
   };
@@ -35,6 +38,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
       update: (input) => inUse.script.update?.(input),
       changes: () => inUse.script.changes?.() ?? [],
       ttlSeconds: () => inUse.script.ttlSeconds?.() ?? 1800,
+      host: () => inUse.host,
     });
   }, 90_000);
   afterAll(async () => {
@@ -44,6 +48,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
   });
   beforeEach(() => {
     inUse.script = {};
+    inUse.host = 'test-host';
     world.log.calls.length = 0;
     world.log.peakLive = 0;
   });

@@ -51,7 +51,7 @@ describe('a rollout', () => {
     expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, turns: 3 });
   });
 
-  it('whose sandbox is lost while it is paused begins again once it is resumed, and says so by its attempt', async () => {
+  it('whose sandbox is lost while it is paused is restored once it is resumed, and says so', async () => {
     const id = newId();
     let lost = false;
     world.script = {
@@ -62,12 +62,12 @@ describe('a rollout', () => {
       },
     };
     const handle = await world.start('rollout', id, { task: 't-train-0', policy });
-    await expect.poll(async () => (await handle.query<RolloutState>('state')).attempt, { timeout: 30_000 }).toBe(2);
+    await expect.poll(async () => (await handle.query<RolloutState>('state')).restores, { timeout: 30_000 }).toBe(1);
     await standstill();
-    expect(world.count('prepareSandbox')).toBe(1);
+    expect([world.count('prepareSandbox'), world.count('restoreSandbox')]).toEqual([1, 0]);
     expect(world.now.log.live).toBe(0);
     await handle.signal('resume');
-    expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 2 });
+    expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, restores: 1 });
   });
 
   it('is not failed by a renewal that fails for another reason', async () => {

@@ -13,7 +13,7 @@ import { type PrivateServer, startPrivateServer } from '../../workers/temporal-s
 import type { BatchResult, RolloutResult } from '../../workflows/types.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { TrainStatus } from '../../workflows/types.ts';
-import { type Script, sandboxLost } from '../support/scripted-activities.ts';
+import { type Script, restoreFailed, sandboxLost } from '../support/scripted-activities.ts';
 import { startWorld, type World } from '../support/workflow-world.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-workflows-'));
@@ -75,19 +75,54 @@ describe('rollout', () => {
     expect(world.log.calls).toEqual([]);
   });
 
-  it('begins again in a fresh sandbox when its sandbox is lost', async () => {
+  it('goes on in its turn, in a restored sandbox, when its sandbox is lost', async () => {
     let once = true;
-    script = { before: (activity) => { if (activity === 'agentRun' && once) { once = false; throw sandboxLost(); } } };
+    script = { before: (activity, { turn }) => { if (activity === 'agentRun' && turn === 1 && once) { once = false; throw sandboxLost(); } } };
+    expect(await rollout(newId())).toMatchObject({ status: 'graded', attempt: 1, restores: 1, turns: 2 });
+    expect(world.log.calls.map((call) => call.activity)).toEqual([
+      'prepareSandbox', 'generate', 'agentRun', 'releaseSandbox', 'restoreSandbox', 'agentRun', 'generate', 'collect', 'computeReward',
+    ]);
+    expect(world.log.live).toBe(0);
+  });
+
+  it('begins again where its sandbox cannot be restored', async () => {
+    let once = true;
+    script = {
+      before: (activity) => {
+        if (activity === 'agentRun' && once) { once = false; throw sandboxLost(); }
+        if (activity === 'restoreSandbox') throw restoreFailed();
+      },
+    };
     expect(await rollout(newId())).toMatchObject({ status: 'graded', attempt: 2 });
     expect(count('prepareSandbox')).toBe(2);
+    expect(world.log.live).toBe(0);
+  });
+
+  it.each(['generate', 'agentRun'])('is masked at its deadline, in the middle of %s, without a sandbox', async (slow) => {
+    script = { before: async (activity) => { if (activity === slow) await sleep(4000); } };
+    const handle = await start('rollout', newId(), [{ task: 't-train-0', policy, agent: { deadlineSeconds: 2 } }]);
+    const result = await handle.result() as RolloutResult;
+    expect(result).toMatchObject({ status: 'failed', failure: 'deadline', attempt: 1 });
+    expect(result.reward).toBeUndefined();
     expect(count('releaseSandbox')).toBe(1);
     expect(world.log.live).toBe(0);
   });
 
+  it('spends none of its deadline while it is paused', async () => {
+    const id = newId();
+    script = { turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish') };
+    const handle = await start('rollout', id, [{ task: 't-train-0', policy, agent: { deadlineSeconds: 20 } }]);
+    await handle.signal('pause');
+    await sleep(21_000);
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ status: 'graded' });
+  }, 90_000);
+
   it('ends as failed, without a reward and without a sandbox, when sandboxes keep being lost', async () => {
     script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
     const result = await rollout(newId());
-    expect(result).toMatchObject({ status: 'failed', failure: 'sandbox-lost', attempt: 3 });
+    expect(result).toMatchObject({ status: 'failed', failure: 'sandbox-lost', attempt: 3, restores: 3 });
+    expect(count('restoreSandbox')).toBe(9);
     expect(result.reward).toBeUndefined();
     expect(world.log.live).toBe(0);
   });

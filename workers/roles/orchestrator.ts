@@ -11,6 +11,7 @@ import { QUEUES } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
+import { startWatchdog } from '../watchdog/watchdog.ts';
 import { buildWorkflowBundle } from '../workflow-bundle.ts';
 
 /** The UI's address as the stack recorded it; of a cluster that is not ours nothing is known. */
@@ -40,5 +41,9 @@ export async function runOrchestrator(settings: WorkerSettings, temporal: Worker
       ...createSweepActivities({ store }),
     },
   });
-  await runWorkers('orchestrator', settings, [worker], () => store.close());
+  const watchdog = startWatchdog(temporal, (line) => console.error(`${new Date().toISOString()} WARN ${line}`));
+  await runWorkers('orchestrator', settings, [worker], async () => {
+    await watchdog.stop();
+    await store.close();
+  });
 }

@@ -48,6 +48,7 @@ export function sleepingActivities(jobs: ReadonlyMap<string, Job>, scale: number
       await stay(rollout, 'init');
       return { sandbox: rollout, host: HOST };
     },
+    restoreSandbox: async ({ rollout }) => ({ sandbox: rollout, host: HOST }),
   };
   const gpu: Pick<GpuActivities, 'generate'> = {
     async generate({ rollout }) {

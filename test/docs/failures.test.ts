@@ -1,0 +1,46 @@
+/** Hunts documentation of failures that has come apart from the table that the code reads. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { classified } from '../../activities/failures.ts';
+import { BUDGET, classOfError, FAILURES, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES, type FailurePolicy } from '../../workflows/failure-policy.ts';
+import { root } from './markdown.ts';
+
+const design = readFileSync(join(root, 'docs/design.md'), 'utf8');
+const recoveries = { resume: 'resumes', restart: 'restarts', mask: 'is masked' } as const;
+
+function row(name: string, { detected, retried, recovery, breaks, remedy }: FailurePolicy): string {
+  const tries = retried.map((place) => `${place} (${RETRIES[place].attempts})`).join(', ') || 'never';
+  return `| \`${name}\` | ${detected} | ${tries} | ${recoveries[recovery]} | ${breaks ? 'yes' : 'no'} | ${remedy} |`;
+}
+
+describe('docs/design.md', () => {
+  it.each(Object.entries(FAILURES))('has the row of %s as the code has it', (name, policy) => {
+    expect(design).toContain(row(name, policy));
+  });
+
+  it('tells budgets, back-off and the limit of an outage as they are', () => {
+    for (const { firstMs, factor, longestMs } of Object.values(RETRIES)) expect([firstMs, factor, longestMs]).toEqual([500, 2, 10_000]);
+    expect(design).toContain('after 0.5 s, and then twice as long each time, up to 10 s');
+    expect(design).toContain(`${BUDGET.restores} sandboxes of an attempt are restored, and a rollout has ${BUDGET.attempts} attempts`);
+    expect([OUTAGE_SECONDS, design.includes('a week (`OUTAGE_SECONDS`)')]).toEqual([7 * 86_400, true]);
+  });
+});
+
+describe('the table', () => {
+  it('names every error of one class alone, and retries none of those that are final', async () => {
+    const errors = Object.values(FAILURES).flatMap((policy) => policy.errors);
+    expect(new Set(errors).size).toBe(errors.length);
+    for (const name of errors) {
+      const thrown = Object.assign(new Error('why'), { name });
+      const failure = await classified(() => Promise.reject(thrown)).catch((error: unknown) => error);
+      expect(failure).toMatchObject({ type: name, nonRetryable: FINAL_ERRORS.includes(name) });
+      expect(FAILURES[classOfError(name)].errors).toContain(name);
+    }
+    expect(classOfError('WhoKnows')).toBe('internal');
+  });
+
+  it('never resumes or restarts what a retry of the same call could cure first', () => {
+    for (const { recovery, retried } of Object.values(FAILURES)) if (recovery !== 'mask') expect(retried).toEqual([]);
+  });
+});

@@ -1,0 +1,67 @@
+/**
+ * Hunts digests that differ between equal states, which would cost a lost sandbox its attempt, and digests that are
+ * equal for different ones, which would let a policy go on from a state that it never saw.
+ */
+import { describe, expect, it } from 'vitest';
+import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
+import { openBench, sh, specOf } from './harness.ts';
+
+const bench = await openBench();
+let made = 0;
+const fresh = () => bench.provider.create(specOf(`digest/${made++}`, { files: [{ path: 'a/one.txt', content: 'one\n' }, { path: 'run.sh', content: 'true\n', mode: 0o755 }] }));
+let looks = 0;
+const digest = (sandbox: Sandbox) => workspaceDigest(sandbox, `look-${looks++}`);
+
+describe('the digest of a workspace', () => {
+  it('is the same for the same calls in another sandbox, at another time', async () => {
+    const commands = ['mkdir -p x/y && cd x && export A=1', 'echo two > y/f; ln -s f y/link; mkfifo y/pipe', 'git init -q . && git add -A . && git -c user.name=a -c user.email=a@b.invalid commit -qm c --date=2024-01-01T00:00:00Z; git status --short'];
+    const digests: Array<string | undefined> = [];
+    for (let i = 0; i < 2; i++) {
+      const sandbox = await fresh();
+      await sh(sandbox, 'export GIT_COMMITTER_DATE=2024-01-01T00:00:00Z');
+      for (const command of commands) await sh(sandbox, command);
+      digests.push(await digest(sandbox));
+      // A look refreshes git's cache of times, and says nothing of the files.
+      await sh(sandbox, 'sleep 1.1; touch -d 2001-01-01 y/f; git status >/dev/null');
+      digests.push(await digest(sandbox));
+      sandbox.close();
+    }
+    expect(digests[0]).toMatch(/^[0-9a-f]{64}$/);
+    expect(new Set(digests).size).toBe(1);
+  });
+
+  it.each([
+    ['content', 'echo two > a/one.txt'],
+    ['a name', 'mv a/one.txt a/two.txt'],
+    ['a mode', 'chmod 644 run.sh'],
+    ['an empty folder', 'mkdir b'],
+    ['where a link points', 'ln -s a c'],
+    ['the directory of the shell', 'cd a'],
+    ['an exported variable', 'export B=2'],
+  ])('tells of %s', async (_what, command) => {
+    const sandbox = await fresh();
+    await sh(sandbox, 'true');
+    const before = await digest(sandbox);
+    await sh(sandbox, command);
+    expect(await digest(sandbox)).not.toBe(before);
+    sandbox.close();
+  });
+
+  it('is told all the same where a file cannot be read, and not at all where no process can be started', async () => {
+    const sandbox = await fresh();
+    await sh(sandbox, 'echo secret > locked && chmod 000 locked');
+    expect(await digest(sandbox)).toMatch(/^[0-9a-f]{64}$/);
+    await sh(sandbox, 'for i in $(seq 200); do sleep 60 & done 2>/dev/null');
+    expect(await digest(sandbox)).toBeUndefined();
+    sandbox.close();
+  });
+
+  it('neither sees nor changes the shell’s own state', async () => {
+    const sandbox = await fresh();
+    await sh(sandbox, 'cd a; plain=kept; f() { echo "$plain"; }');
+    await digest(sandbox);
+    expect((await sh(sandbox, 'f; pwd')).output).toBe('kept\n/workspace/a\n');
+    sandbox.close();
+  });
+});

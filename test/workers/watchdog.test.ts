@@ -1,0 +1,66 @@
+/**
+ * Hunts a run that stands still without a word: what is stuck is named with its queue, its time and a remedy, and what
+ * merely takes its time is not. The server is real.
+ */
+import { describe, expect, it } from 'vitest';
+import { findStalls } from '../../workers/watchdog/find-stalls.ts';
+import { type Pending, stallLines, stallOf } from '../../workers/watchdog/stall.ts';
+import { FAILURES } from '../../workflows/failure-policy.ts';
+import { useWorkflowWorld } from '../support/use-world.ts';
+
+const MINUTE = 60_000;
+const T0 = Date.UTC(2026, 0, 2, 3, 4, 5);
+const pending = (over: Partial<Pending> = {}): Pending => ({
+  workflow: 'train/r/step-1/t-train-0/0', activity: 'generate', queue: 'gpu', state: 'scheduled', attempt: 1, since: T0, ...over,
+});
+
+describe('what is stuck', () => {
+  it('is what no worker has polled for in a minute', () => {
+    expect(stallOf(pending(), 0, T0 + MINUTE - 1)).toBeUndefined();
+    expect(stallOf(pending(), 0, T0 + MINUTE)).toMatchObject({ kind: 'no-worker', why: 'no worker polls the queue gpu', remedy: 'start one: npx longhaul up --detach' });
+    expect(stallOf(pending({ activity: 'agentRun', queue: 'agent-run@host-7' }), 0, T0 + MINUTE)?.remedy).toMatch(/on host-7/);
+  });
+
+  it('is what waits among busy workers, or runs, for ten minutes; an update for an hour', () => {
+    expect(stallOf(pending(), 3, T0 + 10 * MINUTE - 1)).toBeUndefined();
+    expect(stallOf(pending(), 3, T0 + 10 * MINUTE)).toMatchObject({ kind: 'no-slot', remedy: expect.stringContaining('--role gpu') });
+    expect(stallOf(pending({ state: 'started' }), 0, T0 + 10 * MINUTE)).toMatchObject({ kind: 'slow' });
+    expect(stallOf(pending({ state: 'started', activity: 'update' }), 1, T0 + 59 * MINUTE)).toBeUndefined();
+  });
+
+  it('is what fails for the third time, with the remedy of its class', () => {
+    const failure = { error: 'EndpointUnavailable', message: 'connection refused' };
+    expect(stallOf(pending({ attempt: 2, failure }), 1, T0)).toBeUndefined();
+    expect(stallOf(pending({ attempt: 3, failure }), 1, T0)).toMatchObject({ kind: 'failing', why: 'try 3; the last one: EndpointUnavailable: connection refused', remedy: FAILURES['endpoint-unavailable'].remedy });
+  });
+
+  it('is told in one line by queue and kind, the oldest first', () => {
+    const many = [3, 1, 2].map((n) => stallOf(pending({ workflow: `w${n}`, since: T0 - n * MINUTE }), 0, T0 + MINUTE)!);
+    expect([...stallLines(many).values()]).toEqual([
+      'stuck: generate of w3 and 2 more, on gpu since 2026-01-02T03:01:05.000Z: no worker polls the queue gpu; start one: npx longhaul up --detach',
+    ]);
+  });
+});
+
+const world = useWorkflowWorld();
+
+it('a rollout that waits for a host without a worker is found by its run, and one that goes on is not', async () => {
+  const { client } = world.now;
+  const lateBy = (minutes: number) => findStalls(client, 'stalled', Date.now() + minutes * MINUTE);
+  world.host = 'nowhere';
+  const policy = { dir: '/p', version: 1 };
+  const batch = await world.start('batch', 'train/stalled/step-1', {
+    run: 'stalled', name: 'step-1', step: 1, tasks: ['t-train-0'], samples: 2, policy,
+    agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+    seed: 1, dispatcher: { type: 'bounded', maxParallelAgents: 2 },
+  });
+  await expect.poll(async () => (await lateBy(2)).map(({ activity, queue, kind }) => `${activity} ${queue} ${kind}`), { timeout: 30_000 }).toEqual([
+    'agentRun agent-run@nowhere no-worker', 'agentRun agent-run@nowhere no-worker',
+  ]);
+  expect(await lateBy(0)).toEqual([]);
+  expect([...stallLines(await lateBy(2)).values()][0]).toMatch(/^stuck: agentRun of train\/stalled\/step-1\/t-train-0\/\d and 1 more, on agent-run@nowhere since /);
+  const waits = await client.workflow.getHandle('train/stalled/step-1/t-train-0/0').query<{ currentDetails: string }>('__temporal_workflow_metadata');
+  expect(waits.currentDetails).toMatch(/act on nowhere since \d{4}-.* \(attempt 1, turn 1\)/);
+  await batch.terminate();
+  for (const sample of [0, 1]) await client.workflow.getHandle(`train/stalled/step-1/t-train-0/${sample}`).terminate().catch(() => undefined);
+}, 90_000);

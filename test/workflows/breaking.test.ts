@@ -1,0 +1,59 @@
+/**
+ * Hunts a run that trains on without its machines, or that ends for them: rollouts fail alike, the run is paused with
+ * a reason and a remedy, and goes on when it is resumed. The server is real, activities are scripted.
+ */
+import { ApplicationFailure } from '@temporalio/common';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import type { TrainStatus } from '../../workflows/types.ts';
+import { useWorkflowWorld } from '../support/use-world.ts';
+
+const world = useWorkflowWorld();
+const down = () => ApplicationFailure.nonRetryable('connection refused', 'EndpointUnavailable');
+const details = async (id: string) => {
+  const { currentDetails } = await world.now.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata');
+  return currentDetails;
+};
+
+it('a run whose rollouts fail alike is paused, says why and what to do, and goes on when it is resumed', async () => {
+  let broken = true;
+  world.script = { before: (activity, { rollout }) => { if (activity === 'generate' && broken && rollout?.includes('/step-1/')) throw down(); } };
+  const config = {
+    run: 'b', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 1, batch: { tasks: 4, samples: 4 },
+    evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 2 }, breaker: { inARow: 3 },
+  };
+  const handle = await world.start('train', 'train/b', config);
+  const status = () => handle.query<TrainStatus>('status');
+  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3 });
+  expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
+  expect(await details('train/b')).toMatch(/circuit breaker: 3 of the last 3 rollouts failed as endpoint-unavailable \(connection refused\); see whether the server runs.*longhaul resume/);
+  await sleep(1500);
+  const asked = world.count('generate');
+  await sleep(1000);
+  expect(world.count('generate')).toBe(asked);
+  const begun = world.now.log.calls.filter(({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-1/')).length;
+  expect(begun).toBeLessThan(16);
+  broken = false;
+  await handle.signal('resume');
+  expect((await status()).tripped).toBeUndefined();
+  expect(await handle.result()).toMatchObject({ steps: 1 });
+}, 120_000);
+
+it('what fails while its run is paused is tried again once it is resumed, and costs no rollout', async () => {
+  let failures = 0;
+  world.script = {
+    before: async (activity) => {
+      if (activity !== 'generate' || failures > 0) return;
+      failures += 1;
+      await world.now.client.workflow.getHandle('kept').signal('pause');
+      throw down();
+    },
+  };
+  const handle = await world.start('rollout', 'kept', { task: 't-train-0', policy: { dir: '/p', version: 1 } });
+  await expect.poll(() => failures, { timeout: 30_000 }).toBe(1);
+  await sleep(500);
+  expect((await handle.describe()).status.name).toBe('RUNNING');
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
+  expect([world.count('generate'), world.count('prepareSandbox')]).toEqual([3, 1]);
+});
