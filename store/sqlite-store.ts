@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { Lease, ObjectRef, RolloutEvent, RolloutEventName, Store } from './store.ts';
+import type { Execution, Lease, ObjectRef, RolloutEvent, RolloutEventName, Store } from './store.ts';
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -153,6 +153,10 @@ class SqliteStore implements Store {
        FROM executions GROUP BY kind ORDER BY kind`,
     ).all() as unknown as Array<{ kind: string; repeated: number }>;
     return Object.fromEntries(rows.map(({ kind, repeated }) => [kind, repeated]));
+  }
+
+  async executions(after: number): Promise<Execution[]> {
+    return this.#prepare('SELECT seq, key, at FROM executions WHERE seq > ? ORDER BY seq').all(after) as unknown as Execution[];
   }
 
   async acquireLease(lease: Lease, limit: number): Promise<Lease | undefined> {

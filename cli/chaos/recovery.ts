@@ -1,0 +1,90 @@
+/** When something that was killed is back and at work: seen from outside, by what it does and not by what it says. */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import { keys } from '../../activities/records.ts';
+import { ensureStack } from '../../workers/stack/ensure-stack.ts';
+import type { Role } from '../../workers/settings.ts';
+import { QUEUES } from '../../workflows/queues.ts';
+import type { PlannedKill } from './plan-kills.ts';
+import { processOf, type Stage } from './stage.ts';
+import { liveSandboxes, readyWorker, roleOf, rolloutOf, type Victim } from './victims.ts';
+
+export interface Recovered {
+  readonly newPid: number | null;
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+}
+
+const POLL_MS = 50;
+const ANSWERS_WITHIN_MS = 2000;
+const BACK_WITHIN_MS = 120_000;
+
+/** What `look` finds; `undefined` when it has found nothing by the deadline. */
+async function until<T>(look: () => Promise<T | undefined>, deadline: number): Promise<T | undefined> {
+  while (Date.now() < deadline) {
+    const found = await look().catch(() => undefined);
+    if (found !== undefined) return found;
+    await sleep(POLL_MS);
+  }
+  return undefined;
+}
+
+/** A query is answered by a worker that runs workflows, over a server that works. */
+async function answers({ longhaul, run }: Stage): Promise<boolean> {
+  const asked = longhaul.client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => run.status());
+  return asked.then(
+    () => true,
+    () => false,
+  );
+}
+
+/** Whether nothing waits for a worker on the role's queue. */
+async function nothingWaits({ longhaul, store }: Stage, role: Role): Promise<boolean> {
+  const host = role === 'agent-run' ? (await store.leases('sandbox'))[0]?.host : undefined;
+  if (role === 'agent-run' && host === undefined) return true;
+  const name = role === 'agent-run' ? `agent-run@${host}` : QUEUES[role];
+  const { client } = longhaul;
+  const asked = { namespace: client.options.namespace, taskQueue: { name }, taskQueueType: 2, reportStats: true };
+  const { stats } = await client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => client.workflowService.describeTaskQueue(asked));
+  return Number(stats?.approximateBacklogCount ?? 0) === 0;
+}
+
+/** It polls its queue, and has begun something where something waited. */
+async function worker(role: Role, killed: number, stage: Stage): Promise<Recovered | undefined> {
+  const ready = readyWorker(stage.home, role);
+  if (ready === undefined || ready.pid === killed) return undefined;
+  if (role === 'orchestrator') return (await answers(stage)) ? { newPid: ready.pid, at: Date.now() } : undefined;
+  const begun = (await stage.journal.all()).find((work) => work.role === role && Date.parse(work.at) >= ready.at);
+  if (begun) return { newPid: ready.pid, at: Date.parse(begun.at) };
+  return (await nothingWaits(stage, role)) ? { newPid: ready.pid, at: Date.now() } : undefined;
+}
+
+async function server(killed: number, stage: Stage): Promise<Recovered | undefined> {
+  const pid = processOf(stage.home, 'temporal')?.pid;
+  return pid !== undefined && pid !== killed && (await answers(stage)) ? { newPid: pid, at: Date.now() } : undefined;
+}
+
+/** Its rollout has another sandbox, or has come to its end without one. */
+async function sandbox({ sandbox: id = '', processes }: Victim, stage: Stage): Promise<Recovered | undefined> {
+  const rollout = rolloutOf(id);
+  const other = liveSandboxes(stage).find((one) => rolloutOf(one.id) === rollout && one.inner.pid !== processes[0]?.pid);
+  if (other) return { newPid: other.inner.pid, at: Date.now() };
+  return (await stage.store.get(keys.outcome(rollout))) === undefined ? undefined : { newPid: null, at: Date.now() };
+}
+
+/** `undefined` when it is not back within two minutes. */
+export async function recoveryFrom({ target }: PlannedKill, victim: Victim, stage: Stage): Promise<Recovered | undefined> {
+  const deadline = Date.now() + BACK_WITHIN_MS;
+  const killed = victim.processes[0]?.pid ?? 0;
+  const role = roleOf(target);
+  if (role !== undefined) return until(() => worker(role, killed, stage), deadline);
+  if (target === 'temporal' || target === 'temporal-down') return until(() => server(killed, stage), deadline);
+  if (victim.sandbox !== undefined) return until(() => sandbox(victim, stage), deadline);
+  if (target === 'supervisor') {
+    // What an operator does, or a unit of systemd.
+    await ensureStack({ home: stage.home, env: stage.env, timeoutMs: BACK_WITHIN_MS });
+    return { newPid: processOf(stage.home, 'supervisor')?.pid ?? null, at: Date.now() };
+  }
+  const pid = await stage.client.startAgain(deadline);
+  return pid === undefined ? undefined : { newPid: pid, at: Date.now() };
+}
