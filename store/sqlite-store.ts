@@ -142,9 +142,16 @@ class SqliteStore implements Store {
   async begin(key: string): Promise<number> {
     return this.#transaction(() => {
       this.#prepare('INSERT INTO executions (key, at) VALUES (?, ?)').run(key, now());
-      const row = this.#prepare('SELECT count(*) AS n FROM executions WHERE key = ?').get(key) as { n: number };
-      return row.n;
+      return this.#begun(key);
     });
+  }
+
+  async begun(key: string): Promise<number> {
+    return this.#begun(key);
+  }
+
+  #begun(key: string): number {
+    return (this.#prepare('SELECT count(*) AS n FROM executions WHERE key = ?').get(key) as { n: number }).n;
   }
 
   async repeats(): Promise<Record<string, number>> {

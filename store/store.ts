@@ -65,6 +65,8 @@ export interface Store {
 
   /** Notes that the execution named by `key` begins; returns how often it has begun, this one included. */
   begin(key: string): Promise<number>;
+  /** How often the execution named by `key` has begun. */
+  begun(key: string): Promise<number>;
   /** Executions begun beyond the first, by kind (the part of the key before the first `:`). */
   repeats(): Promise<Record<string, number>>;
   /** Executions that began after the one numbered `after`, oldest first; 0 for all. */

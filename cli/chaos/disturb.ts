@@ -10,8 +10,9 @@ import { processOf, type Stage } from './stage.ts';
 import { roleOf, rolloutOf, type Victim, victimOf } from './victims.ts';
 
 const LOOK_MS = 10;
-/** For so long the state that the plan asks for is waited for; after that any state will do. */
+/** For so long the state that the plan asks for is waited for, an update longer; after that any state will do. */
 const STATE_WITHIN_MS = 15_000;
+const UPDATE_WITHIN_MS = 60_000;
 const VICTIM_WITHIN_MS = 120_000;
 
 class NoVictim extends Error {
@@ -21,11 +22,12 @@ class NoVictim extends Error {
 /** Waits until the target is there and in the wanted state. Errors: `NoVictim` when it never is there. */
 async function awaitVictim(planned: PlannedKill, stage: Stage, hit: ReadonlySet<string>, signal: AbortSignal): Promise<Victim> {
   const begun = Date.now();
+  const patience = planned.target === 'trainer' ? UPDATE_WITHIN_MS : STATE_WITHIN_MS;
   for (;;) {
     signal.throwIfAborted();
     const victim = victimOf(planned, stage, await stage.journal.underWay(), hit);
     const waited = Date.now() - begun;
-    if (victim && (victim.state === planned.state || waited > STATE_WITHIN_MS)) return victim;
+    if (victim && (victim.state === planned.state || waited > patience)) return victim;
     if (waited > VICTIM_WITHIN_MS) throw new NoVictim(`no ${planned.target} is there to be killed`);
     await sleep(LOOK_MS);
   }

@@ -40,6 +40,7 @@ export interface ChaosOptions {
 
 /** More than any plan needs: the run is shortened when the last kill has healed. */
 const STEPS_PER_KILL = 100;
+const LEAST_STEPS = 3;
 const QUIET_MS = 300_000;
 const POLL_MS = 500;
 
@@ -69,7 +70,7 @@ async function shorten({ run, longhaul }: Stage, signal: AbortSignal): Promise<n
     try {
       return await longhaul.client.withDeadline(Date.now() + 10_000, async () => {
         const { step } = await run.status();
-        return (await run.configure({ steps: step + 1 })).steps;
+        return (await run.configure({ steps: Math.max(step + 1, LEAST_STEPS) })).steps;
       });
     } catch {
       // The step ended in between, or a worker is being started: asked again.

@@ -79,7 +79,7 @@ export class ScriptedProvider implements SandboxProvider {
   readonly log: string[] = [];
   readonly calls: ExecCall[] = [];
   /** Runs when a sandbox is there, before anybody has heard of it. */
-  afterCreate: () => void = () => undefined;
+  afterCreate: () => void | Promise<void> = () => undefined;
   /** Runs before each command. */
   beforeExec: (call: ExecCall) => void = () => undefined;
   duringExec: () => Promise<void> = () => Promise.resolve();
@@ -87,7 +87,7 @@ export class ScriptedProvider implements SandboxProvider {
   async create({ id }: { readonly id: string }): Promise<Sandbox> {
     this.log.push(`create ${id}`);
     this.live.add(id);
-    this.afterCreate();
+    await this.afterCreate();
     return this.#sandbox(id);
   }
 
