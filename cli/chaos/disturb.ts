@@ -25,7 +25,7 @@ async function awaitVictim(planned: PlannedKill, stage: Stage, hit: ReadonlySet<
   const patience = planned.target === 'trainer' ? UPDATE_WITHIN_MS : STATE_WITHIN_MS;
   for (;;) {
     signal.throwIfAborted();
-    const victim = victimOf(planned, stage, await stage.journal.underWay(), hit);
+    const victim = await victimOf(planned, stage, await stage.journal.underWay(), hit);
     const waited = Date.now() - begun;
     if (victim && (victim.state === planned.state || waited > patience)) return victim;
     if (waited > VICTIM_WITHIN_MS) throw new NoVictim(`no ${planned.target} is there to be killed`);
@@ -38,7 +38,7 @@ function cutOff({ target }: PlannedKill, { sandbox }: Victim, works: readonly Wo
   const role = roleOf(target);
   if (role !== undefined) return works.filter((work) => work.role === role);
   if (sandbox !== undefined) return works.filter((work) => work.sandbox === sandbox);
-  return target === 'temporal' || target === 'temporal-down' ? works : [];
+  return target === 'temporal' || target === 'temporal-down' || target === 'dockerd' ? works : [];
 }
 
 /** While the supervisor stands still, what died stays dead. */
@@ -66,7 +66,7 @@ async function carryOut(planned: PlannedKill, victim: Victim, stage: Stage): Pro
   while (victim.processes.some((each) => isAlive(each))) await sleep(1);
   const after = await stage.journal.underWay();
   const back: Recovered | undefined = await recoveryFrom(planned, victim, stage);
-  const meanwhile = heldMs > 0 || target === 'temporal' ? (await stage.journal.all()).filter((work) => Date.parse(work.at) >= at) : [];
+  const meanwhile = heldMs > 0 || target === 'temporal' || target === 'dockerd' ? (await stage.journal.all()).filter((work) => Date.parse(work.at) >= at) : [];
   return {
     process: target,
     pid: victim.processes[0]?.pid ?? 0,

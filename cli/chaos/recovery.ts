@@ -7,7 +7,7 @@ import type { Role } from '../../workers/settings.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 import type { PlannedKill } from './plan-kills.ts';
 import { processOf, type Stage } from './stage.ts';
-import { liveSandboxes, readyWorker, roleOf, rolloutOf, type Victim } from './victims.ts';
+import { readyWorker, roleOf, rolloutOf, type Victim } from './victims.ts';
 
 export interface Recovered {
   readonly newPid: number | null;
@@ -67,7 +67,7 @@ async function server(killed: number, stage: Stage): Promise<Recovered | undefin
 /** Its rollout has another sandbox, or has come to its end without one. */
 async function sandbox({ sandbox: id = '', processes }: Victim, stage: Stage): Promise<Recovered | undefined> {
   const rollout = rolloutOf(id);
-  const other = liveSandboxes(stage).find((one) => rolloutOf(one.id) === rollout && one.inner.pid !== processes[0]?.pid);
+  const other = (await stage.sandboxes(`${rollout}#`)).find((one) => one.inner.pid !== processes[0]?.pid);
   if (other) return { newPid: other.inner.pid, at: Date.now() };
   return (await stage.store.get(keys.outcome(rollout))) === undefined ? undefined : { newPid: null, at: Date.now() };
 }
@@ -85,6 +85,6 @@ export async function recoveryFrom({ target }: PlannedKill, victim: Victim, stag
     await ensureStack({ home: stage.home, env: stage.env, timeoutMs: BACK_WITHIN_MS });
     return { newPid: processOf(stage.home, 'supervisor')?.pid ?? null, at: Date.now() };
   }
-  const pid = await stage.client.startAgain(deadline);
+  const pid = await (target === 'dockerd' && stage.docker ? stage.docker : stage.client).startAgain(deadline);
   return pid === undefined ? undefined : { newPid: pid, at: Date.now() };
 }

@@ -18,13 +18,16 @@ import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
 import { ensureStack } from '../../workers/stack/ensure-stack.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { RunConfig } from '../../workflows/types.ts';
-import { JobFailed, UserInputError } from '../errors.ts';
+import { Interrupted, JobFailed, UserInputError } from '../errors.ts';
+import { dockerClient } from '../../sandboxes/docker/engine.ts';
 import { Longhaul } from '../longhaul.ts';
 import { broken, type Kill, recoveryOf, repeatedIn } from './account.ts';
 import { disturb } from './disturb.ts';
 import { jobConfig } from './job.ts';
 import { Journal } from './journal.ts';
 import { type PlannedKill, planKills } from './plan-kills.ts';
+import { bubblewrapSandboxes, dockerSandboxes } from './live-sandboxes.ts';
+import { OwnDocker } from './own-docker.ts';
 import { ownEnvironment, type Stage } from './stage.ts';
 import { WaitingClient } from './waiting-client.ts';
 
@@ -119,7 +122,7 @@ async function report(stage: Stage, seed: number, kills: readonly Kill[], steps:
 export type ChaosReport = Awaited<ReturnType<typeof report>>;
 
 async function onStack(stage: Stage, { kills, seed, signal, note }: ChaosOptions): Promise<ChaosReport> {
-  const done = await disturbedRun(stage, planKills(seed, kills), signal);
+  const done = await disturbedRun(stage, planKills(seed, kills, stage.docker !== undefined), signal);
   note('the reference: the same run, nothing killed');
   await stage.longhaul.train(jobConfig('reference', seed, done.steps, stage.dir));
   await untilEnded(stage.store, 'reference', signal);
@@ -130,19 +133,19 @@ async function onStack(stage: Stage, { kills, seed, signal, note }: ChaosOptions
   return report(stage, seed, done.kills, done.steps, done.clientEnded);
 }
 
-/**
- * Starts and stops its own stack; both run folders and the store stay.
- * Errors: `UserInputError` for a folder that is in use; `JobFailed` for a run that did not complete.
- */
-export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
+/** Sandboxes are those of the stack's provider, which may be either. */
+function sandboxesOf(home: string, env: NodeJS.ProcessEnv): Stage['sandboxes'] {
+  const inBubblewrap = bubblewrapSandboxes(join(home, 'sandboxes'));
+  const inDocker = dockerSandboxes(join(home, 'sandboxes-docker'), dockerClient(env));
+  return async (prefix) => [...(await inBubblewrap(prefix)), ...(await inDocker(prefix))];
+}
+
+async function withStage(dir: string, env: NodeJS.ProcessEnv, docker: OwnDocker | undefined, options: ChaosOptions): Promise<ChaosReport> {
   const { kills, seed, note, signal } = options;
-  const dir = await folderFor(options.dir);
-  const env = ownEnvironment(options.env, dir);
   const home = join(dir, '.longhaul');
   const file = join(dir, 'disturbed.yaml');
   const { run: _run, dir: _dir, ...settings } = jobConfig('disturbed', seed, STEPS_PER_KILL * kills, dir);
   writeFileSync(file, stringify(settings));
-  note(`${kills} kills by seed ${seed}, in ${dir}`);
   const client = new WaitingClient(['train', file, '--run-id', 'disturbed'], dir, env);
   try {
     const { address, namespace } = await ensureStack({ home, env, signal });
@@ -151,8 +154,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     try {
       const journal = new Journal(store, 'disturbed');
       const run = longhaul.run('disturbed');
-      const sandboxDir = join(home, 'sandboxes');
-      return await onStack({ dir, home, env, store, longhaul, run, journal, client, sandboxDir, note }, options);
+      const stage = { dir, home, env, store, longhaul, run, journal, client, sandboxes: sandboxesOf(home, env), note };
+      return await onStack(docker ? { ...stage, docker } : stage, options);
     } finally {
       client.kill();
       await longhaul.close();
@@ -160,5 +163,24 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     }
   } finally {
     await stopStack({ home });
+  }
+}
+
+/**
+ * Starts and stops its own stack; both run folders and the store stay.
+ * Errors: `UserInputError` for a folder that is in use; `JobFailed` for a run that did not complete; `Interrupted`.
+ */
+export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
+  const dir = await folderFor(options.dir);
+  const own = ownEnvironment(options.env, dir);
+  options.note(`${options.kills} kills by seed ${options.seed}, in ${dir}`);
+  const docker = own['LONGHAUL_SANDBOX'] === 'docker' ? await OwnDocker.start(join(dir, 'docker'), own) : undefined;
+  try {
+    return await withStage(dir, docker ? { ...own, DOCKER_HOST: docker.host } : own, docker, options);
+  } catch (error) {
+    if (!options.signal.aborted) throw error;
+    throw new Interrupted(`interrupted; the stack is stopped, and what was done stays in ${dir}`, { cause: error });
+  } finally {
+    await docker?.stop();
   }
 }

@@ -7,6 +7,8 @@ import type { Store } from '../../store/store.ts';
 import type { Longhaul } from '../longhaul.ts';
 import type { RunHandle } from '../run-handle.ts';
 import type { Journal } from './journal.ts';
+import type { ListSandboxes } from './live-sandboxes.ts';
+import type { OwnDocker } from './own-docker.ts';
 import type { WaitingClient } from './waiting-client.ts';
 
 export interface Stage {
@@ -21,7 +23,9 @@ export interface Stage {
   readonly run: RunHandle;
   readonly journal: Journal;
   readonly client: WaitingClient;
-  readonly sandboxDir: string;
+  readonly sandboxes: ListSandboxes;
+  /** The daemon that makes the sandboxes, where it is the command's own. */
+  readonly docker?: OwnDocker;
   /** A line of progress. */
   readonly note: (line: string) => void;
 }

@@ -1,9 +1,7 @@
 /** Whom a planned kill means at this moment, and what they are doing: from the stack's records and the run's journal. */
 
 import { readFileSync } from 'node:fs';
-import { innerProcess } from '../../sandboxes/bubblewrap/end.ts';
-import { identify, isAlive, type ProcessIdentity } from '../../sandboxes/supervised/process-identity.ts';
-import { listFolders, readIdentity } from '../../sandboxes/supervised/state.ts';
+import { identify, type ProcessIdentity } from '../../sandboxes/supervised/process-identity.ts';
 import { readyFile } from '../../workers/run-worker.ts';
 import type { Role } from '../../workers/settings.ts';
 import type { Work } from './journal.ts';
@@ -58,18 +56,9 @@ function isBusy(id: string, works: readonly Work[]): boolean {
   return id.includes('/grade-') || works.some(({ kind, sandbox }) => sandbox === id && (kind === 'tool' || kind === 'collect'));
 }
 
-/** Sandboxes of the run that stand, each with its first process inside and the one that waits for it outside. */
-export function liveSandboxes({ sandboxDir, run }: Pick<Stage, 'sandboxDir' | 'run'>) {
-  return listFolders(sandboxDir).flatMap(({ id, folder }) => {
-    const inner = id.startsWith(`${run.workflowId}/`) ? innerProcess(folder) : undefined;
-    const outer = readIdentity(folder, 'owner');
-    return inner !== undefined && isAlive(inner) ? [{ id, inner, outer }] : [];
-  });
-}
-
-function sandbox({ target, state, choice }: PlannedKill, stage: Stage, works: readonly Work[], hit: ReadonlySet<string>): Victim | undefined {
+async function sandbox({ target, state, choice }: PlannedKill, stage: Stage, works: readonly Work[], hit: ReadonlySet<string>): Promise<Victim | undefined> {
   // A rollout that lost its sandbox three times is masked: no rollout is hit twice.
-  const live = liveSandboxes(stage).filter(({ id }) => !hit.has(rolloutOf(id)));
+  const live = (await stage.sandboxes(`${stage.run.workflowId}/`)).filter(({ id }) => !hit.has(rolloutOf(id)));
   const wanted = live.filter(({ id }) => isBusy(id, works) === (state === 'busy'));
   const of = wanted.length > 0 ? wanted : live;
   const one = of[Math.floor(choice * of.length)];
@@ -81,12 +70,12 @@ function sandbox({ target, state, choice }: PlannedKill, stage: Stage, works: re
 export const rolloutOf = (sandboxId: string): string => sandboxId.replace(/#.*$/su, '');
 
 function named(name: string, stage: Stage): ProcessIdentity | undefined {
-  const pid = name === 'client' ? stage.client.pid : processOf(stage.home, name)?.pid;
+  const pid = name === 'client' ? stage.client.pid : name === 'dockerd' ? stage.docker?.pid : processOf(stage.home, name)?.pid;
   return pid === undefined || pid === 0 ? undefined : identify(pid);
 }
 
 /** `undefined` while there is none. */
-export function victimOf(planned: PlannedKill, stage: Stage, works: readonly Work[], hit: ReadonlySet<string>): Victim | undefined {
+export async function victimOf(planned: PlannedKill, stage: Stage, works: readonly Work[], hit: ReadonlySet<string>): Promise<Victim | undefined> {
   const { target } = planned;
   const role = roleOf(target);
   if (role !== undefined) return worker(target, role, stage, works);
