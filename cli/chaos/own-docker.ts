@@ -4,16 +4,18 @@
  */
 
 import Docker from 'dockerode';
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, mkdirSync, openSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { which } from '#setup/command.mjs';
 import { dockerClient } from '../../sandboxes/docker/engine.ts';
+import { identify, isAlive, killProcess } from '../../sandboxes/supervised/process-identity.ts';
 import { Unreachable } from '../errors.ts';
 
 const UP_WITHIN_MS = 60_000;
+const STOPS_WITHIN_MS = 30_000;
 const POLL_MS = 50;
 
 const answers = (docker: Docker): Promise<boolean> =>
@@ -21,6 +23,20 @@ const answers = (docker: Docker): Promise<boolean> =>
     () => true,
     () => false,
   );
+
+/** What a killed daemon left mounted in its folder, the last mount first: the next one mounts over it. */
+function unmountAll(dir: string): void {
+  const mounts = readFileSync('/proc/self/mountinfo', 'utf8').split('\n').flatMap((line) => line.split(' ')[4] ?? []);
+  for (const path of mounts.filter((mount) => mount.startsWith(`${dir}/`)).toReversed()) execFileSync('umount', ['--lazy', path]);
+}
+
+/** A daemon that finds the pid of its containerd of before, dying or not yet reaped, takes that for alive and waits in vain. */
+async function endContainerd(pidFile: string): Promise<void> {
+  const containerd = existsSync(pidFile) ? identify(Number(readFileSync(pidFile, 'utf8'))) : undefined;
+  if (containerd !== undefined) killProcess(containerd);
+  while (containerd !== undefined && isAlive(containerd)) await sleep(1);
+  rmSync(pidFile, { force: true });
+}
 
 export class OwnDocker {
   readonly docker: Docker;
@@ -39,9 +55,8 @@ export class OwnDocker {
     this.host = `unix://${socketPath}`;
   }
 
-  /** `undefined` where another daemon answers: that one is not ours. Errors: `Unreachable` without a daemon's program. */
-  static async start(dir: string, given: NodeJS.ProcessEnv): Promise<OwnDocker | undefined> {
-    if (given['DOCKER_HOST'] !== undefined || (await answers(dockerClient(given)))) return undefined;
+  /** Starts one in `dir`. Errors: `Unreachable` without a daemon's program, or where only root could start it. */
+  static async start(dir: string, given: NodeJS.ProcessEnv): Promise<OwnDocker> {
     const env = { ...given, PATH: `${given['PATH'] ?? ''}:/usr/sbin:/sbin` };
     const program = which('dockerd', env);
     if (program === undefined || process.getuid?.() !== 0) throw new Unreachable('Docker', 'Start its daemon, or be root where dockerd is installed.');
@@ -58,6 +73,7 @@ export class OwnDocker {
   /** Returns its pid once it answers. Errors: `Unreachable` when it does not by the deadline. */
   async startAgain(deadline: number): Promise<number> {
     rmSync(join(this.#dir, 'pid'), { force: true });
+    await endContainerd(join(this.#dir, 'exec', 'containerd', 'containerd.pid'));
     const log = openSync(join(this.#dir, 'log'), 'a');
     // Sandboxes have no network, so the daemon needs neither a bridge nor rules of the firewall.
     const args = ['--iptables=false', '--ip6tables=false', '--bridge=none', '--host', this.host];
@@ -76,8 +92,17 @@ export class OwnDocker {
     const child = this.#child;
     if (child && child.exitCode === null && child.signalCode === null) {
       child.kill('SIGTERM');
+      const late = setTimeout(() => child.kill('SIGKILL'), STOPS_WITHIN_MS);
       await once(child, 'exit');
+      clearTimeout(late);
     }
+    unmountAll(this.#dir);
     rmSync(this.#dir, { recursive: true, force: true });
   }
+}
+
+/** A daemon of one's own, unless another one is named or answers: `undefined` then. Errors: those of `OwnDocker.start`. */
+export async function ownDockerUnlessGiven(dir: string, env: NodeJS.ProcessEnv): Promise<OwnDocker | undefined> {
+  if (env['DOCKER_HOST'] !== undefined || (await answers(dockerClient(env)))) return undefined;
+  return OwnDocker.start(dir, env);
 }

@@ -72,6 +72,17 @@ async function sandbox({ sandbox: id = '', processes }: Victim, stage: Stage): P
   return (await stage.store.get(keys.outcome(rollout))) === undefined ? undefined : { newPid: null, at: Date.now() };
 }
 
+/** Started again as an operator does it, or a unit of systemd. */
+async function supervisor({ home, env, note }: Stage): Promise<Recovered | undefined> {
+  try {
+    await ensureStack({ home, env, timeoutMs: BACK_WITHIN_MS });
+    return { newPid: processOf(home, 'supervisor')?.pid ?? null, at: Date.now() };
+  } catch (error) {
+    note(`the stack does not come up: ${error instanceof Error ? error.message : String(error)}`);
+    return undefined;
+  }
+}
+
 /** `undefined` when it is not back within two minutes. */
 export async function recoveryFrom({ target }: PlannedKill, victim: Victim, stage: Stage): Promise<Recovered | undefined> {
   const deadline = Date.now() + BACK_WITHIN_MS;
@@ -80,11 +91,7 @@ export async function recoveryFrom({ target }: PlannedKill, victim: Victim, stag
   if (role !== undefined) return until(() => worker(role, killed, stage), deadline);
   if (target === 'temporal' || target === 'temporal-down') return until(() => server(killed, stage), deadline);
   if (victim.sandbox !== undefined) return until(() => sandbox(victim, stage), deadline);
-  if (target === 'supervisor') {
-    // What an operator does, or a unit of systemd.
-    await ensureStack({ home: stage.home, env: stage.env, timeoutMs: BACK_WITHIN_MS });
-    return { newPid: processOf(stage.home, 'supervisor')?.pid ?? null, at: Date.now() };
-  }
+  if (target === 'supervisor') return supervisor(stage);
   const pid = await (target === 'dockerd' && stage.docker ? stage.docker : stage.client).startAgain(deadline);
   return pid === undefined ? undefined : { newPid: pid, at: Date.now() };
 }

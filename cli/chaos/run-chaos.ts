@@ -19,6 +19,7 @@ import { ensureStack } from '../../workers/stack/ensure-stack.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { RunConfig } from '../../workflows/types.ts';
 import { Interrupted, JobFailed, UserInputError } from '../errors.ts';
+import { SANDBOX_LEASE } from '../../sandboxes/leases.ts';
 import { dockerClient } from '../../sandboxes/docker/engine.ts';
 import { Longhaul } from '../longhaul.ts';
 import { broken, type Kill, recoveryOf, repeatedIn } from './account.ts';
@@ -27,7 +28,7 @@ import { jobConfig } from './job.ts';
 import { Journal } from './journal.ts';
 import { type PlannedKill, planKills } from './plan-kills.ts';
 import { bubblewrapSandboxes, dockerSandboxes } from './live-sandboxes.ts';
-import { OwnDocker } from './own-docker.ts';
+import { type OwnDocker, ownDockerUnlessGiven } from './own-docker.ts';
 import { ownEnvironment, type Stage } from './stage.ts';
 import { WaitingClient } from './waiting-client.ts';
 
@@ -46,6 +47,7 @@ const STEPS_PER_KILL = 100;
 const LEAST_STEPS = 3;
 const QUIET_MS = 300_000;
 const POLL_MS = 500;
+const SWEPT_WITHIN_TRIES = 120;
 
 async function folderFor(dir: string | undefined): Promise<string> {
   if (dir === undefined) return mkdtemp(join(tmpdir(), 'longhaul-chaos-'));
@@ -82,6 +84,15 @@ async function shorten({ run, longhaul }: Stage, signal: AbortSignal): Promise<n
   }
 }
 
+/** Sandboxes that an ended run still holds: the sweeper takes what its workers could not release. */
+async function heldBy(run: string, store: Store): Promise<string[]> {
+  for (let tries = 0; ; tries += 1) {
+    const held = (await store.leases(SANDBOX_LEASE)).filter(({ owner }) => owner.startsWith(`train/${run}/`)).map(({ id }) => id);
+    if (held.length === 0 || tries === SWEPT_WITHIN_TRIES) return held;
+    await sleep(POLL_MS);
+  }
+}
+
 async function digestsOf(store: Store, run: string): Promise<string[]> {
   return (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value.sha256);
 }
@@ -111,7 +122,9 @@ async function report(stage: Stage, seed: number, kills: readonly Kill[], steps:
   const identical = checkpoint === expected && own.length === others.length && own.every((digest, i) => digest === others[i]);
   const accounting = accountFor(await store.events('disturbed'), true);
   const repeated = repeatedIn(await stage.journal.all());
+  const held = await heldBy('disturbed', store);
   const problems = [
+    ...(held.length > 0 ? [`${held.length} sandboxes are still held: ${held.join(', ')}`] : []),
     ...broken({ kills, accounting, repeated, identical }),
     ...(clientEnded ? [] : ['the waiting client did not come to the end of the run']),
     ...(stage.client.failures > 0 ? [`the waiting client failed by itself ${stage.client.failures} times`] : []),
@@ -174,7 +187,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const dir = await folderFor(options.dir);
   const own = ownEnvironment(options.env, dir);
   options.note(`${options.kills} kills by seed ${options.seed}, in ${dir}`);
-  const docker = own['LONGHAUL_SANDBOX'] === 'docker' ? await OwnDocker.start(join(dir, 'docker'), own) : undefined;
+  const docker = own['LONGHAUL_SANDBOX'] === 'docker' ? await ownDockerUnlessGiven(join(dir, 'docker'), own) : undefined;
   try {
     return await withStage(dir, docker ? { ...own, DOCKER_HOST: docker.host } : own, docker, options);
   } catch (error) {
