@@ -4,10 +4,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { keys } from '../../activities/records.ts';
 import { ensureStack } from '../../workers/stack/ensure-stack.ts';
 import type { Role } from '../../workers/settings.ts';
-import { QUEUES } from '../../workflows/queues.ts';
 import type { PlannedKill } from './plan-kills.ts';
 import { processOf, type Stage } from './stage.ts';
 import { readyWorker, roleOf, rolloutOf, type Victim } from './victims.ts';
+import { workWaits } from './waiting-work.ts';
 
 export interface Recovered {
   readonly newPid: number | null;
@@ -38,17 +38,6 @@ async function answers({ longhaul, run }: Stage): Promise<boolean> {
   );
 }
 
-/** Whether nothing waits for a worker on the role's queue. */
-async function nothingWaits({ longhaul, store }: Stage, role: Role): Promise<boolean> {
-  const host = role === 'agent-run' ? (await store.leases('sandbox'))[0]?.host : undefined;
-  if (role === 'agent-run' && host === undefined) return true;
-  const name = role === 'agent-run' ? `agent-run@${host}` : QUEUES[role];
-  const { client } = longhaul;
-  const asked = { namespace: client.options.namespace, taskQueue: { name }, taskQueueType: 2, reportStats: true };
-  const { stats } = await client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => client.workflowService.describeTaskQueue(asked));
-  return Number(stats?.approximateBacklogCount ?? 0) === 0;
-}
-
 /** It polls its queue, and has begun something where something waited. */
 async function worker(role: Role, killed: number, stage: Stage): Promise<Recovered | undefined> {
   const ready = readyWorker(stage.home, role);
@@ -56,7 +45,9 @@ async function worker(role: Role, killed: number, stage: Stage): Promise<Recover
   if (role === 'orchestrator') return (await answers(stage)) ? { newPid: ready.pid, at: Date.now() } : undefined;
   const begun = (await stage.journal.all()).find((work) => work.role === role && Date.parse(work.at) >= ready.at);
   if (begun) return { newPid: ready.pid, at: Date.parse(begun.at) };
-  return (await nothingWaits(stage, role)) ? { newPid: ready.pid, at: Date.now() } : undefined;
+  const { longhaul, store, run } = stage;
+  const asked = longhaul.client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => workWaits(longhaul.client, store, run.run, role));
+  return (await asked) ? undefined : { newPid: ready.pid, at: Date.now() };
 }
 
 async function server(killed: number, stage: Stage): Promise<Recovered | undefined> {
