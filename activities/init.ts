@@ -44,7 +44,6 @@ const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.
 async function make(input: Attempt, deps: InitDeps, signal: AbortSignal): Promise<SandboxRef> {
   const { store, provider, host, sandboxTtlSeconds } = deps;
   const sandbox = attemptKey(input);
-  await store.begin(`init:${sandbox}`);
   const made = (await hasActed(input, store))
     ? await provider.connect(sandbox)
     : await provider.create({ ...environmentOf(input.task).sandbox(input.task, sandbox), ttlSeconds: sandboxTtlSeconds });
@@ -63,6 +62,11 @@ async function unmake(sandbox: string, { store, provider }: InitDeps): Promise<v
   } catch {
     // What failed first is what is told.
   }
+}
+
+/** A worker that stood still may fail after the server gave it up: the sandbox of this name is another execution's then. */
+async function isLatest(key: string, execution: number, { store }: InitDeps): Promise<boolean> {
+  return (await store.begun(key)) === execution;
 }
 
 /** A sandbox that could not be reached for now, and in which the attempt has acted, is tried again, not ended. */
@@ -103,11 +107,14 @@ export function createInitActivities(deps: InitDeps): InitActivities {
           // Nothing is left to do in it.
           if (await deps.store.get(keys.collect(input))) return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
           await leaseFor(sandbox, input.rollout, deps, signal);
+          const key = `init:${sandbox}`;
+          const execution = await deps.store.begin(key);
           try {
             return await make(input, deps, signal);
           } catch (error) {
             // Given up on by the server, not by the workflow: a retry may hold this sandbox by now.
-            if ((!signal.aborted || wasCancelled(signal)) && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);
+            const mayEnd = (!signal.aborted || wasCancelled(signal)) && (await isLatest(key, execution, deps));
+            if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);
             throw error;
           }
         }),

@@ -43,6 +43,19 @@ export const keys = {
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,
 } as const;
 
+/**
+ * Where the result of an execution in the journal is recorded; `undefined` for the making of a sandbox, whose end is
+ * the event `started`.
+ */
+export function resultKeyOf(execution: string): string | undefined {
+  const [, kind, rest = ''] = /^([a-z]+):(.*)$/su.exec(execution) ?? [];
+  if (kind === 'model') return rest;
+  if (kind === 'collect' || kind === 'update') return execution;
+  if (kind === 'reward') return `verdict:${rest}`;
+  const [, attempt = '', turn, index] = /^(.*)\/(\d+)\/(\d+)$/su.exec(rest) ?? [];
+  return kind === 'tool' ? `answer:${attempt}/${padded(Number(turn))}/${index}` : undefined;
+}
+
 /** One model call: what was appended to the context, what was sampled, what it was read as. */
 export interface GenerateRecord {
   readonly version: number;

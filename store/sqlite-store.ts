@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import type { Lease, ObjectRef, RolloutEvent, RolloutEventName, Store } from './store.ts';
+import type { Execution, Lease, ObjectRef, RolloutEvent, RolloutEventName, Store } from './store.ts';
 
 const SCHEMA = `
 CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -142,9 +142,16 @@ class SqliteStore implements Store {
   async begin(key: string): Promise<number> {
     return this.#transaction(() => {
       this.#prepare('INSERT INTO executions (key, at) VALUES (?, ?)').run(key, now());
-      const row = this.#prepare('SELECT count(*) AS n FROM executions WHERE key = ?').get(key) as { n: number };
-      return row.n;
+      return this.#begun(key);
     });
+  }
+
+  async begun(key: string): Promise<number> {
+    return this.#begun(key);
+  }
+
+  #begun(key: string): number {
+    return (this.#prepare('SELECT count(*) AS n FROM executions WHERE key = ?').get(key) as { n: number }).n;
   }
 
   async repeats(): Promise<Record<string, number>> {
@@ -153,6 +160,10 @@ class SqliteStore implements Store {
        FROM executions GROUP BY kind ORDER BY kind`,
     ).all() as unknown as Array<{ kind: string; repeated: number }>;
     return Object.fromEntries(rows.map(({ kind, repeated }) => [kind, repeated]));
+  }
+
+  async executions(after: number): Promise<Execution[]> {
+    return this.#prepare('SELECT seq, key, at FROM executions WHERE seq > ? ORDER BY seq').all(after) as unknown as Execution[];
   }
 
   async acquireLease(lease: Lease, limit: number): Promise<Lease | undefined> {

@@ -42,6 +42,15 @@ export interface Lease {
   readonly detail: string;
 }
 
+/** That something began: noted before it did, whether or not it came to an end. */
+export interface Execution {
+  /** Grows with every execution of the store. */
+  readonly seq: number;
+  readonly key: string;
+  /** ISO 8601, UTC. */
+  readonly at: string;
+}
+
 export interface Store {
   /** Inserts `value` under `key` if nothing is there; returns what is there afterwards (the first writer wins). */
   putOnce<T>(key: string, value: T): Promise<T>;
@@ -58,8 +67,12 @@ export interface Store {
 
   /** Notes that the execution named by `key` begins; returns how often it has begun, this one included. */
   begin(key: string): Promise<number>;
+  /** How often the execution named by `key` has begun. */
+  begun(key: string): Promise<number>;
   /** Executions begun beyond the first, by kind (the part of the key before the first `:`). */
   repeats(): Promise<Record<string, number>>;
+  /** Executions that began after the one numbered `after`, oldest first; 0 for all. */
+  executions(after: number): Promise<Execution[]>;
 
   /** Takes or renews the lease `id`; `undefined` when `limit` leases of this kind are live on this host already. */
   acquireLease(lease: Lease, limit: number): Promise<Lease | undefined>;

@@ -97,11 +97,14 @@ async function fill(dir: string, checkpoint: Checkpoint, record: CheckpointRecor
   await writeText(path.join(dir, recordFile), `${JSON.stringify(record, null, 2)}\n`);
 }
 
-/** Attempts that were killed half-way, or are about to find out that they came second. */
+/**
+ * Attempts that were killed half-way, or are about to find out that they came second: one that still writes into its
+ * folder clears it away itself.
+ */
 async function removePartials(dir: string): Promise<void> {
   const [parent, prefix] = [path.dirname(dir), `${path.basename(dir)}.partial-`];
   for (const name of await readdir(parent)) {
-    if (name.startsWith(prefix)) await rm(path.join(parent, name), { recursive: true, force: true });
+    if (name.startsWith(prefix)) await rm(path.join(parent, name), { recursive: true, force: true }).catch(() => undefined);
   }
 }
 

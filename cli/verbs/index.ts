@@ -88,4 +88,8 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'measure one part against a peer in the same run',
     load: async () => (await import('./bench.ts')).benchVerb,
   },
+  chaos: {
+    summary: 'kill processes of a running job at random, and account for everything',
+    load: async () => (await import('./chaos.ts')).chaosVerb,
+  },
 };

@@ -63,6 +63,20 @@ describe('where a sandbox does not come to use', () => {
     expect(await held()).toEqual({ live: [id], leases: [id] });
   });
 
+  it('because its worker stood still while another one made it, it is left to that one', async () => {
+    const gone = Promise.withResolvers<void>();
+    world.now.provider.afterCreate = () => {
+      world.now.provider.afterCreate = () => undefined;
+      return gone.promise;
+    };
+    const late = prepare(0, 1);
+    await expect.poll(() => world.now.provider.live.size).toBe(1);
+    expect((await prepare(0, 1)).sandbox).toBe(id);
+    gone.reject(new SandboxUnavailable('it did not answer in time'));
+    await expect(late).rejects.toMatchObject({ type: 'SandboxUnavailable' });
+    expect(await held()).toEqual({ live: [id], leases: [id] });
+  });
+
   it('because nobody waits any more, the wait for a lease ends', async () => {
     await prepare(1, 1);
     const controller = new AbortController();

@@ -85,7 +85,7 @@ export class ScriptedProvider implements SandboxProvider {
   /** A sandbox in which the same commands come out otherwise. */
   drifts: (id: string) => boolean = () => false;
   /** Runs when a sandbox is there, before anybody has heard of it. */
-  afterCreate: () => void = () => undefined;
+  afterCreate: () => void | Promise<void> = () => undefined;
   /** Runs before each command. */
   beforeExec: (call: ExecCall) => void = () => undefined;
   duringExec: () => Promise<void> = () => Promise.resolve();
@@ -94,7 +94,7 @@ export class ScriptedProvider implements SandboxProvider {
     this.log.push(`create ${id}`);
     if (!this.live.has(id)) this.#journals.set(id, new Map());
     this.live.add(id);
-    this.afterCreate();
+    await this.afterCreate();
     return this.#sandbox(id);
   }
 

@@ -61,6 +61,37 @@ describe('a call whose worker is killed', () => {
   });
 });
 
+describe('a worker that stood still while another one took over', () => {
+  it('changes nothing when it goes on: it gets the results that there are', async () => {
+    const wait = 'echo ran >> still; touch stands; until [ -e go3 ]; do sleep 0.02; done; cat still';
+    const program = `
+      ${bench.program}
+      const sandbox = await provider.connect('journal');
+      const result = await sandbox.exec({ callId: 'still', command: ${JSON.stringify(wait)}, timeoutMs: 20000, outputLimit: 1000 });
+      const written = await sandbox.write({ callId: 'still/w', path: 'still', content: Buffer.from('late'), note: 'late' });
+      const next = await sandbox.exec({ callId: 'still/n', command: 'echo late >> still; echo late', timeoutMs: 20000, outputLimit: 1000 });
+      console.log(JSON.stringify([result.output, written.note, next.output]));
+      process.exit(0);`;
+    const worker = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
+    let said = '';
+    worker.stdout.on('data', (text: Buffer) => (said += text.toString()));
+    const over = new Promise((resolve) => worker.once('exit', resolve));
+    await eventually('the call starts', async () => await exists('stands'));
+    worker.kill('SIGSTOP');
+    const newer = await bench.provider.connect('journal');
+    const attached = newer.exec(callOf(wait, { callId: 'still' }));
+    await sandbox.write({ callId: 'go3', path: 'go3', content: new Uint8Array(), note: '' });
+    expect((await attached).output).toBe('ran\n');
+    await newer.write({ callId: 'still/w', path: 'still', content: Buffer.from('new\n'), note: 'new' });
+    await newer.exec(callOf('echo newer >> still; echo newer', { callId: 'still/n' }));
+    worker.kill('SIGCONT');
+    expect(await over).toBe(0);
+    expect(JSON.parse(said)).toEqual(['ran\n', 'new', 'newer\n']);
+    expect((await sh(newer, 'cat /workspace/still')).output).toBe('new\nnewer\n');
+    newer.close();
+  });
+});
+
 describe('records', () => {
   it('returns the same result for the same id, also of a call that ended the shell or ran out of time', async () => {
     const ended = callOf('echo a; exit 6');

@@ -67,6 +67,15 @@ describe('events and executions', () => {
     expect(await store.begin('model:b')).toBe(1);
     expect(await store.begin('tool:a')).toBe(1);
     expect(await store.repeats()).toEqual({ model: 1, tool: 0 });
+    expect([await store.begun('model:a'), await store.begun('model:c')]).toEqual([2, 0]);
+  });
+
+  it('tells executions in their order, from any of them on', async () => {
+    for (const key of ['model:a', 'tool:a', 'model:a']) await store.begin(key);
+    const all = await store.executions(0);
+    expect(all.map(({ key }) => key)).toEqual(['model:a', 'tool:a', 'model:a']);
+    expect(await store.executions(all[0]!.seq)).toEqual(all.slice(1));
+    expect(await store.executions(all[2]!.seq)).toEqual([]);
   });
 });
 

@@ -157,6 +157,21 @@ describe('runUpdate', () => {
       expect(await readdir(dir)).toEqual(['v1']);
     }));
 
+  test('an attempt that ends after another one changes no byte of what that one wrote, and reports that one', () =>
+    inScratch(async (dir) => {
+      const to = path.join(dir, 'v1');
+      const asked = request(qwen3Dir, to, 1, await dataOf(qwen3Dir));
+      const other = { ...asked, algorithm: { ...algorithm, epochs: 12 } };
+      let progress = 0;
+      const late = new Updater().run(other, (fraction) => (progress = fraction));
+      const first = await new Updater().run(asked);
+      expect(progress).toBeLessThan(1);
+      const written = await bytesOf(to);
+      expect(await late).toEqual(first);
+      expect(await bytesOf(to)).toEqual(written);
+      expect(await readdir(dir)).toEqual(['v1']);
+    }));
+
   test('data without a token to train is refused; a gradient without a value leaves nothing', () =>
     inScratch(async (dir) => {
       const data = await dataOf(qwen3Dir);

@@ -1,0 +1,160 @@
+/**
+ * `bench durability`: training steps per second of swe-mini with Temporal and records on disk, against the same job in
+ * memory. Both share one engine and real sandboxes, and run in alternating blocks of the same process.
+ */
+
+import { Client, Connection } from '@temporalio/client';
+import { mkdir } from 'node:fs/promises';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import { packageRoot } from '#setup/paths.mjs';
+import { createAgentRunActivities } from '../../../activities/agent-run.ts';
+import { createGpuActivities } from '../../../activities/gpu.ts';
+import { createInitActivities } from '../../../activities/init.ts';
+import { openRun } from '../../../activities/open-run.ts';
+import { createOrchestratorActivities } from '../../../activities/orchestrator.ts';
+import { createRewardActivities } from '../../../activities/reward.ts';
+import { resolveRunConfig } from '../../../activities/run-config.ts';
+import type { HostProvider } from '../../../sandboxes/supervised/provider.ts';
+import { openSqliteStore } from '../../../store/sqlite-store.ts';
+import type { Store } from '../../../store/store.ts';
+import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
+import { createEmbeddedEngine } from '../../../trainer/embedded-engine.ts';
+import type { Engine } from '../../../trainer/engine.ts';
+import { describePolicy } from '../../../trainer/model/describe-policy.ts';
+import { loadTokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
+import { openProvider } from '../../../workers/sandbox-provider.ts';
+import { readSandboxSettings } from '../../../workers/settings.ts';
+import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
+import type { RunConfig } from '../../../workflows/types.ts';
+import { startOwnWorkers, withOwnTemporal } from '../own-temporal.ts';
+import { trainInMemory } from './memory-runner.ts';
+import { MemoryStore } from './memory-store.ts';
+
+export interface DurabilityOptions {
+  /** Blocks of each kind. */
+  readonly blocks: number;
+  /** Training steps of a block. */
+  readonly steps: number;
+  /** Groups of four rollouts in a step. */
+  readonly tasks: number;
+}
+
+const HOST = 'bench-host';
+const BASE = join(packageRoot, 'examples', 'starter');
+
+function jobConfig(run: string, dir: string, { steps, tasks }: Pick<DurabilityOptions, 'steps' | 'tasks'>): RunConfig {
+  const given = {
+    run,
+    dir,
+    steps,
+    policy: { base: BASE },
+    task: { name: 'swe-mini', train: 4000 },
+    batch: { tasks, samples: 4 },
+    agent: { maxTurns: 5, maxContextTokens: 700, toolTimeoutSeconds: 20 },
+    sampling: { maxTokens: 120 },
+    dispatcher: { type: 'bounded', maxParallelAgents: 40 },
+    algorithm: { normaliseByStd: false, learningRate: 2e-4, epochs: 2 },
+  };
+  return resolveRunConfig(given, dir);
+}
+
+interface Parts {
+  readonly engine: Engine;
+  readonly provider: HostProvider;
+}
+
+function activitiesOver(store: Store, { engine, provider }: Parts) {
+  const tokenizer = loadTokenizer(BASE);
+  const host = { host: HOST, maxLiveSandboxes: 1000, sandboxTtlSeconds: 600 };
+  return {
+    init: createInitActivities({ store, provider, ...host }),
+    gpu: createGpuActivities({ store, engine, endpoints: new EndpointClient(), tokenizerOf: () => tokenizer }),
+    agentRun: createAgentRunActivities({ store, provider, ...host }),
+    reward: createRewardActivities({ store, provider }),
+  };
+}
+
+async function startWorkers(address: string, store: Store, parts: Parts) {
+  const { init, gpu, agentRun, reward } = activitiesOver(store, parts);
+  const temporal = { address, namespace: 'default', ui: '' };
+  const activities = {
+    [QUEUES.orchestrator]: createOrchestratorActivities({ store, temporal, describePolicy }),
+    [QUEUES.init]: init,
+    [QUEUES.gpu]: gpu,
+    [hostQueue(HOST)]: agentRun,
+    [QUEUES.reward]: reward,
+  };
+  return startOwnWorkers({ address, workflows: './workflows', from: import.meta, activities, slots: 100, cachedWorkflows: 600 });
+}
+
+interface Block {
+  readonly seconds: number;
+  readonly sha256: string;
+}
+
+async function timed(work: () => Promise<string>): Promise<Block> {
+  const begun = performance.now();
+  const sha256 = await work();
+  return { seconds: (performance.now() - begun) / 1000, sha256 };
+}
+
+function inMemory(run: string, dir: string, options: DurabilityOptions, parts: Parts): Promise<Block> {
+  const config = jobConfig(run, dir, options);
+  const { init, gpu, agentRun, reward } = activitiesOver(new MemoryStore(), parts);
+  return timed(() => trainInMemory(config, join(dir, run), { ...init, ...gpu, ...agentRun, ...reward }));
+}
+
+async function durable(run: string, dir: string, options: DurabilityOptions, client: Client, store: Store): Promise<Block> {
+  const { config, runDir } = await openRun(jobConfig(run, dir, options), run, { store, describePolicy });
+  const start = { taskQueue: QUEUES.orchestrator, workflowId: `train/${run}`, args: [config, runDir] };
+  return timed(() => client.workflow.execute('steps', start));
+}
+
+async function measure(client: Client, store: Store, dir: string, options: DurabilityOptions, parts: Parts, note: (line: string) => void) {
+  const warm = { ...options, steps: 1 };
+  await inMemory('warm-memory', dir, warm, parts);
+  await durable('warm-durable', dir, warm, client, store);
+  const blocks: Array<{ readonly durable: Block; readonly inMemory: Block }> = [];
+  for (let n = 0; n < options.blocks; n += 1) {
+    const memory = await inMemory(`memory-${n}`, dir, options, parts);
+    const kept = await durable(`durable-${n}`, dir, options, client, store);
+    blocks.push({ durable: kept, inMemory: memory });
+    note(`block ${n + 1}/${options.blocks}: ${kept.seconds.toFixed(1)} s durable, ${memory.seconds.toFixed(1)} s in memory`);
+  }
+  const all = blocks.length * options.steps;
+  const perSecond = (kind: 'durable' | 'inMemory') => all / blocks.reduce((sum, block) => sum + block[kind].seconds, 0);
+  const stepsPerSecond = { durable: perSecond('durable'), inMemory: perSecond('inMemory') };
+  const digests = new Set(blocks.flatMap((block) => [block.durable.sha256, block.inMemory.sha256]));
+  return {
+    stepsPerSecond,
+    ratio: stepsPerSecond.durable / stepsPerSecond.inMemory,
+    /** Whether every block of either kind ended with the same weights. */
+    identical: digests.size === 1,
+    rolloutsPerStep: options.tasks * 4,
+    blocks: blocks.map((block) => ({ durable: block.durable.seconds, inMemory: block.inMemory.seconds })),
+    cores: availableParallelism(),
+  };
+}
+
+/** Starts and stops its own server, workers and sandboxes. */
+export async function benchDurability(options: DurabilityOptions, note: (line: string) => void) {
+  process.env['TF_NUM_INTRAOP_THREADS'] ??= String(Math.max(1, Math.floor(availableParallelism() / 2)));
+  return withOwnTemporal(async ({ address, dir }) => {
+    const store = openSqliteStore(join(dir, 'store'));
+    await mkdir(join(dir, 'runs'));
+    const provider = await openProvider('bubblewrap', join(dir, 'sandboxes'), readSandboxSettings());
+    const engine = await createEmbeddedEngine();
+    const stop = await startWorkers(address, store, { engine, provider });
+    const connection = await Connection.connect({ address });
+    try {
+      return await measure(new Client({ connection }), store, join(dir, 'runs'), options, { engine, provider }, note);
+    } finally {
+      await connection.close();
+      await stop();
+      await engine.close();
+      await provider.sweep(() => false);
+      await store.close();
+    }
+  });
+}

@@ -1,0 +1,59 @@
+/** `longhaul chaos`: kills processes of a running job at random, and accounts for everything. */
+
+import { resolve } from 'node:path';
+import { type ChaosReport, runChaos } from '../chaos/run-chaos.ts';
+import { UserInputError } from '../errors.ts';
+import type { Outcome, Verb, VerbContext } from '../verb.ts';
+
+interface Options {
+  readonly kills: string;
+  readonly seed: string;
+  readonly dir?: string;
+}
+
+const MOST_KILLS = 10_000;
+
+function whole(name: string, text: string, least: number, most: number): number {
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  throw new UserInputError(`--${name}`, text, `give a whole number from ${least} to ${most}`);
+}
+
+const seconds = (ms: number | null) => (ms === null ? '-' : `${(ms / 1000).toFixed(1)} s`);
+
+function tell({ kills, accounting, repeated, recovery, runs, checkpoint, reference, problems }: ChaosReport, { say }: VerbContext): void {
+  for (const [name, { kills: n, p50, p95, max }] of Object.entries(recovery)) {
+    if (n > 0) say(`${n} kills of ${name === 'server' ? 'the server' : name === 'worker' ? 'workers' : 'others'}: back in ${seconds(p50)} (p95 ${seconds(p95)}, at most ${seconds(max)})`);
+  }
+  const { dispatched, trained, masked, dropped, evaluated, lost, duplicated } = accounting;
+  say(`rollouts: ${dispatched} dispatched = ${trained} trained + ${masked} masked + ${dropped} dropped + ${evaluated} evaluated; ${lost} lost, ${duplicated} duplicated`);
+  const under = kills.reduce((sum, { underWay }) => sum + underWay.modelCalls + underWay.toolCalls, 0);
+  say(`begun again: ${repeated.modelCalls} model calls, ${repeated.toolCalls} tool calls, ${repeated.updates} updates (${under} calls were under way at kills)`);
+  say(`disturbed  ${checkpoint}  ${runs.disturbed}`);
+  say(`reference  ${reference}  ${runs.reference}`);
+  for (const problem of problems) say(`does not hold: ${problem}`);
+  if (problems.length === 0) say('identical');
+}
+
+async function chaos(options: Options, context: VerbContext): Promise<Outcome> {
+  const { env, signal, note } = context;
+  const kills = whole('kills', options.kills, 1, MOST_KILLS);
+  const seed = whole('seed', options.seed, 0, Number.MAX_SAFE_INTEGER);
+  const report = await runChaos({ kills, seed, env, signal, note, ...(options.dir === undefined ? {} : { dir: resolve(context.cwd, options.dir) }) });
+  tell(report, context);
+  return { document: report, exitCode: report.problems.length === 0 ? 0 : 1 };
+}
+
+export const chaosVerb: Verb = {
+  define(command, run) {
+    command
+      .description(
+        'Starts a stack of its own, kills its processes by SIGKILL while it trains, and compares weights and records with the same run ' +
+          'undisturbed. Fails where they differ, or where anything was lost or done twice.',
+      )
+      .option('--kills <n>', 'how many', '12')
+      .option('--seed <n>', 'of the plan of kills and of the run', '1')
+      .option('--dir <folder>', 'where stack and runs are kept; default: a new temporary folder')
+      .action((options: Options) => run((context) => chaos(options, context)));
+  },
+};
