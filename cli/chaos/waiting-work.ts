@@ -10,6 +10,7 @@ type Name = keyof (InitActivities & GpuActivities & AgentRunActivities & RewardA
 
 const ROLE_OF: Readonly<Record<Name, Role>> = {
   prepareSandbox: 'init',
+  restoreSandbox: 'init',
   generate: 'gpu',
   update: 'gpu',
   agentRun: 'agent-run',

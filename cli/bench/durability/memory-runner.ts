@@ -64,7 +64,7 @@ async function perform(state: LoopState, rollout: Rollout, held: Held, act: Acti
 }
 
 async function runRollout(rollout: Rollout, act: Activities): Promise<void> {
-  const limits = { maxTurns: rollout.config.agent.maxTurns, maxAttempts: 3 };
+  const limits = { maxTurns: rollout.config.agent.maxTurns, maxAttempts: 3, maxRestores: 0 };
   const held: Held = {};
   let state = initialState;
   while (stageOf(state) !== 'done') state = reduce(state, await perform(state, rollout, held, act), limits);
