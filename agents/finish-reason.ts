@@ -17,6 +17,8 @@ export type FailureClass =
   | 'endpoint-unavailable'
   | 'grader-failed'
   | 'deadline'
+  /** Its group was complete without it. */
+  | 'straggler'
   | 'bad-input'
   | 'cancelled'
   | 'internal';

@@ -23,6 +23,7 @@ import { hearSignals, on } from './hear-signals.ts';
 import { initialState, type LoopEvent, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
 import { type ResolvedRollout, resolveRollout } from './resolve-rollout.ts';
+import { reportingEnd } from './report-end.ts';
 import { proceedSignal, StageGates } from './stage-gates.ts';
 import type { Attempt, CollectOutcome, GatedStage, RolloutInput, RolloutResult, SandboxRef } from './types.ts';
 
@@ -181,7 +182,11 @@ function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, g
 }
 
 /** `progress` is for continue-as-new alone. */
-export async function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
+export function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
+  return reportingEnd(given, () => rollOut(given, progress));
+}
+
+async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   const context = contextOf(given, progress);
   const limits = { maxTurns: context.input.agent.maxTurns, maxAttempts: 3 };
   let state = progress?.state ?? initialState;
@@ -261,7 +266,11 @@ async function advance(state: LoopState, context: Context, limits: LoopLimits): 
 async function atGate(state: LoopState, stage: GatedStage, context: Context, limits: LoopLimits): Promise<LoopState> {
   let now = state;
   const isOpen = () => context.gates.isOpen(stage);
-  while (stageOf(now) === stage && !isOpen()) now = await standStill(now, context, limits, isOpen);
+  while (stageOf(now) === stage && !isOpen()) {
+    now = await standStill(now, context, limits, isOpen);
+    // A parent that was terminated lets nobody in: asked again, it is found missing.
+    if (context.input.reportsEnd && !isOpen()) await context.gates.report(stage === 'reward' ? 'agent-run' : 'init');
+  }
   return now;
 }
 
