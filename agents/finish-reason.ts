@@ -16,6 +16,10 @@ export type FailureClass =
   | 'engine-lost'
   | 'endpoint-unavailable'
   | 'grader-failed'
+  /** The policy's files are not what was written. */
+  | 'checkpoint-torn'
+  /** The disk was full, read-only or damaged for longer than all tries. */
+  | 'store-unavailable'
   | 'deadline'
   /** Its group was complete without it. */
   | 'straggler'

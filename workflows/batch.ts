@@ -475,7 +475,8 @@ export async function batch(input: BatchInput, progress?: BatchProgress): Promis
   if (straggler) refuse(`stragglers.${straggler.field}`, straggler.value, straggler.remedy);
   const schedule = scheduleOf(input.dispatcher);
   const rollouts = input.tasks.length * input.samples;
-  return runBatch(input, schedule, { long: isLong(rollouts, gatesOf(rollouts, schedule.caps)), progress });
+  const long = progress !== undefined || isLong(rollouts, gatesOf(rollouts, schedule.caps));
+  return runBatch(input, schedule, { long, progress });
 }
 
 /** The whole of a batch but for the reading of its settings. */

@@ -10,6 +10,10 @@ const CLASSES: Readonly<Record<string, FailureClass>> = {
   EngineLost: 'engine-lost',
   EndpointUnavailable: 'endpoint-unavailable',
   GraderFailed: 'grader-failed',
+  CheckpointTorn: 'checkpoint-torn',
+  StoreFull: 'store-unavailable',
+  StoreReadOnly: 'store-unavailable',
+  StoreCorrupt: 'store-unavailable',
   UserInputError: 'bad-input',
 };
 

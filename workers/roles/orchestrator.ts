@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { Worker } from '@temporalio/worker';
 import { createSweepActivities } from '../../activities/evaluation/sweep-activities.ts';
 import { createOrchestratorActivities } from '../../activities/orchestrator.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { describePolicy } from '../../trainer/model/describe-policy.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
+import { openWorkerStore } from '../worker-store.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
 import { buildWorkflowBundle } from '../workflow-bundle.ts';
@@ -24,7 +24,7 @@ async function uiOf(settings: WorkerSettings): Promise<string> {
 }
 
 export async function runOrchestrator(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openSqliteStore(settings.storeDir);
+  const store = openWorkerStore(settings);
   const { address, namespace } = temporal;
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.orchestrator),
