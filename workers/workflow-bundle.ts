@@ -4,27 +4,36 @@ import { createHash } from 'node:crypto';
 import { access, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
-import { dirname, extname, join } from 'node:path';
+import { basename, dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** `.ts` in a checkout, `.js` in the published package. */
 const EXTENSION = extname(fileURLToPath(import.meta.url));
-/** Folders whose code workflows may import. */
-const SOURCES = ['workflows', 'agents', 'tasks', 'trainer', 'store'];
+/** Of the other folders workflows import types alone: nothing of them is in the bundle. */
+const SOURCES = 'workflows';
 
 async function sourceHash(): Promise<string> {
   const hash = createHash('sha256');
   hash.update(String(createRequire(import.meta.url)('@temporalio/worker/package.json').version));
-  for (const folder of SOURCES) {
-    const names = (await readdir(join(ROOT, folder))).filter((name) => name.endsWith(EXTENSION)).sort();
-    for (const name of names) hash.update(`${folder}/${name}\0`).update(await readFile(join(ROOT, folder, name)));
-  }
+  const names = (await readdir(join(ROOT, SOURCES), { recursive: true })).filter((name) => name.endsWith(EXTENSION));
+  for (const name of names.toSorted()) hash.update(`${name}\0`).update(await readFile(join(ROOT, SOURCES, name)));
   return hash.digest('hex').slice(0, 16);
 }
 
 function cacheDir(): string {
   return join(process.env['LONGHAUL_CACHE'] ?? join(homedir(), '.cache', 'longhaul'), 'workflow-bundles');
+}
+
+/** The bundle of an earlier build, if this machine still has it. */
+export async function bundleOfBuild(buildId: string): Promise<string | undefined> {
+  const path = join(cacheDir(), `${basename(buildId)}.js`);
+  return access(path).then(() => path, () => undefined);
+}
+
+/** What names the code of a bundle: the hash of its sources and of Temporal's SDK. */
+export function buildIdOf(bundle: string): string {
+  return basename(bundle, '.js');
 }
 
 /** The path of the bundle for the workflows as they are now; builds it when it is not cached. */

@@ -153,6 +153,6 @@ describe('what killed writers left aside', () => {
     await removeLeftovers(dir, 60_000);
     expect(existsSync(join(dir, 'metrics.jsonl.partial-0b4e'))).toBe(true);
     await removeLeftovers(dir, 0);
-    expect(readdirSync(dir, { recursive: true }).sort()).toEqual(['checkpoints', 'metrics.jsonl']);
+    expect(readdirSync(dir, { recursive: true }).map(String).toSorted((a, b) => a.localeCompare(b))).toEqual(['checkpoints', 'metrics.jsonl']);
   });
 });
