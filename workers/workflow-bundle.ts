@@ -25,9 +25,16 @@ function cacheDir(): string {
   return join(process.env['LONGHAUL_CACHE'] ?? join(homedir(), '.cache', 'longhaul'), 'workflow-bundles');
 }
 
+/** `index`: for workers without versioning. `versioned`: for builds side by side. */
+export type BundleEntry = 'index' | 'versioned';
+
+function folderOf(entry: BundleEntry): string {
+  return entry === 'index' ? cacheDir() : join(cacheDir(), entry);
+}
+
 /** The bundle of an earlier build, if this machine still has it. */
 export async function bundleOfBuild(buildId: string): Promise<string | undefined> {
-  const path = join(cacheDir(), `${basename(buildId)}.js`);
+  const path = join(folderOf('versioned'), `${basename(buildId)}.js`);
   return access(path).then(() => path, () => undefined);
 }
 
@@ -37,11 +44,11 @@ export function buildIdOf(bundle: string): string {
 }
 
 /** The path of the bundle for the workflows as they are now; builds it when it is not cached. */
-export async function buildWorkflowBundle(): Promise<string> {
-  const path = join(cacheDir(), `${await sourceHash()}.js`);
+export async function buildWorkflowBundle(entry: BundleEntry = 'index'): Promise<string> {
+  const path = join(folderOf(entry), `${await sourceHash()}.js`);
   if (await access(path).then(() => true, () => false)) return path;
   const { bundleWorkflowCode } = await import('@temporalio/worker');
-  const { code } = await bundleWorkflowCode({ workflowsPath: join(ROOT, 'workflows', `index${EXTENSION}`) });
+  const { code } = await bundleWorkflowCode({ workflowsPath: join(ROOT, 'workflows', `${entry}${EXTENSION}`) });
   await mkdir(dirname(path), { recursive: true });
   const aside = `${path}.partial-${process.pid}`;
   await writeFile(aside, code);

@@ -15,7 +15,6 @@ import {
   ParentClosePolicy,
   setCurrentDetails,
   setHandler,
-  setWorkflowOptions,
   sleep,
   startChild,
   workflowInfo,
@@ -479,9 +478,6 @@ export async function batch(input: BatchInput, progress?: BatchProgress): Promis
   const long = progress !== undefined || isLong(rollouts, gatesOf(rollouts, schedule.caps));
   return runBatch(input, schedule, { long, progress });
 }
-
-// It and its rollouts are of one build; a run or a sweep goes on with the current one, and its next batch too.
-setWorkflowOptions({ versioningBehavior: 'PINNED' }, batch);
 
 /** The whole of a batch but for the reading of its settings. */
 export async function runBatch(input: BatchInput, schedule: Schedule, history: LongBatch = { long: false }): Promise<BatchResult> {

@@ -14,7 +14,6 @@ import {
   isCancellation,
   setCurrentDetails,
   setHandler,
-  setWorkflowOptions,
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
@@ -186,9 +185,6 @@ function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, g
 export function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   return reportingEnd(given, () => rollOut(given, progress));
 }
-
-// It ends on the code that it began with, where builds run side by side.
-setWorkflowOptions({ versioningBehavior: 'PINNED' }, rollout);
 
 async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   const context = contextOf(given, progress);

@@ -263,6 +263,8 @@ class Training {
           sampling: { ...config.sampling, temperature },
           seed: config.seed,
           dispatcher: config.dispatcher,
+          // A run's evaluations wait for every rollout: what is left out there would count as failed.
+          ...(name.startsWith('step-') && config.batch.stragglers ? { stragglers: config.batch.stragglers } : {}),
         },
       ],
     });

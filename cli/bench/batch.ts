@@ -12,6 +12,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { defineTask } from '../../tasks/registry.ts';
 import { stackPlan } from '../../workers/stack/stack-plan.ts';
+import { buildWorkflowBundle } from '../../workers/workflow-bundle.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 import type { BatchInput, BatchResult, DispatcherSettings } from '../../workflows/types.ts';
 import { emptyEnvironment } from './empty-parts.ts';
@@ -111,6 +112,8 @@ async function measureOne(rollouts: number, options: BatchBenchOptions) {
 
 export async function benchBatch(options: BatchBenchOptions) {
   defineTask(emptyEnvironment);
+  // Building it takes more memory than running it.
+  await buildWorkflowBundle();
   const batches: Array<Awaited<ReturnType<typeof measureOne>>> = [];
   for (const rollouts of options.sizes) {
     const measured = await measureOne(rollouts, options);

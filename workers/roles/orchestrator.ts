@@ -57,7 +57,7 @@ export async function runOrchestrator(settings: WorkerSettings, temporal: Worker
   const store = openWorkerStore(settings);
   const { address, namespace } = temporal;
   const ui = process.env['LONGHAUL_TEMPORAL_UI'] ?? (await uiOf(settings));
-  const bundle = await buildWorkflowBundle();
+  const bundle = await buildWorkflowBundle(isVersioned() ? 'versioned' : 'index');
   const options: WorkerOptions = {
     ...commonOptions(temporal, settings.slots.orchestrator),
     taskQueue: QUEUES.orchestrator,

@@ -63,7 +63,7 @@ async function buildsOf(workflowId: string): Promise<string[]> {
 
 describe('builds side by side', () => {
   it('a rollout and its batch end on the build that they began with, what begins later is of the new one, and a run moves over', async () => {
-    const bundle = await buildWorkflowBundle();
+    const bundle = await buildWorkflowBundle('versioned');
     const old = buildIdOf(bundle);
     next = join(dirname(bundle), `${old}-next.js`);
     copyFileSync(bundle, next);
@@ -112,8 +112,8 @@ describe('builds side by side', () => {
     let end: () => void = () => undefined;
     const done = new Promise<void>((resolve) => { end = resolve; });
     const worker = { run: () => done, shutdown: () => end() } as unknown as Worker;
-    const kept = join(dirname(await buildWorkflowBundle()), 'kept.js');
-    copyFileSync(await buildWorkflowBundle(), kept);
+    const kept = join(dirname(await buildWorkflowBundle('versioned')), 'kept.js');
+    copyFileSync(await buildWorkflowBundle('versioned'), kept);
     try {
       const builds = new EarlierBuilds({ unfinished: async () => wanted, create: async () => worker, say: (line) => said.push(line) });
       await builds.adjust();
