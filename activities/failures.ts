@@ -1,6 +1,7 @@
 /** From our error classes to Temporal's: the class name is the failure's type, and decides whether a retry makes sense. */
 
 import { ApplicationFailure } from '@temporalio/common';
+import { named } from '../store/disk-errors.ts';
 import { FINAL_ERRORS } from '../workflows/failure-policy.ts';
 
 /** The same input fails the same way: told at once, never retried. */
@@ -20,7 +21,8 @@ function retryDelayOf(error: Error): { readonly nextRetryDelay?: number } {
 export async function classified<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();
-  } catch (error) {
+  } catch (thrown) {
+    const error = named(thrown, 'the disk of this worker');
     if (!(error instanceof Error) || error instanceof ApplicationFailure) throw error;
     if (error.name === 'AbortError' || error.name === 'CancelledFailure') throw error;
     throw ApplicationFailure.create({

@@ -1,6 +1,7 @@
 /** Keeps an activity's heartbeat going while it works, and hands its cancellation on as an AbortSignal. */
 
 import { Context } from '@temporalio/activity';
+import { pausedBy } from '../store/patience.ts';
 
 const INTERVAL_MS = 2_500;
 
@@ -12,13 +13,13 @@ export function wasCancelled({ aborted, reason }: AbortSignal): boolean {
   return aborted && reason instanceof Error && reason.message === 'CANCELLED';
 }
 
-/** Runs `work`; heartbeats carry what `progress` last said. Outside of an activity there is nobody to tell. */
+/** Runs `work`; heartbeats carry what `progress` last said, or why the disk holds work up. Outside of an activity there is nobody to tell. */
 export async function withHeartbeat<T>(
   work: (signal: AbortSignal, progress: (detail: unknown) => void) => Promise<T>,
 ): Promise<T> {
   const context = Context.current();
   let detail: unknown = null;
-  const timer = setInterval(() => context.heartbeat(detail), INTERVAL_MS);
+  const timer = setInterval(() => context.heartbeat(pausedBy() ?? detail), INTERVAL_MS);
   try {
     return await work(context.cancellationSignal, (next) => {
       detail = next;

@@ -13,7 +13,10 @@ import type { ConfigChange, PolicyRef, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
 import { changesOfRun, keys, type RunRecord } from './records.ts';
 import { resolveRunConfig } from './run-config.ts';
-import { writeAside } from './write-aside.ts';
+import { removeLeftovers, writeAside } from './write-aside.ts';
+
+/** What has not been written to for so long has no writer. */
+const LEFT_MS = 10 * 60_000;
 
 export interface OpenRunDeps {
   readonly store: Store;
@@ -119,6 +122,7 @@ export async function openRun(
   });
   checkSameConfig(config, record);
   await mkdir(record.runDir, { recursive: true });
+  await removeLeftovers(record.runDir, LEFT_MS);
   await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
   const policy = { dir: config.policy.base, version: 0 };

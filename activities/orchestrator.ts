@@ -15,7 +15,7 @@ import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { checkpointDir, type TemporalPlace, writeChanges, writeRunFiles } from './run-folder.ts';
 import { summariseEvaluation } from './summarise-evaluation.ts';
 import { writeTrajectories } from './trajectories.ts';
-import { writeAside } from './write-aside.ts';
+import { removeLeftovers, writeAside } from './write-aside.ts';
 
 export interface OrchestratorDeps extends OpenRunDeps {
   readonly temporal: TemporalPlace;
@@ -112,6 +112,8 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         await store.putOnce<RunEnd>(keys.runEnd(run), { status, finishedAt: now(), message: message ?? '' });
         const summary = await writeRunFiles(run, runDir, store, temporal);
         await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));
+        // Nobody writes any more: what is aside is of writers that were killed.
+        await removeLeftovers(runDir, 0);
       }),
   };
 }

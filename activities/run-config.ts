@@ -3,6 +3,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
+import { refusedStraggler, type StragglerSettings } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../workflows/circuit-breaker.ts';
 import { OUTAGE_SECONDS } from '../workflows/failure-policy.ts';
@@ -72,6 +73,11 @@ export const runConfigSchema = z.strictObject({
       dynamicSampling: z
         .strictObject({ type: z.enum(['none', 'filter']).default('none'), maxSampleBatches: count.default(4) })
         .prefault({}),
+      stragglers: z.strictObject({ deadlineSeconds: z.number().positive().optional(), completeGroupWithout: z.int().min(0).optional() }).optional(),
+    })
+    .superRefine(({ samples, stragglers }, context) => {
+      const refused = stragglers ? refusedStraggler(stragglers as StragglerSettings, samples) : undefined;
+      if (refused) context.addIssue({ code: 'custom', path: ['stragglers', refused.field], message: refused.remedy });
     })
     .prefault({}),
   agent: agentSchema.prefault({}),

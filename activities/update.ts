@@ -3,6 +3,7 @@
  * complete in their directory before the result is recorded, and recorded before it is reported.
  */
 
+import { patiently, type Patience, WORKER_PATIENCE } from '../store/patience.ts';
 import type { Store } from '../store/store.ts';
 import { carryOver } from '../trainer/carry-over.ts';
 import { learningRateAt } from '../trainer/learning-rate.ts';
@@ -11,6 +12,7 @@ import type { UpdateInput, UpdateOutcome } from '../workflows/types.ts';
 import { NoValidRollouts } from './failures.ts';
 import { keys, type OutcomeRecord, type UpdateEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
+import { roomForCheckpoint } from './room.ts';
 import { checkpointDir } from './run-folder.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
 
@@ -51,6 +53,7 @@ export async function updateOnce(
   store: Store,
   engine: Engine,
   progress: (fraction: number) => void,
+  patience: Patience = WORKER_PATIENCE,
 ): Promise<UpdateOutcome> {
   const { algorithm, policy, step } = input;
   const version = policy.version + 1;
@@ -65,13 +68,13 @@ export async function updateOnce(
     await store.begin(key);
     const toDir = checkpointDir(input.runDir, step);
     const learningRate = learningRateAt(algorithm, step - 1, input.steps);
-    const metrics =
-      prepared.data.length > 0
-        ? await engine.update(
-            { fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, algorithm: { ...algorithm, learningRate } },
-            progress,
-          )
-        : await untaught(policy.dir, toDir, version);
+    const settings = { ...algorithm, learningRate };
+    const metrics = await patiently(toDir, patience, async () => {
+      await roomForCheckpoint(policy.dir, toDir);
+      return prepared.data.length > 0
+        ? engine.update({ fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, algorithm: settings }, progress)
+        : untaught(policy.dir, toDir, version);
+    });
     const { sha256, loss, kl, entropy, gradNorm, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
       policy: { dir: toDir, version },

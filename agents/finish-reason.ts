@@ -21,7 +21,13 @@ export type FailureClass =
   /** An activity's, on every try. */
   | 'timeout'
   /** The rollout's own. */
+  /** The policy's files are not what was written. */
+  | 'checkpoint-torn'
+  /** The disk was full, read-only or damaged for longer than all tries. */
+  | 'store-unavailable'
   | 'deadline'
+  /** Its group was complete without it. */
+  | 'straggler'
   | 'bad-input'
   | 'cancelled'
   | 'internal';

@@ -7,6 +7,9 @@ import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { named, StoreCorrupt } from './disk-errors.ts';
+import { namedStore } from './named-store.ts';
+import type { Patience } from './patience.ts';
 import type { Execution, Lease, ObjectRef, RolloutEvent, RolloutEventName, Store } from './store.ts';
 
 const SCHEMA = `
@@ -56,10 +59,12 @@ interface LeaseRow {
 }
 
 class SqliteStore implements Store {
+  readonly #dir: string;
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
 
   constructor(dir: string) {
+    this.#dir = dir;
     mkdirSync(dir, { recursive: true });
     this.#db = new DatabaseSync(join(dir, 'store.sqlite'), { timeout: BUSY_TIMEOUT_MS });
     this.#db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;');
@@ -72,6 +77,14 @@ class SqliteStore implements Store {
     const statement = this.#db.prepare(sql);
     this.#statements.set(sql, statement);
     return statement;
+  }
+
+  #parsed<T>(key: string, json: string): T {
+    try {
+      return JSON.parse(json) as T;
+    } catch (error) {
+      throw new StoreCorrupt(this.#dir, `the record ${key} is not JSON`, { cause: error });
+    }
   }
 
   #transaction<T>(body: () => T): T {
@@ -98,7 +111,7 @@ class SqliteStore implements Store {
 
   async get<T>(key: string): Promise<T | undefined> {
     const row = this.#prepare('SELECT value FROM results WHERE key = ?').get(key) as { value: string } | undefined;
-    return row === undefined ? undefined : (JSON.parse(row.value) as T);
+    return row === undefined ? undefined : this.#parsed<T>(key, row.value);
   }
 
   async list<T>(prefix: string): Promise<Array<{ key: string; value: T }>> {
@@ -106,7 +119,7 @@ class SqliteStore implements Store {
       prefix,
       afterPrefix(prefix),
     ) as unknown as Array<{ key: string; value: string }>;
-    return rows.map(({ key, value }) => ({ key, value: JSON.parse(value) as T }));
+    return rows.map(({ key, value }) => ({ key, value: this.#parsed<T>(key, value) }));
   }
 
   async putObject(bytes: Uint8Array): Promise<ObjectRef> {
@@ -119,7 +132,7 @@ class SqliteStore implements Store {
     const row = this.#prepare('SELECT bytes FROM objects WHERE ref = ?').get(ref) as { bytes: Uint8Array } | undefined;
     if (!row) throw new Error(`Object ${ref} is not in the store`);
     const actual = `sha256:${createHash('sha256').update(row.bytes).digest('hex')}`;
-    if (actual !== ref) throw new Error(`Object ${ref} is damaged: its bytes hash to ${actual}`);
+    if (actual !== ref) throw new StoreCorrupt(this.#dir, `object ${ref} is damaged: its bytes hash to ${actual}`);
     return row.bytes;
   }
 
@@ -199,9 +212,13 @@ class SqliteStore implements Store {
 }
 
 /**
- * Opens (or makes) the store in `dir`.
- * Errors: those of SQLite, when the directory cannot be written or the file is not a database.
+ * Opens (or makes) the store in `dir`. With `patience`, its calls wait for a disk that is full or read-only.
+ * Errors, here and of every call: `StoreFull`, `StoreReadOnly`, `StoreCorrupt`, and others of SQLite.
  */
-export function openSqliteStore(dir: string): Store {
-  return new SqliteStore(dir);
+export function openSqliteStore(dir: string, patience?: Patience): Store {
+  try {
+    return namedStore(new SqliteStore(dir), dir, patience);
+  } catch (error) {
+    throw named(error, dir);
+  }
 }

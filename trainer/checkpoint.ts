@@ -14,7 +14,7 @@ export interface CheckpointRecord {
   /** `weightsDigest` of `model.safetensors`. */
   readonly sha256: string;
   /** Optimizer steps taken so far; the moments are in `optimizer.safetensors`. */
-  readonly optimizer?: { readonly steps: number };
+  readonly optimizer?: { readonly steps: number; /** `weightsDigest` of the moments. */ readonly sha256?: string };
   /** What the training that wrote it reported. */
   readonly metrics?: unknown;
 }
@@ -118,7 +118,7 @@ export async function writeCheckpoint(
     step,
     version,
     sha256: weightsDigest(checkpoint.weights),
-    ...(optimizer === undefined ? {} : { optimizer: { steps: optimizer.steps } }),
+    ...(optimizer === undefined ? {} : { optimizer: { steps: optimizer.steps, sha256: weightsDigest(optimizer.moments) } }),
     ...(metrics === undefined ? {} : { metrics }),
   };
   const aside = `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;

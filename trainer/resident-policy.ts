@@ -1,19 +1,19 @@
 /** A policy in training with its optimizer, and the directory that it equals, so that the next update need not read it. */
 
 import { AdamW } from './adamw.ts';
-import { readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
+import { readCheckpointRecord } from './checkpoint.ts';
 import { Learner } from './learner.ts';
 import { readModelConfig } from './model/describe-policy.ts';
-import { loadWeights } from './model/weights.ts';
+import { loadVerifiedWeights, readVerifiedOptimizer } from './verified-checkpoint.ts';
 
 export interface Trainee {
   readonly learner: Learner;
   readonly optimizer: AdamW;
 }
 
-/** Reads weights, and moments where there are some. Errors: `UnsupportedModel`, `WrongWeights`, `BadSafetensors`. */
+/** Reads weights, and moments where there are some. Errors: `UnsupportedModel`, `WrongWeights`, `BadSafetensors`, `CheckpointTorn`. */
 export async function loadTrainee(dir: string): Promise<Trainee> {
-  const [config, weights, state] = await Promise.all([readModelConfig(dir), loadWeights(dir), readOptimizerState(dir)]);
+  const [config, weights, state] = await Promise.all([readModelConfig(dir), loadVerifiedWeights(dir), readVerifiedOptimizer(dir)]);
   const learner = new Learner(config, weights);
   const { layout } = learner.policy;
   const optimizer = state === undefined ? AdamW.fresh(layout) : AdamW.load(layout, state.moments, state.steps);

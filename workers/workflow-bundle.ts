@@ -4,22 +4,20 @@ import { createHash } from 'node:crypto';
 import { access, mkdir, readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { homedir } from 'node:os';
-import { dirname, extname, join } from 'node:path';
+import { basename, dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 /** `.ts` in a checkout, `.js` in the published package. */
 const EXTENSION = extname(fileURLToPath(import.meta.url));
-/** Folders whose code workflows may import. */
-const SOURCES = ['workflows', 'agents', 'tasks', 'trainer', 'store'];
+/** Of the other folders workflows import types alone: nothing of them is in the bundle. */
+const SOURCES = 'workflows';
 
 async function sourceHash(): Promise<string> {
   const hash = createHash('sha256');
   hash.update(String(createRequire(import.meta.url)('@temporalio/worker/package.json').version));
-  for (const folder of SOURCES) {
-    const names = (await readdir(join(ROOT, folder))).filter((name) => name.endsWith(EXTENSION)).sort();
-    for (const name of names) hash.update(`${folder}/${name}\0`).update(await readFile(join(ROOT, folder, name)));
-  }
+  const names = (await readdir(join(ROOT, SOURCES), { recursive: true })).filter((name) => name.endsWith(EXTENSION));
+  for (const name of names.toSorted()) hash.update(`${name}\0`).update(await readFile(join(ROOT, SOURCES, name)));
   return hash.digest('hex').slice(0, 16);
 }
 
@@ -27,12 +25,30 @@ function cacheDir(): string {
   return join(process.env['LONGHAUL_CACHE'] ?? join(homedir(), '.cache', 'longhaul'), 'workflow-bundles');
 }
 
+/** `index`: for workers without versioning. `versioned`: for builds side by side. */
+export type BundleEntry = 'index' | 'versioned';
+
+function folderOf(entry: BundleEntry): string {
+  return entry === 'index' ? cacheDir() : join(cacheDir(), entry);
+}
+
+/** The bundle of an earlier build, if this machine still has it. */
+export async function bundleOfBuild(buildId: string): Promise<string | undefined> {
+  const path = join(folderOf('versioned'), `${basename(buildId)}.js`);
+  return access(path).then(() => path, () => undefined);
+}
+
+/** What names the code of a bundle: the hash of its sources and of Temporal's SDK. */
+export function buildIdOf(bundle: string): string {
+  return basename(bundle, '.js');
+}
+
 /** The path of the bundle for the workflows as they are now; builds it when it is not cached. */
-export async function buildWorkflowBundle(): Promise<string> {
-  const path = join(cacheDir(), `${await sourceHash()}.js`);
+export async function buildWorkflowBundle(entry: BundleEntry = 'index'): Promise<string> {
+  const path = join(folderOf(entry), `${await sourceHash()}.js`);
   if (await access(path).then(() => true, () => false)) return path;
   const { bundleWorkflowCode } = await import('@temporalio/worker');
-  const { code } = await bundleWorkflowCode({ workflowsPath: join(ROOT, 'workflows', `index${EXTENSION}`) });
+  const { code } = await bundleWorkflowCode({ workflowsPath: join(ROOT, 'workflows', `${entry}${EXTENSION}`) });
   await mkdir(dirname(path), { recursive: true });
   const aside = `${path}.partial-${process.pid}`;
   await writeFile(aside, code);

@@ -1,12 +1,14 @@
 /**
  * One batch of rollouts: every one is dispatched once and ends once. A rollout that fails is a result like another;
- * it never aborts the batch and never blocks it.
+ * it never aborts the batch and never blocks it. A long batch goes on in new histories while its rollouts run on.
  */
 
 import {
   allHandlersFinished,
-  ChildWorkflowFailure,
+  CancellationScope,
   condition,
+  ContinueAsNew,
+  continueAsNew,
   defineQuery,
   getExternalWorkflowHandle,
   isCancellation,
@@ -18,12 +20,17 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
+import { BatchLedger, varies } from './batch/ledger.ts';
+import { isFull, isLong } from './batch/long-batch.ts';
+import type { BatchProgress } from './batch/progress.ts';
+import { Countdown, GIVEN_UP, type GivenUpReason, isCompleteWithoutRest, refusedStraggler } from './batch/stragglers.ts';
 import { beginOrder, refusedSetting, type Schedule, scheduleOf } from './dispatch-schedule.ts';
 import { Dispatcher, gatesOf } from './dispatcher.ts';
 import { DynamicSampling } from './dynamic-sampling.ts';
 import { FailureWatch } from './failure-watch.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
+import { rolloutEndedSignal, unfinished } from './report-end.ts';
 import { refuse } from './resolve-rollout.ts';
 import { rolloutIds } from './rollout-ids.ts';
 import { pauseSignal, resumeSignal, rollout as rolloutWorkflow } from './rollout.ts';
@@ -31,10 +38,12 @@ import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from '
 import { proceedSignal, stageEndedSignal } from './stage-gates.ts';
 import type { BatchInput, BatchResult, GatedStage, RolloutResult } from './types.ts';
 
-/** Children started from one workflow task: far below Temporal's limits on commands and bytes. */
+/** Children started, signalled or cancelled from one workflow task: far below Temporal's limits on commands and bytes. */
 const CHUNK = 100;
-/** Of the 51,200 events that a history may have; to resume its rollouts is always possible. */
-const PAUSABLE_EVENTS = 36_000;
+/** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */
+const END_WITHIN = '60s';
+/** How often rollouts of earlier histories are asked whether they live: one that was terminated reports nothing. */
+const PROBE_EVERY = '10m';
 
 /**
  * Of Temporal's priority keys, 1 (first) to 5. A rollout hands its own on to what it starts; training's rollouts have
@@ -54,6 +63,14 @@ export interface BatchStatus {
 
 export const batchStatusQuery = defineQuery<BatchStatus>('status');
 
+function isCancelled(): boolean {
+  return CancellationScope.current().parent?.consideredCancelled ?? false;
+}
+
+function chunksOf<T>(all: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(all.length / CHUNK) }, (_, i) => all.slice(i * CHUNK, (i + 1) * CHUNK));
+}
+
 class Batch {
   readonly #input: BatchInput;
   readonly #ids: string[];
@@ -62,31 +79,51 @@ class Batch {
   readonly #order: Schedule['order'];
   readonly #indexOf: ReadonlyMap<string, number>;
   readonly #sampling: DynamicSampling;
-  /** Results of each group, by its place among the tasks. */
-  readonly #groups: RolloutResult[][];
-  readonly results: RolloutResult[] = [];
+  readonly #ledger: BatchLedger;
+  readonly #long: boolean;
+  readonly #begunAt: number;
+  /** Begun in an earlier history. */
+  readonly #adopted: ReadonlySet<number>;
   /** Let in, not begun yet. */
-  readonly #admitted: number[] = [];
-  readonly #running: Array<Promise<void>> = [];
-  readonly #relay = new PauseRelay();
+  readonly #admitted: number[];
+  readonly #relay: PauseRelay;
   readonly #failures: FailureWatch;
-  #paused = false;
-  #started = 0;
+  /** No longer waited for, and not ended yet. */
+  readonly #givenUp: Map<number, GivenUpReason>;
+  readonly #countdown: Countdown | null;
+  #expired = false;
+  #paused: boolean;
+  #started: number;
+  /** Nothing more begins in this history. */
+  #resting = false;
+  /** What must be settled before this history may end. */
+  #inFlight = 0;
   /** Settles when the groups begun so far are dispatched. */
   #dispatched: Promise<void> = Promise.resolve();
   /** Why groups cannot be dispatched. */
   #failure: unknown;
 
-  constructor(input: BatchInput, { caps, order }: Schedule) {
+  constructor(input: BatchInput, { caps, order }: Schedule, { long, progress }: LongBatch) {
     this.#input = input;
     this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples, input.firstSample);
-    this.#gates = gatesOf(this.#ids.length, caps);
-    this.#dispatcher = new Dispatcher(caps);
     this.#failures = new FailureWatch(input.breaker);
-    this.#order = order;
-    this.#sampling = new DynamicSampling(input.tasks.length, input.wanted);
-    this.#groups = input.tasks.map(() => []);
     this.#indexOf = new Map(this.#ids.map((id, index) => [id, index]));
+    this.#gates = gatesOf(this.#ids.length, caps);
+    this.#order = order;
+    this.#long = long;
+    this.#dispatcher = new Dispatcher(caps, progress?.places);
+    this.#sampling = new DynamicSampling(input.tasks.length, input.wanted, progress?.sampling);
+    this.#ledger = new BatchLedger(input.samples, progress?.ledger);
+    this.#begunAt = progress?.begunAt ?? Date.now();
+    this.#admitted = [...(progress?.admitted ?? [])];
+    this.#givenUp = new Map(progress?.givenUp);
+    this.#paused = progress?.paused ?? false;
+    this.#started = progress?.started ?? 0;
+    const { deadlineSeconds } = input.stragglers ?? {};
+    this.#countdown = deadlineSeconds === undefined ? null : new Countdown(progress?.leftMs ?? deadlineSeconds * 1000);
+    this.#relay = new PauseRelay(this.#paused);
+    this.#adopted = new Set(this.#running());
+    for (const index of this.#adopted) this.#relay.adopt(this.#id(index), this.#handle(index));
   }
 
   /** Groups that have begun. */
@@ -99,16 +136,34 @@ class Batch {
     return this.groups * this.#input.samples;
   }
 
-  status(): BatchStatus {
-    const passed = this.results.filter((r) => r.passed).length;
-    const failed = this.results.filter((r) => r.status === 'failed').length;
-    return { total: this.total, started: this.#started, ended: this.results.length, passed, failed, paused: this.#paused };
+  get progress(): BatchProgress {
+    return {
+      begunAt: this.#begunAt,
+      started: this.#started,
+      paused: this.#paused,
+      sampling: this.#sampling.progress,
+      places: this.#dispatcher.progress,
+      ledger: this.#ledger.progress,
+      admitted: this.#admitted,
+      givenUp: [...this.#givenUp],
+      ...(this.#countdown ? { leftMs: this.#countdown.leftMs(Date.now()) } : {}),
+    };
   }
 
-  /** Nothing begins while it is paused, and what runs is told: where the history has no room for that, it runs on. */
+  get result(): BatchResult {
+    const { ended, graded, passed, rewardSum, failures } = this.#ledger.counts;
+    return { groups: this.groups, rollouts: ended, graded, passed, rewardSum, failures, seconds: (Date.now() - this.#begunAt) / 1000 };
+  }
+
+  status(): BatchStatus {
+    const { ended, passed, failed } = this.#ledger.counts;
+    return { total: this.total, started: this.#started, ended, passed, failed, paused: this.#paused };
+  }
+
+  /** Nothing begins while it is paused, and what runs is told. */
   pause(paused: boolean): void {
     this.#paused = paused;
-    if (!paused || workflowInfo().historyLength < PAUSABLE_EVENTS) this.#relay.set(paused);
+    this.#relay.set(paused);
     if (paused) return;
     this.#failures.reset();
     this.#admit();
@@ -123,28 +178,132 @@ class Batch {
     this.#admit();
   }
 
-  /** Returns when every rollout has ended; new ones begin in chunks. */
-  async run(): Promise<void> {
+  /** Told by Temporal, by the rollout itself, or by both: it counts once. */
+  rolloutEnded(given: RolloutResult): void {
+    const index = this.#indexOf.get(given.rollout);
+    if (index === undefined || !this.#isOpen(index)) return;
+    const result = this.#asGivenUp(index, given);
+    this.#failures.heard(result);
+    this.#relay.remove(given.rollout);
+    this.#dispatcher.ended(index);
+    const group = Math.floor(index / this.#input.samples);
+    const tally = this.#ledger.end(group, result);
+    if (tally.ended === this.#input.samples) this.#groupEnded(varies(tally));
+    else if (result.status === 'graded' && isCompleteWithoutRest(tally, this.#input.samples, this.#input.stragglers ?? {})) {
+      this.#giveUp(this.#members(group, group + 1), 'straggler');
+    }
+    this.#admit();
+    const { ended, passed } = this.#ledger.counts;
+    setCurrentDetails(`${ended} of ${this.total} rollouts ended, ${passed} passed`);
+  }
+
+  /** True when every rollout has ended, false when the batch is to go on in a new history; rollouts begin in chunks. */
+  async run(): Promise<boolean> {
+    this.#watch(this.#expire());
+    this.#watch(this.#probe());
     this.#begin();
-    while (this.results.length < this.total) {
+    this.#admit();
+    while (!this.#isOver()) {
       const mayBegin = () => this.#admitted.length > 0 && !this.#paused;
-      await condition(() => mayBegin() || this.results.length === this.total || this.#failure !== undefined);
+      await condition(() => mayBegin() || this.#isOver() || this.#failure !== undefined || this.#isFull());
       if (this.#failure !== undefined) throw this.#failure;
-      this.#running.push(...this.#admitted.splice(0, CHUNK).map((index) => this.#runChild(index)));
+      if (this.#isFull() && !this.#isOver()) {
+        await this.#rest();
+        return false;
+      }
+      for (const index of this.#admitted.splice(0, CHUNK)) this.#track(this.#beginChild(index));
       if (this.#admitted.length > 0) await sleep(1);
     }
-    await Promise.all(this.#running);
+    await condition(() => this.#inFlight === 0);
+    return true;
+  }
+
+  /** Those that were not graded, on record. */
+  async recordFailures(): Promise<void> {
+    for (const failures of chunksOf(this.#ledger.takeFailures())) await orchestrator.recordFailures({ run: this.#input.run, failures });
+  }
+
+  /** Ends what runs: Temporal cancels what this history began, and we the rest. What does not end has its own deadlines. */
+  async cancel(): Promise<void> {
+    this.#resting = true;
+    this.#admitted.splice(0);
+    const open = this.#running();
+    await this.#cancelAll(open.filter((index) => this.#adopted.has(index) || !isCancelled()));
+    await condition(() => !open.some((index) => this.#isOpen(index)), END_WITHIN);
+  }
+
+  #id(index: number): string {
+    return this.#ids[index] ?? '';
+  }
+
+  #task(index: number): string {
+    return this.#input.tasks[Math.floor(index / this.#input.samples)] ?? '';
+  }
+
+  #handle(index: number) {
+    return getExternalWorkflowHandle(this.#id(index));
+  }
+
+  #isOver(): boolean {
+    return this.#ledger.counts.ended === this.total;
+  }
+
+  #isFull(): boolean {
+    return this.#long && isFull(workflowInfo());
+  }
+
+  #isOpen(index: number): boolean {
+    const place = this.#dispatcher.placeOf(index);
+    return place !== undefined && place !== 'waiting' && place !== 'done';
+  }
+
+  /** Begun and not ended. */
+  #running(): number[] {
+    const admitted = new Set(this.#admitted);
+    return this.#dispatcher.openRollouts.filter((index) => !admitted.has(index));
+  }
+
+  /** Rollouts of groups `from` to `to`. */
+  #members(from: number, to: number): number[] {
+    const { samples } = this.#input;
+    return Array.from({ length: (to - from) * samples }, (_, i) => from * samples + i);
+  }
+
+  #track(work: Promise<void>): void {
+    this.#inFlight += 1;
+    const settled = (error?: unknown) => {
+      this.#inFlight -= 1;
+      if (error !== undefined && !isCancellation(error)) this.#failure ??= error;
+    };
+    work.then(() => settled(), settled);
+  }
+
+  /** Goes on for as long as this history does. */
+  #watch(work: Promise<void>): void {
+    work.catch((error: unknown) => {
+      if (!isCancellation(error)) this.#failure ??= error;
+    });
+  }
+
+  /** Lets what is under way come to its end, so that no signal, start or record is lost with this history. */
+  async #rest(): Promise<void> {
+    this.#resting = true;
+    const settled = () => this.#inFlight === 0 && !this.#relay.busy;
+    do {
+      await condition(settled);
+      await this.recordFailures();
+    } while (!settled());
+    if (this.#failure !== undefined) throw this.#failure;
   }
 
   /** Begins the groups that are needed now, after those that were begun before. */
   #begin(): void {
+    if (this.#resting || this.#expired) return;
     const from = this.groups;
     const count = this.#sampling.admit();
     if (count === 0) return;
-    const dispatched = this.#dispatched.then(() => this.#dispatch(from, from + count));
-    this.#dispatched = dispatched.catch((error: unknown) => {
-      this.#failure = error;
-    });
+    this.#dispatched = this.#dispatched.then(() => this.#dispatch(from, from + count));
+    this.#track(this.#dispatched);
   }
 
   /** Noted as dispatched before anything of them runs. */
@@ -153,121 +312,198 @@ class Batch {
     const batch = workflowInfo().workflowId;
     await orchestrator.recordDispatched({ run, name, batch, tasks: tasks.slice(from, to), samples, firstSample });
     this.#dispatcher.add(beginOrder(this.#input, from, to, this.#order));
+    if (this.#expired) this.#giveUp(this.#members(from, to), 'deadline');
     this.#admit();
   }
 
-  /** Tells the sampling of a group that is complete with this result. */
-  #collect(index: number, result: RolloutResult): void {
-    const { samples, wanted } = this.#input;
-    const group = this.#groups[Math.floor(index / samples)] ?? [];
-    group.push(result);
-    if (wanted === undefined || group.length < samples) return;
-    const rewards = group.flatMap(({ status, reward }) => (status === 'graded' ? [reward] : []));
-    this.#sampling.groupEnded(new Set(rewards).size > 1);
+  #groupEnded(varied: boolean): void {
+    if (this.#input.wanted === undefined) return;
+    this.#sampling.groupEnded(varied);
     this.#begin();
   }
 
   /** Lets in what may go on now: at once, so that a stage without a gate is entered before its end is reported. */
   #admit(): void {
-    if (this.#paused) return;
+    if (this.#paused || this.#resting) return;
     for (const { rollout, stage } of this.#dispatcher.admissions()) {
       if (stage === 'init') this.#admitted.push(rollout);
-      else if (this.#gates.includes(stage)) this.#running.push(this.#proceed(this.#ids[rollout] ?? '', stage));
+      else if (this.#gates.includes(stage)) this.#track(this.#proceed(rollout, stage));
     }
   }
 
-  async #proceed(id: string, stage: GatedStage): Promise<void> {
+  async #proceed(index: number, stage: GatedStage): Promise<void> {
     try {
-      await getExternalWorkflowHandle(id).signal(proceedSignal, stage);
+      await this.#handle(index).signal(proceedSignal, stage);
     } catch (error) {
       // The child has ended meanwhile: its result arrives by itself.
       if (isCancellation(error)) throw error;
     }
   }
 
-  async #runChild(index: number): Promise<void> {
+  async #beginChild(index: number): Promise<void> {
     this.#started += 1;
-    const result = await this.#outcome(index, this.#ids[index] ?? '');
-    this.results.push(result);
-    this.#failures.heard(result);
-    this.#collect(index, result);
-    this.#dispatcher.ended(index);
-    this.#admit();
-    const { ended, total, passed } = this.status();
-    setCurrentDetails(`${ended} of ${total} rollouts ended, ${passed} passed`);
-  }
-
-  async #outcome(index: number, id: string): Promise<RolloutResult> {
-    const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, tasks, priority } = this.#input;
-    const task = tasks[Math.floor(index / samples)] ?? '';
-    const sample = firstSample + (index % samples);
+    const id = this.#id(index);
     try {
-      const child = await startChild(rolloutWorkflow, {
-        workflowId: id,
-        args: [{ task, policy, agent, sampling, run, step, sample, seed, gates: this.#gates }],
-        parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
-        ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),
-        staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
-        typedSearchAttributes: [
-          { key: runKey, value: run },
-          { key: stepKey, value: step },
-          { key: taskKey, value: task },
-          { key: groupKey, value: `${this.#input.name}/${task}` },
-          { key: stageKey, value: 'init' },
-          { key: policyVersionKey, value: policy.version },
-        ],
-      });
+      const child = await this.#start(index);
       this.#relay.add(id, child);
-      return await child.result();
+      this.#watch(this.#follow(index, child.result()));
     } catch (error) {
-      if (isCancellation(error) && !(error instanceof ChildWorkflowFailure)) throw error;
-      const cancelled = isCancellation(error);
-      const message = (error instanceof Error ? error.message : String(error)).slice(0, 300);
-      const failure = cancelled ? 'cancelled' : 'internal';
-      return { rollout: id, task, status: 'failed', attempt: 1, turns: 0, failure, message };
-    } finally {
-      this.#relay.remove(id);
+      this.rolloutEnded(unfinished(id, this.#task(index), error));
     }
   }
+
+  async #follow(index: number, end: Promise<RolloutResult>): Promise<void> {
+    this.rolloutEnded(await end.catch((error: unknown) => unfinished(this.#id(index), this.#task(index), error)));
+  }
+
+  #start(index: number) {
+    const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, priority } = this.#input;
+    const task = this.#task(index);
+    const sample = firstSample + (index % samples);
+    return startChild(rolloutWorkflow, {
+      workflowId: this.#id(index),
+      args: [{ task, policy, agent, sampling, run, step, sample, seed, gates: this.#gates, ...(this.#long ? { reportsEnd: true } : {}) }],
+      // What a long batch has begun outlives its history, and is cancelled by the batch itself.
+      parentClosePolicy: this.#long ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
+      ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),
+      staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
+      typedSearchAttributes: [
+        { key: runKey, value: run },
+        { key: stepKey, value: step },
+        { key: taskKey, value: task },
+        { key: groupKey, value: `${this.#input.name}/${task}` },
+        { key: stageKey, value: 'init' },
+        { key: policyVersionKey, value: policy.version },
+      ],
+    });
+  }
+
+  /** Gives up what has not ended when the batch's time is over; a pause stops the clock. */
+  async #expire(): Promise<void> {
+    const clock = this.#countdown;
+    if (!clock) return;
+    const stops = () => this.#paused || this.#resting || this.#isOver();
+    while (clock.leftMs(Date.now()) > 0) {
+      await condition(() => !this.#paused);
+      clock.start(Date.now());
+      await condition(stops, clock.leftMs(Date.now()));
+      clock.stop(Date.now());
+      if (this.#resting || this.#isOver()) return;
+    }
+    this.#expired = true;
+    this.#giveUp(this.#members(0, this.groups), 'deadline');
+  }
+
+  /** Finds those of earlier histories that have ended without a word. */
+  async #probe(): Promise<void> {
+    const living = () => [...this.#adopted].filter((index) => this.#isOpen(index));
+    const isDone = () => this.#resting || this.#isOver() || living().length === 0;
+    while (!isDone()) {
+      if (await condition(isDone, PROBE_EVERY)) return;
+      for (const chunk of chunksOf(living())) {
+        const asked = Promise.all(chunk.map((index) => this.#ask(index))).then(() => undefined);
+        this.#track(asked);
+        await asked;
+      }
+    }
+  }
+
+  async #ask(index: number): Promise<void> {
+    try {
+      await this.#handle(index).signal('probe');
+    } catch (error) {
+      if (isCancellation(error)) throw error;
+      this.rolloutEnded(unfinished(this.#id(index), this.#task(index), new Error('The rollout ended without a result: it was terminated, or its workflow failed')));
+    }
+  }
+
+  /** What of `members` has not ended: what has not begun does not begin, what runs is cancelled and ends soon. */
+  #giveUp(members: readonly number[], reason: GivenUpReason): void {
+    const cancelled: number[] = [];
+    for (const index of members) {
+      const place = this.#dispatcher.placeOf(index);
+      if (place === undefined || place === 'done' || this.#givenUp.has(index)) continue;
+      this.#givenUp.set(index, reason);
+      const admitted = this.#admitted.indexOf(index);
+      if (admitted >= 0) this.#admitted.splice(admitted, 1);
+      if (place === 'waiting') this.#withdraw(index);
+      else if (admitted >= 0) this.#without(index);
+      else cancelled.push(index);
+    }
+    if (cancelled.length > 0) this.#track(this.#endSoon(cancelled));
+  }
+
+  #withdraw(index: number): void {
+    const result = this.#asGivenUp(index, unfinished(this.#id(index), this.#task(index), ''));
+    this.#dispatcher.withdrawn(index);
+    const tally = this.#ledger.end(Math.floor(index / this.#input.samples), result);
+    if (tally.ended === this.#input.samples) this.#groupEnded(varies(tally));
+  }
+
+  #without(index: number): void {
+    this.rolloutEnded(unfinished(this.#id(index), this.#task(index), ''));
+  }
+
+  async #endSoon(members: readonly number[]): Promise<void> {
+    await this.#cancelAll(members);
+    const left = () => members.filter((index) => this.#isOpen(index));
+    await condition(() => left().length === 0, END_WITHIN);
+    for (const index of left()) this.#without(index);
+  }
+
+  async #cancelAll(members: readonly number[]): Promise<void> {
+    // What cannot be cancelled has ended.
+    for (const chunk of chunksOf(members)) await Promise.allSettled(chunk.map((index) => this.#handle(index).cancel()));
+  }
+
+  /** A rollout that was graded in time counts all the same. */
+  #asGivenUp(index: number, result: RolloutResult): RolloutResult {
+    const reason = this.#givenUp.get(index);
+    this.#givenUp.delete(index);
+    return reason === undefined || result.status === 'graded' ? result : { ...result, failure: reason, message: GIVEN_UP[reason] };
+  }
 }
 
-function summarise({ results, groups }: Batch, seconds: number): BatchResult {
-  const failures: Partial<Record<NonNullable<RolloutResult['failure']>, number>> = {};
-  for (const { failure } of results) if (failure) failures[failure] = (failures[failure] ?? 0) + 1;
-  const graded = results.filter((r) => r.status === 'graded');
-  return {
-    groups,
-    rollouts: results.length,
-    graded: graded.length,
-    passed: graded.filter((r) => r.passed).length,
-    rewardSum: graded.reduce((sum, r) => sum + (r.reward ?? 0), 0),
-    failures,
-    seconds,
-  };
+/** `long`: the batch may go on in new histories, with `progress`. */
+export interface LongBatch {
+  readonly long: boolean;
+  readonly progress?: BatchProgress | undefined;
 }
 
-/** Errors: a non-retryable `UserInputError` for dispatcher settings that cannot be used. */
-export async function batch(input: BatchInput): Promise<BatchResult> {
+/**
+ * `progress` is for continue-as-new alone.
+ * Errors: a non-retryable `UserInputError` for settings that cannot be used.
+ */
+export async function batch(input: BatchInput, progress?: BatchProgress): Promise<BatchResult> {
   const refused = refusedSetting(input.dispatcher);
   if (refused) refuse(`dispatcher.${refused.field}`, refused.value, refused.remedy);
-  return runBatch(input, scheduleOf(input.dispatcher));
+  const straggler = refusedStraggler(input.stragglers ?? {}, input.samples);
+  if (straggler) refuse(`stragglers.${straggler.field}`, straggler.value, straggler.remedy);
+  const schedule = scheduleOf(input.dispatcher);
+  const rollouts = input.tasks.length * input.samples;
+  const long = progress !== undefined || isLong(rollouts, gatesOf(rollouts, schedule.caps));
+  return runBatch(input, schedule, { long, progress });
 }
 
-/** The whole of a batch but for the reading of its dispatcher's settings. */
-export async function runBatch(input: BatchInput, schedule: Schedule): Promise<BatchResult> {
-  const begun = Date.now();
-  const work = new Batch(input, schedule);
+/** The whole of a batch but for the reading of its settings. */
+export async function runBatch(input: BatchInput, schedule: Schedule, history: LongBatch = { long: false }): Promise<BatchResult> {
+  const work = new Batch(input, schedule, history);
   setHandler(batchStatusQuery, () => work.status());
   hearSignals(
     on(pauseSignal, () => work.pause(true)),
     on(resumeSignal, () => work.pause(false)),
     on(stageEndedSignal, (id, stage) => work.stageEnded(id, stage)),
+    on(rolloutEndedSignal, (result) => work.rolloutEnded(result)),
   );
-  await work.run();
-  const failures = work.results.filter((r) => r.status === 'failed');
-  for (let from = 0; from < failures.length; from += CHUNK) {
-    await orchestrator.recordFailures({ run: input.run, failures: failures.slice(from, from + CHUNK) });
+  try {
+    const over = await work.run();
+    if (!over) await condition(allHandlersFinished);
+    if (!over) await continueAsNew<typeof batch>(input, work.progress);
+  } catch (error) {
+    if (!(error instanceof ContinueAsNew)) await CancellationScope.nonCancellable(() => work.cancel());
+    throw error;
   }
+  await work.recordFailures();
   await condition(allHandlersFinished);
-  return summarise(work, (Date.now() - begun) / 1000);
+  return work.result;
 }

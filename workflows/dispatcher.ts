@@ -15,6 +15,9 @@ export interface Admission {
   readonly stage: Stage;
 }
 
+/** Who is where, but for those that are done; carried over to another history. Waiting ones in the order in which they asked. */
+export type DispatcherProgress = Readonly<Record<Exclude<Place, 'done'>, readonly number[]>>;
+
 /** Where a rollout waits for a stage. Later stages are let in first: what they end makes room. */
 const WAITS_IN: ReadonlyArray<readonly [Place, Stage]> = [
   ['collected', 'reward'],
@@ -30,8 +33,27 @@ export class Dispatcher {
   readonly #inside: Record<Stage, number> = { init: 0, 'agent-run': 0, reward: 0 };
   #open = 0;
 
-  constructor(caps: Caps) {
+  constructor(caps: Caps, progress?: DispatcherProgress) {
     this.#caps = caps;
+    if (progress) this.#restore(progress);
+  }
+
+  get progress(): DispatcherProgress {
+    const inside = (place: Place) => [...this.#places].flatMap(([rollout, at]) => (at === place ? [rollout] : []));
+    const waits = (place: Place, stage: Stage) => this.#queues[stage].filter((rollout) => this.placeOf(rollout) === place);
+    return {
+      waiting: waits('waiting', 'init'),
+      init: inside('init'),
+      ready: waits('ready', 'agent-run'),
+      'agent-run': inside('agent-run'),
+      collected: waits('collected', 'reward'),
+      reward: inside('reward'),
+    };
+  }
+
+  /** Those that have begun and have not ended. */
+  get openRollouts(): number[] {
+    return [...this.#places].flatMap(([rollout, place]) => (place === 'waiting' || place === 'done' ? [] : [rollout]));
   }
 
   /** More rollouts, by their numbers, in the order in which they are to begin. */
@@ -67,6 +89,12 @@ export class Dispatcher {
     this.#open -= 1;
   }
 
+  /** A rollout that waits for its begin does not begin. */
+  withdrawn(rollout: number): void {
+    if (this.placeOf(rollout) !== 'waiting') throw new TypeError(`Rollout ${rollout} is in ${this.placeOf(rollout) ?? 'no place'} and cannot be withdrawn`);
+    this.#places.set(rollout, 'done');
+  }
+
   placeOf(rollout: number): Place | undefined {
     return this.#places.get(rollout);
   }
@@ -74,6 +102,15 @@ export class Dispatcher {
   /** Rollouts that have begun and have not ended: each holds one sandbox at most. */
   get open(): number {
     return this.#open;
+  }
+
+  #restore(progress: DispatcherProgress): void {
+    for (const [place, stage] of WAITS_IN) for (const rollout of progress[place as keyof DispatcherProgress]) this.#wait(rollout, place, stage);
+    for (const stage of ['init', 'agent-run', 'reward'] as const) {
+      for (const rollout of progress[stage]) this.#places.set(rollout, stage);
+      this.#inside[stage] = progress[stage].length;
+    }
+    this.#open = this.#places.size - progress.waiting.length;
   }
 
   #wait(rollout: number, place: Place, stage: Stage): void {

@@ -6,17 +6,31 @@
 /** Groups that are believed to vary before any has ended: one useless group alone says little. */
 const PRIOR = 4;
 
+/** Groups so far; carried over to another history. */
+export interface SamplingProgress {
+  readonly begun: number;
+  readonly ended: number;
+  readonly varied: number;
+}
+
 export class DynamicSampling {
   readonly #candidates: number;
   readonly #wanted: number;
-  #begun = 0;
-  #ended = 0;
-  #varied = 0;
+  #begun: number;
+  #ended: number;
+  #varied: number;
 
   /** `wanted`: groups that must vary; without it, all candidates begin at once. */
-  constructor(candidates: number, wanted: number | undefined) {
+  constructor(candidates: number, wanted: number | undefined, { begun, ended, varied }: SamplingProgress = { begun: 0, ended: 0, varied: 0 }) {
     this.#candidates = candidates;
     this.#wanted = wanted ?? Number.POSITIVE_INFINITY;
+    this.#begun = begun;
+    this.#ended = ended;
+    this.#varied = varied;
+  }
+
+  get progress(): SamplingProgress {
+    return { begun: this.#begun, ended: this.#ended, varied: this.#varied };
   }
 
   /** Groups that have begun: always the first so many candidates. */

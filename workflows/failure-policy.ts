@@ -113,6 +113,22 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'see the log of the reward worker; `longhaul rollouts RUN` has the reason',
   },
+  'checkpoint-torn': {
+    detected: 'a checkpoint’s files are not those that were written: cut short, or changed',
+    errors: ['CheckpointTorn'],
+    retried: ['gpu'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'bring the checkpoint back from a copy, or begin from an earlier one: the message names it',
+  },
+  'store-unavailable': {
+    detected: 'the disk was full, read-only or damaged for longer than all tries',
+    errors: ['StoreFull', 'StoreReadOnly', 'StoreCorrupt'],
+    retried: ['init', 'gpu', 'agent-run', 'reward'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'free room on the disk that the message names, or mount it for writing again',
+  },
   timeout: {
     detected: 'an activity was silent for 15 s or took longer than its limit, every time that it was tried',
     errors: [],
@@ -128,6 +144,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'mask',
     breaks: false,
     remedy: 'give it more time, fewer turns or a shorter limit for tools',
+  },
+  straggler: {
+    detected: 'its group was complete without it (batch.stragglers)',
+    errors: [],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy: 'nothing: it was asked for; wait for more members, or for longer',
   },
   'bad-input': {
     detected: 'an input cannot be used',

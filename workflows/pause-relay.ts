@@ -12,8 +12,18 @@ const CHUNK = 100;
 
 export class PauseRelay {
   readonly #children = new Map<string, { readonly child: Steerable; told: boolean }>();
-  #paused = false;
+  #paused: boolean;
   #settling = false;
+
+  /** `paused`: what the children that are adopted were told last. */
+  constructor(paused = false) {
+    this.#paused = paused;
+  }
+
+  /** Whether a word is under way: it would be lost with this history. */
+  get busy(): boolean {
+    return this.#settling;
+  }
 
   /** Asking for what is so already sends nothing. */
   set(paused: boolean): void {
@@ -25,6 +35,11 @@ export class PauseRelay {
   add(id: string, child: Steerable): void {
     this.#children.set(id, { child, told: false });
     void this.#settle();
+  }
+
+  /** A child from an earlier history, which has heard the last word. */
+  adopt(id: string, child: Steerable): void {
+    this.#children.set(id, { child, told: this.#paused });
   }
 
   remove(id: string): void {

@@ -24,6 +24,7 @@ export interface ResolvedRollout {
   readonly sample: number;
   readonly seed: number;
   readonly gates: readonly GatedStage[];
+  readonly reportsEnd: boolean;
 }
 
 /** Errors: a non-retryable `UserInputError`, always. */
@@ -61,5 +62,6 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
     sample: input.sample ?? 0,
     seed: input.seed ?? 0,
     gates: input.gates ?? [],
+    reportsEnd: input.reportsEnd ?? false,
   };
 }

@@ -23,6 +23,7 @@ import { initialState, type LoopLimits, type LoopState, reduce, stageOf } from '
 import { type Context, perform, release } from './rollout-stages.ts';
 import { RolloutClock } from './rollout-clock.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
+import { reportingEnd } from './report-end.ts';
 import { resolveRollout } from './resolve-rollout.ts';
 import { proceedSignal, StageGates } from './stage-gates.ts';
 import type { GatedStage, RolloutInput, RolloutResult, SandboxRef } from './types.ts';
@@ -89,7 +90,11 @@ function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, g
 }
 
 /** `progress` is for continue-as-new alone. */
-export async function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
+export function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
+  return reportingEnd(given, () => rollOut(given, progress));
+}
+
+async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   const context = contextOf(given, progress);
   const limits = { maxTurns: context.input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
   let state = progress?.state ?? initialState;
@@ -179,7 +184,11 @@ async function advance(state: LoopState, context: Context, limits: LoopLimits): 
 async function atGate(state: LoopState, stage: GatedStage, context: Context, limits: LoopLimits): Promise<LoopState> {
   let now = state;
   const isOpen = () => context.gates.isOpen(stage);
-  while (stageOf(now) === stage && !isOpen()) now = await standStill(now, context, limits, isOpen);
+  while (stageOf(now) === stage && !isOpen()) {
+    now = await standStill(now, context, limits, isOpen);
+    // A parent that was terminated lets nobody in: asked again, it is found missing.
+    if (context.input.reportsEnd && !isOpen()) await context.gates.report(stage === 'reward' ? 'agent-run' : 'init');
+  }
   return now;
 }
 

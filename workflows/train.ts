@@ -280,6 +280,8 @@ class Training {
           seed: config.seed,
           dispatcher: config.dispatcher,
           breaker: config.breaker ?? DEFAULT_BREAKER,
+          // A run's evaluations wait for every rollout: what is left out there would count as failed.
+          ...(name.startsWith('step-') && config.batch.stragglers ? { stragglers: config.batch.stragglers } : {}),
         },
       ],
     });

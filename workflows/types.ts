@@ -6,6 +6,7 @@ import type { Verdict } from '../tasks/task.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
 import type { SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { RateSchedule } from '../trainer/learning-rate.ts';
+import type { StragglerSettings } from './batch/stragglers.ts';
 import type { BreakerSettings, Trip } from './circuit-breaker.ts';
 
 export interface PolicyRef {
@@ -53,6 +54,8 @@ export interface RolloutInput {
   readonly seed?: number;
   /** Stages that begin only when the parent sends `proceed`; where there is one, the parent hears of every stage's end. */
   readonly gates?: readonly GatedStage[];
+  /** The parent hears of the end by the signal `rolloutEnded` too, since it may be in another history by then. */
+  readonly reportsEnd?: boolean;
 }
 
 export type Stage = 'init' | 'agent-run' | 'reward';
@@ -153,6 +156,8 @@ export interface BatchInput {
   readonly breaker?: BreakerSettings;
   /** Which queued work goes first where batches share workers; absent: `train`. */
   readonly priority?: BatchPriority;
+  /** Absent: every rollout is waited for. */
+  readonly stragglers?: StragglerSettings;
 }
 
 /** `eval` yields to `train`. A run's own evaluations count as `train`: its next step waits for them. */
@@ -203,6 +208,8 @@ export interface BatchSettings {
     /** A step draws at most so many times `tasks` groups, and trains on those that vary. */
     readonly maxSampleBatches: number;
   };
+  /** Of a step's rollouts; what is given up is masked. */
+  readonly stragglers?: StragglerSettings;
 }
 
 /** The resolved configuration of a run: the argument of the `train` workflow, and `config.yaml` of its folder. */

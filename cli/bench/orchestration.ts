@@ -29,17 +29,22 @@ export interface OrchestrationOptions {
 
 const HOST = 'bench-host';
 
-async function startWorkers(address: string, store: Store, turns: number) {
+/** Of all queues but the orchestrator's: the real activities over parts that do nothing. */
+export function emptyActivities(store: Store, turns: number) {
   const empty = { empty: async () => undefined };
   const provider = emptyProvider;
   const deps = { store, engine: emptyEngine(turns), tokenizerOf: async () => emptyTokenizer };
   const limits = { host: HOST, maxLiveSandboxes: 100_000, sandboxTtlSeconds: 600 };
-  const activities = {
+  return {
     [QUEUES.init]: { ...createInitActivities({ store, provider, ...limits }), ...empty },
     [QUEUES.gpu]: { ...createGpuActivities({ ...deps, endpoints: new EndpointClient() }), ...empty },
     [hostQueue(HOST)]: { ...createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }), ...empty },
     [QUEUES.reward]: { ...createRewardActivities({ store, provider }), ...empty },
   };
+}
+
+function startWorkers(address: string, store: Store, turns: number) {
+  const activities = emptyActivities(store, turns);
   return startOwnWorkers({ address, workflows: './workflows', from: import.meta, activities, slots: 100, cachedWorkflows: 600 });
 }
 

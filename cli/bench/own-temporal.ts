@@ -26,8 +26,8 @@ export async function withOwnTemporal<T>(work: (own: { readonly address: string;
 
 export interface OwnWorkers {
   readonly address: string;
-  /** The module whose exports are the workflows, without its extension, beside `from`. */
-  readonly workflows: string;
+  /** The module whose exports are the workflows, without its extension, beside `from`; absent: another process runs them. */
+  readonly workflows?: string;
   readonly from: ImportMeta;
   /** By task queue; those of `orchestrator` belong to the worker that runs the workflows. */
   readonly activities: Readonly<Record<string, object>>;
@@ -37,23 +37,32 @@ export interface OwnWorkers {
   readonly heartbeatEvery?: '10s';
 }
 
+async function bundleOf({ workflows, from }: OwnWorkers): Promise<string | undefined> {
+  if (workflows === undefined) return undefined;
+  const path = new URL(`${workflows}${extname(from.filename)}`, from.url);
+  return (await bundleWorkflowCode({ workflowsPath: fileURLToPath(path), logger })).code;
+}
+
 /** Returns what stops them. */
 export async function startOwnWorkers(given: OwnWorkers): Promise<() => Promise<void>> {
   const connection = await NativeConnection.connect({ address: given.address });
-  const path = new URL(`${given.workflows}${extname(given.from.filename)}`, given.from.url);
-  const { code } = await bundleWorkflowCode({ workflowsPath: fileURLToPath(path), logger });
+  const code = await bundleOf(given);
   const common = commonOptions({ connection, namespace: 'default', address: given.address }, given.slots);
   const every = given.heartbeatEvery;
   const options = { ...common, ...(every ? { maxHeartbeatThrottleInterval: every, defaultHeartbeatThrottleInterval: every } : {}) };
   const { [QUEUES.orchestrator]: own, ...others } = given.activities;
   const workers = await Promise.all([
-    Worker.create({
-      ...options,
-      taskQueue: QUEUES.orchestrator,
-      workflowBundle: { code },
-      maxCachedWorkflows: given.cachedWorkflows,
-      ...(own ? { activities: { ...own } } : {}),
-    }),
+    ...(code === undefined
+      ? []
+      : [
+          Worker.create({
+            ...options,
+            taskQueue: QUEUES.orchestrator,
+            workflowBundle: { code },
+            maxCachedWorkflows: given.cachedWorkflows,
+            ...(own ? { activities: { ...own } } : {}),
+          }),
+        ]),
     ...Object.entries(others).map(([taskQueue, activities]) => Worker.create({ ...options, taskQueue, activities: { ...activities } })),
   ]);
   const running = Promise.all(workers.map((worker) => worker.run()));

@@ -1,6 +1,7 @@
 /** `longhaul bench NAME`: measures one part against a peer in the same run. */
 
 import { resolve } from 'node:path';
+import { benchBatch } from '../bench/batch.ts';
 import { CASES_FILE, type DispatchCase, readCases } from '../bench/dispatch/cases.ts';
 import { benchDispatch } from '../bench/dispatch/dispatch.ts';
 import { BENCH_MODELS, type BenchModel } from '../bench/engine/bench-models.ts';
@@ -35,6 +36,31 @@ async function orchestration(options: Options, context: VerbContext): Promise<Ou
   context.say(`  ${document.rolloutsPerSecond.toFixed(1)} rollouts/s, ${document.activitiesPerSecond.toFixed(0)} activities/s`);
   context.say(`  bare: ${document.bare.activitiesPerSecond.toFixed(0)} activities/s; ratio ${document.ratio.toFixed(2)}`);
   context.say(`  a turn: ${document.historyBytesPerTurn} bytes, ${document.historyEventsPerTurn} events of history`);
+  return { document };
+}
+
+interface BatchFlags {
+  readonly rollouts: string;
+  readonly against: string;
+  readonly turns: string;
+  readonly type: string;
+  readonly width: string;
+}
+
+const DISPATCHERS = ['batch', 'bounded', 'pipeline'] as const;
+
+async function batch(options: BatchFlags, context: VerbContext): Promise<Outcome> {
+  const type = DISPATCHERS.find((name) => name === options.type);
+  if (type === undefined) throw new UserInputError('--type', options.type, `give one of ${DISPATCHERS.join(', ')}`);
+  const sizes = [count('against', options.against, 1), count('rollouts', options.rollouts, 1)];
+  const [turns, width] = [count('turns', options.turns, 1), count('width', options.width, 1)];
+  const document = await benchBatch({ sizes, turns, type, width, note: context.note });
+  for (const { rollouts, seconds, orchestrator, histories, largestHistory, largestPayloadBytes, resultBytes } of document.batches) {
+    context.say(`${rollouts} rollouts, ${type}: ${seconds.toFixed(0)} s, orchestrator ${orchestrator.peakMiB} MiB at most`);
+    context.say(`  ${histories} histories of the batch, the longest ${largestHistory.events} events, ${largestHistory.bytes} bytes`);
+    context.say(`  largest payload ${largestPayloadBytes} bytes, result ${resultBytes} bytes`);
+  }
+  context.say(`memory: ${document.memoryRatio.toFixed(2)} of the smaller batch's`);
   return { document };
 }
 
@@ -180,6 +206,15 @@ export const benchVerb: Verb = {
       .option('--concurrency <n>', 'rollouts in flight', '32')
       .option('--blocks <n>', 'alternating blocks', '6')
       .action((options: Options) => run((context) => orchestration(options, context)));
+    command
+      .command('batch')
+      .description('one large batch against a small one: memory of the orchestrator, lengths of histories, sizes of payloads')
+      .option('--rollouts <n>', 'rollouts of the large batch', '2000')
+      .option('--against <n>', 'rollouts of the small one', '200')
+      .option('--turns <n>', 'turns of each', '1')
+      .option('--type <name>', 'dispatcher: batch, bounded or pipeline', 'pipeline')
+      .option('--width <n>', 'maxParallelAgents', '32')
+      .action((options: BatchFlags) => run((context) => batch(options, context)));
     command
       .command('dispatch')
       .description("makespans of the dispatchers and of SkyRL-Agent's order: real workflows on Temporal, stages that sleep")

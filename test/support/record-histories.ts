@@ -135,6 +135,50 @@ const agent = { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
 const sweep = await start('evalSweep', 'eval/golden', { agent, dispatcher: { type: 'bounded', maxParallelAgents: 3 } });
 await sweep.result();
 await save('eval-sweep', 'eval/golden');
+await record('rollout-tool-failed', { before: (a) => { if (a === 'agentRun') throw ApplicationFailure.nonRetryable('the tool broke', 'ToolFailed'); } });
+const batchOf = (name: string, over: object) => ({
+  run: 'golden', name, step: 1, tasks: ['t-train-0', 't-train-1'], samples: 4, policy, agent, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1, dispatcher: { type: 'pipeline', maxParallelAgents: 2 }, ...over,
+});
+script = { turn: () => 'finish' };
+const nothing = { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] };
+const growing = await start('batch', 'train/golden/continued', batchOf('continued', { samples: 8 }), {
+  begunAt: Date.now(), started: 0, paused: false, sampling: { begun: 0, ended: 0, varied: 0 }, places: nothing,
+  ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] }, admitted: [], givenUp: [],
+});
+await growing.result();
+await save('batch-continued', 'train/golden/continued', growing.firstExecutionRunId);
+await save('batch-continuing', 'train/golden/continued');
+const reporting = world.log.calls.findLast((call) => call.rollout.startsWith('train/golden/continued/'));
+await save('rollout-reporting', reporting?.rollout ?? '');
+let late = true;
+const slow = (id: string) => async (a: string, { rollout: which }: { rollout?: string }) => { while (late && a === 'agentRun' && which?.endsWith(id)) await sleep(50); };
+script = { before: slow('t-train-1/3') };
+const without = await start('batch', 'train/golden/stragglers', batchOf('stragglers', { stragglers: { completeGroupWithout: 1, deadlineSeconds: 600 } }));
+await without.result();
+late = false;
+await save('batch-stragglers', 'train/golden/stragglers');
+late = true;
+script = { before: slow('') };
+const ending = await start('batch', 'train/golden/cancelled', batchOf('cancelled', {}));
+await sleep(1500);
+await ending.cancel();
+await ending.result().catch(() => undefined);
+late = false;
+await save('batch-cancelled', 'train/golden/cancelled');
+let updates = 0;
+script = { before: (a) => { if (a === 'update' && updates++ < 2) throw new Error('out of memory'); } };
+const retried = await start('train', 'train/retried', { ...config, run: 'retried', steps: 1 });
+await retried.result();
+await save('train-update-retried', 'train/retried');
+late = true;
+script = { before: slow('') };
+const stopped = await start('train', 'train/stopped', { ...config, run: 'stopped' });
+await sleep(1500);
+await stopped.cancel();
+await stopped.result().catch(() => undefined);
+late = false;
+await save('train-cancelled', 'train/stopped');
 await world.stop();
 await server.stop();
 rmSync(dir, { recursive: true, force: true });

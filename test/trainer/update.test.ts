@@ -5,6 +5,7 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { TrainingDiverged } from '../../trainer/adamw.ts';
 import type { Datum, UpdateRequest } from '../../trainer/engine.ts';
+import { readSafetensors } from '../../trainer/model/safetensors.ts';
 import { tokenBatch } from '../../trainer/model/token-batch.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
 import { NothingToTrain, Updater } from '../../trainer/update.ts';
@@ -70,7 +71,7 @@ describe('runUpdate', () => {
         step: 1,
         version: 1,
         sha256: weightsDigest(await loadWeights(to)),
-        optimizer: { steps: 4 },
+        optimizer: { steps: 4, sha256: weightsDigest(await readSafetensors(path.join(to, 'optimizer.safetensors'))) },
       });
       expect({ ...recorded, sha256: record.sha256 }).toEqual(metrics);
       expect(metrics.trainedTokens).toBe(data.flatMap((d) => d.mask).reduce((a, b) => a + b, 0));

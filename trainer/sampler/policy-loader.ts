@@ -3,7 +3,8 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { type ModelConfig, parseModelConfig } from '../model/config.ts';
-import { type Weights, loadWeights } from '../model/weights.ts';
+import type { Weights } from '../model/weights.ts';
+import { loadVerifiedWeights } from '../verified-checkpoint.ts';
 
 export interface LoadedPolicy {
   readonly config: ModelConfig;
@@ -32,8 +33,8 @@ async function readVocabulary(dir: string, modelVocabulary: number): Promise<num
   return size === 0 ? modelVocabulary : Math.min(size, modelVocabulary);
 }
 
-/** Errors: `UnsupportedModel`, `BadSafetensors`, the file system's own. */
+/** Errors: `UnsupportedModel`, `BadSafetensors`, `CheckpointTorn`, the file system's own. */
 export async function loadPolicy(dir: string): Promise<LoadedPolicy> {
   const config = parseModelConfig(JSON.parse(await readFile(path.join(dir, 'config.json'), 'utf8')));
-  return { config, weights: await loadWeights(dir), vocabulary: await readVocabulary(dir, config.vocabSize) };
+  return { config, weights: await loadVerifiedWeights(dir), vocabulary: await readVocabulary(dir, config.vocabSize) };
 }

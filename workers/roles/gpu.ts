@@ -3,13 +3,13 @@
 import { Worker } from '@temporalio/worker';
 import { createGpuActivities } from '../../activities/gpu.ts';
 import type { PolicyTokenizer } from '../../activities/generate.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { createEmbeddedEngine, EngineLost } from '../../trainer/embedded-engine.ts';
 import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import type { Engine } from '../../trainer/engine.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
+import { openWorkerStore } from '../worker-store.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
 
@@ -41,7 +41,7 @@ function endingWhenLost(engine: Engine): Engine {
 }
 
 export async function runGpu(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openSqliteStore(settings.storeDir);
+  const store = openWorkerStore(settings);
   const engine = endingWhenLost(await createEmbeddedEngine());
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.gpu),

@@ -2,17 +2,22 @@
 
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Worker } from '@temporalio/worker';
+import { Worker, type WorkerOptions } from '@temporalio/worker';
 import { createSweepActivities } from '../../activities/evaluation/sweep-activities.ts';
 import { createOrchestratorActivities } from '../../activities/orchestrator.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { describePolicy } from '../../trainer/model/describe-policy.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
+import { openWorkerStore } from '../worker-store.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
+import { deploymentOptions, isVersioned, promote, unfinishedBuilds } from '../versioning/deployment.ts';
+import { EarlierBuilds } from '../versioning/earlier-builds.ts';
 import { startWatchdog } from '../watchdog/watchdog.ts';
-import { buildWorkflowBundle } from '../workflow-bundle.ts';
+import { buildIdOf, buildWorkflowBundle } from '../workflow-bundle.ts';
+
+/** Of the workflows that are kept in memory; the others are replayed when they go on. */
+const CACHED_WORKFLOWS = 600;
 
 /** The UI's address as the stack recorded it; of a cluster that is not ours nothing is known. */
 async function uiOf(settings: WorkerSettings): Promise<string> {
@@ -24,26 +29,48 @@ async function uiOf(settings: WorkerSettings): Promise<string> {
   }
 }
 
+function say(line: string): void {
+  process.stderr.write(`${new Date().toISOString()} INFO ${line}\n`);
+}
+
+/** Runs this build beside those that have rollouts to end; what begins from now on begins on this one. */
+async function runVersioned(settings: WorkerSettings, { connection, namespace }: WorkerConnection, options: WorkerOptions, bundle: string, close: () => Promise<void>): Promise<void> {
+  const create = (build: string, codePath: string) => Worker.create({ ...options, workflowBundle: { codePath }, workerDeploymentOptions: deploymentOptions(build) });
+  const build = buildIdOf(bundle);
+  const worker = await create(build, bundle);
+  const earlier = new EarlierBuilds({ unfinished: () => unfinishedBuilds(connection, namespace), create, say });
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, () => earlier.stop());
+  const served = promote(connection, namespace, build).then(
+    () => earlier.watch(),
+    (error: unknown) => {
+      say(`Build ${build} cannot be made current (${String(error)}): nothing new begins on it`);
+      worker.shutdown();
+    },
+  );
+  await runWorkers('orchestrator', settings, [worker], async () => {
+    earlier.stop();
+    await served;
+    await close();
+  });
+}
+
 export async function runOrchestrator(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openSqliteStore(settings.storeDir);
+  const store = openWorkerStore(settings);
   const { address, namespace } = temporal;
-  const worker = await Worker.create({
+  const ui = process.env['LONGHAUL_TEMPORAL_UI'] ?? (await uiOf(settings));
+  const bundle = await buildWorkflowBundle(isVersioned() ? 'versioned' : 'index');
+  const options: WorkerOptions = {
     ...commonOptions(temporal, settings.slots.orchestrator),
     taskQueue: QUEUES.orchestrator,
-    workflowBundle: { codePath: await buildWorkflowBundle() },
-    maxCachedWorkflows: 600,
-    activities: {
-      ...createOrchestratorActivities({
-        store,
-        temporal: { address, namespace, ui: process.env['LONGHAUL_TEMPORAL_UI'] ?? (await uiOf(settings)) },
-        describePolicy,
-      }),
-      ...createSweepActivities({ store }),
-    },
-  });
+    maxCachedWorkflows: CACHED_WORKFLOWS,
+    activities: { ...createOrchestratorActivities({ store, temporal: { address, namespace, ui }, describePolicy }), ...createSweepActivities({ store }) },
+  };
   const watchdog = startWatchdog(temporal, (line) => console.error(`${new Date().toISOString()} WARN ${line}`));
-  await runWorkers('orchestrator', settings, [worker], async () => {
+  const close = async () => {
     await watchdog.stop();
     await store.close();
-  });
+  };
+  if (isVersioned()) return runVersioned(settings, temporal, options, bundle, close);
+  const worker = await Worker.create({ ...options, workflowBundle: { codePath: bundle } });
+  await runWorkers('orchestrator', settings, [worker], close);
 }

@@ -5,16 +5,16 @@ import { createAgentRunActivities } from '../../activities/agent-run.ts';
 import { createInitActivities } from '../../activities/init.ts';
 import { createRewardActivities } from '../../activities/reward.ts';
 import { startSweeper } from '../../sandboxes/sweep.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
+import { openWorkerStore } from '../worker-store.ts';
 import { openPooledProvider, openSandboxProvider, withoutPool } from '../sandbox-provider.ts';
 import { ownerLives } from '../owner-lives.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
 
 export async function runInit(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openSqliteStore(settings.storeDir);
+  const store = openWorkerStore(settings);
   const provider = await openPooledProvider(settings, store);
   const { host, maxLiveSandboxes, sandboxTtlSeconds } = settings;
   const sweeper = startSweeper({ store, provider, host, ownerLives: ownerLives(temporal) });
@@ -31,7 +31,7 @@ export async function runInit(settings: WorkerSettings, temporal: WorkerConnecti
 }
 
 export async function runAgentRun(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openSqliteStore(settings.storeDir);
+  const store = openWorkerStore(settings);
   const provider = await openSandboxProvider(settings);
   const { host, sandboxTtlSeconds } = settings;
   const activities = createAgentRunActivities({ store, provider, host, sandboxTtlSeconds });
@@ -44,7 +44,7 @@ export async function runAgentRun(settings: WorkerSettings, temporal: WorkerConn
 }
 
 export async function runReward(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
-  const store = openSqliteStore(settings.storeDir);
+  const store = openWorkerStore(settings);
   // What `init` keeps warm is a grader's as well.
   const provider = await openPooledProvider(withoutPool(settings), store);
   const worker = await Worker.create({

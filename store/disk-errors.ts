@@ -1,0 +1,91 @@
+/**
+ * What a disk can do to us, by class: full, read-only, or damaged. The first two pass, and work goes on when they have;
+ * damage is never read as something else.
+ */
+
+import { constants } from 'node:fs';
+import { accessSync, statfsSync } from 'node:fs';
+
+/** No room is left where `place` is; free some, and what waits goes on by itself. */
+export class StoreFull extends Error {
+  override readonly name = 'StoreFull';
+  readonly place: string;
+
+  constructor(place: string, options?: ErrorOptions) {
+    super(`No space is left at ${place}: free some there; what waits goes on by itself`, options);
+    this.place = place;
+  }
+}
+
+/** Nothing can be written where `place` is. */
+export class StoreReadOnly extends Error {
+  override readonly name = 'StoreReadOnly';
+  readonly place: string;
+
+  constructor(place: string, options?: ErrorOptions) {
+    super(`${place} can only be read: mount it for writing again, or give it back to this user; what waits goes on by itself`, options);
+    this.place = place;
+  }
+}
+
+/** What is read is not what was written. */
+export class StoreCorrupt extends Error {
+  override readonly name = 'StoreCorrupt';
+  readonly place: string;
+
+  constructor(place: string, problem: string, options?: ErrorOptions) {
+    super(`The store at ${place} is damaged (${problem}): stop the stack, and bring the file back from a copy or by sqlite3's .recover`, options);
+    this.place = place;
+  }
+}
+
+/** SQLite's primary result codes: https://sqlite.org/rescode.html */
+const SQLITE = { READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, NOTADB: 26 } as const;
+
+function freeBytes(dir: string): number {
+  try {
+    const { bavail, bsize } = statfsSync(dir);
+    return bavail * bsize;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
+}
+
+function isWritable(dir: string): boolean {
+  try {
+    accessSync(dir, constants.W_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function ofFiles(error: Error & { code?: unknown; path?: unknown }, place: string): Error | undefined {
+  const at = typeof error.path === 'string' ? error.path : place;
+  if (error.code === 'ENOSPC' || error.code === 'EDQUOT') return new StoreFull(at, { cause: error });
+  if (error.code === 'EROFS') return new StoreReadOnly(at, { cause: error });
+  return undefined;
+}
+
+/** SQLite says I/O error, too, where the file system is full or read-only: what is so now decides. */
+function ofSqlite(error: Error & { errcode?: unknown }, dir: string): Error | undefined {
+  if (typeof error.errcode !== 'number') return undefined;
+  const code = error.errcode & 0xff;
+  if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB) return new StoreCorrupt(dir, error.message, { cause: error });
+  if (code === SQLITE.FULL) return new StoreFull(dir, { cause: error });
+  if (code === SQLITE.READONLY) return new StoreReadOnly(dir, { cause: error });
+  if (code !== SQLITE.IOERR && code !== SQLITE.CANTOPEN) return undefined;
+  if (!isWritable(dir)) return new StoreReadOnly(dir, { cause: error });
+  return freeBytes(dir) < 1 << 20 ? new StoreFull(dir, { cause: error }) : undefined;
+}
+
+/** `error` by its class where the disk is to blame, else as it is. `place`: where it was met, if it does not say so itself. */
+export function named(error: unknown, place: string): unknown {
+  if (!(error instanceof Error)) return error;
+  return ofFiles(error, place) ?? ofSqlite(error, place) ?? error;
+}
+
+/** Whether the disk may be well again without anything being done here. */
+export function passes(error: unknown): error is StoreFull | StoreReadOnly {
+  return error instanceof Error && (error.name === 'StoreFull' || error.name === 'StoreReadOnly');
+}

@@ -1,0 +1,58 @@
+/**
+ * Policies as they are read for sampling or training: what does not match the digest that was recorded when it was
+ * written is torn, and is never used. A directory without a record of ours is taken as it is.
+ */
+
+import path from 'node:path';
+import { type CheckpointRecord, type OptimizerState, readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
+import { BadSafetensors } from './model/safetensors.ts';
+import { loadWeights, type Weights, weightsDigest } from './model/weights.ts';
+
+/** A checkpoint that is not what was written: cut short, or with other bytes. */
+export class CheckpointTorn extends Error {
+  override readonly name = 'CheckpointTorn';
+  readonly dir: string;
+
+  constructor(dir: string, problem: string, options?: ErrorOptions) {
+    super(`The checkpoint ${dir} is torn (${problem}) and is not used: bring its files back from a copy, or go on from another checkpoint`, options);
+    this.dir = dir;
+  }
+}
+
+function isDamage(error: unknown): error is Error {
+  return error instanceof BadSafetensors || error instanceof SyntaxError || (error instanceof Error && 'code' in error && error.code === 'ENOENT');
+}
+
+async function intact<T>(dir: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (isDamage(error)) throw new CheckpointTorn(dir, error.message, { cause: error });
+    throw error;
+  }
+}
+
+async function recordOf(dir: string): Promise<CheckpointRecord | undefined> {
+  const record = await intact(dir, () => readCheckpointRecord(dir));
+  if (record !== undefined && typeof record.sha256 !== 'string') throw new CheckpointTorn(dir, 'longhaul.json has no sha256');
+  return record;
+}
+
+/** Errors: `CheckpointTorn`; `BadSafetensors` for a directory without a record. */
+export async function loadVerifiedWeights(dir: string): Promise<Weights> {
+  const record = await recordOf(dir);
+  if (record === undefined) return loadWeights(dir);
+  const weights = await intact(dir, () => loadWeights(dir));
+  const actual = weightsDigest(weights);
+  if (actual !== record.sha256) throw new CheckpointTorn(dir, `its weights hash to ${actual}, not to ${record.sha256}`);
+  return weights;
+}
+
+/** `undefined` where the policy has never been trained here. Errors: `CheckpointTorn`. */
+export async function readVerifiedOptimizer(dir: string): Promise<OptimizerState | undefined> {
+  const expected = (await recordOf(dir))?.optimizer?.sha256;
+  const state = await intact(dir, () => readOptimizerState(dir));
+  const actual = state && expected !== undefined ? weightsDigest(state.moments) : expected;
+  if (actual !== expected) throw new CheckpointTorn(path.join(dir, 'optimizer.safetensors'), `its moments hash to ${actual}, not to ${expected}`);
+  return state;
+}

@@ -1,0 +1,95 @@
+/**
+ * What a batch knows of its rollouts' ends: each is counted once, by itself and in its group. It holds numbers, not
+ * results, so that it stays small however large the batch is; failures alone are kept until they are on record.
+ */
+
+import type { FailureClass } from '../../agents/finish-reason.ts';
+import type { RolloutResult } from '../types.ts';
+
+/** Of one group that is not complete yet. */
+export interface GroupTally {
+  readonly ended: number;
+  readonly graded: number;
+  /** Of the graded rewards; absent: none. */
+  readonly least?: number;
+  readonly most?: number;
+}
+
+export interface LedgerProgress {
+  readonly ended: number;
+  readonly graded: number;
+  readonly passed: number;
+  readonly rewardSum: number;
+  readonly failures: Readonly<Partial<Record<FailureClass, number>>>;
+  readonly groups: ReadonlyArray<readonly [number, GroupTally]>;
+}
+
+/** Whether the graded members of a group did not all get the same reward. */
+export function varies({ least, most }: GroupTally): boolean {
+  return least !== undefined && least !== most;
+}
+
+export class BatchLedger {
+  readonly #samples: number;
+  #ended: number;
+  #graded: number;
+  #passed: number;
+  #rewardSum: number;
+  readonly #failures: Partial<Record<FailureClass, number>>;
+  readonly #groups: Map<number, GroupTally>;
+  #unrecorded: RolloutResult[] = [];
+
+  /** `samples`: members of a group. */
+  constructor(samples: number, { ended = 0, graded = 0, passed = 0, rewardSum = 0, failures = {}, groups = [] }: Partial<LedgerProgress> = {}) {
+    this.#samples = samples;
+    this.#ended = ended;
+    this.#graded = graded;
+    this.#passed = passed;
+    this.#rewardSum = rewardSum;
+    this.#failures = { ...failures };
+    this.#groups = new Map(groups);
+  }
+
+  /** For another history; failures that are not on record yet do not go with it. */
+  get progress(): LedgerProgress {
+    const { ended, graded, passed, rewardSum, failures } = this.counts;
+    return { ended, graded, passed, rewardSum, failures, groups: [...this.#groups] };
+  }
+
+  get counts() {
+    const [ended, graded, passed, rewardSum] = [this.#ended, this.#graded, this.#passed, this.#rewardSum];
+    return { ended, graded, passed, failed: ended - graded, rewardSum, failures: { ...this.#failures } };
+  }
+
+  /** Counts an end; returns how its group stands. */
+  end(group: number, result: RolloutResult): GroupTally {
+    this.#ended += 1;
+    const graded = result.status === 'graded';
+    if (graded) {
+      this.#graded += 1;
+      if (result.passed) this.#passed += 1;
+      this.#rewardSum += result.reward ?? 0;
+    } else this.#unrecorded.push(result);
+    if (result.failure) this.#failures[result.failure] = (this.#failures[result.failure] ?? 0) + 1;
+    return this.#inGroup(group, graded ? (result.reward ?? 0) : undefined);
+  }
+
+  /** Failures that were not taken before, in the order in which they came. */
+  takeFailures(): RolloutResult[] {
+    const taken = this.#unrecorded;
+    this.#unrecorded = [];
+    return taken;
+  }
+
+  #inGroup(group: number, reward: number | undefined): GroupTally {
+    const before = this.#groups.get(group) ?? { ended: 0, graded: 0 };
+    const ended = before.ended + 1;
+    const after: GroupTally =
+      reward === undefined
+        ? { ...before, ended }
+        : { ended, graded: before.graded + 1, least: Math.min(before.least ?? reward, reward), most: Math.max(before.most ?? reward, reward) };
+    if (ended < this.#samples) this.#groups.set(group, after);
+    else this.#groups.delete(group);
+    return after;
+  }
+}

@@ -1,0 +1,59 @@
+/**
+ * Which rollouts a batch no longer waits for: none unless it was told so, and a rollout that was graded in time is never
+ * given up. What is given up is masked with its reason, never rewarded.
+ */
+
+import type { GroupTally } from './ledger.ts';
+
+export interface StragglerSettings {
+  /** Seconds, without pauses, after which all rollouts that have not ended are given up; absent: never. */
+  readonly deadlineSeconds?: number;
+  /** A group is complete without so many of its members, whichever come last; absent: 0. */
+  readonly completeGroupWithout?: number;
+}
+
+/** `deadline`: the batch's time was over. `straggler`: the group was complete without this one. */
+export type GivenUpReason = 'deadline' | 'straggler';
+
+export const GIVEN_UP: Readonly<Record<GivenUpReason, string>> = {
+  deadline: "The batch's deadline passed before this rollout had ended",
+  straggler: 'The group was complete without this rollout',
+};
+
+/** Whether a group of `samples` is complete now that `tally` of it has ended, for the first time. */
+export function isCompleteWithoutRest({ graded, ended }: GroupTally, samples: number, { completeGroupWithout = 0 }: StragglerSettings): boolean {
+  return completeGroupWithout > 0 && ended < samples && graded === samples - completeGroupWithout;
+}
+
+/** The first setting that cannot be used, if there is one. A baseline needs two members. */
+export function refusedStraggler({ deadlineSeconds, completeGroupWithout }: StragglerSettings, samples: number) {
+  if (deadlineSeconds !== undefined && !(Number.isFinite(deadlineSeconds) && deadlineSeconds > 0)) {
+    return { field: 'deadlineSeconds', value: deadlineSeconds, remedy: 'give seconds above 0' };
+  }
+  const most = Math.max(0, samples - 2);
+  const fits = completeGroupWithout === undefined || (Number.isSafeInteger(completeGroupWithout) && completeGroupWithout >= 0 && completeGroupWithout <= most);
+  return fits ? undefined : { field: 'completeGroupWithout', value: completeGroupWithout, remedy: `give a whole number up to ${most}: two of a group's ${samples} must be left` };
+}
+
+/** Time that is left until a deadline, of a clock that can be stopped. */
+export class Countdown {
+  #leftMs: number;
+  #since: number | null = null;
+
+  constructor(leftMs: number) {
+    this.#leftMs = leftMs;
+  }
+
+  start(nowMs: number): void {
+    this.#since ??= nowMs;
+  }
+
+  stop(nowMs: number): void {
+    this.#leftMs = this.leftMs(nowMs);
+    this.#since = null;
+  }
+
+  leftMs(nowMs: number): number {
+    return Math.max(0, this.#leftMs - (this.#since === null ? 0 : nowMs - this.#since));
+  }
+}
