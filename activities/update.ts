@@ -12,6 +12,7 @@ import { NoValidRollouts } from './failures.ts';
 import { keys, type OutcomeRecord, type UpdateEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { checkpointDir } from './run-folder.ts';
+import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
 
 function endsOf(input: UpdateInput, { fates, outcomes }: TrainingData, version: number): RolloutEnd[] {
@@ -72,7 +73,7 @@ export async function updateOnce(
             progress,
           )
         : await untaught(policy.dir, toDir, version);
-    const { sha256, loss, kl, entropy, gradNorm, trainedTokens, logprobDrift } = metrics;
+    const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
       policy: { dir: toDir, version },
       sha256,
@@ -93,7 +94,9 @@ export async function updateOnce(
         kl,
         entropy,
         gradNorm,
+        clipFraction,
         logprobDrift,
+        staleness: stalenessOf(prepared.tokensByVersion, policy.version),
       },
     });
   }

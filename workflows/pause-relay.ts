@@ -15,6 +15,11 @@ export class PauseRelay {
   #paused = false;
   #settling = false;
 
+  /** Nobody is being told anything. */
+  get isSettled(): boolean {
+    return !this.#settling;
+  }
+
   /** Asking for what is so already sends nothing. */
   set(paused: boolean): void {
     this.#paused = paused;

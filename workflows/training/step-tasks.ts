@@ -1,0 +1,40 @@
+/**
+ * What a step rolls out, and which part of it a unit is: functions of configuration and number alone, so that the same
+ * tasks are drawn in every mode, and again after a restart.
+ */
+
+import { selectTasks } from '../select-tasks.ts';
+import type { BatchInput, BatchSettings, PolicyRef, RunConfig } from '../types.ts';
+
+/** Groups that a step may draw, and how many of them must vary. */
+function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches } }: BatchSettings) {
+  return type === 'filter' ? { candidates: tasks * maxSampleBatches, wanted: tasks } : { candidates: tasks, wanted: undefined };
+}
+
+/** Part of a batch's input: what is rolled out under which name. */
+export type Drawn = Pick<BatchInput, 'name' | 'step' | 'tasks' | 'wanted'>;
+
+export function tasksOfStep(config: RunConfig, step: number): Drawn {
+  const { candidates, wanted } = groupsOf(config.batch);
+  const { seed, task } = config;
+  const tasks = selectTasks(seed, step, task.train, candidates).map((i) => `${task.name}-train-${i}`);
+  return { name: `step-${step}`, step, tasks, ...(wanted === undefined ? {} : { wanted }) };
+}
+
+/**
+ * A group by its number: the groups of step 1, then those of step 2. One that must vary has the tasks that its step may
+ * draw for it: its own, then every so many after that.
+ */
+export function tasksOfGroup(config: RunConfig, number: number): Drawn {
+  const perStep = config.batch.tasks;
+  const place = (number - 1) % perStep;
+  const { step, tasks, wanted } = tasksOfStep(config, Math.floor((number - 1) / perStep) + 1);
+  const own = tasks.filter((_, i) => i % perStep === place);
+  return { name: `group-${number}`, step, tasks: own, ...(wanted === undefined ? {} : { wanted: 1 }) };
+}
+
+/** The input of a batch that samples with `policy`; its step names the noise. */
+export function batchInput(config: RunConfig, drawn: Drawn, policy: PolicyRef): BatchInput {
+  const { run, agent, sampling, seed, dispatcher, batch } = config;
+  return { run, ...drawn, samples: batch.samples, policy, agent, sampling, seed, dispatcher };
+}
