@@ -134,9 +134,10 @@ class Training {
 
   /** Rollouts that run hear of it. */
   set pauseAt(point: PausePoint | null) {
+    const changed = this.#pauseAt !== point;
     this.#pauseAt = point;
     this.#relay.set(point === 'turn');
-    this.#overlap?.pump();
+    if (point === null && changed) this.#overlap?.resume();
   }
 
   unitEnded(report: UnitReport): void {

@@ -40,7 +40,7 @@ export interface StepRollouts {
 
 /** Children begun, or told something, from one workflow task: far below Temporal's limits. */
 const CHUNK = 100;
-/** A unit that was ended by hand reports nothing. */
+/** A unit that was ended by hand reports nothing: it is missed then, or when the run is resumed. */
 const LOOK_AFTER_EVERY = '30m';
 /** Cancelled rollouts release their sandboxes; past this their leases do. */
 const CANCEL_DEADLINE = '15m';
@@ -58,6 +58,7 @@ export class Overlap {
   #open = false;
   #closing = false;
   #failure: unknown;
+  #mustLook = false;
 
   /** `again`: what ran in `state` is to be begun again, since the run starts from its records. */
   constructor(host: OverlapHost, relay: PauseRelay, state: AdmissionState = NOTHING_BEGUN, again = false) {
@@ -88,18 +89,26 @@ export class Overlap {
 
   /** Begins what may begin now. */
   pump(): void {
-    if (!this.#open || this.#closing || this.#host.pauseAt !== null) return;
+    if (!this.#open || this.#closing || this.#failure !== undefined || this.#host.pauseAt !== null) return;
     this.#queue.push(...this.#admission.admit(this.#host.policy, limitsOf(this.#host.config)));
     if (!this.#starting && this.#queue.length > 0) void this.#startAll();
+  }
+
+  /** After a pause: what began meanwhile, and what was ended by hand. */
+  resume(): void {
+    this.#mustLook = true;
+    this.pump();
   }
 
   hear(report: UnitReport): void {
     const unit = this.#admission.state.running.find(({ number }) => number === report.number);
     if (!unit) return;
     this.#relay.remove(this.#name(unit));
-    if (report.end === 'rolled-out') this.#admission.end(unit.number, report.groups);
-    else if (this.#closing) this.#admission.end(unit.number, 0);
-    else this.#failure ??= ApplicationFailure.nonRetryable(`${this.#name(unit)} ${report.end}: ${report.message}`, 'UnitFailed');
+    this.#admission.end(unit.number, report.end === 'rolled-out' ? report.groups : 0);
+    if (report.end !== 'rolled-out' && !this.#closing) {
+      // No step follows.
+      this.#failure ??= ApplicationFailure.nonRetryable(`${this.#name(unit)} ${report.end}: ${report.message}`, 'UnitFailed');
+    }
     this.pump();
   }
 
@@ -109,7 +118,11 @@ export class Overlap {
     this.#open = true;
     this.pump();
     const goOn = () => this.#failure !== undefined || this.#admission.isReady(step);
-    while (!(await condition(goOn, LOOK_AFTER_EVERY))) if (this.#host.pauseAt === null) await this.#lookAfter();
+    const mayLook = () => this.#host.pauseAt === null;
+    while (!goOn()) {
+      const told = await condition(() => goOn() || (this.#mustLook && mayLook()), LOOK_AFTER_EVERY);
+      if (mayLook() && (!told || this.#mustLook)) await this.#lookAfter();
+    }
     if (this.#failure !== undefined) throw this.#failure;
     return { ...this.#rollouts(this.#admission.take(step)), seconds: (Date.now() - begun) / 1000 };
   }
@@ -177,6 +190,7 @@ export class Overlap {
 
   /** A unit that is gone without a word begins again under its name: what it recorded stands. */
   async #lookAfter(): Promise<void> {
+    this.#mustLook = false;
     const running = this.#admission.state.running.filter((unit) => !this.#queue.includes(unit));
     for (let from = 0; from < running.length; from += CHUNK) {
       await Promise.all(
@@ -200,9 +214,11 @@ export class Overlap {
 
   async #cancel(unit: Unit): Promise<void> {
     try {
+      // To cancel what has ended succeeds; to signal it does not.
+      await this.#handle(unit).signal(LOOK_SIGNAL);
       await this.#handle(unit).cancel();
     } catch {
-      // It has ended, or never began.
+      // It has ended without a word, or never began.
       this.#admission.end(unit.number, 0);
     }
   }
