@@ -3,7 +3,7 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Store } from '../store/store.ts';
-import type { OrchestratorActivities } from '../workflows/activities.ts';
+import type { OrchestratorActivities, StepToRecord } from '../workflows/activities.ts';
 import { rolloutIds } from '../workflows/rollout-ids.ts';
 import type { RolloutResult } from '../workflows/types.ts';
 import { classified } from './failures.ts';
@@ -64,15 +64,17 @@ async function endUnfinished(
   await recordEnds(store, unfinished);
 }
 
-/**
- * Checkpoints that nobody asked to keep go, but for the newest two, the live policy and what it was made from, and for
- * those that rollouts still sample from, `behind` updates before them.
- */
-async function pruneCheckpoints(run: string, runDir: string, step: number, behind: number, store: Store): Promise<void> {
+/** The oldest policy that something samples from after `step`: the live one, or that of a rollout under way. */
+function oldestInUse(step: number, overlap: StepToRecord['overlap']): number {
+  return Math.min(step, ...(overlap?.running ?? []).map(({ policy }) => policy.version));
+}
+
+/** Checkpoints that nobody asked to keep go, but for those from `oldest` on, and the one that it was made from. */
+async function pruneCheckpoints(run: string, runDir: string, oldest: number, store: Store): Promise<void> {
   const entries = await store.list<StepEntry>(`step:${run}/`);
   for (const { value } of entries) {
     const old = value.record.step;
-    if (!value.keep && old < step - 1 - behind) await rm(checkpointDir(runDir, old), { recursive: true, force: true });
+    if (!value.keep && old < oldest - 1) await rm(checkpointDir(runDir, old), { recursive: true, force: true });
   }
 }
 
@@ -98,13 +100,13 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
 
     summariseEvaluation: (input) => kept(() => summariseEvaluation(input, store)),
 
-    recordStep: ({ run, runDir, record, policy, sha256, keep, overlap, behind = 0 }) =>
+    recordStep: ({ run, runDir, record, policy, sha256, keep, overlap }) =>
       kept(async () => {
         const entry = { record, policy, sha256, keep, ...(overlap ? { overlap } : {}) };
         await store.putOnce<StepEntry>(keys.step(run, record.step), entry);
         await writeTrajectories({ run, name: `step-${record.step}`, batches: batchesOf(record) }, runDir, store);
         await writeRunFiles(run, runDir, store, temporal);
-        await pruneCheckpoints(run, runDir, record.step, behind, store);
+        await pruneCheckpoints(run, runDir, oldestInUse(record.step, overlap), store);
       }),
 
     recordEvaluation: ({ run, runDir, step, evaluation }) =>

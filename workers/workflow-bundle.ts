@@ -13,12 +13,13 @@ const EXTENSION = extname(fileURLToPath(import.meta.url));
 /** Folders whose code workflows may import. */
 const SOURCES = ['workflows', 'agents', 'tasks', 'trainer', 'store'];
 
-async function sourceHash(): Promise<string> {
+/** Of everything that the bundle is made of, in folders below too: another one is another bundle. */
+export async function sourceHash(root = ROOT): Promise<string> {
   const hash = createHash('sha256');
   hash.update(String(createRequire(import.meta.url)('@temporalio/worker/package.json').version));
   for (const folder of SOURCES) {
-    const names = (await readdir(join(ROOT, folder))).filter((name) => name.endsWith(EXTENSION)).sort();
-    for (const name of names) hash.update(`${folder}/${name}\0`).update(await readFile(join(ROOT, folder, name)));
+    const names = (await readdir(join(root, folder), { recursive: true })).filter((name) => name.endsWith(EXTENSION)).sort();
+    for (const name of names) hash.update(`${folder}/${name}\0`).update(await readFile(join(root, folder, name)));
   }
   return hash.digest('hex').slice(0, 16);
 }

@@ -70,8 +70,6 @@ export interface StepToRecord extends RunFolder {
   readonly keep: boolean;
   /** Where rollouts and updates overlap: what has begun and is not trained on. */
   readonly overlap?: AdmissionState;
-  /** So many updates behind the newest policy may rollouts sample; absent: none. */
-  readonly behind?: number;
 }
 
 export interface OrchestratorActivities {

@@ -32,7 +32,7 @@ import { PauseRelay } from './pause-relay.ts';
 import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
 import type { AdmissionState } from './training/admission.ts';
-import { limitsOf, modeOf } from './training/modes.ts';
+import { modeOf } from './training/modes.ts';
 import { Overlap, type StepRollouts } from './training/overlap.ts';
 import { batchInput, type Drawn, tasksOfStep } from './training/step-tasks.ts';
 import { type UnitReport, unitEndedSignal } from './training/unit-report.ts';
@@ -246,7 +246,7 @@ class Training {
     const every = config.checkpoint.every;
     // As it is now: the run may have been shortened meanwhile.
     const keep = step >= this.config.steps || (every > 0 && step % every === 0);
-    const overlap = this.#overlap ? { overlap: this.#overlap.seal(), behind: limitsOf(config).maxStaleness } : {};
+    const overlap = this.#overlap ? { overlap: this.#overlap.seal() } : {};
     await orchestrator.recordStep({ ...this.#folder, record, policy: outcome.policy, sha256: outcome.sha256, keep, ...overlap });
     this.step = step;
     this.#catchUp();

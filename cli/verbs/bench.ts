@@ -68,6 +68,7 @@ async function dispatch(options: DispatchFlags, context: VerbContext): Promise<O
 interface AsyncFlags {
   readonly mix?: readonly string[];
   readonly maxStalenessSteps: string;
+  readonly steps: string;
   readonly scale: string;
 }
 
@@ -77,7 +78,7 @@ async function asynchronous(options: AsyncFlags, context: VerbContext): Promise<
   const scale = Number(options.scale);
   if (!(scale >= 0 && scale <= 60)) throw new UserInputError('--scale', options.scale, 'give seconds for one unit of a mix, up to 60, or 0 for the virtual clock alone');
   const document = await benchAsync({
-    mixes: MIXES.filter(({ name }) => options.mix?.includes(name) ?? true),
+    mixes: MIXES.filter(({ name }) => options.mix?.includes(name) ?? true).map((mix) => ({ ...mix, steps: count('steps', options.steps, 1) })),
     maxStalenessSteps: count('max-staleness-steps', options.maxStalenessSteps, 0),
     scale,
     note: context.note,
@@ -144,6 +145,7 @@ export const benchVerb: Verb = {
       .description('how long a run takes in each mode of training, with rollouts of long tails: on a virtual clock, and through real workflows')
       .option('--mix <name...>', 'of the mixes, these only')
       .option('--max-staleness-steps <n>', 'bound of the asynchronous mode', '4')
+      .option('--steps <n>', 'steps of a run', '20')
       .option('--scale <seconds>', 'seconds for one unit of a mix through Temporal; 0: the virtual clock alone', '0')
       .action((options: AsyncFlags) => run((context) => asynchronous(options, context)));
     command

@@ -176,11 +176,11 @@ describe('recordFailures', () => {
 });
 
 describe('a run whose rollouts overlap with its updates', () => {
-  const overlap = { begun: 3, running: [], ended: [] };
+  const running = (version: number) => ({ number: 9, policy: { dir: checkpointDir(world.now.dir, version), version }, lastStep: version + 3 });
   const recordAsync = (step: number, batches?: readonly string[]) =>
     activities().recordStep({
       ...folder(), record: { ...stepRecord(step), ...(batches ? { batches } : {}) },
-      policy: { dir: checkpointDir(world.now.dir, step), version: step }, sha256: 'x', keep: false, overlap, behind: 2,
+      policy: { dir: checkpointDir(world.now.dir, step), version: step }, sha256: 'x', keep: false, overlap: { begun: 9, running: [running(Math.max(0, step - 2))], ended: [] },
     });
 
   it('keeps the checkpoints that rollouts may still sample from', async () => {
