@@ -61,7 +61,7 @@ const start = (run: string) =>
       training: { mode: 'async', maxStalenessSteps: 1 }, evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 8 },
     }],
   });
-const trainedGroups = () => updates.flatMap(({ batch, further = [] }) => [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!));
+const trainedGroups = (name: string) => updates.filter(({ run }) => run === name).flatMap(({ batch, further = [] }) => [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!));
 const every = ['group-1', 'group-2', 'group-3', 'group-4', 'group-5', 'group-6'];
 
 /** The rollouts of one group wait for `ended`; `acting` is when they do. */
@@ -85,8 +85,8 @@ it('workers that are gone, with groups in flight and others that wait, come back
   held.end();
   await world.stop();
   world = await open();
-  expect(await handle.result()).toMatchObject({ steps: 3 });
-  expect(trainedGroups().sort()).toEqual(every);
+  expect(await world.client.workflow.getHandle('train/workers').result()).toMatchObject({ steps: 3 });
+  expect(trainedGroups('workers').sort()).toEqual(every);
 }, 300_000);
 
 it('a group that was ended by hand without a word begins again when the run is resumed', async () => {
@@ -100,7 +100,7 @@ it('a group that was ended by hand without a word begins again when the run is r
   await handle.signal('pause');
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ steps: 3 });
-  expect(trainedGroups().sort()).toEqual(every);
+  expect(trainedGroups('missed').sort()).toEqual(every);
 }, 300_000);
 
 it('a run that is started again goes on from its last step on record, with the groups that had begun', async () => {
@@ -110,13 +110,13 @@ it('a run that is started again goes on from its last step on record, with the g
   await expect.poll(() => steps.length, { timeout: 120_000 }).toBeGreaterThan(0);
   await first.terminate('by hand');
   const { record, policy, overlap } = steps.at(-1)!;
-  const before = trainedGroups().slice(0, 2 * record.step);
+  const before = trainedGroups('again').slice(0, 2 * record.step);
   updates.length = 0;
   resume = { step: record.step, policy, overlap: overlap! };
   expect(resume.overlap.running.map(({ number }) => number)).toContain(4);
   const second = await start('again');
   held.end();
   expect(await second.result()).toMatchObject({ steps: 3, policy: { version: 3 } });
-  expect([...before, ...trainedGroups()].sort()).toEqual(every);
+  expect([...before, ...trainedGroups('again')].sort()).toEqual(every);
   for (const { step, policy: { version } } of updates) expect(version).toBe(step - 1);
 }, 300_000);
