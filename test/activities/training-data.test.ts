@@ -122,7 +122,7 @@ it('takes the groups of several batches, of each so many as are wanted, and coun
   const given = { batch, tasks: [first!], further: [{ batch, tasks: [second!, third!] }], samples: 2, algorithm };
   const { tokensByVersion, groups } = await trainingDataOf(given, store);
   expect(groups).toBe(3);
-  expect([...tokensByVersion].sort()).toEqual([[3, 4], [4, 4], [5, 4]]);
+  expect(Object.fromEntries(tokensByVersion)).toEqual({ 3: 4, 4: 4, 5: 4 });
   const elsewhere = { batch: `train/${RUN}/group-2`, tasks: [first!] };
   for (const k of [0, 1]) {
     const outcome = await store.get<object>(keys.outcome(attemptOf(0, k).rollout));

@@ -3,24 +3,13 @@
  * those that say nothing. What it must remember is `state`, so a run goes on from it in a new history, or from records.
  */
 
-import {
-  ApplicationFailure,
-  condition,
-  getExternalWorkflowHandle,
-  ParentClosePolicy,
-  startChild,
-  ChildWorkflowCancellationType,
-  type ExternalWorkflowHandle,
-} from '@temporalio/workflow';
-import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { ApplicationFailure, condition } from '@temporalio/workflow';
 import type { PauseRelay } from '../pause-relay.ts';
-import { policyVersionKey, runKey, stepKey } from '../search-attributes.ts';
-import type { PausePoint, PolicyRef, RolledOut, RunConfig, TrainStatus, UpdateInput } from '../types.ts';
+import type { PausePoint, PolicyRef, RunConfig, TrainStatus, UpdateInput } from '../types.ts';
 import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
-import { drawnBy, limitsOf, modeOf, policyOf, unitsPerStep } from './modes.ts';
-import { batchInput } from './step-tasks.ts';
+import { drawnBy, limitsOf, modeOf, unitsPerStep } from './modes.ts';
 import type { UnitReport } from './unit-report.ts';
-import { unit as unitWorkflow } from './unit.ts';
+import { Units } from './units.ts';
 
 /** The run, as it is at the moment. */
 export interface OverlapHost {
@@ -44,13 +33,17 @@ const CHUNK = 100;
 const LOOK_AFTER_EVERY = '30m';
 /** Cancelled rollouts release their sandboxes; past this their leases do. */
 const CANCEL_DEADLINE = '15m';
-/** What a unit does not know it ignores: it only shows whether the unit is there. */
-const LOOK_SIGNAL = 'lookedAfter';
+
+/** In parts, so that no workflow task has more commands than it may. */
+async function inChunks(units: readonly Unit[], work: (unit: Unit) => Promise<void>): Promise<void> {
+  for (let from = 0; from < units.length; from += CHUNK) await Promise.all(units.slice(from, from + CHUNK).map(work));
+}
 
 export class Overlap {
   readonly #host: OverlapHost;
   readonly #relay: PauseRelay;
   readonly #admission: Admission;
+  readonly #units: Units;
   /** Admitted, not started yet. */
   #queue: Unit[] = [];
   #starting = false;
@@ -64,9 +57,10 @@ export class Overlap {
   constructor(host: OverlapHost, relay: PauseRelay, state: AdmissionState = NOTHING_BEGUN, again = false) {
     this.#host = host;
     this.#relay = relay;
+    this.#units = new Units(host);
     this.#admission = new Admission(unitsPerStep(host.config), state);
     if (again) this.#queue = [...state.running];
-    else for (const unit of state.running) relay.add(this.#name(unit), this.#handle(unit));
+    else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }
 
   /** Nothing is under way that a new history would not know of. */
@@ -83,7 +77,7 @@ export class Overlap {
     const oldest = running[0] ?? ended[0];
     const { config } = this.#host;
     const total = ({ tasks, wanted }: ReturnType<typeof drawnBy>) => (wanted ?? tasks.length) * config.batch.samples;
-    const batch = oldest ? { name: this.#name(oldest), total: total(drawnBy(config, oldest.number)) } : null;
+    const batch = oldest ? { name: this.#units.nameOf(oldest), total: total(drawnBy(config, oldest.number)) } : null;
     return { batch, overlap: { running: running.length, waiting: ended.length } };
   }
 
@@ -103,11 +97,12 @@ export class Overlap {
   hear(report: UnitReport): void {
     const unit = this.#admission.state.running.find(({ number }) => number === report.number);
     if (!unit) return;
-    this.#relay.remove(this.#name(unit));
+    const name = this.#units.nameOf(unit);
+    this.#relay.remove(name);
     this.#admission.end(unit.number, report.end === 'rolled-out' ? report.groups : 0);
     if (report.end !== 'rolled-out' && !this.#closing) {
       // No step follows.
-      this.#failure ??= ApplicationFailure.nonRetryable(`${this.#name(unit)} ${report.end}: ${report.message}`, 'UnitFailed');
+      this.#failure ??= ApplicationFailure.nonRetryable(`${name} ${report.end}: ${report.message}`, 'UnitFailed');
     }
     this.pump();
   }
@@ -146,11 +141,11 @@ export class Overlap {
     this.#queue = [];
     await condition(() => !this.#starting, CANCEL_DEADLINE);
     const { running, ended } = this.#admission.state;
-    for (let from = 0; from < running.length; from += CHUNK) {
-      await Promise.all(running.slice(from, from + CHUNK).map((unit) => this.#cancel(unit)));
-    }
+    await inChunks(running, async (unit) => {
+      if (!(await this.#units.cancel(unit))) this.#admission.end(unit.number, 0);
+    });
     await condition(() => this.#admission.state.running.length === 0, CANCEL_DEADLINE);
-    return [...running, ...ended].map((unit) => this.#batchId(unit));
+    return [...running, ...ended].map((unit) => this.#units.batchOf(unit));
   }
 
   async #startAll(): Promise<void> {
@@ -165,88 +160,26 @@ export class Overlap {
   }
 
   async #start(unit: Unit): Promise<void> {
-    const { config } = this.#host;
-    const drawn = drawnBy(config, unit.number);
-    try {
-      await startChild(unitWorkflow, {
-        workflowId: this.#unitId(unit),
-        // A run that goes on in a new history keeps what runs; a run that ends cancels it by name.
-        parentClosePolicy: ParentClosePolicy.ABANDON,
-        cancellationType: ChildWorkflowCancellationType.ABANDON,
-        staticSummary: `${drawn.name} · policy v${unit.policy.version}`,
-        typedSearchAttributes: [
-          { key: runKey, value: config.run },
-          { key: stepKey, value: drawn.step },
-          { key: policyVersionKey, value: unit.policy.version },
-        ],
-        args: [{ number: unit.number, train: `train/${config.run}`, batch: batchInput(config, drawn, policyOf(config, unit)) }],
-      });
-    } catch (error) {
-      // It runs since before the run started from its records, and will report like any other.
-      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
-    }
-    this.#relay.add(drawn.name, this.#handle(unit));
+    await this.#units.start(unit);
+    this.#relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }
 
   /** A unit that is gone without a word begins again under its name: what it recorded stands. */
   async #lookAfter(): Promise<void> {
     this.#mustLook = false;
-    const running = this.#admission.state.running.filter((unit) => !this.#queue.includes(unit));
-    for (let from = 0; from < running.length; from += CHUNK) {
-      await Promise.all(
-        running.slice(from, from + CHUNK).map(async (unit) => {
-          if (await this.#isThere(unit)) return;
-          if (this.#admission.state.running.includes(unit)) this.#queue.push(unit);
-        }),
-      );
-    }
+    await inChunks(this.#admission.state.running.filter((unit) => !this.#queue.includes(unit)), async (unit) => {
+      if (await this.#units.isThere(unit)) return;
+      if (this.#admission.state.running.includes(unit)) this.#queue.push(unit);
+    });
     this.pump();
-  }
-
-  async #isThere(unit: Unit): Promise<boolean> {
-    try {
-      await this.#handle(unit).signal(LOOK_SIGNAL);
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  async #cancel(unit: Unit): Promise<void> {
-    try {
-      // To cancel what has ended succeeds; to signal it does not.
-      await this.#handle(unit).signal(LOOK_SIGNAL);
-      await this.#handle(unit).cancel();
-    } catch {
-      // It has ended without a word, or never began.
-      this.#admission.end(unit.number, 0);
-    }
   }
 
   #rollouts(units: readonly EndedUnit[]): Omit<StepRollouts, 'seconds'> {
     const { config } = this.#host;
-    const rolled = units.map((unit): RolledOut => ({ batch: this.#batchId(unit), tasks: drawnBy(config, unit.number).tasks.slice(0, unit.groups) }));
-    const [first, ...further] = rolled;
-    if (!first) throw new TypeError('A step trains on nothing');
-    const wanted = units[0] && drawnBy(config, units[0].number).wanted;
-    const names = units.map((unit) => this.#name(unit));
+    const [first, ...further] = units.map((unit) => this.#units.rolledOut(unit));
+    if (!first || !units[0]) throw new TypeError('A step trains on nothing');
+    const { wanted } = drawnBy(config, units[0].number);
     const rollouts = { ...first, ...(further.length > 0 ? { further } : {}), ...(wanted === undefined ? {} : { wanted }) };
-    return { rollouts, ...(modeOf(config) === 'async' ? { batches: names } : {}) };
-  }
-
-  #name({ number }: Unit): string {
-    return drawnBy(this.#host.config, number).name;
-  }
-
-  #batchId(unit: Unit): string {
-    return `train/${this.#host.config.run}/${this.#name(unit)}`;
-  }
-
-  #unitId(unit: Unit): string {
-    return `${this.#batchId(unit)}/unit`;
-  }
-
-  #handle(unit: Unit): ExternalWorkflowHandle {
-    return getExternalWorkflowHandle(this.#unitId(unit));
+    return { rollouts, ...(modeOf(config) === 'async' ? { batches: units.map((unit) => this.#units.nameOf(unit)) } : {}) };
   }
 }
