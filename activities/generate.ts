@@ -6,9 +6,9 @@
 import type { Store } from '../store/store.ts';
 import type { Engine } from '../trainer/engine.ts';
 import type { EndpointClient } from '../trainer/backends/endpoint-client.ts';
-import type { GenerateInput, GenerateOutcome } from '../workflows/types.ts';
+import type { GenerateInput, GenerateOutcome, RolloutPolicy } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
-import { contextTokensAfter, type GenerateRecord, keys, sampledTokensOf, turnsOf } from './records.ts';
+import { contextTokensAfter, type GenerateRecord, keys, sampledTokensOf, turnsOf, type UpdateEntry } from './records.ts';
 import { sampleEndpoint } from './sampling/sample-endpoint.ts';
 import { type PolicyTokenizer, sampleIds } from './sampling/sample-ids.ts';
 
@@ -20,6 +20,17 @@ export interface GenerateDeps {
   /** For policies behind other servers. */
   readonly endpoints: EndpointClient;
   readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
+}
+
+/** The policy itself, or the newest version that its run has made since: which one it was is in the turn's record. */
+async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolicy> {
+  if (!('newestOf' in policy) || policy.newestOf === undefined) return policy;
+  let { dir, version } = policy;
+  for (;;) {
+    const next = await store.get<UpdateEntry>(keys.update(policy.newestOf, version + 1));
+    if (!next) return { dir, version };
+    ({ dir, version } = next.policy);
+  }
 }
 
 async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal): Promise<GenerateRecord> {
@@ -57,7 +68,8 @@ function callsToRun({ parsed }: GenerateRecord): number {
 /** A rollout's records are one policy's: those of another would be passed off as its own. */
 function checkSamePolicy(key: string, { version, endpoint }: GenerateRecord, { policy }: GenerateInput): void {
   const remedy = (by: string) => `${key} was sampled by ${by}; give another policy a rollout id of its own`;
-  if (version !== policy.version) throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
+  const follows = 'newestOf' in policy && policy.newestOf !== undefined && version > policy.version;
+  if (version !== policy.version && !follows) throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
   const asked = 'endpoint' in policy ? policy.endpoint.model : undefined;
   if (asked !== endpoint?.model) throw new UserInputError('policy', asked ?? policy, remedy(endpoint?.model ?? 'a policy of a directory'));
 }
@@ -68,7 +80,8 @@ export async function generateTurn(input: GenerateInput, deps: GenerateDeps, sig
   let record = await store.get<GenerateRecord>(key);
   if (!record) {
     await store.begin(`model:${key}`);
-    record = await store.putOnce(key, await sample(input, deps, signal));
+    const policy = await newest(input.policy, store);
+    record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal));
   }
   checkSamePolicy(key, record, input);
   const { run, rollout, attempt } = input;

@@ -9,9 +9,10 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
-import type { ConfigChange, PolicyRef, RunConfig } from '../workflows/types.ts';
+import type { OpenedRun } from '../workflows/activities.ts';
+import type { RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
-import { changesOfRun, keys, type RunRecord } from './records.ts';
+import { changesOfRun, keys, type RunRecord, type StepEntry } from './records.ts';
 import { resolveRunConfig } from './run-config.ts';
 import { removeLeftovers, writeAside } from './write-aside.ts';
 
@@ -97,6 +98,15 @@ async function checkFolder(run: string, runDir: string): Promise<void> {
 }
 
 /**
+ * Where rollouts and updates overlap, which groups a step trains on follows from when they ended: a run that starts
+ * again goes on from the last step on record. One that is synchronous goes through its records from the first step.
+ */
+async function lastStepOf(run: string, store: Store): Promise<OpenedRun['resume']> {
+  const last = (await store.list<StepEntry>(`step:${run}/`)).at(-1)?.value;
+  return last?.overlap ? { step: last.record.step, policy: last.policy, overlap: last.overlap } : undefined;
+}
+
+/**
  * `run`, where given, is the name that the workflow's id says.
  * Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already.
  */
@@ -104,7 +114,7 @@ export async function openRun(
   given: unknown,
   run: string | undefined,
   { store, describePolicy }: OpenRunDeps,
-): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef; changes?: ConfigChange[] }> {
+): Promise<OpenedRun> {
   const config = resolveRunConfig(named(given, run), process.cwd());
   checkTask(config.task.name);
   await checkPolicy(config.policy.base);
@@ -126,5 +136,6 @@ export async function openRun(
   await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
   const policy = { dir: config.policy.base, version: 0 };
-  return { config, runDir: record.runDir, policy, ...(changes.length > 0 ? { changes } : {}) };
+  const resume = await lastStepOf(config.run, store);
+  return { config, runDir: record.runDir, policy, ...(changes.length > 0 ? { changes } : {}), ...(resume ? { resume } : {}) };
 }

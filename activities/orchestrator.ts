@@ -3,14 +3,14 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Store } from '../store/store.ts';
-import type { OrchestratorActivities } from '../workflows/activities.ts';
+import type { OrchestratorActivities, StepToRecord } from '../workflows/activities.ts';
 import { rolloutIds } from '../workflows/rollout-ids.ts';
 import type { RolloutResult } from '../workflows/types.ts';
 import { classified } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { learningCurve } from './learning-curve.ts';
 import { type OpenRunDeps, openRun } from './open-run.ts';
-import { type EvaluationEntry, keys, type OutcomeRecord, type RunEnd, type StepEntry } from './records.ts';
+import { batchesOf, type EvaluationEntry, keys, type OutcomeRecord, type RunEnd, type StepEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { checkpointDir, type TemporalPlace, writeChanges, writeRunFiles } from './run-folder.ts';
 import { summariseEvaluation } from './summarise-evaluation.ts';
@@ -47,24 +47,34 @@ async function recordFailures(run: string, failures: readonly RolloutResult[], s
   }
 }
 
-/** A run that was stopped leaves rollouts without an end: they are masked, with the reason. */
-async function maskUnfinished(run: string, reason: string, store: Store): Promise<void> {
+/** Rollouts without an end, of all batches or of these alone, get one. */
+async function endUnfinished(
+  run: string,
+  { event, detail, batches }: Pick<RolloutEnd, 'event'> & { detail: string; batches?: readonly string[] },
+  store: Store,
+): Promise<void> {
   const events = await store.events(run);
   const ended = new Set(
     events.filter((e) => ['trained', 'masked', 'dropped', 'evaluated'].includes(e.event)).map((e) => e.rollout),
   );
-  const masked = events
-    .filter((e) => e.event === 'dispatched' && !ended.has(e.rollout))
-    .map((e): RolloutEnd => ({ run, rollout: e.rollout, attempt: e.attempt, event: 'masked', at: now(), detail: reason }));
-  await recordEnds(store, masked);
+  const isMeant = (rollout: string) => batches === undefined || batches.some((batch) => rollout.startsWith(`${batch}/`));
+  const unfinished = events
+    .filter((e) => e.event === 'dispatched' && !ended.has(e.rollout) && isMeant(e.rollout))
+    .map((e): RolloutEnd => ({ run, rollout: e.rollout, attempt: e.attempt, event, at: now(), detail }));
+  await recordEnds(store, unfinished);
 }
 
-/** Checkpoints that nobody asked to keep go, but for the newest two: the live policy and what it was made from. */
-async function pruneCheckpoints(run: string, runDir: string, step: number, store: Store): Promise<void> {
+/** The oldest policy that something samples from after `step`: the live one, or that of a rollout under way. */
+function oldestInUse(step: number, overlap: StepToRecord['overlap']): number {
+  return Math.min(step, ...(overlap?.running ?? []).map(({ policy }) => policy.version));
+}
+
+/** Checkpoints that nobody asked to keep go, but for those from `oldest` on, and the one that it was made from. */
+async function pruneCheckpoints(run: string, runDir: string, oldest: number, store: Store): Promise<void> {
   const entries = await store.list<StepEntry>(`step:${run}/`);
   for (const { value } of entries) {
     const old = value.record.step;
-    if (!value.keep && old < step - 1) await rm(checkpointDir(runDir, old), { recursive: true, force: true });
+    if (!value.keep && old < oldest - 1) await rm(checkpointDir(runDir, old), { recursive: true, force: true });
   }
 }
 
@@ -90,25 +100,28 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
 
     summariseEvaluation: (input) => kept(() => summariseEvaluation(input, store)),
 
-    recordStep: ({ run, runDir, record, policy, sha256, keep }) =>
+    recordStep: ({ run, runDir, record, policy, sha256, keep, overlap }) =>
       kept(async () => {
-        await store.putOnce<StepEntry>(keys.step(run, record.step), { record, policy, sha256, keep });
-        await writeTrajectories(run, `step-${record.step}`, runDir, store);
+        const entry = { record, policy, sha256, keep, ...(overlap ? { overlap } : {}) };
+        await store.putOnce<StepEntry>(keys.step(run, record.step), entry);
+        await writeTrajectories({ run, name: `step-${record.step}`, batches: batchesOf(record) }, runDir, store);
         await writeRunFiles(run, runDir, store, temporal);
-        await pruneCheckpoints(run, runDir, record.step, store);
+        await pruneCheckpoints(run, runDir, oldestInUse(record.step, overlap), store);
       }),
 
     recordEvaluation: ({ run, runDir, step, evaluation }) =>
       kept(async () => {
         await store.putOnce<EvaluationEntry>(keys.evaluation(run, step), { step, evaluation });
-        await writeTrajectories(run, `eval-${step}-sampled`, runDir, store);
-        await writeTrajectories(run, `eval-${step}-greedy`, runDir, store);
+        await writeTrajectories({ run, name: `eval-${step}-sampled` }, runDir, store);
+        await writeTrajectories({ run, name: `eval-${step}-greedy` }, runDir, store);
         await writeRunFiles(run, runDir, store, temporal);
       }),
 
-    closeRun: ({ run, runDir, status, message }) =>
+    closeRun: ({ run, runDir, status, message, untrained }) =>
       kept(async () => {
-        if (status !== 'completed') await maskUnfinished(run, `run-${status}`, store);
+        // A run that was stopped leaves rollouts without an end: they are masked, with the reason.
+        if (status !== 'completed') await endUnfinished(run, { event: 'masked', detail: `run-${status}` }, store);
+        else if (untrained) await endUnfinished(run, { event: 'dropped', detail: 'run-completed', batches: untrained }, store);
         await store.putOnce<RunEnd>(keys.runEnd(run), { status, finishedAt: now(), message: message ?? '' });
         const summary = await writeRunFiles(run, runDir, store, temporal);
         await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));

@@ -6,6 +6,7 @@ import type { ParsedTurn } from '../agents/parse-tool-calls.ts';
 import type { Store } from '../store/store.ts';
 import type { ChatAnswer } from '../trainer/backends/chat.ts';
 import type { Offer } from '../trainer/backends/endpoint.ts';
+import type { AdmissionState } from '../workflows/training/admission.ts';
 import type { Attempt, ConfigChange, EvaluationRecord, PolicyRef, RunConfig, StepRecord, UpdateOutcome } from '../workflows/types.ts';
 
 /** Turns sort in byte order. */
@@ -126,6 +127,13 @@ export interface StepEntry {
   readonly policy: PolicyRef;
   readonly sha256: string;
   readonly keep: boolean;
+  /** Where rollouts and updates overlap: what had begun and was not trained on. */
+  readonly overlap?: AdmissionState;
+}
+
+/** Names of the batches that a step's groups come from. */
+export function batchesOf({ step, batches }: Pick<StepRecord, 'step' | 'batches'>): readonly string[] {
+  return batches ?? [`step-${step}`];
 }
 
 export interface EvaluationEntry {

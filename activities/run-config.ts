@@ -7,6 +7,7 @@ import { refusedStraggler, type StragglerSettings } from '../workflows/batch/str
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../workflows/circuit-breaker.ts';
 import { OUTAGE_SECONDS } from '../workflows/failure-policy.ts';
+import { refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
 import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
 
@@ -39,6 +40,28 @@ export const dispatcherSchema = z
   })
   .transform((settings) => resolveDispatcher(settings as DispatcherSettings));
 
+const steps = z.int().min(0).optional();
+
+const training = z
+  .strictObject({
+    mode: z.enum(['sync', 'one-step-off', 'async']).default('sync'),
+    maxStalenessSteps: steps,
+    rolloutVersion: z.enum(['newest', 'begin']).optional(),
+    maskStalenessSteps: steps,
+  })
+  .superRefine((settings, context) => {
+    const refused = refusedTraining(settings);
+    if (refused) context.addIssue({ code: 'custom', path: [refused.field], message: refused.remedy });
+  })
+  .transform(resolveTraining);
+
+/** SkyRL's names and caps. */
+const offPolicyCorrection = z.strictObject({
+  tisRatioType: z.enum(['none', 'token', 'sequence']).default('token'),
+  tokenTisRatioClipHigh: z.number().positive().default(2),
+  sequenceTisRatioClipHigh: z.number().positive().default(5),
+});
+
 const algorithm = z.strictObject({
   advantage: z.literal('grpo').default('grpo'),
   normaliseByStd: z.boolean().default(true),
@@ -55,6 +78,7 @@ const algorithm = z.strictObject({
   betas: z.tuple([z.number().min(0).lt(1), z.number().min(0).lt(1)]).default([0.9, 0.999]),
   epsilon: z.number().positive().default(1e-8),
   microBatchTokens: count.default(8192),
+  offPolicyCorrection: offPolicyCorrection.optional(),
 });
 
 export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
@@ -83,6 +107,7 @@ export const runConfigSchema = z.strictObject({
   agent: agentSchema.prefault({}),
   sampling: samplingSchema.prefault({}),
   dispatcher: dispatcherSchema.prefault({}),
+  training: training.prefault({}),
   algorithm: algorithm.prefault({}),
   evaluation: z
     .strictObject({ tasks: count.default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
@@ -140,9 +165,13 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
     const remedy = `times batch.tasks (${tasks}) it must be at most task.train (${config.task.train})`;
     throw new UserInputError('batch.dynamicSampling.maxSampleBatches', dynamicSampling.maxSampleBatches, remedy);
   }
+  // What overlaps with updates is off policy: uncorrected only where that is asked for.
+  const correction = config.training.mode === 'sync' ? undefined : offPolicyCorrection.parse({});
+  const algorithmOf = correction ? { offPolicyCorrection: correction, ...config.algorithm } : config.algorithm;
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {
     ...config,
+    algorithm: algorithmOf,
     dir: absolute(config.dir),
     policy: { base: absolute(config.policy.base) },
   } as RunConfig;

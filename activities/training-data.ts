@@ -23,6 +23,8 @@ export interface TrainingData {
   readonly groups: number;
   readonly valid: number;
   readonly sampledTokens: number;
+  /** Tokens of the rollouts that are trained on, by the version that sampled them. */
+  readonly tokensByVersion: ReadonlyMap<number, number>;
   /** Times a template rewrote the past, so that a rollout became several training sequences. */
   readonly prefixBreaks: number;
 }
@@ -44,13 +46,15 @@ export function transitionsOf(turns: readonly GenerateRecord[]): Transition[] {
   return transitions;
 }
 
-async function memberOf(rollout: string, store: Store): Promise<Member | string> {
+/** Versions before `oldest` are too old. */
+async function memberOf(rollout: string, oldest: number, store: Store): Promise<Member | string> {
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
   if (!outcome) return 'no-outcome';
   if (outcome.status === 'failed') return outcome.failure ?? 'internal';
   const turns = await turnsOf(store, outcome);
   // Without ids or their log-probabilities there is no ratio to clip: such a rollout is no training data.
-  if (turns.some(({ untrainable }) => untrainable !== undefined)) return 'no-logprobs';
+  if (turns.some(({ untrainable, sampled, logprobs }) => untrainable !== undefined || logprobs.length !== sampled.length)) return 'no-logprobs';
+  if (turns.some(({ version, sampled }) => sampled.length > 0 && version < oldest)) return 'too-stale';
   return { outcome, turns };
 }
 
@@ -62,28 +66,34 @@ function uselessness(members: readonly Member[], enough: boolean): string | unde
   return members.every((m) => m.outcome.reward === first) ? 'zero-variance' : undefined;
 }
 
+type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'wanted' | 'algorithm' | 'maskStaleness'> &
+  Partial<Pick<UpdateInput, 'policy'>>;
+
 /**
- * What a step's groups teach. With `wanted`, the first so many groups that vary are trained on, in the order of their
- * tasks: which ones that are does not depend on which of them happened to be drawn beyond need.
+ * What a step's groups teach. With `wanted`, of each batch the first so many groups that vary are trained on, in the
+ * order of their tasks: which ones that are does not depend on which of them happened to be drawn beyond need.
  */
 export async function trainingDataOf(
-  { batch, tasks, samples, wanted, algorithm }: Pick<UpdateInput, 'batch' | 'tasks' | 'samples' | 'wanted' | 'algorithm'>,
+  { batch, tasks, further = [], samples, wanted, algorithm, policy, maskStaleness }: TrainingInput,
   store: Store,
 ): Promise<TrainingData> {
   const fates = new Map<string, Fate>();
   const data: Datum[] = [];
   const outcomes: OutcomeRecord[] = [];
+  const tokensByVersion = new Map<number, number>();
+  const oldest = policy && maskStaleness !== undefined ? policy.version - maskStaleness : 0;
+  const counted = new Map<string, number>();
   let groups = 0;
   let sampledTokens = 0;
   let prefixBreaks = 0;
-  for (const task of tasks) {
+  for (const [from, task] of [{ batch, tasks }, ...further].flatMap((one) => one.tasks.map((each) => [one.batch, each] as const))) {
     const members: Member[] = [];
-    for (const rollout of rolloutIds(batch, [task], samples)) {
-      const member = await memberOf(rollout, store);
+    for (const rollout of rolloutIds(from, [task], samples)) {
+      const member = await memberOf(rollout, oldest, store);
       if (typeof member === 'string') fates.set(rollout, { event: 'masked', reason: member });
       else members.push(member);
     }
-    const useless = uselessness(members, groups === wanted);
+    const useless = uselessness(members, (counted.get(from) ?? 0) === wanted);
     if (useless !== 'surplus') outcomes.push(...members.map((m) => m.outcome));
     for (const turn of members.flatMap((m) => m.turns)) {
       sampledTokens += turn.sampled.length;
@@ -94,13 +104,15 @@ export async function trainingDataOf(
       continue;
     }
     groups += 1;
+    counted.set(from, (counted.get(from) ?? 0) + 1);
     const rewards = members.map((m) => m.outcome.reward ?? 0);
     const advantages = grpoAdvantages(rewards, { normaliseByStd: algorithm.normaliseByStd });
     for (const [i, { outcome, turns }] of members.entries()) {
       const advantage = advantages[i] ?? 0;
       data.push(...mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, advantage })));
+      for (const { version, sampled } of turns) tokensByVersion.set(version, (tokensByVersion.get(version) ?? 0) + sampled.length);
       fates.set(outcome.rollout, { event: 'trained', reason: '' });
     }
   }
-  return { data, fates, outcomes, groups, valid: outcomes.length, sampledTokens, prefixBreaks };
+  return { data, fates, outcomes, groups, valid: outcomes.length, sampledTokens, tokensByVersion, prefixBreaks };
 }

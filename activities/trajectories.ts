@@ -51,11 +51,19 @@ export async function trajectoryOf(rollout: string, store: Store): Promise<Traje
   };
 }
 
-/** Writes `trajectories/BATCH.jsonl`: a line per rollout of the batch that has ended. */
-export async function writeTrajectories(run: string, batch: string, runDir: string, store: Store): Promise<void> {
-  const ended = await store.list<OutcomeRecord>(keys.outcome(`train/${run}/${batch}/`));
+export interface TrajectoriesFile {
+  readonly run: string;
+  readonly name: string;
+  /** Names of the batches that it is of; absent: the one of its own name. */
+  readonly batches?: readonly string[];
+}
+
+/** Writes `trajectories/NAME.jsonl`: a line per rollout of the batches that has ended. */
+export async function writeTrajectories({ run, name, batches = [name] }: TrajectoriesFile, runDir: string, store: Store): Promise<void> {
+  const ended: Array<{ readonly value: OutcomeRecord }> = [];
+  for (const batch of batches) ended.push(...(await store.list<OutcomeRecord>(keys.outcome(`train/${run}/${batch}/`))));
   if (ended.length === 0) return;
   const lines: string[] = [];
   for (const { value } of ended) lines.push(`${JSON.stringify(await trajectoryOf(value.rollout, store))}\n`);
-  await writeAside(join(runDir, 'trajectories', `${batch}.jsonl`), lines.join(''));
+  await writeAside(join(runDir, 'trajectories', `${name}.jsonl`), lines.join(''));
 }

@@ -14,6 +14,7 @@ import { keys, type OutcomeRecord, type UpdateEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { roomForCheckpoint } from './room.ts';
 import { checkpointDir } from './run-folder.ts';
+import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
 
 function endsOf(input: UpdateInput, { fates, outcomes }: TrainingData, version: number): RolloutEnd[] {
@@ -75,7 +76,7 @@ export async function updateOnce(
         ? engine.update({ fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, algorithm: settings }, progress)
         : untaught(policy.dir, toDir, version);
     });
-    const { sha256, loss, kl, entropy, gradNorm, trainedTokens, logprobDrift } = metrics;
+    const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
       policy: { dir: toDir, version },
       sha256,
@@ -96,7 +97,9 @@ export async function updateOnce(
         kl,
         entropy,
         gradNorm,
+        clipFraction,
         logprobDrift,
+        staleness: stalenessOf(prepared.tokensByVersion, policy.version),
       },
     });
   }

@@ -42,6 +42,14 @@ export interface Datum {
   readonly advantage: number;
 }
 
+/** Truncated importance sampling between what sampled and what is trained; SkyRL's names. */
+export interface OffPolicyCorrection {
+  /** Whether each token has a ratio of its own, or all of a sequence's one. */
+  readonly tisRatioType: 'none' | 'token' | 'sequence';
+  readonly tokenTisRatioClipHigh: number;
+  readonly sequenceTisRatioClipHigh: number;
+}
+
 /** How one update learns. */
 export interface UpdateSettings {
   readonly learningRate: number;
@@ -54,6 +62,8 @@ export interface UpdateSettings {
   readonly betas: readonly [number, number];
   readonly epsilon: number;
   readonly microBatchTokens: number;
+  /** Absent: none; the clipped ratio is then to the log-probabilities that were recorded. */
+  readonly offPolicyCorrection?: OffPolicyCorrection;
 }
 
 export interface UpdateRequest {

@@ -1,7 +1,8 @@
 /** One update of a policy from rollouts: the same request writes the same weights, and a finished one trains nothing. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { logprobDrift, ppoLoss } from './algorithms/ppo-loss.ts';
+import { importanceWeights } from './algorithms/importance-weights.ts';
+import { logprobDrift, type PolicyTokens, ppoLoss } from './algorithms/ppo-loss.ts';
 import { microBatches, shuffled, split } from './batching.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import type { Datum, UpdateMetrics, UpdateRequest } from './engine.ts';
@@ -87,8 +88,36 @@ function perToken(data: readonly Datum[], batch: TokenBatch): { recorded: Float6
   return { recorded, advantages };
 }
 
+/** Log-probabilities of each sequence's tokens that count, by the policy at the update's start. */
+type AtStart = ReadonlyMap<Datum, Float32Array>;
+
+async function atStart(learner: Learner, micro: readonly (readonly Datum[])[]): Promise<AtStart> {
+  const known = new Map<Datum, Float32Array>();
+  for (const data of micro) {
+    const { logprobs } = learner.statistics(tokenBatch(data), false);
+    let from = 0;
+    for (const datum of data) known.set(datum, logprobs.slice(from, (from += countTargets(datum))));
+    await nextTurn();
+  }
+  return known;
+}
+
+/**
+ * With what the policy at the update's start says of the tokens, the clipped ratio is to that policy, and a truncated
+ * weight stands for the ratio of that policy to the one that sampled: it is above 0, so it can be part of the advantage.
+ */
+function corrected(data: readonly Datum[], batch: TokenBatch, tokens: Omit<PolicyTokens, 'logprobs'>, { algorithm, start }: Pass) {
+  const { offPolicyCorrection: correction } = algorithm;
+  if (!correction || !start) return tokens;
+  const old = Float64Array.from(data.flatMap((datum) => [...(start.get(datum) ?? [])]));
+  const weights = importanceWeights({ old, recorded: tokens.recorded, rowOf: batch.rowOf }, correction);
+  return { recorded: old, advantages: weights.map((weight, i) => weight * (tokens.advantages[i] ?? 0)) };
+}
+
 interface Pass {
   readonly algorithm: Algorithm;
+  /** Where what another policy sampled is weighted. */
+  readonly start: AtStart | undefined;
   /** The first pass over each token measures entropy; those before the first step measure the drift. */
   readonly firstEpoch: boolean;
   readonly tokens: number;
@@ -96,15 +125,16 @@ interface Pass {
 
 function learnMicroBatch(learner: Learner, data: readonly Datum[], pass: Pass, tally: Tally): void {
   const batch = tokenBatch(data);
-  const { recorded, advantages } = perToken(data, batch);
+  const tokens = perToken(data, batch);
+  const compared = corrected(data, batch, tokens, pass);
   learner.learn(batch, pass.firstEpoch, ({ logprobs, entropies }: TokenStatistics) => {
-    const { loss, kl, clipped, gradient } = ppoLoss({ logprobs, recorded, advantages }, pass.algorithm);
+    const { loss, kl, clipped, gradient } = ppoLoss({ logprobs, ...compared }, pass.algorithm);
     tally.loss += loss;
     tally.kl += kl;
     tally.clipped += clipped;
     tally.tokens += logprobs.length;
     if (entropies !== undefined) tally.addEntropies(entropies);
-    if (tally.steps === 0) tally.addDrift(logprobs, recorded);
+    if (tally.steps === 0) tally.addDrift(logprobs, tokens.recorded);
     return Float32Array.from(gradient, (g) => g / pass.tokens);
   });
 }
@@ -118,10 +148,12 @@ async function train(
   const tally = new Tally();
   const total = epochs.flat().reduce((sum, { micro }) => sum + micro.length, 0);
   let done = 0;
+  const isCorrected = (algorithm.offPolicyCorrection?.tisRatioType ?? 'none') !== 'none';
+  const start = isCorrected ? await atStart(learner, (epochs[0] ?? []).flatMap(({ micro }) => micro)) : undefined;
   for (const [epoch, minibatches] of epochs.entries()) {
     for (const { micro, tokens } of minibatches) {
       for (const data of micro) {
-        learnMicroBatch(learner, data, { algorithm, firstEpoch: epoch === 0, tokens }, tally);
+        learnMicroBatch(learner, data, { algorithm, start, firstEpoch: epoch === 0, tokens }, tally);
         onProgress(++done / total);
         // Lets the thread answer its owner between passes.
         await nextTurn();
@@ -154,6 +186,7 @@ export class Updater {
 
   /**
    * GRPO's update: PPO's clipped loss against the recorded log-probabilities, mean over the minibatch's tokens, AdamW.
+   * With `offPolicyCorrection` the ratio that is clipped, and `kl`, are against the policy at the update's start.
    * `loss`, `kl` and `clipFraction` are means over all passes, `entropy` over the first epoch, `gradNorm` over the
    * steps, `logprobDrift` over the tokens of the first minibatch, before any step. Errors: `NothingToTrain`,
    * `TrainingDiverged`, those of reading `fromDir`.

@@ -13,11 +13,12 @@ const EXTENSION = extname(fileURLToPath(import.meta.url));
 /** Of the other folders workflows import types alone: nothing of them is in the bundle. */
 const SOURCES = 'workflows';
 
-async function sourceHash(): Promise<string> {
+/** Of everything that the bundle is made of, in folders below too: another one is another bundle. */
+export async function sourceHash(root = ROOT): Promise<string> {
   const hash = createHash('sha256');
   hash.update(String(createRequire(import.meta.url)('@temporalio/worker/package.json').version));
-  const names = (await readdir(join(ROOT, SOURCES), { recursive: true })).filter((name) => name.endsWith(EXTENSION));
-  for (const name of names.toSorted()) hash.update(`${name}\0`).update(await readFile(join(ROOT, SOURCES, name)));
+  const names = (await readdir(join(root, SOURCES), { recursive: true })).filter((name) => name.endsWith(EXTENSION));
+  for (const name of names.toSorted()) hash.update(`${name}\0`).update(await readFile(join(root, SOURCES, name)));
   return hash.digest('hex').slice(0, 16);
 }
 

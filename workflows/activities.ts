@@ -25,6 +25,7 @@ import type {
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval-types.ts';
 import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failure-policy.ts';
 import { hostQueue, QUEUES } from './queues.ts';
+import type { AdmissionState } from './training/admission.ts';
 
 export interface InitActivities {
   prepareSandbox(input: Attempt): Promise<SandboxRef>;
@@ -56,12 +57,31 @@ export interface RunFolder {
   readonly runDir: string;
 }
 
+export interface OpenedRun {
+  readonly config: RunConfig;
+  readonly runDir: string;
+  readonly policy: PolicyRef;
+  readonly changes?: readonly ConfigChange[];
+  /** Where rollouts and updates overlap: what a run that starts from its records goes on from. */
+  readonly resume?: { readonly step: number; readonly policy: PolicyRef; readonly overlap: AdmissionState };
+}
+
+/** What a step leaves behind. */
+export interface StepToRecord extends RunFolder {
+  readonly record: StepRecord;
+  readonly policy: PolicyRef;
+  readonly sha256: string;
+  readonly keep: boolean;
+  /** Where rollouts and updates overlap: what has begun and is not trained on. */
+  readonly overlap?: AdmissionState;
+}
+
 export interface OrchestratorActivities {
   /** Fills in defaults and refuses what is wrong; makes the folder of `run`, the workflow id's own, with `config.yaml`. */
   openRun(
     config: unknown,
     run: string,
-  ): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef; changes?: readonly ConfigChange[] }>;
+  ): Promise<OpenedRun>;
   /** Writes down what was changed on a live run; `key` orders the changes of one moment and names them once. */
   recordChanges(input: RunFolder & { key: string; changes: readonly ConfigChange[] }): Promise<void>;
   /** `batch` is the batch's workflow id. */
@@ -76,9 +96,12 @@ export interface OrchestratorActivities {
     sampled: string;
     greedy: string | null;
   }): Promise<EvaluationRecord>;
-  recordStep(input: RunFolder & { record: StepRecord; policy: PolicyRef; sha256: string; keep: boolean }): Promise<void>;
+  recordStep(input: StepToRecord): Promise<void>;
   recordEvaluation(input: RunFolder & { step: number; evaluation: EvaluationRecord }): Promise<void>;
-  closeRun(input: RunFolder & { status: 'completed' | 'failed' | 'cancelled'; message?: string }): Promise<void>;
+  /** `untrained`: batches by workflow id whose rollouts no step waits for: those without an end are dropped. */
+  closeRun(
+    input: RunFolder & { status: 'completed' | 'failed' | 'cancelled'; message?: string; untrained?: readonly string[] },
+  ): Promise<void>;
 }
 
 /** One start of an eval: `round` counts them. */

@@ -288,7 +288,7 @@ class Batch {
   /** Lets what is under way come to its end, so that no signal, start or record is lost with this history. */
   async #rest(): Promise<void> {
     this.#resting = true;
-    const settled = () => this.#inFlight === 0 && !this.#relay.busy;
+    const settled = () => this.#inFlight === 0 && this.#relay.isSettled;
     do {
       await condition(settled);
       await this.recordFailures();

@@ -20,9 +20,9 @@ export class PauseRelay {
     this.#paused = paused;
   }
 
-  /** Whether a word is under way: it would be lost with this history. */
-  get busy(): boolean {
-    return this.#settling;
+  /** Nobody is being told anything: a word that is under way would be lost with this history. */
+  get isSettled(): boolean {
+    return !this.#settling;
   }
 
   /** Asking for what is so already sends nothing. */

@@ -21,6 +21,7 @@ const SETTINGS: Readonly<Record<string, Bounds>> = {
   steps: { least: 1, whole: true },
   'evaluation.every': { short: 'evaluateEvery', least: 0, whole: true },
   'checkpoint.every': { short: 'checkpointEvery', least: 0, whole: true },
+  'training.maxStalenessSteps': { short: 'maxStalenessSteps', least: 0, whole: true },
   ...Object.fromEntries(WIDTHS.map((short) => [`dispatcher.${short}`, { short, least: 1, whole: true }])),
 };
 
@@ -68,6 +69,10 @@ function withValue(tree: Tree, [key = '', ...rest]: readonly string[], value: nu
 
 /** Errors: a `TypeError` for a value that has no effect in a run so configured. */
 export function checkEffect(config: RunConfig, change: Reconfiguration): void {
+  const mode = config.training?.mode ?? 'sync';
+  if (mode !== 'async' && Object.keys(change).some((name) => FIELD_OF.get(name) === 'training.maxStalenessSteps')) {
+    throw new TypeError(`training.maxStalenessSteps: cannot be used; it has no effect in mode ${mode}`);
+  }
   const widths = Object.entries(change).flatMap(([name, value]) => {
     const [section, field] = (FIELD_OF.get(name) ?? name).split('.');
     return section === 'dispatcher' && field !== undefined ? [[field, value] as const] : [];

@@ -98,6 +98,9 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
   if ('endpoint' in policy) {
     return { endpoint: resolveEndpoint(policy['endpoint'], 'policy.endpoint', refuse), version: Number(version) };
   }
-  if (typeof policy['dir'] === 'string') return { dir: policy['dir'], version: Number(version) };
+  if (typeof policy['dir'] === 'string') {
+    const { dir, newestOf } = policy;
+    return { dir, version: Number(version), ...(isText(newestOf) ? { newestOf } : {}) };
+  }
   return refuse('policy', given ?? null, 'give { dir, version }, a directory in Hugging Face layout and its version, or { endpoint: { baseUrl, model } }');
 }

@@ -28,14 +28,18 @@ import {
 } from '@temporalio/workflow';
 import { gpu, orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
-import { DEFAULT_BREAKER, type Trip, tripLine } from './circuit-breaker.ts';
+import { type Trip, tripLine } from './circuit-breaker.ts';
 import { circuitOpenedSignal } from './failure-watch.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
-import { selectTasks } from './select-tasks.ts';
-import type { BatchResult, BatchSettings, ConfigChange, PausePoint, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
+import type { AdmissionState } from './training/admission.ts';
+import { modeOf } from './training/modes.ts';
+import { Overlap, type StepRollouts } from './training/overlap.ts';
+import { batchInput, type Drawn, tasksOfStep } from './training/step-tasks.ts';
+import { type UnitReport, unitEndedSignal } from './training/unit-report.ts';
+import type { BatchResult, ConfigChange, PausePoint, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
 
 export const trainStatusQuery = defineQuery<TrainStatus>('status');
 /** Without an argument: at a turn. */
@@ -57,6 +61,10 @@ export interface TrainProgress {
   readonly tripped?: Trip | null;
   /** Changes on record from before a restart, of steps that are still ahead. */
   readonly ahead?: readonly ConfigChange[];
+  /** Where rollouts and updates overlap: what has begun and is not trained on. */
+  readonly overlap?: AdmissionState;
+  /** The run starts from its records: what ran in `overlap` begins again. */
+  readonly again?: boolean;
 }
 
 export interface TrainResult {
@@ -69,11 +77,6 @@ export interface TrainResult {
 /** Steps that the `status` query tells of. */
 const RECENT = 20;
 
-/** Groups that a step may draw, and how many of them must vary. */
-function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches } }: BatchSettings) {
-  return type === 'filter' ? { candidates: tasks * maxSampleBatches, wanted: tasks } : { candidates: tasks, wanted: undefined };
-}
-
 class Training {
   config: RunConfig;
   readonly runDir: string;
@@ -84,6 +87,9 @@ class Training {
   /** Times that it was reconfigured in this history. */
   #configured = 0;
   readonly #relay = new PauseRelay();
+  /** `null`: each step rolls out its own batch. */
+  readonly #overlap: Overlap | null;
+  readonly startsAgain: boolean;
   #pauseAt: PausePoint | null = null;
   /** Why the circuit breaker paused it. */
   #tripped: Trip | null = null;
@@ -100,10 +106,12 @@ class Training {
     this.step = progress.step;
     this.policy = progress.policy;
     this.recent = progress.recent;
-    this.pauseAt = progress.pauseAt;
     this.#tripped = progress.tripped ?? null;
     this.#ahead = progress.ahead ?? [];
+    this.startsAgain = progress.again ?? false;
     this.#catchUp();
+    this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, this.#relay, progress.overlap, progress.again);
+    this.pauseAt = progress.pauseAt;
   }
 
   /** From now on, and on record: a run that starts again from its records makes the same changes at the same steps. */
@@ -113,6 +121,7 @@ class Training {
     if (changes.length === 0) return this.config;
     this.config = changed(this.config, changes);
     const config = this.config;
+    this.#overlap?.pump();
     this.#configured += 1;
     const key = `${at}/${String(this.#configured).padStart(5, '0')}/${id}`;
     // A run that was changed by earlier code goes on without the record that it did not make.
@@ -132,9 +141,25 @@ class Training {
 
   /** Rollouts that run hear of it. */
   set pauseAt(point: PausePoint | null) {
+    const changed = this.#pauseAt !== point;
     this.#pauseAt = point;
     if (point === null) this.#tripped = null;
     this.#relay.set(point === 'turn');
+    if (point === null && changed) this.#overlap?.resume();
+  }
+
+  unitEnded(report: UnitReport): void {
+    this.#overlap?.hear(report);
+  }
+
+  /** Nothing is being told or begun: a new history would lose it. */
+  get isSettled(): boolean {
+    return this.#overlap === null || (this.#overlap.isSettled && this.#relay.isSettled);
+  }
+
+  /** Ends rollouts that no step waits for any more; returns their batches. */
+  async close(): Promise<readonly string[]> {
+    return (await this.#overlap?.close()) ?? [];
   }
 
   /** Nothing begins until somebody has looked and resumes it. */
@@ -153,7 +178,8 @@ class Training {
 
   get progress(): TrainProgress {
     const { config, runDir, step, policy, recent, pauseAt } = this;
-    return { config, runDir, step, policy, recent, pauseAt, tripped: this.#tripped, ahead: this.#ahead };
+    const { tripped, overlap } = { tripped: this.#tripped, overlap: this.#overlap };
+    return { config, runDir, step, policy, recent, pauseAt, tripped, ahead: this.#ahead, ...(overlap ? { overlap: overlap.state } : {}) };
   }
 
   get status(): TrainStatus {
@@ -163,11 +189,16 @@ class Training {
       step: this.step,
       steps: this.config.steps,
       policyVersion: this.policy.version,
-      batch: this.#batch,
+      ...this.#shown,
       ...(this.#pauseAt === null ? {} : { pauseAt: this.#pauseAt }),
       ...(this.#tripped === null ? {} : { tripped: this.#tripped }),
       recent: this.recent,
     };
+  }
+
+  get #shown(): Pick<TrainStatus, 'batch' | 'overlap'> {
+    const overlapping = this.#overlap?.status;
+    return { ...overlapping, batch: this.#batches.size > 0 ? this.#batch : (overlapping?.batch ?? this.#batch) };
   }
 
   get #folder() {
@@ -183,8 +214,8 @@ class Training {
     const sampled = `eval-${this.step}-sampled`;
     const greedy = evaluation.greedy ? `eval-${this.step}-greedy` : null;
     await Promise.all([
-      this.#rollOut(sampled, tasks, 1, 1, 0),
-      ...(greedy ? [this.#rollOut(greedy, tasks, 1, 0, 0)] : []),
+      this.#rollOut({ name: sampled, step: 0, tasks }, 1, 1),
+      ...(greedy ? [this.#rollOut({ name: greedy, step: 0, tasks }, 1, 0)] : []),
     ]);
     const { run } = this.config;
     const record = await orchestrator.summariseEvaluation({
@@ -196,40 +227,48 @@ class Training {
     await orchestrator.recordEvaluation({ ...this.#folder, step: this.step, evaluation: record });
   }
 
+  async #stepRollouts(step: number): Promise<StepRollouts> {
+    if (this.#overlap) return this.#overlap.take(step);
+    const { run, batch, sampling } = this.config;
+    const drawn = tasksOfStep(this.config, step);
+    const { groups, seconds } = await this.#rollOut(drawn, batch.samples, sampling.temperature);
+    const { name, tasks, wanted } = drawn;
+    const rollouts = { batch: `train/${run}/${name}`, tasks: tasks.slice(0, groups), ...(wanted === undefined ? {} : { wanted }) };
+    return { rollouts, seconds };
+  }
+
   async trainOneStep(): Promise<void> {
     const begun = Date.now();
     const { config } = this;
     const step = this.step + 1;
-    const { samples } = config.batch;
-    const { candidates, wanted } = groupsOf(config.batch);
-    const tasks = selectTasks(config.seed, step, config.task.train, candidates).map((i) => `${config.task.name}-train-${i}`);
     this.phase = 'rollouts';
-    const name = `step-${step}`;
-    const rolled = await this.#rollOut(name, tasks, samples, config.sampling.temperature, step, wanted);
+    const rolled = await this.#stepRollouts(step);
     await this.#mayBegin();
     this.phase = 'training';
     const trainBegun = Date.now();
+    const maskStaleness = config.training?.maskStalenessSteps;
     const outcome = await gpu.update({
       ...this.#folder,
       step,
       steps: config.steps,
-      batch: `train/${config.run}/${name}`,
-      tasks: tasks.slice(0, rolled.groups),
-      samples,
-      ...(wanted === undefined ? {} : { wanted }),
+      ...rolled.rollouts,
+      samples: config.batch.samples,
+      ...(maskStaleness === undefined ? {} : { maskStaleness }),
       policy: this.policy,
       algorithm: config.algorithm,
     });
     const ended = Date.now();
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
-    const record: StepRecord = { ...outcome.record, seconds };
+    const record: StepRecord = { ...outcome.record, ...(rolled.batches ? { batches: rolled.batches } : {}), seconds };
     const every = config.checkpoint.every;
     // As it is now: the run may have been shortened meanwhile.
     const keep = step >= this.config.steps || (every > 0 && step % every === 0);
-    await orchestrator.recordStep({ ...this.#folder, record, policy: outcome.policy, sha256: outcome.sha256, keep });
+    const overlap = this.#overlap ? { overlap: this.#overlap.seal() } : {};
+    await orchestrator.recordStep({ ...this.#folder, record, policy: outcome.policy, sha256: outcome.sha256, keep, ...overlap });
     this.step = step;
     this.#catchUp();
     this.policy = outcome.policy;
+    this.#overlap?.trained();
     this.recent = [...this.recent, record].slice(-RECENT);
     upsertSearchAttributes([
       { key: stepKey, value: step },
@@ -245,15 +284,10 @@ class Training {
     return condition(() => this.#pauseAt !== 'turn');
   }
 
-  async #rollOut(
-    name: string,
-    tasks: readonly string[],
-    samples: number,
-    temperature: number,
-    step: number,
-    wanted?: number,
-  ): Promise<BatchResult> {
+  async #rollOut(drawn: Drawn, samples: number, temperature: number): Promise<BatchResult> {
     const { config, policy } = this;
+    const { name, tasks, wanted } = drawn;
+    const input = batchInput(config, drawn, policy);
     await this.#mayBegin();
     this.#batches.set(name, { name, total: (wanted ?? tasks.length) * samples });
     this.#showBatch();
@@ -266,24 +300,7 @@ class Training {
         { key: stepKey, value: this.step },
         { key: policyVersionKey, value: policy.version },
       ],
-      args: [
-        {
-          run: config.run,
-          name,
-          step,
-          tasks,
-          samples,
-          ...(wanted === undefined ? {} : { wanted }),
-          policy,
-          agent: config.agent,
-          sampling: { ...config.sampling, temperature },
-          seed: config.seed,
-          dispatcher: config.dispatcher,
-          breaker: config.breaker ?? DEFAULT_BREAKER,
-          // A run's evaluations wait for every rollout: what is left out there would count as failed.
-          ...(name.startsWith('step-') && config.batch.stragglers ? { stragglers: config.batch.stragglers } : {}),
-        },
-      ],
+      args: [{ ...input, samples, sampling: { ...input.sampling, temperature } }],
     });
     this.#relay.add(name, child);
     try {
@@ -301,18 +318,20 @@ class Training {
 }
 
 async function begin(given: unknown, run: string): Promise<TrainProgress> {
-  const { config, runDir, policy, changes = [] } = await orchestrator.openRun(given, run);
+  const { config, runDir, policy: base, changes = [], resume } = await orchestrator.openRun(given, run);
+  const { step, policy } = resume ?? { step: 0, policy: base };
   upsertSearchAttributes([
     { key: runKey, value: config.run },
-    { key: stepKey, value: 0 },
+    { key: stepKey, value: step },
     { key: policyVersionKey, value: policy.version },
   ]);
-  return { config, runDir, step: 0, policy, recent: [], pauseAt: null, ahead: changes };
+  const again = resume ? { overlap: resume.overlap, again: true } : {};
+  return { config, runDir, step, policy, recent: [], pauseAt: null, ahead: changes, ...again };
 }
 
 async function runToTheEnd(training: Training): Promise<void> {
   const due = () => training.config.evaluation.every > 0 && training.step % training.config.evaluation.every === 0;
-  if (training.step === 0) await training.evaluate();
+  if (training.step === 0 || (training.startsAgain && due())) await training.evaluate();
   do {
     while (training.step < training.config.steps) {
       await training.untilResumed();
@@ -320,7 +339,7 @@ async function runToTheEnd(training: Training): Promise<void> {
       if (training.step >= training.config.steps) break;
       if (due()) await training.evaluate();
       if (workflowInfo().continueAsNewSuggested) {
-        await condition(allHandlersFinished);
+        await condition(() => allHandlersFinished() && training.isSettled);
         await continueAsNew<typeof train>(training.config, training.progress);
       }
     }
@@ -336,9 +355,17 @@ function startingStatus(run: string, pauseAt: PausePoint | null): TrainStatus {
   return { run, phase, ...common, ...(pauseAt === null ? {} : { pauseAt }) };
 }
 
-/** Answers from the run's first moment on; returns the pause that was last asked for, `pauseAt` where none was. */
-function answerFrom(run: string, pauseAt: PausePoint | null, training: () => Training | null): () => PausePoint | null {
+interface Heard {
+  /** The pause that was last asked for. */
+  readonly pauseAt: PausePoint | null;
+  readonly early: readonly UnitReport[];
+}
+
+/** Answers from the run's first moment on; returns what it was told before `training` was there. */
+function answerFrom(run: string, pauseAt: PausePoint | null, training: () => Training | null): () => Heard {
   let wanted = pauseAt;
+  /** Of units that run since before the run started from its records. */
+  const early: UnitReport[] = [];
   const pause = (point: PausePoint | null) => {
     wanted = point;
     const begun = training();
@@ -351,6 +378,11 @@ function answerFrom(run: string, pauseAt: PausePoint | null, training: () => Tra
     on(circuitOpenedSignal, (trip) => {
       pause('turn');
       training()?.trip(trip);
+    }),
+    on(unitEndedSignal, (report) => {
+      const begun = training();
+      if (begun) begun.unitEnded(report);
+      else early.push(report);
     }),
   );
   setHandler(
@@ -368,16 +400,18 @@ function answerFrom(run: string, pauseAt: PausePoint | null, training: () => Tra
     },
     { validator: (change) => checkReconfiguration(change, training()?.step ?? 0) },
   );
-  return () => wanted;
+  return () => ({ pauseAt: wanted, early });
 }
 
 /** `given` is a run's configuration, defaults allowed; `progress` is for continue-as-new alone. */
 export async function train(given: unknown, progress?: TrainProgress): Promise<TrainResult> {
   let begun: Training | null = null;
   const run = workflowInfo().workflowId.replace(/^train\//, '');
-  const pauseAt = answerFrom(run, progress?.pauseAt ?? null, () => begun);
+  const heard = answerFrom(run, progress?.pauseAt ?? null, () => begun);
   const training = new Training(progress ?? (await begin(given, run)));
-  training.pauseAt = pauseAt();
+  const { pauseAt, early } = heard();
+  training.pauseAt = pauseAt;
+  for (const report of early) training.unitEnded(report);
   begun = training;
   const folder = { run: training.config.run, runDir: training.runDir };
   try {
@@ -388,13 +422,17 @@ export async function train(given: unknown, progress?: TrainProgress): Promise<T
     const cancelled = isCancellation(error) || CancellationScope.current().consideredCancelled;
     const status = cancelled ? 'cancelled' : 'failed';
     const message = (rootCause(error) ?? String(error)).slice(0, 300);
-    await CancellationScope.nonCancellable(() => orchestrator.closeRun({ ...folder, status, message }));
+    await CancellationScope.nonCancellable(async () => {
+      await training.close();
+      await orchestrator.closeRun({ ...folder, status, message });
+    });
     if (cancelled) throw isCancellation(error) ? error : new CancelledFailure(message);
     if (!(error instanceof Error)) throw error;
     throw ApplicationFailure.create({ message, type: 'RunFailed', nonRetryable: true, cause: error });
   }
   training.phase = 'done';
-  await orchestrator.closeRun({ ...folder, status: 'completed' });
+  const untrained = await training.close();
+  await orchestrator.closeRun({ ...folder, status: 'completed', ...(untrained.length > 0 ? { untrained } : {}) });
   await condition(allHandlersFinished);
   return { run: training.config.run, runDir: training.runDir, steps: training.step, policy: training.policy };
 }

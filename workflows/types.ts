@@ -15,6 +15,8 @@ export interface PolicyRef {
   readonly version: number;
   /** Of the files, where it is known: other files under the same name are another policy. */
   readonly digest?: string;
+  /** A run that trains meanwhile: each turn is sampled by its newest version, this one or a later one. */
+  readonly newestOf?: string;
 }
 
 /** A policy behind somebody else's server: it is sampled from, and takes no updates. */
@@ -212,6 +214,21 @@ export interface BatchSettings {
   readonly stragglers?: StragglerSettings;
 }
 
+/** How rollouts and updates take turns. */
+export interface TrainingSettings {
+  /**
+   * `sync`: a step's rollouts, then its update. `one-step-off`: the next step's rollouts while an update runs. `async`:
+   * groups begin whenever one ends, as far as the bound on staleness allows.
+   */
+  readonly mode: 'sync' | 'one-step-off' | 'async';
+  /** `async`: updates between the policy that a group begins with and the one that is trained on it, at most. */
+  readonly maxStalenessSteps?: number;
+  /** What samples a rollout's later turns: the newest version at each, or the one that it began with. */
+  readonly rolloutVersion?: 'newest' | 'begin';
+  /** Rollouts with a token that is more updates old than this are masked; absent: none are. */
+  readonly maskStalenessSteps?: number;
+}
+
 /** The resolved configuration of a run: the argument of the `train` workflow, and `config.yaml` of its folder. */
 export interface RunConfig {
   readonly run: string;
@@ -225,6 +242,8 @@ export interface RunConfig {
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
   readonly dispatcher: DispatcherSettings;
+  /** Absent: `sync`. */
+  readonly training?: TrainingSettings;
   readonly algorithm: AlgorithmSettings;
   readonly evaluation: EvaluationSettings;
   /** Steps between checkpoints that are kept; the last is always kept. */
@@ -244,17 +263,25 @@ export interface ConfigChange {
   readonly to: number;
 }
 
-export interface UpdateInput {
+/** Rollouts of one batch, by its workflow id: those of its first tasks. */
+export interface RolledOut {
+  readonly batch: string;
+  readonly tasks: readonly string[];
+}
+
+export interface UpdateInput extends RolledOut {
   readonly run: string;
   readonly runDir: string;
   readonly step: number;
   /** Steps of the run, as far as is known now: what the learning rate's schedule is over. */
   readonly steps: number;
-  readonly batch: string;
-  readonly tasks: readonly string[];
+  /** Where a step's groups come from several batches, those after the first. */
+  readonly further?: readonly RolledOut[];
   readonly samples: number;
-  /** Groups to train on: the first so many of `tasks` that vary; absent: all that do. */
+  /** Groups of each batch to train on: the first so many of its tasks that vary; absent: all that do. */
   readonly wanted?: number;
+  /** A rollout with a token that is more versions old than this is masked; absent: none is. */
+  readonly maskStaleness?: number;
   readonly policy: PolicyRef;
   readonly algorithm: AlgorithmSettings;
 }
@@ -280,7 +307,21 @@ export interface StepRecord {
   readonly kl: number;
   readonly entropy: number;
   readonly gradNorm: number;
+  /** Share of the tokens, over all passes, where the clipped term was the larger loss. */
+  readonly clipFraction?: number;
   readonly logprobDrift: UpdateMetrics['logprobDrift'];
+  /** Of the tokens that were trained on. */
+  readonly staleness?: Staleness;
+  /** The batches that its groups come from, where it is not `step-N` alone. */
+  readonly batches?: readonly string[];
+}
+
+/** How many updates older than the policy that was trained the policies were that sampled: over tokens. */
+export interface Staleness {
+  readonly mean: number;
+  readonly max: number;
+  /** Share of tokens that an older policy sampled. */
+  readonly offPolicy: number;
 }
 
 export interface UpdateOutcome {
@@ -313,7 +354,10 @@ export interface TrainStatus {
   readonly step: number;
   readonly steps: number;
   readonly policyVersion: number;
+  /** The oldest under way, or the last one. */
   readonly batch: { readonly name: string; readonly total: number } | null;
+  /** Where rollouts and updates overlap: batches that run, and those that have ended and wait for their step. */
+  readonly overlap?: { readonly running: number; readonly waiting: number };
   /** A pause that was asked for and not undone; absent: none. */
   readonly pauseAt?: PausePoint;
   /** Why the circuit breaker paused the run; absent: it did not. */

@@ -1,7 +1,8 @@
 /** What a run's TensorBoard shows: a run that has gone further has the same events, and more after them. */
 
 import type { RolloutEvent } from '../../store/store.ts';
-import type { EvaluationRecord, StepRecord } from '../../workflows/types.ts';
+import type { EvaluationRecord, Staleness, StepRecord } from '../../workflows/types.ts';
+import { batchesOf } from '../records.ts';
 import type { RunSummary } from '../run-folder.ts';
 import type { ScalarEvent } from './event.ts';
 
@@ -19,6 +20,10 @@ function endsOfBatches(events: readonly RolloutEvent[]): Map<string, number> {
   return ends;
 }
 
+function stalenessScalars({ mean, max, offPolicy }: Staleness): ScalarEvent['scalars'] {
+  return [['staleness/mean', mean], ['staleness/max', max], ['staleness/off_policy', offPolicy]];
+}
+
 function ofStep(step: StepRecord): ScalarEvent['scalars'] {
   return [
     ['reward/mean', step.rewardMean],
@@ -29,6 +34,8 @@ function ofStep(step: StepRecord): ScalarEvent['scalars'] {
     ['policy/grad_norm', step.gradNorm],
     ['policy/learning_rate', step.learningRate],
     ['policy/logprob_drift_max', step.logprobDrift.maxAbs],
+    ...(step.clipFraction === undefined ? [] : [['policy/clip_fraction', step.clipFraction] as const]),
+    ...(step.staleness ? stalenessScalars(step.staleness) : []),
     ['timing/rollout', step.seconds.rollout],
     ['timing/train', step.seconds.train],
     ['tokens/sampled', step.sampledTokens],
@@ -45,9 +52,9 @@ export function runScalars(
   events: readonly RolloutEvent[],
 ): ScalarEvent[] {
   const ends = endsOfBatches(events);
-  const timeOf = (batch: string) => ends.get(batch) ?? secondsOf(startedAt);
+  const timeOf = (...batches: readonly string[]) => Math.max(...batches.map((batch) => ends.get(batch) ?? secondsOf(startedAt)));
   const made = [
-    ...steps.map((one) => ({ step: one.step, wallTime: timeOf(`step-${one.step}`), scalars: ofStep(one) })),
+    ...steps.map((one) => ({ step: one.step, wallTime: timeOf(...batchesOf(one)), scalars: ofStep(one) })),
     ...evaluation.all.map((one) => ({ step: one.step, wallTime: timeOf(`eval-${one.step}-sampled`), scalars: ofEvaluation(one) })),
   ];
   return made.sort((a, b) => a.step - b.step);

@@ -9,10 +9,12 @@ const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
 
 /** `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups vary · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`. */
 export function stepLine(record: StepRecord, steps: number): string {
-  const { seconds } = record;
+  const { seconds, staleness } = record;
+  // Rollouts that overlap with updates are sampled all the time, not only while the step waits for them.
+  const sampling = record.batches ? seconds.total : seconds.rollout;
   const surplus = record.dropped['surplus'] ?? 0;
   const rollouts = record.valid + surplus + Object.values(record.masked).reduce((sum, n) => sum + n, 0);
-  const speed = seconds.rollout > 0 ? Math.round(record.sampledTokens / seconds.rollout) : 0;
+  const speed = sampling > 0 ? Math.round(record.sampledTokens / sampling) : 0;
   const masked = Object.entries(record.masked).map(([reason, n]) => `${n} ${reason}`);
   return [
     `step ${String(record.step).padStart(String(steps).length)}/${steps}`,
@@ -21,6 +23,7 @@ export function stepLine(record: StepRecord, steps: number): string {
     `${rollouts} rollouts, ${record.groups} groups vary`,
     `${speed} tok/s`,
     `${seconds.total.toFixed(1)} s (rollout ${seconds.rollout.toFixed(1)}, train ${seconds.train.toFixed(1)})`,
+    ...(staleness && staleness.max > 0 ? [`${staleness.mean.toFixed(1)} updates stale, at most ${staleness.max}`] : []),
     ...(masked.length > 0 ? [`masked: ${masked.join(', ')}`] : []),
   ].join(' · ');
 }
@@ -69,11 +72,12 @@ export function progressBar(status: TrainStatus, { started, ended, total, passed
 
 /** A run that is going on, in lines. */
 export function liveLines(status: TrainStatus, progress: BatchProgress): string[] {
-  const { step, steps, policyVersion, batch } = status;
+  const { step, steps, policyVersion, batch, overlap } = status;
   const { started, ended, total, passed, failed } = progress;
   const rollouts = `${batch?.name}: ${ended} of ${total} rollouts ended (${passed} passed, ${failed} failed), ${started - ended} running`;
   const why = status.tripped ? [tripLine(status.tripped)] : [];
-  return [...why, `${phaseText(status)}; ${step} of ${steps} steps done, policy v${policyVersion}`, ...(batch ? [rollouts] : [])];
+  const ahead = overlap ? [`${overlap.running} batches run, ${overlap.waiting} have ended and wait for their step`] : [];
+  return [...why, `${phaseText(status)}; ${step} of ${steps} steps done, policy v${policyVersion}`, ...(batch ? [rollouts] : []), ...ahead];
 }
 
 /** Policies and tools say what they like: nothing of it may steer the terminal. */

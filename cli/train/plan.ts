@@ -8,6 +8,16 @@ export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: 
   return `at most ${maxParallelAgents} rollouts in agent-run and ${maxEvalParallelAgents ?? maxParallelAgents} in reward at once`;
 }
 
+/** A synchronous run needs no words. */
+function overlapping({ training, algorithm }: RunConfig): string[] {
+  if (!training || training.mode === 'sync') return [];
+  const versions = training.rolloutVersion === 'newest' ? 'each turn by the newest policy' : 'each rollout by the policy that it began with';
+  const late = training.mode === 'async' ? training.maxStalenessSteps : 1;
+  const masked = training.maskStalenessSteps === undefined ? '' : `, masked when more than ${training.maskStalenessSteps} are`;
+  const correction = algorithm.offPolicyCorrection?.tisRatioType ?? 'none';
+  return [`${training.mode}: trained on at most ${late} updates late${masked}; ${versions}; importance sampling: ${correction}`];
+}
+
 export function planLines(config: RunConfig): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
   const perEvaluation = evaluation.tasks * (evaluation.greedy ? 2 : 1);
@@ -23,5 +33,6 @@ export function planLines(config: RunConfig): string[] {
     `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens} tokens`,
     `${algorithm.advantage}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches, clip ${algorithm.clipLow}/${algorithm.clipHigh}`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
+    ...overlapping(config),
   ];
 }

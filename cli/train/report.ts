@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { RunSummary } from '../../activities/run-folder.ts';
 import { trajectoryOf } from '../../activities/trajectories.ts';
 import type { Store } from '../../store/store.ts';
-import type { OutcomeRecord } from '../../activities/records.ts';
+import { batchesOf, type OutcomeRecord } from '../../activities/records.ts';
 import type { EvaluationRecord } from '../../workflows/types.ts';
 import { evaluationLines, trajectoryText } from './format.ts';
 
@@ -22,7 +22,7 @@ export function improved(summary: RunSummary): boolean {
 async function exampleTrajectory(summary: RunSummary, store: Store): Promise<string[]> {
   const last = summary.steps.at(-1);
   if (!last) return [];
-  const outcomes = await store.list<OutcomeRecord>(`outcome:train/${summary.runId}/step-${last.step}/`);
+  const outcomes = await store.list<OutcomeRecord>(`outcome:train/${summary.runId}/${batchesOf(last)[0] ?? ''}/`);
   const shown = outcomes.find(({ value }) => value.passed) ?? outcomes[0];
   const trajectory = shown && (await trajectoryOf(shown.value.rollout, store));
   return trajectory ? ['', 'One rollout of the last step, in full:', trajectoryText(trajectory)] : [];

@@ -1,6 +1,8 @@
 /** `longhaul bench NAME`: measures one part against a peer in the same run. */
 
 import { resolve } from 'node:path';
+import { benchAsync } from '../bench/async/async.ts';
+import { MIXES, MODES } from '../bench/async/mix.ts';
 import { benchBatch } from '../bench/batch.ts';
 import { CASES_FILE, type DispatchCase, readCases } from '../bench/dispatch/cases.ts';
 import { benchDispatch } from '../bench/dispatch/dispatch.ts';
@@ -89,6 +91,34 @@ async function dispatch(options: DispatchFlags, context: VerbContext): Promise<O
     context.say(`  live sandboxes: pipeline ${liveSandboxesPeak.pipeline} of at most ${liveSandboxesCap}, SkyRL's order ${liveSandboxesPeak.reference}`);
   }
   context.say(`the pipeline takes ${document.pipelineToReference.toFixed(3)} of SkyRL's order in the geometric mean`);
+  return { document };
+}
+
+interface AsyncFlags {
+  readonly mix?: readonly string[];
+  readonly maxStalenessSteps: string;
+  readonly steps: string;
+  readonly scale: string;
+}
+
+async function asynchronous(options: AsyncFlags, context: VerbContext): Promise<Outcome> {
+  const unknown = options.mix?.find((name) => !MIXES.some((mix) => mix.name === name));
+  if (unknown !== undefined) throw new UserInputError('--mix', unknown, `give one of ${MIXES.map(({ name }) => name).join(', ')}`);
+  const scale = Number(options.scale);
+  if (!(scale >= 0 && scale <= 60)) throw new UserInputError('--scale', options.scale, 'give seconds for one unit of a mix, up to 60, or 0 for the virtual clock alone');
+  const document = await benchAsync({
+    mixes: MIXES.filter(({ name }) => options.mix?.includes(name) ?? true).map((mix) => ({ ...mix, steps: count('steps', options.steps, 1) })),
+    maxStalenessSteps: count('max-staleness-steps', options.maxStalenessSteps, 0),
+    scale,
+    note: context.note,
+  });
+  for (const { name, virtualClock, temporal } of document.mixes) {
+    const line = (by: Record<(typeof MODES)[number], { makespan: number }> & { speedup: number }) =>
+      `${MODES.map((mode) => `${mode} ${by[mode].makespan.toFixed(0)}`).join(', ')}: async ${by.speedup.toFixed(2)} × as fast as sync`;
+    context.say(name);
+    context.say(`  virtual clock: ${line(virtualClock)}; staleness ${virtualClock.async.staleness.mean.toFixed(2)} steps, at most ${virtualClock.async.staleness.max}`);
+    if (temporal) context.say(`  on Temporal: ${line(temporal)}`);
+  }
   return { document };
 }
 
@@ -229,6 +259,14 @@ export const benchVerb: Verb = {
       .option('--steps <n>', 'training steps of a block', '3')
       .option('--tasks <n>', 'groups of four rollouts in a step', '7')
       .action((options: DurabilityFlags) => run((context) => durability(options, context)));
+    command
+      .command('async')
+      .description('how long a run takes in each mode of training, with rollouts of long tails: on a virtual clock, and through real workflows')
+      .option('--mix <name...>', 'of the mixes, these only')
+      .option('--max-staleness-steps <n>', 'bound of the asynchronous mode', '4')
+      .option('--steps <n>', 'steps of a run', '20')
+      .option('--scale <seconds>', 'seconds for one unit of a mix through Temporal; 0: the virtual clock alone', '0')
+      .action((options: AsyncFlags) => run((context) => asynchronous(options, context)));
     command
       .command('sandbox')
       .description('cold start, lease from the warm pool, and shell commands, alone and many at a time')

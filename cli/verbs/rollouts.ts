@@ -1,7 +1,8 @@
 /** `longhaul rollouts` and `trajectory`: what happened, rollout by rollout and turn by turn. */
 
-import { keys, type OutcomeRecord } from '../../activities/records.ts';
+import { batchesOf, keys, type OutcomeRecord, type StepEntry } from '../../activities/records.ts';
 import { trajectoryOf } from '../../activities/trajectories.ts';
+import type { Store } from '../../store/store.ts';
 import { UserInputError } from '../errors.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { withLocalStore } from '../access/local-store.ts';
@@ -13,14 +14,16 @@ interface Options {
   readonly step?: string;
 }
 
-function batchPrefix(run: string, step: string | undefined): string {
+/** What the ids of the rollouts begin with. */
+async function prefixesOf(run: string, step: string | undefined, store: Store): Promise<string[]> {
   if (evalOf(run) !== undefined) {
     if (step !== undefined) throw new UserInputError('--step', step, 'an eval has no steps; leave it out');
-    return `${run}/`;
+    return [`${run}/`];
   }
-  if (step === undefined) return `train/${run}/`;
-  if (/^\d+$/.test(step)) return `train/${run}/step-${step}/`;
-  throw new UserInputError('--step', step, 'give a whole number');
+  if (step === undefined) return [`train/${run}/`];
+  if (!/^\d+$/.test(step)) throw new UserInputError('--step', step, 'give a whole number');
+  const entry = await store.get<StepEntry>(keys.step(run, Number(step)));
+  return batchesOf(entry?.record ?? { step: Number(step) }).map((batch) => `train/${run}/${batch}/`);
 }
 
 function rollouts(run: string, options: Options, context: VerbContext): Promise<Outcome> {
@@ -28,9 +31,10 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
     const { store } = local;
     const id = evalOf(run);
     const { accounting } = id === undefined ? await local.summary(run) : await localEval(id, store);
-    const prefix = batchPrefix(run, options.step);
-    const events = (await store.events(run)).filter(({ rollout }) => rollout.startsWith(prefix));
-    const outcomes = (await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value);
+    const prefixes = await prefixesOf(run, options.step, store);
+    const events = (await store.events(run)).filter(({ rollout }) => prefixes.some((prefix) => rollout.startsWith(prefix)));
+    const outcomes: OutcomeRecord[] = [];
+    for (const prefix of prefixes) outcomes.push(...(await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value));
     const rows = outcomes.map((o) => [
       o.rollout,
       o.status === 'graded' ? String(o.reward) : `failed: ${o.failure ?? 'internal'}`,

@@ -148,3 +148,29 @@ describe('an ending', () => {
     expect(await generate(turnInput(1, { maxContextTokens: PROMPT.length + tokens.length }))).toMatchObject({ kind: 'finish' });
   });
 });
+
+describe('a policy that a run trains meanwhile', () => {
+  const following = (turn: number) => turnInput(turn, { policy: { dir: '/policy', version: 3, newestOf: 'r' } });
+  const updated = (version: number) => world.now.store.putOnce(keys.update('r', version), { policy: { dir: `/v${version}`, version } });
+
+  it('is asked in its newest version at each turn, and the turn says which one that was', async () => {
+    world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
+    await generate(following(1));
+    await answered(1, 'files');
+    await updated(4);
+    await updated(5);
+    await generate(following(2));
+    expect(world.now.engine.requests.map(({ policy }) => policy)).toEqual([{ dir: '/policy', version: 3 }, { dir: '/v5', version: 5 }]);
+    expect([(await recordOf(1))?.version, (await recordOf(2))?.version]).toEqual([3, 5]);
+  });
+
+  it('has its recorded turns returned after more updates, but none from before it began', async () => {
+    world.now.engine.answers = [saying(finishCall)];
+    await updated(4);
+    const first = await generate(following(1));
+    await updated(5);
+    expect(await generate(following(1))).toEqual(first);
+    const later = turnInput(1, { policy: { dir: '/v5', version: 5, newestOf: 'r' } });
+    await expect(generate(later)).rejects.toThrow(/sampled by version 4/);
+  });
+});

@@ -113,3 +113,14 @@ it('knows what was changed on the live run, in its order, once each; the folder 
   const lines = readFileSync(join(runDir, 'changes.jsonl'), 'utf8').trim().split('\n');
   expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(expected);
 });
+
+it('goes on from the last step on record where rollouts overlap with updates, and from the first where they do not', async () => {
+  const { store } = world.now;
+  const step = (n: number, overlap?: object) => ({ record: { step: n }, policy: { dir: `/v${n}`, version: n }, sha256: 'x', keep: false, ...(overlap ? { overlap } : {}) });
+  await open(good());
+  await store.putOnce(keys.step(RUN, 1), step(1));
+  expect((await open(good())).resume).toBeUndefined();
+  const overlap = { begun: 5, running: [{ number: 4, policy: { dir: '/v1', version: 1 }, lastStep: 4 }], ended: [] };
+  await store.putOnce(keys.step(RUN, 2), step(2, overlap));
+  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap });
+});

@@ -174,3 +174,39 @@ describe('recordFailures', () => {
     expect(await world.now.store.get(keys.outcome(attemptOf(0, 1).rollout))).toEqual(graded);
   });
 });
+
+describe('a run whose rollouts overlap with its updates', () => {
+  const running = (version: number) => ({ number: 9, policy: { dir: checkpointDir(world.now.dir, version), version }, lastStep: version + 3 });
+  const recordAsync = (step: number, batches?: readonly string[]) =>
+    activities().recordStep({
+      ...folder(), record: { ...stepRecord(step), ...(batches ? { batches } : {}) },
+      policy: { dir: checkpointDir(world.now.dir, step), version: step }, sha256: 'x', keep: false, overlap: { begun: 9, running: [running(Math.max(0, step - 2))], ended: [] },
+    });
+
+  it('keeps the checkpoints that rollouts may still sample from', async () => {
+    for (const step of [1, 2, 3, 4, 5, 6]) {
+      mkdirSync(checkpointDir(world.now.dir, step), { recursive: true });
+      await recordAsync(step);
+    }
+    expect(readdirSync(join(world.now.dir, 'checkpoints')).sort()).toEqual(['step-3', 'step-4', 'step-5', 'step-6']);
+  });
+
+  it('writes the trajectories of the groups that a step trained on', async () => {
+    const outcome = { task: attemptOf().task, attempt: 1, turns: 0, status: 'graded', reward: 1 };
+    for (const group of ['group-1', 'group-2', 'group-3']) {
+      const rollout = `train/${RUN}/${group}/${attemptOf().task}/0`;
+      await world.now.store.putOnce(keys.outcome(rollout), { ...outcome, rollout });
+    }
+    await recordAsync(1, ['group-1', 'group-3']);
+    const lines = readFileSync(join(world.now.dir, 'trajectories/step-1.jsonl'), 'utf8').trim().split('\n');
+    expect(lines.map((line) => (JSON.parse(line) as OutcomeRecord).rollout.split('/')[2])).toEqual(['group-1', 'group-3']);
+  });
+
+  it('drops what no step waits for when it is completed, and that alone', async () => {
+    await dispatch('group-1', ['a'], 2);
+    await dispatch('group-12', ['b'], 1);
+    await activities().closeRun({ ...folder(), status: 'completed', untrained: [`train/${RUN}/group-1`] });
+    expect((await eventLines(world.now.store, 'dropped'))).toEqual(['dropped run-completed', 'dropped run-completed']);
+    expect(summaryFile().accounting).toMatchObject({ dispatched: 3, dropped: 2, lost: 1 });
+  });
+});

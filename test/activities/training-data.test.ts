@@ -112,3 +112,38 @@ it('reads the turns of the attempt that ended, not those of an attempt that lost
   });
   expect((await prepare([0], 2)).data.map(({ tokens }) => tokens)).toEqual([[1, 8]]);
 });
+
+it('takes the groups of several batches, of each so many as are wanted, and counts tokens by their version', async () => {
+  const { store } = world.now;
+  for (const task of [0, 1, 2]) for (const k of [0, 1]) await ended(store, task, k, k);
+  for (const task of [0, 1]) for (const k of [0, 1]) await said(task, k, [{ version: 3, sampled: [1], logprobs: [-1] }, { version: 4 + task, sampled: [2, 3], logprobs: [-1, -1] }]);
+  const [first, second, third] = [0, 1, 2].map((task) => attemptOf(task).task);
+  const batch = `train/${RUN}/step-1`;
+  const given = { batch, tasks: [first!], further: [{ batch, tasks: [second!, third!] }], samples: 2, algorithm };
+  const { tokensByVersion, groups } = await trainingDataOf(given, store);
+  expect(groups).toBe(3);
+  expect(Object.fromEntries(tokensByVersion)).toEqual({ 3: 4, 4: 4, 5: 4 });
+  const elsewhere = { batch: `train/${RUN}/group-2`, tasks: [first!] };
+  for (const k of [0, 1]) {
+    const outcome = await store.get<object>(keys.outcome(attemptOf(0, k).rollout));
+    const rollout = `${elsewhere.batch}/${first}/${k}`;
+    await store.putOnce(keys.outcome(rollout), { ...outcome, rollout });
+  }
+  const { fates } = await trainingDataOf({ ...given, tasks: [first!, third!], further: [elsewhere], wanted: 1 }, store);
+  expect([...fates.values()].map(({ event }) => event)).toEqual(['trained', 'trained', 'dropped', 'dropped', 'trained', 'trained']);
+});
+
+it('masks what has a token from too long ago, with the reason', async () => {
+  const { store } = world.now;
+  for (const k of [0, 1, 2]) await ended(store, 0, k, k === 2 ? 1 : 0);
+  for (const [k, version] of [3, 5, 4].entries()) await said(0, k, [{ version, sampled: [1], logprobs: [-1] }, { version: 5, sampled: [1], logprobs: [-1] }]);
+  const given = { batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 3, algorithm, policy: { dir: '/p', version: 5 } };
+  const { fates } = await trainingDataOf({ ...given, maskStaleness: 1 }, store);
+  expect([...fates.values()].map(({ reason, event }) => `${event} ${reason}`)).toEqual(['masked too-stale', 'trained ', 'trained ']);
+});
+
+it('never reads log-probabilities that are not there as zeros', async () => {
+  await ended(world.now.store, 0, 0, 1);
+  await said(0, 0, [{ sampled: [1, 2], logprobs: [-1] }]);
+  expect(await fatesOf([0], 1)).toEqual({ 'toy-train-0/0': 'masked no-logprobs' });
+});

@@ -47,11 +47,11 @@ describe('an update', () => {
     expect(world.now.engine.updates[0]).toMatchObject({ fromDir: qwen3Dir, toDir, toVersion: 5, algorithm: { ...algorithm, learningRate } });
     expect(world.now.engine.updates[0]?.data.length).toBe(2);
     expect({ policy, sha256 }).toEqual({ policy: { dir: toDir, version: 5 }, sha256: someMetrics.sha256 });
-    const { loss, kl, entropy, gradNorm, trainedTokens, logprobDrift } = someMetrics;
+    const { loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = someMetrics;
     expect(record).toEqual({
       step: 1, policyVersion: 5, rewardMean: 2 / 3, passRate: 2 / 3, groups: 1, valid: 3,
       masked: { 'sandbox-lost': 1 }, dropped: { 'group-too-small': 1 }, sampledTokens: 4, prefixBreaks: 0,
-      learningRate, loss, kl, entropy, gradNorm, trainedTokens, logprobDrift,
+      learningRate, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift, staleness: { mean: 0, max: 0, offPolicy: 0 },
     });
     expect((await eventLines(world.now.store)).sort()).toEqual(ENDS.toSorted());
   });

@@ -15,6 +15,10 @@ it('says what is under way, how far it is, and what has come of it', () => {
   ]);
 });
 
+it('says what runs and what waits where rollouts overlap with updates', () => {
+  expect(liveLines({ ...status, overlap: { running: 5, waiting: 2 } }, progress).at(-1)).toBe('5 batches run, 2 have ended and wait for their step');
+});
+
 it('tells a pause that holds from one that waits for the end of the step', () => {
   expect(liveLines({ ...status, phase: 'paused', pauseAt: 'turn' }, progress)[0]).toMatch(/^paused at a turn;/);
   expect(liveLines({ ...status, pauseAt: 'step' }, progress)[0]).toMatch(/^rollouts, pauses before the next step;/);

@@ -131,6 +131,15 @@ script = {};
 await save('batch-gated', 'train/golden/step-1');
 const gated = world.log.calls.find((call) => call.rollout.startsWith('train/golden/step-1/'));
 await save('rollout-gated', gated?.rollout ?? '');
+const overlapping = await start('train', 'train/overlapping', {
+  ...config, run: 'overlapping', steps: 3, training: { mode: 'async', maxStalenessSteps: 1 }, dispatcher: { type: 'bounded', maxParallelAgents: 6 },
+});
+await overlapping.signal('pause');
+await sleep(300);
+await overlapping.signal('resume');
+await overlapping.result();
+await save('train-async', 'train/overlapping');
+await save('unit', 'train/overlapping/group-1/unit');
 const agent = { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
 const sweep = await start('evalSweep', 'eval/golden', { agent, dispatcher: { type: 'bounded', maxParallelAgents: 3 } });
 await sweep.result();

@@ -44,3 +44,10 @@ it('refuses a width that the dispatcher of the run does not have', () => {
   expect(() => checkEffect(bounded, { 'dispatcher.maxEvalParallelAgents': 2 })).toThrow(/no effect with bounded/);
   expect(() => checkEffect(bounded, { maxParallelAgents: 2, learningRate: 1 })).not.toThrow();
 });
+
+it('moves the bound on staleness of an asynchronous run, and of no other', () => {
+  const overlapping = { ...config, training: { mode: 'async' as const, maxStalenessSteps: 4 } };
+  expect(() => checkEffect(overlapping, { maxStalenessSteps: 2 })).not.toThrow();
+  expect(changed(overlapping, changesOf(overlapping, { maxStalenessSteps: 2 }, 1, at)).training).toEqual({ mode: 'async', maxStalenessSteps: 2 });
+  expect(() => checkEffect(config, { 'training.maxStalenessSteps': 2 })).toThrow(/no effect in mode sync/);
+});

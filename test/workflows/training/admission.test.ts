@@ -1,0 +1,139 @@
+/**
+ * Hunts staleness beyond its bound, deadlock, and units that are lost or trained on twice, over random ends of units,
+ * bounds and widths. Not asserted: how long anything takes (`bench async`).
+ */
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { Admission, type AdmissionLimits, type EndedUnit, NOTHING_BEGUN } from '../../../workflows/training/admission.ts';
+
+const dir = (version: number) => ({ dir: `v${version}`, version });
+
+interface Setting {
+  readonly perStep: number;
+  readonly limits: AdmissionLimits;
+  /** Which of the running units ends next, and whether an update ends before that. */
+  readonly choices: ReadonlyArray<{ readonly which: number; readonly trainFirst: boolean; readonly maxStaleness: number }>;
+}
+
+const settings: fc.Arbitrary<Setting> = fc.record({
+  perStep: fc.integer({ min: 1, max: 5 }),
+  limits: fc.record({ steps: fc.integer({ min: 1, max: 8 }), maxStaleness: fc.integer({ min: 0, max: 4 }), parallel: fc.integer({ min: 1, max: 12 }) }),
+  choices: fc.array(fc.record({ which: fc.nat(), trainFirst: fc.boolean(), maxStaleness: fc.integer({ min: 0, max: 4 }) }), { minLength: 1, maxLength: 60 }),
+});
+
+interface Trained {
+  readonly step: number;
+  readonly unit: EndedUnit;
+}
+
+interface Driven {
+  readonly trained: readonly Trained[];
+  /** Units begun before each update, by the version that they could begin with. */
+  readonly begunAt: readonly number[];
+  readonly left: number;
+}
+
+/** Runs a whole run by `choices`; `reload`: through JSON after every event; `moving`: the bound changes as it goes. */
+function drive({ perStep, limits, choices }: Setting, { reload = false, moving = false } = {}): Driven {
+  let admission = new Admission(perStep);
+  let version = 0;
+  let training = false;
+  const trained: Trained[] = [];
+  const begunAt: number[] = [];
+  for (let at = 0; version < limits.steps; at += 1) {
+    const { which, trainFirst, maxStaleness } = choices[at % choices.length]!;
+    admission.admit(dir(version), moving ? { ...limits, maxStaleness } : limits);
+    begunAt[version] = admission.state.begun;
+    const { running } = admission.state;
+    if (!training && admission.isReady(version + 1)) {
+      trained.push(...admission.take(version + 1).map((unit) => ({ step: version + 1, unit })));
+      training = true;
+    }
+    if (training && (trainFirst || running.length === 0)) {
+      admission.trained();
+      version += 1;
+      training = false;
+      if (reload) admission = new Admission(perStep, JSON.parse(JSON.stringify(admission.state)));
+    } else if (running.length > 0) admission.end(running[which % running.length]!.number, 1);
+    else if (!training) throw new Error(`deadlock at version ${version}: ${JSON.stringify(admission.state)}`);
+  }
+  const { running, ended } = admission.state;
+  return { trained, begunAt, left: running.length + ended.length };
+}
+
+describe('admission', () => {
+  it('never trains on a unit beyond the bound, trains on each once, and on as many as the run has room for', () => {
+    fc.assert(
+      fc.property(settings, (setting) => {
+        const { trained, left } = drive(setting);
+        const { perStep, limits } = setting;
+        for (const { step, unit } of trained) expect(step - 1 - unit.policy.version).toBeLessThanOrEqual(limits.maxStaleness);
+        expect(trained.map(({ unit }) => unit.number).sort((a, b) => a - b)).toEqual(Array.from({ length: perStep * limits.steps }, (_, i) => i + 1));
+        expect(left).toBe(0);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('begins no more than (version + bound + 1) × units per step', () => {
+    fc.assert(
+      fc.property(settings, (setting) => {
+        const { perStep, limits } = setting;
+        for (const [version, begun] of drive(setting).begunAt.entries()) expect(begun).toBeLessThanOrEqual((version + limits.maxStaleness + 1) * perStep);
+      }),
+    );
+  });
+
+  it('holds each unit to the bound that it began under where the bound is moved', () => {
+    fc.assert(
+      fc.property(settings, (setting) => {
+        for (const { step, unit } of drive(setting, { moving: true }).trained) expect(step).toBeLessThanOrEqual(unit.lastStep);
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it('is the same after a restart, and for the same order of events', () => {
+    fc.assert(
+      fc.property(settings, (setting) => {
+        expect(drive(setting, { reload: true })).toEqual(drive(setting));
+      }),
+    );
+  });
+
+  it('with a bound of 0 begins nothing while an update runs', () => {
+    const admission = new Admission(2);
+    const limits = { steps: 9, maxStaleness: 0, parallel: 9 };
+    expect(admission.admit(dir(0), limits)).toHaveLength(2);
+    admission.end(1, 1);
+    admission.end(2, 1);
+    admission.take(1);
+    expect(admission.admit(dir(0), limits)).toEqual([]);
+    admission.trained();
+    expect(admission.admit(dir(1), limits)).toHaveLength(2);
+  });
+
+  it('takes what ended first, but waits for what must not wait for a later step', () => {
+    const admission = new Admission(1);
+    const limits = { steps: 9, maxStaleness: 1, parallel: 2 };
+    expect(admission.admit(dir(0), limits).map(({ number }) => number)).toEqual([1, 2]);
+    admission.end(2, 1);
+    expect(admission.take(1).map(({ number }) => number)).toEqual([2]);
+    admission.trained();
+    expect(admission.admit(dir(1), limits).map(({ number }) => number)).toEqual([3]);
+    admission.end(3, 1);
+    expect(admission.isReady(2)).toBe(false);
+    admission.end(1, 1);
+    expect(admission.take(2).map(({ number }) => number)).toEqual([1]);
+  });
+
+  it('hears of an end twice, and of a unit that it does not know, without harm', () => {
+    const admission = new Admission(1);
+    admission.admit(dir(0), { steps: 2, maxStaleness: 0, parallel: 1 });
+    admission.end(1, 1);
+    admission.end(1, 1);
+    admission.end(7, 1);
+    expect(admission.state.ended).toHaveLength(1);
+    expect(() => new Admission(1, NOTHING_BEGUN).take(1)).toThrow(TypeError);
+  });
+});

@@ -1,0 +1,200 @@
+/**
+ * Hunts groups that are lost, trained on twice or too late where rollouts and updates overlap: with stragglers, with
+ * steering, with workers that die, and over new histories. Real server and workflows, scripted activities; not asserted
+ * here: what becomes of rollouts in the store (test/activities), and how long it takes (`bench async`).
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { TrainStatus, TrainingSettings, UpdateInput } from '../../../workflows/types.ts';
+import { useWorkflowWorld } from '../../support/use-world.ts';
+
+const world = useWorkflowWorld(['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=60']);
+
+const config = (run: string, training: TrainingSettings, over: object = {}) => ({
+  run, policy: { base: '/p' }, task: { name: 't', train: 60 }, steps: 5, batch: { tasks: 2, samples: 2 }, training,
+  evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 8 }, ...over,
+});
+
+const groupsOf = ({ batch, further = [] }: UpdateInput) => [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!);
+const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `group-${from + i}`);
+
+/** Sees which versions groups began with and which steps trained on them. */
+function observe(run: string) {
+  const began = new Map<string, number>();
+  const trained: Array<{ step: number; groups: string[]; version: number }> = [];
+  const asked: Array<{ rollout: string; turn: number; newestOf: string | undefined }> = [];
+  return {
+    began, trained, asked,
+    update: (input: UpdateInput) => void (input.run === run && trained.push({ step: input.step, groups: groupsOf(input), version: input.policy.version })),
+    generate: (input: { run: string; rollout: string; turn: number; policy: { version: number; newestOf?: string } }) => {
+      const group = input.rollout.split('/')[2]!;
+      if (input.run !== run) return;
+      if (group.startsWith('group') || group.startsWith('step')) began.set(group, input.policy.version);
+      asked.push({ rollout: input.rollout, turn: input.turn, newestOf: input.policy.newestOf });
+    },
+  };
+}
+
+function stalenessOf({ began, trained }: ReturnType<typeof observe>): number[] {
+  return trained.flatMap(({ version, groups }) => groups.map((group) => version - began.get(group)!));
+}
+
+describe('async', () => {
+  it('trains on each group once and none later than the bound, over several histories, with stragglers', async () => {
+    const seen = observe('straggling');
+    world.script = {
+      update: seen.update,
+      turn: (input) => {
+        seen.generate(input as never);
+        return input.turn < 2 ? 'calls' : 'finish';
+      },
+      before: async (activity, { rollout = '' }) => {
+        if (activity === 'agentRun' && /group-(2|7)\//.test(rollout)) await sleep(1500);
+      },
+    };
+    const handle = await world.start('train', 'train/straggling', config('straggling', { mode: 'async', maxStalenessSteps: 2 }));
+    expect(await handle.result()).toMatchObject({ steps: 5, policy: { version: 5 } });
+    expect(seen.trained.map(({ step }) => step)).toEqual([1, 2, 3, 4, 5]);
+    expect(seen.trained.flatMap(({ groups }) => groups).sort()).toEqual(numbers(1, 10).sort());
+    expect(Math.max(...stalenessOf(seen))).toBe(2);
+    expect(seen.trained[0]!.groups).not.toContain('group-2');
+    expect(seen.asked.filter(({ rollout }) => rollout.includes('group')).every(({ newestOf }) => newestOf === 'straggling')).toBe(true);
+    expect((await handle.describe()).runId).not.toBe(handle.firstExecutionRunId);
+    expect(world.now.log.live).toBe(0);
+  }, 300_000);
+
+  it('with rollouts that keep the version they began with, and with groups that must vary', async () => {
+    const seen = observe('varying');
+    const updates: UpdateInput[] = [];
+    world.script = {
+      update: (input) => {
+        if (input.run === 'varying') updates.push(input);
+        seen.update(input);
+      },
+      turn: (input) => {
+        seen.generate(input as never);
+        return 'finish';
+      },
+      // Of each group's tasks the first never varies.
+      reward: (rollout) => (rollout.endsWith('/0') && varies(rollout) ? 0 : 1),
+    };
+    const first = new Map<string, string>();
+    const varies = (rollout: string) => {
+      const [, , group = '', task = ''] = rollout.split('/');
+      if (!first.has(group)) first.set(group, task);
+      return first.get(group) !== task;
+    };
+    const batch = { tasks: 2, samples: 2, dynamicSampling: { type: 'filter', maxSampleBatches: 3 } };
+    const handle = await world.start('train', 'train/varying', config('varying', { mode: 'async', maxStalenessSteps: 1, rolloutVersion: 'begin' }, { batch, steps: 3 }));
+    await handle.result();
+    expect(updates).toHaveLength(3);
+    for (const { wanted, tasks, further } of updates) {
+      expect(wanted).toBe(1);
+      for (const drawn of [tasks, ...(further ?? []).map((one) => one.tasks)]) expect(drawn.length).toBeGreaterThan(1);
+    }
+    expect(seen.asked.every(({ newestOf }) => newestOf === undefined)).toBe(true);
+    expect(Math.max(...stalenessOf(seen))).toBeLessThanOrEqual(1);
+  }, 300_000);
+
+  it('pauses at a turn and at a step, takes changes, and goes on', async () => {
+    const seen = observe('steered');
+    const rates: number[] = [];
+    world.script = {
+      update: (input) => {
+        if (input.run === 'steered') rates.push(input.algorithm.learningRate);
+        seen.update(input);
+      },
+      turn: ({ turn }) => (turn < 4 ? 'calls' : 'finish'),
+      before: async (activity) => {
+        if (activity === 'agentRun') await sleep(100);
+      },
+    };
+    const handle = await world.start('train', 'train/steered', config('steered', { mode: 'async', maxStalenessSteps: 1 }));
+    const status = () => handle.query<TrainStatus>('status');
+    await expect.poll(async () => (await status()).step, { timeout: 120_000, interval: 20 }).toBeGreaterThan(0);
+    await handle.signal('pause');
+    await sleep(1500);
+    const calls = world.count('generate');
+    await sleep(700);
+    expect(world.count('generate')).toBe(calls);
+    expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
+    await handle.executeUpdate('configure', { args: [{ learningRate: 0.25 }] });
+    await handle.signal('resume');
+    await expect.poll(() => rates.at(-1), { timeout: 120_000, interval: 20 }).toBe(0.25);
+    await handle.signal('pause', 'step');
+    await expect.poll(async () => (await status()).phase, { timeout: 120_000, interval: 20 }).toBe('paused');
+    const { step } = await status();
+    await sleep(700);
+    expect((await status()).step).toBe(step);
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ steps: 5 });
+    expect(seen.trained.flatMap(({ groups }) => groups).sort()).toEqual(numbers(1, 10).sort());
+  }, 300_000);
+
+  it('ends what is in flight when it is cancelled', async () => {
+    world.script = {
+      before: async (activity, { rollout = '' }) => {
+        if (activity === 'agentRun' && !/group-[12]\//.test(rollout)) await sleep(800);
+      },
+    };
+    const cancelled = await world.start('train', 'train/cancelled', config('cancelled', { mode: 'async', maxStalenessSteps: 3 }));
+    await expect.poll(async () => (await cancelled.query<TrainStatus>('status')).step, { timeout: 120_000, interval: 20 }).toBe(1);
+    await cancelled.cancel();
+    await expect(cancelled.result()).rejects.toThrow();
+    expect((await cancelled.describe()).status.name).toBe('CANCELLED');
+    expect(world.now.log.live).toBe(0);
+    expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'cancelled' });
+  }, 300_000);
+
+  it('ends what no step waits for when it is shortened', async () => {
+    world.script = {
+      before: async (activity, { rollout = '' }) => {
+        if (activity === 'agentRun' && !/group-[12]\//.test(rollout)) await sleep(800);
+      },
+    };
+    const shortened = await world.start('train', 'train/shortened', config('shortened', { mode: 'async', maxStalenessSteps: 3 }));
+    await expect.poll(async () => (await shortened.query<TrainStatus>('status')).step, { timeout: 120_000, interval: 20 }).toBe(1);
+    await shortened.executeUpdate('configure', { args: [{ steps: 2 }] });
+    expect(await shortened.result()).toMatchObject({ steps: 2 });
+    expect(world.now.log.live).toBe(0);
+  }, 300_000);
+
+  it('fails with the reason when a group is ended by hand while it is needed', async () => {
+    const acting = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    world.script = {
+      before: async (activity, { rollout = '' }) => {
+        if (activity !== 'agentRun' || !rollout.includes('broken/group-1/')) return;
+        acting.resolve();
+        await ended.promise;
+      },
+    };
+    const handle = await world.start('train', 'train/broken', config('broken', { mode: 'async', maxStalenessSteps: 1 }));
+    await acting.promise;
+    await world.now.client.workflow.getHandle('train/broken/group-1').terminate('by hand');
+    ended.resolve();
+    await expect(handle.result()).rejects.toMatchObject({ cause: { message: expect.stringMatching(/group-1 failed/) } });
+    expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'failed' });
+  }, 300_000);
+});
+
+describe('one-step-off', () => {
+  it('rolls the next step out with the policy before while an update runs', async () => {
+    const seen = observe('behind');
+    const next = Promise.withResolvers<void>();
+    world.script = {
+      update: seen.update,
+      turn: (input) => {
+        seen.generate(input as never);
+        if (input.rollout.includes('behind/step-2/')) next.resolve();
+        return 'finish';
+      },
+      // The first update ends only when the second step's rollouts have begun.
+      before: (activity) => (activity === 'update' ? next.promise : undefined),
+    };
+    const handle = await world.start('train', 'train/behind', config('behind', { mode: 'one-step-off' }, { steps: 4 }));
+    await handle.result();
+    expect(seen.trained.map(({ groups }) => groups)).toEqual([['step-1'], ['step-2'], ['step-3'], ['step-4']]);
+    expect(stalenessOf(seen)).toEqual([0, 1, 1, 1]);
+  }, 300_000);
+});

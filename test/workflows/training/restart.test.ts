@@ -1,0 +1,122 @@
+/**
+ * Hunts groups that a restart loses or trains on twice: of the workers, of a group's workflow, and of the run itself
+ * from its records. Real server and workflows, scripted activities.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
+import type { OpenedRun, StepToRecord } from '../../../workflows/activities.ts';
+import type { TrainStatus, UpdateInput } from '../../../workflows/types.ts';
+import type { Script } from '../../support/scripted-activities.ts';
+import { startWorld, type World } from '../../support/workflow-world.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-restart-'));
+let server: PrivateServer;
+let world: World;
+let script: Script = {};
+const updates: UpdateInput[] = [];
+const steps: StepToRecord[] = [];
+let resume: OpenedRun['resume'];
+
+const open = () =>
+  startWorld(
+    server.address,
+    { before: (activity, input) => script.before?.(activity, input), update: (input) => void updates.push(input) },
+    ({ orchestrator }) => ({
+      orchestrator: {
+        ...orchestrator,
+        openRun: async (given, run) => ({ ...(await orchestrator.openRun(given, run)), ...(resume ? { resume } : {}) }),
+        recordStep: async (input) => {
+          steps.push(input);
+          await orchestrator.recordStep(input);
+        },
+      },
+    }),
+  );
+
+beforeAll(async () => {
+  server = await startPrivateServer(dir);
+  world = await open();
+}, 90_000);
+afterAll(async () => {
+  await world?.stop();
+  await server?.stop();
+  rmSync(dir, { recursive: true, force: true });
+});
+beforeEach(() => {
+  script = {};
+  updates.length = 0;
+  steps.length = 0;
+  resume = undefined;
+});
+
+const start = (run: string) =>
+  world.client.workflow.start('train', {
+    taskQueue: 'orchestrator', workflowId: `train/${run}`,
+    args: [{
+      run, policy: { base: '/p' }, task: { name: 't', train: 40 }, steps: 3, batch: { tasks: 2, samples: 2 },
+      training: { mode: 'async', maxStalenessSteps: 1 }, evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 8 },
+    }],
+  });
+const trainedGroups = (name: string) => updates.filter(({ run }) => run === name).flatMap(({ batch, further = [] }) => [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!));
+const every = ['group-1', 'group-2', 'group-3', 'group-4', 'group-5', 'group-6'];
+
+/** The rollouts of one group wait for `ended`; `acting` is when they do. */
+function holding(group: string) {
+  const [acting, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  script = {
+    before: async (activity, { rollout = '' }) => {
+      if (activity !== 'agentRun' || !rollout.includes(`/${group}/`)) return;
+      acting.resolve();
+      await ended.promise;
+    },
+  };
+  return { acting: acting.promise, end: () => ended.resolve() };
+}
+
+it('workers that are gone, with groups in flight and others that wait, come back to the same run', async () => {
+  const held = holding('group-2');
+  const handle = await start('workers');
+  await held.acting;
+  await expect.poll(async () => (await handle.query<TrainStatus>('status')).overlap?.waiting, { timeout: 120_000 }).toBeGreaterThan(0);
+  held.end();
+  await world.stop();
+  world = await open();
+  expect(await world.client.workflow.getHandle('train/workers').result()).toMatchObject({ steps: 3 });
+  expect(trainedGroups('workers').sort()).toEqual(every);
+}, 300_000);
+
+it('a group that was ended by hand without a word begins again when the run is resumed', async () => {
+  const held = holding('group-1');
+  const handle = await start('missed');
+  await held.acting;
+  await world.client.workflow.getHandle('train/missed/group-1/unit').terminate('by hand');
+  await world.client.workflow.getHandle('train/missed/group-1').cancel().catch(() => undefined);
+  held.end();
+  await sleep(500);
+  await handle.signal('pause');
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ steps: 3 });
+  expect(trainedGroups('missed').sort()).toEqual(every);
+}, 300_000);
+
+it('a run that is started again goes on from its last step on record, with the groups that had begun', async () => {
+  const held = holding('group-4');
+  const first = await start('again');
+  await held.acting;
+  await expect.poll(() => steps.length, { timeout: 120_000 }).toBeGreaterThan(0);
+  await first.terminate('by hand');
+  const { record, policy, overlap } = steps.at(-1)!;
+  const before = trainedGroups('again').slice(0, 2 * record.step);
+  updates.length = 0;
+  resume = { step: record.step, policy, overlap: overlap! };
+  expect(resume.overlap.running.map(({ number }) => number)).toContain(4);
+  const second = await start('again');
+  held.end();
+  expect(await second.result()).toMatchObject({ steps: 3, policy: { version: 3 } });
+  expect([...before, ...trainedGroups('again')].sort()).toEqual(every);
+  for (const { step, policy: { version } } of updates) expect(version).toBe(step - 1);
+}, 300_000);

@@ -1,0 +1,38 @@
+/** Hunts tasks that another mode would not draw, and noise that two rollouts share. */
+import fc from 'fast-check';
+import { expect, it } from 'vitest';
+import { resolveRunConfig } from '../../../activities/run-config.ts';
+import { limitsOf } from '../../../workflows/training/modes.ts';
+import { tasksOfGroup, tasksOfStep } from '../../../workflows/training/step-tasks.ts';
+
+const config = (batch: object, over: object = {}) => resolveRunConfig({ policy: { base: '/p' }, task: { name: 't', train: 30 }, batch, ...over }, '/');
+
+it('the groups by their numbers are those of the steps, each with a noise of its own', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 6 }), fc.integer({ min: 1, max: 20 }), (tasks, step) => {
+      const given = config({ tasks });
+      const groups = Array.from({ length: tasks }, (_, i) => tasksOfGroup(given, (step - 1) * tasks + i + 1));
+      expect(groups.flatMap((group) => group.tasks)).toEqual(tasksOfStep(given, step).tasks);
+      expect(new Set(groups.map((group) => `${group.step}/${group.tasks[0]}`)).size).toBe(tasks);
+      expect(groups.every((group) => group.step === step && group.wanted === undefined)).toBe(true);
+    }),
+  );
+});
+
+it('a group that must vary draws from its own share of what its step may draw', () => {
+  const given = config({ tasks: 2, dynamicSampling: { type: 'filter', maxSampleBatches: 3 } });
+  const [one, two] = [tasksOfGroup(given, 3), tasksOfGroup(given, 4)];
+  const all = tasksOfStep(given, 2);
+  expect(all).toMatchObject({ wanted: 2 });
+  expect([one.wanted, two.wanted]).toEqual([1, 1]);
+  expect([one.tasks[0], two.tasks[0]]).toEqual(all.tasks.slice(0, 2));
+  expect([...one.tasks, ...two.tasks].sort()).toEqual(all.tasks.toSorted());
+});
+
+it('as many groups run as fit into the dispatcher\'s width, one at least, and one batch at a time one step off', () => {
+  const parallel = (dispatcher: object, mode = 'async') => limitsOf(config({ tasks: 2, samples: 4 }, { dispatcher, training: { mode } })).parallel;
+  expect(parallel({ type: 'bounded', maxParallelAgents: 19 })).toBe(4);
+  expect(parallel({ type: 'pipeline', maxParallelAgents: 3 })).toBe(1);
+  expect(parallel({ type: 'batch' })).toBe(Number.POSITIVE_INFINITY);
+  expect(parallel({ type: 'bounded', maxParallelAgents: 19 }, 'one-step-off')).toBe(1);
+});

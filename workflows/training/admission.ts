@@ -1,0 +1,140 @@
+/**
+ * Which units of rollouts begin, and which of them a step trains on: no unit is ever trained on by a policy that is more
+ * than its bound of updates newer than the one it began with, every unit is trained on once, and none is thrown away.
+ * A pure scheduler. It holds the bound by admission, as AReaL does (Fu et al. 2025, eq. 3): a unit begins only if all
+ * that have begun can still be trained on in time, and a step takes first what a later one could not take any more.
+ */
+
+/** Rollouts that are trained on together: a group, or a whole step's batch. */
+export interface Unit {
+  /** From 1, in the order of their begin. */
+  readonly number: number;
+  /** The policy that it began with. */
+  readonly policy: { readonly dir: string; readonly version: number };
+  /** The last step that may train on it. */
+  readonly lastStep: number;
+}
+
+export interface EndedUnit extends Unit {
+  /** Of its tasks, the first so many were rolled out. */
+  readonly groups: number;
+}
+
+/** JSON, so that it can be carried into a new history and kept in the store. */
+export interface AdmissionState {
+  readonly begun: number;
+  readonly running: readonly Unit[];
+  /** Not trained on yet, in the order of their end. */
+  readonly ended: readonly EndedUnit[];
+}
+
+export interface AdmissionLimits {
+  /** Steps of the run. */
+  readonly steps: number;
+  /** Updates between the policy that a unit begins with and the one that is trained on it, at most. */
+  readonly maxStaleness: number;
+  /** Units that run at once. */
+  readonly parallel: number;
+}
+
+export const NOTHING_BEGUN: AdmissionState = { begun: 0, running: [], ended: [] };
+
+type Dated = Pick<Unit, 'lastStep'>;
+
+/** How many must have been trained on after step `by`. */
+function due(units: readonly Dated[], by: number): number {
+  return units.filter(({ lastStep }) => lastStep <= by).length;
+}
+
+function datesOf(units: readonly Dated[]): number[] {
+  return [...new Set(units.map(({ lastStep }) => lastStep))].sort((a, b) => a - b);
+}
+
+/**
+ * What `step` trains on: those that had ended first, but for what must not wait for a later step; `null` while it must
+ * wait for more to end.
+ */
+function choose({ running, ended }: AdmissionState, step: number, perStep: number): ReadonlySet<EndedUnit> | null {
+  const open = [...running, ...ended];
+  const chosen = new Set<EndedUnit>();
+  for (const date of datesOf(open)) {
+    const needed = due(open, date) - (date - step) * perStep;
+    for (const unit of ended) {
+      if (due([...chosen], date) >= needed) break;
+      if (unit.lastStep <= date) chosen.add(unit);
+    }
+    if (due([...chosen], date) < needed) return null;
+  }
+  for (const unit of ended) if (chosen.size < perStep) chosen.add(unit);
+  return chosen.size === perStep ? chosen : null;
+}
+
+export class Admission {
+  readonly #perStep: number;
+  #begun: number;
+  #running: readonly Unit[];
+  #ended: readonly EndedUnit[];
+  /** What the step under way trains on. */
+  #taken: readonly EndedUnit[] = [];
+
+  /** `perStep`: units that a step trains on. */
+  constructor(perStep: number, { begun, running, ended }: AdmissionState = NOTHING_BEGUN) {
+    this.#perStep = perStep;
+    this.#begun = begun;
+    this.#running = running;
+    this.#ended = ended;
+  }
+
+  /** To be kept between two steps: what a step has taken is not in it. */
+  get state(): AdmissionState {
+    return { begun: this.#begun, running: this.#running, ended: this.#ended };
+  }
+
+  /** Begins as many units with `policy` as may begin now, and returns them. */
+  admit(policy: Unit['policy'], { steps, maxStaleness, parallel }: AdmissionLimits): Unit[] {
+    const { version } = policy;
+    const lastStep = version + maxStaleness + 1;
+    const admitted: Unit[] = [];
+    while (this.#running.length < parallel && this.#hasRoom(version, lastStep, steps)) {
+      const unit = { number: ++this.#begun, policy: { dir: policy.dir, version }, lastStep };
+      this.#running = [...this.#running, unit];
+      admitted.push(unit);
+    }
+    return admitted;
+  }
+
+  /** Whether one more that must be trained on by `lastStep` leaves every other one its place in time. */
+  #hasRoom(version: number, lastStep: number, steps: number): boolean {
+    const taken = this.#taken.map(() => ({ lastStep: version + 1 }));
+    const open: Dated[] = [...taken, ...this.#running, ...this.#ended, { lastStep }];
+    if (open.length > (steps - version) * this.#perStep) return false;
+    return datesOf(open).every((date) => date < lastStep || due(open, date) <= (date - version) * this.#perStep);
+  }
+
+  /** The unit's rollouts have ended. Told again, or of a unit that does not run, it changes nothing. */
+  end(number: number, groups: number): void {
+    const unit = this.#running.find((one) => one.number === number);
+    if (!unit) return;
+    this.#running = this.#running.filter((one) => one !== unit);
+    this.#ended = [...this.#ended, { ...unit, groups }];
+  }
+
+  /** Whether `step` has what it trains on. */
+  isReady(step: number): boolean {
+    return choose(this.state, step, this.#perStep) !== null;
+  }
+
+  /** What `step` trains on, by number. Errors: a `TypeError` where it is not ready. */
+  take(step: number): readonly EndedUnit[] {
+    const chosen = choose(this.state, step, this.#perStep);
+    if (!chosen || this.#taken.length > 0) throw new TypeError(`Step ${step} has nothing to train on yet`);
+    this.#ended = this.#ended.filter((unit) => !chosen.has(unit));
+    this.#taken = [...chosen].sort((a, b) => a.number - b.number);
+    return this.#taken;
+  }
+
+  /** The step that was taken for is on record. */
+  trained(): void {
+    this.#taken = [];
+  }
+}

@@ -1,0 +1,35 @@
+/** What the modes of training mean to admission: units of rollouts, how many a step takes, and their bounds. Pure. */
+
+import type { PolicyRef, RunConfig, TrainingSettings } from '../types.ts';
+import { maxStalenessOf } from './settings.ts';
+import type { AdmissionLimits, Unit } from './admission.ts';
+import { type Drawn, tasksOfGroup, tasksOfStep } from './step-tasks.ts';
+
+export function modeOf({ training }: RunConfig): TrainingSettings['mode'] {
+  return training?.mode ?? 'sync';
+}
+
+/** Units that a step trains on: groups in `async`; else the step's batch is one. */
+export function unitsPerStep(config: RunConfig): number {
+  return modeOf(config) === 'async' ? config.batch.tasks : 1;
+}
+
+/** In `async` as many groups at once as fit into the dispatcher's width; all that are admitted where it has none. */
+function parallelOf({ batch, dispatcher }: RunConfig): number {
+  const { maxParallelAgents: width } = dispatcher;
+  return dispatcher.type === 'batch' || width === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.floor(width / batch.samples));
+}
+
+export function limitsOf(config: RunConfig): AdmissionLimits {
+  const parallel = modeOf(config) === 'async' ? parallelOf(config) : 1;
+  return { steps: config.steps, maxStaleness: maxStalenessOf(config.training ?? { mode: 'sync' }), parallel };
+}
+
+export function drawnBy(config: RunConfig, number: number): Drawn {
+  return modeOf(config) === 'async' ? tasksOfGroup(config, number) : tasksOfStep(config, number);
+}
+
+/** The policy that a unit's rollouts sample with. */
+export function policyOf({ run, training }: RunConfig, { policy }: Unit): PolicyRef {
+  return training?.rolloutVersion === 'newest' ? { ...policy, newestOf: run } : policy;
+}

@@ -1,0 +1,185 @@
+/**
+ * Rollouts that go on while updates run: admission decides, this begins units, hears of their ends, and looks after
+ * those that say nothing. What it must remember is `state`, so a run goes on from it in a new history, or from records.
+ */
+
+import { ApplicationFailure, condition } from '@temporalio/workflow';
+import type { PauseRelay } from '../pause-relay.ts';
+import type { PausePoint, PolicyRef, RunConfig, TrainStatus, UpdateInput } from '../types.ts';
+import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
+import { drawnBy, limitsOf, modeOf, unitsPerStep } from './modes.ts';
+import type { UnitReport } from './unit-report.ts';
+import { Units } from './units.ts';
+
+/** The run, as it is at the moment. */
+export interface OverlapHost {
+  readonly config: RunConfig;
+  readonly policy: PolicyRef;
+  readonly pauseAt: PausePoint | null;
+}
+
+/** What a step trains on. */
+export interface StepRollouts {
+  readonly rollouts: Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'wanted'>;
+  /** The batches' names, where the step's number does not say them. */
+  readonly batches?: readonly string[];
+  /** That the step waited for them. */
+  readonly seconds: number;
+}
+
+/** Children begun, or told something, from one workflow task: far below Temporal's limits. */
+const CHUNK = 100;
+/** A unit that was ended by hand reports nothing: it is missed then, or when the run is resumed. */
+const LOOK_AFTER_EVERY = '30m';
+/** Cancelled rollouts release their sandboxes; past this their leases do. */
+const CANCEL_DEADLINE = '15m';
+
+/** In parts, so that no workflow task has more commands than it may. */
+async function inChunks(units: readonly Unit[], work: (unit: Unit) => Promise<void>): Promise<void> {
+  for (let from = 0; from < units.length; from += CHUNK) await Promise.all(units.slice(from, from + CHUNK).map(work));
+}
+
+export class Overlap {
+  readonly #host: OverlapHost;
+  readonly #relay: PauseRelay;
+  readonly #admission: Admission;
+  readonly #units: Units;
+  /** Admitted, not started yet. */
+  #queue: Unit[] = [];
+  #starting = false;
+  /** Between two steps, while one is put on record, nothing begins: the record then says what has begun. */
+  #open = false;
+  #closing = false;
+  #failure: unknown;
+  #mustLook = false;
+
+  /** `again`: what ran in `state` is to be begun again, since the run starts from its records. */
+  constructor(host: OverlapHost, relay: PauseRelay, state: AdmissionState = NOTHING_BEGUN, again = false) {
+    this.#host = host;
+    this.#relay = relay;
+    this.#units = new Units(host);
+    this.#admission = new Admission(unitsPerStep(host.config), state);
+    if (again) this.#queue = [...state.running];
+    else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
+  }
+
+  /** Nothing is under way that a new history would not know of. */
+  get isSettled(): boolean {
+    return !this.#starting && this.#queue.length === 0;
+  }
+
+  get state(): AdmissionState {
+    return this.#admission.state;
+  }
+
+  get status(): Pick<TrainStatus, 'batch' | 'overlap'> {
+    const { running, ended } = this.#admission.state;
+    const oldest = running[0] ?? ended[0];
+    const { config } = this.#host;
+    const total = ({ tasks, wanted }: ReturnType<typeof drawnBy>) => (wanted ?? tasks.length) * config.batch.samples;
+    const batch = oldest ? { name: this.#units.nameOf(oldest), total: total(drawnBy(config, oldest.number)) } : null;
+    return { batch, overlap: { running: running.length, waiting: ended.length } };
+  }
+
+  /** Begins what may begin now. */
+  pump(): void {
+    if (!this.#open || this.#closing || this.#failure !== undefined || this.#host.pauseAt !== null) return;
+    this.#queue.push(...this.#admission.admit(this.#host.policy, limitsOf(this.#host.config)));
+    if (!this.#starting && this.#queue.length > 0) void this.#startAll();
+  }
+
+  /** After a pause: what began meanwhile, and what was ended by hand. */
+  resume(): void {
+    this.#mustLook = true;
+    this.pump();
+  }
+
+  hear(report: UnitReport): void {
+    const unit = this.#admission.state.running.find(({ number }) => number === report.number);
+    if (!unit) return;
+    const name = this.#units.nameOf(unit);
+    this.#relay.remove(name);
+    this.#admission.end(unit.number, report.end === 'rolled-out' ? report.groups : 0);
+    if (report.end !== 'rolled-out' && !this.#closing) {
+      // No step follows.
+      this.#failure ??= ApplicationFailure.nonRetryable(`${name} ${report.end}: ${report.message}`, 'UnitFailed');
+    }
+    this.pump();
+  }
+
+  /** Waits for what `step` trains on. Errors: that of a unit. */
+  async take(step: number): Promise<StepRollouts> {
+    const begun = Date.now();
+    this.#open = true;
+    this.pump();
+    const goOn = () => this.#failure !== undefined || this.#admission.isReady(step);
+    const mayLook = () => this.#host.pauseAt === null;
+    while (!goOn()) {
+      const told = await condition(() => goOn() || (this.#mustLook && mayLook()), LOOK_AFTER_EVERY);
+      if (mayLook() && (!told || this.#mustLook)) await this.#lookAfter();
+    }
+    if (this.#failure !== undefined) throw this.#failure;
+    return { ...this.#rollouts(this.#admission.take(step)), seconds: (Date.now() - begun) / 1000 };
+  }
+
+  /** What the run is to go on from after the step that was taken for; nothing begins until `trained`. */
+  seal(): AdmissionState {
+    this.#open = false;
+    return this.#admission.state;
+  }
+
+  /** The step is on record, and the policy is the next one. */
+  trained(): void {
+    this.#admission.trained();
+    this.#open = true;
+    this.pump();
+  }
+
+  /** Ends what runs; returns the batches whose rollouts will not be trained on. */
+  async close(): Promise<readonly string[]> {
+    this.#closing = true;
+    this.#queue = [];
+    await condition(() => !this.#starting, CANCEL_DEADLINE);
+    const { running, ended } = this.#admission.state;
+    await inChunks(running, async (unit) => {
+      if (!(await this.#units.cancel(unit))) this.#admission.end(unit.number, 0);
+    });
+    await condition(() => this.#admission.state.running.length === 0, CANCEL_DEADLINE);
+    return [...running, ...ended].map((unit) => this.#units.batchOf(unit));
+  }
+
+  async #startAll(): Promise<void> {
+    this.#starting = true;
+    try {
+      while (this.#queue.length > 0) await Promise.all(this.#queue.splice(0, CHUNK).map((unit) => this.#start(unit)));
+    } catch (error) {
+      this.#failure ??= error;
+    } finally {
+      this.#starting = false;
+    }
+  }
+
+  async #start(unit: Unit): Promise<void> {
+    await this.#units.start(unit);
+    this.#relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
+  }
+
+  /** A unit that is gone without a word begins again under its name: what it recorded stands. */
+  async #lookAfter(): Promise<void> {
+    this.#mustLook = false;
+    await inChunks(this.#admission.state.running.filter((unit) => !this.#queue.includes(unit)), async (unit) => {
+      if (await this.#units.isThere(unit)) return;
+      if (this.#admission.state.running.includes(unit)) this.#queue.push(unit);
+    });
+    this.pump();
+  }
+
+  #rollouts(units: readonly EndedUnit[]): Omit<StepRollouts, 'seconds'> {
+    const { config } = this.#host;
+    const [first, ...further] = units.map((unit) => this.#units.rolledOut(unit));
+    if (!first || !units[0]) throw new TypeError('A step trains on nothing');
+    const { wanted } = drawnBy(config, units[0].number);
+    const rollouts = { ...first, ...(further.length > 0 ? { further } : {}), ...(wanted === undefined ? {} : { wanted }) };
+    return { rollouts, ...(modeOf(config) === 'async' ? { batches: units.map((unit) => this.#units.nameOf(unit)) } : {}) };
+  }
+}

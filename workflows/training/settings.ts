@@ -1,0 +1,45 @@
+/** The settings of training's modes: defaults, and what is refused since the chosen mode would not read it. Pure. */
+
+import type { RefusedSetting } from '../dispatch-schedule.ts';
+import type { TrainingSettings } from '../types.ts';
+
+/** As SkyRL's `max_staleness_steps`. */
+const MAX_STALENESS_STEPS = 4;
+
+type Given = { readonly [K in keyof TrainingSettings]?: TrainingSettings[K] | undefined } & Pick<TrainingSettings, 'mode'>;
+
+const TAKES: Readonly<Record<TrainingSettings['mode'], ReadonlyArray<keyof TrainingSettings>>> = {
+  sync: ['mode'],
+  'one-step-off': ['mode', 'rolloutVersion', 'maskStalenessSteps'],
+  async: ['mode', 'maxStalenessSteps', 'rolloutVersion', 'maskStalenessSteps'],
+};
+
+/** Updates between a unit's begin and the one that trains on it, at most. */
+export function maxStalenessOf({ mode, maxStalenessSteps = MAX_STALENESS_STEPS }: Given): number {
+  if (mode === 'async') return maxStalenessSteps;
+  return mode === 'sync' ? 0 : 1;
+}
+
+/** The first setting without an effect, if there is one. */
+export function refusedTraining(settings: Given): RefusedSetting | undefined {
+  const { mode, maskStalenessSteps: mask } = settings;
+  for (const [field, value] of Object.entries(settings)) {
+    if (value === undefined || (TAKES[mode] as readonly string[]).includes(field)) continue;
+    const modes = Object.entries(TAKES).flatMap(([name, takes]) => ((takes as readonly string[]).includes(field) ? [name] : []));
+    return { field, value, remedy: `it has no effect in mode ${mode}: remove it, or choose ${modes.join(' or ')}` };
+  }
+  const bound = maxStalenessOf(settings);
+  if (mask === undefined || mask < bound) return undefined;
+  const remedy = `nothing is ever trained on more than ${bound} steps late: give less than that, or leave it out`;
+  return { field: 'maskStalenessSteps', value: mask, remedy };
+}
+
+export function resolveTraining({ mode, maxStalenessSteps, rolloutVersion, maskStalenessSteps }: Given): TrainingSettings {
+  if (mode === 'sync') return { mode };
+  return {
+    mode,
+    ...(mode === 'async' ? { maxStalenessSteps: maxStalenessSteps ?? MAX_STALENESS_STEPS } : {}),
+    rolloutVersion: rolloutVersion ?? (mode === 'async' ? 'newest' : 'begin'),
+    ...(maskStalenessSteps === undefined ? {} : { maskStalenessSteps }),
+  };
+}

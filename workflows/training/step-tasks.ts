@@ -1,0 +1,44 @@
+/**
+ * What a step rolls out, and which part of it a unit is: functions of configuration and number alone, so that the same
+ * tasks are drawn in every mode, and again after a restart.
+ */
+
+import { DEFAULT_BREAKER } from '../circuit-breaker.ts';
+import { selectTasks } from '../select-tasks.ts';
+import type { BatchInput, BatchSettings, PolicyRef, RunConfig } from '../types.ts';
+
+/** Groups that a step may draw, and how many of them must vary. */
+function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches } }: BatchSettings) {
+  return type === 'filter' ? { candidates: tasks * maxSampleBatches, wanted: tasks } : { candidates: tasks, wanted: undefined };
+}
+
+/** Part of a batch's input: what is rolled out under which name. */
+export type Drawn = Pick<BatchInput, 'name' | 'step' | 'tasks' | 'wanted'>;
+
+export function tasksOfStep(config: RunConfig, step: number): Drawn {
+  const { candidates, wanted } = groupsOf(config.batch);
+  const { seed, task } = config;
+  const tasks = selectTasks(seed, step, task.train, candidates).map((i) => `${task.name}-train-${i}`);
+  return { name: `step-${step}`, step, tasks, ...(wanted === undefined ? {} : { wanted }) };
+}
+
+/**
+ * A group by its number: the groups of step 1, then those of step 2. One that must vary has the tasks that its step may
+ * draw for it: its own, then every so many after that.
+ */
+export function tasksOfGroup(config: RunConfig, number: number): Drawn {
+  const perStep = config.batch.tasks;
+  const place = (number - 1) % perStep;
+  const { step, tasks, wanted } = tasksOfStep(config, Math.floor((number - 1) / perStep) + 1);
+  const own = tasks.filter((_, i) => i % perStep === place);
+  return { name: `group-${number}`, step, tasks: own, ...(wanted === undefined ? {} : { wanted: 1 }) };
+}
+
+/** The input of a batch that samples with `policy`; its step names the noise. */
+export function batchInput(config: RunConfig, drawn: Drawn, policy: PolicyRef): BatchInput {
+  const { run, agent, sampling, seed, dispatcher, batch, breaker = DEFAULT_BREAKER } = config;
+  const { samples, stragglers } = batch;
+  const input = { run, ...drawn, samples, policy, agent, sampling, seed, dispatcher, breaker };
+  // A run's evaluations, of step 0, wait for every rollout: what is left out there would count as failed.
+  return drawn.step > 0 && stragglers ? { ...input, stragglers } : input;
+}

@@ -1,0 +1,92 @@
+/**
+ * A unit of rollouts that outlives its run's history: a batch whose end is reported by signal to whatever execution of
+ * the run there is by then. A unit that has ended in any way has reported it before, or its run is gone.
+ */
+
+import {
+  CancellationScope,
+  getExternalWorkflowHandle,
+  isCancellation,
+  ParentClosePolicy,
+  rootCause,
+  sleep,
+  startChild,
+  type ChildWorkflowHandle,
+} from '@temporalio/workflow';
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import { batch as batchWorkflow } from '../batch.ts';
+import { circuitOpenedSignal } from '../failure-watch.ts';
+import { hearSignals, on } from '../hear-signals.ts';
+import { PauseRelay } from '../pause-relay.ts';
+import { pauseSignal, resumeSignal } from '../rollout.ts';
+import { policyVersionKey, runKey, stepKey } from '../search-attributes.ts';
+import type { BatchInput } from '../types.ts';
+import { type UnitReport, unitEndedSignal } from './unit-report.ts';
+
+export interface UnitInput {
+  readonly number: number;
+  /** Workflow id of the run that hears of its end. */
+  readonly train: string;
+  readonly batch: BatchInput;
+}
+
+/** A batch under the same name that is being cancelled, since its unit was ended by hand, needs that long at most. */
+const TRIES = 60;
+const TRY_EVERY = '15s';
+
+async function startBatch({ batch, train }: UnitInput): Promise<ChildWorkflowHandle<typeof batchWorkflow>> {
+  const { run, name, step, policy, tasks, wanted, samples } = batch;
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await startChild(batchWorkflow, {
+        workflowId: `${train}/${name}`,
+        parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
+        staticSummary: `${wanted ?? tasks.length} tasks × ${samples} · policy v${policy.version}`,
+        typedSearchAttributes: [
+          { key: runKey, value: run },
+          { key: stepKey, value: step },
+          { key: policyVersionKey, value: policy.version },
+        ],
+        args: [batch],
+      });
+    } catch (error) {
+      if (!(error instanceof WorkflowExecutionAlreadyStartedError) || tries >= TRIES) throw error;
+      await sleep(TRY_EVERY);
+    }
+  }
+}
+
+function reportOf(number: number, error: unknown): UnitReport {
+  const message = (rootCause(error) ?? String(error)).slice(0, 300);
+  return { number, end: isCancellation(error) ? 'cancelled' : 'failed', message };
+}
+
+async function report(train: string, said: UnitReport): Promise<void> {
+  try {
+    await CancellationScope.nonCancellable(() => getExternalWorkflowHandle(train).signal(unitEndedSignal, said));
+  } catch {
+    // The run is gone: nobody waits for this unit.
+  }
+}
+
+export async function unit(input: UnitInput): Promise<void> {
+  const relay = new PauseRelay();
+  hearSignals(
+    on(pauseSignal, () => relay.set(true)),
+    on(resumeSignal, () => relay.set(false)),
+    on(circuitOpenedSignal, (trip) => {
+      // A run that is gone pauses no more.
+      getExternalWorkflowHandle(input.train).signal(circuitOpenedSignal, trip).catch(() => undefined);
+    }),
+  );
+  try {
+    const child = await startBatch(input);
+    relay.add(input.batch.name, child);
+    const { groups } = await child.result();
+    relay.remove(input.batch.name);
+    await report(input.train, { number: input.number, end: 'rolled-out', groups });
+  } catch (error) {
+    await report(input.train, reportOf(input.number, error));
+    throw error;
+  }
+}

@@ -1,0 +1,83 @@
+/** A run's units as workflows: what each is called, how one is started, found and cancelled. Nothing here decides. */
+
+import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
+import {
+  ChildWorkflowCancellationType,
+  type ExternalWorkflowHandle,
+  getExternalWorkflowHandle,
+  ParentClosePolicy,
+  startChild,
+} from '@temporalio/workflow';
+import { policyVersionKey, runKey, stepKey } from '../search-attributes.ts';
+import type { RolledOut, RunConfig } from '../types.ts';
+import type { EndedUnit, Unit } from './admission.ts';
+import { drawnBy, policyOf } from './modes.ts';
+import { batchInput } from './step-tasks.ts';
+import { unit as unitWorkflow } from './unit.ts';
+
+/** What a unit does not know it ignores: it only shows whether the unit is there. */
+const LOOK_SIGNAL = 'lookedAfter';
+
+export class Units {
+  readonly #host: { readonly config: RunConfig };
+
+  constructor(host: { readonly config: RunConfig }) {
+    this.#host = host;
+  }
+
+  nameOf({ number }: Unit): string {
+    return drawnBy(this.#host.config, number).name;
+  }
+
+  batchOf(unit: Unit): string {
+    return `train/${this.#host.config.run}/${this.nameOf(unit)}`;
+  }
+
+  handleOf(unit: Unit): ExternalWorkflowHandle {
+    return getExternalWorkflowHandle(`${this.batchOf(unit)}/unit`);
+  }
+
+  rolledOut(unit: EndedUnit): RolledOut {
+    return { batch: this.batchOf(unit), tasks: drawnBy(this.#host.config, unit.number).tasks.slice(0, unit.groups) };
+  }
+
+  /** Returns when it runs. */
+  async start(unit: Unit): Promise<void> {
+    const { config } = this.#host;
+    const drawn = drawnBy(config, unit.number);
+    try {
+      await startChild(unitWorkflow, {
+        workflowId: `${this.batchOf(unit)}/unit`,
+        // A run that goes on in a new history keeps what runs; a run that ends cancels it by name.
+        parentClosePolicy: ParentClosePolicy.ABANDON,
+        cancellationType: ChildWorkflowCancellationType.ABANDON,
+        staticSummary: `${drawn.name} · policy v${unit.policy.version}`,
+        typedSearchAttributes: [
+          { key: runKey, value: config.run },
+          { key: stepKey, value: drawn.step },
+          { key: policyVersionKey, value: unit.policy.version },
+        ],
+        args: [{ number: unit.number, train: `train/${config.run}`, batch: batchInput(config, drawn, policyOf(config, unit)) }],
+      });
+    } catch (error) {
+      // It runs since before the run started from its records, and will report like any other.
+      if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+    }
+  }
+
+  /** Whether it runs: one that does not has reported its end, or never will. */
+  async isThere(unit: Unit): Promise<boolean> {
+    try {
+      await this.handleOf(unit).signal(LOOK_SIGNAL);
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Whether it will report that it was cancelled. To cancel what has ended succeeds; to signal it does not. */
+  async cancel(unit: Unit): Promise<boolean> {
+    if (!(await this.isThere(unit))) return false;
+    return this.handleOf(unit).cancel().then(() => true, () => false);
+  }
+}
