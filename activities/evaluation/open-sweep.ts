@@ -12,7 +12,7 @@ import type { RolloutPolicy } from '../../workflows/types.ts';
 import { UserInputError } from '../failures.ts';
 import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
 import { writeAside } from '../write-aside.ts';
-import { evalKeys, type EvalRecord, type EvalRound } from './eval-records.ts';
+import { evalFolder, evalKeys, type EvalRecord, type EvalRound } from './eval-records.ts';
 import { fingerprintOf } from './pin-checkpoint.ts';
 import { checkEndpoint, type ResolvedPolicy, resolvePolicy } from './policy-reference.ts';
 import { settleEnds } from './settle-ends.ts';
@@ -78,8 +78,7 @@ async function recordOf(config: SweepConfig, store: Store): Promise<EvalRecord> 
     await checkUnchanged(config, known);
     return known;
   }
-  // A scheduled sweep's name has colons, which some tools take for something else in a path.
-  const evalDir = join(config.dir, config.eval.replaceAll(':', '-'));
+  const evalDir = evalFolder(config.dir, config.eval);
   await mkdir(evalDir, { recursive: true });
   const policies: ResolvedPolicy[] = [];
   for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store));
