@@ -6,6 +6,7 @@ import type {
   AgentRunOutcome,
   Attempt,
   BatchInput,
+  CheckEndpointInput,
   CollectOutcome,
   ConfigChange,
   EvaluationRecord,
@@ -22,6 +23,7 @@ import type {
   Verdict,
 } from './types.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval-types.ts';
+import type { Endpoint } from '../trainer/backends/endpoint.ts';
 import { hostQueue, QUEUES } from './queues.ts';
 
 export interface InitActivities {
@@ -29,6 +31,8 @@ export interface InitActivities {
 }
 
 export interface GpuActivities {
+  /** Refuses an endpoint that its key, its account or its settings are wrong for; a server that is down is not refused. */
+  checkEndpoint(input: CheckEndpointInput): Promise<void>;
   generate(input: GenerateInput): Promise<GenerateOutcome>;
   update(input: UpdateInput): Promise<UpdateOutcome>;
 }
@@ -125,7 +129,17 @@ const onGpu = {
 const { generate } = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);
 // A cancelled run waits for the update under way: it is whole or not at all, and says itself what it trained.
 const { update } = proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
-export const gpu: GpuActivities = { generate, update };
+const { checkEndpoint } = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onGpu, startToCloseTimeout: '5m', retry: retry(3) });
+export const gpu: GpuActivities = { checkEndpoint, generate, update };
+
+/** Sampling from a server that may be down for a while: asked again for as long as the endpoint's settings say. */
+export function onEndpoint({ patienceSeconds }: Endpoint): Pick<GpuActivities, 'generate'> {
+  return proxyActivities<Pick<GpuActivities, 'generate'>>({
+    ...onGpu,
+    scheduleToCloseTimeout: `${patienceSeconds}s`,
+    retry: { ...retry(Number.POSITIVE_INFINITY), maximumInterval: '30s' as const },
+  });
+}
 
 export const reward = proxyActivities<RewardActivities>({
   taskQueue: QUEUES.reward,

@@ -28,6 +28,7 @@ import { rolloutIds } from './rollout-ids.ts';
 import { pauseSignal, resumeSignal, rollout as rolloutWorkflow } from './rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from './search-attributes.ts';
 import { proceedSignal, stageEndedSignal } from './stage-gates.ts';
+import { whenFree } from './start-child-when-free.ts';
 import type { BatchInput, BatchResult, GatedStage, RolloutResult } from './types.ts';
 
 /** Children started from one workflow task: far below Temporal's limits on commands and bytes. */
@@ -196,7 +197,7 @@ class Batch {
     const task = tasks[Math.floor(index / samples)] ?? '';
     const sample = firstSample + (index % samples);
     try {
-      const child = await startChild(rolloutWorkflow, {
+      const child = await whenFree(() => startChild(rolloutWorkflow, {
         workflowId: id,
         args: [{ task, policy, agent, sampling, run, step, sample, seed, gates: this.#gates }],
         parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
@@ -210,7 +211,7 @@ class Batch {
           { key: stageKey, value: 'init' },
           { key: policyVersionKey, value: policy.version },
         ],
-      });
+      }));
       this.#relay.add(id, child);
       return await child.result();
     } catch (error) {

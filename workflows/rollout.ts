@@ -17,14 +17,15 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { gpu, init, onHost, reward } from './activities.ts';
+import { gpu, init, onEndpoint, onHost, reward } from './activities.ts';
+import { checkEndpointOnce } from './check-endpoint.ts';
 import { classify } from './classify-failure.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { initialState, type LoopEvent, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
 import { type ResolvedRollout, resolveRollout } from './resolve-rollout.ts';
 import { proceedSignal, StageGates } from './stage-gates.ts';
-import type { Attempt, CollectOutcome, GatedStage, RolloutInput, RolloutResult, SandboxRef } from './types.ts';
+import type { Attempt, CollectOutcome, GatedStage, GenerateInput, GenerateOutcome, RolloutInput, RolloutResult, SandboxRef } from './types.ts';
 
 export interface RolloutState extends LoopState {
   readonly task: string;
@@ -46,7 +47,7 @@ interface Context {
   contextTokens: number;
   lines: readonly string[];
   paused: boolean;
-  /** Turns, and renewals of a paused rollout's sandbox, in this history: twelve events each at most. */
+  /** Turns, and renewals of a waiting rollout's sandbox, in this history: twelve events each at most, two more with an endpoint. */
   rounds: number;
 }
 
@@ -68,10 +69,11 @@ async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
   const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
   switch (state.phase) {
     case 'prepare':
+      await checkPolicy(state, context);
       context.sandbox = await init.prepareSandbox(attempt);
       return { type: 'prepared' };
     case 'generate': {
-      const outcome = await gpu.generate({
+      const outcome = await sampled(state.attempt, context, {
         ...attempt,
         turn: state.turn,
         policy: input.policy,
@@ -112,6 +114,30 @@ async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
     default:
       throw new TypeError(`Phase ${state.phase} asks for nothing`);
   }
+}
+
+/** Who started a sweep or a batch has asked its endpoint already. */
+async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: Context): Promise<void> {
+  if (!('endpoint' in policy) || attempt > 1 || workflowInfo().parent) return;
+  await checkEndpointOnce({ run, endpoint: policy.endpoint, field: 'policy.endpoint' });
+}
+
+/** A server may be down for longer than a sandbox lives without being used: it is held meanwhile. */
+async function sampled(attempt: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
+  const { policy } = input;
+  if (!('endpoint' in policy)) return gpu.generate(input);
+  const sandbox = sandboxOf(context);
+  let over = false;
+  const work = onEndpoint(policy.endpoint).generate(input).finally(() => {
+    over = true;
+  });
+  work.catch(() => undefined);
+  // One that is lost is found out by the tools, if sampling ends well.
+  while (!(await condition(() => over, renewalOf(sandbox)))) {
+    context.rounds += 1;
+    if (await isLost(sandbox, attempt, context)) break;
+  }
+  return work;
 }
 
 function sandboxOf(context: Context): SandboxRef {
@@ -217,7 +243,7 @@ function mustWait({ phase }: LoopState, { paused }: Context): boolean {
   return paused && (phase === 'prepare' || phase === 'generate');
 }
 
-/** Whether the sandbox that a paused rollout keeps is lost. */
+/** Renews the sandbox of a rollout that waits; whether it is lost. */
 async function isLost(sandbox: SandboxRef, attempt: number, { input, rollout: id }: Context): Promise<boolean> {
   try {
     await onHost(sandbox.host, input.agent.toolTimeoutSeconds).holdSandbox({ run: input.run, rollout: id, attempt, task: input.task, ...sandbox });
@@ -229,6 +255,11 @@ async function isLost(sandbox: SandboxRef, attempt: number, { input, rollout: id
   }
 }
 
+/** Milliseconds after which a sandbox that nobody uses is renewed. */
+function renewalOf({ ttlSeconds = DEFAULT_TTL_SECONDS }: SandboxRef): number {
+  return Math.max(1000, (ttlSeconds * 1000) / 3);
+}
+
 /** Until it may go on, or for as long as its sandbox lives without being renewed. */
 async function standStill(state: LoopState, context: Context, limits: LoopLimits, mayGoOn: () => boolean): Promise<LoopState> {
   const { sandbox } = context;
@@ -236,8 +267,7 @@ async function standStill(state: LoopState, context: Context, limits: LoopLimits
     await condition(mayGoOn);
     return state;
   }
-  const renewEvery = Math.max(1000, ((sandbox.ttlSeconds ?? DEFAULT_TTL_SECONDS) * 1000) / 3);
-  if (await condition(mayGoOn, renewEvery)) return state;
+  if (await condition(mayGoOn, renewalOf(sandbox))) return state;
   context.rounds += 1;
   if (!(await isLost(sandbox, state.attempt, context))) return state;
   await release(context, state);

@@ -32,6 +32,7 @@ import { PauseRelay } from './pause-relay.ts';
 import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
 import { selectTasks } from './select-tasks.ts';
+import { whenFree } from './start-child-when-free.ts';
 import type { BatchResult, BatchSettings, ConfigChange, PausePoint, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
 
 export const trainStatusQuery = defineQuery<TrainStatus>('status');
@@ -241,7 +242,7 @@ class Training {
     await this.#mayBegin();
     this.#batches.set(name, { name, total: (wanted ?? tasks.length) * samples });
     this.#showBatch();
-    const child = await startChild(batchWorkflow, {
+    const child = await whenFree(() => startChild(batchWorkflow, {
       workflowId: `train/${config.run}/${name}`,
       parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
       staticSummary: `${wanted ?? tasks.length} tasks × ${samples} · policy v${policy.version}`,
@@ -265,7 +266,7 @@ class Training {
           dispatcher: config.dispatcher,
         },
       ],
-    });
+    }));
     this.#relay.add(name, child);
     try {
       return await child.result();

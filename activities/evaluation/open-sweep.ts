@@ -37,7 +37,7 @@ function named(given: unknown, id: string): unknown {
 }
 
 /** How a server is reached, and how hard it may be asked, says nothing of the policy. */
-const ACCESS: readonly string[] = ['apiKeyEnv', 'timeoutSeconds', 'maxConcurrent', 'requestsPerMinute', 'tokensPerMinute', 'maxTries'];
+const ACCESS: readonly string[] = ['apiKeyEnv', 'timeoutSeconds', 'maxConcurrent', 'requestsPerMinute', 'tokensPerMinute', 'maxTries', 'patienceSeconds'];
 
 function comparablePolicy(policy: SweepPolicy): object {
   if (!('endpoint' in policy)) return { policy: policy.policy };

@@ -65,6 +65,7 @@ export function scriptedActivities(script: Script, log: Log) {
     holdSandbox: (input) => note('holdSandbox', input),
   };
   const gpu: GpuActivities = {
+    checkEndpoint: () => note('checkEndpoint', {}),
     async generate(input) {
       await note('generate', input);
       const kind = script.turn?.(input) ?? (input.turn < 2 ? 'calls' : 'finish');
