@@ -19,6 +19,7 @@ export function endpointFailure(error: EndpointError, endpoint: Endpoint, field 
     case 'retokenised':
       return new UserInputError(`${field}.mode`, mode, `give chat, or a server and a tokenizer that agree on ids (${said})`);
     case 'bad-request':
+    case 'unreadable':
     case 'context-full':
       return new UserInputError(field, baseUrl, `change what the server refuses (${said})`);
     default:

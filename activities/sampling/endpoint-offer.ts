@@ -5,7 +5,7 @@
 
 import { createHash } from 'node:crypto';
 import type { Store } from '../../store/store.ts';
-import { detectOffer } from '../../trainer/backends/detect-offer.ts';
+import { checkServedName, detectOffer } from '../../trainer/backends/detect-offer.ts';
 import type { Endpoint, Offer } from '../../trainer/backends/endpoint.ts';
 import type { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import { EndpointError } from '../../trainer/backends/endpoint-error.ts';
@@ -59,6 +59,7 @@ async function askForOneToken(endpoint: Endpoint, { endpoints }: EndpointDeps, s
 export async function checkEndpoint({ run, endpoint, field }: CheckEndpointInput, deps: EndpointDeps, signal: AbortSignal): Promise<void> {
   const hasty = { ...endpoint, maxTries: 1, timeoutSeconds: Math.min(endpoint.timeoutSeconds, 60) };
   try {
+    await checkServedName(hasty, deps.endpoints, signal);
     const { mode } = await offerOf(run, hasty, deps, signal, field);
     if (mode === 'chat' || endpoint.apiKeyEnv !== undefined) await askForOneToken(hasty, deps, signal);
   } catch (error) {

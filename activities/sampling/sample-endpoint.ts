@@ -4,6 +4,7 @@
  */
 
 import { createHash } from 'node:crypto';
+import type { ChatAnswer } from '../../trainer/backends/chat.ts';
 import type { Endpoint, Offer } from '../../trainer/backends/endpoint.ts';
 import { EndpointError } from '../../trainer/backends/endpoint-error.ts';
 import { cutAtStop, dialectOf, whyUntrainable } from '../../trainer/backends/tokens/sample-tokens.ts';
@@ -26,6 +27,16 @@ async function unlessFull<T>(work: Promise<T>): Promise<T | null> {
   } catch (error) {
     if (error instanceof EndpointError && error.kind === 'context-full') return null;
     throw error;
+  }
+}
+
+/** What the model said and its server could not read is a mistake of the policy's: it is told, and goes on. */
+async function chatAnswer(asked: Promise<ChatAnswer>): Promise<ChatAnswer | null> {
+  try {
+    return await unlessFull(asked);
+  } catch (error) {
+    if (!(error instanceof EndpointError) || error.kind !== 'unreadable') throw error;
+    return { turn: { content: '', toolCalls: [] }, finish: 'unreadable', usage: null };
   }
 }
 
@@ -60,7 +71,7 @@ export async function sampleEndpoint(
     const record =
       offer.mode === 'tokens'
         ? await byIds(input, endpoint, offer, deps, signal)
-        : await sampleChat(input, deps.store, (call, used) => unlessFull(deps.endpoints.chat(endpoint, call, used, signal)));
+        : await sampleChat(input, deps.store, (call, used) => chatAnswer(deps.endpoints.chat(endpoint, call, used, signal)));
     return { ...record, endpoint: { baseUrl: endpoint.baseUrl, model: endpoint.model, offer } };
   } catch (error) {
     throw error instanceof EndpointError ? endpointFailure(error, endpoint) : error;

@@ -278,11 +278,23 @@ describe('an endpoint that is asked before anything is made for it', () => {
   it.each([['down', 503], ['of the opinion that one token is too few', 400], ['busy', 429]])('that is %s passes, asked once', async (_why, status) => {
     const { refused, asked } = await check(refusing(status));
     expect(refused).toBeUndefined();
-    expect(asked).toEqual(['/v1/chat/completions']);
+    expect(asked).toEqual(['/v1/models', '/v1/chat/completions']);
   });
 
   it('that gives no ids where ids are asked for is refused', async () => {
     const { refused } = await check(refusing(404), ids);
     expect(refused).toMatchObject({ name: 'UserInputError', field: 'policies.p.endpoint' });
   });
+
+  it('that answers under any name is refused where it does not list the one that is asked for', async () => {
+    const names: Handler = ({ path }) => (path.endsWith('/models') ? { body: { data: [{ id: 'file.gguf', aliases: ['other'], owned_by: 'llamacpp' }] } } : { body: {} });
+    expect((await check(names)).refused).toMatchObject({ field: 'policies.p.endpoint.model', value: 'm', remedy: expect.stringContaining('other') as string });
+    expect((await check(names, { model: 'other' })).refused).toBeUndefined();
+  });
+});
+
+it('an answer that its own server cannot read is a mistake of the policy: it is told, and the rollout goes on', async () => {
+  const { generate } = await serving(() => ({ status: 500, body: { error: { code: 500, message: 'The model produced output that does not match the expected peg-native format', type: 'server_error' } } }), { mode: 'chat' });
+  expect(await generate(1)).toMatchObject({ kind: 'hint', calls: 0 });
+  expect(await recordOf(1)).toMatchObject({ end: 'stop', parsed: { kind: 'malformed' }, hint: expect.stringContaining('did not understand') as string, chat: { turn: { content: '', toolCalls: [] } } });
 });
