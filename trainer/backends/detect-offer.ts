@@ -24,7 +24,8 @@ const models = z.object({
   ),
 });
 
-const OWNERS: Readonly<Record<string, TokenProtocol>> = { vllm: 'vllm', sglang: 'sglang', llamacpp: 'llama.cpp' };
+/** Longhaul's own server takes and gives ids as vLLM does. */
+const OWNERS: Readonly<Record<string, TokenProtocol>> = { vllm: 'vllm', longhaul: 'vllm', sglang: 'sglang', llamacpp: 'llama.cpp' };
 
 /** Failures that say something of what is offered, as opposed to failures of the moment, of the key or of the account. */
 function isAbsence(error: unknown): error is EndpointError {
