@@ -13,6 +13,7 @@ import { type OpenRunDeps, openRun } from './open-run.ts';
 import { type EvaluationEntry, keys, type OutcomeRecord, type RunEnd, type StepEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { checkpointDir, type TemporalPlace, writeChanges, writeRunFiles } from './run-folder.ts';
+import { RunTallies } from './run-tally.ts';
 import { summariseEvaluation } from './summarise-evaluation.ts';
 import { writeTrajectories } from './trajectories.ts';
 import { writeAside } from './write-aside.ts';
@@ -70,6 +71,8 @@ async function pruneCheckpoints(run: string, runDir: string, step: number, store
 
 export function createOrchestratorActivities(deps: OrchestratorDeps): OrchestratorActivities {
   const { store, temporal } = deps;
+  const tallies = new RunTallies(store);
+  const writeFiles = (run: string, runDir: string) => writeRunFiles(run, runDir, store, temporal, tallies);
   return {
     openRun: (given, run) => kept(() => openRun(given, run, deps)),
 
@@ -94,7 +97,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
       kept(async () => {
         await store.putOnce<StepEntry>(keys.step(run, record.step), { record, policy, sha256, keep });
         await writeTrajectories(run, `step-${record.step}`, runDir, store);
-        await writeRunFiles(run, runDir, store, temporal);
+        await writeFiles(run, runDir);
         await pruneCheckpoints(run, runDir, record.step, store);
       }),
 
@@ -103,14 +106,14 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         await store.putOnce<EvaluationEntry>(keys.evaluation(run, step), { step, evaluation });
         await writeTrajectories(run, `eval-${step}-sampled`, runDir, store);
         await writeTrajectories(run, `eval-${step}-greedy`, runDir, store);
-        await writeRunFiles(run, runDir, store, temporal);
+        await writeFiles(run, runDir);
       }),
 
     closeRun: ({ run, runDir, status, message }) =>
       kept(async () => {
         if (status !== 'completed') await maskUnfinished(run, `run-${status}`, store);
         await store.putOnce<RunEnd>(keys.runEnd(run), { status, finishedAt: now(), message: message ?? '' });
-        const summary = await writeRunFiles(run, runDir, store, temporal);
+        const summary = await writeFiles(run, runDir);
         await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));
       }),
   };
