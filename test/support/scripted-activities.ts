@@ -40,12 +40,20 @@ export function scriptedActivities(script: Script, log: Log) {
     log.calls.push({ activity, rollout: input.rollout ?? '', attempt: input.attempt ?? 0 });
     await script.before?.(activity, input);
   };
+  // To end one twice is to end it once: a cancelled rollout may release what it has just collected from.
+  const held = new Set<string>();
+  const end = (sandbox: string) => {
+    held.delete(sandbox);
+    log.live = held.size;
+  };
   const init: InitActivities = {
     async prepareSandbox(input) {
       await note('prepareSandbox', input);
-      log.live += 1;
+      const sandbox = `${input.rollout}#${input.attempt}`;
+      held.add(sandbox);
+      log.live = held.size;
       log.peakLive = Math.max(log.peakLive, log.live);
-      return { sandbox: `${input.rollout}#${input.attempt}`, host: 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      return { sandbox, host: 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
     },
   };
   const agentRun: AgentRunActivities = {
@@ -55,12 +63,12 @@ export function scriptedActivities(script: Script, log: Log) {
     },
     async collect(input) {
       await note('collect', input);
-      log.live -= 1;
+      end(input.sandbox);
       return { artifact: 'sha256:00', bytes: 0 };
     },
     async releaseSandbox(input) {
       await note('releaseSandbox', input);
-      log.live -= 1;
+      end(input.sandbox);
     },
     holdSandbox: (input) => note('holdSandbox', input),
   };

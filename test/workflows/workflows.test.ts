@@ -17,7 +17,7 @@ let serial = 0;
 const newId = () => `w${serial++}`;
 const policy = { dir: '/p', version: 3 };
 const start = (workflow: string, id: string, args: unknown[]) => world.start(workflow, id, ...args);
-const { count } = world;
+const count = (activity: string) => world.count(activity);
 const batchInput = (over: object = {}) => ({
   run: 'r', name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1', 't-train-2'], samples: 2, policy,
   agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
