@@ -6,7 +6,7 @@
 import type { Store } from '../store/store.ts';
 import type { Engine } from '../trainer/engine.ts';
 import type { EndpointClient } from '../trainer/backends/endpoint-client.ts';
-import type { GenerateInput, GenerateOutcome, RolloutPolicy } from '../workflows/types.ts';
+import type { GenerateInput, GenerateOutcome, PolicyRef, RolloutPolicy } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
 import { contextTokensAfter, type GenerateRecord, keys, sampledTokensOf, turnsOf, type UpdateEntry } from './records.ts';
 import { sampleEndpoint } from './sampling/sample-endpoint.ts';
@@ -19,7 +19,17 @@ export interface GenerateDeps {
   readonly engine: Engine;
   /** For policies behind other servers. */
   readonly endpoints: EndpointClient;
+  /** As the directory's files are now, like `digestOf`. */
   readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
+  /** `fingerprintOf` the policy in a directory. */
+  readonly digestOf: (policyDir: string) => Promise<string>;
+}
+
+/** Errors: `UserInputError` where the directory holds another policy than the one that the rollout was started with. */
+async function checkedDigest({ dir, digest }: PolicyRef, { digestOf }: GenerateDeps): Promise<string> {
+  const found = await digestOf(dir);
+  if (digest === undefined || digest === found) return found;
+  throw new UserInputError('policy.dir', dir, 'its files are not those that this was started with; put them back, or start anew under another name');
 }
 
 /** The policy itself, or the newest version that its run has made since: which one it was is in the turn's record. */
@@ -36,10 +46,12 @@ async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolic
 async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal): Promise<GenerateRecord> {
   const { policy, rollout, noiseKey } = input;
   if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
-  return sampleIds(input, await deps.tokenizerOf(policy.dir), deps.store, async (call) => {
-    const { finishReason, ...sampled } = await deps.engine.generate({ policy, cacheKey: rollout, noiseKey, ...call }, signal);
+  const digest = await checkedDigest(policy, deps);
+  const record = await sampleIds(input, await deps.tokenizerOf(policy.dir), deps.store, async (call) => {
+    const { finishReason, ...sampled } = await deps.engine.generate({ policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call }, signal);
     return { ...sampled, finish: finishReason };
   });
+  return { ...record, digest };
 }
 
 function lineOf({ parsed, end }: GenerateRecord): string {
@@ -65,13 +77,22 @@ function callsToRun({ parsed }: GenerateRecord): number {
   return finish < 0 ? parsed.calls.length : finish;
 }
 
+/** A checkpoint that retention has taken away is still what its records say. */
+async function presentDigest({ policy }: GenerateInput, { digestOf }: GenerateDeps): Promise<string | undefined> {
+  if ('endpoint' in policy) return undefined;
+  return policy.digest ?? digestOf(policy.dir).catch(() => undefined);
+}
+
 /** A rollout's records are one policy's: those of another would be passed off as its own. */
-function checkSamePolicy(key: string, { version, endpoint }: GenerateRecord, { policy }: GenerateInput): void {
+async function checkSamePolicy(key: string, { version, endpoint, digest }: GenerateRecord, input: GenerateInput, deps: GenerateDeps): Promise<void> {
+  const { policy } = input;
   const remedy = (by: string) => `${key} was sampled by ${by}; give another policy a rollout id of its own`;
   const follows = 'newestOf' in policy && policy.newestOf !== undefined && version > policy.version;
   if (version !== policy.version && !follows) throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
   const asked = 'endpoint' in policy ? policy.endpoint.model : undefined;
   if (asked !== endpoint?.model) throw new UserInputError('policy', asked ?? policy, remedy(endpoint?.model ?? 'a policy of a directory'));
+  const now = digest === undefined ? undefined : await presentDigest(input, deps);
+  if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
 }
 
 export async function generateTurn(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal): Promise<GenerateOutcome> {
@@ -83,7 +104,7 @@ export async function generateTurn(input: GenerateInput, deps: GenerateDeps, sig
     const policy = await newest(input.policy, store);
     record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal));
   }
-  checkSamePolicy(key, record, input);
+  await checkSamePolicy(key, record, input, deps);
   const { run, rollout, attempt } = input;
   const at = new Date().toISOString();
   await store.append([{ run, rollout, attempt, event: 'turn', at, detail: String(input.turn) }]);

@@ -74,15 +74,17 @@ interface Compared {
   readonly name: string;
   readonly known: object;
   readonly asked: object;
+  /** What to do instead of keeping what it began with. */
+  readonly instead?: string;
 }
 
 /** A name's results are on record: under another configuration they would be passed off as that one's. */
-export function refuseOtherConfig({ kind, name, known, asked }: Compared): void {
+export function refuseOtherConfig({ kind, name, known, asked, instead }: Compared): void {
   const [before, now] = [new Map(leaves(known, '')), new Map(leaves(asked, ''))];
   const field = [...new Set([...before.keys(), ...now.keys()])].sort().find((leaf) => before.get(leaf) !== now.get(leaf));
   if (field === undefined) return;
   const value: unknown = JSON.parse(now.get(field) ?? 'null');
-  throw new UserInputError(field, value, `${kind} ${name} began with ${before.get(field) ?? 'none'}; keep that, or give another ${kind} name`);
+  throw new UserInputError(field, value, `${kind} ${name} began with ${before.get(field) ?? 'none'}; keep that, ${instead ?? `or give another ${kind} name`}`);
 }
 
 function checkSameConfig(config: RunConfig, { config: known, configSha256 }: RunRecord): void {

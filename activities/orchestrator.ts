@@ -13,6 +13,7 @@ import { type OpenRunDeps, openRun } from './open-run.ts';
 import { batchesOf, type EvaluationEntry, keys, type OutcomeRecord, type RunEnd, type StepEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { checkpointDir, type TemporalPlace, writeChanges, writeRunFiles } from './run-folder.ts';
+import { RunTallies } from './run-tally.ts';
 import { summariseEvaluation } from './summarise-evaluation.ts';
 import { writeTrajectories } from './trajectories.ts';
 import { removeLeftovers, writeAside } from './write-aside.ts';
@@ -80,6 +81,8 @@ async function pruneCheckpoints(run: string, runDir: string, oldest: number, sto
 
 export function createOrchestratorActivities(deps: OrchestratorDeps): OrchestratorActivities {
   const { store, temporal } = deps;
+  const tallies = new RunTallies(store);
+  const writeFiles = (run: string, runDir: string) => writeRunFiles(run, runDir, store, temporal, tallies);
   return {
     openRun: (given, run) => kept(() => openRun(given, run, deps)),
 
@@ -105,7 +108,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         const entry = { record, policy, sha256, keep, ...(overlap ? { overlap } : {}) };
         await store.putOnce<StepEntry>(keys.step(run, record.step), entry);
         await writeTrajectories({ run, name: `step-${record.step}`, batches: batchesOf(record) }, runDir, store);
-        await writeRunFiles(run, runDir, store, temporal);
+        await writeFiles(run, runDir);
         await pruneCheckpoints(run, runDir, oldestInUse(record.step, overlap), store);
       }),
 
@@ -114,7 +117,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         await store.putOnce<EvaluationEntry>(keys.evaluation(run, step), { step, evaluation });
         await writeTrajectories({ run, name: `eval-${step}-sampled` }, runDir, store);
         await writeTrajectories({ run, name: `eval-${step}-greedy` }, runDir, store);
-        await writeRunFiles(run, runDir, store, temporal);
+        await writeFiles(run, runDir);
       }),
 
     closeRun: ({ run, runDir, status, message, untrained }) =>
@@ -123,7 +126,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         if (status !== 'completed') await endUnfinished(run, { event: 'masked', detail: `run-${status}` }, store);
         else if (untrained) await endUnfinished(run, { event: 'dropped', detail: 'run-completed', batches: untrained }, store);
         await store.putOnce<RunEnd>(keys.runEnd(run), { status, finishedAt: now(), message: message ?? '' });
-        const summary = await writeRunFiles(run, runDir, store, temporal);
+        const summary = await writeFiles(run, runDir);
         await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));
         // Nobody writes any more: what is aside is of writers that were killed.
         await removeLeftovers(runDir, 0);

@@ -60,6 +60,8 @@ export function resultKeyOf(execution: string): string | undefined {
 /** One model call: what was appended to the context, what was sampled, what it was read as. */
 export interface GenerateRecord {
   readonly version: number;
+  /** Of the policy's files, where a directory's policy sampled. */
+  readonly digest?: string;
   /** Ids appended to all earlier ids (prompt or observation); the whole context where `reset` is true. */
   readonly appended: readonly number[];
   /** The template rewrote the past: the ids start anew, and so does a training sequence. */

@@ -4,9 +4,10 @@
  */
 
 import { join } from 'node:path';
-import { accountFor } from '../store/accounting.ts';
-import type { RolloutEvent, Store } from '../store/store.ts';
+import { type Account, accountFor } from '../store/accounting.ts';
+import type { Store } from '../store/store.ts';
 import { changesOfRun, type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry } from './records.ts';
+import { RunTallies } from './run-tally.ts';
 import { writeTensorboard } from './tensorboard/write-tensorboard.ts';
 import { writeAside } from './write-aside.ts';
 
@@ -20,8 +21,8 @@ export function checkpointDir(runDir: string, step: number): string {
   return join(runDir, 'checkpoints', `step-${step}`);
 }
 
-/** The document of `summary.json`, from the store; `events` are those of the run, for callers that have them. */
-export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, events?: readonly RolloutEvent[]) {
+/** The document of `summary.json`, from the store; `account` is the run's, for callers that have it. */
+export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, account?: Account) {
   const record = await store.get<RunRecord>(keys.run(run));
   if (!record) return undefined;
   const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
@@ -49,7 +50,7 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
     checkpoints: steps
       .filter((entry) => entry.keep)
       .map(({ record: { step }, sha256 }) => ({ step, path: join('checkpoints', `step-${step}`), sha256 })),
-    accounting: accountFor(events ?? (await store.events(run)), end !== undefined),
+    accounting: account?.totals(end !== undefined) ?? accountFor(await store.events(run), end !== undefined),
   };
 }
 
@@ -61,14 +62,20 @@ export async function writeChanges(run: string, runDir: string, store: Store): P
   if (lines.length > 0) await writeAside(join(runDir, 'changes.jsonl'), lines.join(''));
 }
 
-/** Writes `summary.json`, `metrics.jsonl` and `tensorboard/`. */
-export async function writeRunFiles(run: string, runDir: string, store: Store, temporal: TemporalPlace): Promise<RunSummary> {
-  const events = await store.events(run);
-  const summary = await summaryOf(run, store, temporal, events);
+/** Writes `summary.json`, `metrics.jsonl` and `tensorboard/`. `tallies` saves reading again what it knows. */
+export async function writeRunFiles(
+  run: string,
+  runDir: string,
+  store: Store,
+  temporal: TemporalPlace,
+  tallies = new RunTallies(store),
+): Promise<RunSummary> {
+  const { account, batchEnds } = await tallies.of(run);
+  const summary = await summaryOf(run, store, temporal, account);
   if (!summary) throw new Error(`Run ${run} is not in the store`);
   await writeAside(join(runDir, 'summary.json'), `${JSON.stringify(summary, null, 2)}\n`);
   const lines = summary.steps.map((step) => `${JSON.stringify(step)}\n`);
   await writeAside(join(runDir, 'metrics.jsonl'), lines.join(''));
-  await writeTensorboard(runDir, summary, events);
+  await writeTensorboard(runDir, summary, batchEnds);
   return summary;
 }

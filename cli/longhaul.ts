@@ -11,6 +11,7 @@ import { resolvePolicy } from '../workflows/resolve-policy.ts';
 import type { RolloutInput, RolloutResult } from '../workflows/types.ts';
 import { type ConnectOptions, connectClient } from './connect.ts';
 import { EvalHandle } from './eval-handle.ts';
+import { refuseOtherSweep, sweepMemo } from './eval/same-sweep.ts';
 import { RunHandle } from './run-handle.ts';
 
 export function newRolloutId(task: string): string {
@@ -60,9 +61,10 @@ export class Longhaul {
   }
 
   /**
-   * Starts the eval, or attaches to it where it is going on. One that has ended starts again and runs what is missing
-   * or failed: nothing, where every rollout was graded.
-   * Errors: `UserInputError` for a configuration that cannot be used.
+   * Starts the eval, or attaches to it where it is going on with the same settings. One that has ended starts again and
+   * runs what is missing or failed: nothing, where every rollout was graded.
+   * Errors: `UserInputError` for a configuration that cannot be used, and for one that is not that of the eval that goes
+   * on under this name.
    */
   async evaluate(given: EvalSettings | SweepConfig): Promise<EvalHandle> {
     const config = resolveSweepConfig(given, process.cwd());
@@ -73,7 +75,9 @@ export class Longhaul {
       workflowIdReusePolicy: WorkflowIdReusePolicy.ALLOW_DUPLICATE,
       workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
       staticSummary: summaryOf(config),
+      memo: sweepMemo(config),
     });
+    await refuseOtherSweep(this.client, config);
     return this.evaluation(config.eval);
   }
 

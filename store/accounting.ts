@@ -16,25 +16,44 @@ export interface Accounting {
 
 const ENDS: ReadonlySet<RolloutEventName> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
 
-/** `over`: the run has ended, so that what has no end is lost, not in flight. */
-export function accountFor(events: readonly RolloutEvent[], over: boolean): Accounting {
-  const dispatched = new Set<string>();
-  const ends = new Map<string, RolloutEventName[]>();
-  const refused = new Set<string>();
-  for (const { rollout, event } of events) {
-    if (event === 'end-refused') refused.add(rollout);
-    if (event === 'dispatched') dispatched.add(rollout);
-    if (ENDS.has(event)) ends.set(rollout, [...(ends.get(rollout) ?? []), event]);
+/** The account of a run as its events come in, each looked at once. */
+export class Account {
+  readonly #dispatched = new Set<string>();
+  readonly #firstEnd = new Map<string, RolloutEventName>();
+  readonly #counts = new Map<RolloutEventName, number>();
+  readonly #again = new Set<string>();
+
+  /** In the order of the table. */
+  add({ rollout, event }: RolloutEvent): void {
+    if (event === 'end-refused') this.#again.add(rollout);
+    if (event === 'dispatched') this.#dispatched.add(rollout);
+    if (!ENDS.has(event)) return;
+    if (this.#firstEnd.has(rollout)) {
+      this.#again.add(rollout);
+      return;
+    }
+    this.#firstEnd.set(rollout, event);
+    this.#counts.set(event, (this.#counts.get(event) ?? 0) + 1);
   }
-  const firstEnds = [...ends.values()].map((list) => list[0]);
-  const count = (name: RolloutEventName) => firstEnds.filter((event) => event === name).length;
-  return {
-    dispatched: dispatched.size,
-    trained: count('trained'),
-    masked: count('masked'),
-    dropped: count('dropped'),
-    evaluated: count('evaluated'),
-    duplicated: new Set([...refused, ...[...ends].filter(([, list]) => list.length > 1).map(([rollout]) => rollout)]).size,
-    lost: over ? [...dispatched].filter((rollout) => !ends.has(rollout)).length : 0,
-  };
+
+  /** `over`: the run has ended, so that what has no end is lost, not in flight. */
+  totals(over: boolean): Accounting {
+    const count = (name: RolloutEventName) => this.#counts.get(name) ?? 0;
+    return {
+      dispatched: this.#dispatched.size,
+      trained: count('trained'),
+      masked: count('masked'),
+      dropped: count('dropped'),
+      evaluated: count('evaluated'),
+      duplicated: this.#again.size,
+      lost: over ? [...this.#dispatched].filter((rollout) => !this.#firstEnd.has(rollout)).length : 0,
+    };
+  }
+}
+
+/** The account of all of a run's events. */
+export function accountFor(events: readonly RolloutEvent[], over: boolean): Accounting {
+  const account = new Account();
+  for (const event of events) account.add(event);
+  return account.totals(over);
 }

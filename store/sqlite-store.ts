@@ -152,6 +152,14 @@ class SqliteStore implements Store {
     return rows.map(({ detail, ...event }) => (detail === '' ? event : { ...event, detail }));
   }
 
+  async eventsSince(run: string, after: number): Promise<{ events: RolloutEvent[]; last: number }> {
+    const rows = this.#prepare(
+      'SELECT seq, run, rollout, attempt, event, at, detail FROM events WHERE run = ? AND seq > ? ORDER BY seq',
+    ).all(run, after) as unknown as Array<EventRow & { seq: number }>;
+    const events = rows.map(({ seq: _seq, detail, ...event }) => (detail === '' ? event : { ...event, detail }));
+    return { events, last: rows.at(-1)?.seq ?? after };
+  }
+
   async begin(key: string): Promise<number> {
     return this.#transaction(() => {
       this.#prepare('INSERT INTO executions (key, at) VALUES (?, ?)').run(key, now());

@@ -64,6 +64,8 @@ export interface Store {
   /** Appends events in one transaction. An event with the same (rollout, attempt, event, detail) is kept once. */
   append(events: readonly RolloutEvent[]): Promise<void>;
   events(run: string): Promise<RolloutEvent[]>;
+  /** Those after the one that `last` of an earlier call stands for; 0: all. */
+  eventsSince(run: string, after: number): Promise<{ readonly events: RolloutEvent[]; readonly last: number }>;
 
   /** Notes that the execution named by `key` begins; returns how often it has begun, this one included. */
   begin(key: string): Promise<number>;

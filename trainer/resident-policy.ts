@@ -1,9 +1,9 @@
 /** A policy in training with its optimizer, and the directory that it equals, so that the next update need not read it. */
 
 import { AdamW } from './adamw.ts';
-import { readCheckpointRecord } from './checkpoint.ts';
 import { Learner } from './learner.ts';
 import { readModelConfig } from './model/describe-policy.ts';
+import { stampOf } from './policy-files.ts';
 import { loadVerifiedWeights, readVerifiedOptimizer } from './verified-checkpoint.ts';
 
 export interface Trainee {
@@ -27,20 +27,22 @@ export function disposeTrainee({ learner, optimizer }: Trainee): void {
 
 /** At most one policy: the one that was written last. */
 export class ResidentPolicy {
-  #held: { readonly dir: string; readonly sha256: string; readonly trainee: Trainee } | undefined;
+  #held: { readonly dir: string; readonly stamp: string; readonly trainee: Trainee } | undefined;
 
   /** The trainee of `dir`; it is the caller's from now on, until `keep`. */
   async take(dir: string): Promise<Trainee> {
     const held = this.#held;
     this.#held = undefined;
     if (held === undefined) return loadTrainee(dir);
-    if (held.dir === dir && (await readCheckpointRecord(dir))?.sha256 === held.sha256) return held.trainee;
+    if (held.dir === dir && (await stampOf(dir).catch(() => '')) === held.stamp) return held.trainee;
     disposeTrainee(held.trainee);
     return loadTrainee(dir);
   }
 
-  keep(dir: string, sha256: string, trainee: Trainee): void {
+  /** `dir` was written from `trainee` just now. */
+  async keep(dir: string, trainee: Trainee): Promise<void> {
+    const stamp = await stampOf(dir);
     if (this.#held !== undefined) disposeTrainee(this.#held.trainee);
-    this.#held = { dir, sha256, trainee };
+    this.#held = { dir, stamp, trainee };
   }
 }

@@ -203,7 +203,7 @@ export class Updater {
       const tally = await train(trainee, epochs, request.algorithm, onProgress);
       const tokens = (epochs[0] ?? []).reduce((sum, minibatch) => sum + minibatch.tokens, 0);
       const { record, written } = await save(request, trainee, tally.metrics(tokens));
-      if (written) this.#resident.keep(request.toDir, record.sha256, trainee);
+      if (written) await this.#resident.keep(request.toDir, trainee);
       else disposeTrainee(trainee);
       return metricsOf(record);
     } catch (error) {

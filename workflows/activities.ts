@@ -6,6 +6,7 @@ import type {
   AgentRunOutcome,
   Attempt,
   BatchInput,
+  CheckEndpointInput,
   CollectOutcome,
   ConfigChange,
   EvaluationRecord,
@@ -24,6 +25,7 @@ import type {
 } from './types.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval-types.ts';
 import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failure-policy.ts';
+import type { Endpoint } from '../trainer/backends/endpoint.ts';
 import { hostQueue, QUEUES } from './queues.ts';
 import type { AdmissionState } from './training/admission.ts';
 
@@ -34,6 +36,8 @@ export interface InitActivities {
 }
 
 export interface GpuActivities {
+  /** Refuses an endpoint that its key, its account or its settings are wrong for; a server that is down is not refused. */
+  checkEndpoint(input: CheckEndpointInput): Promise<void>;
   generate(input: GenerateInput): Promise<GenerateOutcome>;
   update(input: UpdateInput): Promise<UpdateOutcome>;
 }
@@ -167,7 +171,19 @@ export function gpuWithin(ms: number): Pick<GpuActivities, 'generate'> {
 }
 
 // A cancelled run waits for the update under way: it is whole or not at all, and says itself what it trained.
-export const gpu = proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
+export const gpu = {
+  ...proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' }),
+  ...proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onGpu, startToCloseTimeout: '5m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) }),
+};
+
+/** Sampling from a server that may be down for a while: asked again for as long as the endpoint's settings say, `ms` at most. */
+export function onEndpoint({ patienceSeconds }: Endpoint, ms: number): Pick<GpuActivities, 'generate'> {
+  return proxyActivities<Pick<GpuActivities, 'generate'>>({
+    ...onGpu,
+    scheduleToCloseTimeout: Math.min(ms, patienceSeconds * 1000),
+    retry: { ...retry(RETRIES.gpu), maximumAttempts: Number.POSITIVE_INFINITY, maximumInterval: '30s' as const },
+  });
+}
 
 export const reward = proxyActivities<RewardActivities>({
   taskQueue: QUEUES.reward,

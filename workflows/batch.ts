@@ -36,6 +36,7 @@ import { rolloutIds } from './rollout-ids.ts';
 import { pauseSignal, resumeSignal, rollout as rolloutWorkflow } from './rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from './search-attributes.ts';
 import { proceedSignal, stageEndedSignal } from './stage-gates.ts';
+import { whenFree } from './start-child-when-free.ts';
 import type { BatchInput, BatchResult, GatedStage, RolloutResult } from './types.ts';
 
 /** Children started, signalled or cancelled from one workflow task: far below Temporal's limits on commands and bytes. */
@@ -360,7 +361,7 @@ class Batch {
     const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, priority } = this.#input;
     const task = this.#task(index);
     const sample = firstSample + (index % samples);
-    return startChild(rolloutWorkflow, {
+    return whenFree(() => startChild(rolloutWorkflow, {
       workflowId: this.#id(index),
       args: [{ task, policy, agent, sampling, run, step, sample, seed, gates: this.#gates, ...(this.#long ? { reportsEnd: true } : {}) }],
       // What a long batch has begun outlives its history, and is cancelled by the batch itself.
@@ -375,7 +376,7 @@ class Batch {
         { key: stageKey, value: 'init' },
         { key: policyVersionKey, value: policy.version },
       ],
-    });
+    }));
   }
 
   /** Gives up what has not ended when the batch's time is over; a pause stops the clock. */

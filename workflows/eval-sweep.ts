@@ -23,11 +23,13 @@ import {
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
+import { checkEndpointOnce } from './check-endpoint.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell, SweepChunk, SweepResult, SweepStatus } from './eval-types.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
 import { policyVersionKey, runKey } from './search-attributes.ts';
+import { whenFree } from './start-child-when-free.ts';
 
 export const sweepStatusQuery = defineQuery<SweepStatus>('status');
 
@@ -74,6 +76,22 @@ class Sweep {
     this.#relay.set(paused);
   }
 
+  /**
+   * Asks the endpoints of the cells that have something to roll out, before anything of any cell is.
+   * Errors: a `UserInputError`'s failure for a key or a setting that cannot work.
+   */
+  async checkEndpoints(): Promise<void> {
+    const { eval: id, round, cells } = this.opened;
+    const asked = new Set<string>();
+    for (const cell of cells) {
+      const { policy, policyName } = cell;
+      if (!('endpoint' in policy) || asked.has(policyName)) continue;
+      if (!(await orchestrator.nextChunk({ eval: id, round, cell, index: 0 })).chunk) continue;
+      asked.add(policyName);
+      await checkEndpointOnce({ run: `eval/${id}`, endpoint: policy.endpoint, field: `policies.${policyName}.endpoint` });
+    }
+  }
+
   /** Rolls out the cells that are left. Continues as new between two batches where the history asks for it. */
   async run(): Promise<void> {
     for (let cell = this.#next(); cell; cell = this.#next()) {
@@ -110,7 +128,7 @@ class Sweep {
     const run = `eval/${id}`;
     const name = `${cell.name}/r${round}-c${this.chunk}`;
     const { policy, sampling } = cell;
-    this.#batch = await startChild(batchWorkflow, {
+    this.#batch = await whenFree(() => startChild(batchWorkflow, {
       workflowId: `${run}/${name}`,
       parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
       staticSummary: `${cell.name} · ${tasks.length} tasks × ${samples}`,
@@ -119,7 +137,7 @@ class Sweep {
         { key: policyVersionKey, value: policy.version },
       ],
       args: [{ run, name, step: 0, tasks, samples, firstSample, policy, agent, sampling, seed, dispatcher, priority: 'eval' }],
-    });
+    }));
     this.#relay.add(name, this.#batch);
     try {
       await this.#batch.result();
@@ -182,6 +200,7 @@ export async function evalSweep(given: unknown, progress?: SweepProgress): Promi
   const close = (status: 'completed' | 'failed' | 'cancelled', message?: string) =>
     orchestrator.closeSweep({ eval: id, round, status, ...(message === undefined ? {} : { message }) });
   try {
+    if (!progress) await sweep.checkEndpoints();
     await sweep.run();
     refuseFailures(sweep);
   } catch (error) {

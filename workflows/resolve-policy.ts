@@ -33,11 +33,12 @@ const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
   requestsPerMinute: positive,
   tokensPerMinute: positive,
   maxTries: count,
+  patienceSeconds: positive,
   maxTokensField: oneOf(['max_tokens', 'max_completion_tokens']),
   extraBody: plainObject,
 };
 
-const DEFAULTS = { mode: 'auto', timeoutSeconds: 600, maxConcurrent: 32, maxTries: 5, maxTokensField: 'max_tokens' } as const;
+const DEFAULTS = { mode: 'auto', timeoutSeconds: 600, maxConcurrent: 32, maxTries: 5, patienceSeconds: 3600, maxTokensField: 'max_tokens' } as const;
 
 /** Where somebody may have written a key. */
 const HIDDEN = '(not shown)';
@@ -67,6 +68,9 @@ function checkTogether(given: Record<string, unknown>, endpoint: Record<string, 
     // A default is no wish: what was resolved already is resolved again on its way.
     if (given[name] === undefined || given[name] === (DEFAULTS as Record<string, unknown>)[name] || !modes.includes(mode)) continue;
     refuse(`${field}.${name}`, shownValue(name, given[name]), `leave it out: it has no effect in mode ${mode}`);
+  }
+  if (Number(endpoint['patienceSeconds']) < Number(endpoint['timeoutSeconds'])) {
+    refuse(`${field}.patienceSeconds`, endpoint['patienceSeconds'], `give at least timeoutSeconds, which is ${String(endpoint['timeoutSeconds'])}`);
   }
   if (mode === 'tokens' && endpoint['tokenizer'] === undefined) refuse(`${field}.tokenizer`, null, RULES.tokenizer[1]);
   if (/^https?:\/\/[^/]*@/.test(String(endpoint['baseUrl']))) {

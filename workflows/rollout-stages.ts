@@ -3,14 +3,16 @@
  * what comes next: that is the loop's.
  */
 
-import { CancellationScope, setCurrentDetails } from '@temporalio/workflow';
-import { gpuWithin, initWithin, onHost, releasing, reward } from './activities.ts';
+import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import { gpuWithin, initWithin, onEndpoint, onHost, releasing, reward } from './activities.ts';
+import { checkEndpointOnce } from './check-endpoint.ts';
 import { BUDGET } from './failure-policy.ts';
+import { isLost, renewalOf } from './hold-sandbox.ts';
 import type { ResolvedRollout } from './resolve-rollout.ts';
 import type { RolloutClock } from './rollout-clock.ts';
 import type { LoopEvent, LoopState } from './rollout-loop.ts';
 import type { StageGates } from './stage-gates.ts';
-import type { Attempt, CollectOutcome, SandboxRef } from './types.ts';
+import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from './types.ts';
 
 /** What only the running workflow knows beside the loop's state. */
 export interface Context {
@@ -25,7 +27,7 @@ export interface Context {
   doing: string;
   readonly clock: RolloutClock;
   paused: boolean;
-  /** Turns, and renewals of a paused rollout's sandbox, in this history: twelve events each at most. */
+  /** Turns, and renewals of a waiting rollout's sandbox, in this history: twelve events each at most, two more with an endpoint. */
   rounds: number;
 }
 
@@ -41,6 +43,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   begin(context, state);
   switch (state.phase) {
     case 'prepare':
+      await checkPolicy(state, context);
       context.sandbox = await initWithin(withinMs).prepareSandbox(attempt);
       context.clock.start(Date.now());
       return { type: 'prepared' };
@@ -69,7 +72,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
 
 async function generate(attempt: Attempt, turn: number, withinMs: number, context: Context): Promise<LoopEvent> {
   const { input } = context;
-  const outcome = await gpuWithin(withinMs).generate({
+  const outcome = await sampled(attempt.attempt, withinMs, context, {
     ...attempt,
     turn,
     policy: input.policy,
@@ -80,6 +83,30 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
   context.contextTokens = outcome.contextTokens;
   tell(context, `${turn}. ${outcome.line}`);
   return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
+}
+
+/** Who started a sweep or a batch has asked its endpoint already. */
+async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: Context): Promise<void> {
+  if (!('endpoint' in policy) || attempt > 1 || workflowInfo().parent) return;
+  await checkEndpointOnce({ run, endpoint: policy.endpoint, field: 'policy.endpoint' });
+}
+
+/** A server may be down for longer than a sandbox lives without being used: it is held meanwhile. */
+async function sampled(attempt: number, withinMs: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
+  const { policy } = input;
+  if (!('endpoint' in policy)) return gpuWithin(withinMs).generate(input);
+  const sandbox = sandboxOf(context);
+  let over = false;
+  const work = onEndpoint(policy.endpoint, withinMs).generate(input).finally(() => {
+    over = true;
+  });
+  work.catch(() => undefined);
+  // One that is lost is found out by the tools, if sampling ends well.
+  while (!(await condition(() => over, renewalOf(sandbox)))) {
+    context.rounds += 1;
+    if (await isLost(sandbox, attempt, context)) break;
+  }
+  return work;
 }
 
 async function grade(attempt: Attempt, { finish, turn }: LoopState, { collected }: Context): Promise<LoopEvent> {

@@ -15,10 +15,10 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { onHost } from './activities.ts';
 import { classify } from './classify-failure.ts';
 import { BUDGET, FAILURES } from './failure-policy.ts';
 import { hearSignals, on } from './hear-signals.ts';
+import { isLost, renewalOf } from './hold-sandbox.ts';
 import { initialState, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
 import { type Context, perform, release } from './rollout-stages.ts';
 import { RolloutClock } from './rollout-clock.ts';
@@ -26,7 +26,7 @@ import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.
 import { reportingEnd } from './report-end.ts';
 import { resolveRollout } from './resolve-rollout.ts';
 import { proceedSignal, StageGates } from './stage-gates.ts';
-import type { GatedStage, RolloutInput, RolloutResult, SandboxRef } from './types.ts';
+import type { GatedStage, RolloutInput, RolloutResult } from './types.ts';
 
 export interface RolloutState extends LoopState {
   readonly task: string;
@@ -47,9 +47,6 @@ export interface RolloutProgress extends Pick<Context, 'sandbox' | 'contextToken
 
 /** Below the 4,096 events at which Temporal suggests a new history. */
 const ROUNDS_PER_HISTORY = 300;
-/** Of sandboxes whose host did not say how long they live. */
-const DEFAULT_TTL_SECONDS = 1800;
-
 function resultOf(state: LoopState, context: Context): RolloutResult {
   const { restores, reward: value, passed, finish, failure, message } = state;
   return {
@@ -130,18 +127,6 @@ function mustWait({ phase }: LoopState, { paused }: Context): boolean {
   return paused && (phase === 'prepare' || phase === 'restore' || phase === 'generate');
 }
 
-/** Whether the sandbox that a paused rollout keeps is lost. */
-async function isLost(sandbox: SandboxRef, attempt: number, { input, rollout: id }: Context): Promise<boolean> {
-  try {
-    await onHost(sandbox.host, input.agent.toolTimeoutSeconds).holdSandbox({ run: input.run, rollout: id, attempt, task: input.task, ...sandbox });
-    return false;
-  } catch (error) {
-    if (isCancellation(error)) throw error;
-    // Another failure says nothing of the sandbox: it is tried again, and in the end by the next tool call.
-    return classify(error).failure === 'sandbox-lost';
-  }
-}
-
 /** Time in which it stands still is none of its own. */
 async function standStill(state: LoopState, context: Context, limits: LoopLimits, mayGoOn: () => boolean): Promise<LoopState> {
   const since = Date.now();
@@ -159,8 +144,7 @@ async function waitUntil(mayGoOn: () => boolean, state: LoopState, context: Cont
     await condition(mayGoOn);
     return state;
   }
-  const renewEvery = Math.max(1000, ((sandbox.ttlSeconds ?? DEFAULT_TTL_SECONDS) * 1000) / 3);
-  if (await condition(mayGoOn, renewEvery)) return state;
+  if (await condition(mayGoOn, renewalOf(sandbox))) return state;
   context.rounds += 1;
   if (!(await isLost(sandbox, state.attempt, context))) return state;
   await release(context, state);

@@ -34,6 +34,7 @@ import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
+import { whenFree } from './start-child-when-free.ts';
 import type { AdmissionState } from './training/admission.ts';
 import { modeOf } from './training/modes.ts';
 import { Overlap, type StepRollouts } from './training/overlap.ts';
@@ -291,7 +292,7 @@ class Training {
     await this.#mayBegin();
     this.#batches.set(name, { name, total: (wanted ?? tasks.length) * samples });
     this.#showBatch();
-    const child = await startChild(batchWorkflow, {
+    const child = await whenFree(() => startChild(batchWorkflow, {
       workflowId: `train/${config.run}/${name}`,
       parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
       staticSummary: `${wanted ?? tasks.length} tasks × ${samples} · policy v${policy.version}`,
@@ -301,7 +302,7 @@ class Training {
         { key: policyVersionKey, value: policy.version },
       ],
       args: [{ ...input, samples, sampling: { ...input.sampling, temperature } }],
-    });
+    }));
     this.#relay.add(name, child);
     try {
       return await child.result();

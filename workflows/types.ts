@@ -86,6 +86,14 @@ export interface Attempt {
   readonly task: string;
 }
 
+export interface CheckEndpointInput {
+  /** What the endpoint is found to offer is on record for this run. */
+  readonly run: string;
+  readonly endpoint: Endpoint;
+  /** Where the endpoint stands in what was given: `policy.endpoint`. */
+  readonly field: string;
+}
+
 export interface GenerateInput extends Attempt {
   readonly turn: number;
   readonly policy: RolloutPolicy;

@@ -1,5 +1,6 @@
 /** What an eval writes into the store: the keys, and the shape under each. A name stands for one sweep from then on. */
 
+import { join } from 'node:path';
 import type { CellResult, SweepChunk, SweepConfig } from '../../workflows/eval-types.ts';
 import type { ResolvedPolicy } from './policy-reference.ts';
 
@@ -10,6 +11,14 @@ function padded(n: number): string {
 /** What its rollouts' events are told under; a run of that name is another thing. */
 export function evalRun(id: string): string {
   return `eval/${id}`;
+}
+
+/**
+ * The folder of an eval below `dir`. The colons of a scheduled sweep's time, which some tools take for something else in
+ * a path, become plus signs, which no name has: two evals never share a folder.
+ */
+export function evalFolder(dir: string, id: string): string {
+  return join(dir, id.replaceAll(':', '+'));
 }
 
 export const evalKeys = {

@@ -7,13 +7,13 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
+import { fingerprintOf } from '../../trainer/policy-files.ts';
 import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy } from '../../workflows/eval-types.ts';
 import type { RolloutPolicy } from '../../workflows/types.ts';
 import { UserInputError } from '../failures.ts';
 import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
 import { writeAside } from '../write-aside.ts';
-import { evalKeys, type EvalRecord, type EvalRound } from './eval-records.ts';
-import { fingerprintOf } from './pin-checkpoint.ts';
+import { evalFolder, evalKeys, type EvalRecord, type EvalRound } from './eval-records.ts';
 import { checkEndpoint, type ResolvedPolicy, resolvePolicy } from './policy-reference.ts';
 import { settleEnds } from './settle-ends.ts';
 import { checkTasks, resolveSweepConfig } from './sweep-config.ts';
@@ -37,7 +37,7 @@ function named(given: unknown, id: string): unknown {
 }
 
 /** How a server is reached, and how hard it may be asked, says nothing of the policy. */
-const ACCESS: readonly string[] = ['apiKeyEnv', 'timeoutSeconds', 'maxConcurrent', 'requestsPerMinute', 'tokensPerMinute', 'maxTries'];
+const ACCESS: readonly string[] = ['apiKeyEnv', 'timeoutSeconds', 'maxConcurrent', 'requestsPerMinute', 'tokensPerMinute', 'maxTries', 'patienceSeconds'];
 
 function comparablePolicy(policy: SweepPolicy): object {
   if (!('endpoint' in policy)) return { policy: policy.policy };
@@ -78,8 +78,7 @@ async function recordOf(config: SweepConfig, store: Store): Promise<EvalRecord> 
     await checkUnchanged(config, known);
     return known;
   }
-  // A scheduled sweep's name has colons, which some tools take for something else in a path.
-  const evalDir = join(config.dir, config.eval.replaceAll(':', '-'));
+  const evalDir = evalFolder(config.dir, config.eval);
   await mkdir(evalDir, { recursive: true });
   const policies: ResolvedPolicy[] = [];
   for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store));

@@ -8,12 +8,13 @@ import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import type { Store } from '../../store/store.ts';
 import type { Endpoint } from '../../trainer/backends/endpoint.ts';
+import { fingerprintOf } from '../../trainer/policy-files.ts';
 import type { SweepEndpoint, SweepReference } from '../../workflows/eval-types.ts';
 import type { PolicyRef } from '../../workflows/types.ts';
 import { UserInputError } from '../failures.ts';
 import { checkPolicy } from '../open-run.ts';
 import { keys, type RunRecord, type StepEntry } from '../records.ts';
-import { fingerprintOf, pinCheckpoint } from './pin-checkpoint.ts';
+import { pinCheckpoint } from './pin-checkpoint.ts';
 
 export type PolicyReference =
   | { readonly kind: 'starter' }
@@ -104,12 +105,12 @@ export async function resolvePolicy(policy: SweepReference, evalDir: string, sto
   if (from === undefined) {
     await checkPolicy(ref.dir, field);
     const fingerprint = await fingerprintOf(ref.dir);
-    // A worker that sampled from this directory before must not take its files to be the same.
     return { ...policy, ref: { ...ref, digest: fingerprint }, fingerprint };
   }
   const dir = await pinCheckpoint(ref.dir, join(evalDir, 'policies', `${from.run}@${from.step}`), () => {
     if (parsePolicyReference(policy.policy).kind === 'latest') return new Error(`${ref.dir} went while it was taken`);
     return new UserInputError(field, policy.policy, `the run has not kept that checkpoint (${ref.dir}); give another step`);
   });
-  return { ...policy, ref: { dir, version: ref.version }, fingerprint: await fingerprintOf(dir), from };
+  const fingerprint = await fingerprintOf(dir);
+  return { ...policy, ref: { dir, version: ref.version, digest: fingerprint }, fingerprint, from };
 }

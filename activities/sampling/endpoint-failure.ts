@@ -4,22 +4,24 @@ import type { Endpoint } from '../../trainer/backends/endpoint.ts';
 import type { EndpointError } from '../../trainer/backends/endpoint-error.ts';
 import { EndpointUnavailable, UserInputError } from '../failures.ts';
 
-export function endpointFailure(error: EndpointError, endpoint: Endpoint): Error {
+/** `field` is where the endpoint stands in what was given. */
+export function endpointFailure(error: EndpointError, endpoint: Endpoint, field = 'policy.endpoint'): Error {
   const { baseUrl, model, mode, apiKeyEnv = null } = endpoint;
   const said = `${baseUrl} says: ${error.message}`;
   switch (error.kind) {
     case 'auth':
-      return new UserInputError('policy.endpoint.apiKeyEnv', apiKeyEnv, `name a variable that holds a valid key where the gpu worker runs (${said})`);
+      return new UserInputError(`${field}.apiKeyEnv`, apiKeyEnv, `name a variable that holds a valid key where the gpu worker runs (${said})`);
     case 'quota':
-      return new UserInputError('policy.endpoint.apiKeyEnv', apiKeyEnv, `its account can pay for no more: add credit or raise its limit (${said})`);
+      return new UserInputError(`${field}.apiKeyEnv`, apiKeyEnv, `its account can pay for no more: add credit or raise its limit (${said})`);
     case 'unknown-model':
-      return new UserInputError('policy.endpoint.model', model, `name one that ${baseUrl}/models lists (${said})`);
+      return new UserInputError(`${field}.model`, model, `name one that ${baseUrl}/models lists (${said})`);
     case 'protocol':
     case 'retokenised':
-      return new UserInputError('policy.endpoint.mode', mode, `give chat, or a server and a tokenizer that agree on ids (${said})`);
+      return new UserInputError(`${field}.mode`, mode, `give chat, or a server and a tokenizer that agree on ids (${said})`);
     case 'bad-request':
+    case 'unreadable':
     case 'context-full':
-      return new UserInputError('policy.endpoint', baseUrl, `change what the server refuses (${said})`);
+      return new UserInputError(field, baseUrl, `change what the server refuses (${said})`);
     default:
       return new EndpointUnavailable(said, error.retryAfterMs);
   }

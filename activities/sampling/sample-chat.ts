@@ -25,6 +25,10 @@ async function transcriptOf(input: GenerateInput, earlier: readonly GenerateReco
 
 function readAnswer({ turn, finish, usage }: ChatAnswer): Pick<GenerateRecord, 'parsed' | 'hint' | 'chat' | 'end'> {
   const chat = { turn, usage };
+  if (finish === 'unreadable') {
+    const error = 'The server itself did not understand it.';
+    return { chat, end: 'stop', parsed: { kind: 'malformed', content: '', error }, hint: malformedChatCallHint(error) };
+  }
   const end = finish === 'filtered' ? 'refused' : finish;
   if (end !== 'stop') return { chat, end, parsed: { kind: 'no-call', content: turn.content || (turn.refusal ?? '') } };
   const parsed = parseChatTurn(turn);

@@ -4,48 +4,20 @@
  */
 
 import { createHash } from 'node:crypto';
-import type { Store } from '../../store/store.ts';
-import { detectOffer } from '../../trainer/backends/detect-offer.ts';
+import type { ChatAnswer } from '../../trainer/backends/chat.ts';
 import type { Endpoint, Offer } from '../../trainer/backends/endpoint.ts';
-import type { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import { EndpointError } from '../../trainer/backends/endpoint-error.ts';
 import { cutAtStop, dialectOf, whyUntrainable } from '../../trainer/backends/tokens/sample-tokens.ts';
 import type { GenerateInput } from '../../workflows/types.ts';
-import { UserInputError } from '../failures.ts';
-import { type GenerateRecord, keys } from '../records.ts';
+import type { GenerateRecord } from '../records.ts';
 import { endpointFailure } from './endpoint-failure.ts';
+import { type EndpointDeps, endpointTokenizer, offerOf } from './endpoint-offer.ts';
 import { sampleChat } from './sample-chat.ts';
-import { type IdsAnswer, type IdsCall, type PolicyTokenizer, sampleIds } from './sample-ids.ts';
-
-export interface EndpointDeps {
-  readonly store: Store;
-  readonly endpoints: EndpointClient;
-  readonly tokenizerOf: (dir: string) => Promise<PolicyTokenizer>;
-}
-
-const digestOf = (text: string) => createHash('sha256').update(text).digest();
+import { type IdsAnswer, type IdsCall, sampleIds } from './sample-ids.ts';
 
 /** Servers take 31 bits everywhere. */
 function seedOf(noiseKey: string): number {
-  return digestOf(noiseKey).readUInt32BE(0) >>> 1;
-}
-
-async function tokenizerOf({ tokenizer }: Endpoint, deps: EndpointDeps): Promise<PolicyTokenizer> {
-  try {
-    return await deps.tokenizerOf(tokenizer ?? '');
-  } catch (error) {
-    throw new UserInputError('policy.endpoint.tokenizer', tokenizer ?? null, `give a directory of the served model (${(error as Error).message})`);
-  }
-}
-
-async function offerOf(input: GenerateInput, endpoint: Endpoint, deps: EndpointDeps, signal: AbortSignal): Promise<Offer> {
-  const { baseUrl, model, mode, protocol, tokenizer } = endpoint;
-  const digest = digestOf(JSON.stringify([baseUrl, model, mode, protocol, tokenizer])).toString('hex').slice(0, 16);
-  const key = keys.offer(input.run, digest);
-  const known = await deps.store.get<Offer>(key);
-  if (known) return known;
-  const prompt = tokenizer === undefined ? undefined : (await tokenizerOf(endpoint, deps)).encode('Hello, world');
-  return deps.store.putOnce(key, await detectOffer(endpoint, prompt, deps.endpoints, signal));
+  return createHash('sha256').update(noiseKey).digest().readUInt32BE(0) >>> 1;
 }
 
 /** `null` where the context was full: an observation of the loop, not an error. */
@@ -55,6 +27,16 @@ async function unlessFull<T>(work: Promise<T>): Promise<T | null> {
   } catch (error) {
     if (error instanceof EndpointError && error.kind === 'context-full') return null;
     throw error;
+  }
+}
+
+/** What the model said and its server could not read is a mistake of the policy's: it is told, and goes on. */
+async function chatAnswer(asked: Promise<ChatAnswer>): Promise<ChatAnswer | null> {
+  try {
+    return await unlessFull(asked);
+  } catch (error) {
+    if (!(error instanceof EndpointError) || error.kind !== 'unreadable') throw error;
+    return { turn: { content: '', toolCalls: [] }, finish: 'unreadable', usage: null };
   }
 }
 
@@ -74,7 +56,7 @@ async function byIds(input: GenerateInput, endpoint: Endpoint, offer: Extract<Of
     };
   };
   const within = { ...input, maxContextTokens: Math.min(input.maxContextTokens, contextTokens) };
-  return sampleIds(within, await tokenizerOf(endpoint, deps), deps.store, ask);
+  return sampleIds(within, await endpointTokenizer(endpoint, deps), deps.store, ask);
 }
 
 /** Errors: `UserInputError` for what a user must change; `EndpointUnavailable` for what a later attempt may cure. */
@@ -85,11 +67,11 @@ export async function sampleEndpoint(
   signal: AbortSignal,
 ): Promise<GenerateRecord> {
   try {
-    const offer = await offerOf(input, endpoint, deps, signal);
+    const offer = await offerOf(input.run, endpoint, deps, signal);
     const record =
       offer.mode === 'tokens'
         ? await byIds(input, endpoint, offer, deps, signal)
-        : await sampleChat(input, deps.store, (call, used) => unlessFull(deps.endpoints.chat(endpoint, call, used, signal)));
+        : await sampleChat(input, deps.store, (call, used) => chatAnswer(deps.endpoints.chat(endpoint, call, used, signal)));
     return { ...record, endpoint: { baseUrl: endpoint.baseUrl, model: endpoint.model, offer } };
   } catch (error) {
     throw error instanceof EndpointError ? endpointFailure(error, endpoint) : error;

@@ -1,5 +1,7 @@
 /** TensorFlow's `Event` message in protobuf's wire format: the few fields that scalars need (`event.proto`, `summary.proto`). */
 
+import protobuf from 'protobufjs/minimal.js';
+
 export interface ScalarEvent {
   /** Seconds since the epoch. */
   readonly wallTime: number;
@@ -16,40 +18,24 @@ const FIXED32 = 5;
 
 const key = (field: number, wireType: number) => (field << 3) | wireType;
 
-function varint(value: number): Buffer {
-  const bytes: number[] = [];
-  let rest = value;
-  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes.push((rest % 0x80) | 0x80);
-  return Buffer.from([...bytes, rest]);
-}
-
-function double(field: number, value: number): Buffer {
-  const bytes = Buffer.alloc(9);
-  bytes[0] = key(field, FIXED64);
-  bytes.writeDoubleLE(value, 1);
-  return bytes;
-}
-
-function float(field: number, value: number): Buffer {
-  const bytes = Buffer.alloc(5);
-  bytes[0] = key(field, FIXED32);
-  bytes.writeFloatLE(value, 1);
-  return bytes;
-}
-
-function message(field: number, ...parts: readonly Buffer[]): Buffer {
-  const body = Buffer.concat(parts);
-  return Buffer.concat([Buffer.from([key(field, LENGTH)]), varint(body.length), body]);
+/** An `Event` with its time; its other fields follow. */
+function eventAt(wallTime: number): protobuf.Writer {
+  return protobuf.Writer.create().uint32(key(1, FIXED64)).double(wallTime);
 }
 
 /** The first event of every file: it names the format. `wallTime` in seconds since the epoch. */
-export function versionEvent(wallTime: number): Buffer {
-  return Buffer.concat([double(1, wallTime), message(3, Buffer.from('brain.Event:2'))]);
+export function versionEvent(wallTime: number): Uint8Array {
+  return eventAt(wallTime).uint32(key(3, LENGTH)).string('brain.Event:2').finish();
 }
 
-export function scalarEvent({ wallTime, step, scalars }: ScalarEvent): Buffer {
-  const values = scalars.map(([tag, value]) => message(1, message(1, Buffer.from(tag)), float(2, value)));
+export function scalarEvent({ wallTime, step, scalars }: ScalarEvent): Uint8Array {
+  const event = eventAt(wallTime);
   // Protobuf leaves out an integer that is 0.
-  const stepField = step === 0 ? [] : [Buffer.from([key(2, VARINT)]), varint(step)];
-  return Buffer.concat([double(1, wallTime), ...stepField, message(5, ...values)]);
+  if (step !== 0) event.uint32(key(2, VARINT)).int64(step);
+  const summary = event.uint32(key(5, LENGTH)).fork();
+  for (const [tag, value] of scalars) {
+    const one = summary.uint32(key(1, LENGTH)).fork();
+    one.uint32(key(1, LENGTH)).string(tag).uint32(key(2, FIXED32)).float(value).ldelim();
+  }
+  return summary.ldelim().finish();
 }

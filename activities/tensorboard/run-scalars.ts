@@ -1,24 +1,11 @@
 /** What a run's TensorBoard shows: a run that has gone further has the same events, and more after them. */
 
-import type { RolloutEvent } from '../../store/store.ts';
 import type { EvaluationRecord, Staleness, StepRecord } from '../../workflows/types.ts';
 import { batchesOf } from '../records.ts';
 import type { RunSummary } from '../run-folder.ts';
 import type { ScalarEvent } from './event.ts';
 
-const ENDS: ReadonlySet<string> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
-
 export const secondsOf = (at: string) => Date.parse(at) / 1000;
-
-/** When the last rollout of each batch ended, by the batch's name (`step-3`, `eval-0-sampled`); seconds since the epoch. */
-function endsOfBatches(events: readonly RolloutEvent[]): Map<string, number> {
-  const ends = new Map<string, number>();
-  for (const { rollout, event, at } of events) {
-    const batch = rollout.split('/')[2] ?? '';
-    if (ENDS.has(event)) ends.set(batch, Math.max(ends.get(batch) ?? 0, secondsOf(at)));
-  }
-  return ends;
-}
 
 function stalenessScalars({ mean, max, offPolicy }: Staleness): ScalarEvent['scalars'] {
   return [['staleness/mean', mean], ['staleness/max', max], ['staleness/off_policy', offPolicy]];
@@ -49,10 +36,9 @@ function ofEvaluation({ passRate, greedyPassRate }: EvaluationRecord): ScalarEve
 /** In the order in which a run makes them: a step, then the evaluation after it. Times in seconds (`timing/…`). */
 export function runScalars(
   { startedAt, steps, evaluation }: Pick<RunSummary, 'startedAt' | 'steps' | 'evaluation'>,
-  events: readonly RolloutEvent[],
+  batchEnds: ReadonlyMap<string, number>,
 ): ScalarEvent[] {
-  const ends = endsOfBatches(events);
-  const timeOf = (...batches: readonly string[]) => Math.max(...batches.map((batch) => ends.get(batch) ?? secondsOf(startedAt)));
+  const timeOf = (...batches: readonly string[]) => Math.max(...batches.map((batch) => batchEnds.get(batch) ?? secondsOf(startedAt)));
   const made = [
     ...steps.map((one) => ({ step: one.step, wallTime: timeOf(...batchesOf(one)), scalars: ofStep(one) })),
     ...evaluation.all.map((one) => ({ step: one.step, wallTime: timeOf(`eval-${one.step}-sampled`), scalars: ofEvaluation(one) })),

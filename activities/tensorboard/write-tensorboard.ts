@@ -5,7 +5,6 @@
 
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { RolloutEvent } from '../../store/store.ts';
 import type { RunSummary } from '../run-folder.ts';
 import { writeAside } from '../write-aside.ts';
 import { scalarEvent, versionEvent } from './event.ts';
@@ -30,9 +29,9 @@ export function tensorboardFile(runDir: string, startedAt: string): string {
   return join(runDir, 'tensorboard', `events.out.tfevents.${Math.floor(secondsOf(startedAt))}.longhaul`);
 }
 
-/** `events` are those of the run, for the times. */
-export async function writeTensorboard(runDir: string, summary: RunSummary, events: readonly RolloutEvent[]): Promise<void> {
+/** `batchEnds`: when the last rollout of each batch ended, seconds since the epoch. */
+export async function writeTensorboard(runDir: string, summary: RunSummary, batchEnds: ReadonlyMap<string, number>): Promise<void> {
   const { startedAt } = summary;
-  const messages = [versionEvent(secondsOf(startedAt)), ...runScalars(summary, events).map(scalarEvent)];
+  const messages = [versionEvent(secondsOf(startedAt)), ...runScalars(summary, batchEnds).map(scalarEvent)];
   await extend(tensorboardFile(runDir, startedAt), Buffer.concat(messages.map(tfRecord)));
 }

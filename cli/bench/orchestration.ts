@@ -33,7 +33,7 @@ const HOST = 'bench-host';
 export function emptyActivities(store: Store, turns: number) {
   const empty = { empty: async () => undefined };
   const provider = emptyProvider;
-  const deps = { store, engine: emptyEngine(turns), tokenizerOf: async () => emptyTokenizer };
+  const deps = { store, engine: emptyEngine(turns), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'empty' };
   const limits = { host: HOST, maxLiveSandboxes: 100_000, sandboxTtlSeconds: 600 };
   return {
     [QUEUES.init]: { ...createInitActivities({ store, provider, ...limits }), ...empty },

@@ -11,6 +11,7 @@ type Name = keyof (InitActivities & GpuActivities & AgentRunActivities & RewardA
 const ROLE_OF: Readonly<Record<Name, Role>> = {
   prepareSandbox: 'init',
   restoreSandbox: 'init',
+  checkEndpoint: 'gpu',
   generate: 'gpu',
   update: 'gpu',
   agentRun: 'agent-run',

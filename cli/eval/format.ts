@@ -2,6 +2,7 @@
 
 import { dispatching } from '../train/plan.ts';
 import { join } from 'node:path';
+import { evalFolder } from '../../activities/evaluation/eval-records.ts';
 import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
 import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../workflows/eval-types.ts';
 import { table } from '../table.ts';
@@ -28,7 +29,7 @@ export function evalPlanLines({ eval: id, dir, seed, tasks, policies, sampling, 
   const named = 'ids' in tasks ? `${count} tasks by id` : `${tasks.name}: ${count} ${tasks.split} tasks from ${tasks.from}`;
   const perTask = sampling.reduce((sum, { samples }) => sum + samples, 0);
   return [
-    `eval ${id} in ${join(dir, id)}, seed ${seed}`,
+    `eval ${id} in ${evalFolder(dir, id)}, seed ${seed}`,
     named,
     ...policies.map(policyLine),
     ...sampling.map(({ name, temperature, topP, topK, maxTokens, samples }) => `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} of each task`),

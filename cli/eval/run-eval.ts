@@ -6,7 +6,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eval-folder.ts';
-import { evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
+import { evalFolder, evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
 import { checkUnchanged } from '../../activities/evaluation/open-sweep.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { stackHome } from '../../workers/stack/stack-state.ts';
@@ -65,7 +65,7 @@ async function onStack(config: SweepConfig, { longhaul, store, temporal }: Stack
   const ui = temporal.ui === '' ? '' : `${temporal.ui}/namespaces/${temporal.namespace}/workflows/${encodeURIComponent(workflowId)}`;
   if (ui) screen.line(`Temporal UI: ${ui}`);
   const handle = longhaul.evaluation(id);
-  if (detach) return { eval: id, evalDir: join(config.dir, id), workflowId, ui };
+  if (detach) return { eval: id, evalDir: evalFolder(config.dir, id), workflowId, ui };
   await followEval(longhaul, id, screen, signal);
   const failure: unknown = await handle.result().then(() => undefined, (error: unknown) => error);
   const results = await evalResultsOf(id, store);

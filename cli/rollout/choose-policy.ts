@@ -32,15 +32,20 @@ async function positionsOf(dir: string): Promise<number> {
   return config.max_position_embeddings ?? DEFAULT_AGENT.maxContextTokens;
 }
 
-async function refOf(name: string, context: VerbContext): Promise<PolicyRef> {
+async function refOf(name: string, context: VerbContext, option: string): Promise<PolicyRef> {
   const reference = parsePolicyReference(name);
   if (reference.kind === 'starter') return { dir: join(packageRoot, 'examples', 'starter'), version: 0 };
   if (reference.kind === 'directory') return { dir: isAbsolute(name) ? name : resolve(context.cwd, name), version: 0 };
-  return withLocalStore(context, async ({ store }) => (await findPolicy(name, '--policy', store)).ref);
+  return withLocalStore(context, async ({ store }) => (await findPolicy(name, option, store)).ref);
 }
 
-async function chooseReference(name: string, context: VerbContext): Promise<ChosenPolicy> {
-  const policy = await refOf(name, context);
+export interface ChosenReference extends ChosenPolicy {
+  readonly policy: PolicyRef;
+}
+
+/** Errors: `UserInputError` for `option` where the name leads to no policy. */
+export async function chooseReference(name: string, context: VerbContext, option = '--policy'): Promise<ChosenReference> {
+  const policy = await refOf(name, context, option);
   try {
     await readFile(join(policy.dir, 'tokenizer.json'));
     const maxContextTokens = Math.min(DEFAULT_AGENT.maxContextTokens, await positionsOf(policy.dir));
@@ -48,7 +53,7 @@ async function chooseReference(name: string, context: VerbContext): Promise<Chos
     return { policy, maxContextTokens, maxTokens };
   } catch (error) {
     const why = error instanceof Error ? error.message.split('\n')[0] : String(error);
-    throw new UserInputError('--policy', name, `${FORMS} (${why})`);
+    throw new UserInputError(option, name, `${FORMS} (${why})`);
   }
 }
 

@@ -84,6 +84,10 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'supervised warm start from demonstrations',
     load: async () => (await import('./sft.ts')).sftVerb,
   },
+  serve: {
+    summary: "a policy behind OpenAI's API",
+    load: async () => (await import('./serve.ts')).serveVerb,
+  },
   bench: {
     summary: 'measure one part against a peer in the same run',
     load: async () => (await import('./bench.ts')).benchVerb,

@@ -5,6 +5,7 @@
 import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, describe, expect, it } from 'vitest';
 import { classified, EndpointUnavailable, UserInputError } from '../../activities/failures.ts';
+import { checkEndpoint } from '../../activities/sampling/endpoint-offer.ts';
 import { generateTurn } from '../../activities/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../activities/records.ts';
 import { trainingDataOf } from '../../activities/training-data.ts';
@@ -65,7 +66,7 @@ describe('an endpoint that takes ids', () => {
       expect(there).toEqual(await generateTurn(turnInput(turn, direct), deps, signal));
       const [mine, theirs] = [await recordOf(turn), await world.now.store.get<GenerateRecord>(keys.generate(turnInput(turn, direct), turn))];
       const { endpoint, ...rest } = mine!;
-      expect(rest).toEqual(theirs);
+      expect(rest).toEqual({ ...theirs, digest: undefined });
       expect(endpoint).toMatchObject({ model: 'm', offer: { mode: 'tokens', protocol } });
       await answered(turn, 'a b');
       await world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn, direct), turn), { messages: [{ role: 'tool', name: 'bash', content: 'a b' }] });
@@ -249,4 +250,51 @@ describe('a failure', () => {
     const other = { ...policy, endpoint: { ...policy.endpoint, model: 'another' } };
     await expect(generate(1, { policy: other })).rejects.toMatchObject({ name: 'UserInputError', field: 'policy', value: 'another' });
   });
+});
+
+describe('an endpoint that is asked before anything is made for it', () => {
+  const refusing = (status: number): Handler => ({ path }) =>
+    path.endsWith('/models') ? { body: { data: [{ id: 'm', owned_by: 'somebody' }] } } : { status, body: { error: { message: 'no: sk-known-to-nobody' } } };
+  const check = async (handler: Handler, settings: object = {}, env: NodeJS.ProcessEnv = { KEY: 'sk-known-to-nobody' }) => {
+    const { policy, server: asked } = await serving(handler, { apiKeyEnv: 'KEY', mode: 'auto', ...settings });
+    const deps = { ...world.now.deps, endpoints: new EndpointClient(env) };
+    const { endpoint } = policy;
+    const refused = await checkEndpoint({ run: 'r', endpoint, field: 'policies.p.endpoint' }, deps, signal).then(() => undefined, (error: unknown) => error as UserInputError);
+    return { refused, asked: asked.asked.map(({ path }) => path) };
+  };
+
+  it.each([401, 403, 402])('whose key is refused with %i is refused by the name of the variable, whether it lists its models or not', async (status) => {
+    const { refused } = await check(refusing(status));
+    expect(refused).toMatchObject({ name: 'UserInputError', field: 'policies.p.endpoint.apiKeyEnv', value: 'KEY' });
+    expect(refused?.message).not.toContain('sk-');
+  });
+
+  it('whose variable is not set is refused and not asked', async () => {
+    const { refused, asked } = await check(refusing(200), {}, {});
+    expect(refused).toMatchObject({ field: 'policies.p.endpoint.apiKeyEnv', value: 'KEY' });
+    expect(asked).toEqual([]);
+  });
+
+  it.each([['down', 503], ['of the opinion that one token is too few', 400], ['busy', 429]])('that is %s passes, asked once', async (_why, status) => {
+    const { refused, asked } = await check(refusing(status));
+    expect(refused).toBeUndefined();
+    expect(asked).toEqual(['/v1/models', '/v1/chat/completions']);
+  });
+
+  it('that gives no ids where ids are asked for is refused', async () => {
+    const { refused } = await check(refusing(404), ids);
+    expect(refused).toMatchObject({ name: 'UserInputError', field: 'policies.p.endpoint' });
+  });
+
+  it('that answers under any name is refused where it does not list the one that is asked for', async () => {
+    const names: Handler = ({ path }) => (path.endsWith('/models') ? { body: { data: [{ id: 'file.gguf', aliases: ['other'], owned_by: 'llamacpp' }] } } : { body: {} });
+    expect((await check(names)).refused).toMatchObject({ field: 'policies.p.endpoint.model', value: 'm', remedy: expect.stringContaining('other') as string });
+    expect((await check(names, { model: 'other' })).refused).toBeUndefined();
+  });
+});
+
+it('an answer that its own server cannot read is a mistake of the policy: it is told, and the rollout goes on', async () => {
+  const { generate } = await serving(() => ({ status: 500, body: { error: { code: 500, message: 'The model produced output that does not match the expected peg-native format', type: 'server_error' } } }), { mode: 'chat' });
+  expect(await generate(1)).toMatchObject({ kind: 'hint', calls: 0 });
+  expect(await recordOf(1)).toMatchObject({ end: 'stop', parsed: { kind: 'malformed' }, hint: expect.stringContaining('did not understand') as string, chat: { turn: { content: '', toolCalls: [] } } });
 });

@@ -3,7 +3,7 @@
  * asserted: what the engine samples.
  */
 import { describe, expect, it } from 'vitest';
-import { generateTurn } from '../../activities/generate.ts';
+import { type GenerateDeps, generateTurn } from '../../activities/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../activities/records.ts';
 import { malformedCallHint, noCallHint } from '../../agents/hints.ts';
 import type { GenerateResult } from '../../trainer/engine.ts';
@@ -29,7 +29,7 @@ describe('a turn', () => {
     const outcome = await generate(input);
     const { rollout, policy, sampling, noiseKey } = input;
     expect(world.now.engine.requests).toEqual([
-      { policy, cacheKey: rollout, tokens: PROMPT, sampling, stopTokenIds: [0], noiseKey },
+      { policy: { ...policy, digest: 'files of /policy' }, cacheKey: rollout, tokens: PROMPT, sampling, stopTokenIds: [0], noiseKey },
     ]);
     expect(world.now.engine.signals).toEqual([signal]);
     const sampledTokens = saying(call('ls')).tokens.length;
@@ -67,6 +67,23 @@ describe('a turn', () => {
     await expect(refused).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.version', value: 4 });
     expect(world.now.engine.requests.length).toBe(1);
     expect((await recordOf(1))?.version).toBe(3);
+  });
+
+  it('of another directory, or of files written over those that sampled, is refused; files that are gone change nothing', async () => {
+    world.now.engine.answers = [saying(call('ls'))];
+    const first = await generate(turnInput(1));
+    const elsewhere = generate(turnInput(1, { policy: { dir: '/other', version: 3 } }));
+    await expect(elsewhere).rejects.toMatchObject({ name: 'UserInputError', field: 'policy', remedy: expect.stringContaining('sampled by other files') as string });
+    const told = (digestOf: GenerateDeps['digestOf']) => generateTurn(turnInput(1), { ...world.now.deps, digestOf }, signal);
+    await expect(told(async () => 'other files')).rejects.toMatchObject({ field: 'policy' });
+    expect(await told(() => Promise.reject(new Error('gone')))).toEqual(first);
+    expect(world.now.engine.requests.length).toBe(1);
+  });
+
+  it('asks nothing of files that are not those that the rollout was started with', async () => {
+    const refused = generate(turnInput(1, { policy: { dir: '/policy', version: 3, digest: 'of before' } }));
+    await expect(refused).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.dir', value: '/policy' });
+    expect(world.now.engine.requests).toEqual([]);
   });
 
   it('that the engine failed at is not recorded', async () => {

@@ -42,7 +42,7 @@ export function useWorld(): { readonly now: World } {
     environment.graded.length = 0;
     environment.collected.length = 0;
     environment.collectFailures = 0;
-    world = { dir, store, engine, provider: new ScriptedProvider(), deps: { store, engine, endpoints: new EndpointClient(), tokenizerOf: async () => tokenizer } };
+    world = { dir, store, engine, provider: new ScriptedProvider(), deps: { store, engine, endpoints: new EndpointClient(), tokenizerOf: async () => tokenizer, digestOf: async (policy) => `files of ${policy}` } };
   });
   afterEach(async () => {
     await world?.store.close();

@@ -43,17 +43,27 @@ export function scriptedActivities(script: Script, log: Log) {
     log.calls.push({ activity, rollout: input.rollout ?? '', attempt: input.attempt ?? 0 });
     await script.before?.(activity, input);
   };
+  // To end one twice is to end it once: a cancelled rollout may release what it has just collected from.
+  const held = new Set<string>();
+  const end = (sandbox: string) => {
+    held.delete(sandbox);
+    log.live = held.size;
+  };
   const init: InitActivities = {
     async prepareSandbox(input) {
       await note('prepareSandbox', input);
-      log.live += 1;
+      const sandbox = `${input.rollout}#${input.attempt}`;
+      held.add(sandbox);
+      log.live = held.size;
       log.peakLive = Math.max(log.peakLive, log.live);
-      return { sandbox: `${input.rollout}#${input.attempt}`, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      return { sandbox, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
     },
     async restoreSandbox(input) {
       await note('restoreSandbox', input);
-      log.live += 1;
-      return { sandbox: `${input.rollout}#${input.attempt}~${input.restore}`, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
+      const sandbox = `${input.rollout}#${input.attempt}~${input.restore}`;
+      held.add(sandbox);
+      log.live = held.size;
+      return { sandbox, host: script.host?.() ?? 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
     },
   };
   const agentRun: AgentRunActivities = {
@@ -63,16 +73,17 @@ export function scriptedActivities(script: Script, log: Log) {
     },
     async collect(input) {
       await note('collect', input);
-      log.live -= 1;
+      end(input.sandbox);
       return { artifact: 'sha256:00', bytes: 0 };
     },
     async releaseSandbox(input) {
       await note('releaseSandbox', input);
-      log.live -= 1;
+      end(input.sandbox);
     },
     holdSandbox: (input) => note('holdSandbox', input),
   };
   const gpu: GpuActivities = {
+    checkEndpoint: () => note('checkEndpoint', {}),
     async generate(input) {
       await note('generate', input);
       const kind = script.turn?.(input) ?? (input.turn < 2 ? 'calls' : 'finish');

@@ -10,6 +10,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
 import { evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
+import type { EvalSettings } from '../../activities/evaluation/sweep-config.ts';
+import { Longhaul } from '../../cli/longhaul.ts';
 import type { SweepResult, SweepStatus } from '../../workflows/eval-types.ts';
 import { makePolicy, useEvalWorld } from '../support/eval-world.ts';
 import { sandboxLost } from '../support/scripted-activities.ts';
@@ -167,6 +169,34 @@ describe('a sweep', () => {
       taskQueue: 'orchestrator', workflowId: `eval/${id}`, args: [{}, progress], signal: 'resume',
     });
     expect(await handle.result()).toMatchObject({ rounds: 2 });
+  });
+
+  it('that goes on is attached to by its own settings alone, whoever started it', async () => {
+    const id = newId();
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => { release = resolve; });
+    world.script = { before: async (activity) => { if (activity === 'generate') await held; } };
+    const longhaul = await Longhaul.connect({ address: world.address });
+    try {
+      const own = { eval: id, ...config() } as EvalSettings;
+      const first = await longhaul.evaluate(own);
+      await expect(longhaul.evaluate({ ...own, dir: '/elsewhere' })).resolves.toMatchObject({ eval: id });
+      const remedy = expect.stringMatching(/began with .*keep that, cancel it first, or give another eval name/) as string;
+      await expect(longhaul.evaluate({ ...own, seed: 7 })).rejects.toMatchObject({ field: 'seed', value: 7, remedy });
+      const dispatcher = { type: 'bounded' as const, maxParallelAgents: 2 };
+      await expect(longhaul.evaluate({ ...own, dispatcher })).rejects.toMatchObject({ field: 'dispatcher.maxParallelAgents', value: 2, remedy });
+      // Started by another client, without the memo.
+      const other = newId();
+      const bare = await start(other);
+      await expect(longhaul.evaluate({ ...own, eval: other })).resolves.toMatchObject({ eval: other });
+      await expect(longhaul.evaluate({ ...own, eval: other, samples: 1, passAt: [1] })).rejects.toMatchObject({ field: 'passAt' });
+      release();
+      expect(await first.result()).toMatchObject({ graded: 12 });
+      expect(await bare.result()).toMatchObject({ graded: 12 });
+    } finally {
+      release();
+      await longhaul.close();
+    }
   });
 
   it('refuses other settings, other weights and another name under a name that is known', async () => {

@@ -58,7 +58,7 @@ beforeAll(async () => {
     address: server.address, workflows: '../../cli/bench/workflows', from: import.meta, slots: 10, cachedWorkflows: 10,
     activities: {
       [QUEUES.init]: createInitActivities({ store, provider, ...limits }),
-      [QUEUES.gpu]: createGpuActivities({ store, engine, tokenizerOf: async () => emptyTokenizer, endpoints: new EndpointClient() }),
+      [QUEUES.gpu]: createGpuActivities({ store, engine, tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd', endpoints: new EndpointClient() }),
       [hostQueue(HOST)]: createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }),
       [QUEUES.reward]: createRewardActivities({ store, provider }),
     },

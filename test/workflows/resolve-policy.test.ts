@@ -26,7 +26,7 @@ describe('a policy', () => {
   it('of an endpoint needs an address and a model, and gets the rest', () => {
     expect(resolve(endpoint({}))).toEqual({
       endpoint: {
-        baseUrl: 'http://127.0.0.1:8000/v1', model: 'm', mode: 'auto', timeoutSeconds: 600, maxConcurrent: 32, maxTries: 5, maxTokensField: 'max_tokens',
+        baseUrl: 'http://127.0.0.1:8000/v1', model: 'm', mode: 'auto', timeoutSeconds: 600, maxConcurrent: 32, maxTries: 5, patienceSeconds: 3600, maxTokensField: 'max_tokens',
       },
       version: 0,
     });

@@ -65,7 +65,7 @@ beforeAll(async () => {
   world = await startWorld(server.address, {}, () => ({
     init: createInitActivities(parts),
     agentRun: createAgentRunActivities(parts),
-    gpu: createGpuActivities({ store: slow, engine, endpoints: new EndpointClient(), tokenizerOf: async () => emptyTokenizer }),
+    gpu: createGpuActivities({ store: slow, engine, endpoints: new EndpointClient(), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }),
     reward: createRewardActivities(parts),
   }));
 }, 120_000);

@@ -4,49 +4,20 @@
  */
 import { WorkflowFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { describe, expect, it } from 'vitest';
 import type { BatchResult, RolloutResult } from '../../workflows/types.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { TrainStatus } from '../../workflows/types.ts';
-import { type Script, restoreFailed, sandboxLost } from '../support/scripted-activities.ts';
-import { startWorld, type World } from '../support/workflow-world.ts';
+import { restoreFailed, sandboxLost } from '../support/scripted-activities.ts';
+import { useWorkflowWorld } from '../support/use-world.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-workflows-'));
-/** What the scripts of the moment are; the workers ask it at each call. */
-let script: Script = {};
-let server: PrivateServer;
-let world: World;
-
-beforeAll(async () => {
-  server = await startPrivateServer(dir);
-  world = await startWorld(server.address, {
-    turn: (input) => (script.turn ?? ((i) => (i.turn < 2 ? 'calls' : 'finish')))(input),
-    before: (activity, input) => script.before?.(activity, input),
-    reward: (rollout) => script.reward?.(rollout) ?? 1,
-  });
-}, 90_000);
-afterAll(async () => {
-  await world?.stop();
-  await server?.stop();
-  rmSync(dir, { recursive: true, force: true });
-});
-beforeEach(() => {
-  script = {};
-  world.log.calls.length = 0;
-  world.log.peakLive = 0;
-});
-
+const world = useWorkflowWorld();
 let serial = 0;
 const newId = () => `w${serial++}`;
 const policy = { dir: '/p', version: 3 };
-const start = (workflow: string, id: string, args: unknown[]) =>
-  world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId: id, args });
-const count = (activity: string) => world.log.calls.filter((call) => call.activity === activity).length;
+const start = (workflow: string, id: string, args: unknown[]) => world.start(workflow, id, ...args);
+const count = (activity: string) => world.count(activity);
 const batchInput = (over: object = {}) => ({
   run: 'r', name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1', 't-train-2'], samples: 2, policy,
   agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
@@ -61,10 +32,10 @@ describe('rollout', () => {
   it('needs no more than a task and a policy, and releases its sandbox by collecting from it', async () => {
     const result = await rollout(newId());
     expect(result).toMatchObject({ status: 'graded', reward: 1, passed: true, turns: 2, finish: 'finish-tool' });
-    expect(world.log.calls.map((call) => call.activity)).toEqual([
+    expect(world.now.log.calls.map((call) => call.activity)).toEqual([
       'prepareSandbox', 'generate', 'agentRun', 'generate', 'collect', 'computeReward',
     ]);
-    expect(world.log.live).toBe(0);
+    expect(world.now.log.live).toBe(0);
   });
 
   it('refuses bad input by field, value and remedy before any work', async () => {
@@ -72,22 +43,22 @@ describe('rollout', () => {
     const error = await handle.result().catch((e: unknown) => e);
     expect(error).toBeInstanceOf(WorkflowFailedError);
     expect(String((error as WorkflowFailedError).cause?.message)).toMatch(/agent\.maxTurns: 0 .* at least 1/);
-    expect(world.log.calls).toEqual([]);
+    expect(world.now.log.calls).toEqual([]);
   });
 
   it('goes on in its turn, in a restored sandbox, when its sandbox is lost', async () => {
     let once = true;
-    script = { before: (activity, { turn }) => { if (activity === 'agentRun' && turn === 1 && once) { once = false; throw sandboxLost(); } } };
+    world.script = { before: (activity, { turn }) => { if (activity === 'agentRun' && turn === 1 && once) { once = false; throw sandboxLost(); } } };
     expect(await rollout(newId())).toMatchObject({ status: 'graded', attempt: 1, restores: 1, turns: 2 });
-    expect(world.log.calls.map((call) => call.activity)).toEqual([
+    expect(world.now.log.calls.map((call) => call.activity)).toEqual([
       'prepareSandbox', 'generate', 'agentRun', 'releaseSandbox', 'restoreSandbox', 'agentRun', 'generate', 'collect', 'computeReward',
     ]);
-    expect(world.log.live).toBe(0);
+    expect(world.now.log.live).toBe(0);
   });
 
   it('begins again where its sandbox cannot be restored', async () => {
     let once = true;
-    script = {
+    world.script = {
       before: (activity) => {
         if (activity === 'agentRun' && once) { once = false; throw sandboxLost(); }
         if (activity === 'restoreSandbox') throw restoreFailed();
@@ -95,22 +66,22 @@ describe('rollout', () => {
     };
     expect(await rollout(newId())).toMatchObject({ status: 'graded', attempt: 2 });
     expect(count('prepareSandbox')).toBe(2);
-    expect(world.log.live).toBe(0);
+    expect(world.now.log.live).toBe(0);
   });
 
   it.each(['generate', 'agentRun'])('is masked at its deadline, in the middle of %s, without a sandbox', async (slow) => {
-    script = { before: async (activity) => { if (activity === slow) await sleep(4000); } };
+    world.script = { before: async (activity) => { if (activity === slow) await sleep(4000); } };
     const handle = await start('rollout', newId(), [{ task: 't-train-0', policy, agent: { deadlineSeconds: 2 } }]);
     const result = await handle.result() as RolloutResult;
     expect(result).toMatchObject({ status: 'failed', failure: 'deadline', attempt: 1 });
     expect(result.reward).toBeUndefined();
     expect(count('releaseSandbox')).toBe(1);
-    expect(world.log.live).toBe(0);
+    expect(world.now.log.live).toBe(0);
   });
 
   it('spends none of its deadline while it is paused', async () => {
     const id = newId();
-    script = { turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish') };
+    world.script = { turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish') };
     const handle = await start('rollout', id, [{ task: 't-train-0', policy, agent: { deadlineSeconds: 20 } }]);
     await handle.signal('pause');
     await sleep(21_000);
@@ -119,39 +90,39 @@ describe('rollout', () => {
   }, 90_000);
 
   it('ends as failed, without a reward and without a sandbox, when sandboxes keep being lost', async () => {
-    script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
+    world.script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
     const result = await rollout(newId());
     expect(result).toMatchObject({ status: 'failed', failure: 'sandbox-lost', attempt: 3, restores: 3 });
     expect(count('restoreSandbox')).toBe(9);
     expect(result.reward).toBeUndefined();
-    expect(world.log.live).toBe(0);
+    expect(world.now.log.live).toBe(0);
   });
 
   it('releases its sandbox when it is cancelled, and ends as cancelled', async () => {
     const id = newId();
     let began: () => void;
     const acting = new Promise<void>((resolve) => { began = resolve; });
-    script = { before: async (activity) => { if (activity === 'agentRun') { began(); await sleep(300); } } };
+    world.script = { before: async (activity) => { if (activity === 'agentRun') { began(); await sleep(300); } } };
     const handle = await start('rollout', id, [{ task: 't-train-0', policy }]);
     await acting;
     await handle.cancel();
     await expect(handle.result()).rejects.toThrow();
     expect((await handle.describe()).status.name).toBe('CANCELLED');
     expect(count('releaseSandbox')).toBe(1);
-    expect(world.log.live).toBe(0);
+    expect(world.now.log.live).toBe(0);
   });
 
   it('pauses at a turn and goes on', async () => {
     const id = newId();
-    script = { turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish') };
+    world.script = { turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish') };
     const handle = await start('rollout', id, [{ task: 't-train-0', policy }]);
     await handle.signal('pause');
     await sleep(800);
     const paused = await handle.query<RolloutState>('state');
     expect(paused.paused).toBe(true);
-    const calls = world.log.calls.length;
+    const calls = world.now.log.calls.length;
     await sleep(300);
-    expect(world.log.calls.length).toBe(calls);
+    expect(world.now.log.calls.length).toBe(calls);
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ status: 'graded', turns: 3 });
   });
@@ -159,7 +130,7 @@ describe('rollout', () => {
   it('shows its stage and end in search attributes', async () => {
     const id = newId();
     await rollout(id);
-    const { typedSearchAttributes } = await world.client.workflow.getHandle(id).describe();
+    const { typedSearchAttributes } = await world.now.client.workflow.getHandle(id).describe();
     const shown = Object.fromEntries(typedSearchAttributes.getAll().map(({ key, value }) => [key.name, value]));
     expect(shown).toMatchObject({ LonghaulStage: 'done', LonghaulReward: 1, LonghaulFinish: 'finish-tool' });
   });
@@ -173,14 +144,14 @@ describe('batch', () => {
     const result = await batch(newId(), { samples: 5 });
     expect(result).toMatchObject({ rollouts: 15, graded: 15, passed: 15 });
     expect(count('computeReward')).toBe(15);
-    expect(world.log.peakLive).toBeGreaterThan(1);
-    expect(world.log.peakLive).toBeLessThanOrEqual(4);
+    expect(world.now.log.peakLive).toBeGreaterThan(1);
+    expect(world.now.log.peakLive).toBeLessThanOrEqual(4);
   });
 
   it('holds a width of agent-run below the live cap by gates', async () => {
     let acting = 0;
     let peak = 0;
-    script = {
+    world.script = {
       before: async (activity) => {
         if (activity !== 'agentRun') return;
         peak = Math.max(peak, ++acting);
@@ -202,7 +173,7 @@ describe('batch', () => {
   ])('ends with %j, whichever width binds', async (dispatcher) => {
     let grading = 0;
     let peak = 0;
-    script = {
+    world.script = {
       before: async (activity) => {
         if (activity !== 'computeReward') return;
         peak = Math.max(peak, ++grading);
@@ -214,11 +185,11 @@ describe('batch', () => {
     expect(result).toMatchObject({ rollouts: 6, graded: 6 });
     const width = dispatcher.maxEvalParallelAgents ?? dispatcher.maxParallelAgents ?? 6;
     expect(peak).toBeLessThanOrEqual(width);
-    if (dispatcher.type === 'pipeline') expect(world.log.peakLive).toBeLessThanOrEqual(3 * (dispatcher.maxParallelAgents ?? 0));
+    if (dispatcher.type === 'pipeline') expect(world.now.log.peakLive).toBeLessThanOrEqual(3 * (dispatcher.maxParallelAgents ?? 0));
   });
 
   it.each([{ type: 'batch' }, { type: 'pipeline', maxParallelAgents: 2 }])('with %j, draws groups by need too', async (dispatcher) => {
-    script = { reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
+    world.script = { reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
     const tasks = Array.from({ length: 20 }, (_, i) => `t-train-${i}`);
     const result = await batch(newId(), { tasks, samples: 2, wanted: 3, dispatcher });
     expect(result.groups).toBeGreaterThanOrEqual(5);
@@ -230,18 +201,18 @@ describe('batch', () => {
     const error = await batch(newId(), { dispatcher: { type: 'batch', maxParallelAgents: 3 } }).catch((e: unknown) => e);
     expect(error).toBeInstanceOf(WorkflowFailedError);
     expect(String((error as WorkflowFailedError).cause?.message)).toMatch(/dispatcher\.maxParallelAgents: 3 .* no effect with batch/);
-    expect(world.log.calls).toEqual([]);
+    expect(world.now.log.calls).toEqual([]);
   });
 
   it('draws groups until as many vary as are wanted, each noted before it begins', async () => {
     // Every other group varies: the second sample of tasks 0, 2, 4, … fails.
-    script = { reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
+    world.script = { reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
     const tasks = Array.from({ length: 20 }, (_, i) => `t-train-${i}`);
     const result = await batch(newId(), { tasks, samples: 2, wanted: 3 });
     expect(result.groups).toBeGreaterThanOrEqual(5);
     expect(result.groups).toBeLessThan(12);
     expect(result).toMatchObject({ rollouts: 2 * result.groups, graded: 2 * result.groups });
-    const ended = world.log.calls.filter(({ activity }) => activity === 'computeReward').map(({ rollout }) => rollout.split('/').at(-2));
+    const ended = world.now.log.calls.filter(({ activity }) => activity === 'computeReward').map(({ rollout }) => rollout.split('/').at(-2));
     expect(new Set(ended)).toEqual(new Set(tasks.slice(0, result.groups)));
     expect(count('recordDispatched')).toBeGreaterThan(1);
   });
@@ -252,7 +223,7 @@ describe('batch', () => {
   });
 
   it('counts a failing rollout with its class; the others are untouched', async () => {
-    script = { before: (activity, input) => { if (activity === 'agentRun' && input.rollout?.includes('t-train-1/0')) throw sandboxLost(); } };
+    world.script = { before: (activity, input) => { if (activity === 'agentRun' && input.rollout?.includes('t-train-1/0')) throw sandboxLost(); } };
     const result = await batch(newId());
     expect(result).toMatchObject({ rollouts: 6, graded: 5, failures: { 'sandbox-lost': 1 } });
     expect(count('recordFailures')).toBe(1);
@@ -272,8 +243,8 @@ describe('train', () => {
     expect(count('update')).toBe(2);
     expect(count('summariseEvaluation')).toBe(2);
     expect(count('recordStep')).toBe(2);
-    expect(world.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'completed' });
-    const rollouts = new Set(world.log.calls.filter((c) => c.activity === 'computeReward').map((c) => c.rollout));
+    expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'completed' });
+    const rollouts = new Set(world.now.log.calls.filter((c) => c.activity === 'computeReward').map((c) => c.rollout));
     expect(rollouts.size).toBe(2 * 4 + 2 * 6);
     expect([...rollouts]).toContain(`train/${run}/eval-2-greedy/t-held-out-0/0`);
   });
@@ -288,7 +259,7 @@ describe('train', () => {
     const run = newId();
     let release: () => void;
     const held = new Promise<void>((resolve) => { release = resolve; });
-    script = { before: async (activity) => { if (activity === 'update') await held; } };
+    world.script = { before: async (activity) => { if (activity === 'update') await held; } };
     const handle = await start('train', `train/${run}`, [config(run, { steps: 3 })]);
     await handle.signal('pause');
     await expect(handle.executeUpdate('configure', { args: [{ nonsense: 1 }] })).rejects.toThrow();
@@ -303,7 +274,7 @@ describe('train', () => {
 
   it('is cancelled also where the update that it waited for failed meanwhile', async () => {
     const run = newId();
-    script = {
+    world.script = {
       before: async (activity) => {
         if (activity !== 'update') return;
         await sleep(500);
@@ -315,18 +286,18 @@ describe('train', () => {
     await handle.cancel();
     await expect(handle.result()).rejects.toThrow();
     expect((await handle.describe()).status.name).toBe('CANCELLED');
-    expect(world.log.calls.find((c) => c.activity === 'closeRun')).toMatchObject({ rollout: 'cancelled' });
+    expect(world.now.log.calls.find((c) => c.activity === 'closeRun')).toMatchObject({ rollout: 'cancelled' });
   });
 
   it('closes the run as cancelled and leaves no sandbox behind', async () => {
     const run = newId();
-    script = { before: async (activity) => { if (activity === 'agentRun') await sleep(200); } };
+    world.script = { before: async (activity) => { if (activity === 'agentRun') await sleep(200); } };
     const handle = await start('train', `train/${run}`, [config(run)]);
     while (count('agentRun') === 0) await sleep(50);
     await handle.cancel();
     await expect(handle.result()).rejects.toThrow();
-    expect(world.log.calls.find((c) => c.activity === 'closeRun')).toMatchObject({ rollout: 'cancelled' });
-    while (world.log.live > 0) await sleep(50);
-    expect(world.log.live).toBe(0);
+    expect(world.now.log.calls.find((c) => c.activity === 'closeRun')).toMatchObject({ rollout: 'cancelled' });
+    while (world.now.log.live > 0) await sleep(50);
+    expect(world.now.log.live).toBe(0);
   });
 });

@@ -47,7 +47,8 @@ export interface ChatTurn {
 
 export interface ChatAnswer {
   readonly turn: ChatTurn;
-  readonly finish: 'stop' | 'length' | 'filtered';
+  /** `unreadable`: the server could not read what its model said, and `turn` is empty. */
+  readonly finish: 'stop' | 'length' | 'filtered' | 'unreadable';
   /** As the server counted; `null` where it does not say. */
   readonly usage: { readonly promptTokens: number; readonly completionTokens: number } | null;
 }

@@ -7,7 +7,9 @@
  * 10000 in the completion)"); SGLang, issues sgl-project/sglang#4048 and #8096 ("The input (85050 tokens) is longer than
  * the model's context length (32768 tokens).", "Input length (160062 tokens) exceeds the maximum allowed length (59862
  * tokens)"); llama.cpp, tools/server (`exceed_context_size_error`: "request (9412 tokens) exceeds the available context
- * size (8192 tokens)", with `n_prompt_tokens` and `n_ctx`).
+ * size (8192 tokens)", with `n_prompt_tokens` and `n_ctx`; common/chat.cpp, under status 500 although the model is to
+ * blame: "The model produced output that does not match the expected peg-native format", before "Failed to parse input
+ * at pos 12").
  */
 
 import { EndpointError, type EndpointErrorKind } from './endpoint-error.ts';
@@ -35,6 +37,9 @@ const TOO_LONG = [
   /prompt is too long/i,
   /context window/i,
 ];
+
+/** Told as a failure of the server; the same request gives it again. */
+const UNREADABLE = [/model produced output that does not match/i, /^failed to parse input at pos \d+/i];
 
 const LIMIT = [
   /maximum context length (?:is|of) (\d+)/i,
@@ -109,6 +114,7 @@ function kindOf({ status }: Refusal, { message, code }: Said): EndpointErrorKind
   if (status === 401 || status === 403) return 'auth';
   const tooLong = codes.some((one) => one === 'context_length_exceeded' || one === 'exceed_context_size_error');
   if (tooLong || (status >= 400 && status < 500 && TOO_LONG.some((pattern) => pattern.test(message)))) return 'context-full';
+  if (status === 500 && UNREADABLE.some((pattern) => pattern.test(message))) return 'unreadable';
   if (status === 429) return 'rate-limited';
   if (codes.includes('model_not_found') || (status === 404 && /model/i.test(message))) return 'unknown-model';
   if (status === 408 || status === 409 || status === 425 || status >= 500) return 'unavailable';

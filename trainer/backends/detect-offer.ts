@@ -14,11 +14,18 @@ import { dialectOf } from './tokens/sample-tokens.ts';
 
 const models = z.object({
   data: z.array(
-    z.object({ id: z.string(), owned_by: z.string().nullish(), max_model_len: z.int().positive().nullish() }),
+    z.object({
+      id: z.string(),
+      aliases: z.array(z.string()).nullish(),
+      owned_by: z.string().nullish(),
+      max_model_len: z.int().positive().nullish(),
+      meta: z.object({ n_ctx: z.int().positive().nullish().catch(null) }).nullish().catch(null),
+    }),
   ),
 });
 
-const OWNERS: Readonly<Record<string, TokenProtocol>> = { vllm: 'vllm', sglang: 'sglang', llamacpp: 'llama.cpp' };
+/** Longhaul's own server takes and gives ids as vLLM does. */
+const OWNERS: Readonly<Record<string, TokenProtocol>> = { vllm: 'vllm', longhaul: 'vllm', sglang: 'sglang', llamacpp: 'llama.cpp' };
 
 /** Failures that say something of what is offered, as opposed to failures of the moment, of the key or of the account. */
 function isAbsence(error: unknown): error is EndpointError {
@@ -29,10 +36,10 @@ async function serverOf(endpoint: Endpoint, client: EndpointClient, signal: Abor
   try {
     const listed = models.safeParse(await client.get(endpoint, openAiUrl(endpoint, 'models'), signal));
     const data = listed.success ? listed.data.data : [];
-    const entry = data.find(({ id }) => id === endpoint.model) ?? data[0];
-    const contextTokens = entry?.id === endpoint.model ? (entry.max_model_len ?? undefined) : undefined;
+    const named = data.find(({ id, aliases }) => id === endpoint.model || aliases?.includes(endpoint.model));
+    const contextTokens = named?.max_model_len ?? named?.meta?.n_ctx ?? undefined;
     const size = contextTokens === undefined ? {} : { contextTokens };
-    return { owner: entry?.owned_by ?? undefined, names: data.map(({ id }) => id), size };
+    return { owner: (named ?? data[0])?.owned_by ?? undefined, names: data.flatMap(({ id, aliases }) => [id, ...(aliases ?? [])]), size };
   } catch (error) {
     if (isAbsence(error)) return { owner: undefined, names: [], size: {} };
     throw error;
@@ -43,6 +50,16 @@ async function serverOf(endpoint: Endpoint, client: EndpointClient, signal: Abor
 function checkName(endpoint: Endpoint, protocol: TokenProtocol, names: readonly string[]): void {
   if (!dialectOf(protocol).native || names.length === 0 || names.includes(endpoint.model)) return;
   throw new EndpointError('unknown-model', `the server has ${names.join(', ')}`);
+}
+
+/**
+ * llama.cpp answers under any name with the one model that it has.
+ * Errors: `EndpointError` of kind `unknown-model`; of another where the server cannot be asked.
+ */
+export async function checkServedName(endpoint: Endpoint, client: EndpointClient, signal: AbortSignal): Promise<void> {
+  const { owner, names } = await serverOf(endpoint, client, signal);
+  const protocol = OWNERS[owner ?? ''];
+  if (protocol) checkName(endpoint, protocol, names);
 }
 
 /** One token is asked for; what comes back shows whether ids do. */

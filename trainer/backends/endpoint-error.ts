@@ -10,6 +10,8 @@ export type EndpointErrorKind =
   | 'bad-request'
   /** The prompt, or prompt and answer together, do not fit. */
   | 'context-full'
+  /** The server could not read its own model's answer, and gives none of it. */
+  | 'unreadable'
   /** The server does not give what the mode needs. */
   | 'protocol'
   /** The server saw other ids than were sent. */

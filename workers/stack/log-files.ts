@@ -1,7 +1,7 @@
 /** Log files that processes append to on their own: none grows past a size, and none needs the supervisor to write. */
 
 import { execFileSync } from 'node:child_process';
-import { closeSync, existsSync, fstatSync, mkdirSync, openSync, readSync, renameSync, statSync, truncateSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
 import { dirname } from 'node:path';
 
 /** Generations beside the log itself. */
@@ -31,7 +31,7 @@ export function rotateLog(path: string, maxBytes: number): boolean {
   if (surplus > 0) takeOff(path, surplus);
   for (let index = 0; index <= KEPT && sizeOf(path) > maxBytes; index += 1) {
     const moved = Math.min(generation, Math.floor((sizeOf(path) - 1) / BLOCK) * BLOCK);
-    copyFront(path, `${path}.new`, moved);
+    copyAside(path, moved);
     shift(path);
     if (moved === 0 || !takeOff(path, moved)) {
       copyFront(path, `${path}.1`, Number.POSITIVE_INFINITY);
@@ -51,6 +51,16 @@ function shift(path: string): void {
     if (existsSync(`${path}.${index}`)) renameSync(`${path}.${index}`, `${path}.${index + 1}`);
   }
   renameSync(`${path}.new`, `${path}.1`);
+}
+
+/** To `path.new`. On a full disk what was copied so far goes again, and the log stays as it is. Errors: those of writing. */
+function copyAside(path: string, bytes: number): void {
+  try {
+    copyFront(path, `${path}.new`, bytes);
+  } catch (error) {
+    rmSync(`${path}.new`, { force: true });
+    throw error;
+  }
 }
 
 function copyFront(from: string, to: string, bytes: number): void {

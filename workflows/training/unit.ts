@@ -9,17 +9,16 @@ import {
   isCancellation,
   ParentClosePolicy,
   rootCause,
-  sleep,
   startChild,
   type ChildWorkflowHandle,
 } from '@temporalio/workflow';
-import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import { batch as batchWorkflow } from '../batch.ts';
 import { circuitOpenedSignal } from '../failure-watch.ts';
 import { hearSignals, on } from '../hear-signals.ts';
 import { PauseRelay } from '../pause-relay.ts';
 import { pauseSignal, resumeSignal } from '../rollout.ts';
 import { policyVersionKey, runKey, stepKey } from '../search-attributes.ts';
+import { whenFree } from '../start-child-when-free.ts';
 import type { BatchInput } from '../types.ts';
 import { type UnitReport, unitEndedSignal } from './unit-report.ts';
 
@@ -30,30 +29,20 @@ export interface UnitInput {
   readonly batch: BatchInput;
 }
 
-/** A batch under the same name that is being cancelled, since its unit was ended by hand, needs that long at most. */
-const TRIES = 60;
-const TRY_EVERY = '15s';
-
-async function startBatch({ batch, train }: UnitInput): Promise<ChildWorkflowHandle<typeof batchWorkflow>> {
+/** A batch under the same name may be being cancelled, since its unit was ended by hand. */
+function startBatch({ batch, train }: UnitInput): Promise<ChildWorkflowHandle<typeof batchWorkflow>> {
   const { run, name, step, policy, tasks, wanted, samples } = batch;
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await startChild(batchWorkflow, {
-        workflowId: `${train}/${name}`,
-        parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
-        staticSummary: `${wanted ?? tasks.length} tasks × ${samples} · policy v${policy.version}`,
-        typedSearchAttributes: [
-          { key: runKey, value: run },
-          { key: stepKey, value: step },
-          { key: policyVersionKey, value: policy.version },
-        ],
-        args: [batch],
-      });
-    } catch (error) {
-      if (!(error instanceof WorkflowExecutionAlreadyStartedError) || tries >= TRIES) throw error;
-      await sleep(TRY_EVERY);
-    }
-  }
+  return whenFree(() => startChild(batchWorkflow, {
+    workflowId: `${train}/${name}`,
+    parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
+    staticSummary: `${wanted ?? tasks.length} tasks × ${samples} · policy v${policy.version}`,
+    typedSearchAttributes: [
+      { key: runKey, value: run },
+      { key: stepKey, value: step },
+      { key: policyVersionKey, value: policy.version },
+    ],
+    args: [batch],
+  }));
 }
 
 function reportOf(number: number, error: unknown): UnitReport {

@@ -67,6 +67,7 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
   const made: InitActivities['prepareSandbox'] = async ({ rollout }) => ({ sandbox: rollout, host: HOST });
   const init: InitActivities = { prepareSandbox: made, restoreSandbox: made };
   const gpu: GpuActivities = {
+    checkEndpoint: async () => undefined,
     generate: async ({ run, rollout }) => {
       await withHeartbeat((signal) => sample(jobOf(run), rollout, scale, signal));
       return { kind: 'finish', calls: 0, contextTokens: 0, sampledTokens: 0, line: 'slept' };

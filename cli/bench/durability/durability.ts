@@ -22,6 +22,7 @@ import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
 import { createEmbeddedEngine } from '../../../trainer/embedded-engine.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import { describePolicy } from '../../../trainer/model/describe-policy.ts';
+import { fingerprintOf, MadeOfFiles } from '../../../trainer/policy-files.ts';
 import { loadTokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
 import { openProvider } from '../../../workers/sandbox-provider.ts';
 import { readSandboxSettings } from '../../../workers/settings.ts';
@@ -66,10 +67,11 @@ interface Parts {
 
 function activitiesOver(store: Store, { engine, provider }: Parts) {
   const tokenizer = loadTokenizer(BASE);
+  const digests = new MadeOfFiles(fingerprintOf, 64);
   const host = { host: HOST, maxLiveSandboxes: 1000, sandboxTtlSeconds: 600 };
   return {
     init: createInitActivities({ store, provider, ...host }),
-    gpu: createGpuActivities({ store, engine, endpoints: new EndpointClient(), tokenizerOf: () => tokenizer }),
+    gpu: createGpuActivities({ store, engine, endpoints: new EndpointClient(), tokenizerOf: () => tokenizer, digestOf: (dir) => digests.of(dir) }),
     agentRun: createAgentRunActivities({ store, provider, ...host }),
     reward: createRewardActivities({ store, provider }),
   };

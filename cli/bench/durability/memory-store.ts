@@ -55,6 +55,10 @@ export class MemoryStore implements Store {
     return this.#events.filter((event) => event.run === run);
   }
 
+  async eventsSince(run: string, after: number): Promise<{ events: RolloutEvent[]; last: number }> {
+    return { events: this.#events.slice(after).filter((event) => event.run === run), last: this.#events.length };
+  }
+
   async begin(key: string): Promise<number> {
     const count = (this.#begun.get(key) ?? 0) + 1;
     this.#begun.set(key, count);

@@ -1,5 +1,7 @@
 /** Hunts policies that are read as others than were written, twins that would share their results, and keys that a refusal repeats. */
+import fc from 'fast-check';
 import { expect, it } from 'vitest';
+import { evalFolder } from '../../../activities/evaluation/eval-records.ts';
 import { resolveSweepConfig } from '../../../activities/evaluation/sweep-config.ts';
 import { UserInputError } from '../../../activities/failures.ts';
 
@@ -58,4 +60,15 @@ it.each([
 ])('a key %s is not repeated', (_, policy) => {
   const { message, field, value, remedy } = refusal([policy]);
   expect(JSON.stringify([message, field, value, remedy])).not.toContain('secret');
+});
+
+it('two evals never share a folder, and none leaves its place', () => {
+  const character = fc.constantFrom('a', '0', '.', '-', ':', '_');
+  const name = fc.array(character, { minLength: 1, maxLength: 12 }).map((rest) => `e${rest.join('')}`);
+  fc.assert(fc.property(name, name, (one, other) => {
+    const [first, second] = [evalFolder('/evals', one), evalFolder('/evals', other)];
+    expect(first === second).toBe(one === other);
+    expect(first).toMatch(/^\/evals\/[^/:]+$/);
+  }));
+  expect(evalFolder('/evals', 'night-2026-01-31T06:00:00Z')).toBe('/evals/night-2026-01-31T06+00+00Z');
 });

@@ -1,13 +1,12 @@
 /**
  * An engine behind the protocols of vLLM, SGLang and llama.cpp, as their documentation has them: ids in, ids and
- * log-probabilities out; and behind OpenAI's chat. It stands for servers that no package registry has.
+ * log-probabilities out. OpenAI's paths, and vLLM's fields in them, are those of `longhaul serve` itself.
  */
 
 import type { PolicyTokenizer } from '../../../activities/generate.ts';
-import type { Message, ToolSchema } from '../../../agents/message.ts';
-import { parseToolCalls, toolCallFormatOf } from '../../../agents/parse-tool-calls.ts';
-import { renderPrompt } from '../../../agents/render-conversation.ts';
 import type { Engine, GenerateResult } from '../../../trainer/engine.ts';
+import { asApiError } from '../../../trainer/serving/api-error.ts';
+import { replyTo } from '../../../trainer/serving/api.ts';
 import type { Answer, Asked, Handler } from './http-server.ts';
 
 export interface Served {
@@ -15,7 +14,7 @@ export interface Served {
   readonly tokenizer: PolicyTokenizer;
   readonly policy: { readonly dir: string; readonly version: number };
   readonly model: string;
-  readonly owner: 'vllm' | 'sglang' | 'llamacpp' | 'somebody';
+  readonly owner: 'vllm' | 'sglang' | 'llamacpp' | 'somebody' | 'longhaul';
   readonly contextTokens?: number;
   /** What the server makes of a prompt before it reads it. */
   readonly retokenise?: (ids: readonly number[]) => number[];
@@ -28,7 +27,6 @@ interface Wanted {
 }
 
 const number = (value: unknown, fallback: number) => (typeof value === 'number' ? value : fallback);
-const refusal = (status: number, message: string, code: string): Answer => ({ status, body: { error: { message, type: 'BadRequestError', code } } });
 
 class ServedEngine {
   readonly #served: Served;
@@ -38,19 +36,28 @@ class ServedEngine {
   }
 
   async answer({ path, body }: Asked, signal: AbortSignal): Promise<Answer> {
-    const { owner, model, contextTokens } = this.#served;
-    if (path === '/v1/models') {
-      const size = contextTokens === undefined ? {} : { max_model_len: contextTokens };
-      return { body: { object: 'list', data: [{ id: model, object: 'model', owned_by: owner, ...size }] } };
-    }
-    if (path.startsWith('/v1/') && body['model'] !== model) {
-      return refusal(404, `The model ${JSON.stringify(body['model'])} does not exist.`, 'model_not_found');
-    }
-    if (path === '/v1/completions' && owner === 'vllm') return this.#vllm(body, signal);
+    const { owner } = this.#served;
     if (path === '/generate' && owner === 'sglang') return this.#sglang(body, signal);
     if (path === '/completion' && owner === 'llamacpp') return this.#llamaCpp(body, signal);
-    if (path === '/v1/chat/completions') return this.#chat(body, signal);
-    return { status: 404, body: { detail: 'Not Found' } };
+    if (path === '/v1/completions' && !['vllm', 'longhaul'].includes(owner)) return { status: 404, body: { detail: 'Not Found' } };
+    return this.#openAi(path, body, signal);
+  }
+
+  async #openAi(path: string, body: Record<string, unknown>, signal: AbortSignal): Promise<Answer> {
+    const { engine, policy, tokenizer, model: name, owner, contextTokens, retokenise } = this.#served;
+    const model = { name, engine, policy, tokenizer, contextTokens: contextTokens ?? 1_000_000 };
+    const seen = retokenise && Array.isArray(body['prompt']) ? { ...body, prompt: retokenise(body['prompt'] as number[]) } : body;
+    try {
+      const reply = replyTo({ method: path === '/v1/models' ? 'GET' : 'POST', path, body: seen }, model, signal, owner);
+      if (!('body' in reply)) throw new TypeError('Nobody asks this server for a stream');
+      const answer = await reply.body();
+      // Not every server tells how much it holds.
+      return { body: contextTokens === undefined && path === '/v1/models' ? { object: 'list', data: [{ id: name, object: 'model', owned_by: owner }] } : answer };
+    } catch (error) {
+      if (signal.aborted) throw error;
+      const refused = asApiError(error);
+      return { status: refused.status, body: refused.body };
+    }
   }
 
   async #sample({ prompt, maxTokens, fields }: Wanted, signal: AbortSignal): Promise<GenerateResult & { seen: readonly number[] }> {
@@ -59,24 +66,6 @@ class ServedEngine {
     const sampling = { temperature: number(fields['temperature'], 1), topP: number(fields['top_p'], 1), topK: Math.max(0, number(fields['top_k'], 0)), maxTokens };
     const noiseKey = `seed ${String(fields['seed'])}`;
     return { ...(await engine.generate({ policy, cacheKey: noiseKey, tokens: seen, sampling, stopTokenIds: tokenizer.stopTokenIds, noiseKey }, signal)), seen };
-  }
-
-  #overflow({ prompt, maxTokens }: Wanted): Answer | undefined {
-    const limit = this.#served.contextTokens ?? Number.POSITIVE_INFINITY;
-    if (prompt.length + maxTokens <= limit) return undefined;
-    const message = `This model's maximum context length is ${limit} tokens. However, you requested ${prompt.length + maxTokens} tokens (${prompt.length} in the messages, ${maxTokens} in the completion).`;
-    return { status: 400, body: { error: { message, type: 'BadRequestError', param: null, code: 400 } } };
-  }
-
-  async #vllm(body: Record<string, unknown>, signal: AbortSignal): Promise<Answer> {
-    const wanted = { prompt: body['prompt'] as number[], maxTokens: number(body['max_tokens'], 16), fields: body };
-    const full = this.#overflow(wanted);
-    if (full) return full;
-    const { tokens, logprobs, finishReason, seen } = await this.#sample(wanted, signal);
-    const said = body['logprobs'] === undefined ? null : { tokens: tokens.map((id) => `token_id:${id}`), token_logprobs: logprobs };
-    const ids = body['return_token_ids'] === true ? { token_ids: tokens, prompt_token_ids: seen } : {};
-    const choice = { index: 0, text: this.#served.tokenizer.decode(tokens), finish_reason: finishReason, logprobs: said, ...ids };
-    return { body: { object: 'text_completion', choices: [choice], usage: { prompt_tokens: seen.length, completion_tokens: tokens.length } } };
   }
 
   async #sglang(body: Record<string, unknown>, signal: AbortSignal): Promise<Answer> {
@@ -105,36 +94,6 @@ class ServedEngine {
     const stop_type = finishReason === 'stop' ? 'eos' : 'limit';
     return { body: { content: '', tokens, tokens_evaluated: seen.length, truncated: false, stop_type, completion_probabilities } };
   }
-
-  async #chat(body: Record<string, unknown>, signal: AbortSignal): Promise<Answer> {
-    const { tokenizer } = this.#served;
-    const messages = (body['messages'] as Array<Record<string, unknown>>).map(templated);
-    const prompt = renderPrompt(tokenizer, messages, (body['tools'] ?? []) as ToolSchema[]);
-    const wanted = { prompt, maxTokens: number(body['max_tokens'], 16), fields: body };
-    const full = this.#overflow(wanted);
-    if (full) return full;
-    const { tokens, finishReason } = await this.#sample(wanted, signal);
-    const stopped = finishReason === 'stop';
-    const text = tokenizer.decode(stopped ? tokens.slice(0, -1) : tokens);
-    const parsed = parseToolCalls(text, toolCallFormatOf(tokenizer.chatTemplate));
-    const calls = parsed.kind === 'calls' && stopped ? parsed.calls : [];
-    const tool_calls = calls.map(({ name, arguments: given }, i) => ({
-      id: `call_${prompt.length}_${i}`, type: 'function', function: { name, arguments: JSON.stringify(given) },
-    }));
-    const message = { role: 'assistant', content: calls.length > 0 ? parsed.content : text, ...(calls.length > 0 ? { tool_calls } : {}) };
-    const finish_reason = stopped ? (calls.length > 0 ? 'tool_calls' : 'stop') : 'length';
-    return { body: { object: 'chat.completion', choices: [{ index: 0, message, finish_reason }], usage: { prompt_tokens: prompt.length, completion_tokens: tokens.length } } };
-  }
-}
-
-/** A message of OpenAI's as chat templates read it. */
-function templated(message: Record<string, unknown>): Message {
-  const content = (message['content'] ?? '') as string;
-  const calls = (message['tool_calls'] ?? []) as Array<{ function: { name: string; arguments: string } }>;
-  if (message['role'] === 'tool') return { role: 'tool', name: '', content };
-  if (message['role'] !== 'assistant') return { role: message['role'] as 'user', content };
-  const toolCalls = calls.map(({ function: { name, arguments: text } }) => ({ name, arguments: JSON.parse(text) as Record<string, unknown> }));
-  return { role: 'assistant', content, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
 }
 
 export function serveEngine(served: Served): Handler {

@@ -25,6 +25,8 @@ describe('a refusal', () => {
     ['a gateway without its server', 502, '<html>Bad Gateway</html>', 'unavailable'],
     ['a model that is being loaded', 503, JSON.stringify({ error: { code: 503, message: 'Loading model', type: 'unavailable_error' } }), 'unavailable'],
     ['a gateway that waited too long', 504, '', 'unavailable'],
+    ['an answer that llama.cpp cannot read itself', 500, JSON.stringify({ error: { code: 500, message: 'The model produced output that does not match the expected peg-native format', type: 'server_error' } }), 'unreadable'],
+    ['the same, as it was worded before', 500, JSON.stringify({ error: { code: 500, message: 'Failed to parse input at pos 12: <tool', type: 'server_error' } }), 'unreadable'],
     ['another address', 308, '', 'bad-request'],
   ])('%s is classed by who can mend it', (_, status, body, kind) => {
     expect(classed(status, body).kind).toBe(kind);

@@ -2,7 +2,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync, writeSync } from 'node:fs';
+import { closeSync, existsSync, lstatSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -100,4 +100,26 @@ test.skipIf(!collapses())('what a process wrote in a burst is kept to the size o
   const text = parts.map((part) => readFileSync(part, 'utf8')).join('');
   expect(text.endsWith(`${'199'.padEnd(9999, '.')}\n`)).toBe(true);
   expect(existsSync(`${path}.4`)).toBe(false);
+});
+
+test('on a full disk a log and its generations stay as they are, nothing half-copied stays behind, and later it is moved', () => {
+  const path = join(directory, 'full.log');
+  const text = Array.from({ length: 40_000 }, (_, i) => `${i}\n`).join('');
+  writeFileSync(path, text);
+  writeFileSync(`${path}.1`, 'the one before');
+  // What is written there finds no room left.
+  symlinkSync('/dev/full', `${path}.new`);
+  const ways = [process.env['PATH'] ?? '', ''];
+  for (const tools of ways) {
+    vi.stubEnv('PATH', tools);
+    expect(() => rotateLog(path, 100_000)).toThrow(/ENOSPC/);
+    expect([readFileSync(path, 'utf8') === text, readFileSync(`${path}.1`, 'utf8')]).toEqual([true, 'the one before']);
+    expect(lstatSync(`${path}.new`, { throwIfNoEntry: false })).toBeUndefined();
+    symlinkSync('/dev/full', `${path}.new`);
+  }
+  vi.unstubAllEnvs();
+  rmSync(`${path}.new`);
+  expect(rotateLog(path, 100_000)).toBe(true);
+  const kept = [`${path}.3`, `${path}.2`, `${path}.1`, path].filter((part) => existsSync(part)).map((part) => readFileSync(part, 'utf8')).join('');
+  expect(kept.endsWith(text.slice(-50_000))).toBe(true);
 });

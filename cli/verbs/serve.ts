@@ -1,0 +1,62 @@
+/** `longhaul serve`: a policy behind OpenAI's API. */
+
+import { UserInputError } from '../errors.ts';
+import { runServe } from '../serve/run-serve.ts';
+import type { Outcome, Verb, VerbContext } from '../verb.ts';
+
+interface Options {
+  readonly model?: string;
+  readonly servedName?: string;
+  readonly host: string;
+  readonly port: string;
+  readonly apiKeyEnv?: string;
+  readonly maxContextTokens: string;
+  readonly maxRequests: string;
+  readonly timeoutSeconds: string;
+  readonly graceSeconds: string;
+  readonly tinker?: boolean;
+}
+
+function wholeOf(option: string, text: string, least: number, most: number): number {
+  const value = Number(text);
+  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  throw new UserInputError(option, text, `give a whole number from ${least} to ${most}`);
+}
+
+async function serve(options: Options, context: VerbContext): Promise<Outcome> {
+  const { model, servedName, host, apiKeyEnv } = options;
+  if (options.tinker === true) throw new UserInputError('--tinker', true, 'leave it out: the Tinker API is not built yet');
+  if (model === undefined) throw new UserInputError('--model', null, 'give starter, RUN@STEP, latest:RUN, or a directory in Hugging Face layout');
+  const settings = {
+    model,
+    ...(servedName === undefined ? {} : { servedName }),
+    host,
+    port: wholeOf('--port', options.port, 0, 65_535),
+    ...(apiKeyEnv === undefined ? {} : { apiKeyEnv }),
+    maxContextTokens: wholeOf('--max-context-tokens', options.maxContextTokens, 2, 1_000_000),
+    limits: {
+      maxRequests: wholeOf('--max-requests', options.maxRequests, 1, 100_000),
+      timeoutSeconds: wholeOf('--timeout-seconds', options.timeoutSeconds, 1, 86_400),
+    },
+    graceSeconds: wholeOf('--grace-seconds', options.graceSeconds, 0, 3600),
+  };
+  return { document: await runServe(settings, context) };
+}
+
+export const serveVerb: Verb = {
+  define(command, run) {
+    command
+      .description("Serves a policy by OpenAI's API (completions, by text or token ids, and chat with tools) until SIGTERM or Ctrl-C; what is under way then finishes.")
+      .option('--model <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
+      .option('--served-name <name>', 'what clients call the model; default: the last part of its name')
+      .option('--host <address>', 'address to listen on; another one than loopback needs --api-key-env', '127.0.0.1')
+      .option('--port <port>', '0: any that is free', '8000')
+      .option('--api-key-env <variable>', 'environment variable with the key that callers must give')
+      .option('--max-context-tokens <n>', 'prompt and answer together; at most what the policy can attend to', '2048')
+      .option('--max-requests <n>', 'at once; further ones are answered with 429', '256')
+      .option('--timeout-seconds <n>', 'for one answer', '600')
+      .option('--grace-seconds <n>', 'for what is under way when it ends', '60')
+      .option('--tinker', 'not built yet: refused')
+      .action((options: Options) => run((context) => serve(options, context)));
+  },
+};
