@@ -20,8 +20,8 @@ const OWN_MEMORY = 16 * MIB;
 const OWN_PROCESSES = 3;
 /** An attached connection is two processes, and its start some threads for a moment. */
 const ATTACHED_PROCESSES = 16;
-/** Of these, what must be free between two calls for a new connection to find room. */
-const ATTACH_RESERVE = 10;
+/** Of these, what must be free between two calls for a new connection to find room; the rest is taken by the present one. */
+const ATTACH_RESERVE = 13;
 /** Of the supervisor; what the policy runs may open fewer. */
 const OPEN_FILES = 4096;
 /** A kernel of the sandbox's own (gVisor) has threads and memory of its own, counted with what runs on it. */

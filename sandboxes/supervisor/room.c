@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+/* A connection that is being made takes room for less than the time between two looks. */
+enum { LOOK_EVERY_MS = 500, LOOK_AGAIN_MS = 150 };
+
 static int current_fd = -1;
 static unsigned long limit; /* processes beyond which there is no room */
 static bool was_full;
@@ -36,13 +39,16 @@ void room_watch(unsigned reserve) {
   current_fd = open_either("/sys/fs/cgroup/pids/pids.current", "/sys/fs/cgroup/pids.current");
 }
 
-bool room_watched(void) { return current_fd >= 0; }
+int64_t room_wait(void) {
+  uint64_t now = now_ms();
+  return current_fd < 0 ? -1 : next_look > now ? (int64_t)(next_look - now) : 0;
+}
 
 void room_keep(void) {
   if (current_fd < 0 || now_ms() < next_look) return;
-  next_look = now_ms() + ROOM_EVERY_MS - 1;
   /* A call that runs has a time limit, and what is over it then ends. */
   bool full = calls_idle() && number_in(current_fd) > limit;
   if (full && was_full) kill_agents(-1);
   was_full = full;
+  next_look = now_ms() + (full ? LOOK_AGAIN_MS : LOOK_EVERY_MS);
 }

@@ -285,9 +285,9 @@ static void reap(void) {
 
 static int until_next(void) {
   uint64_t now = now_ms();
-  int64_t wait = ends_at > now ? (int64_t)(ends_at - now) : 0, calls = calls_wait();
+  int64_t wait = ends_at > now ? (int64_t)(ends_at - now) : 0, calls = calls_wait(), room = room_wait();
   if (calls >= 0 && calls < wait) wait = calls;
-  if (room_watched() && wait > ROOM_EVERY_MS) wait = ROOM_EVERY_MS;
+  if (room >= 0 && room < wait) wait = room;
   return wait > 60000 ? 60000 : (int)wait;
 }
 

@@ -65,10 +65,10 @@ void close_from(unsigned first, unsigned last);
 void refuse_kernel_files(void);
 
 /* room.c: room for processes that come from outside, where the policy's are counted with them. */
-enum { ROOM_EVERY_MS = 500 };
 void room_watch(unsigned reserve);
-bool room_watched(void);
 void room_keep(void);
+/* Milliseconds until room_keep looks again; -1 for never. */
+int64_t room_wait(void);
 
 /* journal.c: call id -> what is known of it. */
 enum call_state { CALL_UNKNOWN, CALL_RUNNING, CALL_FINISHED };
