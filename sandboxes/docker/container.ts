@@ -50,6 +50,8 @@ export interface ContainerPlan {
   /** Folder of the host that becomes `RUN_FOLDER` (transport `socket`). */
   readonly runFolder: string;
   readonly supervisorPath: string;
+  /** The daemon's file system can bound what a container writes beside its mounts. */
+  readonly quota: boolean;
 }
 
 /** As if every file took a page: an empty one takes memory too. */
@@ -91,6 +93,9 @@ function limits(spec: SandboxSpec, plan: ContainerPlan) {
 /** Of the supervisor alone, until it has given the workspace away; then it keeps those to become another user. */
 const CAPABILITIES = ['CHOWN', 'SETGID', 'SETPCAP', 'SETUID'];
 
+/** Where the image's own files are writable, the workspace is on the host's disk. */
+export const wantsQuota = ({ profile }: SandboxSpec): boolean => profile === 'swe';
+
 function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<ContainerCreateOptions['HostConfig']> {
   const binds = [`${plan.supervisorPath}:${SUPERVISOR}:ro`];
   if (plan.transport === 'socket') binds.push(`${plan.runFolder}:${RUN_FOLDER}:rw`);
@@ -109,6 +114,7 @@ function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<Contain
     LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
     ...limits(spec, plan),
     ...(plan.ownKernel ? {} : { Sysctls: sysctls(spec) }),
+    ...(wantsQuota(spec) && plan.quota ? { StorageOpt: { size: `${spec.limits.diskMiB}M` } } : {}),
     ...(plan.runtime === undefined ? {} : { Runtime: plan.runtime }),
   };
 }
