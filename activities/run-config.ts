@@ -136,6 +136,12 @@ function refuseEndpoint(given: unknown): void {
   throw new UserInputError(isAddress ? 'policy.base' : 'policy.endpoint', '(an endpoint)', remedy);
 }
 
+/** What there is no setting for may be a key that was put where it does not belong: errors end in histories and logs. */
+function shown(name: string, value: unknown): unknown {
+  const maySay = typeof value === 'string' ? !/key|token|secret|pass|auth|credential/i.test(name) : typeof value !== 'object';
+  return maySay ? value : '(not shown)';
+}
+
 /**
  * `given` with the schema's defaults filled in.
  * Errors: `UserInputError` for the first field that cannot be used.
@@ -147,7 +153,8 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
   const unknown = issue?.code === 'unrecognized_keys' ? issue.keys : [];
   const path = [...(issue?.path ?? []), ...unknown.slice(0, 1)];
   const remedy = unknown.length > 0 ? 'remove it, there is no such setting' : (issue?.message ?? 'see the documentation');
-  throw new UserInputError(path.join('.') || 'configuration', valueAt(given, path) ?? null, remedy);
+  const value = valueAt(given, path) ?? null;
+  throw new UserInputError(path.join('.') || 'configuration', unknown.length > 0 ? shown(unknown[0] ?? '', value) : value, remedy);
 }
 
 /**

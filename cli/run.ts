@@ -1,6 +1,7 @@
 /** One call of the command line, from arguments to exit code: with `--json`, stdout gets one document whatever happens. */
 
 import { CommanderError } from 'commander';
+import { visible, visibleJson } from '../agents/visible.ts';
 import { errorDocument, exitCodeOf } from './errors.ts';
 import { buildProgram, isHelp } from './program.ts';
 import type { Outcome, Work } from './verb.ts';
@@ -21,10 +22,10 @@ export async function runCommandLine(args: readonly string[], around: CallSurrou
   const wantsJson = args.includes('--json');
   let outcome: Outcome = { document: null };
   const perform = async (work: Work, json: boolean) => {
-    const say = json ? () => undefined : (line: string) => around.out(`${line}\n`);
-    const note = (line: string) => around.err(`${line}\n`);
+    const say = json ? () => undefined : (line: string) => around.out(`${visible(line)}\n`);
+    const note = (line: string) => around.err(`${visible(line)}\n`);
     outcome = await work({ json, say, note, signal: around.signal, env: around.env, cwd: around.cwd });
-    if (json) around.out(`${JSON.stringify(outcome.document, null, 2)}\n`);
+    if (json) printJson(around, outcome.document);
   };
   try {
     const program = await buildProgram(args, around, perform, around.verbs);
@@ -44,12 +45,12 @@ function report(error: unknown, around: CallSurroundings, wantsJson: boolean): n
   const interrupted = around.signal.aborted && exitCodeOf(error) === 1;
   const code = interrupted ? 130 : exitCodeOf(error);
   if (wantsJson) printJson(around, errorDocument(error));
-  around.err(`longhaul: ${interrupted ? 'interrupted; durable work goes on' : messageOf(error, code)}\n`);
+  around.err(`longhaul: ${interrupted ? 'interrupted; durable work goes on' : visible(messageOf(error, code))}\n`);
   return code;
 }
 
 function printJson(around: CallSurroundings, document: unknown): void {
-  around.out(`${JSON.stringify(document, null, 2)}\n`);
+  around.out(`${visibleJson(document)}\n`);
 }
 
 /** What nobody foresaw comes with its stack; everything else has a message that suffices. */

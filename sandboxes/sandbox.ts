@@ -61,6 +61,8 @@ export interface ExecCall {
   readonly outputLimit: number;
   /** In a new bash in `workdir` instead of the long-lived one, whose state it neither sees nor changes. */
   readonly fresh?: boolean;
+  /** As `fresh`, when everything that earlier calls left running, the shell too, has ended. */
+  readonly alone?: boolean;
 }
 
 export interface WriteCall {

@@ -21,8 +21,8 @@ const TIMEOUT_MS = 120_000;
 /** Before it is written as text; a call's output is limited to 8 MiB. */
 const PIECE = 6_000_000;
 const ARCHIVE = '/tmp/.longhaul-restore.tgz';
-/** The same bytes for the same files: by name, without owners and without the times that a look changes. */
-const TAR = 'tar --sort=name --format=posix --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --owner=0 --group=0 --numeric-owner -cf - .';
+/** The same bytes for the same files: by name, without owners and without the times that a look changes. Holes stay holes. */
+const TAR = 'tar --sparse --sort=name --format=posix --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --owner=0 --group=0 --numeric-owner -cf - .';
 
 async function run(sandbox: Sandbox, callId: string, command: string): Promise<string> {
   const call = { callId, command, timeoutMs: TIMEOUT_MS, outputLimit: 8 << 20, fresh: true };

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { visible } from '../agents/visible.ts';
 import { installRuntime } from './run-worker.ts';
 import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
 import { connectWorker, type WorkerConnection } from './temporal-connection.ts';
@@ -52,7 +53,7 @@ export async function runRole(role: string | undefined): Promise<void> {
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const { values } = parseArgs({ options: { role: { type: 'string' } } });
   runRole(values.role).catch((error: unknown) => {
-    process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    process.stderr.write(`${visible(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`);
     // What the role had open (engine, native workers, timers) may hold the loop: the supervisor waits for this exit.
     process.exit(1);
   });

@@ -6,6 +6,7 @@
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DefaultLogger, Runtime, Worker, type WorkerOptions } from '@temporalio/worker';
+import { visible } from '../agents/visible.ts';
 import type { Role, WorkerSettings } from './settings.ts';
 import type { WorkerConnection } from './temporal-connection.ts';
 
@@ -33,7 +34,7 @@ export function installRuntime(): void {
   Runtime.install({
     shutdownSignals: [],
     logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
-      process.stderr.write(`${new Date().toISOString()} ${level} ${message} ${meta ? JSON.stringify(meta) : ''}\n`);
+      process.stderr.write(`${visible(`${new Date().toISOString()} ${level} ${message} ${meta ? JSON.stringify(meta) : ''}`)}\n`);
     }),
   });
 }

@@ -5,6 +5,7 @@
 
 import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { visible } from '../../agents/visible.ts';
 import type { RunSummary } from '../../activities/run-folder.ts';
 import type { BatchStatus } from '../../workflows/batch.ts';
 import { findStalls } from '../../workers/watchdog/find-stalls.ts';
@@ -29,9 +30,9 @@ export interface Screen {
 export function screenOn(stream: NodeJS.WriteStream): Screen {
   const clear = stream.isTTY ? '\r\u001b[2K' : '';
   return {
-    line: (text) => void stream.write(`${clear}${text}\n`),
+    line: (text) => void stream.write(`${clear}${visible(text)}\n`),
     // A line that wraps could not be overwritten.
-    bar: (text) => void (stream.isTTY && stream.write(`${clear}${text.slice(0, Math.max(1, (stream.columns ?? 80) - 1))}`)),
+    bar: (text) => void (stream.isTTY && stream.write(`${clear}${visible(text).slice(0, Math.max(1, (stream.columns ?? 80) - 1))}`)),
   };
 }
 

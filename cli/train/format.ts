@@ -1,6 +1,7 @@
 /** A run as lines of text: one per step, one bar for what is under way. Pure; the terminal is somebody else's. */
 
 import type { Message } from '../../agents/message.ts';
+import { visible } from '../../agents/visible.ts';
 import type { Trajectory } from '../../activities/trajectories.ts';
 import { tripLine } from '../../workflows/circuit-breaker.ts';
 import type { EvaluationRecord, StepRecord, TrainStatus } from '../../workflows/types.ts';
@@ -80,11 +81,6 @@ export function liveLines(status: TrainStatus, progress: BatchProgress): string[
   return [...why, `${phaseText(status)}; ${step} of ${steps} steps done, policy v${policyVersion}`, ...(batch ? [rollouts] : []), ...ahead];
 }
 
-/** Policies and tools say what they like: nothing of it may steer the terminal. */
-function visible(text: string): string {
-  return text.replaceAll(/\p{Cc}/gu, (c) => (c === '\n' || c === '\t' ? c : `\\x${c.charCodeAt(0).toString(16).padStart(2, '0')}`));
-}
-
 /** What was said, and the calls with their arguments; control characters are written out. */
 export function messageText(message: Message): string {
   return visible(spokenText(message));
@@ -108,5 +104,5 @@ export function trajectoryText(trajectory: Trajectory): string {
       : `failed: ${trajectory.failure ?? 'internal'}: ${trajectory.reason}`;
   const turns = `${trajectory.turns} turns, ${trajectory.sampledTokens} tokens sampled, finish: ${trajectory.finish ?? 'none'}`;
   const untrainable = trajectory.untrainable === undefined ? [] : [`cannot be trained on: ${trajectory.untrainable}`];
-  return [`${trajectory.rollout}`, ...messages, `── end\n${end}`, turns, ...untrainable].join('\n');
+  return visible([`${trajectory.rollout}`, ...messages, `── end\n${end}`, turns, ...untrainable].join('\n'));
 }

@@ -1,6 +1,6 @@
 /**
- * Memory and process limits by control groups, version 1 or 2, whichever is mounted and writable. A sandbox's groups
- * exist before its first process, and every process of it is inside them.
+ * Limits on memory, processes and processors by control groups, version 1 or 2, whichever is mounted and writable. A
+ * sandbox's groups exist before its first process, and every process of it is inside them.
  */
 
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs';
@@ -9,10 +9,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 const PARENT = 'longhaul';
 
-/** Where groups can be made. */
+/** Where groups can be made; `cpu` is absent where processors cannot be limited. */
 export type CgroupHost =
-  | { readonly version: 1; readonly memory: string; readonly pids: string }
-  | { readonly version: 2; readonly parent: string };
+  | { readonly version: 1; readonly memory: string; readonly pids: string; readonly cpu?: string }
+  | { readonly version: 2; readonly parent: string; readonly cpu?: string };
+
+export interface CgroupLimits {
+  /** Covers what the sandbox's files in memory take, too. */
+  readonly memoryBytes: number;
+  readonly processes: number;
+  readonly cpus: number;
+}
 
 /** The groups of one sandbox. */
 export interface Cgroups {
@@ -74,13 +81,24 @@ function hostV1(mounts: readonly Mount[]): CgroupHost | undefined {
   };
   const memory = find('memory');
   const pids = find('pids');
-  return memory === undefined || pids === undefined ? undefined : { version: 1, memory, pids };
+  const cpu = find('cpu');
+  return memory === undefined || pids === undefined ? undefined : { version: 1, memory, pids, ...(cpu === undefined ? {} : { cpu }) };
 }
 
 const hasBoth = (file: string): boolean => {
   const names = readFileSync(file, 'utf8').trim().split(' ');
   return names.includes('memory') && names.includes('pids');
 };
+
+/** Processors as well, where the machine's administrator handed them on. */
+function handOnCpu(folder: string): boolean {
+  try {
+    writeFileSync(join(folder, 'cgroup.subtree_control'), '+cpu');
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 /** Makes `folder/longhaul` with both controllers for its children, if this process may. */
 function delegate(folder: string): string | undefined {
@@ -103,7 +121,9 @@ function hostV2(mounts: readonly Mount[]): CgroupHost | undefined {
   // A group with processes of its own cannot hand controllers on: try this process's group, then the ones above.
   for (let depth = steps.length; depth >= 0; depth -= 1) {
     const parent = delegate(join(mount.point, ...steps.slice(0, depth)));
-    if (parent !== undefined) return { version: 2, parent };
+    if (parent === undefined) continue;
+    const cpu = handOnCpu(join(parent, '..')) && handOnCpu(parent);
+    return { version: 2, parent, ...(cpu ? { cpu: parent } : {}) };
   }
   return undefined;
 }
@@ -125,15 +145,18 @@ export function cgroupsOf(host: CgroupHost, name: string): Cgroups {
     return { folders: [folder], oomFile: join(folder, 'memory.events') };
   }
   const memory = join(host.memory, name);
-  return { folders: [memory, join(host.pids, name)], oomFile: join(memory, 'memory.oom_control') };
+  const cpu = host.cpu === undefined ? [] : [join(host.cpu, name)];
+  return { folders: [memory, join(host.pids, name), ...cpu], oomFile: join(memory, 'memory.oom_control') };
 }
 
-function setIfThere(file: string, value: number): void {
+const PERIOD_US = 100_000;
+
+function setIfThere(file: string, value: number | string): void {
   if (existsSync(file)) writeFileSync(file, String(value));
 }
 
-/** Makes the groups; `memoryBytes` covers what the sandbox's files in memory take, too. */
-export function makeCgroups(groups: Cgroups, memoryBytes: number, processes: number): void {
+export function makeCgroups(groups: Cgroups, { memoryBytes, processes, cpus }: CgroupLimits): void {
+  const quota = Math.max(1000, Math.round(cpus * PERIOD_US));
   for (const folder of groups.folders) {
     mkdirSync(folder, { recursive: true });
     setIfThere(join(folder, 'memory.max'), memoryBytes);
@@ -141,6 +164,9 @@ export function makeCgroups(groups: Cgroups, memoryBytes: number, processes: num
     setIfThere(join(folder, 'memory.limit_in_bytes'), memoryBytes);
     setIfThere(join(folder, 'memory.memsw.limit_in_bytes'), memoryBytes);
     setIfThere(join(folder, 'pids.max'), processes);
+    setIfThere(join(folder, 'cpu.max'), `${quota} ${PERIOD_US}`);
+    setIfThere(join(folder, 'cpu.cfs_period_us'), PERIOD_US);
+    setIfThere(join(folder, 'cpu.cfs_quota_us'), quota);
   }
 }
 

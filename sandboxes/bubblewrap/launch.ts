@@ -12,6 +12,7 @@ import { bubblewrapArguments } from './arguments.ts';
 import type { Bubblewrap } from './find-bubblewrap.ts';
 import { type CgroupHost, cgroupsOf, makeCgroups } from './cgroup.ts';
 import type { Runtime } from '../supervised/runtime.ts';
+import { DEFAULT_CPUS } from '../supervised/spec.ts';
 import { folderName, stateFile } from '../supervised/state.ts';
 
 const MIB = 1 << 20;
@@ -61,7 +62,7 @@ function prepareGroups(host: LaunchHost, folder: string, spec: SandboxSpec): { o
   const groups = cgroupsOf(host.cgroups, `${folderName(spec.id)}-${process.pid}-${launches}`);
   // Noted first: whoever cleans up after this process must find what it made.
   writeFileSync(join(folder, stateFile.cgroups), groups.folders.join('\n'));
-  makeCgroups(groups, memory, spec.limits.processes + OWN_PROCESSES);
+  makeCgroups(groups, { memoryBytes: memory, processes: spec.limits.processes + OWN_PROCESSES, cpus: spec.cpus ?? DEFAULT_CPUS });
   return { oomFile: groups.oomFile, procs: groups.folders.map((each) => join(each, 'cgroup.procs')) };
 }
 

@@ -35,6 +35,8 @@ export interface EnforcedLimits {
   /** `rlimit`: memory counts per process, and an out-of-memory kill is not seen. */
   readonly memory: 'cgroup-v1' | 'cgroup-v2' | 'rlimit';
   readonly processes: 'cgroup-v1' | 'cgroup-v2' | 'rlimit';
+  /** `none`: where this machine hands no such control group on; a spec's `cpus` is refused then. */
+  readonly cpus: 'cgroup-v1' | 'cgroup-v2' | 'none';
   readonly disk: 'tmpfs';
   /** `pool`: a uid for each sandbox; `caller`: the caller's, in a user namespace of its own. */
   readonly user: 'pool' | 'caller';
@@ -56,7 +58,7 @@ function launcherOf(stateDir: string, host: LaunchHost): Launcher {
   return {
     name: 'bubblewrap',
     whole: { memory: host.cgroups !== undefined, processes: false, path: seesUsrLocal() ? '/usr/local/bin:/usr/bin:/bin' : '/usr/bin:/bin' },
-    check: (spec: SandboxSpec) => refuseUnlessDefault(spec, 'bubblewrap', ['image', 'profile', 'cpus']),
+    check: (spec: SandboxSpec) => refuseUnlessDefault(spec, 'bubblewrap', host.cgroups?.cpu === undefined ? ['image', 'profile', 'cpus'] : ['image', 'profile']),
     launch: (folder, spec) => launch(host, folder, spec),
     dial: (folder) => dialSocket(join(folder, stateFile.socket)),
     started(folder) {
@@ -69,6 +71,10 @@ function launcherOf(stateDir: string, host: LaunchHost): Launcher {
   };
 }
 
+function cpusBy({ cgroups }: LaunchHost): EnforcedLimits['cpus'] {
+  return cgroups?.cpu === undefined ? 'none' : `cgroup-v${cgroups.version}`;
+}
+
 export interface BubblewrapProvider extends HostProvider {
   readonly limits: EnforcedLimits;
 }
@@ -77,6 +83,6 @@ export interface BubblewrapProvider extends HostProvider {
 export function createBubblewrapProvider(options: BubblewrapOptions): BubblewrapProvider {
   const host = hostOf(options);
   const by = host.cgroups === undefined ? 'rlimit' : (`cgroup-v${host.cgroups.version}` as const);
-  const limits: EnforcedLimits = { memory: by, processes: by, disk: 'tmpfs', user: host.uids === undefined ? 'caller' : 'pool' };
+  const limits: EnforcedLimits = { memory: by, processes: by, cpus: cpusBy(host), disk: 'tmpfs', user: host.uids === undefined ? 'caller' : 'pool' };
   return Object.assign(new SupervisedProvider(options.stateDir, launcherOf(options.stateDir, host)), { limits });
 }

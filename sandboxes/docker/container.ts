@@ -7,18 +7,21 @@ import type { ContainerCreateOptions } from 'dockerode';
 
 import type { SandboxSpec } from '../sandbox.ts';
 import { diskShares } from '../supervised/disk.ts';
+import { DEFAULT_CPUS } from '../supervised/spec.ts';
 
 const MIB = 1 << 20;
+const PAGE = 4096;
 export const AGENT_UID = 1000;
 export const RUN_FOLDER = '/run/longhaul';
 export const SUPERVISOR = '/run/longhaul-supervisor';
-const DEFAULT_CPUS = 1;
 /** What the supervisor itself may hold: answers on their way to clients. */
 const OWN_MEMORY = 16 * MIB;
 /** The supervisor, and room for the moment in which one process becomes another. */
 const OWN_PROCESSES = 3;
 /** An attached connection is two processes, and its start some threads for a moment. */
 const ATTACHED_PROCESSES = 16;
+/** Of these, what must be free between two calls for a new connection to find room; the rest is taken by the present one. */
+const ATTACH_RESERVE = 13;
 /** Of the supervisor; what the policy runs may open fewer. */
 const OPEN_FILES = 4096;
 /** A kernel of the sandbox's own (gVisor) has threads and memory of its own, counted with what runs on it. */
@@ -47,13 +50,24 @@ export interface ContainerPlan {
   /** Folder of the host that becomes `RUN_FOLDER` (transport `socket`). */
   readonly runFolder: string;
   readonly supervisorPath: string;
+  /** The daemon's file system can bound what a container writes beside its mounts. */
+  readonly quota: boolean;
+}
+
+/** As if every file took a page: an empty one takes memory too. */
+const inodesOf = (bytes: number): number => Math.max(1024, Math.floor(bytes / PAGE));
+
+/** System V's memory, which no killed process gives back: what fits into /dev/shm, and few queues and semaphores. */
+function sysctls(spec: SandboxSpec): Record<string, string> {
+  const { shm } = diskShares(spec.limits.diskMiB);
+  return { 'kernel.shmall': String(Math.floor(shm / PAGE)), 'kernel.shmmni': '64', 'kernel.msgmni': '32', 'kernel.sem': '250 32000 100 128' };
 }
 
 function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
   const share = diskShares(spec.limits.diskMiB);
-  const common = 'rw,exec,nosuid,nodev';
-  const mounts: Record<string, string> = { '/tmp': `${common},size=${share.tmp},mode=1777` };
-  if (spec.profile !== 'swe') mounts[spec.workdir] = `${common},size=${share.workspace},mode=0755`;
+  const common = (size: number): string => `rw,exec,nosuid,nodev,size=${size},nr_inodes=${inodesOf(size)}`;
+  const mounts: Record<string, string> = { '/tmp': `${common(share.tmp)},mode=1777` };
+  if (spec.profile !== 'swe') mounts[spec.workdir] = `${common(share.workspace)},mode=0755`;
   if (plan.transport === 'exec') mounts[RUN_FOLDER] = `rw,noexec,nosuid,nodev,size=${RUN_BYTES},mode=0700`;
   return mounts;
 }
@@ -79,6 +93,9 @@ function limits(spec: SandboxSpec, plan: ContainerPlan) {
 /** Of the supervisor alone, until it has given the workspace away; then it keeps those to become another user. */
 const CAPABILITIES = ['CHOWN', 'SETGID', 'SETPCAP', 'SETUID'];
 
+/** Where the image's own files are writable, the workspace is on the host's disk. */
+export const wantsQuota = ({ profile }: SandboxSpec): boolean => profile === 'swe';
+
 function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<ContainerCreateOptions['HostConfig']> {
   const binds = [`${plan.supervisorPath}:${SUPERVISOR}:ro`];
   if (plan.transport === 'socket') binds.push(`${plan.runFolder}:${RUN_FOLDER}:rw`);
@@ -96,19 +113,22 @@ function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<Contain
     RestartPolicy: { Name: 'no' },
     LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },
     ...limits(spec, plan),
+    ...(plan.ownKernel ? {} : { Sysctls: sysctls(spec) }),
+    ...(wantsQuota(spec) && plan.quota ? { StorageOpt: { size: `${spec.limits.diskMiB}M` } } : {}),
     ...(plan.runtime === undefined ? {} : { Runtime: plan.runtime }),
   };
 }
 
 /** The supervisor is pid 1 itself: it reaps, and no signal from inside reaches it. */
 export function containerOptions(spec: SandboxSpec, plan: ContainerPlan): ContainerCreateOptions {
+  const reserve = plan.transport === 'exec' ? ATTACH_RESERVE : 0;
   return {
     name: plan.name,
     Image: plan.image,
     Hostname: 'longhaul',
     User: '0:0',
     WorkingDir: '/',
-    Entrypoint: [SUPERVISOR, 'contain', RUN_FOLDER, String(AGENT_UID), String(AGENT_UID), spec.workdir],
+    Entrypoint: [SUPERVISOR, 'contain', RUN_FOLDER, String(AGENT_UID), String(AGENT_UID), spec.workdir, String(reserve)],
     Cmd: [],
     Env: [],
     Tty: false,

@@ -15,7 +15,7 @@ import { isAlive } from '../supervised/process-identity.ts';
 import { endingFolders, folderName, listFolders, readIdentity, removeFolder, setAside } from '../supervised/state.ts';
 import { SupervisorClient } from '../supervisor/client.ts';
 import { type Dial, dialSocket } from '../supervisor/connection.ts';
-import { CLAIM_LABEL, type ContainerPlan, containerOptions, SCOPE_LABEL, type Transport } from './container.ts';
+import { CLAIM_LABEL, type ContainerPlan, containerOptions, SCOPE_LABEL, type Transport, wantsQuota } from './container.ts';
 import { classifyDocker, type Engine, statusOf, within } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
 import type { Images } from './images.ts';
@@ -54,6 +54,8 @@ export class DockerLauncher implements Launcher {
   readonly whole = { memory: true, processes: true, path: PATH };
   private readonly host: DockerHost;
   private readonly scope: string;
+  /** Until the daemon refuses: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
+  private quota = true;
 
   constructor(host: DockerHost) {
     this.host = host;
@@ -119,6 +121,7 @@ export class DockerLauncher implements Launcher {
       ownKernel: this.host.ownKernel,
       runFolder: join(folder, RUN),
       supervisorPath: this.host.supervisorPath,
+      quota: this.quota,
     };
   }
 
@@ -132,6 +135,12 @@ export class DockerLauncher implements Launcher {
         return true;
       } catch (error) {
         const status = statusOf(error);
+        if (plan.quota && wantsQuota(spec) && status !== 404 && status !== 409) {
+          // Whatever it says: without a quota it may be willing, and if not, says why.
+          this.quota = false;
+          plan = { ...plan, quota: false };
+          continue;
+        }
         if (tries === 3 || (status !== 404 && status !== 409)) throw classifyDocker(`sandbox ${spec.id} cannot be created`, error);
         if (status === 404) {
           // Somebody removed the image since it was found.

@@ -8,6 +8,8 @@ import { sandboxEnvironment } from './environment.ts';
 
 const MIB = 1 << 20;
 const OPEN_FILES = 1024;
+/** Processors of a sandbox that does not say how many. */
+export const DEFAULT_CPUS = 1;
 
 /** Errors: `RangeError` that names the field, its value and what to give. */
 export function checkSpec(spec: SandboxSpec): void {

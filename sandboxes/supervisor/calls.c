@@ -14,11 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KILL_AGAIN_MS = 20, GIVE_UP_KILLING_MS = 5000, MAX_STARTS = 20 };
+enum { KILL_AGAIN_MS = 20, GIVE_UP_KILLING_MS = 5000, MAX_STARTS = 20, MAX_FORKS = 10, ALONE_WITHIN_MS = 2000 };
 
 struct call {
   char *id, *command;
-  bool fresh, ended, killing, reported;
+  bool fresh, alone, ended, killing, reported;
   uint32_t timeout, limit;
   int code, status, output;
   pid_t pid;
@@ -70,15 +70,39 @@ static size_t waiting_in(int fd) {
   return fd >= 0 && !ioctl(fd, FIONREAD, &n) && n > 0 ? (size_t)n : 0;
 }
 
-static void ensure_shell(void) {
-  for (int tries = 0; shell.pid <= 0; tries++) {
-    if (tries == 50 || starts++ == MAX_STARTS) _exit(71);
-    if (shell_start()) return;
-    /* No process can be made: what the policy left behind holds them all. */
+/* Reaps what has ended; true when no process of the policy is left. */
+static bool reap_all(void) {
+  int status;
+  pid_t pid;
+  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) calls_reaped(pid, status);
+  return pid < 0 && errno == ECHILD;
+}
+
+/* False when no process can be made even though everything of the policy was ended. */
+static bool ensure_shell(void) {
+  if (shell.pid > 0) return true;
+  starts++;
+  for (int tries = 0; tries < MAX_FORKS; tries++) {
+    if (shell_start()) return true;
+    /* What the policy left behind holds them all. */
     kill_agents(-1);
     usleep(20000);
     while (waitpid(-1, NULL, WNOHANG) > 0) {}
   }
+  return false;
+}
+
+/* Between calls. What ends every new shell is ended itself; where that does not help, the next call tries again. */
+static void keep_shell(void) {
+  if (!spec.workdir || shell.pid > 0 || starts > MAX_STARTS) return;
+  if (starts == MAX_STARTS) kill_agents(-1);
+  ensure_shell();
+}
+
+/* Ends everything that the policy left running, so that the call that follows meets none of it. */
+static void clear_agents(void) {
+  kill_agents(-1);
+  for (uint64_t until = now_ms() + ALONE_WITHIN_MS; !reap_all() && now_ms() < until;) usleep(1000);
 }
 
 static void free_call(struct call *c) {
@@ -127,7 +151,7 @@ static void finish(struct call *c) {
   buf_free(&body);
   current = NULL;
   free_call(c);
-  ensure_shell();
+  keep_shell();
 }
 
 static void start(struct call *c) {
@@ -135,16 +159,17 @@ static void start(struct call *c) {
   starts = 0;
   c->oom_before = oom_kills();
   if (!journal_started(c->id)) _exit(74);
-  ensure_shell();
+  if (c->alone) clear_agents();
+  bool room = c->alone || ensure_shell();
   drain(shell.output, waiting_in(shell.output), NULL); /* said between calls, by what runs in the background */
   c->started = now_ms();
   c->deadline = c->started + c->timeout;
-  if (!c->fresh) {
+  if (!c->fresh && room) {
     if (!shell_feed(c->command)) _exit(71);
     return;
   }
-  c->pid = spawn_fresh(c->command, &c->output);
-  if (c->pid < 0) {
+  if (c->fresh) c->pid = spawn_fresh(c->command, &c->output);
+  if (c->pid < 0 || !c->fresh) {
     c->pid = 0;
     c->deadline = c->started; /* no room for a process: clear the sandbox, and say that it was cleared */
   }
@@ -186,7 +211,7 @@ void calls_step(void) {
   struct call *c = current;
   drain(shell.output, 256 << 10, c && !c->fresh ? c : NULL);
   if (!c) {
-    if (spec.workdir && shell.pid <= 0) ensure_shell();
+    keep_shell();
     return;
   }
   if (c->fresh) drain(c->output, 256 << 10, c);
@@ -230,7 +255,9 @@ static struct call *new_call(struct cursor *c) {
   struct call *call = need(sizeof *call);
   *call = (struct call){.output = -1};
   call->id = take_str(c);
-  call->fresh = take_u8(c) != 0;
+  uint8_t where = take_u8(c);
+  call->fresh = where != 0;
+  call->alone = where == 2;
   call->timeout = take_u32(c);
   call->limit = take_u32(c);
   call->command = take_str(c);

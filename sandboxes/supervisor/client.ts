@@ -126,7 +126,7 @@ export class SupervisorClient {
   }
 
   async exec(call: ExecCall): Promise<ExecResult> {
-    const writer = new FrameWriter().bytes(call.callId).u8(call.fresh === true ? 1 : 0);
+    const writer = new FrameWriter().bytes(call.callId).u8(call.alone === true ? 2 : call.fresh === true ? 1 : 0);
     writer.u32(Math.max(1, Math.min(call.timeoutMs, 0xffff_ffff))).u32(call.outputLimit).bytes(call.command);
     return execResult(await this.request(op.exec, writer.finish()));
   }

@@ -14,6 +14,8 @@ const PING_EVERY_MS = 5_000;
 const PINGS_UNANSWERED = 6;
 const PING_TAG = 0;
 const HELLO = 1;
+/** As the supervisor's own; what claims to be longer is none of its frames, and would be kept in memory here. */
+const MAX_FRAME = 64 << 20;
 
 export interface Answer {
   readonly op: number;
@@ -147,6 +149,10 @@ export class SupervisorConnection {
     if (first === undefined || this.size < 4) return undefined;
     if (first.length < 4) this.chunks = [Buffer.concat(this.chunks)];
     const length = (this.chunks[0] ?? first).readUInt32LE(0);
+    if (length < 5 || length > MAX_FRAME) {
+      this.close();
+      return undefined;
+    }
     if (this.size < length + 4) return undefined;
     const all = this.chunks.length === 1 && this.chunks[0] !== undefined ? this.chunks[0] : Buffer.concat(this.chunks);
     const rest = all.subarray(length + 4);

@@ -2,8 +2,10 @@
  * The supervisor inside a container, where nobody outside opens descriptors for it. It stays root without any
  * capability but those that it needs to make processes of the policy's user; files it touches as that user alone.
  *
- *   supervisor contain DIR UID GID OWNED     pid 1 of the container; DIR (of root, closed to others) gets socket,
- *                                            journal and log; OWNED is given to the user with all that is below
+ *   supervisor contain DIR UID GID OWNED RESERVE
+ *                                            pid 1 of the container; DIR (of root, closed to others) gets socket,
+ *                                            journal and log; OWNED is given to the user with all that is below;
+ *                                            RESERVE is how many processes must find room from outside (0: none)
  *   supervisor attach DIR                    stdin and stdout become one connection to the socket in DIR
  */
 #define _GNU_SOURCE
@@ -99,6 +101,7 @@ void contain(char **argv) {
   close(OOM_FD);
   put_at(oom, OOM_FD);
   close_from(INFO_FD, ~0u);
+  room_watch((unsigned)strtoul(argv[4], NULL, 10));
   if (setgroups(0, NULL) || chdir("/")) exit_saying("setgroups");
   only_capabilities(1u << CAP_SETUID | 1u << CAP_SETGID);
   files_as_agent();

@@ -10,8 +10,9 @@
  *   1 HELLO     (empty)                                                u8 phase (0 no spec yet, 1 has one)
  *   2 INIT      see init(); the first one counts                       u8 1 if this one was the first
  *   3 EXEC      str id, u8 fresh, u32 timeout ms, u32 output limit,    u8 flags (1 timed out, 2 out of memory, 4 shell
- *               str command. fresh: a new bash in the workspace        restarted), i32 exit code or -1, u32 signal or 0,
- *               in place of the long-lived one                         u64 bytes dropped, u32 ms, bytes head, bytes tail
+ *               str command. fresh: 1 a new bash in the workspace      restarted), i32 exit code or -1, u32 signal or 0,
+ *               in place of the long-lived one; 2 the same, when       u64 bytes dropped, u32 ms, bytes head, bytes tail
+ *               everything of the policy that still ran has ended
  *   4 READ      str path, u64 limit in bytes                           u8 kind, then 0 file: bytes; 1 directory: u32 n,
  *                                                                      n str; 2 missing; 3 denied: str; 4 too large: u64
  *   5 WRITE     str id, str path, str note, bytes                      str note, str error (empty if none)
@@ -284,8 +285,9 @@ static void reap(void) {
 
 static int until_next(void) {
   uint64_t now = now_ms();
-  int64_t wait = ends_at > now ? (int64_t)(ends_at - now) : 0, calls = calls_wait();
+  int64_t wait = ends_at > now ? (int64_t)(ends_at - now) : 0, calls = calls_wait(), room = room_wait();
   if (calls >= 0 && calls < wait) wait = calls;
+  if (room >= 0 && room < wait) wait = room;
   return wait > 60000 ? 60000 : (int)wait;
 }
 
@@ -314,12 +316,13 @@ static void turn(int signals) {
   }
   if (fds[0].revents) accept_client();
   calls_step();
+  room_keep();
 }
 
 int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "launch")) return launch(argc, argv);
   if (argc == 3 && !strcmp(argv[1], "attach")) return attach(argv[2]);
-  if (argc == 6 && !strcmp(argv[1], "contain")) contain(argv + 2);
+  if (argc == 7 && !strcmp(argv[1], "contain")) contain(argv + 2);
   else if (argc != 2 || strcmp(argv[1], "supervise")) return 2;
   prctl(PR_SET_DUMPABLE, 0);
   for (int fd = LISTEN_FD; fd < FIRST_FREE_FD; fd++) fcntl(fd, F_SETFD, FD_CLOEXEC);

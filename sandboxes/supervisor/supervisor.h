@@ -61,6 +61,15 @@ extern struct spec spec;
 void confine_child(void);
 void close_from(unsigned first, unsigned last);
 
+/* landlock.c: the caller and its children never again write below /proc and /sys. */
+void refuse_kernel_files(void);
+
+/* room.c: room for processes that come from outside, where the policy's are counted with them. */
+void room_watch(unsigned reserve);
+void room_keep(void);
+/* Milliseconds until room_keep looks again; -1 for never. */
+int64_t room_wait(void);
+
 /* journal.c: call id -> what is known of it. */
 enum call_state { CALL_UNKNOWN, CALL_RUNNING, CALL_FINISHED };
 enum record { RECORD_STARTED = 1, RECORD_EXEC = 2, RECORD_WRITE = 3 };

@@ -1,22 +1,33 @@
 /**
  * Takes the agent's diff against the commit that it began from, whatever it did to git in between. What it takes is
- * data, never run here: a sandbox that lies about its diff only changes what is graded, as an edit would.
+ * data, never run here: a sandbox that lies about its diff only changes what is graded, as an edit would. Nothing that
+ * the agent left behind decides whether a diff can be taken, for a rollout without one is not graded.
  */
 
 import type { ExecResult, Sandbox } from '../../sandboxes/sandbox.ts';
 
-/** A diff beyond this does not apply, and earns nothing. */
+/** A diff beyond this earns nothing. */
 const MAX_BYTES = 1 << 20;
+/** As does a workspace of more files: what git has to look at stays small. */
+const MAX_FILES = 20_000;
 const TIMEOUT_MS = 30_000;
+/** With everything else ended, what kills git this often is the agent's own: memory or files that it left. */
+const BLAMED_AFTER = 3;
 
-/** An index of its own, so that a lock, flags or a broken index of the agent's do not matter; no configuration but the repository's. */
+/**
+ * A repository of our own in an emptied /tmp: no configuration, hook, filter, attribute or index of the agent's, only
+ * its objects, which git reads as data. Pipes and sockets would hold up whoever opens them.
+ */
 function command(base: string): string {
-  const git = 'git --git-dir=.git --work-tree=. -c safe.directory=* -c core.bare=false -c core.fsmonitor=false -c core.autocrlf=false';
-  const options = '--binary --no-color --no-ext-diff --no-textconv --no-renames --src-prefix=a/ --dst-prefix=b/';
+  const options = '--binary --no-color --no-ext-diff --no-textconv --no-renames --ignore-submodules --src-prefix=a/ --dst-prefix=b/';
   return [
-    'export GIT_INDEX_FILE=/tmp/.longhaul-collect GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1',
-    'rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock"',
-    `${git} add -A >/dev/null 2>&1 && ${git} diff --cached ${options} ${base} 2>/dev/null`,
+    'find /tmp /dev/shm -mindepth 1 -delete 2>/dev/null',
+    `[ "$(find . | head -n ${MAX_FILES + 1} | wc -l)" -le ${MAX_FILES} ] || exit 3`,
+    'find . "(" -type p -o -type s ")" -delete',
+    'export GIT_DIR=$(mktemp -d /tmp/collect-XXXXXXXX) GIT_WORK_TREE=$PWD GIT_ALTERNATE_OBJECT_DIRECTORIES=$PWD/.git/objects',
+    'export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1',
+    'mkdir "$GIT_DIR/refs" "$GIT_DIR/objects" && echo "ref: refs/heads/none" > "$GIT_DIR/HEAD"',
+    `git add -A >/dev/null 2>&1 && git diff --cached ${options} ${base} 2>/dev/null`,
   ].join('\n');
 }
 
@@ -52,9 +63,10 @@ export async function collectDiff(sandbox: Sandbox, base: string, execution: num
     command: command(base),
     timeoutMs: TIMEOUT_MS,
     outputLimit: MAX_BYTES,
-    fresh: true,
+    alone: true,
   });
   const cause = interruption(result);
-  if (cause !== undefined) throw new CollectFailed(sandbox.id, execution, cause);
+  if (cause !== undefined && (result.timedOut || execution < BLAMED_AFTER)) throw new CollectFailed(sandbox.id, execution, cause);
+  if (result.droppedBytes > 0) return Buffer.from(`more than the ${MAX_BYTES} bytes that a diff may have\n`);
   return result.exitCode === 0 ? Buffer.from(result.output) : new Uint8Array();
 }

@@ -60,7 +60,7 @@ function cleanAfter(provider: HostProvider, stateDir: string): void {
   });
 }
 
-async function openBubblewrapBench(): Promise<Bench> {
+export async function openBubblewrapBench(): Promise<Bench> {
   const at = await place();
   const provider = createBubblewrapProvider(at);
   cleanAfter(provider, at.stateDir);

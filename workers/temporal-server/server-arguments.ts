@@ -32,6 +32,7 @@ export function serverArguments(settings: ServerSettings): string[] {
     'server',
     'start-dev',
     '--ip=127.0.0.1',
+    '--ui-ip=127.0.0.1',
     `--port=${settings.port}`,
     `--ui-port=${settings.uiPort}`,
     `--db-filename=${settings.database}`,

@@ -2,6 +2,7 @@
 
 import { expect, it } from 'vitest';
 
+import { containerOptions } from '../../../sandboxes/docker/container.ts';
 import { readRecord } from '../../../sandboxes/docker/record.ts';
 import { folderOf } from '../../../sandboxes/supervised/state.ts';
 import { openDockerBench, sh, specOf } from '../harness.ts';
@@ -55,4 +56,18 @@ it('rests on a filter of system calls of the daemon and on our own: what is refu
   expect((await sh(sandbox, 'grep -E "^Seccomp(_filters)?:" /proc/self/status | cut -f2 | tr "\\n" " "')).output).toMatch(/^2 ([2-9] )?$/u);
   expect((await sh(sandbox, 'grep "^Seccomp:" /proc/1/status | cut -f2')).output).toBe('2\n');
   await provider.destroy('seccomp');
+});
+
+it('asks for a bound on the whole disk where the image is writable, and does without where the daemon has none', async () => {
+  const { provider, stateDir } = benches[0]!;
+  const plan = { name: 'n', claim: 'c', scope: 's', image: 'i', runtime: undefined, transport: 'socket', ownKernel: false, runFolder: '/r', supervisorPath: '/s' } as const;
+  const storage = (profile: 'strict' | 'swe', quota: boolean) => containerOptions(specOf('q', { profile }), { ...plan, quota }).HostConfig?.StorageOpt;
+  expect([storage('swe', true), storage('swe', false), storage('strict', true)]).toEqual([{ size: '64M' }, undefined, undefined]);
+  const sandbox = await provider.create(specOf('quota', { profile: 'swe' }));
+  const { HostConfig, Driver } = await provider.engine.docker.getContainer(readRecord(folderOf(stateDir, 'quota'))?.name ?? '').inspect();
+  expect(Driver).not.toBe('');
+  const asked = HostConfig.StorageOpt?.['size'];
+  if (asked === undefined) expect((await sh(sandbox, 'echo made')).output).toBe('made\n');
+  else expect((await sh(sandbox, 'for n in 1 2 3; do head -c 60000000 /dev/zero > f$n; done 2>&1')).output).toMatch(/No space left|quota/u);
+  await provider.destroy('quota');
 });

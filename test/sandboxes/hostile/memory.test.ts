@@ -1,0 +1,57 @@
+/** Hunts memory: of every kind that a program can take, none exceeds the sandbox's, outlives its process, or costs the supervisor its life. */
+
+import { describe, expect, it } from 'vitest';
+
+import { sh } from '../harness.ts';
+import { bounds, groupOf, openBenches, peakOf, pidOf, python, SMALL, underAttack } from './host.ts';
+
+const benches = await openBenches();
+
+const HOGS: ReadonlyArray<readonly [string, string]> = [
+  ['memory of its own', 'x = []\nwhile True: x.append(bytearray(1 << 20))'],
+  ['files without a name', 'import os\nwhile True: os.write(os.memfd_create("x"), b"x" * (1 << 20))'],
+  [
+    'full pipes, in many processes',
+    'import os\nfor _ in range(4): os.fork()\nps = []\nwhile True:\n  r, w = os.pipe()\n  os.set_blocking(w, False)\n  ps.append((r, w))\n  try:\n    while True: os.write(w, b"x" * 65536)\n  except BlockingIOError: pass',
+  ],
+];
+
+describe.each(benches)('$name', (bench) => {
+  it.each(HOGS)('%s', async (_, hog) => {
+    await underAttack(bench, async (sandbox, id) => {
+      const pid = await pidOf(bench, id);
+      expect(await sh(sandbox, python(hog), { fresh: true })).toMatchObject({ outOfMemory: true });
+      const { memory, memoryPeak } = await groupOf(bench, id);
+      expect(memory).toBeLessThanOrEqual(bounds(SMALL, bench).memory);
+      expect(memoryPeak).toBeLessThanOrEqual(memory);
+      expect(await pidOf(bench, id)).toBe(pid);
+    });
+  });
+
+  it('of System V, which outlives its process: little or none', async () => {
+    await underAttack(bench, async (sandbox) => {
+      const take = 'import ctypes\nl = ctypes.CDLL(None)\nprint(sum(l.shmget(0, 1 << 20, 0o1777) >= 0 for _ in range(100)), sum(l.msgget(0, 0o1777) >= 0 for _ in range(1000)))';
+      const [segments, queues] = (await sh(sandbox, python(take))).output.split(' ').map(Number);
+      // As much as /dev/shm holds: one sixteenth of the disk.
+      expect(segments).toBeLessThanOrEqual(SMALL.diskMiB / 16);
+      expect(queues).toBeLessThanOrEqual(32);
+    });
+  });
+
+  it('the policy chooses no better victim: its own rank for the out-of-memory killer stays the first', async () => {
+    await underAttack(bench, async (sandbox) => {
+      const { output } = await sh(sandbox, 'cat /proc/self/oom_score_adj; for f in /proc/*/oom_score_adj /proc/self/oom_adj; do echo 0 > $f; done 2>/dev/null; cat /proc/$$/oom_score_adj');
+      expect(output).toBe('1000\n1000\n');
+    });
+  });
+
+  it('the supervisor keeps what was asked for, and no more, of endless output', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      const flooded = await sh(sandbox, 'yes | head -c 100000000; head -c 3000000 /dev/zero | tr "\\0" x; echo; echo end', { outputLimit: 10_000 });
+      expect(flooded.output.length).toBeLessThan(10_100);
+      expect(flooded.output.endsWith('x\nend\n')).toBe(true);
+      expect(flooded.droppedBytes).toBe(103_000_005 - 10_000);
+      expect(peakOf(await pidOf(bench, id))).toBeLessThan(16 << 20);
+    });
+  });
+});

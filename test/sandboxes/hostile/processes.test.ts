@@ -1,0 +1,76 @@
+/** Hunts processes: what multiplies, hides, kills, or refuses to end takes no more of the host than its share, and ends with its sandbox. */
+
+import { describe, expect, it } from 'vitest';
+
+import { eventually, onHost, sh } from '../harness.ts';
+import { bounds, expectFresh, groupOf, openBenches, pidOf, python, SMALL, underAttack } from './host.ts';
+
+const benches = await openBenches(true);
+const BOMB = 'bomb() { bomb | bomb & }; bomb 2>/dev/null';
+/** Kills whatever else it may kill, a thousand times a second: every new shell, too. */
+const KILLER = python(
+  'import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nfor _ in range(20000):\n  try: os.kill(-1, 9)\n  except OSError: pass\n  time.sleep(0.001)',
+);
+
+describe.each(benches)('$name', (bench) => {
+  it('a fork bomb stays within the processes and processors of its sandbox', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      expect((await sh(sandbox, `${BOMB}; sleep 100`, { timeoutMs: 700 })).timedOut).toBe(true);
+      const bound = bounds(SMALL, bench);
+      const group = await groupOf(bench, id);
+      expect(group.processes).toBeLessThanOrEqual(bound.processes);
+      expect(group.processesNow).toBeLessThanOrEqual(bound.processes);
+      expect(group.cpus).toBe(bound.cpus);
+    });
+  });
+
+  it('a fork bomb that is left in the background keeps nobody out', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      await sh(sandbox, `${BOMB}; disown -a`);
+      sandbox.close();
+      const again = await eventually('a new connection', async () => bench.provider.connect(id).catch(() => undefined));
+      expect((await groupOf(bench, id)).processes).toBeLessThanOrEqual(bounds(SMALL, bench).processes);
+      // It has the sandbox's share of processors until something is asked for that has a time limit.
+      expect((await sh(again, 'sleep 100', { timeoutMs: 100 })).timedOut).toBe(true);
+      again.close();
+    });
+  });
+
+  it('what kills every shell, while a call runs and between two, does not end the sandbox', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      const pid = await pidOf(bench, id);
+      await sh(sandbox, KILLER);
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      await sh(sandbox, KILLER, { fresh: true });
+      await new Promise((resolve) => setTimeout(resolve, 1000));
+      expect(await sh(sandbox, 'echo by myself', { alone: true })).toMatchObject({ output: 'by myself\n', exitCode: 0 });
+      expect(await pidOf(bench, id)).toBe(pid);
+    });
+  });
+
+  it('what stops every shell is ended by the time limit', async () => {
+    await underAttack(bench, async (sandbox) => {
+      await sh(sandbox, `${python('import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nwhile True:\n  try: os.kill(-1, 19)\n  except OSError: pass\n  time.sleep(0.001)')}; sleep 0.1`, { timeoutMs: 1000 });
+      await sh(sandbox, 'echo stopped', { timeoutMs: 500 });
+    });
+  });
+
+  it('zombies, orphans and threads are counted and cleared like any process', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      const flood = 'import os, threading, time\nfor _ in range(200):\n  try:\n    if os.fork() == 0: os._exit(0)\n  except OSError: break\nfor _ in range(200):\n  try: threading.Thread(target=time.sleep, args=(100,), daemon=True).start()\n  except RuntimeError: break\nprint("full", flush=True)\ntime.sleep(100)';
+      expect(await sh(sandbox, python(flood), { timeoutMs: 1500 })).toMatchObject({ timedOut: true, output: 'full\n' });
+      expect((await groupOf(bench, id)).processesNow).toBeLessThan(10);
+    });
+  });
+
+  it('what hides in sessions and double forks from a call that ended goes with the sandbox', async () => {
+    const mark = `longhaul-hostile-${process.pid}`;
+    await underAttack(bench, async (sandbox) => {
+      await sh(sandbox, `(setsid bash -c '(exec -a ${mark} sleep 1000) & disown' &) ; sleep 0.3`, { fresh: true });
+      await eventually('it hides', () => (onHost(mark) > 0 ? true : undefined));
+    });
+    expect(onHost(mark)).toBe(0);
+  });
+
+  it('the next sandbox on this host is like any other', () => expectFresh(bench));
+});

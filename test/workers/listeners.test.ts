@@ -1,0 +1,91 @@
+/**
+ * Hunts doors: every socket that something of ours listens on is bound to loopback, and the supervisor's is a file that
+ * nobody else may open. Nothing here has a setting to bind elsewhere: who wants that names a cluster of one's own.
+ */
+
+import { mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { folderOf } from '../../sandboxes/supervised/state.ts';
+import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { choosePort } from '../../workers/temporal-server/free-port.ts';
+import { serverArguments } from '../../workers/temporal-server/server-arguments.ts';
+import { type Bench, openBubblewrapBench, openDockerBench, specOf } from '../sandboxes/harness.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-listeners-'));
+const LISTEN = '0A';
+
+/** Local addresses, as the kernel prints them, of the sockets that a process listens on. */
+function listensOn(pid: number): string[] {
+  const inodes = new Set(
+    readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
+      try {
+        return /^socket:\[(\d+)\]$/u.exec(readlinkSync(`/proc/${pid}/fd/${fd}`))?.[1] ?? [];
+      } catch {
+        return [];
+      }
+    }),
+  );
+  return ['tcp', 'tcp6'].flatMap((table) =>
+    readFileSync(`/proc/${pid}/net/${table}`, 'utf8').trim().split('\n').slice(1).flatMap((line) => {
+      const [, local = '', , state, , , , , , inode = ''] = line.trim().split(/\s+/u);
+      return state === LISTEN && inodes.has(inode) ? [local] : [];
+    }),
+  );
+}
+
+/** 127.0.0.0/8 and ::1, and the former as the latter's kind of address; words are in the machine's byte order. */
+const isLoopback = (local: string): boolean => /^([0-9A-F]{6}7F|0{24}01000000|0{16}FFFF0000[0-9A-F]{6}7F):/u.test(local);
+
+describe('the Temporal server and its UI', () => {
+  let server: PrivateServer;
+  beforeAll(async () => {
+    server = await startPrivateServer(dir);
+  }, 90_000);
+  afterAll(async () => {
+    await server?.stop();
+    rmSync(dir, { recursive: true, force: true });
+  });
+
+  it('listen on loopback alone, with every port of theirs', () => {
+    const all = listensOn(server.pid);
+    expect(all.length).toBeGreaterThanOrEqual(2);
+    expect(all.filter((local) => !isLoopback(local))).toEqual([]);
+  });
+
+  it('are told so, whatever the environment says', () => {
+    const args = serverArguments({ port: 1, uiPort: 2, database: '/d', namespace: 'n' });
+    expect(args).toContain('--ip=127.0.0.1');
+    expect(args).toContain('--ui-ip=127.0.0.1');
+  });
+});
+
+it('this process listens nowhere after it has looked for ports', async () => {
+  await choosePort([]);
+  expect(listensOn(process.pid).filter((local) => !isLoopback(local))).toEqual([]);
+});
+
+it('no other source of ours listens', () => {
+  const root = join(import.meta.dirname, '../..');
+  const folders = ['activities', 'agents', 'bin', 'cli', 'sandboxes', 'scripts', 'store', 'tasks', 'trainer', 'workers', 'workflows'];
+  const sources = folders.flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)));
+  const listening = sources.filter((name) => /\.(ts|mts|mjs)$/u.test(name) && /\bcreateServer\b|\.listen\(/u.test(readFileSync(join(root, name), 'utf8')));
+  expect(listening).toEqual(['workers/temporal-server/free-port.ts']);
+  expect(readFileSync(join(root, 'workers/temporal-server/free-port.ts'), 'utf8')).toContain("host: '127.0.0.1'");
+});
+
+describe('the socket of a sandbox', () => {
+  const open: ReadonlyArray<readonly [string, () => Promise<Bench>]> = [
+    ['bubblewrap', openBubblewrapBench],
+    ['docker', () => openDockerBench({ transport: 'socket' })],
+  ];
+  it.each(open)('of %s is in folders that are closed to others, and is no network socket', async (_, opened) => {
+    const bench = await opened();
+    await bench.provider.create(specOf('door'));
+    const folder = folderOf(bench.stateDir, 'door');
+    expect(statSync(join(folder, bench.socket)).isSocket()).toBe(true);
+    for (const path of [bench.stateDir, folder]) expect(statSync(path).mode & 0o077).toBe(0);
+    await bench.provider.destroy('door');
+  });
+});
