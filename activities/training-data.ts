@@ -4,7 +4,7 @@
  */
 
 import type { Store } from '../store/store.ts';
-import { grpoAdvantages } from '../trainer/algorithms/grpo-advantages.ts';
+import { grpoAdvantages } from '../trainer/algorithms/advantages/grpo.ts';
 import type { Datum } from '../trainer/engine.ts';
 import { mergeTransitions, type Transition } from '../trainer/merge-transitions.ts';
 import type { UpdateInput } from '../workflows/types.ts';

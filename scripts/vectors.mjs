@@ -12,7 +12,7 @@ import { packageRoot } from './setup/paths.mjs';
 import { exitCodeOf, lastLine, tallyVitest } from './test/tally.mjs';
 
 const SUBJECTS = {
-  'algorithms.json': ['test/trainer/algorithms.test.ts'],
+  'algorithms.json': ['test/trainer/algorithms/'],
   'dispatch.json': ['test/cli/bench/dispatch/simulate.test.ts'],
   'transitions.json': ['test/trainer/merge-transitions.test.ts'],
   'models/qwen3-tiny': ['test/trainer/qwen3-vectors.test.ts', 'test/trainer/sampler/reference-vectors.test.ts'],

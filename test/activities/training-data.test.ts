@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { type GenerateRecord, keys } from '../../activities/records.ts';
 import { trainingDataOf } from '../../activities/training-data.ts';
-import { grpoAdvantages } from '../../trainer/algorithms/grpo-advantages.ts';
+import { grpoAdvantages } from '../../trainer/algorithms/advantages/grpo.ts';
 import { algorithm, attemptOf, ended, RUN, useWorld } from './world.ts';
 
 const world = useWorld();
