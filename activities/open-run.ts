@@ -9,9 +9,11 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
+import { loadAlgorithms } from '../trainer/algorithms/load-module.ts';
 import type { ConfigChange, PolicyRef, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
 import { changesOfRun, keys, type RunRecord } from './records.ts';
+import { checkNames } from './algorithm-config.ts';
 import { resolveRunConfig } from './run-config.ts';
 import { writeAside } from './write-aside.ts';
 
@@ -93,6 +95,17 @@ async function checkFolder(run: string, runDir: string): Promise<void> {
   throw new UserInputError('run', run, remedy);
 }
 
+/** Errors: `UserInputError` for a module that cannot be loaded, or does not define what is asked for. */
+async function checkModule({ algorithm }: RunConfig): Promise<void> {
+  try {
+    await loadAlgorithms(algorithm.module);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UserInputError('algorithm.module', algorithm.module, `it must load on the workers (${reason})`);
+  }
+  checkNames(algorithm);
+}
+
 /**
  * `run`, where given, is the name that the workflow's id says.
  * Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already.
@@ -103,6 +116,7 @@ export async function openRun(
   { store, describePolicy }: OpenRunDeps,
 ): Promise<{ config: RunConfig; runDir: string; policy: PolicyRef; changes?: ConfigChange[] }> {
   const config = resolveRunConfig(named(given, run), process.cwd());
+  await checkModule(config);
   checkTask(config.task.name);
   await checkPolicy(config.policy.base);
   const runDir = join(config.dir, config.run);

@@ -2,9 +2,9 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
-import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
 import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
+import { algorithmSchema } from './algorithm-config.ts';
 import { UserInputError } from './failures.ts';
 
 const count = z.int().min(1);
@@ -35,24 +35,6 @@ export const dispatcherSchema = z
   })
   .transform((settings) => resolveDispatcher(settings as DispatcherSettings));
 
-const algorithm = z.strictObject({
-  advantage: z.literal('grpo').default('grpo'),
-  normaliseByStd: z.boolean().default(true),
-  learningRate: z.number().positive().default(1e-6),
-  warmup: z.int().min(0).default(0),
-  schedule: z.enum(RATE_SCHEDULES).default('constant'),
-  finalRate: z.number().min(0).max(1).default(0),
-  epochs: count.default(1),
-  minibatches: count.default(1),
-  clipLow: z.number().min(0).max(1).default(0.2),
-  clipHigh: z.number().min(0).default(0.28),
-  maxGradNorm: z.number().positive().default(1),
-  weightDecay: z.number().min(0).default(0),
-  betas: z.tuple([z.number().min(0).lt(1), z.number().min(0).lt(1)]).default([0.9, 0.999]),
-  epsilon: z.number().positive().default(1e-8),
-  microBatchTokens: count.default(8192),
-});
-
 export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 export const runConfigSchema = z.strictObject({
@@ -74,7 +56,7 @@ export const runConfigSchema = z.strictObject({
   agent: agentSchema.prefault({}),
   sampling: samplingSchema.prefault({}),
   dispatcher: dispatcherSchema.prefault({}),
-  algorithm: algorithm.prefault({}),
+  algorithm: algorithmSchema.prefault({}),
   evaluation: z
     .strictObject({ tasks: count.default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
     .prefault({}),
@@ -128,10 +110,15 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
     const remedy = `times batch.tasks (${tasks}) it must be at most task.train (${config.task.train})`;
     throw new UserInputError('batch.dynamicSampling.maxSampleBatches', dynamicSampling.maxSampleBatches, remedy);
   }
+  const { module, zeroVarianceFilter } = config.algorithm as { module?: string; zeroVarianceFilter?: boolean };
+  if (dynamicSampling.type === 'filter' && zeroVarianceFilter === false) {
+    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'leave it out, or give batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
+  }
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {
     ...config,
     dir: absolute(config.dir),
     policy: { base: absolute(config.policy.base) },
-  } as RunConfig;
+    algorithm: { ...config.algorithm, ...(module !== undefined && { module: absolute(module) }) },
+  } as unknown as RunConfig;
 }

@@ -1,7 +1,7 @@
 /** What a run's TensorBoard shows: a run that has gone further has the same events, and more after them. */
 
 import type { RolloutEvent } from '../../store/store.ts';
-import type { EvaluationRecord, StepRecord } from '../../workflows/types.ts';
+import type { EvaluationRecord } from '../../workflows/types.ts';
 import type { RunSummary } from '../run-folder.ts';
 import type { ScalarEvent } from './event.ts';
 
@@ -19,7 +19,7 @@ function endsOfBatches(events: readonly RolloutEvent[]): Map<string, number> {
   return ends;
 }
 
-function ofStep(step: StepRecord): ScalarEvent['scalars'] {
+function ofStep(step: RunSummary['steps'][number]): ScalarEvent['scalars'] {
   return [
     ['reward/mean', step.rewardMean],
     ['reward/pass_rate', step.passRate],
@@ -32,6 +32,7 @@ function ofStep(step: StepRecord): ScalarEvent['scalars'] {
     ['timing/rollout', step.seconds.rollout],
     ['timing/train', step.seconds.train],
     ['tokens/sampled', step.sampledTokens],
+    ...Object.entries(step.metrics ?? {}),
   ];
 }
 

@@ -8,6 +8,12 @@ export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: 
   return `at most ${maxParallelAgents} rollouts in agent-run and ${maxEvalParallelAgents ?? maxParallelAgents} in reward at once`;
 }
 
+function lossLine({ loss = 'regular', lossReduction, clipLow, clipHigh, kl }: RunConfig['algorithm']): string {
+  const clip = clipLow === undefined ? '' : ` clipped to −${clipLow}/+${clipHigh}`;
+  const reduction = lossReduction === undefined ? '' : `, ${lossReduction}`;
+  return `loss ${loss}${clip}${reduction}${kl ? `, KL in the ${kl.in} × ${kl.coefficient}` : ''}`;
+}
+
 export function planLines(config: RunConfig): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
   const perEvaluation = evaluation.tasks * (evaluation.greedy ? 2 : 1);
@@ -21,7 +27,7 @@ export function planLines(config: RunConfig): string[] {
     `${config.task.name}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts${drawn}`,
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${evaluation.tasks} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens} tokens`,
-    `${algorithm.advantage}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches, clip ${algorithm.clipLow}/${algorithm.clipHigh}`,
+    `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
   ];
 }

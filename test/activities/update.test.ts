@@ -54,6 +54,8 @@ describe('an update', () => {
       learningRate, loss, kl, entropy, gradNorm, trainedTokens, logprobDrift,
     });
     expect((await eventLines(world.now.store)).sort()).toEqual(ENDS.toSorted());
+    const { metrics } = (await world.now.store.get<UpdateEntry>(keys.update(RUN, 1)))!;
+    expect(metrics).toMatchObject({ 'reward/avg_pass_at_2': 1, 'generate/max_num_tokens': 2, 'generate/tokens_per_turn_mean': 2, 'policy/ratio_mean': 1 });
   });
 
   it('takes the learning rate of its step from the schedule over the run', async () => {

@@ -40,7 +40,7 @@ export interface NormalisedCase extends ReductionCase {
 
 export function normalised(given: NormalisedCase, advantages: Table, responseMask: Table, lossMask: Table): number[] {
   const width = advantages[0]?.length ?? 0;
-  const whole = given.advantage_batch_normalize ? normaliseAdvantages(flat(advantages), flat(responseMask)) : flat(advantages);
-  const rows = advantages.map((_, row) => [...whole.slice(row * width, (row + 1) * width)]);
+  const whole = Array.from(given.advantage_batch_normalize ? normaliseAdvantages(flat(advantages), flat(responseMask)) : flat(advantages));
+  const rows = advantages.map((_, row) => whole.slice(row * width, (row + 1) * width));
   return given.mini_batch_boundaries.flatMap(([from, to]) => [...reduced(given, rows, lossMask, from, to)]);
 }

@@ -4,18 +4,18 @@ import { DEFAULT_LOSS_SETTINGS, type LossSettings } from '../../../trainer/algor
 import { NO_CORRECTION, type OffPolicySettings } from '../../../trainer/algorithms/off-policy/settings.ts';
 
 const OFF_POLICY: Readonly<Record<string, keyof OffPolicySettings>> = {
-  tis_ratio_type: 'tisRatio',
-  token_tis_ratio_clip_high: 'tokenTisCap',
-  sequence_tis_ratio_clip_high: 'sequenceTisCap',
-  sequence_mask_metric: 'sequenceMask',
-  geo_mask_low: 'geometricLow',
-  geo_mask_high: 'geometricHigh',
-  product_mask_low: 'productLow',
-  product_mask_high: 'productHigh',
-  outlier_token_is_threshold_low: 'outlierLow',
-  outlier_token_is_threshold_high: 'outlierHigh',
-  token_mask_is_threshold_low: 'tokenMaskLow',
-  token_mask_is_threshold_high: 'tokenMaskHigh',
+  tis_ratio_type: 'tisRatioType',
+  token_tis_ratio_clip_high: 'tokenTisRatioClipHigh',
+  sequence_tis_ratio_clip_high: 'sequenceTisRatioClipHigh',
+  sequence_mask_metric: 'sequenceMaskMetric',
+  geo_mask_low: 'geoMaskLow',
+  geo_mask_high: 'geoMaskHigh',
+  product_mask_low: 'productMaskLow',
+  product_mask_high: 'productMaskHigh',
+  outlier_token_is_threshold_low: 'outlierTokenIsThresholdLow',
+  outlier_token_is_threshold_high: 'outlierTokenIsThresholdHigh',
+  token_mask_is_threshold_low: 'tokenMaskIsThresholdLow',
+  token_mask_is_threshold_high: 'tokenMaskIsThresholdHigh',
 };
 
 const LOSS: Readonly<Record<string, string>> = {
@@ -48,7 +48,7 @@ export function offPolicyOf(config: Readonly<Record<string, unknown>>): OffPolic
   return { ...NO_CORRECTION, ...Object.fromEntries(given.map(([name, value]) => [renamed(OFF_POLICY, name), value])) };
 }
 
-export function lossSettingsOf({ off_policy_correction: offPolicy, ...config }: Readonly<Record<string, unknown>>): LossSettings {
+export function lossSettingsOf({ off_policy_correction: offPolicyCorrection, ...config }: Readonly<Record<string, unknown>>): LossSettings {
   const settings = structuredClone(DEFAULT_LOSS_SETTINGS) as unknown as Record<string, Record<string, unknown>>;
   for (const [name, value] of Object.entries(config)) {
     const parts = typeof value === 'object' && value !== null ? Object.entries(value).map(([key, part]) => [`${name}.${key}`, part] as const) : [[name, value] as const];
@@ -58,5 +58,5 @@ export function lossSettingsOf({ off_policy_correction: offPolicy, ...config }: 
       else settings[first] = { ...settings[first], [second]: part };
     }
   }
-  return { ...(settings as unknown as LossSettings), ...(offPolicy !== undefined && { offPolicy: offPolicyOf(offPolicy as Record<string, unknown>) }) };
+  return { ...(settings as unknown as LossSettings), ...(offPolicyCorrection !== undefined && { offPolicyCorrection: offPolicyOf(offPolicyCorrection as Record<string, unknown>) }) };
 }

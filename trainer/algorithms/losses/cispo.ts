@@ -26,8 +26,8 @@ function metricsOf(mask: PolicyTokens['mask'], ratios: Float64Array, low: number
 export const cispo: PolicyLossDefinition = {
   correctable: true,
   needsRollout: ({ cispo: { anchor } }: LossSettings) => anchor === 'rollout',
-  terms: (tokens, { cispo: { clipLow, clipHigh, anchor }, offPolicy }) => {
-    if (anchor === 'rollout' && offPolicy !== undefined && isCorrecting(offPolicy))
+  terms: (tokens, { cispo: { clipLow, clipHigh, anchor }, offPolicyCorrection }) => {
+    if (anchor === 'rollout' && offPolicyCorrection !== undefined && isCorrecting(offPolicyCorrection))
       throw new LossRefused('cispo with the anchor rollout corrects already: leave off-policy correction out, or anchor at old');
     const against = anchor === 'rollout' ? rolloutOf(tokens, 'cispo with the anchor rollout') : tokens.old;
     const { mask, logprobs, advantages } = tokens;

@@ -14,10 +14,10 @@ export interface PolicyLoss {
   readonly metrics: Metrics;
 }
 
-function correctionOf(loss: PolicyLossDefinition, tokens: PolicyTokens, { offPolicy }: LossSettings): Correction | undefined {
+function correctionOf(loss: PolicyLossDefinition, tokens: PolicyTokens, { offPolicyCorrection }: LossSettings): Correction | undefined {
   const { rollout } = tokens;
-  if (!loss.correctable || offPolicy === undefined || rollout === undefined || !isCorrecting(offPolicy)) return undefined;
-  return correctOffPolicy({ ...tokens, rollout }, offPolicy);
+  if (!loss.correctable || offPolicyCorrection === undefined || rollout === undefined || !isCorrecting(offPolicyCorrection)) return undefined;
+  return correctOffPolicy({ ...tokens, rollout }, offPolicyCorrection);
 }
 
 /** Errors: `LossRefused`. */

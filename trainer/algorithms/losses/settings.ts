@@ -21,7 +21,7 @@ export interface LossSettings {
   /** Share of all tokens that are left out, drawn among those whose covariance lies between the bounds. */
   readonly clipCov: { readonly ratio: number; readonly lowerBound: number; readonly upperBound: number };
   /** Absent: no correction. */
-  readonly offPolicy?: OffPolicySettings | undefined;
+  readonly offPolicyCorrection?: OffPolicySettings | undefined;
   /** Names the draws of this pass (`clip_cov`): the same name, the same draws. */
   readonly noiseKey?: string | undefined;
 }

@@ -47,6 +47,6 @@ export function correctOffPolicy({ starts, mask, old, rollout }: OffPolicyTokens
   if (masksTokens(settings)) apply(tokenMask(now, settings));
   const tis = tisWeights(now, settings);
   Object.assign(metrics, tis?.metrics);
-  if (settings.sequenceMask !== 'none') apply(sequenceMask(now, settings));
+  if (settings.sequenceMaskMetric !== 'none') apply(sequenceMask(now, settings));
   return { mask: now.mask, metrics, ...(tis && { weights: tis.weights }) };
 }

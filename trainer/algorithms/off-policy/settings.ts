@@ -2,39 +2,39 @@
 
 export interface OffPolicySettings {
   /** Truncated importance sampling: the loss is weighted by the ratio of each token, or of the whole sequence. */
-  readonly tisRatio: (typeof TIS_RATIOS)[number];
-  readonly tokenTisCap: number;
-  readonly sequenceTisCap: number;
+  readonly tisRatioType: (typeof TIS_RATIOS)[number];
+  readonly tokenTisRatioClipHigh: number;
+  readonly sequenceTisRatioClipHigh: number;
   /** Sequences whose ratio (geometric mean, or product) is outside of its range are left out. */
-  readonly sequenceMask: (typeof SEQUENCE_MASKS)[number];
-  readonly geometricLow: number;
-  readonly geometricHigh: number;
-  readonly productLow: number;
-  readonly productHigh: number;
+  readonly sequenceMaskMetric: (typeof SEQUENCE_MASKS)[number];
+  readonly geoMaskLow: number;
+  readonly geoMaskHigh: number;
+  readonly productMaskLow: number;
+  readonly productMaskHigh: number;
   /** A sequence with a single token outside is left out; either bound may be absent. */
-  readonly outlierLow?: number | undefined;
-  readonly outlierHigh?: number | undefined;
+  readonly outlierTokenIsThresholdLow?: number | undefined;
+  readonly outlierTokenIsThresholdHigh?: number | undefined;
   /** Tokens outside are left out; in force where both are given. */
-  readonly tokenMaskLow?: number | undefined;
-  readonly tokenMaskHigh?: number | undefined;
+  readonly tokenMaskIsThresholdLow?: number | undefined;
+  readonly tokenMaskIsThresholdHigh?: number | undefined;
 }
 
 export const NO_CORRECTION: OffPolicySettings = {
-  tisRatio: 'none',
-  tokenTisCap: 2,
-  sequenceTisCap: 5,
-  sequenceMask: 'none',
-  geometricLow: 0.99,
-  geometricHigh: 1.01,
-  productLow: 0.5,
-  productHigh: 2,
+  tisRatioType: 'none',
+  tokenTisRatioClipHigh: 2,
+  sequenceTisRatioClipHigh: 5,
+  sequenceMaskMetric: 'none',
+  geoMaskLow: 0.99,
+  geoMaskHigh: 1.01,
+  productMaskLow: 0.5,
+  productMaskHigh: 2,
 };
 
-export const masksOutliers = ({ outlierLow, outlierHigh }: OffPolicySettings): boolean =>
-  outlierLow !== undefined || outlierHigh !== undefined;
+export const masksOutliers = ({ outlierTokenIsThresholdLow, outlierTokenIsThresholdHigh }: OffPolicySettings): boolean =>
+  outlierTokenIsThresholdLow !== undefined || outlierTokenIsThresholdHigh !== undefined;
 
-export const masksTokens = ({ tokenMaskLow, tokenMaskHigh }: OffPolicySettings): boolean =>
-  tokenMaskLow !== undefined && tokenMaskHigh !== undefined;
+export const masksTokens = ({ tokenMaskIsThresholdLow, tokenMaskIsThresholdHigh }: OffPolicySettings): boolean =>
+  tokenMaskIsThresholdLow !== undefined && tokenMaskIsThresholdHigh !== undefined;
 
 /** A kind of correction that there is not. */
 export class BadCorrection extends Error {
@@ -45,13 +45,13 @@ export const TIS_RATIOS = ['none', 'token', 'sequence'] as const;
 export const SEQUENCE_MASKS = ['none', 'geometric', 'product'] as const;
 
 /** Errors: `BadCorrection` for a kind that there is not. */
-export function checkCorrection({ tisRatio, sequenceMask }: OffPolicySettings): void {
+export function checkCorrection({ tisRatioType, sequenceMaskMetric }: OffPolicySettings): void {
   const refuse = (field: string, value: string, known: readonly string[]): void => {
     if (!known.includes(value)) throw new BadCorrection(`${field}: ${value} cannot be used; one of ${known.join(', ')}`);
   };
-  refuse('tisRatio', tisRatio, TIS_RATIOS);
-  refuse('sequenceMask', sequenceMask, SEQUENCE_MASKS);
+  refuse('tisRatioType', tisRatioType, TIS_RATIOS);
+  refuse('sequenceMaskMetric', sequenceMaskMetric, SEQUENCE_MASKS);
 }
 
 export const isCorrecting = (settings: OffPolicySettings): boolean =>
-  settings.tisRatio !== 'none' || settings.sequenceMask !== 'none' || masksOutliers(settings) || masksTokens(settings);
+  settings.tisRatioType !== 'none' || settings.sequenceMaskMetric !== 'none' || masksOutliers(settings) || masksTokens(settings);

@@ -14,12 +14,12 @@ export interface TisWeights {
 
 /** min(ratio, cap) per token, or of the product over a sequence's tokens that count (Espeholt et al. 2018, §4.1, ρ̄). */
 export function tisWeights({ starts, mask, ratios, logRatios }: RatioTokens, settings: OffPolicySettings): TisWeights | undefined {
-  const { tisRatio, tokenTisCap, sequenceTisCap } = settings;
-  if (tisRatio === 'none') return undefined;
-  if (tisRatio === 'token') {
-    const cut = sumOver(0, mask.length, (i) => Number(at(ratios, i) > tokenTisCap && at(mask, i) > 0));
+  const { tisRatioType, tokenTisRatioClipHigh, sequenceTisRatioClipHigh } = settings;
+  if (tisRatioType === 'none') return undefined;
+  if (tisRatioType === 'token') {
+    const cut = sumOver(0, mask.length, (i) => Number(at(ratios, i) > tokenTisRatioClipHigh && at(mask, i) > 0));
     return {
-      weights: ratios.map((ratio) => Math.min(ratio, tokenTisCap)),
+      weights: ratios.map((ratio) => Math.min(ratio, tokenTisRatioClipHigh)),
       metrics: { tis_token_clip_high_ratio: cut / Math.max(1, countOf(mask)) },
     };
   }
@@ -27,8 +27,8 @@ export function tisWeights({ starts, mask, ratios, logRatios }: RatioTokens, set
   let cut = 0;
   eachRow(starts, (_, from, to) => {
     const ratio = clampedExp(sumOver(from, to, (i) => at(logRatios, i) * at(mask, i)));
-    cut += Number(ratio > sequenceTisCap);
-    weights.fill(Math.min(ratio, sequenceTisCap), from, to);
+    cut += Number(ratio > sequenceTisRatioClipHigh);
+    weights.fill(Math.min(ratio, sequenceTisRatioClipHigh), from, to);
   });
   return { weights, metrics: { tis_seq_clip_high_ratio: cut / Math.max(1, rowCount(starts)) } };
 }
