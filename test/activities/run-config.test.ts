@@ -23,7 +23,7 @@ const algorithmOf = (algorithm: object) => resolveRunConfig({ ...settings, polic
 const refused = (field: string, remedy: RegExp) => expect.objectContaining({ name: 'UserInputError', field: `algorithm.${field}`, remedy: expect.stringMatching(remedy) as string });
 
 it('what is resolved can be given again and stays the same, for every loss and estimator', () => {
-  for (const loss of [...policyLosses.names()]) expect(algorithmOf(algorithmOf({ loss })), loss).toEqual(algorithmOf({ loss }));
+  for (const loss of policyLosses.names()) expect(algorithmOf(algorithmOf({ loss })), loss).toEqual(algorithmOf({ loss }));
   for (const advantage of advantageEstimators.names()) expect(algorithmOf(algorithmOf({ advantage })), advantage).toEqual(algorithmOf({ advantage }));
   for (const more of [{ kl: { in: 'reward', controller: 'adaptive' } }, { kl: { in: 'none' } }, { offPolicyCorrection: {} }, { offPolicyCorrection: { sequenceMaskMetric: 'geometric' } }]) {
     expect(algorithmOf(algorithmOf(more))).toEqual(algorithmOf(more));
