@@ -14,7 +14,7 @@ import { exitCodeOf, lastLine, tallyVitest } from './test/tally.mjs';
 const SUBJECTS = {
   'algorithms.json': ['test/trainer/algorithms/'],
   'dispatch.json': ['test/cli/bench/dispatch/simulate.test.ts'],
-  'transitions.json': ['test/trainer/merge-transitions.test.ts'],
+  'transitions.json': ['test/trainer/merge-transitions.test.ts', 'test/trainer/merge-steps.test.ts'],
   'models/qwen3-tiny': ['test/trainer/qwen3-vectors.test.ts', 'test/trainer/sampler/reference-vectors.test.ts'],
 };
 

@@ -26,7 +26,7 @@ class Quantity {
 }
 
 type Kind = 'mean' | 'max' | 'min';
-const kindOf = (name: string): Kind => (/_max$/.test(name) ? 'max' : /_min$/.test(name) ? 'min' : 'mean');
+const kindOf = (name: string): Kind => (name.endsWith('_max') ? 'max' : name.endsWith('_min') ? 'min' : 'mean');
 
 export class Tally {
   readonly #quantities = new Map<string, Quantity>();
