@@ -5,7 +5,7 @@ import { nextKlCoefficient } from '../../../trainer/algorithms/kl/controller.ts'
 import { type KlEstimator, klEstimate } from '../../../trainer/algorithms/kl/estimate.ts';
 import { penaliseRewards } from '../../../trainer/algorithms/kl/in-reward.ts';
 import { klLoss } from '../../../trainer/algorithms/kl/loss.ts';
-import { close, closeAll, eachCase, flat, lengthsOf, type Named, type Table } from './vectors.ts';
+import { close, closeAll, eachCase, flat, lengthsOf, mustFail, type Named, type Table } from './vectors.ts';
 
 interface KlCase extends Named {
   readonly kind: KlEstimator;
@@ -27,6 +27,7 @@ interface EstimateCase extends KlCase {
 
 eachCase<EstimateCase>('kl', (given, where) => {
   const tokens = tokensOf(given);
+  if (mustFail(where, given.expected, () => klEstimate(given.kind, -1, -1))) return;
   const estimates = tokens.logprobs.map((logprob, i) => klEstimate(given.kind, logprob, tokens.reference[i]!));
   closeAll(`${where} kl`, estimates.map(({ kl }, i) => kl * tokens.mask[i]!), flat(given.expected.kl));
   closeAll(`${where} kl_unmasked`, estimates.map(({ kl }) => kl), flat(given.expected.kl_unmasked));

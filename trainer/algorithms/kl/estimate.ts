@@ -23,7 +23,7 @@ function k3(logprob: number, reference: number): KlEstimate {
 
 /**
  * With d = logprob − reference: k1 = d, k2 = d²/2, k3 = e^−d + d − 1 (clamped), abs = |d| (Schulman 2020, "Approximating KL
- * Divergence"; abs is the trainers' own). k3 is never negative; k1 alone is unbiased in value.
+ * Divergence"; abs is the trainers' own). k3 is never negative; k1 alone is unbiased in value. Errors: a `RangeError` for an estimator that there is not.
  */
 export function klEstimate(kind: KlEstimator, logprob: number, reference: number): KlEstimate {
   const difference = logprob - reference;
@@ -36,5 +36,7 @@ export function klEstimate(kind: KlEstimator, logprob: number, reference: number
       return { kl: Math.abs(difference), slope: Math.sign(difference) };
     case 'k3':
       return k3(logprob, reference);
+    default:
+      throw new RangeError(`there is no KL estimator ${String(kind)}; known: ${KL_ESTIMATORS.join(', ')}`);
   }
 }
