@@ -13,7 +13,7 @@ import { loadAlgorithms } from '../trainer/algorithms/load-module.ts';
 import type { ConfigChange, PolicyRef, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
 import { changesOfRun, keys, type RunRecord } from './records.ts';
-import { checkNames } from './algorithm-config.ts';
+import { checkDefinitions } from './algorithm/config.ts';
 import { resolveRunConfig } from './run-config.ts';
 import { writeAside } from './write-aside.ts';
 
@@ -103,7 +103,7 @@ async function checkModule({ algorithm }: RunConfig): Promise<void> {
     const reason = error instanceof Error ? error.message : String(error);
     throw new UserInputError('algorithm.module', algorithm.module, `it must load on the workers (${reason})`);
   }
-  checkNames(algorithm);
+  checkDefinitions(algorithm);
 }
 
 /**

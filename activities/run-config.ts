@@ -4,7 +4,7 @@ import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
 import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
-import { algorithmSchema } from './algorithm-config.ts';
+import { algorithmSchema } from './algorithm/config.ts';
 import { UserInputError } from './failures.ts';
 
 const count = z.int().min(1);

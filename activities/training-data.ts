@@ -4,7 +4,7 @@
  */
 
 import type { Store } from '../store/store.ts';
-import { advantageEstimators } from '../trainer/algorithms/advantages/registry.ts';
+import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
 import { keepVarying } from '../trainer/algorithms/filters/zero-variance.ts';
 import type { Datum } from '../trainer/engine.ts';
 import { mergeTransitions, type Transition } from '../trainer/merge-transitions.ts';
@@ -56,8 +56,7 @@ async function memberOf(rollout: string, store: Store): Promise<Member | string>
 /** Why a whole group is not trained on; `undefined` when it is. */
 function uselessness(members: readonly Member[], enough: boolean, { advantage, zeroVarianceFilter = true }: AlgorithmSettings): string | undefined {
   if (enough) return 'surplus';
-  const compares = !advantageEstimators.has(advantage) || advantageEstimators.get(advantage).over === 'group';
-  if (members.length < (compares ? 2 : 1)) return 'group-too-small';
+  if (members.length < (comparesGroups(advantage) ? 2 : 1)) return 'group-too-small';
   const rewards = members.map((m) => m.outcome.reward ?? 0);
   const varies = keepVarying({ rewards, groups: rewards.map(() => '') }, 0).length > 0;
   return zeroVarianceFilter && !varies ? 'zero-variance' : undefined;

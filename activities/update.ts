@@ -9,7 +9,7 @@ import { learningRateAt } from '../trainer/learning-rate.ts';
 import type { Engine, UpdateMetrics, UpdateRequest, UpdateSettings } from '../trainer/engine.ts';
 import type { UpdateInput, UpdateOutcome } from '../workflows/types.ts';
 import { NoValidRollouts } from './failures.ts';
-import { COEFFICIENT, klCoefficientOf } from './kl-coefficient.ts';
+import { COEFFICIENT, klCoefficientOf } from './algorithm/kl-coefficient.ts';
 import { keys, type OutcomeRecord, type RunRecord, type UpdateEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { checkpointDir } from './run-folder.ts';

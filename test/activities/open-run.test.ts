@@ -113,3 +113,14 @@ it('knows what was changed on the live run, in its order, once each; the folder 
   const lines = readFileSync(join(runDir, 'changes.jsonl'), 'utf8').trim().split('\n');
   expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(expected);
 });
+
+it('a module of one own is loaded before anything is made, and must define what is asked for', async () => {
+  const registry = join(import.meta.dirname, '../../trainer/algorithms/losses/registry.ts');
+  const module = join(world.now.dir, 'losses.mjs');
+  const algorithm = { loss: 'open-run-test', module };
+  await expect(open({ ...good(), algorithm })).rejects.toMatchObject({ cause: { field: 'algorithm.module', remedy: expect.stringMatching(/must load on the workers/) } });
+  writeFileSync(module, `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss('open-run-test', { correctable: false, terms: () => { throw new Error(); } });\n`);
+  expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
+  await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({ cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; there are regular/) } });
+  await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } })).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
+});

@@ -19,6 +19,14 @@ export const ADVANTAGES = {
   'reinforce++': { over: 'token', estimate: (tokens, settings) => reinforcePlusPlusAdvantages(tokens, settings) },
 } as const satisfies Record<string, AdvantageEstimator>;
 
+const builtIn: Readonly<Record<string, AdvantageEstimator>> = ADVANTAGES;
+
+/**
+ * Whether what it estimates is 0 in a group whose rewards are all alike. One's own is taken to: the answer must not depend
+ * on whether its module has been loaded yet.
+ */
+export const comparesGroups = (name: string): boolean => builtIn[name]?.over !== 'token';
+
 export const advantageEstimators = new Registry<AdvantageEstimator>('advantage', ADVANTAGES);
 
 /** Adds an estimator of one's own under a new name, for `algorithm.advantage`. Errors: a `TypeError` where the name is taken. */

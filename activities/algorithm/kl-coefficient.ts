@@ -1,9 +1,9 @@
 /** The weight of KL in a step's update: the configuration's at first, then as its controller says, from what is on record. */
 
-import { nextKlCoefficient } from '../trainer/algorithms/kl/controller.ts';
-import type { Store } from '../store/store.ts';
-import type { AlgorithmSettings, UpdateInput } from '../workflows/types.ts';
-import { keys, type UpdateEntry } from './records.ts';
+import { nextKlCoefficient } from '../../trainer/algorithms/kl/controller.ts';
+import type { Store } from '../../store/store.ts';
+import type { AlgorithmSettings, UpdateInput } from '../../workflows/types.ts';
+import { keys, type UpdateEntry } from '../records.ts';
 
 type Kl = NonNullable<AlgorithmSettings['kl']>;
 

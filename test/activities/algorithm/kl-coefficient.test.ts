@@ -1,8 +1,8 @@
 /** Hunts a weight of KL that depends on how often an update was tried, or that forgets the steps before. */
 import { expect, it } from 'vitest';
-import { klCoefficientOf } from '../../activities/kl-coefficient.ts';
-import { keys } from '../../activities/records.ts';
-import { RUN, useWorld } from './world.ts';
+import { klCoefficientOf } from '../../../activities/algorithm/kl-coefficient.ts';
+import { keys } from '../../../activities/records.ts';
+import { RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
 const kl = { in: 'loss', estimator: 'k3', coefficient: 0.1, controller: 'adaptive', target: 0.1, horizon: 100 } as const;
