@@ -9,8 +9,10 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
+import { loadAlgorithms } from '../trainer/algorithms/load-module.ts';
 import type { OpenedRun } from '../workflows/activities.ts';
 import type { RunConfig } from '../workflows/types.ts';
+import { checkDefinitions } from './algorithm/config.ts';
 import { UserInputError } from './failures.ts';
 import { changesOfRun, keys, type RunRecord, type StepEntry } from './records.ts';
 import { resolveRunConfig } from './run-config.ts';
@@ -99,6 +101,17 @@ async function checkFolder(run: string, runDir: string): Promise<void> {
   throw new UserInputError('run', run, remedy);
 }
 
+/** Errors: `UserInputError` for a module that cannot be loaded, or does not define what is asked for. */
+async function checkModule({ algorithm }: RunConfig): Promise<void> {
+  try {
+    await loadAlgorithms(algorithm.module);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new UserInputError('algorithm.module', algorithm.module, `it must load on the workers (${reason})`);
+  }
+  checkDefinitions(algorithm);
+}
+
 /**
  * Where rollouts and updates overlap, which groups a step trains on follows from when they ended: a run that starts
  * again goes on from the last step on record. One that is synchronous goes through its records from the first step.
@@ -118,6 +131,7 @@ export async function openRun(
   { store, describePolicy }: OpenRunDeps,
 ): Promise<OpenedRun> {
   const config = resolveRunConfig(named(given, run), process.cwd());
+  await checkModule(config);
   checkTask(config.task.name);
   await checkPolicy(config.policy.base);
   const runDir = join(config.dir, config.run);

@@ -149,7 +149,10 @@ export interface RunEnd {
   readonly message: string;
 }
 
-export type UpdateEntry = UpdateOutcome;
+/** `metrics`: what else was measured, by SkyRL's names where it has one; it stays in the store, out of histories. */
+export interface UpdateEntry extends UpdateOutcome {
+  readonly metrics?: Readonly<Record<string, number>>;
+}
 
 /** What was changed on the live run, oldest first. */
 export async function changesOfRun(store: Store, run: string): Promise<ConfigChange[]> {

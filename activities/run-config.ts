@@ -2,13 +2,15 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
-import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
 import { refusedStraggler, type StragglerSettings } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../workflows/circuit-breaker.ts';
 import { OUTAGE_SECONDS } from '../workflows/failure-policy.ts';
 import { refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
 import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
+import { algorithmSchema } from './algorithm/config.ts';
+import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
+import { isCorrectable } from './algorithm/rules.ts';
 import { UserInputError } from './failures.ts';
 
 const count = z.int().min(1);
@@ -55,32 +57,6 @@ const training = z
   })
   .transform(resolveTraining);
 
-/** SkyRL's names and caps. */
-const offPolicyCorrection = z.strictObject({
-  tisRatioType: z.enum(['none', 'token', 'sequence']).default('token'),
-  tokenTisRatioClipHigh: z.number().positive().default(2),
-  sequenceTisRatioClipHigh: z.number().positive().default(5),
-});
-
-const algorithm = z.strictObject({
-  advantage: z.literal('grpo').default('grpo'),
-  normaliseByStd: z.boolean().default(true),
-  learningRate: z.number().positive().default(1e-6),
-  warmup: z.int().min(0).default(0),
-  schedule: z.enum(RATE_SCHEDULES).default('constant'),
-  finalRate: z.number().min(0).max(1).default(0),
-  epochs: count.default(1),
-  minibatches: count.default(1),
-  clipLow: z.number().min(0).max(1).default(0.2),
-  clipHigh: z.number().min(0).default(0.28),
-  maxGradNorm: z.number().positive().default(1),
-  weightDecay: z.number().min(0).default(0),
-  betas: z.tuple([z.number().min(0).lt(1), z.number().min(0).lt(1)]).default([0.9, 0.999]),
-  epsilon: z.number().positive().default(1e-8),
-  microBatchTokens: count.default(8192),
-  offPolicyCorrection: offPolicyCorrection.optional(),
-});
-
 export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 export const runConfigSchema = z.strictObject({
@@ -108,7 +84,7 @@ export const runConfigSchema = z.strictObject({
   sampling: samplingSchema.prefault({}),
   dispatcher: dispatcherSchema.prefault({}),
   training: training.prefault({}),
-  algorithm: algorithm.prefault({}),
+  algorithm: algorithmSchema.prefault({}),
   evaluation: z
     .strictObject({ tasks: count.default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
     .prefault({}),
@@ -172,14 +148,18 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
     const remedy = `times batch.tasks (${tasks}) it must be at most task.train (${config.task.train})`;
     throw new UserInputError('batch.dynamicSampling.maxSampleBatches', dynamicSampling.maxSampleBatches, remedy);
   }
-  // What overlaps with updates is off policy: uncorrected only where that is asked for.
-  const correction = config.training.mode === 'sync' ? undefined : offPolicyCorrection.parse({});
-  const algorithmOf = correction ? { offPolicyCorrection: correction, ...config.algorithm } : config.algorithm;
+  const { module, zeroVarianceFilter, offPolicyCorrection } = config.algorithm as { module?: string; zeroVarianceFilter?: boolean; offPolicyCorrection?: object };
+  if (dynamicSampling.type === 'filter' && zeroVarianceFilter === false) {
+    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'leave it out, or give batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
+  }
+  // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
+  const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && isCorrectable(config.algorithm);
+  const correction = corrects ? { offPolicyCorrection: offPolicyCorrectionSchema.parse({}) } : {};
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {
     ...config,
-    algorithm: algorithmOf,
     dir: absolute(config.dir),
     policy: { base: absolute(config.policy.base) },
-  } as RunConfig;
+    algorithm: { ...config.algorithm, ...correction, ...(module !== undefined && { module: absolute(module) }) },
+  } as unknown as RunConfig;
 }

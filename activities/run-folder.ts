@@ -6,7 +6,7 @@
 import { join } from 'node:path';
 import { type Account, accountFor } from '../store/accounting.ts';
 import type { Store } from '../store/store.ts';
-import { changesOfRun, type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry } from './records.ts';
+import { changesOfRun, type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry, type UpdateEntry } from './records.ts';
 import { RunTallies } from './run-tally.ts';
 import { writeTensorboard } from './tensorboard/write-tensorboard.ts';
 import { writeAside } from './write-aside.ts';
@@ -27,6 +27,8 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
   if (!record) return undefined;
   const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
   const evaluations = (await store.list<EvaluationEntry>(`evaluation:${run}/`)).map(({ value }) => value);
+  const updates = new Map((await store.list<UpdateEntry>(`update:${run}/`)).map(({ value }) => [value.record.step, value.metrics]));
+  const metricsOf = (step: number) => (updates.get(step) === undefined ? {} : { metrics: updates.get(step) });
   const end = await store.get<RunEnd>(keys.runEnd(run));
   const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
   return {
@@ -46,7 +48,7 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
     },
     /** Settings that were changed while it ran; `config.yaml` is what it began with. */
     changes: await changesOfRun(store, run),
-    steps: steps.map((entry) => entry.record),
+    steps: steps.map(({ record: made }) => ({ ...made, ...metricsOf(made.step) })),
     checkpoints: steps
       .filter((entry) => entry.keep)
       .map(({ record: { step }, sha256 }) => ({ step, path: join('checkpoints', `step-${step}`), sha256 })),

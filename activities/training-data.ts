@@ -4,12 +4,14 @@
  */
 
 import type { Store } from '../store/store.ts';
-import { grpoAdvantages } from '../trainer/algorithms/grpo-advantages.ts';
+import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
+import { keepVarying } from '../trainer/algorithms/filters/zero-variance.ts';
 import type { Datum } from '../trainer/engine.ts';
 import { mergeTransitions, type Transition } from '../trainer/merge-transitions.ts';
-import type { UpdateInput } from '../workflows/types.ts';
+import type { AlgorithmSettings, UpdateInput } from '../workflows/types.ts';
 import { rolloutIds } from '../workflows/rollout-ids.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from './records.ts';
+import { type Member, rolloutMetrics } from './rollout-metrics.ts';
 
 export type Fate =
   | { readonly event: 'trained'; readonly reason: '' }
@@ -27,11 +29,8 @@ export interface TrainingData {
   readonly tokensByVersion: ReadonlyMap<number, number>;
   /** Times a template rewrote the past, so that a rollout became several training sequences. */
   readonly prefixBreaks: number;
-}
-
-interface Member {
-  readonly outcome: OutcomeRecord;
-  readonly turns: readonly GenerateRecord[];
+  /** Of the valid rollouts, by name. */
+  readonly metrics: Readonly<Record<string, number>>;
 }
 
 /** The model calls of one attempt as transitions: all ids seen, the ids said. Empty calls teach nothing. */
@@ -59,11 +58,19 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
 }
 
 /** Why a whole group is not trained on; `undefined` when it is. */
-function uselessness(members: readonly Member[], enough: boolean): string | undefined {
+function uselessness(members: readonly Member[], enough: boolean, { advantage, zeroVarianceFilter = true }: AlgorithmSettings): string | undefined {
   if (enough) return 'surplus';
-  if (members.length < 2) return 'group-too-small';
-  const first = members[0]?.outcome.reward;
-  return members.every((m) => m.outcome.reward === first) ? 'zero-variance' : undefined;
+  if (members.length < (comparesGroups(advantage) ? 2 : 1)) return 'group-too-small';
+  const rewards = members.map((m) => m.outcome.reward ?? 0);
+  const varies = keepVarying({ rewards, groups: rewards.map(() => '') }, 0).length > 0;
+  return zeroVarianceFilter && !varies ? 'zero-variance' : undefined;
+}
+
+/** A rollout's sequences; where it is not to be learnt from, one without a token, which stands for it in the baseline. */
+function dataOf({ outcome, turns }: Member, group: string, learnt: boolean): Datum[] {
+  const credit = { reward: outcome.reward ?? 0, group, rollout: outcome.rollout };
+  if (!learnt) return [{ tokens: [], mask: [], logprobs: [], credit }];
+  return mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, credit }));
 }
 
 type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'wanted' | 'algorithm' | 'maskStaleness'> &
@@ -79,7 +86,7 @@ export async function trainingDataOf(
 ): Promise<TrainingData> {
   const fates = new Map<string, Fate>();
   const data: Datum[] = [];
-  const outcomes: OutcomeRecord[] = [];
+  const judged: Member[] = [];
   const tokensByVersion = new Map<number, number>();
   const oldest = policy && maskStaleness !== undefined ? policy.version - maskStaleness : 0;
   const counted = new Map<string, number>();
@@ -93,8 +100,8 @@ export async function trainingDataOf(
       if (typeof member === 'string') fates.set(rollout, { event: 'masked', reason: member });
       else members.push(member);
     }
-    const useless = uselessness(members, (counted.get(from) ?? 0) === wanted);
-    if (useless !== 'surplus') outcomes.push(...members.map((m) => m.outcome));
+    const useless = uselessness(members, (counted.get(from) ?? 0) === wanted, algorithm);
+    if (useless !== 'surplus') judged.push(...members);
     for (const turn of members.flatMap((m) => m.turns)) {
       sampledTokens += turn.sampled.length;
       if (turn.reset) prefixBreaks += 1;
@@ -105,14 +112,14 @@ export async function trainingDataOf(
     }
     groups += 1;
     counted.set(from, (counted.get(from) ?? 0) + 1);
-    const rewards = members.map((m) => m.outcome.reward ?? 0);
-    const advantages = grpoAdvantages(rewards, { normaliseByStd: algorithm.normaliseByStd });
-    for (const [i, { outcome, turns }] of members.entries()) {
-      const advantage = advantages[i] ?? 0;
-      data.push(...mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, advantage })));
-      for (const { version, sampled } of turns) tokensByVersion.set(version, (tokensByVersion.get(version) ?? 0) + sampled.length);
-      fates.set(outcome.rollout, { event: 'trained', reason: '' });
+    for (const member of members) {
+      const learnt = !algorithm.overlongFilter || member.outcome.finish === 'finish-tool';
+      data.push(...dataOf(member, `${from}/${task}`, learnt));
+      for (const { version, sampled } of learnt ? member.turns : []) tokensByVersion.set(version, (tokensByVersion.get(version) ?? 0) + sampled.length);
+      fates.set(member.outcome.rollout, learnt ? { event: 'trained', reason: '' } : { event: 'masked', reason: 'overlong' });
     }
   }
-  return { data, fates, outcomes, groups, valid: outcomes.length, sampledTokens, tokensByVersion, prefixBreaks };
+  const outcomes = judged.map(({ outcome }) => outcome);
+  const metrics = rolloutMetrics(judged, samples);
+  return { data, fates, outcomes, groups, valid: outcomes.length, sampledTokens, tokensByVersion, prefixBreaks, metrics };
 }

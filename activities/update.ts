@@ -7,10 +7,11 @@ import { patiently, type Patience, WORKER_PATIENCE } from '../store/patience.ts'
 import type { Store } from '../store/store.ts';
 import { carryOver } from '../trainer/carry-over.ts';
 import { learningRateAt } from '../trainer/learning-rate.ts';
-import type { Engine, UpdateMetrics } from '../trainer/engine.ts';
+import type { Engine, UpdateMetrics, UpdateRequest, UpdateSettings } from '../trainer/engine.ts';
 import type { UpdateInput, UpdateOutcome } from '../workflows/types.ts';
 import { NoValidRollouts } from './failures.ts';
-import { keys, type OutcomeRecord, type UpdateEntry } from './records.ts';
+import { COEFFICIENT, klCoefficientOf } from './algorithm/kl-coefficient.ts';
+import { keys, type OutcomeRecord, type RunRecord, type UpdateEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { roomForCheckpoint } from './room.ts';
 import { checkpointDir } from './run-folder.ts';
@@ -43,10 +44,21 @@ function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord
 }
 
 /** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
-async function untaught(fromDir: string, toDir: string, version: number): Promise<UpdateMetrics> {
+async function untaught(fromDir: string, toDir: string, version: number, { kl }: UpdateSettings): Promise<UpdateMetrics> {
   const { sha256 } = await carryOver(fromDir, toDir, version);
   const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
-  return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, sha256 };
+  const metrics = kl === undefined ? {} : { [COEFFICIENT]: kl.coefficient };
+  return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };
+}
+
+/** What the update learns by: the step's learning rate and weight of KL, and the policy that KL is taken to: the run's base. */
+async function learning(input: UpdateInput, learningRate: number, store: Store): Promise<Pick<UpdateRequest, 'algorithm' | 'referenceDir'>> {
+  const { kl } = input.algorithm;
+  if (kl === undefined) return { algorithm: { ...input.algorithm, learningRate } };
+  const run = await store.get<RunRecord>(keys.run(input.run));
+  if (run === undefined) throw new Error(`Run ${input.run} is not in the store: its base policy is the reference`);
+  const coefficient = await klCoefficientOf(kl, input, store);
+  return { algorithm: { ...input.algorithm, learningRate, kl: { ...kl, coefficient } }, referenceDir: run.policy.base };
 }
 
 export async function updateOnce(
@@ -69,12 +81,12 @@ export async function updateOnce(
     await store.begin(key);
     const toDir = checkpointDir(input.runDir, step);
     const learningRate = learningRateAt(algorithm, step - 1, input.steps);
-    const settings = { ...algorithm, learningRate };
+    const learn = await learning(input, learningRate, store);
     const metrics = await patiently(toDir, patience, async () => {
       await roomForCheckpoint(policy.dir, toDir);
-      return prepared.data.length > 0
-        ? engine.update({ fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, algorithm: settings }, progress)
-        : untaught(policy.dir, toDir, version);
+      return prepared.data.some(({ mask }) => mask.includes(1))
+        ? engine.update({ fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, ...learn }, progress)
+        : untaught(policy.dir, toDir, version, learn.algorithm);
     });
     const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
@@ -101,8 +113,9 @@ export async function updateOnce(
         logprobDrift,
         staleness: stalenessOf(prepared.tokensByVersion, policy.version),
       },
+      metrics: { ...prepared.metrics, ...metrics.metrics },
     });
   }
   await recordEnds(store, endsOf(input, prepared, version));
-  return outcome;
+  return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };
 }

@@ -8,6 +8,11 @@ export type { CellHeadline, Estimate, SweepResult, SweepStatus } from '../workfl
 export type { ConnectOptions } from './connect.ts';
 export { defineTask } from '../tasks/registry.ts';
 export { defineTool } from '../agents/tools/tool.ts';
+export { defineAdvantage } from '../trainer/algorithms/advantages/registry.ts';
+export { defineLoss } from '../trainer/algorithms/losses/registry.ts';
+export type { AdvantageEstimator, AdvantageSettings, TokenAdvantages, TokenRewards } from '../trainer/algorithms/advantages/estimator.ts';
+export type { PolicyLossDefinition, PolicyTokens, TokenTerms } from '../trainer/algorithms/losses/loss.ts';
+export type { LossSettings } from '../trainer/algorithms/losses/settings.ts';
 export type { Environment, Task, Verdict } from '../tasks/task.ts';
 export type { Sandbox, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
 export type { RolloutInput, RolloutResult, RunConfig, StepRecord, TrainStatus } from '../workflows/types.ts';

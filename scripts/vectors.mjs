@@ -1,6 +1,6 @@
 /**
  * `npm run test:vectors`: every file of a vectors folder (`$LONGHAUL_VECTORS`, default test/vectors) through the tests of
- * its subject; a file whose subject is not built yet is named and counted as skipped.
+ * its subject; a file, or a section of one, whose subject is not built yet is named and counted as skipped.
  */
 
 import { spawn } from 'node:child_process';
@@ -12,11 +12,20 @@ import { packageRoot } from './setup/paths.mjs';
 import { exitCodeOf, lastLine, tallyVitest } from './test/tally.mjs';
 
 const SUBJECTS = {
-  'algorithms.json': ['test/trainer/algorithms.test.ts'],
+  'algorithms.json': ['test/trainer/algorithms/'],
   'dispatch.json': ['test/cli/bench/dispatch/simulate.test.ts'],
-  'transitions.json': ['test/trainer/merge-transitions.test.ts'],
+  'transitions.json': ['test/trainer/merge-transitions.test.ts', 'test/trainer/merge-steps.test.ts'],
   'models/qwen3-tiny': ['test/trainer/qwen3-vectors.test.ts', 'test/trainer/sampler/reference-vectors.test.ts'],
 };
+
+/** Sections of a file that its subject's tests read; `meta` says where a file comes from. Absent: they read all. */
+const SECTIONS = { 'transitions.json': ['meta', 'merge', 'stepwise_merge'] };
+
+/** `FILE SECTION` for each section that no test reads yet. */
+function unreadSections(folder, name) {
+  const read = SECTIONS[name];
+  return read === undefined ? [] : Object.keys(readJson(join(folder, name))).filter((key) => !read.includes(key)).map((key) => `${name} ${key}`);
+}
 
 /** Names of the files of a vectors folder; a model is a folder of its own. */
 function entries(folder) {
@@ -31,7 +40,7 @@ if (!existsSync(folder)) {
   process.exit(2);
 }
 const found = entries(folder);
-const unknown = found.filter((name) => SUBJECTS[name] === undefined);
+const unknown = [...found.filter((name) => SUBJECTS[name] === undefined), ...found.flatMap((name) => unreadSections(folder, name))];
 const files = found.flatMap((name) => SUBJECTS[name] ?? []);
 const report = mkdtempSync(join(tmpdir(), 'longhaul-vectors-'));
 try {

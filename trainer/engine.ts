@@ -3,6 +3,11 @@
  * position), whatever runs beside it; an update writes a new version and changes no old one.
  */
 
+import type { KlEstimator } from './algorithms/kl/estimate.ts';
+import type { LossSettings } from './algorithms/losses/settings.ts';
+import type { OffPolicySettings } from './algorithms/off-policy/settings.ts';
+import type { LossReduction } from './algorithms/reductions/reduce.ts';
+
 export interface SamplingParameters {
   /** 0 is greedy. */
   readonly temperature: number;
@@ -32,38 +37,65 @@ export interface GenerateResult {
   readonly finishReason: 'stop' | 'length';
 }
 
+/** What a sequence's advantage is estimated from. */
+export interface Credit {
+  /** Of the whole rollout. */
+  readonly reward: number;
+  /** Rollouts of one group are compared with each other. */
+  readonly group: string;
+  /** Sequences of one rollout share its advantage: its template rewrote the past between them. They stand together, in order. */
+  readonly rollout: string;
+}
+
 /** One training sequence: transitions merged by exact prefix. All arrays are as long as `tokens`. */
 export interface Datum {
   readonly tokens: readonly number[];
-  /** 1 where the policy sampled the token. */
+  /** 1 where the policy sampled the token; nowhere: the rollout has a part in its group's baseline alone. */
   readonly mask: readonly number[];
   /** As recorded when sampled; 0 where `mask` is 0. */
   readonly logprobs: readonly number[];
-  readonly advantage: number;
+  /** Of every token that counts, where the caller knows it; else it is estimated from the `credit` of all data. */
+  readonly advantage?: number;
+  readonly credit?: Credit;
 }
 
-/** Truncated importance sampling between what sampled and what is trained; SkyRL's names. */
-export interface OffPolicyCorrection {
-  /** Whether each token has a ratio of its own, or all of a sequence's one. */
-  readonly tisRatioType: 'none' | 'token' | 'sequence';
-  readonly tokenTisRatioClipHigh: number;
-  readonly sequenceTisRatioClipHigh: number;
+/** KL to the reference policy: in the loss, or taken off each token's reward. */
+export interface KlSettings {
+  readonly in: 'loss' | 'reward';
+  readonly estimator: KlEstimator;
+  readonly coefficient: number;
 }
 
-/** How one update learns. */
-export interface UpdateSettings {
+/** How one update learns; what is left out takes SkyRL's default. */
+export interface UpdateSettings extends Partial<Omit<LossSettings, 'noiseKey' | 'offPolicyCorrection'>> {
+  /** Absent: none; the log-probabilities that were recorded then stand for the old policy's. */
+  readonly offPolicyCorrection?: Partial<OffPolicySettings>;
   readonly learningRate: number;
   readonly epochs: number;
   readonly minibatches: number;
-  readonly clipLow: number;
-  readonly clipHigh: number;
   readonly maxGradNorm: number;
   readonly weightDecay: number;
   readonly betas: readonly [number, number];
   readonly epsilon: number;
   readonly microBatchTokens: number;
-  /** Absent: none; the clipped ratio is then to the log-probabilities that were recorded. */
-  readonly offPolicyCorrection?: OffPolicyCorrection;
+  /** A module whose `defineAdvantage` and `defineLoss` are in force then: an absolute path. */
+  readonly module?: string;
+  /** An estimator's name; left out: `grpo`. */
+  readonly advantage?: string;
+  readonly normaliseByStd?: boolean;
+  /** Discount per token; left out: 1. */
+  readonly gamma?: number;
+  /** Mean 0 and deviation 1 over all tokens of the update. */
+  readonly advantageBatchNormalise?: boolean;
+  /** A loss's name; left out: `regular`. */
+  readonly loss?: string;
+  /** Left out: `token_mean`. */
+  readonly lossReduction?: LossReduction;
+  /** `seq_mean_token_sum_norm`: what every sequence is divided by. */
+  readonly maxSequenceTokens?: number;
+  /** Weight of the mean entropy in the loss, with a minus; left out: 0. */
+  readonly entropyCoefficient?: number;
+  readonly kl?: KlSettings;
 }
 
 export interface UpdateRequest {
@@ -73,6 +105,8 @@ export interface UpdateRequest {
   readonly toVersion: number;
   readonly data: readonly Datum[];
   readonly algorithm: UpdateSettings;
+  /** Directory of the weights that KL is taken to. */
+  readonly referenceDir?: string;
 }
 
 export interface UpdateMetrics {
@@ -83,6 +117,8 @@ export interface UpdateMetrics {
   readonly clipFraction: number;
   readonly trainedTokens: number;
   readonly logprobDrift: { readonly meanAbs: number; readonly maxAbs: number };
+  /** Everything else that was measured, by SkyRL's names where it has one. */
+  readonly metrics?: Readonly<Record<string, number>>;
   /** Of the weights written: see the contract of `summary.json`. */
   readonly sha256: string;
 }

@@ -2,7 +2,7 @@
 
 import { type DecoderSaved, decode, decodeGradient } from './model/decoder.ts';
 import { Gradients } from './model/gradients.ts';
-import { type Tensor, entropyOf, labelLoss, matMul, mul, scope } from './model/kernels.ts';
+import { type Tensor, add, entropyOf, entropySlope, labelLoss, matMul, mul, reshape, scope } from './model/kernels.ts';
 import { Policy } from './model/policy.ts';
 import { RotaryTables } from './model/rotary.ts';
 import type { TokenBatch } from './model/token-batch.ts';
@@ -17,7 +17,16 @@ export interface TokenStatistics {
   readonly entropies: Float32Array | undefined;
 }
 
+/** dL/d of each token that counts. */
+export interface TokenGradient {
+  readonly logprobs: Float32Array;
+  /** By the entropy of the distribution that it was drawn from; left out: none. */
+  readonly entropies?: Float32Array;
+}
+
 interface Forward {
+  /** d entropy / d logits, where entropies are trained. */
+  readonly entropySlope: Tensor | undefined;
   readonly hidden: Tensor;
   readonly saved: DecoderSaved;
   readonly losses: Tensor;
@@ -45,19 +54,17 @@ export class Learner {
   }
 
   /**
-   * Forward, then backward for the gradient that `respond` gives: dL/d(log-probability) for each token that counts.
-   * Adds to `gradients`.
+   * Forward, then backward for the gradient that `respond` gives: by the log-probability of each token that counts (an
+   * array alone), and by entropies where these are `trained`. Adds to `gradients`.
    */
-  learn(batch: TokenBatch, withEntropy: boolean, respond: (statistics: TokenStatistics) => Float32Array): void {
-    const forward = this.#forward(batch, withEntropy);
-    const given = respond(read(forward));
+  learn(batch: TokenBatch, entropy: boolean | 'trained', respond: (statistics: TokenStatistics) => Float32Array | TokenGradient): void {
+    const forward = this.#forward(batch, entropy);
+    const answer = respond(read(forward));
+    const given: TokenGradient = answer instanceof Float32Array ? { logprobs: answer } : answer;
     // The op's loss is −log p, and so is its slope's.
-    const scale = tf.tensor2d(
-      given.map((g) => -g),
-      [given.length, 1],
-    );
+    const scale = column(given.logprobs.map((g) => -g));
     const dHidden = scope(() => {
-      const dLogits = mul(forward.slope, scale);
+      const dLogits = withEntropies(mul(forward.slope, scale), forward, given.entropies);
       this.gradients.add('head', matMul(dLogits, forward.hidden, true));
       return matMul(dLogits, this.policy.weights().head);
     });
@@ -71,13 +78,15 @@ export class Learner {
     this.#tables?.dispose();
   }
 
-  #forward(batch: TokenBatch, withEntropy: boolean): Forward {
+  #forward(batch: TokenBatch, entropy: boolean | 'trained'): Forward {
     const tables = this.#tablesFor(batch.length);
     return scope(() => {
       const { hidden, saved } = decode(this.policy, batch, tables);
       const logits = matMul(hidden, this.policy.weights().head, false, true);
       const [losses, slope] = labelLoss(logits, tf.tensor1d(batch.labels, 'int32'));
-      return { hidden, saved, losses, slope, entropies: withEntropy ? entropyOf(logits) : undefined };
+      const entropies = entropy === false ? undefined : entropyOf(logits);
+      const trained = entropy === 'trained' && entropies !== undefined;
+      return { hidden, saved, losses, slope, entropies, entropySlope: trained ? entropySlope(logits, reshape(entropies, [-1, 1])) : undefined };
     });
   }
 
@@ -88,6 +97,15 @@ export class Learner {
     }
     return this.#tables;
   }
+}
+
+const column = (values: Float32Array): Tensor => tf.tensor2d(values, [values.length, 1]);
+
+/** `dLogits` with the entropies' part. */
+function withEntropies(dLogits: Tensor, { entropySlope: slope }: Forward, gradient: Float32Array | undefined): Tensor {
+  if (gradient === undefined) return dLogits;
+  if (slope === undefined) throw new Error('a gradient by entropies that are not trained');
+  return add(dLogits, mul(slope, column(gradient)));
 }
 
 function read({ losses, entropies }: Forward): TokenStatistics {

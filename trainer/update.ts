@@ -1,168 +1,112 @@
 /** One update of a policy from rollouts: the same request writes the same weights, and a finished one trains nothing. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { importanceWeights } from './algorithms/importance-weights.ts';
-import { logprobDrift, type PolicyTokens, ppoLoss } from './algorithms/ppo-loss.ts';
-import { microBatches, shuffled, split } from './batching.ts';
+import { loadAlgorithms } from './algorithms/load-module.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import type { Datum, UpdateMetrics, UpdateRequest } from './engine.ts';
-import type { Learner, TokenStatistics } from './learner.ts';
-import { type TokenBatch, countTargets, tokenBatch } from './model/token-batch.ts';
+import type { Learner, TokenGradient, TokenStatistics } from './learner.ts';
+import { countTargets, tokenBatch } from './model/token-batch.ts';
 import { ResidentPolicy, type Trainee, disposeTrainee } from './resident-policy.ts';
+import { advantageMetrics } from './training/advantage-metrics.ts';
+import { creditSamples } from './training/advantages.ts';
+import { objectiveOf, passTokens } from './training/objective.ts';
+import { type Minibatch, type PlannedSample, planUpdate } from './training/plan.ts';
+import { atTargets, type Sample } from './training/sample.ts';
+import { type Scores, scoresOf, scoresOfPolicy } from './training/score.ts';
+import { recomputesOld } from './training/settings.ts';
+import { Tally } from './training/tally.ts';
 
 /** An update without a single token to learn from: nothing would be written that differs. */
 export class NothingToTrain extends Error {
   override readonly name = 'NothingToTrain';
 }
 
+/** KL without a policy to take it to. */
+export class NoReference extends Error {
+  override readonly name = 'NoReference';
+}
+
 type Algorithm = UpdateRequest['algorithm'];
 
-/** One optimizer step: micro-batches, and the number of tokens that its mean is over. */
-interface Minibatch {
-  readonly micro: readonly (readonly Datum[])[];
-  readonly tokens: number;
+function usefulData({ data, toDir }: UpdateRequest): Datum[] {
+  const useful = data.filter((datum) => countTargets(datum) > 0);
+  if (useful.length === 0) throw new NothingToTrain(`the ${data.length} sequences for ${toDir} have no token to train`);
+  return useful;
 }
 
-function plan(request: UpdateRequest): Minibatch[][] {
-  const { epochs, minibatches, microBatchTokens } = request.algorithm;
-  const useful = request.data.filter((datum) => countTargets(datum) > 0);
-  if (useful.length === 0)
-    throw new NothingToTrain(`the ${request.data.length} sequences for ${request.toDir} have no token to train`);
-  return Array.from({ length: epochs }, (_, epoch) => {
-    const order = shuffled(useful.length, `update ${request.toVersion} epoch ${epoch}`);
-    const data = order.flatMap((i) => useful[i] ?? []);
-    return split(data, minibatches).map((part) => ({
-      micro: microBatches(part, microBatchTokens),
-      tokens: part.reduce((sum, datum) => sum + countTargets(datum), 0),
-    }));
+/** The reference's log-probabilities, where KL needs them; its weights are in memory only while they are computed. */
+async function referenceScores({ algorithm, referenceDir, fromDir }: UpdateRequest, learner: Learner, useful: readonly Datum[]): Promise<Scores | undefined> {
+  if (algorithm.kl === undefined) return undefined;
+  if (referenceDir === undefined) throw new NoReference(`kl in the ${algorithm.kl.in} needs a reference policy`);
+  if (referenceDir === fromDir) return scoresOf(learner, useful, algorithm.microBatchTokens);
+  return scoresOfPolicy(referenceDir, useful, algorithm.microBatchTokens);
+}
+
+/** Every datum with what is known of its tokens before the first step. */
+async function samplesOf(request: UpdateRequest, learner: Learner, useful: readonly Datum[]): Promise<Sample[]> {
+  const { algorithm, data } = request;
+  const old = recomputesOld(algorithm) ? await scoresOf(learner, useful, algorithm.microBatchTokens) : undefined;
+  const reference = await referenceScores(request, learner, useful);
+  return data.map((datum) => {
+    const recorded = atTargets(datum, datum.logprobs);
+    return { datum, count: recorded.length, recorded, old: old?.get(datum) ?? recorded, reference: reference?.get(datum) };
   });
-}
-
-/** Sums over the passes of an update. */
-class Tally {
-  loss = 0;
-  kl = 0;
-  clipped = 0;
-  tokens = 0;
-  entropy = 0;
-  entropyTokens = 0;
-  drift = 0;
-  driftMax = 0;
-  driftTokens = 0;
-  gradNorm = 0;
-  steps = 0;
-
-  addDrift(logprobs: Float32Array, recorded: Float64Array): void {
-    const { sum, max } = logprobDrift(logprobs, recorded);
-    this.drift += sum;
-    this.driftMax = Math.max(this.driftMax, max);
-    this.driftTokens += logprobs.length;
-  }
-
-  addEntropies(entropies: Float32Array): void {
-    this.entropy += entropies.reduce((sum, x) => sum + x, 0);
-    this.entropyTokens += entropies.length;
-  }
-
-  metrics(trainedTokens: number): Omit<UpdateMetrics, 'sha256'> {
-    return {
-      loss: this.loss / this.tokens,
-      kl: this.kl / this.tokens,
-      entropy: this.entropy / this.entropyTokens,
-      gradNorm: this.gradNorm / this.steps,
-      clipFraction: this.clipped / this.tokens,
-      trainedTokens,
-      logprobDrift: { meanAbs: this.drift / this.driftTokens, maxAbs: this.driftMax },
-    };
-  }
-}
-
-/** What the data says of each token that counts, in the batch's order. */
-function perToken(data: readonly Datum[], batch: TokenBatch): { recorded: Float64Array; advantages: Float64Array } {
-  const [recorded, advantages] = [new Float64Array(batch.labels.length), new Float64Array(batch.labels.length)];
-  for (let i = 0; i < recorded.length; i++) {
-    const datum = data[batch.rowOf[i] ?? 0];
-    recorded[i] = datum?.logprobs[batch.indexOf[i] ?? 0] ?? 0;
-    advantages[i] = datum?.advantage ?? 0;
-  }
-  return { recorded, advantages };
-}
-
-/** Log-probabilities of each sequence's tokens that count, by the policy at the update's start. */
-type AtStart = ReadonlyMap<Datum, Float32Array>;
-
-async function atStart(learner: Learner, micro: readonly (readonly Datum[])[]): Promise<AtStart> {
-  const known = new Map<Datum, Float32Array>();
-  for (const data of micro) {
-    const { logprobs } = learner.statistics(tokenBatch(data), false);
-    let from = 0;
-    for (const datum of data) known.set(datum, logprobs.slice(from, (from += countTargets(datum))));
-    await nextTurn();
-  }
-  return known;
-}
-
-/**
- * With what the policy at the update's start says of the tokens, the clipped ratio is to that policy, and a truncated
- * weight stands for the ratio of that policy to the one that sampled: it is above 0, so it can be part of the advantage.
- */
-function corrected(data: readonly Datum[], batch: TokenBatch, tokens: Omit<PolicyTokens, 'logprobs'>, { algorithm, start }: Pass) {
-  const { offPolicyCorrection: correction } = algorithm;
-  if (!correction || !start) return tokens;
-  const old = Float64Array.from(data.flatMap((datum) => [...(start.get(datum) ?? [])]));
-  const weights = importanceWeights({ old, recorded: tokens.recorded, rowOf: batch.rowOf }, correction);
-  return { recorded: old, advantages: weights.map((weight, i) => weight * (tokens.advantages[i] ?? 0)) };
 }
 
 interface Pass {
   readonly algorithm: Algorithm;
-  /** Where what another policy sampled is weighted. */
-  readonly start: AtStart | undefined;
-  /** The first pass over each token measures entropy; those before the first step measure the drift. */
+  /** The first pass over each token measures entropy. */
   readonly firstEpoch: boolean;
-  readonly tokens: number;
+  readonly minibatch: Minibatch;
+  readonly noiseKey: string;
 }
 
-function learnMicroBatch(learner: Learner, data: readonly Datum[], pass: Pass, tally: Tally): void {
-  const batch = tokenBatch(data);
-  const tokens = perToken(data, batch);
-  const compared = corrected(data, batch, tokens, pass);
-  learner.learn(batch, pass.firstEpoch, ({ logprobs, entropies }: TokenStatistics) => {
-    const { loss, kl, clipped, gradient } = ppoLoss({ logprobs, ...compared }, pass.algorithm);
-    tally.loss += loss;
-    tally.kl += kl;
-    tally.clipped += clipped;
-    tally.tokens += logprobs.length;
-    if (entropies !== undefined) tally.addEntropies(entropies);
-    if (tally.steps === 0) tally.addDrift(logprobs, tokens.recorded);
-    return Float32Array.from(gradient, (g) => g / pass.tokens);
+function learnMicroBatch(learner: Learner, micro: readonly PlannedSample[], pass: Pass, tally: Tally): void {
+  const { algorithm, minibatch } = pass;
+  const tokens = passTokens(micro);
+  const bonus = algorithm.entropyCoefficient ?? 0;
+  learner.learn(tokenBatch(micro), bonus > 0 ? 'trained' : pass.firstEpoch, (statistics: TokenStatistics): TokenGradient => {
+    const objective = objectiveOf(tokens, statistics.logprobs, algorithm, minibatch, pass.noiseKey);
+    tally.addPass(tokens, pass.firstEpoch ? statistics : { ...statistics, entropies: undefined }, objective);
+    const logprobs = Float32Array.from(objective.gradient);
+    return bonus > 0 ? { logprobs, entropies: new Float32Array(logprobs.length).fill(-bonus / minibatch.tokens) } : { logprobs };
   });
 }
 
 async function train(
   { learner, optimizer }: Trainee,
-  epochs: readonly Minibatch[][],
-  algorithm: Algorithm,
+  epochs: readonly (readonly Minibatch[])[],
+  { algorithm, toVersion }: UpdateRequest,
   onProgress: (fraction: number) => void,
 ): Promise<Tally> {
   const tally = new Tally();
   const total = epochs.flat().reduce((sum, { micro }) => sum + micro.length, 0);
   let done = 0;
-  const isCorrected = (algorithm.offPolicyCorrection?.tisRatioType ?? 'none') !== 'none';
-  const start = isCorrected ? await atStart(learner, (epochs[0] ?? []).flatMap(({ micro }) => micro)) : undefined;
   for (const [epoch, minibatches] of epochs.entries()) {
-    for (const { micro, tokens } of minibatches) {
-      for (const data of micro) {
-        learnMicroBatch(learner, data, { algorithm, start, firstEpoch: epoch === 0, tokens }, tally);
+    for (const minibatch of minibatches) {
+      for (const micro of minibatch.micro) {
+        const noiseKey = `update ${toVersion} pass ${done}`;
+        learnMicroBatch(learner, micro, { algorithm, firstEpoch: epoch === 0, minibatch, noiseKey }, tally);
         onProgress(++done / total);
         // Lets the thread answer its owner between passes.
         await nextTurn();
       }
-      tally.gradNorm += optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), algorithm);
-      tally.steps += 1;
+      tally.addStep(optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), algorithm));
     }
   }
   return tally;
+}
+
+/** Trains what was taken, and says what was measured. */
+async function learn(request: UpdateRequest, trainee: Trainee, onProgress: (fraction: number) => void): Promise<Omit<UpdateMetrics, 'sha256'>> {
+  const { algorithm, toVersion } = request;
+  const samples = await samplesOf(request, trainee.learner, usefulData(request));
+  const { advantages, metrics } = creditSamples(samples, algorithm);
+  const items = samples.flatMap((sample, i) => (sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : []));
+  const epochs = planUpdate(items, algorithm, `update ${toVersion}`);
+  const tally = await train(trainee, epochs, request, onProgress);
+  const tokens = items.reduce((sum, { sample }) => sum + sample.count, 0);
+  return tally.metrics(tokens, items.length, algorithm, { ...advantageMetrics(advantages), ...metrics });
 }
 
 function metricsOf(record: CheckpointRecord): UpdateMetrics {
@@ -185,11 +129,11 @@ export class Updater {
   readonly #resident = new ResidentPolicy();
 
   /**
-   * GRPO's update: PPO's clipped loss against the recorded log-probabilities, mean over the minibatch's tokens, AdamW.
-   * With `offPolicyCorrection` the ratio that is clipped, and `kl`, are against the policy at the update's start.
-   * `loss`, `kl` and `clipFraction` are means over all passes, `entropy` over the first epoch, `gradNorm` over the
-   * steps, `logprobDrift` over the tokens of the first minibatch, before any step. Errors: `NothingToTrain`,
-   * `TrainingDiverged`, those of reading `fromDir`.
+   * Advantages by the estimator, then the loss by its name, scaled by its reduction, and AdamW. `loss` is the mean over the
+   * optimizer's steps; `kl`, to the policy that sampled, and `clipFraction` are means over all passes, `entropy` over the
+   * first epoch, `gradNorm` over the steps, `logprobDrift` over the tokens of the first minibatch, before any step.
+   * Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `UnknownName`, `LossRefused`, `TooFewTokens`, `TrainingDiverged`,
+   * those of reading `fromDir`.
    */
   async run(request: UpdateRequest, onProgress: (fraction: number) => void = () => undefined): Promise<UpdateMetrics> {
     const recorded = await readCheckpointRecord(request.toDir);
@@ -197,12 +141,12 @@ export class Updater {
       onProgress(1);
       return metricsOf(recorded);
     }
-    const epochs = plan(request);
+    usefulData(request);
+    await loadAlgorithms(request.algorithm.module);
     const trainee = await this.#resident.take(request.fromDir);
     try {
-      const tally = await train(trainee, epochs, request.algorithm, onProgress);
-      const tokens = (epochs[0] ?? []).reduce((sum, minibatch) => sum + minibatch.tokens, 0);
-      const { record, written } = await save(request, trainee, tally.metrics(tokens));
+      const metrics = await learn(request, trainee, onProgress);
+      const { record, written } = await save(request, trainee, metrics);
       if (written) await this.#resident.keep(request.toDir, trainee);
       else disposeTrainee(trainee);
       return metricsOf(record);

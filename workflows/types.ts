@@ -4,7 +4,7 @@ import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
 import type { ObjectRef } from '../store/store.ts';
 import type { Verdict } from '../tasks/task.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
-import type { SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
+import type { KlSettings, SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { RateSchedule } from '../trainer/learning-rate.ts';
 import type { StragglerSettings } from './batch/stragglers.ts';
 import type { BreakerSettings, Trip } from './circuit-breaker.ts';
@@ -195,8 +195,21 @@ export interface BatchResult {
 
 /** The highest learning rate is reached after `warmup` steps, and falls by `schedule` over the run's steps. */
 export interface AlgorithmSettings extends UpdateSettings, Required<RateSchedule> {
-  readonly advantage: 'grpo';
-  readonly normaliseByStd: boolean;
+  readonly advantage: string;
+  /** Groups whose rewards are all alike are left out; absent: they are. */
+  readonly zeroVarianceFilter?: boolean;
+  /** What did not finish by itself is in its group's baseline alone. */
+  readonly overlongFilter?: boolean;
+  readonly kl?: KlSettings & Partial<KlControllerSettings>;
+}
+
+/** How the weight of KL goes on from step to step. */
+export interface KlControllerSettings {
+  readonly controller: 'fixed' | 'adaptive';
+  /** `adaptive`: nats a token. */
+  readonly target: number;
+  /** `adaptive`: sequences. */
+  readonly horizon: number;
 }
 
 export interface EvaluationSettings {

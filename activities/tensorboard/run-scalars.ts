@@ -1,6 +1,6 @@
 /** What a run's TensorBoard shows: a run that has gone further has the same events, and more after them. */
 
-import type { EvaluationRecord, Staleness, StepRecord } from '../../workflows/types.ts';
+import type { EvaluationRecord, Staleness } from '../../workflows/types.ts';
 import { batchesOf } from '../records.ts';
 import type { RunSummary } from '../run-folder.ts';
 import type { ScalarEvent } from './event.ts';
@@ -11,7 +11,7 @@ function stalenessScalars({ mean, max, offPolicy }: Staleness): ScalarEvent['sca
   return [['staleness/mean', mean], ['staleness/max', max], ['staleness/off_policy', offPolicy]];
 }
 
-function ofStep(step: StepRecord): ScalarEvent['scalars'] {
+function ofStep(step: RunSummary['steps'][number]): ScalarEvent['scalars'] {
   return [
     ['reward/mean', step.rewardMean],
     ['reward/pass_rate', step.passRate],
@@ -26,6 +26,7 @@ function ofStep(step: StepRecord): ScalarEvent['scalars'] {
     ['timing/rollout', step.seconds.rollout],
     ['timing/train', step.seconds.train],
     ['tokens/sampled', step.sampledTokens],
+    ...Object.entries(step.metrics ?? {}),
   ];
 }
 

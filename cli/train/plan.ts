@@ -18,6 +18,12 @@ function overlapping({ training, algorithm }: RunConfig): string[] {
   return [`${training.mode}: trained on at most ${late} updates late${masked}; ${versions}; importance sampling: ${correction}`];
 }
 
+function lossLine({ loss = 'regular', lossReduction, clipLow, clipHigh, kl }: RunConfig['algorithm']): string {
+  const clip = clipLow === undefined ? '' : ` clipped to −${clipLow}/+${clipHigh}`;
+  const reduction = lossReduction === undefined ? '' : `, ${lossReduction}`;
+  return `loss ${loss}${clip}${reduction}${kl ? `, KL in the ${kl.in} × ${kl.coefficient}` : ''}`;
+}
+
 export function planLines(config: RunConfig): string[] {
   const { batch, evaluation, agent, algorithm, dispatcher } = config;
   const perEvaluation = evaluation.tasks * (evaluation.greedy ? 2 : 1);
@@ -31,7 +37,7 @@ export function planLines(config: RunConfig): string[] {
     `${config.task.name}: ${config.steps} steps of ${batch.tasks} tasks × ${batch.samples} samples = ${rollouts} rollouts${drawn}`,
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${evaluation.tasks} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens} tokens`,
-    `${algorithm.advantage}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches, clip ${algorithm.clipLow}/${algorithm.clipHigh}`,
+    `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...overlapping(config),
   ];

@@ -124,3 +124,14 @@ it('goes on from the last step on record where rollouts overlap with updates, an
   await store.putOnce(keys.step(RUN, 2), step(2, overlap));
   expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap });
 });
+
+it('a module of one own is loaded before anything is made, and must define what is asked for', async () => {
+  const registry = join(import.meta.dirname, '../../trainer/algorithms/losses/registry.ts');
+  const module = join(world.now.dir, 'losses.mjs');
+  const algorithm = { loss: 'open-run-test', module };
+  await expect(open({ ...good(), algorithm })).rejects.toMatchObject({ cause: { field: 'algorithm.module', remedy: expect.stringMatching(/must load on the workers/) } });
+  writeFileSync(module, `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss('open-run-test', { correctable: false, terms: () => { throw new Error(); } });\n`);
+  expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
+  await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({ cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; there are regular/) } });
+  await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } })).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
+});

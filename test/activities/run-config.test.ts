@@ -1,6 +1,8 @@
 /** Hunts a run that begins with a policy that nothing can train, or is refused without its reason. */
 import { expect, it } from 'vitest';
 import { resolveRunConfig } from '../../activities/run-config.ts';
+import { advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
+import { policyLosses } from '../../trainer/algorithms/losses/registry.ts';
 
 const settings = { task: { name: 'swe-mini' } };
 
@@ -40,4 +42,58 @@ it('what overlaps with updates is corrected, unless it is said otherwise; what d
   expect(resolved({ training: { mode: 'one-step-off' } }).training).toEqual({ mode: 'one-step-off', rolloutVersion: 'begin' });
   const none = { training: { mode: 'async' }, algorithm: { offPolicyCorrection: { tisRatioType: 'none' } } };
   expect(resolved(none).algorithm.offPolicyCorrection).toEqual({ ...token, tisRatioType: 'none' });
+});
+
+const algorithmOf = (algorithm: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, algorithm }, '/').algorithm;
+const refused = (field: string, remedy: RegExp) => expect.objectContaining({ name: 'UserInputError', field: `algorithm.${field}`, remedy: expect.stringMatching(remedy) as string });
+
+it('what is resolved can be given again and stays the same, for every loss and estimator', () => {
+  for (const loss of policyLosses.names()) expect(algorithmOf(algorithmOf({ loss })), loss).toEqual(algorithmOf({ loss }));
+  for (const advantage of advantageEstimators.names()) expect(algorithmOf(algorithmOf({ advantage })), advantage).toEqual(algorithmOf({ advantage }));
+  for (const more of [{ kl: { in: 'reward', controller: 'adaptive' } }, { kl: { in: 'none' } }, { offPolicyCorrection: {} }, { offPolicyCorrection: { sequenceMaskMetric: 'geometric' } }]) {
+    expect(algorithmOf(algorithmOf(more))).toEqual(algorithmOf(more));
+  }
+});
+
+it('fills in what has an effect and nothing else', () => {
+  expect(algorithmOf({})).toMatchObject({ loss: 'regular', advantage: 'grpo', clipLow: 0.2, clipHigh: 0.28, lossReduction: 'token_mean', zeroVarianceFilter: true });
+  expect(algorithmOf({ loss: 'sapo' })).toMatchObject({ sapo: { tauPositive: 1, tauNegative: 1.05 } });
+  expect(algorithmOf({ loss: 'sapo' })).not.toHaveProperty('clipLow');
+  expect(algorithmOf({ advantage: 'reinforce++' })).toMatchObject({ gamma: 1, zeroVarianceFilter: false });
+  expect(algorithmOf({ kl: {} }).kl).toEqual({ in: 'loss', estimator: 'k3', coefficient: 0.001, controller: 'fixed' });
+  expect(algorithmOf({ kl: { in: 'none' } })).not.toHaveProperty('kl');
+  expect(algorithmOf({ offPolicyCorrection: {} }).offPolicyCorrection).toMatchObject({ tisRatioType: 'token', tokenTisRatioClipHigh: 2 });
+  expect(algorithmOf({ offPolicyCorrection: { outlierTokenIsThresholdHigh: 100 } }).offPolicyCorrection).toMatchObject({ tisRatioType: 'none' });
+});
+
+it.each<[string, object, RegExp]>([
+  ['advantage', { advantage: 'gae' }, /gae needs a critic/],
+  ['advantage', { advantage: 'grop' }, /one of grpo, rloo, maxrl, reinforce\+\+, or the module/],
+  ['loss', { loss: 'ppo' }, /one of regular, dual_clip/],
+  ['clipLow', { loss: 'cispo', clipLow: 0.2 }, /give loss: regular or dual_clip/],
+  ['clipRatioC', { clipRatioC: 3 }, /give loss: dual_clip/],
+  ['sapo', { sapo: {} }, /give loss: sapo/],
+  ['gamma', { gamma: 0.9 }, /reinforce\+\+/],
+  ['normaliseByStd', { advantage: 'rloo', normaliseByStd: true }, /grpo/],
+  ['lossReduction', { loss: 'cross_entropy', lossReduction: 'token_mean' }, /plain sum/],
+  ['maxSequenceTokens', { maxSequenceTokens: 8 }, /seq_mean_token_sum_norm/],
+  ['maxSequenceTokens', { lossReduction: 'seq_mean_token_sum_norm' }, /divided by/],
+  ['offPolicyCorrection', { loss: 'kl_cov', offPolicyCorrection: {} }, /takes no off-policy correction/],
+  ['offPolicyCorrection', { loss: 'cispo', cispo: { anchor: 'rollout' }, offPolicyCorrection: {} }, /anchor: old/],
+  ['offPolicyCorrection.sequenceTisRatioClipHigh', { offPolicyCorrection: { sequenceTisRatioClipHigh: 5 } }, /tisRatioType: sequence/],
+  ['offPolicyCorrection.geoMaskLow', { offPolicyCorrection: { geoMaskLow: 0.9 } }, /geometric/],
+  ['offPolicyCorrection.tokenMaskIsThresholdLow', { offPolicyCorrection: { tokenMaskIsThresholdLow: 0.9 } }, /two bounds/],
+  ['kl.target', { kl: { target: 0.1 } }, /adaptive/],
+  ['kl.coefficient', { kl: { in: 'none', coefficient: 0.1 } }, /in: loss or in: reward/],
+])('algorithm.%s without effect, or unknown, is refused with its remedy', (field, algorithm, remedy) => {
+  expect(() => algorithmOf(algorithm)).toThrow(refused(field, remedy));
+});
+
+it('dynamic sampling and groups that do not vary exclude each other', () => {
+  const given = { ...settings, policy: { base: '/p' }, batch: { dynamicSampling: { type: 'filter' } }, algorithm: { zeroVarianceFilter: false } };
+  expect(() => resolveRunConfig(given, '/')).toThrow(refused('zeroVarianceFilter', /groups that vary alone/));
+});
+
+it('a name of one own needs the module that defines it, whose path becomes absolute', () => {
+  expect(algorithmOf({ loss: 'mine', module: 'losses.mjs' })).toMatchObject({ loss: 'mine', module: '/losses.mjs', clipLow: 0.2 });
 });

@@ -44,7 +44,7 @@ export const finishCall = '<function=finish>\n</function>';
 
 export const someMetrics: UpdateMetrics = {
   loss: 0.5, kl: 0.25, entropy: 1.5, gradNorm: 0.75, clipFraction: 0, trainedTokens: 7,
-  logprobDrift: { meanAbs: 0, maxAbs: 0.125 }, sha256: 'abc',
+  logprobDrift: { meanAbs: 0, maxAbs: 0.125 }, metrics: { 'policy/ratio_mean': 1 }, sha256: 'abc',
 };
 
 /** Answers each request by the next of `answers`; the functions may wait, or throw. */

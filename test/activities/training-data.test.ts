@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { type GenerateRecord, keys } from '../../activities/records.ts';
 import { trainingDataOf } from '../../activities/training-data.ts';
-import { grpoAdvantages } from '../../trainer/algorithms/grpo-advantages.ts';
+import type { AlgorithmSettings } from '../../workflows/types.ts';
 import { algorithm, attemptOf, ended, RUN, useWorld } from './world.ts';
 
 const world = useWorld();
@@ -15,9 +15,9 @@ async function said(task: number, k: number, turns: ReadonlyArray<Partial<Genera
   }
 }
 
-function prepare(tasks: readonly number[], samples: number, wanted?: number) {
+function prepare(tasks: readonly number[], samples: number, wanted?: number, settings: Partial<AlgorithmSettings> = {}) {
   const names = tasks.map((task) => attemptOf(task).task);
-  return trainingDataOf({ batch: `train/${RUN}/step-1`, tasks: names, samples, algorithm, ...(wanted && { wanted }) }, world.now.store);
+  return trainingDataOf({ batch: `train/${RUN}/step-1`, tasks: names, samples, algorithm: { ...algorithm, ...settings }, ...(wanted && { wanted }) }, world.now.store);
 }
 
 async function fatesOf(tasks: readonly number[], samples: number, wanted?: number) {
@@ -72,7 +72,8 @@ it('takes the baseline over the valid ones only: a failure is not a reward of 0'
   await ended(store, 0, 3, 'engine-lost');
   await said(0, 3, [{ appended: [10, 11], sampled: [99, 0], logprobs: [-1, -2] }]);
   const { data, groups, valid, sampledTokens } = await prepare([0], 4);
-  expect(data.map(({ advantage }) => advantage)).toEqual(grpoAdvantages(rewards, { normaliseByStd: true }));
+  expect(data.map(({ credit }) => credit?.reward)).toEqual(rewards);
+  expect(new Set(data.map(({ credit }) => credit?.group))).toEqual(new Set(['toy-train-0']));
   expect(data[1]).toMatchObject({ tokens: [10, 11, 21, 0], mask: [0, 0, 1, 1], logprobs: [0, 0, -1, -2] });
   expect([groups, valid, sampledTokens]).toEqual([1, 3, 6]);
 });
@@ -146,4 +147,27 @@ it('never reads log-probabilities that are not there as zeros', async () => {
   await ended(world.now.store, 0, 0, 1);
   await said(0, 0, [{ sampled: [1, 2], logprobs: [-1] }]);
   expect(await fatesOf([0], 1)).toEqual({ 'toy-train-0/0': 'masked no-logprobs' });
+});
+
+it('keeps what did not finish by itself in its group, without a token to learn', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 0, 1);
+  await ended(store, 0, 1, 0);
+  await store.putOnce(keys.outcome(attemptOf(0, 2).rollout), {
+    ...attemptOf(0, 2), turns: 1, status: 'graded', reward: 0, passed: false, finish: 'context-full', failure: null, reason: '',
+  });
+  for (const k of [0, 1, 2]) await said(0, k, [{ appended: [1], sampled: [7, 0], logprobs: [-1, -1] }]);
+  const { data, fates, valid } = await prepare([0], 3, undefined, { overlongFilter: true });
+  expect([...fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim())).toEqual(['trained', 'trained', 'masked overlong']);
+  expect(data.map(({ mask, credit }) => [mask.length, credit?.reward])).toEqual([[3, 1], [3, 0], [0, 0]]);
+  expect(valid).toBe(3);
+});
+
+it('trains on groups that do not vary where that is asked for, and on single rollouts where no group is compared', async () => {
+  const { store } = world.now;
+  for (const k of [0, 1]) await ended(store, 0, k, 1);
+  await ended(store, 1, 0, 1);
+  const told = async (settings: Partial<AlgorithmSettings>) => [...(await prepare([0, 1], 1 + 1, undefined, settings)).fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim());
+  expect(await told({ zeroVarianceFilter: false })).toEqual(['trained', 'trained', 'masked no-outcome', 'dropped group-too-small']);
+  expect(await told({ zeroVarianceFilter: false, advantage: 'reinforce++' })).toEqual(['trained', 'trained', 'masked no-outcome', 'trained']);
 });

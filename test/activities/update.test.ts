@@ -16,12 +16,12 @@ const world = useWorld();
 const qwen3Dir = join(import.meta.dirname, '../vectors/models/qwen3-tiny');
 const temporal = { address: 'a', namespace: 'n', ui: 'u' };
 
-function update(store: Store = world.now.store, step = 1, steps = 2) {
-  const { dir, engine } = world.now;
+function inputOf(step: number, steps: number) {
   const tasks = [0, 1].map((task) => attemptOf(task).task);
-  const input = { run: RUN, runDir: dir, step, steps, batch: `train/${RUN}/step-1`, tasks, samples: 2, algorithm, policy: { dir: qwen3Dir, version: 4 } };
-  return updateOnce(input, store, engine, () => undefined);
+  return { run: RUN, runDir: world.now.dir, step, steps, batch: `train/${RUN}/step-1`, tasks, samples: 2, algorithm, policy: { dir: qwen3Dir, version: 4 } };
 }
+
+const update = (store: Store = world.now.store, step = 1, steps = 2) => updateOnce(inputOf(step, steps), store, world.now.engine, () => undefined);
 
 /** A group that teaches something, and one with a failure. */
 async function aStep(): Promise<void> {
@@ -54,6 +54,23 @@ describe('an update', () => {
       learningRate, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift, staleness: { mean: 0, max: 0, offPolicy: 0 },
     });
     expect((await eventLines(world.now.store)).sort()).toEqual(ENDS.toSorted());
+    const { metrics } = (await world.now.store.get<UpdateEntry>(keys.update(RUN, 1)))!;
+    expect(metrics).toMatchObject({ 'reward/avg_pass_at_2': 1, 'generate/max_num_tokens': 2, 'generate/tokens_per_turn_mean': 2, 'policy/ratio_mean': 1 });
+  });
+
+  it('takes KL to the base policy of its run, with a weight that follows from the step before', async () => {
+    await aStep();
+    const { store, dir, engine } = world.now;
+    const kl = { in: 'loss', estimator: 'k3', coefficient: 0.1, controller: 'adaptive', target: 0.1, horizon: 100 } as const;
+    const step = (n: number) => updateOnce({ ...inputOf(n, 4), algorithm: { ...algorithm, kl } }, store, engine, () => undefined);
+    await expect(step(1)).rejects.toThrow(/not in the store/);
+    await store.putOnce<RunRecord>(keys.run(RUN), {
+      run: RUN, runDir: dir, seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: '/base', parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 2, heldOut: 1 },
+    });
+    engine.onUpdate = async () => ({ ...someMetrics, metrics: { 'policy/kl_coefficient': 0.1, 'policy/policy_kl': 0.3, 'policy/num_sequences': 50 } });
+    await step(1);
+    await step(2);
+    expect(engine.updates.map(({ referenceDir, algorithm: { kl: given } }) => [referenceDir, given?.coefficient.toFixed(6)])).toEqual([['/base', '0.100000'], ['/base', '0.110000']]);
   });
 
   it('takes the learning rate of its step from the schedule over the run', async () => {

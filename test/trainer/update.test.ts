@@ -94,7 +94,7 @@ describe('runUpdate', () => {
         const { logprobs } = learner.statistics(tokenBatch([datum]), false);
         const before = datum.logprobs.reduce((sum, x) => sum + x, 0);
         const after = logprobs.reduce((sum, x) => sum + x, 0);
-        expect(Math.sign(after - before)).toBe(Math.sign(datum.advantage));
+        expect(Math.sign(after - before)).toBe(Math.sign(datum.advantage!));
       }
       learner.dispose();
     }));

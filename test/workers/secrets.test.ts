@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { InitActivities } from '../../workflows/activities.ts';
 import { createAgentRunActivities } from '../../activities/agent-run.ts';
 import { createInitActivities } from '../../activities/init.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../activities/records.ts';
@@ -64,7 +65,8 @@ beforeAll(async () => {
   const script = { turn: (input: { turn: number }) => (input.turn <= LOOKS.length ? ('calls' as const) : ('finish' as const)) };
   world = await startWorld(server.address, script, (scripted) => {
     const deps = { store, host: 'test-host', sandboxTtlSeconds: 300, maxLiveSandboxes: 4 };
-    const init = { prepareSandbox: (input: never) => createInitActivities({ ...deps, provider: provider() }).prepareSandbox(input) };
+    const initNow = () => createInitActivities({ ...deps, provider: provider() });
+    const init: InitActivities = { prepareSandbox: (input) => initNow().prepareSandbox(input), restoreSandbox: (input) => initNow().restoreSandbox(input) };
     const agent = () => createAgentRunActivities({ ...deps, provider: provider() });
     return {
       init,

@@ -162,6 +162,11 @@ export function entropyOf(logits: Tensor): Tensor {
   return entropy;
 }
 
+/** dH/dz = −p (log p + H) for p = softmax(z), [n, vocabulary]; the entropies H are [n, 1]. */
+export function entropySlope(logits: Tensor, entropies: Tensor): Tensor {
+  return tf.tidy(() => neg(mul(op('Softmax', realOnly, [logits]), add(op('LogSoftmax', realOnly, [logits]), entropies))));
+}
+
 /** x · factor; the factor is rounded to float32. */
 export function scale(x: Tensor, factor: number): Tensor {
   const scalar = tf.scalar(factor);

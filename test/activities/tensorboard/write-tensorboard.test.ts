@@ -52,12 +52,13 @@ it('writes steps and evaluations in their order, at the time when their last rol
   await world.now.store.append([{ ...end('eval-0-sampled', 0, 10), event: 'evaluated' }]);
   await evaluated(1, null);
   await stepped(1);
+  await world.now.store.putOnce(keys.update(RUN, 1), { record: { step: 1 }, metrics: { 'policy/clip_ratio': 0.5 } });
   await evaluated(0, 0.5);
   await write();
   expect(readFileSync(path()).toString('hex')).toBe(
     fileOf([
       { wallTime: begun + 10, step: 0, scalars: [['eval/pass_rate', 0.75], ['eval/greedy_pass_rate', 0.5]] },
-      { wallTime: begun + 30, step: 1, scalars: scalarsOfStep },
+      { wallTime: begun + 30, step: 1, scalars: [...scalarsOfStep, ['policy/clip_ratio', 0.5]] },
       { wallTime: begun, step: 1, scalars: [['eval/pass_rate', 0.75]] },
     ]),
   );

@@ -1,4 +1,4 @@
-/** Advantages within one group of rollouts of the same task; nothing outside of the group has a part in them. */
+/** GRPO's advantages, within one group of rollouts of a task; nothing outside of the group has a part in them. */
 
 export interface GrpoOptions {
   /** Divide by the group's standard deviation. Off: Dr. GRPO (Liu et al. 2025, §3.2). */

@@ -1,41 +1,12 @@
-/** Truncated importance sampling: weights by hand, and an update whose tokens another policy sampled. */
-import fc from 'fast-check';
+/** Truncated importance sampling in an update whose tokens another policy sampled; its formula has tests of its own. */
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { importanceWeights } from '../../trainer/algorithms/importance-weights.ts';
-import type { Datum, OffPolicyCorrection, UpdateRequest } from '../../trainer/engine.ts';
-import { tokenBatch } from '../../trainer/model/token-batch.ts';
-import { Updater } from '../../trainer/update.ts';
-import { inScratch, loadLearner, qwen3Dir, someTokens } from './tiny-policy.ts';
+import type { Datum, UpdateRequest } from '../../../trainer/engine.ts';
+import { tokenBatch } from '../../../trainer/model/token-batch.ts';
+import { Updater } from '../../../trainer/update.ts';
+import { inScratch, loadLearner, qwen3Dir, someTokens } from '../tiny-policy.ts';
 
-const correction = (tisRatioType: OffPolicyCorrection['tisRatioType']): OffPolicyCorrection => ({ tisRatioType, tokenTisRatioClipHigh: 2, sequenceTisRatioClipHigh: 5 });
-
-describe('importance weights', () => {
-  const old = [Math.log(0.5), Math.log(0.9), Math.log(0.3)];
-  const recorded = [Math.log(0.25), Math.log(0.3), Math.log(0.6)];
-  const rowOf = [0, 0, 1];
-
-  it('are the truncated ratio of each token', () => {
-    const weights = importanceWeights({ old, recorded, rowOf }, correction('token'));
-    expect([...weights].map((w) => Number(w.toFixed(9)))).toEqual([2, 2, 0.5]);
-  });
-
-  it('are the truncated product over each sequence', () => {
-    const weights = importanceWeights({ old, recorded, rowOf }, correction('sequence'));
-    expect([...weights].map((w) => Number(w.toFixed(9)))).toEqual([5, 5, 0.5]);
-  });
-
-  it('are 1 on policy, above 0 and at most the cap anywhere', () => {
-    const nats = fc.array(fc.tuple(fc.double({ min: -40, max: 0, noNaN: true }), fc.double({ min: -40, max: 0, noNaN: true }), fc.nat(3)), { maxLength: 20 });
-    fc.assert(
-      fc.property(nats, fc.constantFrom('token' as const, 'sequence' as const), (tokens, type) => {
-        const [a, b, rows] = [tokens.map(([x]) => x), tokens.map(([, y]) => y), tokens.map(([, , row]) => row)];
-        for (const w of importanceWeights({ old: a, recorded: b, rowOf: rows }, correction(type))) expect(w > 0 && w <= (type === 'token' ? 2 : 5)).toBe(true);
-        expect([...importanceWeights({ old: a, recorded: a, rowOf: rows }, correction(type))].every((w) => w === 1)).toBe(true);
-      }),
-    );
-  });
-});
+const correction = (tisRatioType: 'token') => ({ tisRatioType, tokenTisRatioClipHigh: 2 });
 
 const base: UpdateRequest['algorithm'] = {
   learningRate: 1e-3, epochs: 1, minibatches: 1, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0,

@@ -1,0 +1,73 @@
+/** Hunts advantages that reach the wrong tokens: shared by a rollout's sequences, and in its baseline without tokens. */
+
+import { expect, test } from 'vitest';
+import type { Credit, UpdateSettings } from '../../../trainer/engine.ts';
+import { creditSamples, NoCredit } from '../../../trainer/training/advantages.ts';
+import { planUpdate } from '../../../trainer/training/plan.ts';
+import type { Sample } from '../../../trainer/training/sample.ts';
+import { settings } from './stored-rollouts.ts';
+
+function sample(rollout: string, reward: number, count: number, difference = 0): Sample {
+  const credit: Credit = { reward, group: rollout[0]!, rollout };
+  const tokens = Array.from({ length: count + 1 }, (_, i) => i);
+  const old = new Float64Array(count).fill(-1);
+  return { datum: { tokens, mask: tokens.map((_, i) => Math.min(1, i)), logprobs: [], credit }, count, recorded: old, old, reference: old.map((x) => x - difference) };
+}
+
+const credited = (samples: readonly Sample[], more: Partial<UpdateSettings> = {}) =>
+  creditSamples(samples, { ...settings, ...more }).advantages.map((part) => [...part]);
+
+test('a rollout counts once in its group, and all of its sequences get its advantage', () => {
+  const samples = [sample('a/0', 1, 2), sample('a/1', 0, 1), sample('a/1', 0, 3), sample('b/0', 1, 1)];
+  expect(credited(samples, { advantage: 'rloo' })).toEqual([[1, 1], [-1], [-1, -1, -1], [0]]);
+  expect(credited(samples, { normaliseByStd: false })).toEqual([[0.5, 0.5], [-0.5], [-0.5, -0.5, -0.5], [1]]);
+});
+
+test('a rollout without tokens is in the baseline, and gets none', () => {
+  const samples = [sample('a/0', 1, 1), sample('a/1', 0, 0), sample('a/2', 0, 1)];
+  expect(credited(samples, { advantage: 'rloo' })).toEqual([[1], [], [-0.5]]);
+});
+
+test('reinforce++ discounts along a rollout, its sequences one after the other', () => {
+  const samples = [sample('a/0', 1, 1), sample('a/0', 1, 1), sample('b/0', 0, 2)];
+  const [first, second] = credited(samples, { advantage: 'reinforce++', gamma: 0.5 });
+  // Returns 0.5, 1, 0, 0: mean 0.375, variance 0.6875 / 3.
+  const whitened = (x: number) => (x - 0.375) / Math.sqrt(0.6875 / 3 + 1e-8);
+  expect(first![0]).toBeCloseTo(whitened(0.5), 12);
+  expect(second![0]).toBeCloseTo(whitened(1), 12);
+});
+
+test('KL in the reward takes each rollout its own, through all of its sequences', () => {
+  const samples = [sample('a/0', 1, 2, 0.1), sample('a/1', 1, 1), sample('a/1', 1, 3, 0.2)];
+  const kl = { in: 'reward', estimator: 'k1', coefficient: 0.5 } as const;
+  const [a, b] = [1 - 0.5 * 0.2, 1 - 0.5 * 0.6];
+  const got = credited(samples, { advantage: 'rloo', kl });
+  expect(got[0]![0]).toBeCloseTo(a - b, 12);
+  expect(got[2]![2]).toBeCloseTo(b - a, 12);
+});
+
+test('advantages that are given stand; some given and some not are refused', () => {
+  const { tokens, mask, logprobs } = sample('a/0', 1, 2).datum;
+  const bare = { tokens, mask, logprobs };
+  const given = { ...sample('a/0', 1, 2), datum: { ...bare, advantage: 3 } };
+  expect(credited([given])).toEqual([[3, 3]]);
+  expect(() => credited([given, sample('a/1', 1, 1)])).toThrow(NoCredit);
+  expect(() => credited([{ ...given, datum: bare }])).toThrow(NoCredit);
+});
+
+test('reductions: the scaled sums over micro-batches are the means that were asked for', () => {
+  const samples = [sample('a/0', 1, 2), sample('a/1', 0, 6), sample('b/0', 1, 4), sample('b/1', 0, 4)];
+  const items = samples.map((one) => ({ sample: one, advantages: new Float64Array(one.count).fill(1) }));
+  const sums = (more: Partial<UpdateSettings>) => {
+    const [[minibatch]] = planUpdate(items, { ...settings, minibatches: 1, microBatchTokens: 1, ...more }, 'k') as [[ReturnType<typeof planUpdate>[0][0]]];
+    expect(minibatch).toMatchObject({ tokens: 16, sequences: 4 });
+    const parts = minibatch!.micro.flat();
+    return samples.map((one) => parts.find((part) => part.sample === one)!.advantages.reduce((sum, x) => sum + x, 0));
+  };
+  expect(sums({})).toEqual([2 / 16, 6 / 16, 4 / 16, 4 / 16]);
+  expect(sums({ lossReduction: 'sequence_mean' }).map((x) => x.toFixed(12))).toEqual(Array(4).fill((1 / 4).toFixed(12)));
+  expect(sums({ lossReduction: 'prompt_mean' }).map((x) => x.toFixed(12))).toEqual([2 / 16, 6 / 16, 4 / 16, 4 / 16].map((x) => x.toFixed(12)));
+  expect(sums({ lossReduction: 'seq_mean_token_sum_norm', maxSequenceTokens: 10 }).map((x) => x.toFixed(12))).toEqual([2 / 40, 6 / 40, 4 / 40, 4 / 40].map((x) => x.toFixed(12)));
+  // One sequence to a micro-batch: the mean of their means.
+  expect(sums({ lossReduction: 'token_mean_legacy' }).map((x) => x.toFixed(12))).toEqual(Array(4).fill((1 / 4).toFixed(12)));
+});

@@ -1,0 +1,57 @@
+/** Dynamic sampling: batches are drawn until enough groups vary, or groups that do not are replaced by some that do. Pure. */
+
+import { shuffled } from '../../batching.ts';
+import { rowsByGroup } from './zero-variance.ts';
+
+/** A row as dynamic sampling sees it. */
+export interface SampledRow {
+  readonly group: string;
+  readonly reward: number;
+}
+
+function varying(rows: readonly SampledRow[]): Set<string> {
+  const good = new Set<string>();
+  for (const [group, members] of rowsByGroup(rows.map((row) => row.group))) {
+    const rewards = members.map((row) => rows[row]?.reward ?? 0);
+    if (members.length === 1 || rewards.some((reward) => reward !== rewards[0])) good.add(group);
+  }
+  return good;
+}
+
+/**
+ * `filter`: `kept` are the rows so far of groups that vary, `drawn` those of the next batch; once `wanted` groups vary,
+ * `enough` holds and the rows are those of the first so many (DAPO: Yu et al. 2025, §3.2). A group of one varies.
+ */
+export function filterGroups<T extends SampledRow>(
+  kept: readonly T[],
+  drawn: readonly T[],
+  wanted: { readonly groups: number; readonly samples: number },
+): { readonly enough: boolean; readonly rows: T[] } {
+  const good = varying(drawn);
+  const rows = [...kept, ...drawn.filter((row) => good.has(row.group))];
+  const groups = new Set(rows.map((row) => row.group)).size;
+  return groups < wanted.groups ? { enough: false, rows } : { enough: true, rows: rows.slice(0, wanted.groups * wanted.samples) };
+}
+
+/**
+ * `replace`: where more than `least` of the groups vary, each other group's rows are overwritten, in order, by those of one
+ * that does, drawn by `noiseKey`; else `enough` is false and the batch stands as it is. `rows` are row numbers.
+ */
+export function replaceGroups(
+  drawn: readonly SampledRow[],
+  least: number,
+  noiseKey: string,
+): { readonly enough: boolean; readonly rows: number[] } {
+  const byGroup = rowsByGroup(drawn.map((row) => row.group));
+  const good = varying(drawn);
+  const rows = drawn.map((_, row) => row);
+  if (!(good.size > least * byGroup.size)) return { enough: false, rows };
+  const donors = [...good];
+  const bad = [...byGroup].filter(([group]) => !good.has(group));
+  const order = bad.flatMap((_, i) => (i % donors.length === 0 ? shuffled(donors.length, `replace ${noiseKey} ${i}`) : []));
+  for (const [i, [, members]] of bad.entries()) {
+    const donor = byGroup.get(donors[order[i] ?? 0] ?? '') ?? members;
+    for (const [k, row] of members.entries()) rows[row] = donor[k % donor.length] ?? row;
+  }
+  return { enough: true, rows };
+}

@@ -1,0 +1,45 @@
+/** CISPO: REINFORCE with a clipped ratio as a constant weight, so that no token loses its gradient. */
+
+import { isCorrecting } from '../off-policy/settings.ts';
+import { at, clamp, clampedExp, countOf, maskedMean } from '../rows.ts';
+import { LossRefused, type Metrics, type PolicyLossDefinition, type PolicyTokens, rolloutOf, termsOf } from './loss.ts';
+import type { LossSettings } from './settings.ts';
+
+/** Extremes are over the tokens that count; where none does, over all. */
+function metricsOf(mask: PolicyTokens['mask'], ratios: Float64Array, low: number, high: number): Metrics {
+  const some = countOf(mask) > 0;
+  const counted = some ? ratios.filter((_, i) => at(mask, i) > 0) : ratios;
+  return {
+    clip_ratio: maskedMean(mask, (i) => Number(at(ratios, i) < low || at(ratios, i) > high)),
+    'cispo/ratio_mean': maskedMean(mask, (i) => at(ratios, i)),
+    'cispo/ratio_clamped_mean': maskedMean(mask, (i) => clamp(at(ratios, i), low, high)),
+    'cispo/ratio_max': counted.reduce((most, x) => Math.max(most, x), -Infinity),
+    'cispo/ratio_min': counted.reduce((least, x) => Math.min(least, x), Infinity),
+  };
+}
+
+/**
+ * −A · sg(clip(ρ, 1 − low, 1 + high)) · logprob (MiniMax-M1: Chen et al. 2025, eq. 4 and 5). ρ is against the old policy, or
+ * against the one that sampled: with that anchor an off-policy correction would count the same difference twice.
+ * Errors: `LossRefused` for both together, and for that anchor without recorded log-probabilities.
+ */
+export const cispo: PolicyLossDefinition = {
+  correctable: true,
+  needsRollout: ({ cispo: { anchor } }: LossSettings) => anchor === 'rollout',
+  terms: (tokens, { cispo: { clipLow, clipHigh, anchor }, offPolicyCorrection }) => {
+    if (anchor === 'rollout' && offPolicyCorrection !== undefined && isCorrecting(offPolicyCorrection))
+      throw new LossRefused('cispo with the anchor rollout corrects already: leave off-policy correction out, or anchor at old');
+    const against = anchor === 'rollout' ? rolloutOf(tokens, 'cispo with the anchor rollout') : tokens.old;
+    const { mask, logprobs, advantages } = tokens;
+    const ratios = Float64Array.from(mask, (_, i) => clampedExp(at(logprobs, i) - at(against, i)));
+    const [low, high] = [1 - clipLow, 1 + clipHigh];
+    return termsOf(
+      mask.length,
+      (i) => {
+        const weight = -at(advantages, i) * clamp(at(ratios, i), low, high);
+        return [weight * at(logprobs, i), weight];
+      },
+      () => metricsOf(mask, ratios, low, high),
+    );
+  },
+};

@@ -1,0 +1,50 @@
+/** Steps of trajectories → fewer, longer ones: a step that goes on from exactly what the one before saw and said joins it. */
+
+export interface Step {
+  /** Names the trajectory; its steps stand one after the other. */
+  readonly trajectory: string;
+  readonly prompt: readonly number[];
+  readonly response: readonly number[];
+  /** Of each token of the response; 1 where the policy sampled it. */
+  readonly mask: readonly number[];
+  /** Of each token, or of the whole step. */
+  readonly reward: number | readonly number[];
+  /** Absent where none were recorded. */
+  readonly logprobs?: readonly number[];
+  readonly stopReason: string;
+  readonly isLast: boolean;
+}
+
+function continues(before: Step, next: Step): boolean {
+  const past = [...before.prompt, ...before.response];
+  return next.trajectory === before.trajectory && past.length <= next.prompt.length && past.every((token, i) => token === next.prompt[i]);
+}
+
+/** The tokens in between are observations: not learnt, log-probability 0, reward 0. A step's single reward is added up. */
+function join(before: Step, next: Step): Step {
+  const observed = next.prompt.slice(before.prompt.length + before.response.length);
+  const zeros = observed.map(() => 0);
+  const reward =
+    typeof before.reward === 'number' || typeof next.reward === 'number'
+      ? Number(before.reward) + Number(next.reward)
+      : [...before.reward, ...zeros, ...next.reward];
+  return {
+    ...next,
+    prompt: before.prompt,
+    response: [...before.response, ...observed, ...next.response],
+    mask: [...before.mask, ...zeros, ...next.mask],
+    reward,
+    ...(before.logprobs && next.logprobs && { logprobs: [...before.logprobs, ...zeros, ...next.logprobs] }),
+  };
+}
+
+/** In order; the end and the stop reason are those of the last step that joined. */
+export function mergeSteps(steps: readonly Step[]): Step[] {
+  const merged: Step[] = [];
+  for (const step of steps) {
+    const before = merged.at(-1);
+    if (before !== undefined && continues(before, step)) merged[merged.length - 1] = join(before, step);
+    else merged.push(step);
+  }
+  return merged;
+}

@@ -1,0 +1,110 @@
+/** From rewards to an advantage for each token that counts: rollouts are compared within their group, or token by token. */
+
+import { advantagesByGroup } from '../algorithms/advantages/by-group.ts';
+import type { AdvantageSettings } from '../algorithms/advantages/estimator.ts';
+import { advantageEstimators } from '../algorithms/advantages/registry.ts';
+import { penaliseRewards } from '../algorithms/kl/in-reward.ts';
+import { normaliseAdvantages } from '../algorithms/reductions/normalise.ts';
+import { startsOf } from '../algorithms/rows.ts';
+import type { Credit, Datum, UpdateSettings } from '../engine.ts';
+import { joined, ones, parted } from './arrays.ts';
+import type { Sample } from './sample.ts';
+
+/** Data of which some say an advantage or a credit, and some do not. */
+export class NoCredit extends Error {
+  override readonly name = 'NoCredit';
+}
+
+/** A rollout with its samples in order. */
+interface Rollout extends Credit {
+  readonly samples: Sample[];
+}
+
+export interface Credited {
+  /** As long as the sample's tokens that count, sample by sample. */
+  readonly advantages: readonly Float64Array[];
+  /** What KL took off the rewards, where it did. */
+  readonly metrics: Readonly<Record<string, number>>;
+}
+
+function rolloutsOf(samples: readonly Sample[]): Rollout[] {
+  const rollouts = new Map<string, Rollout>();
+  for (const sample of samples) {
+    const { credit } = sample.datum;
+    if (credit === undefined) throw new NoCredit('a sequence has neither an advantage nor what it is estimated from');
+    const rollout = rollouts.get(credit.rollout) ?? { ...credit, samples: [] };
+    rollout.samples.push(sample);
+    rollouts.set(credit.rollout, rollout);
+  }
+  return [...rollouts.values()];
+}
+
+const tokensOf = ({ samples }: Rollout): number => samples.reduce((sum, { count }) => sum + count, 0);
+
+interface Rewarded {
+  /** Of each token, rollout by rollout; the reward stands at a rollout's last token. */
+  readonly rewards: Float64Array;
+  /** Of each rollout, what was taken off included. */
+  readonly scores: readonly number[];
+  readonly metrics: Readonly<Record<string, number>>;
+}
+
+function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: UpdateSettings['kl']): Rewarded {
+  const plain = new Float64Array(starts.at(-1) ?? 0);
+  for (const [i, { reward }] of rollouts.entries()) {
+    const [from = 0, to = 0] = [starts[i], starts[i + 1]];
+    if (to > from) plain[to - 1] = reward;
+  }
+  if (kl?.in !== 'reward') return { rewards: plain, scores: rollouts.map(({ reward }) => reward), metrics: {} };
+  const samples = rollouts.flatMap((rollout) => rollout.samples);
+  const tokens = {
+    starts,
+    mask: ones(plain.length),
+    logprobs: joined(samples.map(({ old }) => old)),
+    reference: joined(samples.map(({ reference }) => reference ?? new Float64Array(0))),
+    rewards: plain,
+  };
+  const { rewards, mean, max } = penaliseRewards(tokens, kl.estimator, kl.coefficient);
+  const scores = rollouts.map(({ reward }, i) => {
+    const [from = 0, to = 0] = [starts[i], starts[i + 1]];
+    return from === to ? reward : rewards.subarray(from, to).reduce((sum, r) => sum + r, 0);
+  });
+  return { rewards, scores, metrics: { 'loss/avg_kl': mean, 'loss/avg_kl_max': max } };
+}
+
+function estimate(rollouts: readonly Rollout[], settings: UpdateSettings): { tokens: Float64Array; metrics: Rewarded['metrics'] } {
+  const { advantage: name = 'grpo', normaliseByStd = true, gamma = 1 } = settings;
+  const given: AdvantageSettings = { normaliseByStd, gamma };
+  const estimator = advantageEstimators.get(name);
+  const starts = startsOf(rollouts.map(tokensOf));
+  const { rewards, scores, metrics } = rewardsOf(rollouts, starts, settings.kl);
+  if (estimator.over === 'token') {
+    return { tokens: estimator.estimate({ starts, mask: ones(rewards.length), rewards }, given).advantages, metrics };
+  }
+  const groups = rollouts.map(({ group }) => group);
+  const advantages = advantagesByGroup(scores, groups, (group) => estimator.estimate(group, given));
+  const tokens = new Float64Array(rewards.length);
+  for (const [i, advantage] of advantages.entries()) tokens.fill(advantage, starts[i], starts[i + 1]);
+  return { tokens, metrics };
+}
+
+const isGiven = ({ advantage }: Datum): boolean => advantage !== undefined;
+
+/**
+ * The advantages of all samples, in their order, those without a token that counts included: they are in their group's
+ * baseline. Errors: `NoCredit`, `UnknownName` for an estimator that there is not, `TooFewTokens` where one whitens.
+ */
+export function creditSamples(samples: readonly Sample[], settings: UpdateSettings): Credited {
+  const finish = (tokens: Float64Array, order: readonly Sample[], metrics: Credited['metrics']): Credited => {
+    const whole = settings.advantageBatchNormalise ? normaliseAdvantages(tokens, ones(tokens.length)) : tokens;
+    const bySample = new Map(parted(whole, order.map(({ count }) => count)).map((part, i) => [order[i], part]));
+    return { advantages: samples.map((sample) => bySample.get(sample) ?? new Float64Array(0)), metrics };
+  };
+  if (samples.some(({ datum }) => isGiven(datum))) {
+    if (!samples.every(({ datum }) => isGiven(datum))) throw new NoCredit('some sequences have an advantage and some have none');
+    return finish(joined(samples.map(({ datum, count }) => new Float64Array(count).fill(datum.advantage ?? 0))), samples, {});
+  }
+  const rollouts = rolloutsOf(samples);
+  const { tokens, metrics } = estimate(rollouts, settings);
+  return finish(tokens, rollouts.flatMap((rollout) => rollout.samples), metrics);
+}

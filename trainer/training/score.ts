@@ -1,0 +1,38 @@
+/** Log-probabilities that a policy gives to sequences: forward passes alone, nothing is learnt. */
+
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { microBatches } from '../batching.ts';
+import type { Datum } from '../engine.ts';
+import { Learner } from '../learner.ts';
+import { readModelConfig } from '../model/describe-policy.ts';
+import { countTargets, tokenBatch } from '../model/token-batch.ts';
+import { loadWeights } from '../model/weights.ts';
+
+/** Of the tokens that count, for each datum that has some. */
+export type Scores = ReadonlyMap<Datum, Float64Array>;
+
+export async function scoresOf(learner: Learner, data: readonly Datum[], microBatchTokens: number): Promise<Scores> {
+  const scores = new Map<Datum, Float64Array>();
+  for (const micro of microBatches(data, microBatchTokens)) {
+    const { logprobs } = learner.statistics(tokenBatch(micro), false);
+    let from = 0;
+    for (const datum of micro) {
+      const to = from + countTargets(datum);
+      scores.set(datum, Float64Array.from(logprobs.subarray(from, to)));
+      from = to;
+    }
+    // Lets the thread answer its owner between passes.
+    await nextTurn();
+  }
+  return scores;
+}
+
+/** By the policy in a directory, which is in memory only meanwhile. Errors: those of reading it. */
+export async function scoresOfPolicy(dir: string, data: readonly Datum[], microBatchTokens: number): Promise<Scores> {
+  const learner = new Learner(await readModelConfig(dir), await loadWeights(dir));
+  try {
+    return await scoresOf(learner, data, microBatchTokens);
+  } finally {
+    learner.dispose();
+  }
+}

@@ -1,0 +1,105 @@
+/** What an update measures, added up over its passes: means over tokens, extremes, and sums over minibatches. */
+
+import { klEstimate } from '../algorithms/kl/estimate.ts';
+import { clamp, clampedExp, MAX_LOG_RATIO } from '../algorithms/rows.ts';
+import type { UpdateMetrics, UpdateSettings } from '../engine.ts';
+import type { TokenStatistics } from '../learner.ts';
+import type { Objective, PassTokens } from './objective.ts';
+
+/** Σ and extremes of one quantity, each value with a weight. */
+class Quantity {
+  sum = 0;
+  weight = 0;
+  max = -Infinity;
+  min = Infinity;
+
+  add(value: number, weight = 1): void {
+    this.sum += value * weight;
+    this.weight += weight;
+    this.max = Math.max(this.max, value);
+    this.min = Math.min(this.min, value);
+  }
+
+  get mean(): number {
+    return this.weight === 0 ? 0 : this.sum / this.weight;
+  }
+}
+
+type Kind = 'mean' | 'max' | 'min';
+const kindOf = (name: string): Kind => (name.endsWith('_max') ? 'max' : name.endsWith('_min') ? 'min' : 'mean');
+
+export class Tally {
+  readonly #quantities = new Map<string, Quantity>();
+  #policyLoss = 0;
+  #klLoss = 0;
+  #steps = 0;
+
+  of(name: string): Quantity {
+    const quantity = this.#quantities.get(name) ?? new Quantity();
+    this.#quantities.set(name, quantity);
+    return quantity;
+  }
+
+  /** `entropies` come from the first epoch alone; before the first step the drift is measured. */
+  addPass(tokens: PassTokens, { logprobs, entropies }: TokenStatistics, { policyLoss, klLoss, metrics }: Objective): void {
+    this.#policyLoss += policyLoss;
+    this.#klLoss += klLoss;
+    for (const [name, value] of Object.entries(metrics)) this.of(`policy/${name}`).add(value, logprobs.length);
+    this.#addTokens(tokens, logprobs);
+    const entropy = this.of('entropy');
+    for (const value of entropies ?? []) entropy.add(value);
+  }
+
+  #addTokens({ recorded, old, reference }: PassTokens, logprobs: Float32Array): void {
+    const [ratio, kl, drift] = [this.of('ratio'), this.of('kl'), this.of('drift')];
+    for (const [i, logprob] of logprobs.entries()) {
+      const change = logprob - (recorded[i] ?? 0);
+      ratio.add(clampedExp(logprob - (old[i] ?? 0)));
+      // KL(sampling policy ‖ trained policy), from the sampling policy's tokens (k3, Schulman 2020).
+      kl.add(clampedExp(change) - clamp(change, -MAX_LOG_RATIO, MAX_LOG_RATIO) - 1);
+      if (this.#steps === 0) drift.add(Math.abs(change));
+      if (reference) this.of('reference').add(klEstimate('k3', logprob, reference[i] ?? 0).kl);
+    }
+  }
+
+  addStep(gradNorm: number): void {
+    this.of('gradNorm').add(gradNorm);
+    this.#steps += 1;
+  }
+
+  metrics(trainedTokens: number, sequences: number, settings: UpdateSettings, more: Readonly<Record<string, number>>): Omit<UpdateMetrics, 'sha256'> {
+    const steps = Math.max(1, this.#steps);
+    const [policy, kl] = [this.#policyLoss / steps, this.#klLoss / steps];
+    const entropy = this.of('entropy').mean;
+    const loss = policy + (settings.kl?.coefficient ?? 0) * kl - (settings.entropyCoefficient ?? 0) * entropy;
+    const drift = this.of('drift');
+    const clipFraction = this.of('policy/clip_ratio').mean;
+    const named = [...this.#quantities].filter(([name]) => name.startsWith('policy/'));
+    return {
+      loss,
+      kl: this.of('kl').mean,
+      entropy,
+      gradNorm: this.of('gradNorm').mean,
+      clipFraction,
+      trainedTokens,
+      logprobDrift: { meanAbs: drift.mean, maxAbs: Math.max(0, drift.max) },
+      metrics: {
+        'policy/policy_loss': policy,
+        'policy/final_loss': loss,
+        ...ratioMetrics(this.of('ratio')),
+        ...(this.#quantities.has('reference') && { 'policy/policy_kl': this.of('reference').mean }),
+        ...(settings.kl?.in === 'loss' && { 'policy/kl_loss': kl }),
+        ...(settings.kl && { 'policy/kl_coefficient': settings.kl.coefficient }),
+        ...Object.fromEntries(named.map(([name, quantity]) => [name, quantity[kindOf(name)]])),
+        'policy/num_sequences': sequences,
+        ...more,
+      },
+    };
+  }
+}
+
+const ratioMetrics = ({ mean, max, min }: Quantity): Record<string, number> => ({
+  'policy/ratio_mean': mean,
+  'policy/ratio_max': max,
+  'policy/ratio_min': min,
+});
