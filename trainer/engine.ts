@@ -9,6 +9,12 @@ export interface SamplingParameters {
   readonly topP: number;
   /** 0 is off. */
   readonly topK: number;
+  /** Tokens less likely than this share of the likeliest are never drawn; 0, or left out, is off. */
+  readonly minP?: number;
+  /** Logits of tokens that are in the context are divided by it (multiplied where negative); 1, or left out, is off. */
+  readonly repetitionPenalty?: number;
+  /** Texts that end the answer, with the token that completes one; none when left out. */
+  readonly stop?: readonly string[];
   readonly maxTokens: number;
 }
 

@@ -2,8 +2,9 @@
 
 import { tf } from '../tensorflow.ts';
 import { type AttentionSaved, type AttentionShape, attend, attendGradient, attentionShape } from './attention.ts';
+import { hasHeadNorms } from './config.ts';
 import type { Gradients } from './gradients.ts';
-import { type Tensor, add, gatherRows, matMul, scatterRows, scope, sumRowsByIndex } from './kernels.ts';
+import { type Tensor, add, gatherRows, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './kernels.ts';
 import { type MlpSaved, mlp, mlpGradient } from './mlp.ts';
 import type { DecoderWeights, LayerWeights, Policy } from './policy.ts';
 import { type Normalized, normalize, normalizeGradient } from './rms-norm.ts';
@@ -52,8 +53,12 @@ function layerForward(
 ): { x: Tensor; saved: LayerSaved } {
   return scope(() => {
     const input = normalize(x, context.rotary.epsilon);
-    const { y, saved: rotary } = rotate(matMul(input.n, weights.qk, false, true), weights.headWeights, context.rotary);
-    const { out, saved: attention } = attend(y, matMul(input.n, weights.v, false, true), context.attention);
+    const project = (matrix: Tensor, bias: Tensor | undefined): Tensor => {
+      const rows = matMul(input.n, matrix, false, true);
+      return bias === undefined ? rows : add(rows, bias);
+    };
+    const { y, saved: rotary } = rotate(project(weights.qk, weights.qkBias), weights.headWeights, context.rotary);
+    const { out, saved: attention } = attend(y, project(weights.v, weights.vBias), context.attention);
     const pick = (rows: Tensor): Tensor => (last ? gatherRows(rows, context.positions) : rows);
     const attended = pick(out);
     const between = add(pick(x), matMul(attended, weights.o, false, true));
@@ -71,6 +76,7 @@ function contextOf(policy: Policy, weights: DecoderWeights, rows: TokenRows, tab
     batch,
     length,
     headDim: config.headDim,
+    headNorms: hasHeadNorms(config),
     epsilon,
     tables: { ...tables.first(length), swap: tables.swap },
   };
@@ -117,8 +123,14 @@ function attentionBackward(
   into.add(`${index}.o`, matMul(dx, saved.attended, true));
   const { dy, dv } = attendGradient(spread(matMul(dx, weights.o)), saved.attention, context.attention);
   const rotary = rotateGradient(dy, saved.rotary, context.rotary);
-  into.add(`${index}.headWeights`, rotary.straight);
-  into.add(`${index}.headWeightsSwapped`, rotary.swapped);
+  if (context.rotary.headNorms) {
+    into.add(`${index}.headWeights`, rotary.straight);
+    into.add(`${index}.headWeightsSwapped`, rotary.swapped);
+  }
+  if (weights.qkBias !== undefined) {
+    into.add(`${index}.qkBias`, sumOver(rotary.dProjected, [0]));
+    into.add(`${index}.vBias`, sumOver(dv, [0]));
+  }
   into.add(`${index}.qk`, matMul(rotary.dProjected, saved.input.n, true));
   into.add(`${index}.v`, matMul(dv, saved.input.n, true));
   const dn = add(matMul(rotary.dProjected, weights.qk), matMul(dv, weights.v));

@@ -2,6 +2,7 @@
 
 import { tf } from '../tensorflow.ts';
 import { type Tensor, add, concat, mul, reshape, scope, sumOver } from './kernels.ts';
+import { hasHeadNorms } from './config.ts';
 import { type Policy, foldedInto } from './policy.ts';
 import { headWeightGradients } from './rotary.ts';
 
@@ -24,7 +25,9 @@ export class Gradients {
     const flat = scope(() => {
       const unfolded = new Map(this.#sums);
       for (const { norm, matrices } of foldedInto(policy.config)) unfold(policy, unfolded, norm, matrices);
-      for (let i = 0; i < policy.config.layers; i++) unfoldHeadNorms(policy, unfolded, i);
+      if (hasHeadNorms(policy.config)) {
+        for (let i = 0; i < policy.config.layers; i++) unfoldHeadNorms(policy, unfolded, i);
+      }
       const head = unfolded.get('head');
       const embed = unfolded.get('embed');
       if (policy.config.tiedEmbeddings && head !== undefined && embed !== undefined)

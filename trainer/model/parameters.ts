@@ -3,7 +3,7 @@
  * are. A segment begins at a multiple of 16 floats, so that TensorFlow views it without a copy.
  */
 
-import type { ModelConfig } from './config.ts';
+import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
 import type { NamedTensor } from './safetensors.ts';
 import type { Weights } from './weights.ts';
 
@@ -45,28 +45,30 @@ type Spec = readonly [key: string, parts: ReadonlyArray<readonly [name: string, 
 
 function layerSpecs(config: ModelConfig, index: number): Spec[] {
   const { hiddenSize: d, intermediateSize: f, heads, kvHeads, headDim } = config;
-  const name = (suffix: string): string => `model.layers.${index}.${suffix}.weight`;
-  const one = (key: string, suffix: string, shape: readonly number[]): Spec => [
+  const [queries, keys] = [heads * headDim, kvHeads * headDim];
+  const spec = (key: string, ...parts: ReadonlyArray<readonly [suffix: string, shape: readonly number[]]>): Spec => [
     `${index}.${key}`,
-    [[name(suffix), shape]],
+    parts.map(([suffix, shape]) => [`model.layers.${index}.${suffix}`, shape]),
+  ];
+  const biases = [
+    spec('qkBias', ['self_attn.q_proj.bias', [queries]], ['self_attn.k_proj.bias', [keys]]),
+    spec('vBias', ['self_attn.v_proj.bias', [keys]]),
+  ];
+  const headNorms = [
+    spec('qNorm', ['self_attn.q_norm.weight', [headDim]]),
+    spec('kNorm', ['self_attn.k_norm.weight', [headDim]]),
   ];
   return [
-    one('attentionNorm', 'input_layernorm', [d]),
-    [
-      `${index}.qk`,
-      [
-        [name('self_attn.q_proj'), [heads * headDim, d]],
-        [name('self_attn.k_proj'), [kvHeads * headDim, d]],
-      ],
-    ],
-    one('v', 'self_attn.v_proj', [kvHeads * headDim, d]),
-    one('qNorm', 'self_attn.q_norm', [headDim]),
-    one('kNorm', 'self_attn.k_norm', [headDim]),
-    one('o', 'self_attn.o_proj', [d, heads * headDim]),
-    one('mlpNorm', 'post_attention_layernorm', [d]),
-    one('gate', 'mlp.gate_proj', [f, d]),
-    one('up', 'mlp.up_proj', [f, d]),
-    one('down', 'mlp.down_proj', [d, f]),
+    spec('attentionNorm', ['input_layernorm.weight', [d]]),
+    spec('qk', ['self_attn.q_proj.weight', [queries, d]], ['self_attn.k_proj.weight', [keys, d]]),
+    spec('v', ['self_attn.v_proj.weight', [keys, d]]),
+    ...(hasBiases(config) ? biases : []),
+    ...(hasHeadNorms(config) ? headNorms : []),
+    spec('o', ['self_attn.o_proj.weight', [d, queries]]),
+    spec('mlpNorm', ['post_attention_layernorm.weight', [d]]),
+    spec('gate', ['mlp.gate_proj.weight', [f, d]]),
+    spec('up', ['mlp.up_proj.weight', [f, d]]),
+    spec('down', ['mlp.down_proj.weight', [d, f]]),
   ];
 }
 
@@ -96,7 +98,8 @@ export function layoutOf(config: ModelConfig): Layout {
     });
     const size = at - offset;
     at = Math.ceil(at / alignment) * alignment;
-    const columns = parts[0]?.shape.at(-1) ?? size;
+    const shape = parts[0]?.shape ?? [];
+    const columns = shape.length === 1 ? size : (shape.at(-1) ?? size);
     return { key, rows: size / columns, columns, offset, size, parts };
   });
   return { segments, size: at };

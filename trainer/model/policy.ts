@@ -1,7 +1,7 @@
 /** A policy's weights on the device: one flat vector, and the matrices that the decoder multiplies by, made from it. */
 
 import { tf } from '../tensorflow.ts';
-import type { ModelConfig } from './config.ts';
+import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
 import { type Tensor, mul, reshape, scope, slice } from './kernels.ts';
 import type { MlpWeights } from './mlp.ts';
 import { type Layout, type Segment, layoutOf, packFlat, refuseUnknown, unpackFlat } from './parameters.ts';
@@ -12,6 +12,9 @@ export interface LayerWeights extends MlpWeights {
   /** [(heads + kvHeads) · headDim, hidden] and [kvHeads · headDim, hidden], the norm's weight folded in. */
   readonly qk: Tensor;
   readonly v: Tensor;
+  /** [(heads + kvHeads) · headDim] and [kvHeads · headDim], in families that have them. */
+  readonly qkBias: Tensor | undefined;
+  readonly vBias: Tensor | undefined;
   readonly headWeights: HeadWeights;
   /** [hidden, heads · headDim]. */
   readonly o: Tensor;
@@ -102,11 +105,13 @@ export class Policy {
       }
       const matrix = (key: string): Tensor => folded.get(key) ?? this.view(key);
       const layers = Array.from({ length: this.config.layers }, (_, i): LayerWeights => {
-        const [qNorm, kNorm] = [this.#read(`${i}.qNorm`), this.#read(`${i}.kNorm`)];
-        bounds.push(scoreBound(this.config.headDim, qNorm, kNorm));
+        const [qNorm, kNorm] = ['qNorm', 'kNorm'].map((key) => this.#headNorm(`${i}.${key}`)) as [Float32Array, Float32Array];
+        // Nothing bounds the scores of heads that are not normalised.
+        bounds.push(hasHeadNorms(this.config) ? scoreBound(this.config.headDim, qNorm, kNorm) : Infinity);
+        const [qkBias, vBias] = ['qkBias', 'vBias'].map((key) => (hasBiases(this.config) ? this.view(`${i}.${key}`) : undefined));
         const [qk, v, o] = [matrix(`${i}.qk`), matrix(`${i}.v`), matrix(`${i}.o`)];
         const [gate, up, down] = [matrix(`${i}.gate`), matrix(`${i}.up`), matrix(`${i}.down`)];
-        return { qk, v, o, gate, up, down, headWeights: headWeights(this.config, qNorm, kNorm) };
+        return { qk, v, qkBias, vBias, o, gate, up, down, headWeights: headWeights(this.config, qNorm, kNorm) };
       });
       return { embed: this.view('embed'), layers, head: matrix('head') };
     });
@@ -114,7 +119,8 @@ export class Policy {
     return { ...made, scoreBound: Math.max(...bounds) };
   }
 
-  #read(key: string): Float32Array {
+  #headNorm(key: string): Float32Array {
+    if (!hasHeadNorms(this.config)) return new Float32Array(this.config.headDim).fill(1);
     const view = this.view(key);
     const values = view.dataSync() as Float32Array;
     view.dispose();
@@ -130,5 +136,5 @@ export class Policy {
 /** Weights may be made inside of somebody's `tf.tidy`, and outlive it. */
 function keepAll(made: Omit<DecoderWeights, 'scoreBound'>): void {
   const layers = made.layers.flatMap(({ headWeights: h, ...rest }) => [...Object.values(rest), h.straight, h.swapped]);
-  for (const tensor of [made.embed, made.head, ...layers]) tf.keep(tensor);
+  for (const tensor of [made.embed, made.head, ...layers]) if (tensor !== undefined) tf.keep(tensor);
 }
