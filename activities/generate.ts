@@ -26,8 +26,8 @@ async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSig
   const { policy, rollout, noiseKey } = input;
   if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
   return sampleIds(input, await deps.tokenizerOf(policy.dir), deps.store, async (call) => {
-    const { finishReason, ...sampled } = await deps.engine.generate({ policy, cacheKey: rollout, noiseKey, ...call }, signal);
-    return { ...sampled, finish: finishReason };
+    const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate({ policy, cacheKey: rollout, noiseKey, ...call }, signal);
+    return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
   });
 }
 

@@ -3,6 +3,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
+import { LORA_TARGETS } from '../trainer/lora/lora-settings.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
 import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
 import { UserInputError } from './failures.ts';
@@ -20,6 +21,9 @@ export const samplingSchema = z.strictObject({
   temperature: z.number().min(0).max(10).default(1),
   topP: z.number().gt(0).max(1).default(1),
   topK: z.int().min(0).default(0),
+  minP: z.number().min(0).max(1).optional(),
+  repetitionPenalty: z.number().positive().max(10).optional(),
+  stop: z.array(z.string().min(1)).max(16).optional(),
   maxTokens: count.default(4096),
 });
 
@@ -53,6 +57,16 @@ const algorithm = z.strictObject({
   microBatchTokens: count.default(8192),
 });
 
+const lora = z.strictObject({
+  rank: count.default(8),
+  alpha: z.number().positive().default(16),
+  targetModules: z
+    .array(z.enum(LORA_TARGETS))
+    .min(1)
+    .refine((names) => new Set(names).size === names.length, 'name each module once')
+    .default([...LORA_TARGETS]),
+});
+
 export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 export const runConfigSchema = z.strictObject({
@@ -60,7 +74,7 @@ export const runConfigSchema = z.strictObject({
   dir: z.string().default('runs'),
   seed: z.int().min(0).default(1),
   steps: count.default(20),
-  policy: z.strictObject({ base: z.string().min(1) }),
+  policy: z.strictObject({ base: z.string().min(1), lora: lora.optional() }),
   task: z.strictObject({ name: z.string().min(1), train: count.default(1000) }),
   batch: z
     .strictObject({
@@ -132,6 +146,6 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   return {
     ...config,
     dir: absolute(config.dir),
-    policy: { base: absolute(config.policy.base) },
+    policy: { ...config.policy, base: absolute(config.policy.base) },
   } as RunConfig;
 }

@@ -6,7 +6,7 @@
 import type { Store } from '../store/store.ts';
 import { carryOver } from '../trainer/carry-over.ts';
 import { learningRateAt } from '../trainer/learning-rate.ts';
-import type { Engine, UpdateMetrics } from '../trainer/engine.ts';
+import type { Engine, NewLora, UpdateMetrics } from '../trainer/engine.ts';
 import type { UpdateInput, UpdateOutcome } from '../workflows/types.ts';
 import { NoValidRollouts } from './failures.ts';
 import { keys, type OutcomeRecord, type UpdateEntry } from './records.ts';
@@ -40,8 +40,8 @@ function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord
 }
 
 /** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
-async function untaught(fromDir: string, toDir: string, version: number): Promise<UpdateMetrics> {
-  const { sha256 } = await carryOver(fromDir, toDir, version);
+async function untaught(fromDir: string, toDir: string, version: number, lora?: NewLora): Promise<UpdateMetrics> {
+  const { sha256 } = await carryOver(fromDir, toDir, version, lora);
   const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
   return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, sha256 };
 }
@@ -68,10 +68,10 @@ export async function updateOnce(
     const metrics =
       prepared.data.length > 0
         ? await engine.update(
-            { fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, algorithm: { ...algorithm, learningRate } },
+            { fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, algorithm: { ...algorithm, learningRate }, ...(input.lora === undefined ? {} : { lora: input.lora }) },
             progress,
           )
-        : await untaught(policy.dir, toDir, version);
+        : await untaught(policy.dir, toDir, version, input.lora);
     const { sha256, loss, kl, entropy, gradNorm, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
       policy: { dir: toDir, version },

@@ -2,22 +2,37 @@
 
 import { AdamW } from './adamw.ts';
 import { readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
+import type { NewLora } from './engine.ts';
 import { Learner } from './learner.ts';
+import { readPolicyFiles } from './lora/adapter-files.ts';
+import { newAdapter } from './lora/new-adapter.ts';
+import type { AdapterJson } from './lora/adapter-config.ts';
 import { readModelConfig } from './model/describe-policy.ts';
-import { loadWeights } from './model/weights.ts';
+import type { Weights } from './model/weights.ts';
 
 export interface Trainee {
   readonly learner: Learner;
   readonly optimizer: AdamW;
 }
 
-/** Reads weights, and moments where there are some. Errors: `UnsupportedModel`, `WrongWeights`, `BadSafetensors`. */
-export async function loadTrainee(dir: string): Promise<Trainee> {
-  const [config, weights, state] = await Promise.all([readModelConfig(dir), loadWeights(dir), readOptimizerState(dir)]);
-  const learner = new Learner(config, weights);
-  const { layout } = learner.policy;
-  const optimizer = state === undefined ? AdamW.fresh(layout) : AdamW.load(layout, state.moments, state.steps);
+/**
+ * Reads weights, and moments where there are some. An adapter is trained as one; `lora` puts a new one beside other
+ * policies. Errors: `UnsupportedModel`, `UnsupportedAdapter`, `WrongWeights`, `BadSafetensors`.
+ */
+export async function loadTrainee(dir: string, lora?: NewLora): Promise<Trainee> {
+  const [config, files, state] = await Promise.all([readModelConfig(dir), readPolicyFiles(dir), readOptimizerState(dir)]);
+  const fresh = lora === undefined || files.adapter !== undefined ? undefined : newAdapter(config, lora, dir, lora.seed);
+  const learner = new Learner(config, files.weights, files.adapter ?? fresh);
+  const { layout } = learner.policy.trainable;
+  // The moments of a whole policy are not those of an adapter beside it.
+  const known = fresh === undefined ? state : undefined;
+  const optimizer = known === undefined ? AdamW.fresh(layout) : AdamW.load(layout, known.moments, known.steps);
   return { learner, optimizer };
+}
+
+/** What a checkpoint holds of a policy: its weights, or its adapter's alone. */
+export function trainedPart({ policy }: Learner): { weights: Weights; adapter: AdapterJson | undefined } {
+  return { weights: policy.adapter?.download() ?? policy.download(), adapter: policy.adapter?.json };
 }
 
 export function disposeTrainee({ learner, optimizer }: Trainee): void {
@@ -30,13 +45,13 @@ export class ResidentPolicy {
   #held: { readonly dir: string; readonly sha256: string; readonly trainee: Trainee } | undefined;
 
   /** The trainee of `dir`; it is the caller's from now on, until `keep`. */
-  async take(dir: string): Promise<Trainee> {
+  async take(dir: string, lora?: NewLora): Promise<Trainee> {
     const held = this.#held;
     this.#held = undefined;
-    if (held === undefined) return loadTrainee(dir);
+    if (held === undefined) return loadTrainee(dir, lora);
     if (held.dir === dir && (await readCheckpointRecord(dir))?.sha256 === held.sha256) return held.trainee;
     disposeTrainee(held.trainee);
-    return loadTrainee(dir);
+    return loadTrainee(dir, lora);
   }
 
   keep(dir: string, sha256: string, trainee: Trainee): void {

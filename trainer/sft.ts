@@ -9,7 +9,7 @@ import { learningRateAt, type RateSchedule } from './learning-rate.ts';
 import type { ModelConfig } from './model/config.ts';
 import { initializeWeights } from './model/initialize.ts';
 import { type TokenSequence, countTargets, tokenBatch } from './model/token-batch.ts';
-import { type Trainee, disposeTrainee, loadTrainee } from './resident-policy.ts';
+import { type Trainee, disposeTrainee, loadTrainee, trainedPart } from './resident-policy.ts';
 
 export interface SftStage extends RateSchedule {
   readonly steps: number;
@@ -76,7 +76,7 @@ function reader(data: SftData): (request: SftBatchRequest) => Promise<readonly T
 async function initialTrainee({ initial, seed }: SftRequest): Promise<Trainee> {
   if (typeof initial === 'string') return loadTrainee(initial);
   const learner = new Learner(initial, initializeWeights(initial, `sft ${seed}`));
-  return { learner, optimizer: AdamW.fresh(learner.policy.layout) };
+  return { learner, optimizer: AdamW.fresh(learner.policy.trainable.layout) };
 }
 
 /** One step of masked cross-entropy, mean over the tokens that count. */
@@ -96,7 +96,7 @@ function learnBatch(
       return new Float32Array(logprobs.length).fill(-1 / targets);
     });
   }
-  const gradNorm = optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), settings);
+  const gradNorm = optimizer.apply(learner.policy.trainable, learner.gradients.flatten(learner.policy), settings);
   const tokens = useful.reduce((sum, sequence) => sum + sequence.tokens.length, 0);
   return { loss: loss / targets, gradNorm, tokens, targets };
 }
@@ -125,7 +125,7 @@ export async function runSft(request: SftRequest): Promise<CheckpointRecord> {
     await runStages(request, trainee);
     const { policy } = trainee.learner;
     const written = await writeCheckpoint(toDir, {
-      weights: policy.download(),
+      ...trainedPart(trainee.learner),
       optimizer: undefined,
       step: 0,
       version: 0,

@@ -7,7 +7,7 @@ import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './
 import type { Datum, UpdateMetrics, UpdateRequest } from './engine.ts';
 import type { Learner, TokenStatistics } from './learner.ts';
 import { type TokenBatch, countTargets, tokenBatch } from './model/token-batch.ts';
-import { ResidentPolicy, type Trainee, disposeTrainee } from './resident-policy.ts';
+import { ResidentPolicy, type Trainee, disposeTrainee, trainedPart } from './resident-policy.ts';
 
 /** An update without a single token to learn from: nothing would be written that differs. */
 export class NothingToTrain extends Error {
@@ -126,7 +126,7 @@ async function train(
         // Lets the thread answer its owner between passes.
         await nextTurn();
       }
-      tally.gradNorm += optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), algorithm);
+      tally.gradNorm += optimizer.apply(learner.policy.trainable, learner.gradients.flatten(learner.policy), algorithm);
       tally.steps += 1;
     }
   }
@@ -139,8 +139,8 @@ function metricsOf(record: CheckpointRecord): UpdateMetrics {
 
 async function save(request: UpdateRequest, { learner, optimizer }: Trainee, metrics: Omit<UpdateMetrics, 'sha256'>) {
   return writeCheckpoint(request.toDir, {
-    weights: learner.policy.download(),
-    optimizer: { steps: optimizer.steps, moments: optimizer.save(learner.policy.layout) },
+    ...trainedPart(learner),
+    optimizer: { steps: optimizer.steps, moments: optimizer.save(learner.policy.trainable.layout) },
     step: request.toVersion,
     version: request.toVersion,
     fromDir: request.fromDir,
@@ -165,7 +165,7 @@ export class Updater {
       return metricsOf(recorded);
     }
     const epochs = plan(request);
-    const trainee = await this.#resident.take(request.fromDir);
+    const trainee = await this.#resident.take(request.fromDir, request.lora);
     try {
       const tally = await train(trainee, epochs, request.algorithm, onProgress);
       const tokens = (epochs[0] ?? []).reduce((sum, minibatch) => sum + minibatch.tokens, 0);

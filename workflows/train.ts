@@ -193,6 +193,7 @@ class Training {
     await this.#mayBegin();
     this.phase = 'training';
     const trainBegun = Date.now();
+    const { lora } = config.policy;
     const outcome = await gpu.update({
       ...this.#folder,
       step,
@@ -203,6 +204,7 @@ class Training {
       ...(wanted === undefined ? {} : { wanted }),
       policy: this.policy,
       algorithm: config.algorithm,
+      ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
     });
     const ended = Date.now();
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };

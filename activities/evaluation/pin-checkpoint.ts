@@ -13,7 +13,7 @@ const NOT_OF_THE_POLICY = new Set(['optimizer.safetensors']);
 
 const NEEDED = ['config.json', 'longhaul.json', 'tokenizer.json'];
 
-const PART_OF_POLICY = /^(config\.json|generation_config\.json|tokenizer.*|chat_template.*|.*\.safetensors|.*\.safetensors\.index\.json)$/;
+const PART_OF_POLICY = /^(config\.json|adapter_config\.json|generation_config\.json|tokenizer.*|chat_template.*|.*\.safetensors|.*\.safetensors\.index\.json)$/;
 
 function codeOf(error: unknown): unknown {
   return error instanceof Error && 'code' in error ? error.code : undefined;

@@ -77,6 +77,14 @@ async function byIds(input: GenerateInput, endpoint: Endpoint, offer: Extract<Of
   return sampleIds(within, await tokenizerOf(endpoint, deps), deps.store, ask);
 }
 
+/** What servers name in different ways, or have not: told, not ignored. */
+function refuseUnsent({ minP, repetitionPenalty, stop }: GenerateInput['sampling']): void {
+  for (const [field, value] of Object.entries({ minP, repetitionPenalty, stop })) {
+    if (value === undefined) continue;
+    throw new UserInputError(`sampling.${field}`, value, 'leave it out: endpoints are not sent it (their extraBody may)');
+  }
+}
+
 /** Errors: `UserInputError` for what a user must change; `EndpointUnavailable` for what a later attempt may cure. */
 export async function sampleEndpoint(
   input: GenerateInput,
@@ -84,6 +92,7 @@ export async function sampleEndpoint(
   deps: EndpointDeps,
   signal: AbortSignal,
 ): Promise<GenerateRecord> {
+  refuseUnsent(input.sampling);
   try {
     const offer = await offerOf(input, endpoint, deps, signal);
     const record =

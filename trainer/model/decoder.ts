@@ -3,7 +3,7 @@
 import { tf } from '../tensorflow.ts';
 import { type AttentionSaved, type AttentionShape, attend, attendGradient, attentionShape } from './attention.ts';
 import { hasHeadNorms } from './config.ts';
-import type { Gradients } from './gradients.ts';
+import type { GradientSink } from './gradients.ts';
 import { type Tensor, add, gatherRows, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './kernels.ts';
 import { type MlpSaved, mlp, mlpGradient } from './mlp.ts';
 import type { DecoderWeights, LayerWeights, Policy } from './policy.ts';
@@ -102,7 +102,7 @@ export function decode(policy: Policy, rows: TokenRows, tables: RotaryTables): {
   });
 }
 
-function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, index: number, into: Gradients): Tensor {
+function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, index: number, into: GradientSink): Tensor {
   const gradient = mlpGradient(dx, weights, saved.mlp);
   into.add(`${index}.gate`, gradient.gate);
   into.add(`${index}.up`, gradient.up);
@@ -117,7 +117,7 @@ function attentionBackward(
   context: Context,
   index: number,
   last: boolean,
-  into: Gradients,
+  into: GradientSink,
 ): Tensor {
   const spread = (rows: Tensor): Tensor => (last ? scatterRows(rows, context.positions, context.tokens) : rows);
   into.add(`${index}.o`, matMul(dx, saved.attended, true));
@@ -138,7 +138,7 @@ function attentionBackward(
 }
 
 /** Adds the gradients of everything below the hidden states, for dHidden [positions, hidden], into `into`. */
-export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSaved, into: Gradients): void {
+export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSaved, into: GradientSink): void {
   const weights = policy.weights();
   scope(() => {
     let dx = normalizeGradient(dHidden, saved.final);
@@ -152,6 +152,6 @@ export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSa
       });
       above.dispose();
     }
-    into.add('embed', sumRowsByIndex(dx, saved.ids, policy.config.vocabSize));
+    if (into.wants('embed')) into.add('embed', sumRowsByIndex(dx, saved.ids, policy.config.vocabSize));
   });
 }

@@ -4,6 +4,7 @@
  */
 
 import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
+import type { Tensor } from './kernels.ts';
 import type { NamedTensor } from './safetensors.ts';
 import type { Weights } from './weights.ts';
 
@@ -31,6 +32,15 @@ export interface Layout {
   readonly size: number;
 }
 
+/** What an optimizer changes: the whole policy, or its adapter. */
+export interface Trainable {
+  readonly layout: Layout;
+  /** [layout.size]; not the caller's. */
+  readonly flat: Tensor;
+  /** Takes over `next`, of the same size. */
+  replace(next: Tensor): void;
+}
+
 /** The weights are not those of the configured model. */
 export class WrongWeights extends Error {
   override readonly name = 'WrongWeights';
@@ -41,12 +51,13 @@ export class WrongWeights extends Error {
   }
 }
 
-type Spec = readonly [key: string, parts: ReadonlyArray<readonly [name: string, shape: readonly number[]]>];
+/** A segment's key, and Hugging Face's tensors in it. */
+export type SegmentSpec = readonly [key: string, parts: ReadonlyArray<readonly [name: string, shape: readonly number[]]>];
 
-function layerSpecs(config: ModelConfig, index: number): Spec[] {
+function layerSpecs(config: ModelConfig, index: number): SegmentSpec[] {
   const { hiddenSize: d, intermediateSize: f, heads, kvHeads, headDim } = config;
   const [queries, keys] = [heads * headDim, kvHeads * headDim];
-  const spec = (key: string, ...parts: ReadonlyArray<readonly [suffix: string, shape: readonly number[]]>): Spec => [
+  const spec = (key: string, ...parts: ReadonlyArray<readonly [suffix: string, shape: readonly number[]]>): SegmentSpec => [
     `${index}.${key}`,
     parts.map(([suffix, shape]) => [`model.layers.${index}.${suffix}`, shape]),
   ];
@@ -72,10 +83,10 @@ function layerSpecs(config: ModelConfig, index: number): Spec[] {
   ];
 }
 
-function specs(config: ModelConfig): Spec[] {
+function specs(config: ModelConfig): SegmentSpec[] {
   const { vocabSize: v, hiddenSize: d } = config;
   const layers = Array.from({ length: config.layers }, (_, i) => layerSpecs(config, i)).flat();
-  const head: Spec[] = config.tiedEmbeddings ? [] : [['head', [['lm_head.weight', [v, d]]]]];
+  const head: SegmentSpec[] = config.tiedEmbeddings ? [] : [['head', [['lm_head.weight', [v, d]]]]];
   return [
     ['embed', [['model.embed_tokens.weight', [v, d]]]],
     ...layers,
@@ -87,9 +98,10 @@ function specs(config: ModelConfig): Spec[] {
 const alignment = 16;
 const product = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
-export function layoutOf(config: ModelConfig): Layout {
+/** One segment after the other, each aligned. */
+export function layOut(specs: readonly SegmentSpec[]): Layout {
   let at = 0;
-  const segments = specs(config).map(([key, named]): Segment => {
+  const segments = specs.map(([key, named]): Segment => {
     const offset = at;
     const parts = named.map(([name, shape]): Part => {
       const part = { name, shape, offset: at, size: product(shape) };
@@ -104,6 +116,8 @@ export function layoutOf(config: ModelConfig): Layout {
   });
   return { segments, size: at };
 }
+
+export const layoutOf = (config: ModelConfig): Layout => layOut(specs(config));
 
 /** Hugging Face's tensors → the flat vector. `prefix` stands before every name. Errors: `WrongWeights`. */
 export function packFlat(layout: Layout, tensors: ReadonlyMap<string, NamedTensor>, prefix = ''): Float32Array {

@@ -1,10 +1,12 @@
 /** A policy's weights on the device: one flat vector, and the matrices that the decoder multiplies by, made from it. */
 
+import { Adapter } from '../lora/adapter.ts';
+import { type AdapterWeights, moduleOf } from '../lora/adapter-layout.ts';
 import { tf } from '../tensorflow.ts';
 import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
-import { type Tensor, mul, reshape, scope, slice } from './kernels.ts';
+import { type Tensor, add, concat, mul, reshape, scope, slice } from './kernels.ts';
 import type { MlpWeights } from './mlp.ts';
-import { type Layout, type Segment, layoutOf, packFlat, refuseUnknown, unpackFlat } from './parameters.ts';
+import { type Layout, type Segment, type Trainable, layoutOf, packFlat, refuseUnknown, unpackFlat } from './parameters.ts';
 import { type HeadWeights, headWeights, scoreBound } from './rotary.ts';
 import type { Weights } from './weights.ts';
 
@@ -41,20 +43,27 @@ export function foldedInto(
   return [...layers.flat(), { norm: 'finalNorm', matrices: ['head'] }];
 }
 
-export class Policy {
+export class Policy implements Trainable {
   readonly config: ModelConfig;
+  /** Where there is one, it alone is trained. */
+  readonly adapter: Adapter | undefined;
   readonly layout: Layout;
   #flat: Tensor;
   #segments: ReadonlyMap<string, Segment>;
   #weights: DecoderWeights | undefined;
 
-  /** Errors: `WrongWeights`. */
-  constructor(config: ModelConfig, weights: Weights) {
+  /** Errors: `WrongWeights`, `UnsupportedAdapter`. */
+  constructor(config: ModelConfig, weights: Weights, adapter?: AdapterWeights) {
     this.config = config;
     this.layout = layoutOf(config);
     refuseUnknown(this.layout, weights, config.tiedEmbeddings);
     this.#segments = new Map(this.layout.segments.map((segment) => [segment.key, segment]));
+    this.adapter = adapter === undefined ? undefined : new Adapter(this.layout, adapter, () => this.#dropWeights());
     this.#flat = tf.keep(tf.tensor1d(packFlat(this.layout, weights)));
+  }
+
+  get trainable(): Trainable {
+    return this.adapter ?? this;
   }
 
   /** [layout.size]; owned by the policy. */
@@ -69,6 +78,10 @@ export class Policy {
     this.#flat = tf.keep(next);
   }
 
+  has(key: string): boolean {
+    return this.#segments.has(key);
+  }
+
   segment(key: string): Segment {
     const segment = this.#segments.get(key);
     if (segment === undefined) throw new Error(`the policy has no segment ${key}`);
@@ -81,6 +94,24 @@ export class Policy {
     return scope(() => reshape(slice(this.#flat, [offset], [size]), rows === 1 ? [columns] : [rows, columns]));
   }
 
+  /** A segment with its modules' adapters added. */
+  adapted(key: string): Tensor {
+    const { adapter } = this;
+    const whole = this.view(key);
+    if (adapter === undefined || whole.shape.length < 2 || !this.has(key)) return whole;
+    const { parts, columns, offset } = this.segment(key);
+    return scope(() => {
+      const deltas = parts.map(({ name }) => adapter.delta(moduleOf(name)));
+      if (deltas.every((delta) => delta === undefined)) return whole;
+      const rows = parts.map((part, i) => {
+        const own = slice(whole, [(part.offset - offset) / columns, 0], [part.size / columns, -1]);
+        const delta = deltas[i];
+        return delta === undefined ? own : add(own, delta);
+      });
+      return concat(rows, 0);
+    });
+  }
+
   weights(): DecoderWeights {
     this.#weights ??= this.#makeWeights();
     return this.#weights;
@@ -91,7 +122,23 @@ export class Policy {
     return unpackFlat(this.layout, this.#flat.dataSync() as Float32Array);
   }
 
+  /** Hugging Face's tensors with the adapter added to them. */
+  merged(): Weights {
+    const weights = this.download();
+    for (const { key, parts, offset } of this.layout.segments) {
+      if (!parts.some(({ name }) => this.adapter?.modules.has(moduleOf(name)))) continue;
+      const tensor = scope(() => this.adapted(key));
+      const data = tensor.dataSync() as Float32Array;
+      tensor.dispose();
+      for (const { name, shape, offset: at, size } of parts) {
+        weights.set(name, { shape: [...shape], data: data.subarray(at - offset, at - offset + size) });
+      }
+    }
+    return weights;
+  }
+
   dispose(): void {
+    this.adapter?.dispose();
     this.#dropWeights();
     this.#flat.dispose();
   }
@@ -101,9 +148,9 @@ export class Policy {
     const made = scope(() => {
       const folded = new Map<string, Tensor>();
       for (const { norm, matrices } of foldedInto(this.config)) {
-        for (const key of matrices) folded.set(key, mul(this.view(key), this.view(norm)));
+        for (const key of matrices) folded.set(key, mul(this.adapted(key), this.view(norm)));
       }
-      const matrix = (key: string): Tensor => folded.get(key) ?? this.view(key);
+      const matrix = (key: string): Tensor => folded.get(key) ?? this.adapted(key);
       const layers = Array.from({ length: this.config.layers }, (_, i): LayerWeights => {
         const [qNorm, kNorm] = ['qNorm', 'kNorm'].map((key) => this.#headNorm(`${i}.${key}`)) as [Float32Array, Float32Array];
         // Nothing bounds the scores of heads that are not normalised.

@@ -3,7 +3,7 @@
  * the whole distribution at the sampling temperature, before any filter.
  */
 
-import type { SamplingParameters } from '../engine.ts';
+import type { SamplingParameters, TokenLogprob } from '../engine.ts';
 
 export interface Drawn {
   readonly token: number;
@@ -170,14 +170,8 @@ function draw(weights: Float64Array, sampling: SamplingParameters, uniform: numb
   return inverse(weights, uniform);
 }
 
-export interface RankedToken {
-  readonly token: number;
-  /** Nats. */
-  readonly logprob: number;
-}
-
 /** log p of `token`, and the `count` likeliest tokens with theirs, likeliest first, lower ids first among equals. */
-export function rankTokens(logits: Float32Array, temperature: number, token: number, count: number): { logprob: number; top: RankedToken[] } {
+export function rankTokens(logits: Float32Array, temperature: number, token: number, count: number): { logprob: number; top: TokenLogprob[] } {
   const { weights, largest, sum } = weigh(logits, temperature);
   const logprob = (id: number): number => ((logits[id] ?? 0) - largest) / temperature - Math.log(sum);
   if (count <= 0) return { logprob: logprob(token), top: [] };

@@ -2,31 +2,10 @@
 
 import { describe, expect, test } from 'vitest';
 import { AdamW } from '../../../trainer/adamw.ts';
-import type { Learner } from '../../../trainer/learner.ts';
 import { unpackFlat } from '../../../trainer/model/parameters.ts';
-import { type TokenBatch, tokenBatch } from '../../../trainer/model/token-batch.ts';
 import { loadLearner } from '../tiny-policy.ts';
-import { type Expected, expectClose, largest, models, norm } from './model-folders.ts';
-
-export function trainBatch({ train }: Expected): TokenBatch {
-  return tokenBatch(
-    train.input_ids.map((ids, row) => {
-      const length = (train.attention_mask[row] ?? []).filter(Boolean).length;
-      return { tokens: ids.slice(0, length), mask: (train.loss_mask[row] ?? []).slice(0, length) };
-    }),
-  );
-}
-
-/** One backward pass of the mean cross-entropy; returns the loss. */
-export function learn(learner: Learner, batch: TokenBatch): number {
-  const tokens = batch.labels.length;
-  let loss = 0;
-  learner.learn(batch, false, ({ logprobs }) => {
-    loss = -logprobs.reduce((sum, x) => sum + x, 0) / tokens;
-    return new Float32Array(tokens).fill(-1 / tokens);
-  });
-  return loss;
-}
+import { expectClose, largest, models, norm } from './model-folders.ts';
+import { learn, trainBatch } from './train-batch.ts';
 
 describe.each(models)('$file', ({ dir, expected }) => {
   const { train } = expected;
