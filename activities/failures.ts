@@ -3,7 +3,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 
 /** The same input fails the same way: told at once, never retried. */
-const FINAL = new Set(['UserInputError', 'SandboxLost', 'SandboxImpossible', 'NoValidRollouts']);
+const FINAL = new Set(['UserInputError', 'SandboxLost', 'SandboxImpossible', 'NoValidRollouts', 'ModelUnavailable']);
 
 /** Beyond the longest pause between two attempts, a server's own word counts, */
 const LONGEST_PAUSE_MS = 10_000;

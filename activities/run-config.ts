@@ -2,6 +2,7 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
+import { absoluteModel } from '../trainer/hub/hub-id.ts';
 import { RATE_SCHEDULES } from '../trainer/learning-rate.ts';
 import { LORA_TARGETS } from '../trainer/lora/lora-settings.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
@@ -146,6 +147,6 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   return {
     ...config,
     dir: absolute(config.dir),
-    policy: { ...config.policy, base: absolute(config.policy.base) },
+    policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
   } as RunConfig;
 }

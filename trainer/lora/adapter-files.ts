@@ -3,6 +3,8 @@
 import { readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { readSafetensors } from '../model/safetensors.ts';
+import { cachedSnapshot, hubCache } from '../hub/hub-cache.ts';
+import { parseHubId } from '../hub/hub-id.ts';
 import { type Weights, loadWeights } from '../model/weights.ts';
 import { type AdapterJson, UnsupportedAdapter, baseOf } from './adapter-config.ts';
 import type { AdapterWeights } from './adapter-layout.ts';
@@ -20,12 +22,15 @@ export async function readAdapterJson(dir: string): Promise<AdapterJson | undefi
   }
 }
 
-/** The directory of the adapter's base: as it is written, or beside the adapter. Errors: `UnsupportedAdapter`. */
+/** The directory of the adapter's base: as it is written, beside the adapter, or in the hub's cache. Errors: `UnsupportedAdapter`. */
 export async function baseDirectory(dir: string, json: AdapterJson): Promise<string> {
   const base = baseOf(json);
   for (const candidate of [path.resolve(dir, base), path.resolve(base)]) {
     if ((await stat(candidate).catch(() => undefined))?.isDirectory() === true) return candidate;
   }
+  const id = parseHubId(base);
+  const snapshot = id === undefined ? undefined : await cachedSnapshot(hubCache(), id);
+  if (snapshot !== undefined) return snapshot;
   throw new UnsupportedAdapter('base_model_name_or_path', base, `give the base policy's directory (looked at from ${dir})`);
 }
 

@@ -15,10 +15,17 @@ function configOf(dir: string): object {
   }
 }
 
-export function lazyDecoder(dir: string): (ids: readonly number[]) => string {
-  let core: TokenizerCore | undefined;
+type Decode = (ids: readonly number[]) => string;
+
+function makeDecoder(dir: string): Decode {
+  const core = new TokenizerCore(readJson(path.join(dir, 'tokenizer.json')), configOf(dir));
+  return (ids) => (ids.length === 0 ? '' : core.decode([...ids], { skip_special_tokens: false }));
+}
+
+export function lazyDecoder(dir: string): Decode {
+  let decode: Decode | undefined;
   return (ids) => {
-    core ??= new TokenizerCore(readJson(path.join(dir, 'tokenizer.json')), configOf(dir));
-    return ids.length === 0 ? '' : core.decode([...ids], { skip_special_tokens: false });
+    decode ??= makeDecoder(dir);
+    return decode(ids);
   };
 }
