@@ -58,7 +58,7 @@ const algorithm = z.strictObject({
   microBatchTokens: count.default(8192),
 });
 
-const lora = z.strictObject({
+export const loraSchema = z.strictObject({
   rank: count.default(8),
   alpha: z.number().positive().default(16),
   targetModules: z
@@ -75,7 +75,7 @@ export const runConfigSchema = z.strictObject({
   dir: z.string().default('runs'),
   seed: z.int().min(0).default(1),
   steps: count.default(20),
-  policy: z.strictObject({ base: z.string().min(1), lora: lora.optional() }),
+  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
   task: z.strictObject({ name: z.string().min(1), train: count.default(1000) }),
   batch: z
     .strictObject({

@@ -4,6 +4,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AdamW, type AdamWSettings } from './adamw.ts';
 import { microBatches } from './batching.ts';
 import { type CheckpointRecord, writeCheckpoint } from './checkpoint.ts';
+import type { NewLora } from './engine.ts';
 import { Learner } from './learner.ts';
 import { learningRateAt, type RateSchedule } from './learning-rate.ts';
 import type { ModelConfig } from './model/config.ts';
@@ -51,6 +52,8 @@ export interface SftRequest {
   /** Where the tokenizer's files are copied from; needed for a fresh policy. */
   readonly tokenizerDir?: string;
   readonly optimizer?: Partial<Omit<AdamWSettings, 'learningRate'>>;
+  /** Trains an adapter beside `initial`, which is a directory then. */
+  readonly lora?: NewLora;
   /** Padded tokens per pass. */
   readonly microBatchTokens?: number;
   readonly onStep?: (step: SftStep) => void;
@@ -73,8 +76,8 @@ function reader(data: SftData): (request: SftBatchRequest) => Promise<readonly T
   };
 }
 
-async function initialTrainee({ initial, seed }: SftRequest): Promise<Trainee> {
-  if (typeof initial === 'string') return loadTrainee(initial);
+async function initialTrainee({ initial, seed, lora }: SftRequest): Promise<Trainee> {
+  if (typeof initial === 'string') return loadTrainee(initial, lora);
   const learner = new Learner(initial, initializeWeights(initial, `sft ${seed}`));
   return { learner, optimizer: AdamW.fresh(learner.policy.trainable.layout) };
 }

@@ -10,6 +10,7 @@ import { readPolicyFiles } from '../../../trainer/lora/adapter-files.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
+import { runSft } from '../../../trainer/sft.ts';
 import { Updater } from '../../../trainer/update.ts';
 import { inScratch, qwen3Dir, someTokens } from '../tiny-policy.ts';
 
@@ -120,3 +121,23 @@ describe('an update with an adapter', () => {
       expect((await loadPolicy(path.join(dir, 'adapter'))).config.family).toBe('qwen3');
     }));
 });
+
+test('supervised training of an adapter lowers the loss and writes the adapter alone', () =>
+  inScratch(async (dir) => {
+    const losses: number[] = [];
+    const to = path.join(dir, 'sft');
+    const sequence = { tokens: someTokens(24, 9), mask: someTokens(24, 9).map((_, t) => (t > 2 ? 1 : 0)) };
+    await runSft({
+      initial: qwen3Dir,
+      data: () => [sequence],
+      stages: [{ steps: 12, batchSize: 1, learningRate: 2e-2, warmup: 0, schedule: 'constant' }],
+      seed: 1,
+      toDir: to,
+      lora,
+      onStep: ({ loss }) => losses.push(loss),
+    });
+    expect(losses.at(-1)!).toBeLessThan(losses[0]! - 0.5);
+    expect(await readdir(to)).toContain('adapter_model.safetensors');
+    expect(await readdir(to)).not.toContain('model.safetensors');
+    expect((await loadPolicy(to)).config.family).toBe('qwen3');
+  }));
