@@ -48,8 +48,8 @@ async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSig
   if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
   const digest = await checkedDigest(policy, deps);
   const record = await sampleIds(input, await deps.tokenizerOf(policy.dir), deps.store, async (call) => {
-    const { finishReason, ...sampled } = await deps.engine.generate({ policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call }, signal);
-    return { ...sampled, finish: finishReason };
+    const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate({ policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call }, signal);
+    return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
   });
   return { ...record, digest };
 }

@@ -10,6 +10,7 @@ import { stringify } from 'yaml';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
 import { loadAlgorithms } from '../trainer/algorithms/load-module.ts';
+import { resolveModel } from '../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../workflows/activities.ts';
 import type { RunConfig } from '../workflows/types.ts';
 import { checkDefinitions } from './algorithm/config.ts';
@@ -36,13 +37,18 @@ function checkTask(name: string): void {
   }
 }
 
-/** Errors: `UserInputError` for `field` unless `dir` is in Hugging Face layout. */
-export async function checkPolicy(dir: string, field = 'policy.base'): Promise<void> {
+/**
+ * The directory of a policy that is a path or a hub id. Errors: `UserInputError` for `field` unless it is in Hugging
+ * Face layout; `ModelUnavailable`.
+ */
+export async function checkPolicy(policy: string, field = 'policy.base'): Promise<string> {
+  const dir = await resolveModel(policy);
   for (const file of ['config.json', 'tokenizer.json']) {
     await access(join(dir, file)).catch(() => {
       throw new UserInputError(field, dir, `give a directory with ${file}: a model in Hugging Face layout`);
     });
   }
+  return dir;
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -133,15 +139,17 @@ export async function openRun(
   const config = resolveRunConfig(named(given, run), process.cwd());
   await checkModule(config);
   checkTask(config.task.name);
-  await checkPolicy(config.policy.base);
   const runDir = join(config.dir, config.run);
-  if (!(await store.get<RunRecord>(keys.run(config.run)))) await checkFolder(config.run, runDir);
+  const known = await store.get<RunRecord>(keys.run(config.run));
+  // A hub's revision may move: the run goes on with the snapshot that it began with.
+  const base = await checkPolicy(known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base);
+  if (!known) await checkFolder(config.run, runDir);
   const record = await store.putOnce<RunRecord>(keys.run(config.run), {
     run: config.run,
     runDir,
     seed: config.seed,
     startedAt: new Date().toISOString(),
-    policy: { base: config.policy.base, ...(await describePolicy(config.policy.base)) },
+    policy: { base, ...(await describePolicy(base)) },
     task: { name: config.task.name, train: config.task.train, heldOut: config.evaluation.tasks },
     config,
     configSha256: configDigest(config),
@@ -151,7 +159,7 @@ export async function openRun(
   await removeLeftovers(record.runDir, LEFT_MS);
   await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
-  const policy = { dir: config.policy.base, version: 0 };
+  const policy = { dir: record.policy.base, version: 0 };
   const resume = await lastStepOf(config.run, store);
   return { config, runDir: record.runDir, policy, ...(changes.length > 0 ? { changes } : {}), ...(resume ? { resume } : {}) };
 }

@@ -74,6 +74,8 @@ export interface GenerateRecord {
   readonly hint?: string;
   /** Where an endpoint sampled: which one, and how it was asked. */
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
+  /** The text that ended the turn, where no token did: it belongs to what was said. */
+  readonly stopText?: string;
   /** Why no transition can be made of this turn; absent where one can. */
   readonly untrainable?: string;
   /** What was said in chat, in OpenAI's form: there are no ids then. */

@@ -2,6 +2,8 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
+import { absoluteModel } from '../trainer/hub/hub-id.ts';
+import { LORA_TARGETS } from '../trainer/lora/lora-settings.ts';
 import { refusedStraggler, type StragglerSettings } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../workflows/circuit-breaker.ts';
@@ -27,6 +29,9 @@ export const samplingSchema = z.strictObject({
   temperature: z.number().min(0).max(10).default(1),
   topP: z.number().gt(0).max(1).default(1),
   topK: z.int().min(0).default(0),
+  minP: z.number().min(0).max(1).optional(),
+  repetitionPenalty: z.number().positive().max(10).optional(),
+  stop: z.array(z.string().min(1)).max(16).optional(),
   maxTokens: count.default(4096),
 });
 
@@ -57,6 +62,16 @@ const training = z
   })
   .transform(resolveTraining);
 
+export const loraSchema = z.strictObject({
+  rank: count.default(8),
+  alpha: z.number().positive().default(16),
+  targetModules: z
+    .array(z.enum(LORA_TARGETS))
+    .min(1)
+    .refine((names) => new Set(names).size === names.length, 'name each module once')
+    .default([...LORA_TARGETS]),
+});
+
 export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 export const runConfigSchema = z.strictObject({
@@ -64,7 +79,7 @@ export const runConfigSchema = z.strictObject({
   dir: z.string().default('runs'),
   seed: z.int().min(0).default(1),
   steps: count.default(20),
-  policy: z.strictObject({ base: z.string().min(1) }),
+  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
   task: z.strictObject({ name: z.string().min(1), train: count.default(1000) }),
   batch: z
     .strictObject({
@@ -159,7 +174,7 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   return {
     ...config,
     dir: absolute(config.dir),
-    policy: { base: absolute(config.policy.base) },
+    policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
     algorithm: { ...config.algorithm, ...correction, ...(module !== undefined && { module: absolute(module) }) },
   } as unknown as RunConfig;
 }

@@ -7,7 +7,7 @@ import { patiently, type Patience, WORKER_PATIENCE } from '../store/patience.ts'
 import type { Store } from '../store/store.ts';
 import { carryOver } from '../trainer/carry-over.ts';
 import { learningRateAt } from '../trainer/learning-rate.ts';
-import type { Engine, UpdateMetrics, UpdateRequest, UpdateSettings } from '../trainer/engine.ts';
+import type { Engine, NewLora, UpdateMetrics, UpdateRequest, UpdateSettings } from '../trainer/engine.ts';
 import type { UpdateInput, UpdateOutcome } from '../workflows/types.ts';
 import { NoValidRollouts } from './failures.ts';
 import { COEFFICIENT, klCoefficientOf } from './algorithm/kl-coefficient.ts';
@@ -44,8 +44,8 @@ function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord
 }
 
 /** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
-async function untaught(fromDir: string, toDir: string, version: number, { kl }: UpdateSettings): Promise<UpdateMetrics> {
-  const { sha256 } = await carryOver(fromDir, toDir, version);
+async function untaught(fromDir: string, toDir: string, version: number, { kl }: UpdateSettings, lora?: NewLora): Promise<UpdateMetrics> {
+  const { sha256 } = await carryOver(fromDir, toDir, version, lora);
   const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
   const metrics = kl === undefined ? {} : { [COEFFICIENT]: kl.coefficient };
   return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };
@@ -82,11 +82,12 @@ export async function updateOnce(
     const toDir = checkpointDir(input.runDir, step);
     const learningRate = learningRateAt(algorithm, step - 1, input.steps);
     const learn = await learning(input, learningRate, store);
+    const lora = input.lora === undefined ? {} : { lora: input.lora };
     const metrics = await patiently(toDir, patience, async () => {
       await roomForCheckpoint(policy.dir, toDir);
       return prepared.data.some(({ mask }) => mask.includes(1))
-        ? engine.update({ fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, ...learn }, progress)
-        : untaught(policy.dir, toDir, version, learn.algorithm);
+        ? engine.update({ fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, ...learn, ...lora }, progress)
+        : untaught(policy.dir, toDir, version, learn.algorithm, input.lora);
     });
     const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {

@@ -15,7 +15,6 @@ const SUBJECTS = {
   'algorithms.json': ['test/trainer/algorithms/'],
   'dispatch.json': ['test/cli/bench/dispatch/simulate.test.ts'],
   'transitions.json': ['test/trainer/merge-transitions.test.ts', 'test/trainer/merge-steps.test.ts'],
-  'models/qwen3-tiny': ['test/trainer/qwen3-vectors.test.ts', 'test/trainer/sampler/reference-vectors.test.ts'],
 };
 
 /** Sections of a file that its subject's tests read; `meta` says where a file comes from. Absent: they read all. */
@@ -26,6 +25,11 @@ function unreadSections(folder, name) {
   const read = SECTIONS[name];
   return read === undefined ? [] : Object.keys(readJson(join(folder, name))).filter((key) => !read.includes(key)).map((key) => `${name} ${key}`);
 }
+
+/** Of every model, whatever its name: these tests go through all models of the folder. */
+const MODELS = ['test/trainer/vectors'];
+
+const testsOf = (name) => (name.startsWith('models/') ? MODELS : SUBJECTS[name]);
 
 /** Names of the files of a vectors folder; a model is a folder of its own. */
 function entries(folder) {
@@ -40,8 +44,8 @@ if (!existsSync(folder)) {
   process.exit(2);
 }
 const found = entries(folder);
-const unknown = [...found.filter((name) => SUBJECTS[name] === undefined), ...found.flatMap((name) => unreadSections(folder, name))];
-const files = found.flatMap((name) => SUBJECTS[name] ?? []);
+const unknown = [...found.filter((name) => testsOf(name) === undefined), ...found.flatMap((name) => unreadSections(folder, name))];
+const files = [...new Set(found.flatMap((name) => testsOf(name) ?? []))];
 const report = mkdtempSync(join(tmpdir(), 'longhaul-vectors-'));
 try {
   const output = join(report, 'vitest.json');

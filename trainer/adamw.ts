@@ -1,8 +1,7 @@
 /** AdamW on the flat vector of a policy, as PyTorch computes it: decoupled decay, bias correction, global-norm clipping. */
 
 import { type Tensor, add, div, reshape, scale, scope, sqrt, square, sub, sumLast } from './model/kernels.ts';
-import { type Layout, packFlat, unpackFlat } from './model/parameters.ts';
-import type { Policy } from './model/policy.ts';
+import { type Layout, type Trainable, packFlat, unpackFlat } from './model/parameters.ts';
 import type { NamedTensor } from './model/safetensors.ts';
 import { tf } from './tensorflow.ts';
 
@@ -73,7 +72,7 @@ export class AdamW {
    * One step along `gradient` [layout.size], which is consumed (Loshchilov and Hutter 2019, algorithm 2; Kingma and
    * Ba 2015, algorithm 1). Returns the gradient's norm before clipping. Errors: `TrainingDiverged`.
    */
-  apply(policy: Policy, gradient: Tensor, settings: AdamWSettings): number {
+  apply(target: Trainable, gradient: Tensor, settings: AdamWSettings): number {
     const norm = normOf(gradient);
     if (!Number.isFinite(norm)) {
       gradient.dispose();
@@ -81,12 +80,12 @@ export class AdamW {
     }
     // PyTorch's clip_grad_norm_.
     const clip = Math.min(1, settings.maxGradNorm / (norm + 1e-6));
-    const next = scope(() => this.#next(policy.flat, clip < 1 ? scale(gradient, clip) : gradient, settings));
+    const next = scope(() => this.#next(target.flat, clip < 1 ? scale(gradient, clip) : gradient, settings));
     tf.dispose([gradient, this.#first, this.#second]);
     this.#first = tf.keep(next.first);
     this.#second = tf.keep(next.second);
     this.#steps += 1;
-    policy.replace(next.weights);
+    target.replace(next.weights);
     return norm;
   }
 

@@ -2,6 +2,8 @@
 
 import { copyFile, mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
 import path from 'node:path';
+import type { AdapterJson } from './lora/adapter-config.ts';
+import { adapterConfigFile, adapterFile } from './lora/adapter-files.ts';
 import { modelConfigJson } from './model/config.ts';
 import type { ModelConfig } from './model/config.ts';
 import { type NamedTensor, readSafetensors, writeSafetensors } from './model/safetensors.ts';
@@ -11,7 +13,7 @@ import { type Weights, saveWeights, weightsDigest } from './model/weights.ts';
 export interface CheckpointRecord {
   readonly step: number;
   readonly version: number;
-  /** `weightsDigest` of `model.safetensors`. */
+  /** `weightsDigest` of `model.safetensors`, or of `adapter_model.safetensors` where the policy is an adapter. */
   readonly sha256: string;
   /** Optimizer steps taken so far; the moments are in `optimizer.safetensors`. */
   readonly optimizer?: { readonly steps: number; /** `weightsDigest` of the moments. */ readonly sha256?: string };
@@ -61,7 +63,10 @@ export async function readOptimizerState(dir: string): Promise<OptimizerState | 
 }
 
 export interface Checkpoint {
+  /** The policy's, or its adapter's alone. */
   readonly weights: Weights;
+  /** PEFT's configuration, where the weights are an adapter's. */
+  readonly adapter?: AdapterJson | undefined;
   readonly optimizer: OptimizerState | undefined;
   readonly step: number;
   readonly version: number;
@@ -88,11 +93,15 @@ async function copyCompanions(from: string, to: string, names: readonly string[]
 }
 
 async function fill(dir: string, checkpoint: Checkpoint, record: CheckpointRecord): Promise<void> {
-  const { fromDir, config, weights, optimizer } = checkpoint;
+  const { fromDir, config, weights, adapter, optimizer } = checkpoint;
   await copyCompanions(fromDir, dir, config === undefined ? ['config.json', ...companions] : companions);
   if (config !== undefined)
     await writeText(path.join(dir, 'config.json'), `${JSON.stringify(modelConfigJson(config), null, 2)}\n`);
-  await saveWeights(dir, weights);
+  if (adapter === undefined) await saveWeights(dir, weights);
+  else {
+    await writeText(path.join(dir, adapterConfigFile), `${JSON.stringify(adapter, null, 2)}\n`);
+    await writeSafetensors(path.join(dir, adapterFile), weights);
+  }
   if (optimizer !== undefined) await writeSafetensors(path.join(dir, optimizerFile), optimizer.moments);
   await writeText(path.join(dir, recordFile), `${JSON.stringify(record, null, 2)}\n`);
 }

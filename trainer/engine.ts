@@ -7,6 +7,7 @@ import type { KlEstimator } from './algorithms/kl/estimate.ts';
 import type { LossSettings } from './algorithms/losses/settings.ts';
 import type { OffPolicySettings } from './algorithms/off-policy/settings.ts';
 import type { LossReduction } from './algorithms/reductions/reduce.ts';
+import type { LoraSettings } from './lora/lora-settings.ts';
 
 export interface SamplingParameters {
   /** 0 is greedy. */
@@ -14,6 +15,12 @@ export interface SamplingParameters {
   readonly topP: number;
   /** 0 is off. */
   readonly topK: number;
+  /** Tokens less likely than this share of the likeliest are never drawn; 0, or left out, is off. */
+  readonly minP?: number | undefined;
+  /** Logits of tokens that are in the context are divided by it (multiplied where negative); 1, or left out, is off. */
+  readonly repetitionPenalty?: number | undefined;
+  /** Texts that end the answer, with the token that completes one; none when left out. */
+  readonly stop?: readonly string[] | undefined;
   readonly maxTokens: number;
 }
 
@@ -27,14 +34,35 @@ export interface GenerateRequest {
   readonly stopTokenIds: readonly number[];
   /** Names the noise of this call: seed, step, task, sample and turn. The position is added per token. */
   readonly noiseKey: string;
+  /** So many of the likeliest tokens are told beside each sampled one, and beside each of the prompt's; 0 when left out. */
+  readonly topLogprobs?: number;
+  /** The prompt's tokens get log-probabilities too; then none of it is taken from the cache. */
+  readonly promptLogprobs?: boolean;
+}
+
+export interface TokenLogprob {
+  readonly token: number;
+  /** Nats. */
+  readonly logprob: number;
+}
+
+/** A token of the prompt, and the likeliest in its place, likeliest first. */
+export interface PromptLogprob extends TokenLogprob {
+  readonly top: readonly TokenLogprob[];
 }
 
 export interface GenerateResult {
   /** Sampled ids, the stop token included. */
   readonly tokens: number[];
-  /** log p of each sampled token at the sampling temperature (1 when greedy), before top-k and top-p; nats. */
+  /** log p of each sampled token at the sampling temperature (1 when greedy), before penalty and filters; nats. */
   readonly logprobs: number[];
   readonly finishReason: 'stop' | 'length';
+  /** The text that ended the answer, where a text and no token did. */
+  readonly stopText?: string;
+  /** For each sampled token the likeliest ones, likeliest first, lower ids first among equals. */
+  readonly topLogprobs?: ReadonlyArray<readonly TokenLogprob[]>;
+  /** For each token of the prompt; nothing comes before the first. */
+  readonly promptLogprobs?: ReadonlyArray<PromptLogprob | null>;
 }
 
 /** What a sequence's advantage is estimated from. */
@@ -57,6 +85,11 @@ export interface Datum {
   /** Of every token that counts, where the caller knows it; else it is estimated from the `credit` of all data. */
   readonly advantage?: number;
   readonly credit?: Credit;
+}
+
+/** An adapter to put beside a policy that has none; the seed is of its first numbers. */
+export interface NewLora extends LoraSettings {
+  readonly seed: number;
 }
 
 /** KL to the reference policy: in the loss, or taken off each token's reward. */
@@ -107,6 +140,8 @@ export interface UpdateRequest {
   readonly algorithm: UpdateSettings;
   /** Directory of the weights that KL is taken to. */
   readonly referenceDir?: string;
+  /** Trains an adapter instead of the whole policy. */
+  readonly lora?: NewLora;
 }
 
 export interface UpdateMetrics {

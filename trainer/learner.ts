@@ -1,7 +1,9 @@
 /** A policy being trained: log-probabilities of the tokens that count, and gradients of any function of them. */
 
 import { type DecoderSaved, decode, decodeGradient } from './model/decoder.ts';
-import { Gradients } from './model/gradients.ts';
+import type { AdapterWeights } from './lora/adapter-layout.ts';
+import { AdapterGradients } from './lora/adapter-gradients.ts';
+import { Gradients, type GradientSink } from './model/gradients.ts';
 import { type Tensor, add, entropyOf, entropySlope, labelLoss, matMul, mul, reshape, scope } from './model/kernels.ts';
 import { Policy } from './model/policy.ts';
 import { RotaryTables } from './model/rotary.ts';
@@ -37,12 +39,14 @@ interface Forward {
 
 export class Learner {
   readonly policy: Policy;
-  readonly gradients = new Gradients();
+  readonly gradients: GradientSink;
   #tables: RotaryTables | undefined;
 
-  /** Errors: `WrongWeights`. */
-  constructor(config: ModelConfig, weights: Weights) {
-    this.policy = new Policy(config, weights);
+  /** With an adapter, it alone is trained. Errors: `WrongWeights`, `UnsupportedAdapter`. */
+  constructor(config: ModelConfig, weights: Weights, adapterWeights?: AdapterWeights) {
+    this.policy = new Policy(config, weights, adapterWeights);
+    const { adapter } = this.policy;
+    this.gradients = adapter === undefined ? new Gradients() : new AdapterGradients(this.policy, adapter);
   }
 
   /** Forward alone. */
@@ -65,7 +69,7 @@ export class Learner {
     const scale = column(given.logprobs.map((g) => -g));
     const dHidden = scope(() => {
       const dLogits = withEntropies(mul(forward.slope, scale), forward, given.entropies);
-      this.gradients.add('head', matMul(dLogits, forward.hidden, true));
+      if (this.gradients.wants('head')) this.gradients.add('head', matMul(dLogits, forward.hidden, true));
       return matMul(dLogits, this.policy.weights().head);
     });
     decodeGradient(this.policy, dHidden, forward.saved, this.gradients);

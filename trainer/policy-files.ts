@@ -8,7 +8,7 @@ import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 
-const PART_OF_POLICY = /^(config\.json|generation_config\.json|tokenizer.*|chat_template.*|.*\.safetensors|.*\.safetensors\.index\.json)$/;
+const PART_OF_POLICY = /^(config\.json|adapter_config\.json|generation_config\.json|tokenizer.*|chat_template.*|.*\.safetensors|.*\.safetensors\.index\.json)$/;
 
 /** Large, and of no use for sampling. */
 export const NOT_OF_THE_POLICY: ReadonlySet<string> = new Set(['optimizer.safetensors']);

@@ -4,12 +4,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AdamW, type AdamWSettings } from './adamw.ts';
 import { microBatches } from './batching.ts';
 import { type CheckpointRecord, writeCheckpoint } from './checkpoint.ts';
+import type { NewLora } from './engine.ts';
 import { Learner } from './learner.ts';
 import { learningRateAt, type RateSchedule } from './learning-rate.ts';
 import type { ModelConfig } from './model/config.ts';
 import { initializeWeights } from './model/initialize.ts';
 import { type TokenSequence, countTargets, tokenBatch } from './model/token-batch.ts';
-import { type Trainee, disposeTrainee, loadTrainee } from './resident-policy.ts';
+import { type Trainee, disposeTrainee, loadTrainee, trainedPart } from './resident-policy.ts';
 
 export interface SftStage extends RateSchedule {
   readonly steps: number;
@@ -51,6 +52,8 @@ export interface SftRequest {
   /** Where the tokenizer's files are copied from; needed for a fresh policy. */
   readonly tokenizerDir?: string;
   readonly optimizer?: Partial<Omit<AdamWSettings, 'learningRate'>>;
+  /** Trains an adapter beside `initial`, which is a directory then. */
+  readonly lora?: NewLora;
   /** Padded tokens per pass. */
   readonly microBatchTokens?: number;
   readonly onStep?: (step: SftStep) => void;
@@ -73,10 +76,10 @@ function reader(data: SftData): (request: SftBatchRequest) => Promise<readonly T
   };
 }
 
-async function initialTrainee({ initial, seed }: SftRequest): Promise<Trainee> {
-  if (typeof initial === 'string') return loadTrainee(initial);
+async function initialTrainee({ initial, seed, lora }: SftRequest): Promise<Trainee> {
+  if (typeof initial === 'string') return loadTrainee(initial, lora);
   const learner = new Learner(initial, initializeWeights(initial, `sft ${seed}`));
-  return { learner, optimizer: AdamW.fresh(learner.policy.layout) };
+  return { learner, optimizer: AdamW.fresh(learner.policy.trainable.layout) };
 }
 
 /** One step of masked cross-entropy, mean over the tokens that count. */
@@ -96,7 +99,7 @@ function learnBatch(
       return new Float32Array(logprobs.length).fill(-1 / targets);
     });
   }
-  const gradNorm = optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), settings);
+  const gradNorm = optimizer.apply(learner.policy.trainable, learner.gradients.flatten(learner.policy), settings);
   const tokens = useful.reduce((sum, sequence) => sum + sequence.tokens.length, 0);
   return { loss: loss / targets, gradNorm, tokens, targets };
 }
@@ -125,7 +128,7 @@ export async function runSft(request: SftRequest): Promise<CheckpointRecord> {
     await runStages(request, trainee);
     const { policy } = trainee.learner;
     const written = await writeCheckpoint(toDir, {
-      weights: policy.download(),
+      ...trainedPart(trainee.learner),
       optimizer: undefined,
       step: 0,
       version: 0,

@@ -6,7 +6,7 @@ import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './
 import type { Datum, UpdateMetrics, UpdateRequest } from './engine.ts';
 import type { Learner, TokenGradient, TokenStatistics } from './learner.ts';
 import { countTargets, tokenBatch } from './model/token-batch.ts';
-import { ResidentPolicy, type Trainee, disposeTrainee } from './resident-policy.ts';
+import { ResidentPolicy, type Trainee, disposeTrainee, trainedPart } from './resident-policy.ts';
 import { advantageMetrics } from './training/advantage-metrics.ts';
 import { creditSamples } from './training/advantages.ts';
 import { objectiveOf, passTokens } from './training/objective.ts';
@@ -91,7 +91,7 @@ async function train(
         // Lets the thread answer its owner between passes.
         await nextTurn();
       }
-      tally.addStep(optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), algorithm));
+      tally.addStep(optimizer.apply(learner.policy.trainable, learner.gradients.flatten(learner.policy), algorithm));
     }
   }
   return tally;
@@ -115,8 +115,8 @@ function metricsOf(record: CheckpointRecord): UpdateMetrics {
 
 async function save(request: UpdateRequest, { learner, optimizer }: Trainee, metrics: Omit<UpdateMetrics, 'sha256'>) {
   return writeCheckpoint(request.toDir, {
-    weights: learner.policy.download(),
-    optimizer: { steps: optimizer.steps, moments: optimizer.save(learner.policy.layout) },
+    ...trainedPart(learner),
+    optimizer: { steps: optimizer.steps, moments: optimizer.save(learner.policy.trainable.layout) },
     step: request.toVersion,
     version: request.toVersion,
     fromDir: request.fromDir,
@@ -143,7 +143,7 @@ export class Updater {
     }
     usefulData(request);
     await loadAlgorithms(request.algorithm.module);
-    const trainee = await this.#resident.take(request.fromDir);
+    const trainee = await this.#resident.take(request.fromDir, request.lora);
     try {
       const metrics = await learn(request, trainee, onProgress);
       const { record, written } = await save(request, trainee, metrics);

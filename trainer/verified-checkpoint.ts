@@ -5,7 +5,8 @@
 
 import path from 'node:path';
 import { type CheckpointRecord, type OptimizerState, readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
-import { BadSafetensors } from './model/safetensors.ts';
+import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson } from './lora/adapter-files.ts';
+import { BadSafetensors, readSafetensors } from './model/safetensors.ts';
 import { loadWeights, type Weights, weightsDigest } from './model/weights.ts';
 
 /** A checkpoint that is not what was written: cut short, or with other bytes. */
@@ -46,6 +47,18 @@ export async function loadVerifiedWeights(dir: string): Promise<Weights> {
   const actual = weightsDigest(weights);
   if (actual !== record.sha256) throw new CheckpointTorn(dir, `its weights hash to ${actual}, not to ${record.sha256}`);
   return weights;
+}
+
+/** The policy's weights, or its adapter and the base's. Errors: `CheckpointTorn`, `UnsupportedAdapter`, `BadSafetensors`. */
+export async function readVerifiedPolicy(dir: string): Promise<PolicyFiles> {
+  const json = await readAdapterJson(dir);
+  if (json === undefined) return { weights: await loadVerifiedWeights(dir), adapter: undefined };
+  const record = await recordOf(dir);
+  const read = () => readSafetensors(path.join(dir, adapterFile));
+  const tensors = await (record === undefined ? read() : intact(dir, read));
+  const actual = record === undefined ? undefined : weightsDigest(tensors);
+  if (actual !== record?.sha256) throw new CheckpointTorn(dir, `its adapter hashes to ${actual}, not to ${record?.sha256}`);
+  return { weights: await loadVerifiedWeights(await baseDirectory(dir, json)), adapter: { json, tensors } };
 }
 
 /** `undefined` where the policy has never been trained here. Errors: `CheckpointTorn`. */

@@ -248,6 +248,7 @@ class Training {
     this.phase = 'training';
     const trainBegun = Date.now();
     const maskStaleness = config.training?.maskStalenessSteps;
+    const { lora } = config.policy;
     const outcome = await gpu.update({
       ...this.#folder,
       step,
@@ -257,6 +258,7 @@ class Training {
       ...(maskStaleness === undefined ? {} : { maskStaleness }),
       policy: this.policy,
       algorithm: config.algorithm,
+      ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
     });
     const ended = Date.now();
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };

@@ -4,8 +4,9 @@ import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
 import type { ObjectRef } from '../store/store.ts';
 import type { Verdict } from '../tasks/task.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
-import type { KlSettings, SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
+import type { KlSettings, NewLora, SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { RateSchedule } from '../trainer/learning-rate.ts';
+import type { LoraSettings } from '../trainer/lora/lora-settings.ts';
 import type { StragglerSettings } from './batch/stragglers.ts';
 import type { BreakerSettings, Trip } from './circuit-breaker.ts';
 
@@ -257,7 +258,8 @@ export interface RunConfig {
   readonly dir: string;
   readonly seed: number;
   readonly steps: number;
-  readonly policy: { readonly base: string };
+  /** With `lora` an adapter beside the base is trained, and the base stays as it is. */
+  readonly policy: { readonly base: string; readonly lora?: LoraSettings };
   readonly task: { readonly name: string; readonly train: number };
   readonly batch: BatchSettings;
   readonly agent: AgentSettings;
@@ -305,6 +307,7 @@ export interface UpdateInput extends RolledOut {
   readonly maskStaleness?: number;
   readonly policy: PolicyRef;
   readonly algorithm: AlgorithmSettings;
+  readonly lora?: NewLora;
 }
 
 export interface StepRecord {

@@ -7,6 +7,7 @@ import { access } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import type { Store } from '../../store/store.ts';
+import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { Endpoint } from '../../trainer/backends/endpoint.ts';
 import { fingerprintOf } from '../../trainer/policy-files.ts';
 import type { SweepEndpoint, SweepReference } from '../../workflows/eval-types.ts';
@@ -76,7 +77,7 @@ export interface Found {
 export async function findPolicy(text: string, field: string, store: Store): Promise<Found> {
   const reference = parsePolicyReference(text);
   if (reference.kind === 'starter') return { ref: { dir: join(packageRoot, 'examples', 'starter'), version: 0 } };
-  if (reference.kind === 'directory') return { ref: { dir: reference.dir, version: 0 } };
+  if (reference.kind === 'directory') return { ref: { dir: await resolveModel(reference.dir), version: 0 } };
   const { run } = reference;
   const { base, steps } = await checkpointsOf(run, field, text, store);
   const step = reference.kind === 'latest' ? (steps.at(-1)?.record.step ?? 0) : reference.step;

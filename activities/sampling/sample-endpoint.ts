@@ -9,6 +9,7 @@ import type { Endpoint, Offer } from '../../trainer/backends/endpoint.ts';
 import { EndpointError } from '../../trainer/backends/endpoint-error.ts';
 import { cutAtStop, dialectOf, whyUntrainable } from '../../trainer/backends/tokens/sample-tokens.ts';
 import type { GenerateInput } from '../../workflows/types.ts';
+import { UserInputError } from '../failures.ts';
 import type { GenerateRecord } from '../records.ts';
 import { endpointFailure } from './endpoint-failure.ts';
 import { type EndpointDeps, endpointTokenizer, offerOf } from './endpoint-offer.ts';
@@ -59,6 +60,14 @@ async function byIds(input: GenerateInput, endpoint: Endpoint, offer: Extract<Of
   return sampleIds(within, await endpointTokenizer(endpoint, deps), deps.store, ask);
 }
 
+/** What servers name in different ways, or have not: told, not ignored. */
+function refuseUnsent({ minP, repetitionPenalty, stop }: GenerateInput['sampling']): void {
+  for (const [field, value] of Object.entries({ minP, repetitionPenalty, stop })) {
+    if (value === undefined) continue;
+    throw new UserInputError(`sampling.${field}`, value, 'leave it out: endpoints are not sent it (their extraBody may)');
+  }
+}
+
 /** Errors: `UserInputError` for what a user must change; `EndpointUnavailable` for what a later attempt may cure. */
 export async function sampleEndpoint(
   input: GenerateInput,
@@ -66,6 +75,7 @@ export async function sampleEndpoint(
   deps: EndpointDeps,
   signal: AbortSignal,
 ): Promise<GenerateRecord> {
+  refuseUnsent(input.sampling);
   try {
     const offer = await offerOf(input.run, endpoint, deps, signal);
     const record =

@@ -29,6 +29,8 @@ export interface IdsAnswer {
   readonly logprobs: readonly number[];
   readonly finish: 'stop' | 'length' | 'refused' | 'context-full';
   readonly untrainable?: string;
+  /** The text that ended it, where no token did. */
+  readonly stopText?: string;
 }
 
 export function schemasOf(tools: readonly string[]): ToolSchema[] {
@@ -66,7 +68,9 @@ async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, store:
   const acts = await actsOf(store, input);
   const added = answerTo(last, acts.get(input.turn - 1));
   const past = contextAfter(earlier);
-  const appended = renderContinuation(tokenizer, messages, added, schemas);
+  const following = renderContinuation(tokenizer, messages, added, schemas);
+  // A turn that a text ended lacks the token that ends one.
+  const appended = following && [...(last.stopText === undefined ? [] : tokenizer.encode(tokenizer.endOfTurn)), ...following];
   if (appended) return { appended, reset: false, context: [...past, ...appended] };
   const whole = earlier.flatMap((turn, i) => [spoken(turn), ...answerTo(turn, acts.get(i + 1))]);
   const afresh = renderPrompt(tokenizer, [...messages, ...whole], schemas);
@@ -89,9 +93,9 @@ export async function sampleIds(
   }
   const { maxTokens } = input.sampling;
   const sampling = { ...input.sampling, maxTokens: Math.min(maxTokens, room) };
-  const { tokens, logprobs, finish, untrainable } = await ask({ tokens: context, sampling, stopTokenIds: tokenizer.stopTokenIds });
+  const { tokens, logprobs, finish, untrainable, stopText } = await ask({ tokens: context, sampling, stopTokenIds: tokenizer.stopTokenIds });
   const stopped = finish === 'stop';
-  const text = tokenizer.decode(stopped ? tokens.slice(0, -1) : tokens);
+  const text = tokenizer.decode(stopped && stopText === undefined ? tokens.slice(0, -1) : tokens);
   return {
     version,
     appended,
@@ -101,5 +105,6 @@ export async function sampleIds(
     end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
     ...(stopped ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate)) : { parsed: { kind: 'no-call', content: text } }),
     ...(untrainable === undefined ? {} : { untrainable }),
+    ...(stopText === undefined ? {} : { stopText }),
   };
 }

@@ -1,9 +1,10 @@
 /** An eval's configuration from a YAML file and the command line's settings; what is wrong is refused before any work. */
 
-import { dirname, resolve } from 'node:path';
+import { dirname } from 'node:path';
 import { parsePolicyReference } from '../../activities/evaluation/policy-reference.ts';
 import { resolveSweepConfig } from '../../activities/evaluation/sweep-config.ts';
 import { placeEndpoint } from '../../activities/evaluation/sweep-policies.ts';
+import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 import type { SweepConfig } from '../../workflows/eval-types.ts';
 import { isTree, nameOfFile, readSettings } from '../train/read-config.ts';
 
@@ -15,7 +16,7 @@ export interface EvalConfigOptions {
 
 /** Directories are taken from the folder of the file that names them. */
 function fromFolder(policy: unknown, folder: string): unknown {
-  if (typeof policy === 'string') return parsePolicyReference(policy).kind === 'directory' ? resolve(folder, policy) : policy;
+  if (typeof policy === 'string') return parsePolicyReference(policy).kind === 'directory' ? absoluteModel(policy, folder) : policy;
   if (isTree(policy) && typeof policy['policy'] === 'string') return { ...policy, policy: fromFolder(policy['policy'], folder) };
   if (isTree(policy) && 'endpoint' in policy) return { ...policy, endpoint: placeEndpoint(policy['endpoint'], folder) };
   return policy;

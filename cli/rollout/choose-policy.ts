@@ -1,10 +1,12 @@
 /** The policy that a rollout on its own uses: by a reference as evals know it, or an endpoint. */
 
 import { readFile } from 'node:fs/promises';
-import { isAbsolute, join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import { findPolicy, parsePolicyReference } from '../../activities/evaluation/policy-reference.ts';
 import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../workflows/resolve-rollout.ts';
+import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { resolveEndpoint } from '../../workflows/resolve-policy.ts';
 import type { PolicyRef, RolloutInput } from '../../workflows/types.ts';
 import { withLocalStore } from '../access/local-store.ts';
@@ -35,7 +37,7 @@ async function positionsOf(dir: string): Promise<number> {
 async function refOf(name: string, context: VerbContext, option: string): Promise<PolicyRef> {
   const reference = parsePolicyReference(name);
   if (reference.kind === 'starter') return { dir: join(packageRoot, 'examples', 'starter'), version: 0 };
-  if (reference.kind === 'directory') return { dir: isAbsolute(name) ? name : resolve(context.cwd, name), version: 0 };
+  if (reference.kind === 'directory') return { dir: await resolveModel(absoluteModel(name, context.cwd)), version: 0 };
   return withLocalStore(context, async ({ store }) => (await findPolicy(name, option, store)).ref);
 }
 

@@ -88,13 +88,14 @@ export async function runSftConfig(config: SftConfig, note: (line: string) => vo
     if (config.model) await writeTokenizer(dir, config.vocabulary, config.model.maxPositions);
     const tokenizer = await loadTokenizer(tokenizerDir);
     const [end = 0] = tokenizer.stopTokenIds;
-    const { model, initial } = config;
+    const { model, initial, lora } = config;
     const report = reporter(config, note);
     const { sha256 } = await runSft({
       initial: model ? modelConfig(model, config.vocabulary.size, end) : (initial ?? ''),
       data: batches(config, sequenceSource(tokenizer)),
       stages: config.stages,
       seed: config.seed,
+      ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
       toDir: config.out,
       tokenizerDir,
       optimizer: { weightDecay: config.weightDecay },

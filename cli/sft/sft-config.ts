@@ -5,7 +5,10 @@ import { dirname, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { UserInputError } from '../../activities/failures.ts';
+import { loraSchema } from '../../activities/run-config.ts';
 import { SEQUENCE_KINDS } from '../../tasks/starter/sequences.ts';
+import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { RATE_SCHEDULES } from '../../trainer/learning-rate.ts';
 
 const count = z.int().min(1);
@@ -41,6 +44,8 @@ const schema = z.strictObject({
     .optional(),
   /** The fresh policy's own vocabulary: ids at most, and the conversations that it is trained on. */
   vocabulary: z.strictObject({ size: count.default(512), conversations: count.default(4000) }).prefault({}),
+  /** Trains an adapter beside `initial`. */
+  lora: loraSchema.optional(),
   weightDecay: z.number().min(0).default(0.01),
   microBatchTokens: count.default(8192),
   stages: z.array(stage).min(1),
@@ -48,7 +53,7 @@ const schema = z.strictObject({
 
 export type SftConfig = z.infer<typeof schema>;
 
-/** Errors: `UserInputError` with field, value and remedy. */
+/** Errors: `UserInputError` with field, value and remedy; `ModelUnavailable`. */
 export async function readSftConfig(path: string, out: string | undefined): Promise<SftConfig> {
   let given: unknown;
   try {
@@ -65,10 +70,13 @@ export async function readSftConfig(path: string, out: string | undefined): Prom
   if ((config.initial === undefined) === (config.model === undefined)) {
     throw new UserInputError('initial', config.initial ?? null, 'give either `initial` or `model`');
   }
+  if (config.lora !== undefined && config.initial === undefined) {
+    throw new UserInputError('lora', config.lora, 'give `initial`, the policy that the adapter stands beside');
+  }
   const here = (name: string) => resolve(dirname(path), name);
   return {
     ...config,
     out: out === undefined ? here(config.out) : resolve(out),
-    ...(config.initial === undefined ? {} : { initial: here(config.initial) }),
+    ...(config.initial === undefined ? {} : { initial: await resolveModel(absoluteModel(config.initial, dirname(path))) }),
   };
 }

@@ -1,7 +1,6 @@
 /** What a run needs on this machine, looked at before anything is started for it. */
 
-import { access } from 'node:fs/promises';
-import { join } from 'node:path';
+import { checkPolicy } from '../../activities/open-run.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { RunConfig } from '../../workflows/types.ts';
 import { UserInputError } from '../errors.ts';
@@ -15,12 +14,8 @@ function checkTask(name: string): void {
   }
 }
 
-/** Errors: `UserInputError` for an unknown task, or a policy that is not in Hugging Face layout. */
+/** Errors: `UserInputError` for an unknown task, or a policy that is not in Hugging Face layout; `ModelUnavailable`. */
 export async function checkInputs({ task, policy }: RunConfig): Promise<void> {
   checkTask(task.name);
-  for (const file of ['config.json', 'tokenizer.json']) {
-    await access(join(policy.base, file)).catch(() => {
-      throw new UserInputError('policy.base', policy.base, `give a directory with ${file}: a model in Hugging Face layout`);
-    });
-  }
+  await checkPolicy(policy.base);
 }

@@ -1,10 +1,11 @@
 /** A run's configuration from a YAML file and the command line's settings; what is wrong is refused before any work. */
 
 import { readFile } from 'node:fs/promises';
-import { basename, dirname, resolve } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { parse } from 'yaml';
 import { UserInputError } from '../../activities/failures.ts';
 import { resolveRunConfig } from '../../activities/run-config.ts';
+import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 import type { RunConfig } from '../../workflows/types.ts';
 
 export interface ConfigOptions {
@@ -79,7 +80,7 @@ export async function readRunConfig(path: string, options: ConfigOptions, cwd: s
   let tree = await readSettings(path, options.set);
   const policy = tree['policy'];
   if (isTree(policy) && typeof policy['base'] === 'string') {
-    tree = { ...tree, policy: { ...policy, base: resolve(dirname(path), policy['base']) } };
+    tree = { ...tree, policy: { ...policy, base: absoluteModel(policy['base'], dirname(path)) } };
   }
   const run = options.runId ?? tree['run'] ?? nameOfFile(path);
   return resolveRunConfig({ ...tree, run }, cwd);

@@ -3,7 +3,7 @@
  * full. The result depends on the texts alone; ties go to the pair that is first in code-unit order.
  */
 
-import { BYTE_ALPHABET, toAlphabet } from './byte-alphabet.ts';
+import { BYTE_ALPHABET, toAlphabet } from '../../trainer/tokenizer/byte-alphabet.ts';
 
 export interface BpeModel {
   /** Token to id: bytes in table order, then one per merge. */

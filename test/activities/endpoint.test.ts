@@ -74,6 +74,15 @@ describe('an endpoint that takes ids', () => {
     expect(served.requests.slice(1).map(({ tokens }) => tokens)).toEqual(engine.requests.map(({ tokens }) => tokens));
   });
 
+  it.each([{ minP: 0.1 }, { repetitionPenalty: 1.2 }, { stop: ['x'] }])('is not asked with %o, which it would not be sent', async (option) => {
+    const { handler, engine } = engineServer();
+    const { generate } = await serving(handler, ids);
+    const sampling = { ...turnInput(1).sampling, ...option };
+    const [field = ''] = Object.keys(option);
+    await expect(generate(1, { sampling })).rejects.toMatchObject({ name: 'UserInputError', field: `sampling.${field}` });
+    expect(engine.requests).toEqual([]);
+  });
+
   it('is looked at once in a run, however many rollouts there are', async () => {
     const { handler, engine } = engineServer();
     probed(engine);

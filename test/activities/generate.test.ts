@@ -191,3 +191,19 @@ describe('a policy that a run trains meanwhile', () => {
     await expect(generate(later)).rejects.toThrow(/sampled by version 4/);
   });
 });
+
+describe('a turn that a text ended', () => {
+  it('keeps the text, and the next prompt begins with the token that it lacks', async () => {
+    const { tokens, logprobs } = saying(call('ls'));
+    const stopText = '</tool_call>';
+    world.now.engine.answers = [{ tokens: tokens.slice(0, -1), logprobs: logprobs.slice(0, -1), finishReason: 'stop', stopText }, saying(finishCall)];
+    expect(await generate(turnInput(1))).toMatchObject({ kind: 'calls', calls: 1 });
+    await answered(1, 'a.py');
+    await generate(turnInput(2));
+    const [first, second] = [await recordOf(1), await recordOf(2)];
+    expect(first).toMatchObject({ end: 'stop', stopText, sampled: tokens.slice(0, -1) });
+    expect(second?.reset).toBe(false);
+    expect(second?.appended[0]).toBe(tokens.at(-1));
+    expect(world.now.engine.requests[1]?.tokens).toEqual([...PROMPT, ...tokens, ...(second?.appended.slice(1) ?? [])]);
+  });
+});

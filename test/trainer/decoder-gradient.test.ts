@@ -66,6 +66,14 @@ describe('gradient', () => {
     check(config, initializeWeights(config, 'b'));
   });
 
+  test('biases, heads that are not normalised', () => {
+    const config = { ...smallConfig, family: 'qwen2' as const, tiedEmbeddings: false };
+    const weights = [...initializeWeights(config, 'e')].map(([name, { shape, data }], i) => {
+      return [name, { shape, data: name.endsWith('.bias') ? data.map((_, j) => Math.sin(i + j)) : data }] as const;
+    });
+    check(config, new Map(weights));
+  });
+
   test('scores that might overflow: the guarded softmax gives the same function and gradient', () => {
     // Queries are blind to the rotary pair (3, 7) of every head, so that k's weight there changes nothing but the bound.
     const withWeight = (k: number): Weights =>

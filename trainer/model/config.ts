@@ -1,6 +1,8 @@
 /** A model's shape, read from Hugging Face's `config.json`: what is not implemented is refused by name, never ignored. */
 
-export type ModelFamily = 'qwen3';
+import type { Llama3Scaling } from './rope-frequencies.ts';
+
+export type ModelFamily = 'qwen3' | 'qwen2' | 'llama';
 
 export interface ModelConfig {
   readonly family: ModelFamily;
@@ -13,6 +15,8 @@ export interface ModelConfig {
   readonly headDim: number;
   readonly normEpsilon: number;
   readonly ropeTheta: number;
+  /** None where it is left out. */
+  readonly ropeScaling?: Llama3Scaling;
   readonly maxPositions: number;
   readonly tiedEmbeddings: boolean;
   /** Standard deviation of a fresh matrix. */
@@ -20,6 +24,44 @@ export interface ModelConfig {
   /** Ids that end a turn, from `eos_token_id`; `generation_config.json` may name more. */
   readonly eosTokenIds: readonly number[];
 }
+
+interface Family {
+  readonly architecture: string;
+  /** `undefined`: hidden size over heads. */
+  readonly defaultHeadDim: number | undefined;
+  readonly defaultMaxPositions: number;
+  /** Queries and keys of each head are normalised. */
+  readonly headNorms: boolean;
+  /** Projections of queries, keys and values have biases. */
+  readonly biases: boolean;
+}
+
+const families: Readonly<Record<ModelFamily, Family>> = {
+  qwen3: {
+    architecture: 'Qwen3ForCausalLM',
+    defaultHeadDim: 128,
+    defaultMaxPositions: 32_768,
+    headNorms: true,
+    biases: false,
+  },
+  qwen2: {
+    architecture: 'Qwen2ForCausalLM',
+    defaultHeadDim: undefined,
+    defaultMaxPositions: 32_768,
+    headNorms: false,
+    biases: true,
+  },
+  llama: {
+    architecture: 'LlamaForCausalLM',
+    defaultHeadDim: undefined,
+    defaultMaxPositions: 2048,
+    headNorms: false,
+    biases: false,
+  },
+};
+
+export const hasHeadNorms = ({ family }: Pick<ModelConfig, 'family'>): boolean => families[family].headNorms;
+export const hasBiases = ({ family }: Pick<ModelConfig, 'family'>): boolean => families[family].biases;
 
 /** A `config.json` asks for something that this engine does not do. */
 export class UnsupportedModel extends Error {
@@ -52,33 +94,51 @@ function count(json: Json, field: string, fallback?: number): number {
   return value;
 }
 
-/** Fields that change the computation, each with the one value that is implemented. */
-const required: ReadonlyArray<readonly [string, unknown]> = [
-  ['hidden_act', 'silu'],
-  ['attention_bias', false],
-  ['mlp_bias', false],
-  ['use_sliding_window', false],
+/** Fields that change the computation, each with the values that are implemented. */
+const required: ReadonlyArray<readonly [string, readonly unknown[]]> = [
+  ['hidden_act', ['silu']],
+  ['attention_bias', [false]],
+  ['mlp_bias', [false]],
+  ['use_sliding_window', [false]],
+  ['partial_rotary_factor', [1]],
 ];
 
-function refuseUnsupported(json: Json): void {
+/** What another kind of model has: none may be there. */
+const foreign: ReadonlyArray<readonly [string, string]> = [
+  ['quantization_config', 'use unquantised weights'],
+  ['vision_config', 'use a text model: images are not implemented'],
+  ['num_experts', 'use a dense model: mixtures of experts are not implemented'],
+  ['num_local_experts', 'use a dense model: mixtures of experts are not implemented'],
+];
+
+const isFamily = (type: unknown): type is ModelFamily => typeof type === 'string' && Object.hasOwn(families, type);
+
+function familyOf(json: Json): ModelFamily {
   const type = json['model_type'];
-  if (type !== 'qwen3')
-    throw new UnsupportedModel('model_type', type, 'use a Qwen3ForCausalLM model (model_type qwen3)');
-  const architectures = json['architectures'] ?? ['Qwen3ForCausalLM'];
-  if (!Array.isArray(architectures) || architectures[0] !== 'Qwen3ForCausalLM') {
-    throw new UnsupportedModel('architectures', architectures, 'use Qwen3ForCausalLM');
+  if (!isFamily(type)) {
+    throw new UnsupportedModel('model_type', type, `use a dense text model of type ${Object.keys(families).join(', ')}`);
   }
-  for (const [field, value] of required) {
-    if ((json[field] ?? value) !== value) {
-      throw new UnsupportedModel(field, json[field], `only ${JSON.stringify(value)} is implemented`);
+  const { architecture } = families[type];
+  const architectures = json['architectures'] ?? [architecture];
+  if (!Array.isArray(architectures) || architectures[0] !== architecture) {
+    throw new UnsupportedModel('architectures', architectures, `use ${architecture}`);
+  }
+  return type;
+}
+
+function refuseUnsupported(json: Json): void {
+  for (const [field, values] of required) {
+    const value = json[field] ?? values[0];
+    if (!values.includes(value)) {
+      throw new UnsupportedModel(field, value, `only ${values.map((x) => JSON.stringify(x)).join(', ')} is implemented`);
     }
   }
   const layerTypes = json['layer_types'] ?? [];
   if (!Array.isArray(layerTypes) || layerTypes.some((layer) => layer !== 'full_attention')) {
     throw new UnsupportedModel('layer_types', layerTypes, 'only full_attention is implemented');
   }
-  if ('quantization_config' in json) {
-    throw new UnsupportedModel('quantization_config', json['quantization_config'], 'use unquantised weights');
+  for (const [field, remedy] of foreign) {
+    if ((json[field] ?? null) !== null) throw new UnsupportedModel(field, json[field], remedy);
   }
   const dtype = json['dtype'] ?? json['torch_dtype'] ?? 'float32';
   if (!['float32', 'float16', 'bfloat16'].includes(typeof dtype === 'string' ? dtype : '')) {
@@ -86,13 +146,42 @@ function refuseUnsupported(json: Json): void {
   }
 }
 
-/** Old spelling: `rope_theta` beside `rope_scaling`; new spelling: both inside `rope_parameters`. */
-function parseRopeTheta(json: Json): number {
-  const scaling = json['rope_parameters'] ?? json['rope_scaling'] ?? {};
-  if (!isRecord(scaling)) throw new UnsupportedModel('rope_parameters', scaling, 'an object is needed');
-  const type = scaling['rope_type'] ?? scaling['type'] ?? 'default';
-  if (type !== 'default') throw new UnsupportedModel('rope_type', type, 'only "default" is implemented');
-  return 'rope_theta' in scaling ? positive(scaling, 'rope_theta') : positive(json, 'rope_theta', 10_000);
+function parseLlama3(json: Json, rope: Json): Llama3Scaling {
+  const [lowFreqFactor, highFreqFactor] = [positive(rope, 'low_freq_factor'), positive(rope, 'high_freq_factor')];
+  if (lowFreqFactor >= highFreqFactor) {
+    throw new UnsupportedModel('high_freq_factor', highFreqFactor, `more than low_freq_factor = ${lowFreqFactor} is needed`);
+  }
+  const positions = json['original_max_position_embeddings'] ?? json['max_position_embeddings'];
+  const fallback = typeof positions === 'number' ? positions : undefined;
+  return {
+    type: 'llama3',
+    factor: positive(rope, 'factor'),
+    lowFreqFactor,
+    highFreqFactor,
+    originalMaxPositions: positive(rope, 'original_max_position_embeddings', fallback),
+  };
+}
+
+/**
+ * Old spelling: `rope_theta` beside `rope_scaling`; new spelling: both inside `rope_parameters`. Where a configuration
+ * has both, the old one counts, as in `transformers`.
+ */
+function parseRope(json: Json): Pick<ModelConfig, 'ropeTheta' | 'ropeScaling'> {
+  const field = (json['rope_scaling'] ?? null) === null ? 'rope_parameters' : 'rope_scaling';
+  const rope = json[field] ?? {};
+  if (!isRecord(rope)) throw new UnsupportedModel(field, rope, 'an object is needed');
+  const type = rope['rope_type'] ?? rope['type'] ?? 'default';
+  if (type !== 'default' && type !== 'llama3') {
+    throw new UnsupportedModel('rope_type', type, 'only "default" and "llama3" are implemented');
+  }
+  if ((rope['partial_rotary_factor'] ?? 1) !== 1) {
+    throw new UnsupportedModel('partial_rotary_factor', rope['partial_rotary_factor'], 'only 1 is implemented');
+  }
+  for (const [name, value] of Object.entries(rope)) {
+    if (isRecord(value)) throw new UnsupportedModel(`${field}.${name}`, value, 'one rotary embedding for all layers is implemented');
+  }
+  const ropeTheta = 'rope_theta' in rope ? positive(rope, 'rope_theta') : positive(json, 'rope_theta', 10_000);
+  return type === 'default' ? { ropeTheta } : { ropeTheta, ropeScaling: parseLlama3(json, rope) };
 }
 
 function parseEos(json: Json): number[] {
@@ -108,6 +197,7 @@ function parseEos(json: Json): number[] {
 /** Reads a parsed `config.json`. Errors: `UnsupportedModel`, naming the field, its value and what would do. */
 export function parseModelConfig(json: unknown): ModelConfig {
   if (!isRecord(json)) throw new UnsupportedModel('(document)', json, 'a JSON object is needed');
+  const family = familyOf(json);
   refuseUnsupported(json);
   const hiddenSize = count(json, 'hidden_size');
   const heads = count(json, 'num_attention_heads');
@@ -115,11 +205,10 @@ export function parseModelConfig(json: unknown): ModelConfig {
   if (heads % kvHeads !== 0) {
     throw new UnsupportedModel('num_key_value_heads', kvHeads, `it must divide num_attention_heads = ${heads}`);
   }
-  // Qwen3's own default, not hidden_size / heads.
-  const headDim = count(json, 'head_dim', 128);
+  const headDim = count(json, 'head_dim', families[family].defaultHeadDim ?? hiddenSize / heads);
   if (headDim % 2 !== 0) throw new UnsupportedModel('head_dim', headDim, 'an even number is needed');
   return {
-    family: 'qwen3',
+    family,
     vocabSize: count(json, 'vocab_size'),
     hiddenSize,
     intermediateSize: count(json, 'intermediate_size'),
@@ -128,19 +217,30 @@ export function parseModelConfig(json: unknown): ModelConfig {
     kvHeads,
     headDim,
     normEpsilon: positive(json, 'rms_norm_eps', 1e-6),
-    ropeTheta: parseRopeTheta(json),
-    maxPositions: count(json, 'max_position_embeddings', 32_768),
+    ...parseRope(json),
+    maxPositions: count(json, 'max_position_embeddings', families[family].defaultMaxPositions),
     tiedEmbeddings: json['tie_word_embeddings'] === true,
     initializerRange: positive(json, 'initializer_range', 0.02),
     eosTokenIds: parseEos(json),
   };
 }
 
+function ropeScalingJson({ ropeScaling }: ModelConfig): Record<string, unknown> | null {
+  if (ropeScaling === undefined) return null;
+  return {
+    rope_type: ropeScaling.type,
+    factor: ropeScaling.factor,
+    low_freq_factor: ropeScaling.lowFreqFactor,
+    high_freq_factor: ropeScaling.highFreqFactor,
+    original_max_position_embeddings: ropeScaling.originalMaxPositions,
+  };
+}
+
 /** The `config.json` of a model that was made here: what `parseModelConfig` and `transformers` read back alike. */
 export function modelConfigJson(config: ModelConfig): Record<string, unknown> {
   return {
-    architectures: ['Qwen3ForCausalLM'],
-    model_type: 'qwen3',
+    architectures: [families[config.family].architecture],
+    model_type: config.family,
     vocab_size: config.vocabSize,
     hidden_size: config.hiddenSize,
     intermediate_size: config.intermediateSize,
@@ -151,7 +251,7 @@ export function modelConfigJson(config: ModelConfig): Record<string, unknown> {
     hidden_act: 'silu',
     rms_norm_eps: config.normEpsilon,
     rope_theta: config.ropeTheta,
-    rope_scaling: null,
+    rope_scaling: ropeScalingJson(config),
     attention_bias: false,
     use_sliding_window: false,
     max_position_embeddings: config.maxPositions,

@@ -2,8 +2,9 @@
 
 import { tf } from '../tensorflow.ts';
 import { type AttentionSaved, type AttentionShape, attend, attendGradient, attentionShape } from './attention.ts';
-import type { Gradients } from './gradients.ts';
-import { type Tensor, add, gatherRows, matMul, scatterRows, scope, sumRowsByIndex } from './kernels.ts';
+import { hasHeadNorms } from './config.ts';
+import type { GradientSink } from './gradients.ts';
+import { type Tensor, add, gatherRows, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './kernels.ts';
 import { type MlpSaved, mlp, mlpGradient } from './mlp.ts';
 import type { DecoderWeights, LayerWeights, Policy } from './policy.ts';
 import { type Normalized, normalize, normalizeGradient } from './rms-norm.ts';
@@ -52,8 +53,12 @@ function layerForward(
 ): { x: Tensor; saved: LayerSaved } {
   return scope(() => {
     const input = normalize(x, context.rotary.epsilon);
-    const { y, saved: rotary } = rotate(matMul(input.n, weights.qk, false, true), weights.headWeights, context.rotary);
-    const { out, saved: attention } = attend(y, matMul(input.n, weights.v, false, true), context.attention);
+    const project = (matrix: Tensor, bias: Tensor | undefined): Tensor => {
+      const rows = matMul(input.n, matrix, false, true);
+      return bias === undefined ? rows : add(rows, bias);
+    };
+    const { y, saved: rotary } = rotate(project(weights.qk, weights.qkBias), weights.headWeights, context.rotary);
+    const { out, saved: attention } = attend(y, project(weights.v, weights.vBias), context.attention);
     const pick = (rows: Tensor): Tensor => (last ? gatherRows(rows, context.positions) : rows);
     const attended = pick(out);
     const between = add(pick(x), matMul(attended, weights.o, false, true));
@@ -71,6 +76,7 @@ function contextOf(policy: Policy, weights: DecoderWeights, rows: TokenRows, tab
     batch,
     length,
     headDim: config.headDim,
+    headNorms: hasHeadNorms(config),
     epsilon,
     tables: { ...tables.first(length), swap: tables.swap },
   };
@@ -96,7 +102,7 @@ export function decode(policy: Policy, rows: TokenRows, tables: RotaryTables): {
   });
 }
 
-function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, index: number, into: Gradients): Tensor {
+function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, index: number, into: GradientSink): Tensor {
   const gradient = mlpGradient(dx, weights, saved.mlp);
   into.add(`${index}.gate`, gradient.gate);
   into.add(`${index}.up`, gradient.up);
@@ -111,14 +117,20 @@ function attentionBackward(
   context: Context,
   index: number,
   last: boolean,
-  into: Gradients,
+  into: GradientSink,
 ): Tensor {
   const spread = (rows: Tensor): Tensor => (last ? scatterRows(rows, context.positions, context.tokens) : rows);
   into.add(`${index}.o`, matMul(dx, saved.attended, true));
   const { dy, dv } = attendGradient(spread(matMul(dx, weights.o)), saved.attention, context.attention);
   const rotary = rotateGradient(dy, saved.rotary, context.rotary);
-  into.add(`${index}.headWeights`, rotary.straight);
-  into.add(`${index}.headWeightsSwapped`, rotary.swapped);
+  if (context.rotary.headNorms) {
+    into.add(`${index}.headWeights`, rotary.straight);
+    into.add(`${index}.headWeightsSwapped`, rotary.swapped);
+  }
+  if (weights.qkBias !== undefined) {
+    into.add(`${index}.qkBias`, sumOver(rotary.dProjected, [0]));
+    into.add(`${index}.vBias`, sumOver(dv, [0]));
+  }
   into.add(`${index}.qk`, matMul(rotary.dProjected, saved.input.n, true));
   into.add(`${index}.v`, matMul(dv, saved.input.n, true));
   const dn = add(matMul(rotary.dProjected, weights.qk), matMul(dv, weights.v));
@@ -126,7 +138,7 @@ function attentionBackward(
 }
 
 /** Adds the gradients of everything below the hidden states, for dHidden [positions, hidden], into `into`. */
-export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSaved, into: Gradients): void {
+export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSaved, into: GradientSink): void {
   const weights = policy.weights();
   scope(() => {
     let dx = normalizeGradient(dHidden, saved.final);
@@ -140,6 +152,6 @@ export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSa
       });
       above.dispose();
     }
-    into.add('embed', sumRowsByIndex(dx, saved.ids, policy.config.vocabSize));
+    if (into.wants('embed')) into.add('embed', sumRowsByIndex(dx, saved.ids, policy.config.vocabSize));
   });
 }

@@ -2,12 +2,24 @@
 
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { weightsDirectory } from '../lora/adapter-files.ts';
 import { type ModelConfig, parseModelConfig } from './config.ts';
 import { layoutOf, parameterCount } from './parameters.ts';
 
-/** Errors: `UnsupportedModel`, the file system's own, JSON's own. */
+/** An adapter without a `config.json` has its base's. */
+async function configText(dir: string): Promise<string> {
+  try {
+    return await readFile(path.join(dir, 'config.json'), 'utf8');
+  } catch (error) {
+    const base = await weightsDirectory(dir);
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT' || base === dir) throw error;
+    return readFile(path.join(base, 'config.json'), 'utf8');
+  }
+}
+
+/** Errors: `UnsupportedModel`, `UnsupportedAdapter`, the file system's own, JSON's own. */
 export async function readModelConfig(dir: string): Promise<ModelConfig> {
-  return parseModelConfig(JSON.parse(await readFile(path.join(dir, 'config.json'), 'utf8')));
+  return parseModelConfig(JSON.parse(await configText(dir)));
 }
 
 /** Parameters (tied ones once) and vocabulary entries. */

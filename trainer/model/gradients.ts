@@ -2,34 +2,51 @@
 
 import { tf } from '../tensorflow.ts';
 import { type Tensor, add, concat, mul, reshape, scope, sumOver } from './kernels.ts';
+import { hasHeadNorms } from './config.ts';
+import type { Layout } from './parameters.ts';
 import { type Policy, foldedInto } from './policy.ts';
 import { headWeightGradients } from './rotary.ts';
+
+/** Takes the gradients of a backward pass, one matrix after the other. */
+export interface GradientSink {
+  /** Whether the gradient under this key is used at all. */
+  wants(key: string): boolean;
+  /** Adds to what is there; outlives any `tf.tidy` around it. */
+  add(key: string, gradient: Tensor): void;
+  /** The gradient of the trainable flat vector; padding gets zeros. Clears the sums. */
+  flatten(policy: Policy): Tensor;
+  clear(): void;
+}
 
 /**
  * By the key of the segment, of the matrix with its norm folded in; besides, `I.headWeights`, `I.headWeightsSwapped`,
  * and `head`, which a tied policy has no segment for.
  */
-export class Gradients {
+export class Gradients implements GradientSink {
   readonly #sums = new Map<string, Tensor>();
 
-  /** Outlives any `tf.tidy` around it. */
+  wants(): boolean {
+    return true;
+  }
+
   add(key: string, gradient: Tensor): void {
     const before = this.#sums.get(key);
     this.#sums.set(key, tf.keep(before === undefined ? tf.clone(gradient) : add(before, gradient)));
     before?.dispose();
   }
 
-  /** The gradient of the flat vector; padding gets zeros. Clears the sums. */
   flatten(policy: Policy): Tensor {
     const flat = scope(() => {
       const unfolded = new Map(this.#sums);
       for (const { norm, matrices } of foldedInto(policy.config)) unfold(policy, unfolded, norm, matrices);
-      for (let i = 0; i < policy.config.layers; i++) unfoldHeadNorms(policy, unfolded, i);
+      if (hasHeadNorms(policy.config)) {
+        for (let i = 0; i < policy.config.layers; i++) unfoldHeadNorms(policy, unfolded, i);
+      }
       const head = unfolded.get('head');
       const embed = unfolded.get('embed');
       if (policy.config.tiedEmbeddings && head !== undefined && embed !== undefined)
         unfolded.set('embed', add(embed, head));
-      return concatenate(policy, unfolded);
+      return concatenate(policy.layout, unfolded);
     });
     this.clear();
     return flat;
@@ -69,8 +86,8 @@ function unfoldHeadNorms(policy: Policy, gradients: Map<string, Tensor>, layer: 
   gradients.set(`${layer}.kNorm`, tf.tensor1d(kNorm));
 }
 
-function concatenate(policy: Policy, gradients: ReadonlyMap<string, Tensor>): Tensor {
-  const { segments, size } = policy.layout;
+/** The gradients of all segments in their places. */
+export function concatenate({ segments, size }: Layout, gradients: ReadonlyMap<string, Tensor>): Tensor {
   const parts: Tensor[] = [];
   for (const [i, segment] of segments.entries()) {
     parts.push(reshape(required(gradients, segment.key), [-1]));

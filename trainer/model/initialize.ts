@@ -19,7 +19,7 @@ function normals(count: number, key: string): Float32Array {
 }
 
 /**
- * Norms are 1, matrices normal with `initializerRange`; those that write into the residual stream are smaller by
+ * Norms are 1, biases 0, matrices normal with `initializerRange`; those that write into the residual stream are smaller by
  * sqrt(2 · layers) (Radford et al. 2019, §2.3).
  */
 export function initializeWeights(config: ModelConfig, seed: string): Weights {
@@ -27,8 +27,12 @@ export function initializeWeights(config: ModelConfig, seed: string): Weights {
   for (const { name, shape, size } of layoutOf(config).segments.flatMap((segment) => segment.parts)) {
     const residual = name.endsWith('o_proj.weight') || name.endsWith('down_proj.weight');
     const deviation = config.initializerRange / (residual ? Math.sqrt(2 * config.layers) : 1);
-    const data =
-      shape.length === 1 ? new Float32Array(size).fill(1) : normals(size, `${seed} ${name}`).map((x) => x * deviation);
+    const fresh = (): Float32Array => {
+      if (name.endsWith('.bias')) return new Float32Array(size);
+      if (shape.length === 1) return new Float32Array(size).fill(1);
+      return normals(size, `${seed} ${name}`).map((x) => x * deviation);
+    };
+    const data = fresh();
     weights.set(name, { shape: [...shape], data });
   }
   return weights;

@@ -3,7 +3,8 @@
  * are. A segment begins at a multiple of 16 floats, so that TensorFlow views it without a copy.
  */
 
-import type { ModelConfig } from './config.ts';
+import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
+import type { Tensor } from './kernels.ts';
 import type { NamedTensor } from './safetensors.ts';
 import type { Weights } from './weights.ts';
 
@@ -31,6 +32,15 @@ export interface Layout {
   readonly size: number;
 }
 
+/** What an optimizer changes: the whole policy, or its adapter. */
+export interface Trainable {
+  readonly layout: Layout;
+  /** [layout.size]; not the caller's. */
+  readonly flat: Tensor;
+  /** Takes over `next`, of the same size. */
+  replace(next: Tensor): void;
+}
+
 /** The weights are not those of the configured model. */
 export class WrongWeights extends Error {
   override readonly name = 'WrongWeights';
@@ -41,39 +51,42 @@ export class WrongWeights extends Error {
   }
 }
 
-type Spec = readonly [key: string, parts: ReadonlyArray<readonly [name: string, shape: readonly number[]]>];
+/** A segment's key, and Hugging Face's tensors in it. */
+export type SegmentSpec = readonly [key: string, parts: ReadonlyArray<readonly [name: string, shape: readonly number[]]>];
 
-function layerSpecs(config: ModelConfig, index: number): Spec[] {
+function layerSpecs(config: ModelConfig, index: number): SegmentSpec[] {
   const { hiddenSize: d, intermediateSize: f, heads, kvHeads, headDim } = config;
-  const name = (suffix: string): string => `model.layers.${index}.${suffix}.weight`;
-  const one = (key: string, suffix: string, shape: readonly number[]): Spec => [
+  const [queries, keys] = [heads * headDim, kvHeads * headDim];
+  const spec = (key: string, ...parts: ReadonlyArray<readonly [suffix: string, shape: readonly number[]]>): SegmentSpec => [
     `${index}.${key}`,
-    [[name(suffix), shape]],
+    parts.map(([suffix, shape]) => [`model.layers.${index}.${suffix}`, shape]),
+  ];
+  const biases = [
+    spec('qkBias', ['self_attn.q_proj.bias', [queries]], ['self_attn.k_proj.bias', [keys]]),
+    spec('vBias', ['self_attn.v_proj.bias', [keys]]),
+  ];
+  const headNorms = [
+    spec('qNorm', ['self_attn.q_norm.weight', [headDim]]),
+    spec('kNorm', ['self_attn.k_norm.weight', [headDim]]),
   ];
   return [
-    one('attentionNorm', 'input_layernorm', [d]),
-    [
-      `${index}.qk`,
-      [
-        [name('self_attn.q_proj'), [heads * headDim, d]],
-        [name('self_attn.k_proj'), [kvHeads * headDim, d]],
-      ],
-    ],
-    one('v', 'self_attn.v_proj', [kvHeads * headDim, d]),
-    one('qNorm', 'self_attn.q_norm', [headDim]),
-    one('kNorm', 'self_attn.k_norm', [headDim]),
-    one('o', 'self_attn.o_proj', [d, heads * headDim]),
-    one('mlpNorm', 'post_attention_layernorm', [d]),
-    one('gate', 'mlp.gate_proj', [f, d]),
-    one('up', 'mlp.up_proj', [f, d]),
-    one('down', 'mlp.down_proj', [d, f]),
+    spec('attentionNorm', ['input_layernorm.weight', [d]]),
+    spec('qk', ['self_attn.q_proj.weight', [queries, d]], ['self_attn.k_proj.weight', [keys, d]]),
+    spec('v', ['self_attn.v_proj.weight', [keys, d]]),
+    ...(hasBiases(config) ? biases : []),
+    ...(hasHeadNorms(config) ? headNorms : []),
+    spec('o', ['self_attn.o_proj.weight', [d, queries]]),
+    spec('mlpNorm', ['post_attention_layernorm.weight', [d]]),
+    spec('gate', ['mlp.gate_proj.weight', [f, d]]),
+    spec('up', ['mlp.up_proj.weight', [f, d]]),
+    spec('down', ['mlp.down_proj.weight', [d, f]]),
   ];
 }
 
-function specs(config: ModelConfig): Spec[] {
+function specs(config: ModelConfig): SegmentSpec[] {
   const { vocabSize: v, hiddenSize: d } = config;
   const layers = Array.from({ length: config.layers }, (_, i) => layerSpecs(config, i)).flat();
-  const head: Spec[] = config.tiedEmbeddings ? [] : [['head', [['lm_head.weight', [v, d]]]]];
+  const head: SegmentSpec[] = config.tiedEmbeddings ? [] : [['head', [['lm_head.weight', [v, d]]]]];
   return [
     ['embed', [['model.embed_tokens.weight', [v, d]]]],
     ...layers,
@@ -85,9 +98,10 @@ function specs(config: ModelConfig): Spec[] {
 const alignment = 16;
 const product = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
-export function layoutOf(config: ModelConfig): Layout {
+/** One segment after the other, each aligned. */
+export function layOut(specs: readonly SegmentSpec[]): Layout {
   let at = 0;
-  const segments = specs(config).map(([key, named]): Segment => {
+  const segments = specs.map(([key, named]): Segment => {
     const offset = at;
     const parts = named.map(([name, shape]): Part => {
       const part = { name, shape, offset: at, size: product(shape) };
@@ -96,11 +110,14 @@ export function layoutOf(config: ModelConfig): Layout {
     });
     const size = at - offset;
     at = Math.ceil(at / alignment) * alignment;
-    const columns = parts[0]?.shape.at(-1) ?? size;
+    const shape = parts[0]?.shape ?? [];
+    const columns = shape.length === 1 ? size : (shape.at(-1) ?? size);
     return { key, rows: size / columns, columns, offset, size, parts };
   });
   return { segments, size: at };
 }
+
+export const layoutOf = (config: ModelConfig): Layout => layOut(specs(config));
 
 /** Hugging Face's tensors → the flat vector. `prefix` stands before every name. Errors: `WrongWeights`. */
 export function packFlat(layout: Layout, tensors: ReadonlyMap<string, NamedTensor>, prefix = ''): Float32Array {

@@ -1,10 +1,12 @@
 /** A policy's weights on the device: one flat vector, and the matrices that the decoder multiplies by, made from it. */
 
+import { Adapter } from '../lora/adapter.ts';
+import { type AdapterWeights, moduleOf } from '../lora/adapter-layout.ts';
 import { tf } from '../tensorflow.ts';
-import type { ModelConfig } from './config.ts';
-import { type Tensor, mul, reshape, scope, slice } from './kernels.ts';
+import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
+import { type Tensor, add, concat, mul, reshape, scope, slice } from './kernels.ts';
 import type { MlpWeights } from './mlp.ts';
-import { type Layout, type Segment, layoutOf, packFlat, refuseUnknown, unpackFlat } from './parameters.ts';
+import { type Layout, type Segment, type Trainable, layoutOf, packFlat, refuseUnknown, unpackFlat } from './parameters.ts';
 import { type HeadWeights, headWeights, scoreBound } from './rotary.ts';
 import type { Weights } from './weights.ts';
 
@@ -12,6 +14,9 @@ export interface LayerWeights extends MlpWeights {
   /** [(heads + kvHeads) · headDim, hidden] and [kvHeads · headDim, hidden], the norm's weight folded in. */
   readonly qk: Tensor;
   readonly v: Tensor;
+  /** [(heads + kvHeads) · headDim] and [kvHeads · headDim], in families that have them. */
+  readonly qkBias: Tensor | undefined;
+  readonly vBias: Tensor | undefined;
   readonly headWeights: HeadWeights;
   /** [hidden, heads · headDim]. */
   readonly o: Tensor;
@@ -38,20 +43,27 @@ export function foldedInto(
   return [...layers.flat(), { norm: 'finalNorm', matrices: ['head'] }];
 }
 
-export class Policy {
+export class Policy implements Trainable {
   readonly config: ModelConfig;
+  /** Where there is one, it alone is trained. */
+  readonly adapter: Adapter | undefined;
   readonly layout: Layout;
   #flat: Tensor;
   #segments: ReadonlyMap<string, Segment>;
   #weights: DecoderWeights | undefined;
 
-  /** Errors: `WrongWeights`. */
-  constructor(config: ModelConfig, weights: Weights) {
+  /** Errors: `WrongWeights`, `UnsupportedAdapter`. */
+  constructor(config: ModelConfig, weights: Weights, adapter?: AdapterWeights) {
     this.config = config;
     this.layout = layoutOf(config);
     refuseUnknown(this.layout, weights, config.tiedEmbeddings);
     this.#segments = new Map(this.layout.segments.map((segment) => [segment.key, segment]));
+    this.adapter = adapter === undefined ? undefined : new Adapter(this.layout, adapter, () => this.#dropWeights());
     this.#flat = tf.keep(tf.tensor1d(packFlat(this.layout, weights)));
+  }
+
+  get trainable(): Trainable {
+    return this.adapter ?? this;
   }
 
   /** [layout.size]; owned by the policy. */
@@ -66,6 +78,10 @@ export class Policy {
     this.#flat = tf.keep(next);
   }
 
+  has(key: string): boolean {
+    return this.#segments.has(key);
+  }
+
   segment(key: string): Segment {
     const segment = this.#segments.get(key);
     if (segment === undefined) throw new Error(`the policy has no segment ${key}`);
@@ -78,6 +94,24 @@ export class Policy {
     return scope(() => reshape(slice(this.#flat, [offset], [size]), rows === 1 ? [columns] : [rows, columns]));
   }
 
+  /** A segment with its modules' adapters added. */
+  adapted(key: string): Tensor {
+    const { adapter } = this;
+    const whole = this.view(key);
+    if (adapter === undefined || whole.shape.length < 2 || !this.has(key)) return whole;
+    const { parts, columns, offset } = this.segment(key);
+    return scope(() => {
+      const deltas = parts.map(({ name }) => adapter.delta(moduleOf(name)));
+      if (deltas.every((delta) => delta === undefined)) return whole;
+      const rows = parts.map((part, i) => {
+        const own = slice(whole, [(part.offset - offset) / columns, 0], [part.size / columns, -1]);
+        const delta = deltas[i];
+        return delta === undefined ? own : add(own, delta);
+      });
+      return concat(rows, 0);
+    });
+  }
+
   weights(): DecoderWeights {
     this.#weights ??= this.#makeWeights();
     return this.#weights;
@@ -88,7 +122,23 @@ export class Policy {
     return unpackFlat(this.layout, this.#flat.dataSync() as Float32Array);
   }
 
+  /** Hugging Face's tensors with the adapter added to them. */
+  merged(): Weights {
+    const weights = this.download();
+    for (const { key, parts, offset } of this.layout.segments) {
+      if (!parts.some(({ name }) => this.adapter?.modules.has(moduleOf(name)))) continue;
+      const tensor = scope(() => this.adapted(key));
+      const data = tensor.dataSync() as Float32Array;
+      tensor.dispose();
+      for (const { name, shape, offset: at, size } of parts) {
+        weights.set(name, { shape: [...shape], data: data.subarray(at - offset, at - offset + size) });
+      }
+    }
+    return weights;
+  }
+
   dispose(): void {
+    this.adapter?.dispose();
     this.#dropWeights();
     this.#flat.dispose();
   }
@@ -98,15 +148,17 @@ export class Policy {
     const made = scope(() => {
       const folded = new Map<string, Tensor>();
       for (const { norm, matrices } of foldedInto(this.config)) {
-        for (const key of matrices) folded.set(key, mul(this.view(key), this.view(norm)));
+        for (const key of matrices) folded.set(key, mul(this.adapted(key), this.view(norm)));
       }
-      const matrix = (key: string): Tensor => folded.get(key) ?? this.view(key);
+      const matrix = (key: string): Tensor => folded.get(key) ?? this.adapted(key);
       const layers = Array.from({ length: this.config.layers }, (_, i): LayerWeights => {
-        const [qNorm, kNorm] = [this.#read(`${i}.qNorm`), this.#read(`${i}.kNorm`)];
-        bounds.push(scoreBound(this.config.headDim, qNorm, kNorm));
+        const [qNorm, kNorm] = ['qNorm', 'kNorm'].map((key) => this.#headNorm(`${i}.${key}`)) as [Float32Array, Float32Array];
+        // Nothing bounds the scores of heads that are not normalised.
+        bounds.push(hasHeadNorms(this.config) ? scoreBound(this.config.headDim, qNorm, kNorm) : Infinity);
+        const [qkBias, vBias] = ['qkBias', 'vBias'].map((key) => (hasBiases(this.config) ? this.view(`${i}.${key}`) : undefined));
         const [qk, v, o] = [matrix(`${i}.qk`), matrix(`${i}.v`), matrix(`${i}.o`)];
         const [gate, up, down] = [matrix(`${i}.gate`), matrix(`${i}.up`), matrix(`${i}.down`)];
-        return { qk, v, o, gate, up, down, headWeights: headWeights(this.config, qNorm, kNorm) };
+        return { qk, v, qkBias, vBias, o, gate, up, down, headWeights: headWeights(this.config, qNorm, kNorm) };
       });
       return { embed: this.view('embed'), layers, head: matrix('head') };
     });
@@ -114,7 +166,8 @@ export class Policy {
     return { ...made, scoreBound: Math.max(...bounds) };
   }
 
-  #read(key: string): Float32Array {
+  #headNorm(key: string): Float32Array {
+    if (!hasHeadNorms(this.config)) return new Float32Array(this.config.headDim).fill(1);
     const view = this.view(key);
     const values = view.dataSync() as Float32Array;
     view.dispose();
@@ -130,5 +183,5 @@ export class Policy {
 /** Weights may be made inside of somebody's `tf.tidy`, and outlive it. */
 function keepAll(made: Omit<DecoderWeights, 'scoreBound'>): void {
   const layers = made.layers.flatMap(({ headWeights: h, ...rest }) => [...Object.values(rest), h.straight, h.swapped]);
-  for (const tensor of [made.embed, made.head, ...layers]) tf.keep(tensor);
+  for (const tensor of [made.embed, made.head, ...layers]) if (tensor !== undefined) tf.keep(tensor);
 }

@@ -22,7 +22,7 @@ export class RotaryTables {
     const { headDim } = config;
     const [half, heads] = [headDim / 2, config.heads + config.kvHeads];
     const width = heads * headDim;
-    const angles = ropeAngles(capacity, headDim, config.ropeTheta);
+    const angles = ropeAngles(capacity, config);
     const [cosine, sine] = [new Float32Array(capacity * width), new Float32Array(capacity * width)];
     for (let at = 0; at < cosine.length; at++) {
       const i = at % headDim;
@@ -48,7 +48,10 @@ export class RotaryTables {
   }
 }
 
-/** The norms' weights along the width: q's (times 1/sqrt(headDim)) per query head, then k's per key head. */
+/**
+ * The norms' weights along the width: q's (times 1/sqrt(headDim)) per query head, then k's per key head; ones for the
+ * weights in families without such norms.
+ */
 export interface HeadWeights {
   /** [width]. */
   readonly straight: Tensor;
@@ -91,8 +94,8 @@ export function headWeightGradients(
 }
 
 export interface RotarySaved {
-  /** Of [batch · length · heads, headDim]. */
-  readonly normalized: Normalized;
+  /** Of [batch · length · heads, headDim]; without `inverse` where heads are not normalised. */
+  readonly normalized: Pick<Normalized, 'n'> & Partial<Normalized>;
   readonly exchanged: Tensor;
   readonly cosine: Tensor;
   readonly sine: Tensor;
@@ -103,11 +106,13 @@ export interface RotaryContext {
   readonly batch: number;
   readonly length: number;
   readonly headDim: number;
+  /** Whether queries and keys of each head are normalised. */
+  readonly headNorms: boolean;
   readonly epsilon: Tensor;
   readonly tables: { readonly cosine: Tensor; readonly sine: Tensor; readonly swap: Tensor };
 }
 
-/** `projected` [batch · length, width] → normed, weighted and rotated, [batch, length, width]. */
+/** `projected` [batch · length, width] → normed (if the family does), weighted and rotated, [batch, length, width]. */
 export function rotate(
   projected: Tensor,
   weights: HeadWeights,
@@ -115,7 +120,8 @@ export function rotate(
 ): { y: Tensor; saved: RotarySaved } {
   const { batch, length, headDim, tables } = context;
   return scope(() => {
-    const normalized = normalize(reshape(projected, [-1, headDim]), context.epsilon);
+    const parts = reshape(projected, [-1, headDim]);
+    const normalized = context.headNorms ? normalize(parts, context.epsilon) : { n: parts };
     const exchanged = matMul(normalized.n, tables.swap);
     const cosine = mul(tables.cosine, weights.straight);
     const sine = mul(tables.sine, weights.swapped);
@@ -140,7 +146,9 @@ export function rotateGradient(
     const back = matMul(heads(mul(dy, saved.sine)), tables.swap);
     const dn = add(heads(mul(dy, saved.cosine)), back);
     const width = dy.shape[2] ?? 0;
-    const dProjected = reshape(normalizeGradient(dn, saved.normalized), [batch * length, width]);
+    const { n, inverse } = saved.normalized;
+    const dParts = inverse === undefined ? dn : normalizeGradient(dn, { n, inverse });
+    const dProjected = reshape(dParts, [batch * length, width]);
     return { dProjected, straight, swapped: other };
   });
 }

@@ -1,6 +1,6 @@
 /** The safetensors format: 8 bytes of header length, a JSON header, tensors without gaps. What is read is whole. */
 
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { type FileHandle, open, rename, rm } from 'node:fs/promises';
 
 export interface NamedTensor {
   readonly shape: readonly number[];
@@ -65,17 +65,10 @@ function parseEntry(file: string, name: string, value: unknown): Entry {
   return { name, dtype, shape, begin, end };
 }
 
-function parseHeader(file: string, bytes: Buffer): { entries: Entry[]; dataAt: number } {
-  if (bytes.length < 8)
-    throw new BadSafetensors(file, 'too short for a header', { expectedBytes: 8, actualBytes: bytes.length });
-  const length = Number(bytes.readBigUInt64LE(0));
-  if (length > maxHeaderBytes) throw new BadSafetensors(file, `the header claims ${length} bytes`);
-  if (bytes.length < 8 + length) {
-    throw new BadSafetensors(file, 'the header is cut off', { expectedBytes: 8 + length, actualBytes: bytes.length });
-  }
+function parseHeader(file: string, text: string): Entry[] {
   let header: unknown;
   try {
-    header = JSON.parse(bytes.toString('utf8', 8, 8 + length));
+    header = JSON.parse(text);
   } catch (error) {
     throw new BadSafetensors(file, `the header is not JSON: ${String(error)}`);
   }
@@ -83,7 +76,34 @@ function parseHeader(file: string, bytes: Buffer): { entries: Entry[]; dataAt: n
   const entries = Object.entries(header)
     .filter(([name]) => name !== '__metadata__')
     .map(([name, value]) => parseEntry(file, name, value));
-  entries.sort((a, b) => a.begin - b.begin || a.end - b.end);
+  return entries.sort((a, b) => a.begin - b.begin || a.end - b.end);
+}
+
+/** Fills `into` from the file's `position` on, as far as the file goes; returns the number of bytes. */
+async function fill(handle: FileHandle, into: Uint8Array, position: number): Promise<number> {
+  let at = 0;
+  while (at < into.length) {
+    const { bytesRead } = await handle.read(into, at, into.length - at, position + at);
+    if (bytesRead === 0) break;
+    at += bytesRead;
+  }
+  return at;
+}
+
+async function readHeader(file: string, handle: FileHandle): Promise<{ entries: Entry[]; dataAt: number }> {
+  const { size } = await handle.stat();
+  const prefix = Buffer.alloc(8);
+  const found = await fill(handle, prefix, 0);
+  if (found < 8) throw new BadSafetensors(file, 'too short for a header', { expectedBytes: 8, actualBytes: found });
+  const length = Number(prefix.readBigUInt64LE(0));
+  if (length > maxHeaderBytes) throw new BadSafetensors(file, `the header claims ${length} bytes`);
+  if (size < 8 + length) {
+    throw new BadSafetensors(file, 'the header is cut off', { expectedBytes: 8 + length, actualBytes: size });
+  }
+  const text = Buffer.alloc(length);
+  await fill(handle, text, 8);
+  const entries = parseHeader(file, text.toString('utf8'));
+  checkLayout(file, entries, size - 8 - length);
   return { entries, dataAt: 8 + length };
 }
 
@@ -117,36 +137,66 @@ function halfToNumber(half: number): number {
   return sign * (1024 + mantissa) * 2 ** (exponent - 25);
 }
 
-function decode(bytes: Buffer, dtype: string): Float32Array {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (dtype === 'F32')
-    return Float32Array.from({ length: view.byteLength / 4 }, (_, i) => view.getFloat32(4 * i, true));
-  const out = new Float32Array(view.byteLength / 2);
-  if (dtype === 'BF16') {
-    const bits = new Uint32Array(out.buffer);
-    for (let i = 0; i < bits.length; i++) bits[i] = view.getUint16(2 * i, true) << 16;
-  } else {
-    for (let i = 0; i < out.length; i++) out[i] = halfToNumber(view.getUint16(2 * i, true));
+/** Bytes of a half-precision tensor that are widened at a time. */
+const scratchBytes = 2 ** 20;
+
+/** Widens `bytes` into `out`, from `at` on. */
+const widen: Readonly<Record<string, (bytes: DataView, out: Float32Array, at: number) => void>> = {
+  BF16: (bytes, out, at) => {
+    const bits = new Uint32Array(out.buffer, out.byteOffset, out.length);
+    for (let i = 0; 2 * i < bytes.byteLength; i++) bits[at + i] = bytes.getUint16(2 * i, true) << 16;
+  },
+  F16: (bytes, out, at) => {
+    for (let i = 0; 2 * i < bytes.byteLength; i++) out[at + i] = halfToNumber(bytes.getUint16(2 * i, true));
+  },
+};
+
+async function readTensor(handle: FileHandle, { dtype, begin, end }: Entry, dataAt: number, scratch: Buffer): Promise<Float32Array> {
+  const wide = widen[dtype];
+  const out = new Float32Array((end - begin) / (sizes[dtype] ?? 4));
+  if (wide === undefined) {
+    await fill(handle, new Uint8Array(out.buffer), dataAt + begin);
+    if (!littleEndian) Buffer.from(out.buffer).swap32();
+    return out;
+  }
+  for (let at = begin; at < end; at += scratch.length) {
+    const bytes = scratch.subarray(0, Math.min(scratch.length, end - at));
+    await fill(handle, bytes, dataAt + at);
+    wide(new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), out, (at - begin) / 2);
   }
   return out;
 }
 
-/** Reads every tensor as float32 (F16 and BF16 are widened exactly). Errors: `BadSafetensors`. */
-export async function readSafetensors(file: string): Promise<Map<string, NamedTensor>> {
-  const bytes = await readFile(file);
-  const { entries, dataAt } = parseHeader(file, bytes);
-  checkLayout(file, entries, bytes.length - dataAt);
-  const tensors = new Map<string, NamedTensor>();
-  for (const { name, dtype, shape, begin, end } of entries) {
-    tensors.set(name, { shape, data: decode(bytes.subarray(dataAt + begin, dataAt + end), dtype) });
+/**
+ * Reads one tensor after the other as float32 (F16 and BF16 are widened exactly): beside what it has given there is
+ * never more in memory than one tensor and a small scratch. Errors: `BadSafetensors`.
+ */
+export async function* readTensors(file: string): AsyncGenerator<readonly [name: string, tensor: NamedTensor]> {
+  const handle = await open(file, 'r');
+  try {
+    const { entries, dataAt } = await readHeader(file, handle);
+    const scratch = Buffer.alloc(scratchBytes);
+    for (const entry of entries) {
+      yield [entry.name, { shape: entry.shape, data: await readTensor(handle, entry, dataAt, scratch) }];
+    }
+  } finally {
+    await handle.close();
   }
+}
+
+/** Every tensor of the file. Errors: `BadSafetensors`. */
+export async function readSafetensors(file: string): Promise<Map<string, NamedTensor>> {
+  const tensors = new Map<string, NamedTensor>();
+  for await (const [name, tensor] of readTensors(file)) tensors.set(name, tensor);
   return tensors;
 }
+
+const littleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 /** Little-endian bytes of `data`, without a copy where the machine is little-endian itself. */
 export function littleEndianBytes(data: Float32Array): Uint8Array {
   const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-  if (new Uint8Array(new Uint16Array([1]).buffer)[0] === 1) return bytes;
+  if (littleEndian) return bytes;
   return Buffer.from(bytes).swap32();
 }
 
@@ -168,13 +218,9 @@ export async function writeSafetensors(file: string, tensors: ReadonlyMap<string
   const aside = `${file}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;
   const handle = await open(aside, 'w');
   try {
-    await handle.writeFile(
-      Buffer.concat([
-        length,
-        Buffer.from(padded),
-        ...names.map((name) => littleEndianBytes(tensors.get(name)?.data ?? new Float32Array())),
-      ]),
-    );
+    await handle.writeFile(Buffer.concat([length, Buffer.from(padded)]));
+    // Each write goes on where the last one ended.
+    for (const name of names) await handle.writeFile(littleEndianBytes(tensors.get(name)?.data ?? new Float32Array()));
     await handle.sync();
   } catch (error) {
     await handle.close();

@@ -7,7 +7,7 @@ import {
   type NamedTensor,
   BadSafetensors,
   littleEndianBytes,
-  readSafetensors,
+  readTensors,
   writeSafetensors,
 } from './safetensors.ts';
 
@@ -15,27 +15,40 @@ export type Weights = Map<string, { shape: number[]; data: Float32Array }>;
 
 const indexFile = 'model.safetensors.index.json';
 
-async function shards(dir: string): Promise<string[]> {
+/** Which file each tensor is in; `undefined` where one file holds all. */
+async function readIndex(dir: string): Promise<ReadonlyMap<string, string> | undefined> {
+  const file = path.join(dir, indexFile);
   let text: string;
   try {
-    text = await readFile(path.join(dir, indexFile), 'utf8');
-  } catch {
-    return ['model.safetensors'];
+    text = await readFile(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
   }
-  const index = JSON.parse(text) as { weight_map?: Record<string, string> };
-  const files = [...new Set(Object.values(index.weight_map ?? {}))].sort();
-  if (files.length === 0) throw new BadSafetensors(path.join(dir, indexFile), 'weight_map names no file');
-  return files;
+  const { weight_map: map = {} } = JSON.parse(text) as { weight_map?: Record<string, string> };
+  const entries = Object.entries(map);
+  if (entries.length === 0) throw new BadSafetensors(file, 'weight_map names no file');
+  const outside = entries.find(([, shard]) => path.basename(shard) !== shard);
+  if (outside !== undefined) throw new BadSafetensors(file, `${outside[1]} is not a file beside it`, { tensor: outside[0] });
+  return new Map(entries);
 }
 
-/** Reads `model.safetensors`, or the shards that its index names. Errors: `BadSafetensors`, the file system's own. */
+/**
+ * Reads `model.safetensors`, or the shards that its index names, tensor by tensor. Errors: `BadSafetensors`, also where
+ * index and shards disagree; the file system's own.
+ */
 export async function loadWeights(dir: string): Promise<Weights> {
+  const index = await readIndex(dir);
+  const files = index === undefined ? ['model.safetensors'] : [...new Set(index.values())].sort();
   const weights: Weights = new Map();
-  for (const file of await shards(dir)) {
-    for (const [name, { shape, data }] of await readSafetensors(path.join(dir, file))) {
+  for (const file of files) {
+    for await (const [name, { shape, data }] of readTensors(path.join(dir, file))) {
+      if (weights.has(name)) throw new BadSafetensors(path.join(dir, file), 'another shard has it too', { tensor: name });
       weights.set(name, { shape: [...shape], data });
     }
   }
+  const missing = [...(index ?? [])].find(([name]) => !weights.has(name));
+  if (missing !== undefined) throw new BadSafetensors(path.join(dir, missing[1]), `${indexFile} names it, and it is not there`, { tensor: missing[0] });
   return weights;
 }
 

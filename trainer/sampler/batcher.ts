@@ -4,7 +4,7 @@
  */
 
 import type { GenerateResult } from '../engine.ts';
-import { type BatchRow, pageSize, paddedWidth, planBatch } from './pass/batch-plan.ts';
+import { type BatchRow, pageSize, paddedWidth, planBatch, wantedLogits } from './pass/batch-plan.ts';
 import type { DecoderSession } from './pass/decoder-session.ts';
 import type { Generation } from './generation.ts';
 import type { SamplerCounters } from './sampler-stats.ts';
@@ -51,8 +51,8 @@ export class Batcher {
   /** Takes the generation in, unless there is no room, or another one will soon have computed much of its prompt. */
   admit(policy: string, running: Running): 'admitted' | 'soon' | 'full' {
     if (this.#rows.length >= this.#options.maxRows) return 'full';
-    const { cacheKey, tokens } = running.generation.request;
-    const acquired = this.#slots.acquire(policy, cacheKey, tokens);
+    const { cacheKey, tokens, promptLogprobs } = running.generation.request;
+    const acquired = this.#slots.acquire(policy, cacheKey, tokens, promptLogprobs);
     if (typeof acquired === 'string') return acquired;
     const { slot, copyFrom } = acquired;
     const row = { ...running, slot };
@@ -102,7 +102,7 @@ export class Batcher {
   #pass(model: SamplerModel, rows: readonly Row[], budget: number): void {
     const parts = rows.map((row): BatchRow => {
       const { index, tokens, cached } = row.slot;
-      return { slot: index, tokens, from: cached, count: Math.min(this.#partOf(row), budget) };
+      return { slot: index, tokens, from: cached, count: Math.min(this.#partOf(row), budget), every: row.generation.inPrompt(cached) };
     });
     let logits: Float32Array;
     try {
@@ -113,9 +113,16 @@ export class Batcher {
     }
     this.#counters.pass(parts);
     const vocabulary = model.config.vocabSize;
+    let at = 0;
+    const next = (): Float32Array => logits.subarray(at * vocabulary, ++at * vocabulary);
     rows.forEach((row, i) => {
-      row.slot.cached += parts[i]?.count ?? 0;
-      if (remaining(row) === 0) this.#draw(row, logits.subarray(i * vocabulary, (i + 1) * vocabulary));
+      const part = parts[i];
+      if (part === undefined) return;
+      row.slot.cached += part.count;
+      for (let rest = wantedLogits(part) - 1; rest > 0; rest--) row.generation.addPrompt(row.slot.cached - rest, next());
+      const last = next();
+      if (remaining(row) === 0) this.#draw(row, last);
+      else if (part.every === true) row.generation.addPrompt(row.slot.cached, last);
     });
   }
 

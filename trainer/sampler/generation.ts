@@ -1,8 +1,9 @@
 /** One `generate` call while it runs: its tokens so far, and when it ends. */
 
-import type { GenerateRequest, GenerateResult } from '../engine.ts';
+import type { GenerateRequest, GenerateResult, PromptLogprob, TokenLogprob } from '../engine.ts';
 import { noiseOf } from './noise.ts';
-import { sampleToken } from './sample-token.ts';
+import { rankTokens, sampleToken } from './sample-token.ts';
+import { StopTexts } from './stop-texts.ts';
 
 /** A request that no state of the engine could serve. */
 export class InvalidRequest extends Error {
@@ -34,12 +35,17 @@ export interface Limits {
   readonly modelVocabulary: number;
   /** Ids from here on are padding of the vocabulary and never sampled. */
   readonly vocabulary: number;
+  /** Where the policy has a tokenizer. */
+  readonly decode?: ((ids: readonly number[]) => string) | undefined;
 }
+
+/** More alternatives than this are not told. */
+const mostLogprobs = 64;
 
 const isCount = (value: number, least: number): boolean => Number.isSafeInteger(value) && value >= least;
 
 function check(request: GenerateRequest, limits: Limits): void {
-  const { temperature, topP, topK, maxTokens } = request.sampling;
+  const { temperature, topP, topK, minP = 0, repetitionPenalty = 1, stop = [], maxTokens } = request.sampling;
   const fail = (field: string, value: unknown, remedy: string): never => {
     throw new InvalidRequest(field, value, remedy);
   };
@@ -47,6 +53,14 @@ function check(request: GenerateRequest, limits: Limits): void {
     fail('sampling.temperature', temperature, 'a number >= 0 is needed');
   if (!(topP > 0 && topP <= 1)) fail('sampling.topP', topP, 'a number in (0, 1] is needed');
   if (!isCount(topK, 0)) fail('sampling.topK', topK, 'a whole number >= 0 is needed (0 is off)');
+  if (!(minP >= 0 && minP <= 1)) fail('sampling.minP', minP, 'a number from 0 (off) to 1 is needed');
+  if (!(repetitionPenalty > 0 && Number.isFinite(repetitionPenalty)))
+    fail('sampling.repetitionPenalty', repetitionPenalty, 'a positive number is needed (1 is off)');
+  if (stop.includes('')) fail('sampling.stop', stop, 'texts that are not empty are needed');
+  if (stop.length > 0 && limits.decode === undefined) fail('sampling.stop', stop, 'the policy has no tokenizer.json to find texts with');
+  const { topLogprobs = 0 } = request;
+  if (!isCount(topLogprobs, 0) || topLogprobs > mostLogprobs)
+    fail('topLogprobs', topLogprobs, `a whole number from 0 to ${mostLogprobs} is needed`);
   if (!isCount(maxTokens, 1)) fail('sampling.maxTokens', maxTokens, 'a whole number >= 1 is needed');
   if (request.tokens.length === 0) fail('tokens', [], 'at least one token is needed');
   const bad = request.tokens.find((id) => !isCount(id, 0) || id >= limits.modelVocabulary);
@@ -61,6 +75,9 @@ export class Generation {
   readonly #stops: ReadonlySet<number>;
   readonly #tokens: number[] = [];
   readonly #logprobs: number[] = [];
+  readonly #top: TokenLogprob[][] = [];
+  readonly #prompt: Array<PromptLogprob | null> = [null];
+  readonly #texts: StopTexts | undefined;
 
   /** Errors: `InvalidRequest`, `ContextTooLong`. */
   constructor(request: GenerateRequest, limits: Limits) {
@@ -69,6 +86,24 @@ export class Generation {
     this.#limits = limits;
     this.#noise = noiseOf(request.noiseKey);
     this.#stops = new Set(request.stopTokenIds);
+    const { stop = [] } = request.sampling;
+    this.#texts = limits.decode === undefined || stop.length === 0 ? undefined : new StopTexts(stop, limits.decode);
+  }
+
+  /** Whether the logits at `position` tell of the prompt's next token, and somebody wants to know. */
+  inPrompt(position: number): boolean {
+    return this.request.promptLogprobs === true && position < this.request.tokens.length;
+  }
+
+  /** The prompt's token at `position`, by the logits before it. */
+  addPrompt(position: number, logits: Float32Array): void {
+    const token = this.request.tokens[position];
+    if (token === undefined) return;
+    this.#prompt.push({ token, ...rankTokens(logits, this.#temperature, token, this.request.topLogprobs ?? 0) });
+  }
+
+  get #temperature(): number {
+    return this.request.sampling.temperature || 1;
   }
 
   /** Draws the next token from `logits` (`[modelVocabulary]`). Errors: `NonFiniteLogits`. */
@@ -76,16 +111,30 @@ export class Generation {
     const { request } = this;
     const position = request.tokens.length + this.#tokens.length;
     const uniform = request.sampling.temperature === 0 ? 0 : this.#noise(position);
-    const { token, logprob } = sampleToken(logits, this.#limits.vocabulary, request.sampling, uniform);
+    const { repetitionPenalty = 1 } = request.sampling;
+    const seen = repetitionPenalty === 1 ? [] : [...request.tokens, ...this.#tokens];
+    const { token, logprob } = sampleToken(logits, this.#limits.vocabulary, request.sampling, uniform, seen);
     this.#tokens.push(token);
     this.#logprobs.push(logprob);
-    const stopped = this.#stops.has(token);
+    const { topLogprobs = 0 } = request;
+    if (topLogprobs > 0) this.#top.push(rankTokens(logits, this.#temperature, token, topLogprobs).top);
+    const stopText = this.#stops.has(token) ? undefined : this.#texts?.endedBy(this.#tokens);
+    const stopped = stopText !== undefined || this.#stops.has(token);
     const ended =
       stopped || this.#tokens.length >= request.sampling.maxTokens || position + 1 >= this.#limits.positions;
     if (!ended) return { token, result: undefined };
+    return { token, result: this.#result(stopped ? 'stop' : 'length', stopText) };
+  }
+
+  #result(finishReason: GenerateResult['finishReason'], stopText: string | undefined): GenerateResult {
+    const { topLogprobs = 0, promptLogprobs = false } = this.request;
     return {
-      token,
-      result: { tokens: this.#tokens, logprobs: this.#logprobs, finishReason: stopped ? 'stop' : 'length' },
+      tokens: this.#tokens,
+      logprobs: this.#logprobs,
+      finishReason,
+      ...(stopText === undefined ? {} : { stopText }),
+      ...(topLogprobs > 0 ? { topLogprobs: this.#top } : {}),
+      ...(promptLogprobs ? { promptLogprobs: this.#prompt } : {}),
     };
   }
 }

@@ -1,16 +1,21 @@
 /** Reads a policy directory in Hugging Face's layout for the sampler. */
 
+import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { type ModelConfig, parseModelConfig } from '../model/config.ts';
+import { loadMergedWeights } from '../lora/merged-weights.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { readModelConfig } from '../model/describe-policy.ts';
 import type { Weights } from '../model/weights.ts';
-import { loadVerifiedWeights } from '../verified-checkpoint.ts';
+import { lazyDecoder } from '../tokenizer/lazy-decoder.ts';
 
 export interface LoadedPolicy {
   readonly config: ModelConfig;
   readonly weights: Weights;
   /** Ids from here on have no token and are never sampled. */
   readonly vocabulary: number;
+  /** Where the policy has a tokenizer. */
+  readonly decode?: (ids: readonly number[]) => string;
 }
 
 interface TokenizerJson {
@@ -33,8 +38,9 @@ async function readVocabulary(dir: string, modelVocabulary: number): Promise<num
   return size === 0 ? modelVocabulary : Math.min(size, modelVocabulary);
 }
 
-/** Errors: `UnsupportedModel`, `BadSafetensors`, `CheckpointTorn`, the file system's own. */
+/** An adapter is added to its base's weights. Errors: `UnsupportedModel`, `UnsupportedAdapter`, `BadSafetensors`, `CheckpointTorn`, the file system's own. */
 export async function loadPolicy(dir: string): Promise<LoadedPolicy> {
-  const config = parseModelConfig(JSON.parse(await readFile(path.join(dir, 'config.json'), 'utf8')));
-  return { config, weights: await loadVerifiedWeights(dir), vocabulary: await readVocabulary(dir, config.vocabSize) };
+  const config = await readModelConfig(dir);
+  const [weights, vocabulary] = [await loadMergedWeights(dir, config), await readVocabulary(dir, config.vocabSize)];
+  return { config, weights, vocabulary, ...(existsSync(path.join(dir, 'tokenizer.json')) ? { decode: lazyDecoder(dir) } : {}) };
 }

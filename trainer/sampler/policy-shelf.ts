@@ -49,9 +49,9 @@ export class PolicyShelf {
   }
 
   async #make(key: string, policy: PolicyName): Promise<ShelvedPolicy> {
-    const { config, weights, vocabulary } = await this.#load(policy);
+    const { config, weights, vocabulary, decode } = await this.#load(policy);
     const positions = Math.min(config.maxPositions, this.#maxContext);
     const model = new SamplerModel(config, weights, { positions });
-    return { key, model, limits: { positions, modelVocabulary: config.vocabSize, vocabulary } };
+    return { key, model, limits: { positions, modelVocabulary: config.vocabSize, vocabulary, decode } };
   }
 }

@@ -1,26 +1,21 @@
 /** Rotary embedding as two factors per channel, laid out for the fused projection, the head norms' weights inside. */
 
-export interface RopeShape {
+import { inverseFrequencies, type RopeSettings } from '../model/rope-frequencies.ts';
+
+export interface RopeShape extends RopeSettings {
   readonly heads: number;
   readonly kvHeads: number;
-  readonly headDim: number;
-  readonly ropeTheta: number;
 }
 
 /**
  * Angles as Hugging Face computes them (RoFormer, Su et al. 2021, eq. 34; halves instead of pairs): the inverse
  * frequencies and the angles are float32. Returns cosines and sines, each `[positions, headDim / 2]`.
  */
-export function ropeAngles(
-  positions: number,
-  headDim: number,
-  theta: number,
-): { cos: Float32Array; sin: Float32Array } {
-  const half = headDim / 2;
+export function ropeAngles(positions: number, settings: RopeSettings): { cos: Float32Array; sin: Float32Array } {
+  const half = settings.headDim / 2;
   const cos = new Float32Array(positions * half);
   const sin = new Float32Array(positions * half);
-  for (let i = 0; i < half; i++) {
-    const frequency = Math.fround(1 / theta ** ((2 * i) / headDim));
+  for (const [i, frequency] of inverseFrequencies(settings).entries()) {
     for (let p = 0; p < positions; p++) {
       const angle = Math.fround(p * frequency);
       cos[p * half + i] = Math.cos(angle);
@@ -52,7 +47,8 @@ function headFactors(
 
 /**
  * The table of one layer: `[positions, (heads + kvHeads) * 2 * headDim]`. Query heads carry the attention's
- * `1 / sqrt(headDim)`; `queryNorm` and `keyNorm` (`[headDim]`) are Qwen3's per-head RMSNorm weights.
+ * `1 / sqrt(headDim)`; `queryNorm` and `keyNorm` (`[headDim]`) are Qwen3's per-head RMSNorm weights, ones in
+ * families without.
  */
 export function ropeTable(
   shape: RopeShape,
@@ -62,7 +58,7 @@ export function ropeTable(
 ): Float32Array {
   const { heads, kvHeads, headDim } = shape;
   const half = headDim / 2;
-  const { cos, sin } = ropeAngles(positions, headDim, shape.ropeTheta);
+  const { cos, sin } = ropeAngles(positions, shape);
   const width = (heads + kvHeads) * 2 * headDim;
   const out = new Float32Array(positions * width);
   for (let p = 0; p < positions; p++) {

@@ -3,7 +3,7 @@
  * the whole distribution at the sampling temperature, before any filter.
  */
 
-import type { SamplingParameters } from '../engine.ts';
+import type { SamplingParameters, TokenLogprob } from '../engine.ts';
 
 export interface Drawn {
   readonly token: number;
@@ -81,10 +81,30 @@ function keepTopP(weights: Float64Array, topP: number): void {
   }
 }
 
-/** Filters weights in place, top-k and then top-p: what is filtered out becomes 0. */
-export function filterWeights(weights: Float64Array, { topK, topP }: Pick<SamplingParameters, 'topK' | 'topP'>): void {
+/** Keeps what weighs at least `minP` of the heaviest (Nguyen et al. 2024, algorithm 1). */
+function keepMinP(weights: Float64Array, minP: number): void {
+  if (minP <= 0) return;
+  const least = minP * weights.reduce((a, b) => Math.max(a, b), 0);
+  for (let id = 0; id < weights.length; id++) if ((weights[id] ?? 0) < least) weights[id] = 0;
+}
+
+export type Filters = Pick<SamplingParameters, 'topK' | 'topP' | 'minP'>;
+
+/** Filters weights in place, top-k, then top-p, then min-p: what is filtered out becomes 0. */
+export function filterWeights(weights: Float64Array, { topK, topP, minP = 0 }: Filters): void {
   keepTopK(weights, topK);
   keepTopP(weights, topP);
+  keepMinP(weights, minP);
+}
+
+/** The logits with those of `seen` divided by `penalty`, multiplied where negative (Keskar et al. 2019, §4.1). */
+function penalised(logits: Float32Array, seen: Iterable<number>, penalty: number): Float32Array {
+  const changed = logits.slice();
+  for (const id of new Set(seen)) {
+    const logit = changed[id];
+    if (logit !== undefined) changed[id] = logit < 0 ? logit * penalty : logit / penalty;
+  }
+  return changed;
 }
 
 /** The first token at which the running sum exceeds `uniform` of the whole. */
@@ -103,13 +123,8 @@ function inverse(weights: Float64Array, uniform: number): number {
   return last;
 }
 
-/**
- * Draws from `logits` (`[vocab]`) with `uniform` in [0, 1). Only ids below `limit` can be drawn; temperature 0 is
- * greedy, ties to the lowest id. Errors: `NonFiniteLogits`.
- */
-export function sampleToken(logits: Float32Array, limit: number, sampling: SamplingParameters, uniform: number): Drawn {
-  const greedy = sampling.temperature === 0;
-  const temperature = greedy ? 1 : sampling.temperature;
+/** exp((logit − largest) / temperature), and their sum. Errors: `NonFiniteLogits`. */
+function weigh(logits: Float32Array, temperature: number): { weights: Float64Array; largest: number; sum: number } {
   let largest = -Infinity;
   for (const logit of logits) if (logit > largest) largest = logit;
   const weights = new Float64Array(logits.length);
@@ -121,11 +136,47 @@ export function sampleToken(logits: Float32Array, limit: number, sampling: Sampl
   }
   if (!Number.isFinite(sum))
     throw new NonFiniteLogits('the logits are not finite: the weights of this policy are broken');
-  const token = greedy ? argMax(logits, limit) : draw(weights.subarray(0, limit), sampling, uniform);
-  return { token, logprob: ((logits[token] ?? 0) - largest) / temperature - Math.log(sum) };
+  return { weights, largest, sum };
+}
+
+/**
+ * Draws from `logits` (`[vocab]`) with `uniform` in [0, 1). Only ids below `limit` can be drawn; temperature 0 is
+ * greedy, ties to the lowest id. `seen`: what a repetition penalty is for; the log-probability knows nothing of it.
+ * Errors: `NonFiniteLogits`.
+ */
+export function sampleToken(
+  logits: Float32Array,
+  limit: number,
+  sampling: SamplingParameters,
+  uniform: number,
+  seen: Iterable<number> = [],
+): Drawn {
+  const greedy = sampling.temperature === 0;
+  const temperature = greedy ? 1 : sampling.temperature;
+  const { repetitionPenalty = 1 } = sampling;
+  const plain = weigh(logits, temperature);
+  const chosen = repetitionPenalty === 1 ? logits : penalised(logits, seen, repetitionPenalty);
+  const pick = (): number => {
+    if (greedy) return argMax(chosen, limit);
+    const { weights } = chosen === logits ? plain : weigh(chosen, temperature);
+    return draw(weights.subarray(0, limit), sampling, uniform);
+  };
+  const token = pick();
+  return { token, logprob: ((logits[token] ?? 0) - plain.largest) / temperature - Math.log(plain.sum) };
 }
 
 function draw(weights: Float64Array, sampling: SamplingParameters, uniform: number): number {
   filterWeights(weights, sampling);
   return inverse(weights, uniform);
+}
+
+/** log p of `token`, and the `count` likeliest tokens with theirs, likeliest first, lower ids first among equals. */
+export function rankTokens(logits: Float32Array, temperature: number, token: number, count: number): { logprob: number; top: TokenLogprob[] } {
+  const { weights, largest, sum } = weigh(logits, temperature);
+  const logprob = (id: number): number => ((logits[id] ?? 0) - largest) / temperature - Math.log(sum);
+  if (count <= 0) return { logprob: logprob(token), top: [] };
+  const least = count >= weights.length ? 0 : threshold(weights.slice(), count, true);
+  const candidates = [...logits.keys()].filter((id) => (weights[id] ?? 0) >= least);
+  candidates.sort((a, b) => (weights[b] ?? 0) - (weights[a] ?? 0) || a - b);
+  return { logprob: logprob(token), top: candidates.slice(0, count).map((id) => ({ token: id, logprob: logprob(id) })) };
 }

@@ -50,11 +50,12 @@ export class SlotTable {
 
   /**
    * A slot for `tokens`, with the longest prefix that any slot has. `'soon'` when a running sequence is about to
-   * compute a longer one, `'full'` when every slot is busy.
+   * compute a longer one, `'full'` when every slot is busy. `afresh`: with no prefix at all.
    */
-  acquire(policy: string, cacheKey: string, tokens: readonly number[]): Acquired | 'soon' | 'full' {
+  acquire(policy: string, cacheKey: string, tokens: readonly number[], afresh = false): Acquired | 'soon' | 'full' {
     const target = this.#target(cacheKey, policy);
     if (target === undefined) return 'full';
+    if (afresh) return this.#take(target, { policy, cacheKey, tokens: [...tokens], cached: 0 }, undefined);
     // The last token is always computed: its logits are wanted.
     const prefix = (slot: Slot, known: number): number =>
       slot.policy === policy ? commonPrefix(slot.tokens, tokens, Math.min(known, tokens.length - 1)) : 0;
@@ -66,9 +67,8 @@ export class SlotTable {
       if (slot.busy) coming = Math.max(coming, prefix(slot, slot.tokens.length));
     }
     if (coming >= best + worthCopying) return 'soon';
-    this.#clock += 1;
-    Object.assign(target, { cacheKey, policy, tokens: [...tokens], cached: best, busy: true, lastUsed: this.#clock });
-    return { slot: target, copyFrom: donor === target ? undefined : donor };
+    const copyFrom = donor === target ? undefined : donor;
+    return this.#take(target, { policy, cacheKey, tokens: [...tokens], cached: best }, copyFrom);
   }
 
   release(slot: Slot): void {
@@ -80,6 +80,12 @@ export class SlotTable {
   forget(slot: Slot): void {
     slot.cached = 0;
     this.release(slot);
+  }
+
+  #take(slot: Slot, holds: Pick<Slot, 'policy' | 'cacheKey' | 'tokens' | 'cached'>, copyFrom: Slot | undefined): Acquired {
+    this.#clock += 1;
+    Object.assign(slot, holds, { busy: true, lastUsed: this.#clock });
+    return { slot, copyFrom };
   }
 
   /** The rollout's own slot, else the one that was used longest ago. */

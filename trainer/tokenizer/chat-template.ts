@@ -2,6 +2,8 @@
 
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import type { Message, ToolSchema } from '../../agents/message.ts';
+import { type TextSpan, markGeneration, takeSpans } from './assistant-mask.ts';
+import { allowEmptyLoops } from './empty-loops.ts';
 
 /** A template refused the messages, through its own `raise_exception`. */
 export class ChatTemplateRefused extends Error {
@@ -76,19 +78,25 @@ export class ChatTemplate {
 
   /** `specialTokens`: `bos_token`, `eos_token` and the like. */
   constructor(source: string, specialTokens: Readonly<Record<string, string>>) {
-    this.#program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+    this.#program = parse(tokenize(markGeneration(source), { lstrip_blocks: true, trim_blocks: true }));
+    allowEmptyLoops(this.#program);
     this.#specialTokens = specialTokens;
   }
 
   /** Errors: `ChatTemplateRefused`. */
-  render({ messages, tools, variables, continueFinalMessage = false }: TemplateInput): string {
+  render(input: TemplateInput): string {
+    const { text } = this.renderSpans(input);
+    return input.continueFinalMessage === true ? cutAfter(text, input.messages.at(-1)?.['content']) : text;
+  }
+
+  /** The whole text, and what of it the template's generation blocks wrote. Errors: `ChatTemplateRefused`. */
+  renderSpans({ messages, tools, variables }: TemplateInput): { readonly text: string; readonly spans: readonly TextSpan[] } {
     // Not the library's `Template`: its own globals read the clock and cannot be replaced.
     const environment = new Environment();
     const given = tools === null || tools.length === 0 ? {} : { tools };
     const all = { ...globals, ...this.#specialTokens, ...variables, messages, ...given };
     for (const [name, value] of Object.entries(all)) environment.set(name, value);
-    const rendered = (new Interpreter(environment).run(this.#program) as { value: string }).value;
-    return continueFinalMessage ? cutAfter(rendered, messages.at(-1)?.['content']) : rendered;
+    return takeSpans((new Interpreter(environment).run(this.#program) as { value: string }).value);
   }
 }
 

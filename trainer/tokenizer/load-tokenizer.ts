@@ -4,6 +4,7 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Tokenizer as TokenizerCore } from '@huggingface/tokenizers';
 import type { Message, ToolSchema } from '../../agents/message.ts';
+import { type TextSpan, assistantMask } from './assistant-mask.ts';
 import { ChatTemplate, templateMessage, templateTool } from './chat-template.ts';
 
 /** The directory lacks something that a chat policy needs. */
@@ -27,6 +28,8 @@ export interface Tokenizer {
     tools: readonly ToolSchema[],
     options: { readonly addGenerationPrompt: boolean },
   ): string;
+  /** 1 for each of `ids` (what `encode(text)` gave) that overlaps a span of `text`. Errors: `NoAssistantMask`. */
+  maskSpans(text: string, spans: readonly TextSpan[], ids: readonly number[]): number[];
   /** The source of the chat template. */
   readonly chatTemplate: string;
   readonly template: ChatTemplate;
@@ -91,6 +94,7 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
   if (definition === undefined) throw new UnusableTokenizer(dir, 'tokenizer.json is missing');
   const config = (await readJson(dir, 'tokenizer_config.json')) ?? {};
   const core = new TokenizerCore(definition, config);
+  const added = core.get_added_tokens_decoder();
   const tokens = specialTokens(config);
   const chatTemplate = await templateSource(dir, config);
   const template = new ChatTemplate(chatTemplate, tokens);
@@ -111,6 +115,8 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
         tools: tools.map(templateTool),
         variables: { add_generation_prompt: addGenerationPrompt },
       }),
+    maskSpans: (text, spans, ids) =>
+      assistantMask(text, spans, ids, { textOf: (id) => core.id_to_token(id), isAdded: (id) => added.has(id) }),
     chatTemplate,
     template,
     endOfTurn: tokens['eos_token'] ?? core.id_to_token(first) ?? '',

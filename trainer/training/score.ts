@@ -6,7 +6,7 @@ import type { Datum } from '../engine.ts';
 import { Learner } from '../learner.ts';
 import { readModelConfig } from '../model/describe-policy.ts';
 import { countTargets, tokenBatch } from '../model/token-batch.ts';
-import { loadWeights } from '../model/weights.ts';
+import { readVerifiedPolicy } from '../verified-checkpoint.ts';
 
 /** Of the tokens that count, for each datum that has some. */
 export type Scores = ReadonlyMap<Datum, Float64Array>;
@@ -29,7 +29,8 @@ export async function scoresOf(learner: Learner, data: readonly Datum[], microBa
 
 /** By the policy in a directory, which is in memory only meanwhile. Errors: those of reading it. */
 export async function scoresOfPolicy(dir: string, data: readonly Datum[], microBatchTokens: number): Promise<Scores> {
-  const learner = new Learner(await readModelConfig(dir), await loadWeights(dir));
+  const { weights, adapter } = await readVerifiedPolicy(dir);
+  const learner = new Learner(await readModelConfig(dir), weights, adapter);
   try {
     return await scoresOf(learner, data, microBatchTokens);
   } finally {

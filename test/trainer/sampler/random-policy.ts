@@ -1,6 +1,6 @@
-/** A random Qwen3 policy of any shape for tests: seeded, with weights large enough that attention is not flat. */
+/** A random policy of any family and shape for tests: seeded, with weights large enough that attention is not flat. */
 
-import type { ModelConfig } from '../../../trainer/model/config.ts';
+import { type ModelConfig, hasBiases, hasHeadNorms } from '../../../trainer/model/config.ts';
 import type { Weights } from '../../../trainer/model/weights.ts';
 
 export const smallShape: ModelConfig = {
@@ -38,6 +38,15 @@ export function randomIds(seed: number, count: number, vocabSize: number): numbe
 
 function layerShapes(config: ModelConfig, prefix: string): Array<[string, number[]]> {
   const { hiddenSize: d, intermediateSize: inner, heads, kvHeads, headDim } = config;
+  const headNorms: Array<[string, number[]]> = [
+    [`${prefix}self_attn.q_norm.weight`, [headDim]],
+    [`${prefix}self_attn.k_norm.weight`, [headDim]],
+  ];
+  const biases: Array<[string, number[]]> = [
+    [`${prefix}self_attn.q_proj.bias`, [heads * headDim]],
+    [`${prefix}self_attn.k_proj.bias`, [kvHeads * headDim]],
+    [`${prefix}self_attn.v_proj.bias`, [kvHeads * headDim]],
+  ];
   return [
     [`${prefix}self_attn.q_proj.weight`, [heads * headDim, d]],
     [`${prefix}self_attn.k_proj.weight`, [kvHeads * headDim, d]],
@@ -46,8 +55,8 @@ function layerShapes(config: ModelConfig, prefix: string): Array<[string, number
     [`${prefix}mlp.gate_proj.weight`, [inner, d]],
     [`${prefix}mlp.up_proj.weight`, [inner, d]],
     [`${prefix}mlp.down_proj.weight`, [d, inner]],
-    [`${prefix}self_attn.q_norm.weight`, [headDim]],
-    [`${prefix}self_attn.k_norm.weight`, [headDim]],
+    ...(hasHeadNorms(config) ? headNorms : []),
+    ...(hasBiases(config) ? biases : []),
     [`${prefix}input_layernorm.weight`, [d]],
     [`${prefix}post_attention_layernorm.weight`, [d]],
   ];

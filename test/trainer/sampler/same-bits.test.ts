@@ -33,6 +33,27 @@ const shapes: Array<{ name: string; config: ModelConfig; alwaysShift: boolean }>
     alwaysShift: false,
   },
   {
+    name: 'Qwen2: biases, heads that are not normalised',
+    config: { ...smallShape, family: 'qwen2', layers: 2, kvHeads: 2, tiedEmbeddings: false },
+    alwaysShift: false,
+  },
+  {
+    name: 'Llama with scaled rotary embeddings, sizes that no vector register divides',
+    config: {
+      ...smallShape,
+      family: 'llama',
+      layers: 2,
+      hiddenSize: 72,
+      heads: 6,
+      kvHeads: 3,
+      headDim: 10,
+      intermediateSize: 101,
+      vocabSize: 333,
+      ropeScaling: { type: 'llama3', factor: 8, lowFreqFactor: 1, highFreqFactor: 4, originalMaxPositions: 64 },
+    },
+    alwaysShift: false,
+  },
+  {
     name: 'wide layers',
     config: { ...smallShape, layers: 1, hiddenSize: 256, headDim: 64, intermediateSize: 1024 },
     alwaysShift: true,

@@ -2,7 +2,6 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { noiseOf } from '../../../trainer/sampler/noise.ts';
 import { NonFiniteLogits, filterWeights, sampleToken } from '../../../trainer/sampler/sample-token.ts';
-import { expected, expectedTensor } from './vectors.ts';
 
 const plain = { temperature: 1, topP: 1, topK: 0, maxTokens: 1 };
 
@@ -33,16 +32,6 @@ function kept(logits: Float32Array, temperature: number, topK: number, topP: num
 }
 
 describe('filterWeights', () => {
-  const cases = expected.sampling_filters.cases.filter(({ params }) => params.min_p === 0);
-
-  it.each(cases)('keeps what transformers keeps with $params', async ({ params, num_kept, kept_ids }) => {
-    const { columns, data } = await expectedTensor(expected.sampling_filters.logits_tensor);
-    const logits = data.subarray(data.length - columns);
-    const ids = kept(logits, params.temperature, params.top_k, params.top_p);
-    expect(ids).toHaveLength(num_kept);
-    if (kept_ids !== null) expect(ids).toEqual(kept_ids);
-  });
-
   it('equals sorting and cutting, ties included', () => {
     // Few distinct powers of two: ties are common.
     const logit = fc.integer({ min: -6, max: 6 }).map((n) => n * Math.LN2);

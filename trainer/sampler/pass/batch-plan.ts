@@ -29,7 +29,12 @@ export interface BatchRow {
   readonly tokens: readonly number[];
   readonly from: number;
   readonly count: number;
+  /** The logits of every new token are wanted, not those of the last alone. */
+  readonly every?: boolean;
 }
+
+/** How many rows of logits a row of the batch gives. */
+export const wantedLogits = ({ count, every }: BatchRow): number => (every === true ? count : 1);
 
 export interface BatchPlan {
   readonly rows: number;
@@ -51,7 +56,7 @@ export interface BatchPlan {
   readonly chunkRows: Int32Array;
   /** `[chunks * queries]`: how many positions of the page the query sees, 0 to `pageSize`. */
   readonly visible: Int32Array;
-  /** Index into the flat tokens of each row's last new one; padded. */
+  /** Index into the flat tokens of each row's last new one, or of all of its new ones; padded. */
   readonly last: Int32Array;
 }
 
@@ -142,10 +147,10 @@ export function planBatch(layout: CacheLayout, rows: readonly BatchRow[]): Batch
     pages: new Int32Array(chunks),
     chunkRows: new Int32Array(chunks),
     visible: new Int32Array(chunks * queries),
-    last: new Int32Array(roundUp(rows.length)),
+    last: new Int32Array(roundUp(rows.reduce((sum, row) => sum + wantedLogits(row), 0))),
   };
   fillTokens(plan, layout, rows);
   fillChunks(plan, layout, rows);
-  rows.forEach((row, r) => plan.last.fill(r * width + row.count - 1, r, r + 1));
+  plan.last.set(rows.flatMap((row, r) => Array.from({ length: wantedLogits(row) }, (_, i) => r * width + row.count - wantedLogits(row) + i)));
   return plan;
 }

@@ -6,13 +6,16 @@
 
 import { attributes } from '../../graph/attributes.ts';
 import type { Edge, GraphBuilder } from '../../graph/graph-builder.ts';
-import type { ModelConfig } from '../../model/config.ts';
+import { type ModelConfig, hasHeadNorms } from '../../model/config.ts';
 import { pageSize } from './batch-plan.ts';
 
 /** One layer's weights, read from their variables. */
 export interface LayerEdges {
   readonly qk: Edge;
   readonly v: Edge;
+  /** In families that have them. */
+  readonly qkBias?: Edge;
+  readonly vBias?: Edge;
   readonly rope: Edge;
   readonly output: Edge;
   readonly gate: Edge;
@@ -100,20 +103,29 @@ function normaliseHidden({ graph, constants }: Pick<Pass, 'graph' | 'constants'>
   return rmsNormalise(graph, x, constants.meanOfHidden, constants.epsilon, x);
 }
 
+/** `x @ matrix + bias`; a sum of two numbers has the same bits wherever it stands. */
+function projection(graph: GraphBuilder, x: Edge, matrix: Edge, bias: Edge | undefined): Edge {
+  const product = graph.run('MatMul', matMul, [x, matrix]);
+  return bias === undefined ? product : graph.run('AddV2', elementwise, [product, bias]);
+}
+
 /** Queries `[tokens, heads * headDim]`, keys and values `[tokens * kvHeads, headDim]`; normalised, rotated, scaled. */
 function project(pass: Pass, layer: LayerEdges, x: Edge): { q: Edge; k: Edge; v: Edge } {
   const { graph, constants } = pass;
   const { heads, kvHeads, headDim } = pass.config;
   const normalised = normaliseHidden(pass, x);
-  const v = graph.run('MatMul', matMul, [normalised, layer.v]);
-  const raw = graph.run('MatMul', matMul, [normalised, layer.qk]);
+  const v = projection(graph, normalised, layer.v, layer.vBias);
+  const raw = projection(graph, normalised, layer.qk, layer.qkBias);
   const factors = graph.run('GatherV2', gather, [layer.rope, pass.plan.positions, graph.integer(0)]);
   const products = graph.run('Mul', elementwise, [raw, factors]);
   const perHead = graph.integers(-1, 2 * headDim);
   const productHeads = graph.run('Reshape', reshape, [products, perHead]);
   const turned = graph.run('MatMul', matMul, [productHeads, constants.addHalves]);
-  const rawHeads = graph.run('Reshape', reshape, [raw, perHead]);
-  const qkHeads = rmsNormalise(graph, rawHeads, constants.meanOfHead, constants.epsilon, turned);
+  const normaliseHeads = (): Edge => {
+    const rawHeads = graph.run('Reshape', reshape, [raw, perHead]);
+    return rmsNormalise(graph, rawHeads, constants.meanOfHead, constants.epsilon, turned);
+  };
+  const qkHeads = hasHeadNorms(pass.config) ? normaliseHeads() : turned;
   const qk = graph.run('Reshape', reshape, [qkHeads, graph.integers(-1, (heads + kvHeads) * headDim)]);
   const sizes = graph.integers(heads * headDim, kvHeads * headDim);
   const [q, k] = graph.split('SplitV', attributes.splitInTwo, [qk, sizes, graph.integer(1)], 2);

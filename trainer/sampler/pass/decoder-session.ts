@@ -7,10 +7,10 @@ import { attributes } from '../../graph/attributes.ts';
 import { type Frame, inFrame, type TensorId } from '../../graph/device-tensors.ts';
 import { type Edge, GraphBuilder } from '../../graph/graph-builder.ts';
 import { GraphSession, type Signature, signature } from '../../graph/graph-session.ts';
-import type { ModelConfig } from '../../model/config.ts';
+import { type ModelConfig, hasBiases } from '../../model/config.ts';
 import { type BatchPlan, type CacheLayout, decodeQueries, pageCount, pageSize } from './batch-plan.ts';
 import { addPass, type ConstantEdges, type DecoderEdges, type LayerEdges, type PlanEdges, type WidthEdges } from './decoder-graph.ts';
-import { LAYER_WEIGHTS, layerShapes, type SamplerModel } from './sampler-model.ts';
+import { layerShapes, layerTensors, type SamplerModel } from './sampler-model.ts';
 
 /** Added to scores that a query may not see: `exp` of it is exactly 0. */
 const HIDDEN = -1e9;
@@ -135,6 +135,7 @@ function addVariables(graph: GraphBuilder, config: ModelConfig, positions: numbe
       gate: graph.variable(shapes.gate),
       up: graph.variable(shapes.up),
       down: graph.variable(shapes.down),
+      ...(hasBiases(config) ? { qkBias: graph.variable(shapes.qkBias), vBias: graph.variable(shapes.vBias) } : {}),
       keys: graph.variable(cache),
       values: graph.variable(cache),
     })),
@@ -168,7 +169,7 @@ function addSignatures(graph: GraphBuilder, config: ModelConfig, positions: numb
   };
   return {
     clear: addClear(graph, variables, layout, config.headDim),
-    assign: addAssign(graph, variables),
+    assign: addAssign(graph, config, variables),
     copyKeysAndValues: addCopy(graph, variables),
     plain: { decode: pass(false, false), prefill: pass(false, true) },
     shifted: { decode: pass(true, false), prefill: pass(true, true) },
@@ -189,6 +190,8 @@ function readWeights(graph: GraphBuilder, variables: Variables, constants: Const
       gate: read(layer.gate),
       up: read(layer.up),
       down: read(layer.down),
+      ...(layer.qkBias === undefined ? {} : { qkBias: read(layer.qkBias) }),
+      ...(layer.vBias === undefined ? {} : { vBias: read(layer.vBias) }),
     })),
     constants,
   };
@@ -224,9 +227,9 @@ function addClear(graph: GraphBuilder, variables: Variables, layout: CacheLayout
 }
 
 /** Takes a model's tensors in the order of `SamplerModel.tensors`. */
-function addAssign(graph: GraphBuilder, { embedding, head, layers }: Variables): Signature {
+function addAssign(graph: GraphBuilder, config: ModelConfig, { embedding, head, layers }: Variables): Signature {
   graph.beginSection();
-  const targets = [embedding, head, ...layers.flatMap((layer) => LAYER_WEIGHTS.map((name) => layer[name]))];
+  const targets = [embedding, head, ...layers.flatMap((layer) => layerTensors(config).flatMap((name) => layer[name] ?? []))];
   const given = targets.map(() => graph.placeholder('float32'));
   targets.forEach((target, i) => {
     graph.write('AssignVariableOp', attributes.assign, target, given.slice(i, i + 1));

@@ -3,7 +3,7 @@
  * side. A pure function of the Hugging Face tensors.
  */
 
-import type { ModelConfig } from '../../model/config.ts';
+import { type ModelConfig, hasBiases, hasHeadNorms } from '../../model/config.ts';
 import type { Weights } from '../../model/weights.ts';
 import { ropeTable } from '../rope-table.ts';
 
@@ -12,6 +12,9 @@ export interface FusedLayer {
   readonly qk: Float32Array;
   /** `[hidden, kvHeads * headDim]` */
   readonly v: Float32Array;
+  /** `[1, (heads + kvHeads) * 2 * headDim]` and `[1, kvHeads * headDim]`, in families that have them. */
+  readonly qkBias?: Float32Array;
+  readonly vBias?: Float32Array;
   /** `[positions, (heads + kvHeads) * 2 * headDim]` */
   readonly rope: Float32Array;
   /** `[heads * headDim, hidden]` */
@@ -116,28 +119,47 @@ function fuseMlp(config: ModelConfig, weights: Weights, prefix: string): Pick<Fu
   };
 }
 
+function fuseBiases(config: ModelConfig, weights: Weights, prefix: string): Pick<FusedLayer, 'qkBias' | 'vBias'> {
+  const { heads, kvHeads, headDim } = config;
+  if (!hasBiases(config)) return {};
+  const bias = (name: string, size: number): Float32Array => tensor(weights, `${prefix}self_attn.${name}_proj.bias`, [size]);
+  const [q, k] = [bias('q', heads * headDim), bias('k', kvHeads * headDim)];
+  const both = Float32Array.from([...q, ...k]);
+  const qkBias = new Float32Array(2 * both.length);
+  for (let i = 0; i < qkBias.length; i++) {
+    const [head, at] = [Math.floor(i / (2 * headDim)), i % (2 * headDim)];
+    const swapped = at < headDim ? at : (at - headDim + headDim / 2) % headDim;
+    qkBias[i] = both[head * headDim + swapped] ?? 0;
+  }
+  return { qkBias, vBias: bias('v', kvHeads * headDim) };
+}
+
 const largest = (values: Float32Array): number => values.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
 
 function fuseLayer(config: ModelConfig, weights: Weights, index: number, positions: number): FusedLayer {
   const { hiddenSize: hidden, heads, kvHeads, headDim } = config;
   const prefix = `model.layers.${index}.`;
   const norm = tensor(weights, `${prefix}input_layernorm.weight`, [hidden]);
-  const queryNorm = tensor(weights, `${prefix}self_attn.q_norm.weight`, [headDim]);
-  const keyNorm = tensor(weights, `${prefix}self_attn.k_norm.weight`, [headDim]);
+  const headNorm = (name: string): Float32Array =>
+    hasHeadNorms(config)
+      ? tensor(weights, `${prefix}self_attn.${name}_norm.weight`, [headDim])
+      : new Float32Array(headDim).fill(1);
+  const [queryNorm, keyNorm] = [headNorm('q'), headNorm('k')];
   const valueShape = [kvHeads * headDim, hidden] as const;
   const outputShape = [hidden, heads * headDim] as const;
   return {
     qk: fuseQueriesAndKeys(config, weights, prefix, norm),
+    ...fuseBiases(config, weights, prefix),
     v: inputMajor(tensor(weights, `${prefix}self_attn.v_proj.weight`, valueShape), valueShape, { norm }),
     rope: ropeTable(config, positions, queryNorm, keyNorm),
     output: inputMajor(tensor(weights, `${prefix}self_attn.o_proj.weight`, outputShape), outputShape),
     ...fuseMlp(config, weights, prefix),
-    // Normalised heads have length sqrt(headDim) before their weights: Cauchy and Schwarz.
-    scoreBound: largest(queryNorm) * largest(keyNorm) * Math.sqrt(headDim),
+    // Normalised heads have length sqrt(headDim) before their weights (Cauchy and Schwarz); nothing bounds others.
+    scoreBound: hasHeadNorms(config) ? largest(queryNorm) * largest(keyNorm) * Math.sqrt(headDim) : Infinity,
   };
 }
 
-/** Fuses a Qwen3 policy's weights, with rotary tables for `positions`. Errors: `WeightsMismatch`. */
+/** Fuses a policy's weights, with rotary tables for `positions`. Errors: `WeightsMismatch`. */
 export function fuseWeights(config: ModelConfig, weights: Weights, positions: number): FusedWeights {
   const { hiddenSize: hidden, vocabSize: vocab } = config;
   const embedding = tensor(weights, 'model.embed_tokens.weight', [vocab, hidden]);

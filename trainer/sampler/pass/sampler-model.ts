@@ -1,17 +1,23 @@
 /** One policy version in TensorFlow's memory, as the decoder multiplies with it: never changed after it is made. */
 
 import { Frame, type TensorId } from '../../graph/device-tensors.ts';
-import type { ModelConfig } from '../../model/config.ts';
+import { type ModelConfig, hasBiases } from '../../model/config.ts';
 import type { Weights } from '../../model/weights.ts';
 import { type FusedLayer, fuseWeights, paddedIntermediate } from './fused-weights.ts';
 
 /** Below it neither `exp` nor a sum of its results leaves the normal range of float32. */
 const safeScore = 40;
 
-export const LAYER_WEIGHTS = ['qk', 'v', 'rope', 'output', 'gate', 'up', 'down'] as const;
-export type LayerWeight = (typeof LAYER_WEIGHTS)[number];
+const everyFamily = ['qk', 'v', 'rope', 'output', 'gate', 'up', 'down'] as const;
+const biases = ['qkBias', 'vBias'] as const;
+export type LayerWeight = (typeof everyFamily)[number];
+export type LayerBias = (typeof biases)[number];
 
-export function layerShapes(config: ModelConfig, positions: number): Readonly<Record<LayerWeight, readonly [number, number]>> {
+/** The names of a layer's tensors, in the order in which they are given to the session. */
+export const layerTensors = (config: ModelConfig): ReadonlyArray<LayerWeight | LayerBias> =>
+  hasBiases(config) ? [...everyFamily, ...biases] : everyFamily;
+
+export function layerShapes(config: ModelConfig, positions: number): Readonly<Record<LayerWeight | LayerBias, readonly [number, number]>> {
   const { hiddenSize, heads, kvHeads, headDim } = config;
   const rotated = (heads + kvHeads) * 2 * headDim;
   const inner = paddedIntermediate(config);
@@ -23,6 +29,8 @@ export function layerShapes(config: ModelConfig, positions: number): Readonly<Re
     gate: [hiddenSize, inner],
     up: [hiddenSize, inner],
     down: [inner, hiddenSize],
+    qkBias: [1, rotated],
+    vBias: [1, kvHeads * headDim],
   };
 }
 
@@ -36,7 +44,7 @@ export interface ModelOptions {
 export class SamplerModel {
   readonly config: ModelConfig;
   readonly positions: number;
-  /** Embedding `[vocab, hidden]`, head `[hidden, vocab]`, then `LAYER_WEIGHTS` of each layer. */
+  /** Embedding `[vocab, hidden]`, head `[hidden, vocab]`, then `layerTensors` of each layer. */
   readonly tensors: readonly TensorId[];
   /** Some attention scores may be too large for `exp` as they are. */
   readonly shifted: boolean;
@@ -61,6 +69,6 @@ export class SamplerModel {
 
   #upload(layer: FusedLayer): TensorId[] {
     const shapes = layerShapes(this.config, this.positions);
-    return LAYER_WEIGHTS.map((name) => this.#frame.floats(shapes[name], layer[name]));
+    return layerTensors(this.config).map((name) => this.#frame.floats(shapes[name], layer[name] ?? new Float32Array()));
   }
 }

@@ -17,3 +17,11 @@ export const BYTE_ALPHABET: readonly string[] = (() => {
 export function toAlphabet(text: string): string[] {
   return [...new TextEncoder().encode(text)].map((byte) => BYTE_ALPHABET[byte] ?? '');
 }
+
+const byteOf = new Map(BYTE_ALPHABET.map((stand, byte) => [stand, byte]));
+
+/** Number of bytes that a token of a byte-level vocabulary stands for; `undefined` where it is no such token. */
+export function bytesOfToken(token: string): number | undefined {
+  const characters = Array.from(token);
+  return characters.every((character) => byteOf.has(character)) ? characters.length : undefined;
+}

@@ -1,0 +1,64 @@
+"""The other half of run-interop.ts: what transformers and peft make of our policies, and policies of theirs for us."""
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoConfig, AutoModelForCausalLM
+
+TOLERANCE = 2e-4
+root = Path(sys.argv[1])
+torch.manual_seed(7)
+
+
+def logits_of(model, tokens):
+    with torch.no_grad():
+        return model(torch.tensor([tokens])).logits[0].float()
+
+
+def load(folder):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+
+
+def check(what, model, case):
+    wanted = torch.tensor(case["logits"])
+    farthest = (logits_of(model, case["tokens"]) - wanted).abs().max().item()
+    print(f"{what}: largest difference {farthest:.2e}")
+    if not farthest <= TOLERANCE:
+        sys.exit(f"{what}: {farthest} is more than {TOLERANCE}")
+
+
+def read_ours(folder):
+    check(f"{folder.name} in transformers", load(folder), json.loads((folder / "case.json").read_text()))
+    adapter = folder / "adapter"
+    model = PeftModel.from_pretrained(load(folder), adapter).eval()
+    check(f"{folder.name} with our adapter in peft", model, json.loads((adapter / "case.json").read_text()))
+    check(f"{folder.name} merged by peft", model.merge_and_unload(), json.loads((adapter / "case.json").read_text()))
+
+
+def write_theirs(folder, tokens):
+    """The same shape with weights of torch's own, in shards and in bfloat16, and an adapter with patterns."""
+    target = root / f"theirs-{folder.name}"
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), dtype=torch.float32, attn_implementation="eager").eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    model.to(torch.bfloat16).save_pretrained(target, max_shard_size="30KB")
+    case = {"tokens": tokens, "logits": logits_of(load(target), tokens).tolist()}
+    (target / "case.json").write_text(json.dumps(case))
+    settings = LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "up_proj"], rank_pattern={"v_proj": 2}, use_rslora=True)
+    peft = get_peft_model(load(target), settings).eval()
+    with torch.no_grad():
+        for name, parameter in peft.named_parameters():
+            if "lora_" in name:
+                parameter.add_(0.05 * torch.randn_like(parameter))
+    peft.save_pretrained(target / "adapter")
+    case = {"tokens": tokens, "logits": logits_of(peft, tokens).tolist()}
+    (target / "adapter" / "case.json").write_text(json.dumps(case))
+
+
+for folder in sorted(root.glob("ours-*")):
+    read_ours(folder)
+    write_theirs(folder, json.loads((folder / "case.json").read_text())["tokens"])

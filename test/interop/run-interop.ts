@@ -1,0 +1,83 @@
+/**
+ * Policies and adapters there and back through Hugging Face's own packages: the same logits on both sides. Run by hand,
+ * since torch is some gigabytes: `PYTHON=venv/bin/python node test/interop/run-interop.ts`, with torch, transformers
+ * and peft in that Python.
+ */
+
+import { execFileSync } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { newAdapter } from '../../trainer/lora/new-adapter.ts';
+import type { AdapterWeights } from '../../trainer/lora/adapter-layout.ts';
+import { type ModelConfig, modelConfigJson } from '../../trainer/model/config.ts';
+import { Policy } from '../../trainer/model/policy.ts';
+import { writeSafetensors } from '../../trainer/model/safetensors.ts';
+import { type Weights, saveWeights } from '../../trainer/model/weights.ts';
+import { loadPolicy } from '../../trainer/sampler/policy-loader.ts';
+import { randomIds, randomWeights, smallShape } from '../trainer/sampler/random-policy.ts';
+import { decodeAll, passesOf } from '../trainer/vectors/passes.ts';
+
+const tolerance = 2e-4;
+const tiny: ModelConfig = { ...smallShape, vocabSize: 256, hiddenSize: 64, intermediateSize: 96, layers: 2, heads: 4, kvHeads: 2, headDim: 16, maxPositions: 512 };
+const shapes: Readonly<Record<string, ModelConfig>> = {
+  qwen3: tiny,
+  qwen2: { ...tiny, family: 'qwen2', tiedEmbeddings: false },
+  llama: {
+    ...tiny,
+    family: 'llama',
+    normEpsilon: 1e-5,
+    ropeScaling: { type: 'llama3', factor: 8, lowFreqFactor: 1, highFreqFactor: 4, originalMaxPositions: 64 },
+  },
+};
+const tokens = randomIds(3, 40, tiny.vocabSize);
+
+interface Case {
+  readonly tokens: readonly number[];
+  readonly logits: ReadonlyArray<readonly number[]>;
+}
+
+function logitsOf(config: ModelConfig, weights: Weights, of: readonly number[]): number[][] {
+  const passes = passesOf(config, weights);
+  const rows = decodeAll(passes, of).map((row) => [...row]);
+  passes.dispose();
+  return rows;
+}
+
+const writeJson = (file: string, value: unknown): Promise<void> => writeFile(file, JSON.stringify(value));
+
+async function writeOurs(dir: string, config: ModelConfig): Promise<void> {
+  const weights = randomWeights(config, 11);
+  const fresh = newAdapter(config, { rank: 4, alpha: 8, targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] }, dir, 1);
+  const tensors = new Map([...fresh.tensors].map(([name, { shape, data }], i) => [name, { shape, data: data.map((x, j) => x + 0.05 * Math.sin(3 * i + j)) }]));
+  const adapter: AdapterWeights = { json: fresh.json, tensors };
+  const policy = new Policy(config, weights, adapter);
+  await mkdir(path.join(dir, 'adapter'), { recursive: true });
+  await writeJson(path.join(dir, 'config.json'), modelConfigJson(config));
+  await saveWeights(dir, weights);
+  await writeJson(path.join(dir, 'case.json'), { tokens, logits: logitsOf(config, weights, tokens) });
+  await writeJson(path.join(dir, 'adapter', 'adapter_config.json'), adapter.json);
+  await writeSafetensors(path.join(dir, 'adapter', 'adapter_model.safetensors'), tensors);
+  await writeJson(path.join(dir, 'adapter', 'case.json'), { tokens, logits: logitsOf(config, policy.merged(), tokens) });
+  policy.dispose();
+}
+
+async function checkTheirs(dir: string): Promise<void> {
+  const { config, weights } = await loadPolicy(dir);
+  const wanted = JSON.parse(await readFile(path.join(dir, 'case.json'), 'utf8')) as Case;
+  const got = logitsOf(config, weights, wanted.tokens);
+  const farthest = wanted.logits.reduce((most, row, t) => row.reduce((m, x, i) => Math.max(m, Math.abs(x - (got[t]?.[i] ?? NaN))), most), 0);
+  process.stdout.write(`${dir}: largest difference ${farthest.toExponential(2)}\n`);
+  if (!(farthest <= tolerance)) throw new Error(`${dir}: ${farthest} is more than ${tolerance}`);
+}
+
+const root = await mkdtemp(path.join(tmpdir(), 'longhaul-interop-'));
+try {
+  for (const [name, config] of Object.entries(shapes)) await writeOurs(path.join(root, `ours-${name}`), config);
+  execFileSync(process.env['PYTHON'] ?? 'python3', [path.join(import.meta.dirname, 'interop.py'), root], { stdio: 'inherit', timeout: 600_000 });
+  const theirs = (await readdir(root)).filter((name) => name.startsWith('theirs-'));
+  if (theirs.length !== Object.keys(shapes).length) throw new Error(`Python wrote ${theirs.join(', ')}`);
+  for (const name of theirs) for (const dir of [name, `${name}/adapter`]) await checkTheirs(path.join(root, dir));
+} finally {
+  await rm(root, { recursive: true, force: true });
+}

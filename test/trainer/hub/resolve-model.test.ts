@@ -1,0 +1,164 @@
+/** Models by hub id: downloaded once, gone on with after a break, found again without a network, refused with the remedy. */
+
+import { mkdir, readFile, readdir, readlink, rm, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { hubCache } from '../../../trainer/hub/hub-cache.ts';
+import { absoluteModel, parseHubId } from '../../../trainer/hub/hub-id.ts';
+import { ModelUnavailable, resolveModel } from '../../../trainer/hub/resolve-model.ts';
+import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
+import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
+import { inScratch, qwen3Dir } from '../tiny-policy.ts';
+import { type FakeHub, startFakeHub } from './fake-hub.ts';
+
+const repo = 'someone/tiny-qwen3';
+const names = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'];
+const files = new Map(await Promise.all(names.map(async (name) => [name, await readFile(path.join(qwen3Dir, name))] as const)));
+// The hub's client holds what is shorter than 1 MB in memory: weights beyond that are what ranges are for.
+const padded = new Map([...files, ['extra.safetensors', Buffer.alloc(3_000_000, 7)], ['README.md', Buffer.from('#')], ['onnx/model.safetensors', Buffer.from('x')]]);
+
+let hub: FakeHub;
+beforeEach(async () => {
+  hub = await startFakeHub(repo, padded);
+});
+afterEach(() => hub.close());
+
+const inCache = (body: (env: Record<string, string>, home: string) => Promise<void>): Promise<void> =>
+  inScratch((home) => body({ HF_HOME: home, HF_ENDPOINT: hub.endpoint }, home));
+
+/** An address that nobody listens at. */
+async function closedNetwork(): Promise<string> {
+  const gone = await startFakeHub(repo, files);
+  await gone.close();
+  return gone.endpoint;
+}
+
+describe('a hub id', () => {
+  test('is downloaded into the standard cache, and loads', () =>
+    inCache(async (env, home) => {
+      const progress: number[] = [];
+      const dir = await resolveModel(`hf:${repo}`, { env, onProgress: ({ bytes, totalBytes }) => progress.push(bytes / totalBytes) });
+      const folder = path.join(home, 'hub', 'models--someone--tiny-qwen3');
+      expect(dir).toBe(path.join(folder, 'snapshots', hub.commit));
+      expect(await readFile(path.join(folder, 'refs', 'main'), 'utf8')).toBe(hub.commit);
+      expect((await readdir(dir)).sort()).toEqual([...names, 'extra.safetensors'].sort());
+      expect(await readlink(path.join(dir, 'config.json'))).toMatch(/^\.\.\/\.\.\/blobs\/[0-9a-f]{40}$/);
+      expect((await readdir(path.join(folder, 'blobs'))).some((name) => name.endsWith('.incomplete'))).toBe(false);
+      expect(weightsDigest((await loadPolicy(dir)).weights)).toBe(weightsDigest(await loadWeights(qwen3Dir)));
+      expect(progress.at(-1)).toBe(1);
+      expect(progress.every((x, i) => i === 0 || x >= (progress[i - 1] ?? 0))).toBe(true);
+    }));
+
+  test('is downloaded once: another call asks for the commit and takes what is there', () =>
+    inCache(async (env) => {
+      const first = await resolveModel(`hf:${repo}`, { env });
+      hub.asked.length = 0;
+      expect(await resolveModel(`hf:${repo}`, { env })).toBe(first);
+      expect(hub.asked.filter((line) => line.includes('/resolve/'))).toEqual([]);
+      hub.asked.length = 0;
+      expect(await resolveModel(`hf:${repo}@${hub.commit}`, { env })).toBe(first);
+      expect(hub.asked).toEqual([]);
+    }));
+
+  test('a branch that moved brings its new files, and the old snapshot stays', () =>
+    inCache(async (env) => {
+      const first = await resolveModel(`hf:${repo}`, { env });
+      hub.commit = 'f'.repeat(40);
+      hub.files = new Map([...padded, ['generation_config.json', Buffer.from('{}')]]);
+      hub.asked.length = 0;
+      const second = await resolveModel(`hf:${repo}`, { env });
+      expect(second).not.toBe(first);
+      expect((await readdir(first)).length + 1).toBe((await readdir(second)).length);
+      expect(new Set(hub.asked.filter((line) => line.includes('/resolve/')).map((line) => line.split(' ')[1]))).toEqual(new Set([`/${repo}/resolve/${hub.commit}/generation_config.json`]));
+    }));
+
+  test('a connection that breaks off is gone on with where it ended, and what was left by an earlier process too', () =>
+    inCache(async (env, home) => {
+      hub.breakOff = 2;
+      const dir = await resolveModel(`hf:${repo}`, { env });
+      expect((await readFile(path.join(dir, 'extra.safetensors'))).equals(padded.get('extra.safetensors')!)).toBe(true);
+      const begins = hub.asked.filter((line) => line.includes('extra.safetensors')).flatMap((line) => /bytes=(\d+)-/.exec(line)?.[1] ?? []);
+      expect(begins.some((begin) => Number(begin) > 0)).toBe(true);
+      const blobs = path.join(home, 'hub', 'models--someone--tiny-qwen3', 'blobs');
+      const blob = path.basename(await readlink(path.join(dir, 'extra.safetensors')));
+      await rm(path.join(blobs, blob));
+      await rm(path.join(dir, 'extra.safetensors'));
+      await writeFile(path.join(blobs, `${blob}.incomplete`), padded.get('extra.safetensors')!.subarray(0, 1_234_567));
+      hub.asked.length = 0;
+      await resolveModel(`hf:${repo}`, { env });
+      expect(hub.asked.some((line) => line.includes('extra.safetensors bytes=1234567-'))).toBe(true);
+    }));
+
+  test('what is not what the hub says is removed, and said', () =>
+    inCache(async (env, home) => {
+      const blobs = path.join(home, 'hub', 'models--someone--tiny-qwen3', 'blobs');
+      await mkdir(blobs, { recursive: true });
+      await resolveModel(`hf:${repo}`, { env });
+      const large = (await readdir(blobs)).find((name) => name.length === 64)!;
+      await rm(path.join(blobs, large));
+      await writeFile(path.join(blobs, `${large}.incomplete`), Buffer.alloc(10, 1));
+      await rm(path.join(home, 'hub', 'models--someone--tiny-qwen3', 'snapshots'), { recursive: true });
+      await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(/not what the hub says it is/);
+      expect((await readdir(blobs)).some((name) => name.endsWith('.incomplete'))).toBe(false);
+    }));
+
+  test('a token is sent where there is one', () =>
+    inCache(async (env) => {
+      await resolveModel(`hf:${repo}`, { env: { ...env, HF_TOKEN: 'hf_secret' } });
+      expect(new Set(hub.tokens)).toEqual(new Set(['Bearer hf_secret']));
+    }));
+});
+
+describe('without a network', () => {
+  test('the cache is used; what is not there is named, with the cache and the remedy', () =>
+    inCache(async (env, home) => {
+      const dir = await resolveModel(`hf:${repo}`, { env });
+      const closed = { ...env, HF_ENDPOINT: await closedNetwork() };
+      expect(await resolveModel(`hf:${repo}`, { env: closed })).toBe(dir);
+      const missing = resolveModel('hf:someone/else@v2', { env: closed });
+      await expect(missing).rejects.toThrow(ModelUnavailable);
+      await expect(missing).rejects.toThrow(/someone\/else \(revision v2\).*not in the cache .*cannot be reached.*HF_HOME.*give the path of its directory/s);
+      await expect(missing).rejects.toThrow(path.join(home, 'hub'));
+    }));
+
+  test('HF_HUB_OFFLINE asks nobody', () =>
+    inCache(async (env) => {
+      await expect(resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(/HF_HUB_OFFLINE/);
+      const dir = await resolveModel(`hf:${repo}`, { env });
+      hub.asked.length = 0;
+      expect(await resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).toBe(dir);
+      expect(hub.asked).toEqual([]);
+    }));
+
+  test('a snapshot that lacks a file is not taken', () =>
+    inCache(async (env) => {
+      const dir = await resolveModel(`hf:${repo}`, { env });
+      await rm(path.join(dir, 'model.safetensors'));
+      await expect(resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(ModelUnavailable);
+    }));
+});
+
+test.each([401, 404])('HTTP %i: id, revision and token are named', (status) =>
+  inCache(async (env) => {
+    hub.refuse = status;
+    await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(new RegExp(`someone/tiny-qwen3.*HTTP ${status}.*HF_TOKEN`, 's'));
+  }));
+
+describe('what is meant', () => {
+  test('a directory wins; hf: always means the hub', () =>
+    inScratch(async (dir) => {
+      expect(absoluteModel(repo, dir)).toBe(`hf:${repo}@main`);
+      await mkdir(path.join(dir, repo), { recursive: true });
+      expect(absoluteModel(repo, dir)).toBe(path.join(dir, repo));
+      expect(absoluteModel(`hf:${repo}@v1`, dir)).toBe(`hf:${repo}@v1`);
+      for (const text of ['starter', './a/b', '/models/starter', 'a/b/c', '../x/y']) expect(absoluteModel(text, dir)).toBe(path.resolve(dir, text));
+      expect(parseHubId('a/..')).toBeUndefined();
+    }));
+
+  test('the cache is where huggingface_hub has it', () => {
+    expect(hubCache({ HF_HUB_CACHE: '/c', HF_HOME: '/h' })).toBe('/c');
+    expect(hubCache({ HF_HOME: '/h' })).toBe('/h/hub');
+    expect(hubCache({ XDG_CACHE_HOME: '/x' })).toBe('/x/huggingface/hub');
+    expect(hubCache({})).toMatch(/\/\.cache\/huggingface\/hub$/);
+  });
+});

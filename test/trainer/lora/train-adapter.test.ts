@@ -1,0 +1,143 @@
+/** A run that trains an adapter: the base stays, checkpoints are PEFT's files, and what was interrupted ends in the same bits. */
+
+import { cp, mkdir, readFile, readdir } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { carryOver } from '../../../trainer/carry-over.ts';
+import { readCheckpointRecord } from '../../../trainer/checkpoint.ts';
+import type { Datum, NewLora, UpdateRequest } from '../../../trainer/engine.ts';
+import { readVerifiedPolicy } from '../../../trainer/verified-checkpoint.ts';
+import { readSafetensors } from '../../../trainer/model/safetensors.ts';
+import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
+import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
+import { runSft } from '../../../trainer/sft.ts';
+import { Updater } from '../../../trainer/update.ts';
+import { inScratch, qwen3Dir, someTokens } from '../tiny-policy.ts';
+
+const lora: NewLora = { rank: 4, alpha: 8, targetModules: ['q_proj', 'v_proj', 'down_proj'], seed: 3 };
+
+const data: Datum[] = [31, 18, 26].map((length, i) => {
+  const tokens = someTokens(length, i + 1);
+  return { tokens, mask: tokens.map((_, t) => (t > 4 ? 1 : 0)), logprobs: tokens.map(() => -6), advantage: i === 1 ? -1 : 0.5 };
+});
+
+const request = (fromDir: string, toDir: string, toVersion: number): UpdateRequest => ({
+  fromDir,
+  toDir,
+  toVersion,
+  data,
+  lora,
+  algorithm: {
+    learningRate: 1e-2,
+    epochs: 1,
+    minibatches: 2,
+    clipLow: 0.2,
+    clipHigh: 0.28,
+    maxGradNorm: 1,
+    weightDecay: 0,
+    betas: [0.9, 0.95],
+    epsilon: 1e-8,
+    microBatchTokens: 128,
+  },
+});
+
+const adapterOf = (dir: string): Promise<Buffer> => readFile(path.join(dir, 'adapter_model.safetensors'));
+
+describe('an update with an adapter', () => {
+  test('writes the adapter alone, with moments of its size, and its own digest', () =>
+    inScratch(async (dir) => {
+      const to = path.join(dir, 'v1');
+      const { sha256, gradNorm } = await new Updater().run(request(qwen3Dir, to, 1));
+      expect((await readdir(to)).sort()).toEqual([
+        'adapter_config.json',
+        'adapter_model.safetensors',
+        'config.json',
+        'longhaul.json',
+        'optimizer.safetensors',
+        'tokenizer.json',
+        'tokenizer_config.json',
+      ]);
+      const tensors = await readSafetensors(path.join(to, 'adapter_model.safetensors'));
+      expect(tensors.size).toBe(2 * 2 * 3);
+      expect(tensors.get('base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight')?.shape).toEqual([4, 48]);
+      expect([...(await readSafetensors(path.join(to, 'optimizer.safetensors'))).keys()].sort()).toEqual(
+        ['exp_avg', 'exp_avg_sq'].flatMap((moment) => [...tensors.keys()].map((name) => `${moment}.${name}`)).sort(),
+      );
+      expect(gradNorm).toBeGreaterThan(0);
+      expect(weightsDigest(tensors)).toBe(sha256);
+      expect(await readCheckpointRecord(to)).toMatchObject({ sha256, version: 1 });
+    }));
+
+  test('three updates in one process and in three end in the same bits; the sampler gets the base with the adapter', () =>
+    inScratch(async (dir) => {
+      const [one, three] = [path.join(dir, 'one'), path.join(dir, 'three')];
+      await Promise.all([one, three].map((folder) => mkdir(folder)));
+      const resident = new Updater();
+      for (const [folder, updater] of [[one, () => resident], [three, () => new Updater()]] as const) {
+        let from = qwen3Dir;
+        for (const version of [1, 2, 3]) {
+          const to = path.join(folder, `step-${version}`);
+          await updater().run(request(from, to, version));
+          from = to;
+        }
+      }
+      expect((await adapterOf(path.join(one, 'step-3'))).equals(await adapterOf(path.join(three, 'step-3')))).toBe(true);
+      const base = await loadWeights(qwen3Dir);
+      const { weights } = await loadPolicy(path.join(one, 'step-3'));
+      const changed = [...weights].filter(([name, { data: values }]) => !Buffer.from(values.buffer, values.byteOffset, values.byteLength).equals(Buffer.from(base.get(name)!.data.buffer, base.get(name)!.data.byteOffset, base.get(name)!.data.byteLength)));
+      expect(changed.map(([name]) => name).sort()).toEqual(
+        ['mlp.down_proj', 'self_attn.q_proj', 'self_attn.v_proj'].flatMap((module) => [0, 1].map((layer) => `model.layers.${layer}.${module}.weight`)).sort(),
+      );
+    }));
+
+  test('a new adapter changes nothing: B is zero', () =>
+    inScratch(async (dir) => {
+      const to = path.join(dir, 'v1');
+      await carryOver(qwen3Dir, to, 1, lora);
+      const { weights } = await loadPolicy(to);
+      expect(weightsDigest(weights)).toBe(weightsDigest(await loadWeights(qwen3Dir)));
+    }));
+
+  test('a step that taught nothing carries the adapter over, and its base is never a checkpoint', () =>
+    inScratch(async (dir) => {
+      const [v1, v2, v3] = [1, 2, 3].map((n) => path.join(dir, `step-${n}`)) as [string, string, string];
+      await carryOver(qwen3Dir, v1, 1, lora);
+      const { sha256 } = await new Updater().run(request(v1, v2, 2));
+      expect((await carryOver(v2, v3, 3, lora)).sha256).toBe(sha256);
+      expect((await readVerifiedPolicy(v3)).adapter?.json['base_model_name_or_path']).toBe(qwen3Dir);
+      expect((await readdir(v3)).includes('optimizer.safetensors')).toBe(true);
+    }));
+
+  test('a base beside the adapter is found by its relative path', () =>
+    inScratch(async (dir) => {
+      await cp(qwen3Dir, path.join(dir, 'base'), { recursive: true });
+      await mkdir(path.join(dir, 'adapter'));
+      for (const name of ['adapter_config.json', 'adapter_model.safetensors']) {
+        await cp(path.join(qwen3Dir, 'lora', name), path.join(dir, 'adapter', name));
+      }
+      // PEFT's folder has no config.json: it is the base's.
+      await expect(loadPolicy(path.join(dir, 'adapter'))).rejects.toThrow(/base_model_name_or_path/);
+      await cp(path.join(dir, 'base'), path.join(dir, 'adapter', 'qwen3-tiny'), { recursive: true });
+      expect((await loadPolicy(path.join(dir, 'adapter'))).config.family).toBe('qwen3');
+    }));
+});
+
+test('supervised training of an adapter lowers the loss and writes the adapter alone', () =>
+  inScratch(async (dir) => {
+    const losses: number[] = [];
+    const to = path.join(dir, 'sft');
+    const sequence = { tokens: someTokens(24, 9), mask: someTokens(24, 9).map((_, t) => (t > 2 ? 1 : 0)) };
+    await runSft({
+      initial: qwen3Dir,
+      data: () => [sequence],
+      stages: [{ steps: 12, batchSize: 1, learningRate: 2e-2, warmup: 0, schedule: 'constant' }],
+      seed: 1,
+      toDir: to,
+      lora,
+      onStep: ({ loss }) => losses.push(loss),
+    });
+    expect(losses.at(-1)!).toBeLessThan(losses[0]! - 0.5);
+    expect(await readdir(to)).toContain('adapter_model.safetensors');
+    expect(await readdir(to)).not.toContain('model.safetensors');
+    expect((await loadPolicy(to)).config.family).toBe('qwen3');
+  }));

@@ -1,0 +1,200 @@
+/**
+ * What must hold for any policy and any data: batch composition changes no row, one batch is its micro-batches, cached
+ * is fresh, merged is unmerged, and what was saved is what is loaded. The seed is fixed; a failure names its example.
+ */
+
+import path from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { microBatches } from '../../trainer/batching.ts';
+import { Learner } from '../../trainer/learner.ts';
+import { adapterJson } from '../../trainer/lora/adapter-config.ts';
+import type { AdapterWeights } from '../../trainer/lora/adapter-layout.ts';
+import { LORA_TARGETS } from '../../trainer/lora/lora-settings.ts';
+import { newAdapter } from '../../trainer/lora/new-adapter.ts';
+import { type ModelConfig, modelConfigJson, parseModelConfig } from '../../trainer/model/config.ts';
+import { Policy } from '../../trainer/model/policy.ts';
+import { readSafetensors, writeSafetensors } from '../../trainer/model/safetensors.ts';
+import { type TokenSequence, tokenBatch } from '../../trainer/model/token-batch.ts';
+import type { Weights } from '../../trainer/model/weights.ts';
+import { Sampler } from '../../trainer/sampler/sampler.ts';
+import { inScratch, smallConfig } from './tiny-policy.ts';
+import { randomWeights } from './sampler/random-policy.ts';
+
+const few = { numRuns: 12, seed: 5 };
+const tolerance = 1e-4;
+
+const llama3 = { type: 'llama3', factor: 4, lowFreqFactor: 1, highFreqFactor: 4, originalMaxPositions: 64 } as const;
+
+/** Any of the three families, small. */
+const anyConfig: fc.Arbitrary<ModelConfig> = fc
+  .record({
+    family: fc.constantFrom('qwen3' as const, 'qwen2' as const, 'llama' as const),
+    layers: fc.integer({ min: 1, max: 2 }),
+    kvHeads: fc.constantFrom(1, 2),
+    group: fc.integer({ min: 1, max: 3 }),
+    headDim: fc.constantFrom(6, 8, 10),
+    hiddenSize: fc.constantFrom(24, 32),
+    intermediateSize: fc.constantFrom(40, 48),
+    tiedEmbeddings: fc.boolean(),
+    scaled: fc.boolean(),
+  })
+  .map(({ group, scaled, ...shape }) => ({
+    ...smallConfig,
+    vocabSize: 96,
+    ...shape,
+    heads: shape.kvHeads * group,
+    ...(scaled ? { ropeScaling: llama3 } : {}),
+    eosTokenIds: [],
+  }));
+
+const anySequence: fc.Arbitrary<TokenSequence> = fc
+  .array(fc.record({ token: fc.nat({ max: 95 }), counts: fc.boolean() }), { minLength: 2, maxLength: 40 })
+  .map((items) => ({ tokens: items.map(({ token }) => token), mask: items.map(({ counts }, i) => (counts || i === 1 ? 1 : 0)) }));
+
+const anyBatch = fc.array(anySequence, { minLength: 2, maxLength: 5 });
+
+const farthest = (a: Float32Array, b: Float32Array): number => b.reduce((most, x, i) => Math.max(most, Math.abs(x - (a[i] ?? NaN))), 0);
+const largest = (values: Float32Array): number => values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+
+function gradientOf(config: ModelConfig, weights: Weights, batches: ReadonlyArray<readonly TokenSequence[]>): Float32Array {
+  const learner = new Learner(config, weights);
+  for (const batch of batches) learner.learn(tokenBatch(batch), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(-1));
+  const flat = learner.gradients.flatten(learner.policy);
+  const data = Float32Array.from(flat.dataSync());
+  flat.dispose();
+  learner.dispose();
+  return data;
+}
+
+function anyAdapter(config: ModelConfig, seed: number): AdapterWeights {
+  const fresh = newAdapter(config, { rank: 3, alpha: 5, targetModules: [...LORA_TARGETS] }, '/base', seed);
+  const tensors = new Map([...fresh.tensors].map(([name, { shape, data }], i) => [name, { shape, data: data.map((x, j) => x + 0.1 * Math.sin(seed + 7 * i + j)) }]));
+  return { json: fresh.json, tensors };
+}
+
+describe('training', () => {
+  test('a row beside others and padding has the log-probabilities that it has alone', () => {
+    fc.assert(
+      fc.property(anyConfig, anyBatch, fc.nat(), (config, batch, seed) => {
+        const learner = new Learner(config, randomWeights(config, seed));
+        const together = learner.statistics(tokenBatch(batch), false).logprobs;
+        const alone = Float32Array.from(batch.flatMap((one) => [...learner.statistics(tokenBatch([one]), false).logprobs]));
+        learner.dispose();
+        expect(together).toHaveLength(alone.length);
+        expect(farthest(together, alone)).toBeLessThan(tolerance);
+      }),
+      few,
+    );
+  });
+
+  test('accumulated over micro-batches the gradient is that of one batch', () => {
+    fc.assert(
+      fc.property(anyConfig, anyBatch, fc.nat(), fc.integer({ min: 1, max: 120 }), (config, batch, seed, budget) => {
+        const weights = randomWeights(config, seed);
+        const whole = gradientOf(config, weights, [batch]);
+        expect(farthest(gradientOf(config, weights, microBatches(batch, budget)), whole)).toBeLessThan(tolerance * largest(whole));
+      }),
+      few,
+    );
+  });
+
+  test('an adapter beside its base computes what the merged weights compute', () => {
+    fc.assert(
+      fc.property(anyConfig, anyBatch, fc.nat(), (config, batch, seed) => {
+        const [weights, adapter] = [randomWeights(config, seed), anyAdapter(config, seed % 100)];
+        const [policy, beside] = [new Policy(config, weights, adapter), new Learner(config, weights, adapter)];
+        const merged = new Learner(config, policy.merged());
+        const [a, b] = [beside, merged].map((learner) => learner.statistics(tokenBatch(batch), false).logprobs) as [Float32Array, Float32Array];
+        for (const one of [policy, beside, merged]) one.dispose();
+        // The same products of the same numbers: no tolerance is needed.
+        expect(a).toEqual(b);
+      }),
+      few,
+    );
+  });
+});
+
+test('micro-batches hold every sequence once, and none but a single one exceeds the budget', () => {
+  fc.assert(
+    fc.property(fc.array(anySequence, { maxLength: 20 }), fc.integer({ min: 1, max: 200 }), (sequences, budget) => {
+      const batches = microBatches(sequences, budget);
+      expect(new Set(batches.flat())).toEqual(new Set(sequences));
+      expect(batches.flat()).toHaveLength(sequences.length);
+      for (const batch of batches) expect(batch.length === 1 || tokenBatch(batch).ids.length <= budget).toBe(true);
+    }),
+    { numRuns: 200, seed: 2 },
+  );
+});
+
+test('sampling: what the cache holds, and who else samples, changes no bit', async () => {
+  const request = (config: number, tokens: readonly number[], key: string) => ({
+    policy: { dir: String(config), version: 0 },
+    cacheKey: key,
+    tokens,
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 6 },
+    stopTokenIds: [],
+    noiseKey: 'noise',
+  });
+  await fc.assert(
+    fc.asyncProperty(anyConfig, fc.array(fc.nat({ max: 95 }), { minLength: 20, maxLength: 160 }), fc.nat(), fc.integer({ min: 1, max: 19 }), async (config, tokens, seed, cut) => {
+      const weights = randomWeights(config, seed);
+      const load = async () => ({ config, weights, vocabulary: config.vocabSize });
+      const sampler = new Sampler({ load, admissionMs: 1, gatherMs: 1, maxRows: 8, maxContext: 256 });
+      const fresh = await sampler.generate(request(0, tokens, 'fresh'));
+      await sampler.generate(request(0, tokens.slice(0, cut), 'again'));
+      const among = [request(0, tokens, 'again'), ...[5, 9, 14].map((from) => request(0, tokens.slice(from), `other ${from}`))];
+      const [again] = await Promise.all(among.map((one) => sampler.generate(one)));
+      sampler.dispose();
+      expect(again).toEqual(fresh);
+    }),
+    { numRuns: 6, seed: 3 },
+  );
+});
+
+test('tensors that were written are read as they were, whatever their values', () =>
+  inScratch(async (dir) => {
+    const tensor = fc.record({ rows: fc.nat({ max: 4 }), columns: fc.integer({ min: 1, max: 5 }), values: fc.float32Array({ minLength: 20, maxLength: 20 }) });
+    await fc.assert(
+      fc.asyncProperty(fc.dictionary(fc.stringMatching(/^[a-z.0-9]{1,12}$/), tensor, { minKeys: 1, maxKeys: 4 }), async (given) => {
+        const tensors = new Map(Object.entries(given).map(([name, { rows, columns, values }]) => [name, { shape: [rows, columns], data: values.slice(0, rows * columns) }]));
+        const file = path.join(dir, 'x.safetensors');
+        await writeSafetensors(file, tensors);
+        const found = await readSafetensors(file);
+        expect([...found.keys()].sort()).toEqual([...tensors.keys()].sort());
+        for (const [name, { shape, data }] of tensors) {
+          expect(found.get(name)?.shape).toEqual(shape);
+          expect(new Uint32Array(Float32Array.from(found.get(name)!.data).buffer)).toEqual(new Uint32Array(Float32Array.from(data).buffer));
+        }
+      }),
+      { numRuns: 40, seed: 4 },
+    );
+  }));
+
+test('a configuration that was written is read as it was', () => {
+  fc.assert(
+    fc.property(anyConfig, (config) => {
+      expect(parseModelConfig(modelConfigJson(config))).toEqual(config);
+    }),
+    { numRuns: 100, seed: 6 },
+  );
+});
+
+test('an adapter that was written is read as it was', () =>
+  inScratch(async (dir) => {
+    await fc.assert(
+      fc.asyncProperty(anyConfig, fc.nat({ max: 99 }), async (config, seed) => {
+        const adapter = anyAdapter(config, seed);
+        const policy = new Policy(config, randomWeights(config, seed), adapter);
+        const downloaded = policy.adapter!.download();
+        policy.dispose();
+        const file = path.join(dir, 'a.safetensors');
+        await writeSafetensors(file, downloaded);
+        const found = await readSafetensors(file);
+        expect([...found.keys()].sort()).toEqual([...adapter.tensors.keys()].sort());
+        for (const [name, { data }] of adapter.tensors) expect(found.get(name)?.data).toEqual(data);
+        expect(adapter.json).toEqual(adapterJson({ rank: 3, alpha: 5, targetModules: [...LORA_TARGETS] }, '/base'));
+      }),
+      few,
+    );
+  }));

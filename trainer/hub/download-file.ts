@@ -1,0 +1,86 @@
+/** One file of a repository into the cache: what is under a blob's name is whole, and what was cut off is gone on with. */
+
+import { createHash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, open, rename, rm, stat, symlink } from 'node:fs/promises';
+import path from 'node:path';
+
+export interface RemoteFile {
+  readonly path: string;
+  readonly size: number;
+  /** The name of its content in the cache. */
+  readonly etag: string;
+  /** SHA-256 of the content, where the hub tells it. */
+  readonly sha256: string | undefined;
+}
+
+/** The part of a file from `offset` on. */
+export type Fetch = (file: RemoteFile, offset: number) => Promise<ReadableStream<Uint8Array>>;
+
+/** What came is not what the hub said would come; it is removed. */
+export class DamagedDownload extends Error {
+  override readonly name = 'DamagedDownload';
+}
+
+/** No byte for so long ends an attempt. */
+const stallMs = 60_000;
+
+const sizeOf = (file: string): Promise<number> => stat(file).then(({ size }) => size, () => 0);
+
+async function nextChunk(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<Uint8Array | undefined> {
+  const { promise: stalled, reject } = Promise.withResolvers<never>();
+  const timer = setTimeout(() => reject(new Error(`no data for ${stallMs / 1000} s`)), stallMs);
+  try {
+    return (await Promise.race([reader.read(), stalled])).value;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function append(file: RemoteFile, to: string, fetch: Fetch, onBytes: (bytes: number) => void): Promise<void> {
+  const begun = await sizeOf(to);
+  if (begun >= file.size) return;
+  const reader = (await fetch(file, begun)).getReader();
+  const handle = await open(to, 'a');
+  try {
+    for (let chunk = await nextChunk(reader); chunk !== undefined; chunk = await nextChunk(reader)) {
+      await handle.writeFile(chunk);
+      onBytes(chunk.length);
+    }
+    await handle.sync();
+  } finally {
+    await handle.close();
+    // A stream that was given up has nobody else to wait for it.
+    void reader.cancel().catch(() => undefined);
+  }
+}
+
+async function check(file: RemoteFile, at: string): Promise<void> {
+  const size = await sizeOf(at);
+  if (size < file.size) throw new Error(`the connection ended after ${size} of ${file.size} bytes`);
+  const digest = createHash('sha256');
+  if (file.sha256 !== undefined) for await (const bytes of createReadStream(at)) digest.update(bytes as Uint8Array);
+  if (size === file.size && (file.sha256 === undefined || digest.digest('hex') === file.sha256)) return;
+  await rm(at, { force: true });
+  throw new DamagedDownload(`${file.path} is not what the hub says it is (${size} bytes of ${file.size}); it was removed, try again`);
+}
+
+/** Downloads the blob unless it is there, and links it into the snapshot. Errors: `DamagedDownload`, those of `fetch`. */
+export async function downloadFile(
+  file: RemoteFile,
+  places: { readonly blobs: string; readonly snapshot: string },
+  fetch: Fetch,
+  onBytes: (bytes: number) => void,
+): Promise<void> {
+  const [blob, pointer] = [path.join(places.blobs, file.etag), path.join(places.snapshot, file.path)];
+  await Promise.all([places.blobs, places.snapshot].map((folder) => mkdir(folder, { recursive: true })));
+  if (await stat(pointer).then(() => true, () => false)) return;
+  if ((await sizeOf(blob)) !== file.size) {
+    const incomplete = `${blob}.incomplete`;
+    await append(file, incomplete, fetch, onBytes);
+    await check(file, incomplete);
+    await rename(incomplete, blob);
+  }
+  await rm(pointer, { force: true });
+  await symlink(path.relative(places.snapshot, blob), pointer);
+}

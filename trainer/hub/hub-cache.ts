@@ -1,0 +1,50 @@
+/** Hugging Face's cache folder: a snapshot that is returned from here has every file that a policy needs. */
+
+import { readFile, stat } from 'node:fs/promises';
+import os from 'node:os';
+import path from 'node:path';
+import type { HubId } from './hub-id.ts';
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** `HF_HUB_CACHE`, else `HF_HOME/hub`, else `~/.cache/huggingface/hub`, as `huggingface_hub` finds it. */
+export function hubCache(env: Environment = process.env): string {
+  const explicit = env['HF_HUB_CACHE'] ?? env['HUGGINGFACE_HUB_CACHE'];
+  if (explicit !== undefined) return explicit;
+  const home = env['HF_HOME'] ?? path.join(env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'huggingface');
+  return path.join(home, 'hub');
+}
+
+export const repoFolder = (cache: string, { repo }: HubId): string => path.join(cache, `models--${repo.replace('/', '--')}`);
+export const snapshotFolder = (folder: string, commit: string): string => path.join(folder, 'snapshots', commit);
+export const isCommit = (revision: string): boolean => /^[0-9a-f]{40}$/.test(revision);
+
+/** What a policy is made of; weights in other formats, and what lies in folders, are left out. */
+export const isPolicyFile = (name: string): boolean =>
+  !name.includes('/') && /^(.*\.safetensors|.*\.safetensors\.index\.json|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|merges\.txt|chat_template\.jinja)$/.test(name);
+
+const exists = (file: string): Promise<boolean> => stat(file).then(() => true, () => false);
+
+async function shardsOf(folder: string): Promise<readonly string[]> {
+  const text = await readFile(path.join(folder, 'model.safetensors.index.json'), 'utf8').catch(() => undefined);
+  if (text === undefined) return ['model.safetensors'];
+  const { weight_map: map = {} } = JSON.parse(text) as { weight_map?: Record<string, string> };
+  return [...new Set(Object.values(map))];
+}
+
+/** Whether the folder holds a policy: its configuration, its tokenizer, and all of its weights or an adapter's. */
+export async function isComplete(folder: string): Promise<boolean> {
+  const all = async (names: readonly string[]): Promise<boolean> =>
+    (await Promise.all(names.map((name) => exists(path.join(folder, name))))).every(Boolean);
+  if (await all(['adapter_config.json', 'adapter_model.safetensors'])) return true;
+  return all(['config.json', 'tokenizer.json', ...(await shardsOf(folder))]);
+}
+
+/** The snapshot that the revision stood for when it was last asked for; `undefined` where it is not there whole. */
+export async function cachedSnapshot(cache: string, id: HubId): Promise<string | undefined> {
+  const folder = repoFolder(cache, id);
+  const commit = isCommit(id.revision) ? id.revision : await readFile(path.join(folder, 'refs', id.revision), 'utf8').catch(() => undefined);
+  if (commit === undefined) return undefined;
+  const snapshot = snapshotFolder(folder, commit.trim());
+  return (await isComplete(snapshot)) ? snapshot : undefined;
+}

@@ -1,0 +1,145 @@
+/** `adapter_config.json` of PEFT: which modules an adapter stands beside, and how much it counts; the rest is refused by name. */
+
+import type { Layout } from '../model/parameters.ts';
+import type { LoraSettings } from './lora-settings.ts';
+
+export type AdapterJson = Readonly<Record<string, unknown>>;
+
+/** An adapter asks for something that is not done here. */
+export class UnsupportedAdapter extends Error {
+  override readonly name = 'UnsupportedAdapter';
+  readonly field: string;
+  readonly value: unknown;
+  constructor(field: string, value: unknown, remedy: string) {
+    super(`adapter_config.json: ${field} = ${JSON.stringify(value) ?? 'missing'} is not supported: ${remedy}`);
+    this.field = field;
+    this.value = value;
+  }
+}
+
+/** W + scaling · B · A takes the place of the module's W. */
+export interface AdapterModule {
+  /** As PEFT names it within the base model: `model.layers.0.self_attn.q_proj`. */
+  readonly module: string;
+  readonly rank: number;
+  readonly scaling: number;
+  readonly rows: number;
+  readonly columns: number;
+}
+
+/** Settings that change what an adapter computes, or what its base is; none may be set. */
+const refused = [
+  'use_dora',
+  'use_qalora',
+  'use_bdlora',
+  'lora_bias',
+  'fan_in_fan_out',
+  'modules_to_save',
+  'target_parameters',
+  'trainable_token_indices',
+  'layer_replication',
+  'alora_invocation_tokens',
+];
+
+/** Ways to begin an adapter that also change the base's weights. */
+const changesBase = /^(pissa|olora|corda|loftq|lora_ga)/;
+
+const isEmpty = (value: unknown): boolean =>
+  value === undefined || value === null || value === false || (Array.isArray(value) && value.length === 0);
+
+function number(json: AdapterJson, field: string): number {
+  const value = json[field];
+  if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) {
+    throw new UnsupportedAdapter(field, value, 'a positive number is needed');
+  }
+  return value;
+}
+
+function refuseUnsupported(json: AdapterJson): void {
+  if (json['peft_type'] !== 'LORA') throw new UnsupportedAdapter('peft_type', json['peft_type'], 'use LORA');
+  const bias = json['bias'] ?? 'none';
+  if (bias !== 'none') throw new UnsupportedAdapter('bias', bias, 'only "none" is implemented');
+  for (const field of refused) {
+    if (!isEmpty(json[field])) throw new UnsupportedAdapter(field, json[field], 'leave it out: a plain LoRA adapter is needed');
+  }
+  const begun = json['init_lora_weights'];
+  if (typeof begun === 'string' && changesBase.test(begun)) {
+    throw new UnsupportedAdapter('init_lora_weights', begun, 'save it with PEFT as a plain adapter (path_initial_model_for_weight_conversion)');
+  }
+}
+
+/** A list names modules by their last parts, a text is a pattern for whole names, as in PEFT. */
+function matches(module: string, names: unknown, field: string): boolean {
+  if (typeof names === 'string') return new RegExp(`^(?:${names})$`).test(module);
+  if (!Array.isArray(names)) throw new UnsupportedAdapter(field, names, 'a list of module names or a pattern is needed');
+  return (names as readonly unknown[]).some((name) => typeof name === 'string' && (module === name || module.endsWith(`.${name}`)));
+}
+
+function isTarget(json: AdapterJson, module: string): boolean {
+  const targets = json['target_modules'];
+  const wanted = targets === 'all-linear' ? module !== 'lm_head' : matches(module, targets, 'target_modules');
+  if (!wanted) return false;
+  if (!isEmpty(json['exclude_modules']) && matches(module, json['exclude_modules'], 'exclude_modules')) return false;
+  const layers = json['layers_to_transform'];
+  if (isEmpty(layers)) return true;
+  const [, layer] = /\.layers\.(\d+)\./.exec(`.${module}`) ?? [];
+  return layer !== undefined && [layers].flat().includes(Number(layer));
+}
+
+/** The value whose key, a pattern for the end of a module's name, fits first. */
+function byPattern(json: AdapterJson, field: string, module: string): number | undefined {
+  const patterns = Object.entries((json[field] as Record<string, number> | null | undefined) ?? {});
+  return patterns.find(([key]) => new RegExp(`^(.*\\.)?(${key})$`).test(module))?.[1];
+}
+
+/** Modules of the policy that the adapter stands beside, in the layout's order. Errors: `UnsupportedAdapter`. */
+export function adapterModules(json: AdapterJson, base: Layout): AdapterModule[] {
+  refuseUnsupported(json);
+  const [rank, alpha] = [number(json, 'r'), number(json, 'lora_alpha')];
+  const targets = json['target_modules'];
+  if (Array.isArray(targets) && targets.includes('embed_tokens')) {
+    throw new UnsupportedAdapter('target_modules', targets, 'leave embed_tokens out: adapters of embeddings are not implemented');
+  }
+  const matrices = base.segments.flatMap(({ parts }) => parts).filter(({ name, shape }) => shape.length === 2 && !name.includes('embed_tokens'));
+  const modules = matrices.flatMap(({ name, shape }): AdapterModule[] => {
+    const module = name.replace(/\.weight$/, '');
+    if (!isTarget(json, module)) return [];
+    const r = byPattern(json, 'rank_pattern', module) ?? rank;
+    const a = byPattern(json, 'alpha_pattern', module) ?? alpha;
+    const [rows = 0, columns = 0] = shape;
+    return [{ module, rank: r, scaling: json['use_rslora'] === true ? a / Math.sqrt(r) : a / r, rows, columns }];
+  });
+  if (modules.length === 0) throw new UnsupportedAdapter('target_modules', targets, 'no module of the base model has such a name');
+  return modules;
+}
+
+/** The configuration of a new adapter beside the policy in `base`, as PEFT reads it. */
+export function adapterJson({ rank, alpha, targetModules }: LoraSettings, base: string): AdapterJson {
+  return {
+    peft_type: 'LORA',
+    task_type: 'CAUSAL_LM',
+    base_model_name_or_path: base,
+    r: rank,
+    lora_alpha: alpha,
+    lora_dropout: 0,
+    target_modules: [...targetModules],
+    bias: 'none',
+    fan_in_fan_out: false,
+    inference_mode: true,
+    init_lora_weights: true,
+    modules_to_save: null,
+    rank_pattern: {},
+    alpha_pattern: {},
+    use_dora: false,
+    use_rslora: false,
+  };
+}
+
+/** Where the base's weights are: a directory, or a hub id. Errors: `UnsupportedAdapter`. */
+export function baseOf(json: AdapterJson): string {
+  const base = json['base_model_name_or_path'];
+  if (typeof base !== 'string' || base === '') {
+    throw new UnsupportedAdapter('base_model_name_or_path', base, "give the base policy's directory");
+  }
+  return base;
+}

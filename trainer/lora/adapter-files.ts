@@ -1,0 +1,45 @@
+/** A policy that is an adapter: PEFT's two files in its directory, the base's weights in another. */
+
+import { readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { cachedSnapshot, hubCache } from '../hub/hub-cache.ts';
+import { parseHubId } from '../hub/hub-id.ts';
+import type { Weights } from '../model/weights.ts';
+import { type AdapterJson, UnsupportedAdapter, baseOf } from './adapter-config.ts';
+import type { AdapterWeights } from './adapter-layout.ts';
+
+export const adapterFile = 'adapter_model.safetensors';
+export const adapterConfigFile = 'adapter_config.json';
+
+/** PEFT's configuration; `undefined` where the directory holds weights of its own. */
+export async function readAdapterJson(dir: string): Promise<AdapterJson | undefined> {
+  try {
+    return JSON.parse(await readFile(path.join(dir, adapterConfigFile), 'utf8')) as AdapterJson;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    throw error;
+  }
+}
+
+/** The directory of the adapter's base: as it is written, beside the adapter, or in the hub's cache. Errors: `UnsupportedAdapter`. */
+export async function baseDirectory(dir: string, json: AdapterJson): Promise<string> {
+  const base = baseOf(json);
+  for (const candidate of [path.resolve(dir, base), path.resolve(base)]) {
+    if ((await stat(candidate).catch(() => undefined))?.isDirectory() === true) return candidate;
+  }
+  const id = parseHubId(base);
+  const snapshot = id === undefined ? undefined : await cachedSnapshot(hubCache(), id);
+  if (snapshot !== undefined) return snapshot;
+  throw new UnsupportedAdapter('base_model_name_or_path', base, `give the base policy's directory (looked at from ${dir})`);
+}
+
+/** The directory that the policy's weights are in: its own, or its base's. */
+export async function weightsDirectory(dir: string): Promise<string> {
+  const json = await readAdapterJson(dir);
+  return json === undefined ? dir : baseDirectory(dir, json);
+}
+
+export interface PolicyFiles {
+  readonly weights: Weights;
+  readonly adapter: AdapterWeights | undefined;
+}

@@ -1,0 +1,69 @@
+/** An adapter on the device: one flat vector of all A and B, which is what training changes; the base never does. */
+
+import { type Tensor, matMul, reshape, scale, scope, slice } from '../model/kernels.ts';
+import { type Layout, type Trainable, packFlat, refuseUnknown, unpackFlat } from '../model/parameters.ts';
+import type { Weights } from '../model/weights.ts';
+import { tf } from '../tensorflow.ts';
+import { type AdapterJson, type AdapterModule, adapterModules } from './adapter-config.ts';
+import { type AdapterWeights, adapterLayout, segmentKey } from './adapter-layout.ts';
+
+export class Adapter implements Trainable {
+  readonly json: AdapterJson;
+  readonly modules: ReadonlyMap<string, AdapterModule>;
+  readonly layout: Layout;
+  readonly #changed: () => void;
+  #flat: Tensor;
+
+  /** `changed` is called after each replacement. Errors: `UnsupportedAdapter`, `WrongWeights`. */
+  constructor(base: Layout, { json, tensors }: AdapterWeights, changed: () => void) {
+    const modules = adapterModules(json, base);
+    this.json = json;
+    this.modules = new Map(modules.map((module) => [module.module, module]));
+    this.layout = adapterLayout(modules);
+    this.#changed = changed;
+    refuseUnknown(this.layout, tensors, false);
+    this.#flat = tf.keep(tf.tensor1d(packFlat(this.layout, tensors)));
+  }
+
+  get flat(): Tensor {
+    return this.#flat;
+  }
+
+  replace(next: Tensor): void {
+    this.#flat.dispose();
+    this.#flat = tf.keep(next);
+    this.#changed();
+  }
+
+  /** A [rank, in] or B [out, rank], without a copy. */
+  view(module: string, side: 'A' | 'B'): Tensor {
+    const segment = this.layout.segments.find(({ key }) => key === segmentKey(module, side));
+    if (segment === undefined) throw new Error(`the adapter has no module ${module}`);
+    return scope(() => reshape(slice(this.#flat, [segment.offset], [segment.size]), [segment.rows, segment.columns]));
+  }
+
+  /** scaling · B · A, [out, in] (LoRA: Hu et al. 2021, eq. 3); `undefined` where the module has no adapter. */
+  delta(module: string): Tensor | undefined {
+    const known = this.modules.get(module);
+    if (known === undefined) return undefined;
+    return scope(() => scale(matMul(this.view(module, 'B'), this.view(module, 'A')), known.scaling));
+  }
+
+  /** The gradients of A and B, for the module's gradient dW [out, in]. */
+  project(module: string, dW: Tensor): { readonly A: Tensor; readonly B: Tensor } {
+    const scaling = this.modules.get(module)?.scaling ?? 0;
+    return scope(() => ({
+      A: scale(matMul(this.view(module, 'B'), dW, true), scaling),
+      B: scale(matMul(dW, this.view(module, 'A'), false, true), scaling),
+    }));
+  }
+
+  /** The tensors of `adapter_model.safetensors`, copied off the device. */
+  download(): Weights {
+    return unpackFlat(this.layout, this.#flat.dataSync() as Float32Array);
+  }
+
+  dispose(): void {
+    this.#flat.dispose();
+  }
+}

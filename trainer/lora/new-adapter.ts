@@ -1,0 +1,24 @@
+/** A new adapter: A as PEFT begins it, B zero, so that the policy is at first its base. The same seed, the same numbers. */
+
+import type { ModelConfig } from '../model/config.ts';
+import { layoutOf } from '../model/parameters.ts';
+import type { NamedTensor } from '../model/safetensors.ts';
+import { noiseOf } from '../sampler/noise.ts';
+import { adapterJson, adapterModules } from './adapter-config.ts';
+import { type AdapterWeights, adapterLayout } from './adapter-layout.ts';
+import type { LoraSettings } from './lora-settings.ts';
+
+/** A is uniform within ±1/sqrt(in) (He et al. 2015 with a = sqrt(5), as PyTorch begins a linear layer). */
+export function newAdapter(config: ModelConfig, settings: LoraSettings, base: string, seed: number): AdapterWeights {
+  const json = adapterJson(settings, base);
+  const { segments } = adapterLayout(adapterModules(json, layoutOf(config)));
+  const tensors = segments.flatMap(({ parts }) => parts).map(({ name, shape, size }): [string, NamedTensor] => {
+    const data = new Float32Array(size);
+    if (name.endsWith('lora_A.weight')) {
+      const [bound, noise] = [1 / Math.sqrt(shape[1] ?? 1), noiseOf(`lora ${seed} ${name}`)];
+      for (let i = 0; i < size; i++) data[i] = bound * (2 * noise(i) - 1);
+    }
+    return [name, { shape, data }];
+  });
+  return { json, tensors: new Map(tensors) };
+}
