@@ -139,7 +139,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   deadline: {
     detected: 'the rollout spent more than agent.deadlineSeconds on its turns',
-    errors: ['DeadlinePassed'],
+    errors: [],
     retried: [],
     recovery: 'mask',
     breaks: false,
