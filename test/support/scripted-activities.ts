@@ -40,10 +40,16 @@ export function scriptedActivities(script: Script, log: Log) {
     log.calls.push({ activity, rollout: input.rollout ?? '', attempt: input.attempt ?? 0 });
     await script.before?.(activity, input);
   };
+  /** A rollout that is cancelled while it is collected releases what is gone already: that ends no sandbox twice. */
+  const open = new Set<string>();
+  const end = (sandbox: string) => {
+    open.delete(sandbox);
+    log.live = open.size;
+  };
   const init: InitActivities = {
     async prepareSandbox(input) {
       await note('prepareSandbox', input);
-      log.live += 1;
+      log.live = open.add(`${input.rollout}#${input.attempt}`).size;
       log.peakLive = Math.max(log.peakLive, log.live);
       return { sandbox: `${input.rollout}#${input.attempt}`, host: 'test-host', ttlSeconds: script.ttlSeconds?.() ?? 1800 };
     },
@@ -55,12 +61,12 @@ export function scriptedActivities(script: Script, log: Log) {
     },
     async collect(input) {
       await note('collect', input);
-      log.live -= 1;
+      end(input.sandbox);
       return { artifact: 'sha256:00', bytes: 0 };
     },
     async releaseSandbox(input) {
       await note('releaseSandbox', input);
-      log.live -= 1;
+      end(input.sandbox);
     },
     holdSandbox: (input) => note('holdSandbox', input),
   };
