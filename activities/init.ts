@@ -83,12 +83,15 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
   await forgetLost(input, deps);
   if (await store.get(keys.collect(input))) return made;
   await leaseFor(sandbox, input.rollout, deps, signal);
+  const key = `restore:${sandbox}`;
+  const execution = await store.begin(key);
   try {
     await restoreSandbox(input, deps);
     if (wasCancelled(signal)) signal.throwIfAborted();
   } catch (error) {
     const acted = !(error instanceof SandboxLost) && (await store.get(keys.restored(sandbox)).catch(() => true)) !== undefined;
-    if (wasCancelled(signal) || (!signal.aborted && !acted)) await unmake(sandbox, deps);
+    const mayEnd = (wasCancelled(signal) || (!signal.aborted && !acted)) && (await isLatest(key, execution, deps));
+    if (mayEnd) await unmake(sandbox, deps);
     throw error;
   }
   const { run, rollout, attempt, restore } = input;

@@ -32,7 +32,6 @@ export async function forgetLost(input: RestoreInput, { store, provider }: Pick<
 export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Promise<string> {
   const { store, provider, host, sandboxTtlSeconds } = deps;
   const id = sandboxKey(input, input.restore);
-  await store.begin(`restore:${id}`);
   if (await store.get<RestoredRecord>(keys.restored(id))) {
     (await provider.connect(id)).close();
     return id;

@@ -1,6 +1,6 @@
 /** Whether something waits for a worker of a role: by the pending activities of the run's workflows, as Temporal has them. */
 
-import type { Client } from '@temporalio/client';
+import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { keys } from '../../activities/records.ts';
 import type { Store } from '../../store/store.ts';
 import type { Role } from '../../workers/settings.ts';
@@ -23,6 +23,8 @@ const ROLE_OF: Readonly<Record<Name, Role>> = {
 
 /** `PENDING_ACTIVITY_STATE_SCHEDULED` of temporal/api/enums/v1/workflow.proto: no worker has it. */
 const SCHEDULED = 1;
+/** Of gRPC's status codes. */
+const NOT_FOUND = 5;
 
 export interface Pending {
   readonly activityType?: { readonly name?: string | null } | null;
@@ -41,8 +43,13 @@ export function due(pending: readonly Pending[], role: Role, now: number): numbe
 
 async function pendingOf(client: Client, workflowId: string): Promise<readonly Pending[]> {
   const asked = { namespace: client.options.namespace, execution: { workflowId } };
-  const described = await client.workflowService.describeWorkflowExecution(asked).catch(() => undefined);
-  return described?.pendingActivities ?? [];
+  try {
+    return (await client.workflowService.describeWorkflowExecution(asked)).pendingActivities ?? [];
+  } catch (error) {
+    // Dispatched, and not begun yet.
+    if (isGrpcServiceError(error) && error.code === NOT_FOUND) return [];
+    throw error;
+  }
 }
 
 /** Rollouts that have begun and not ended. */
@@ -52,7 +59,7 @@ async function openRollouts(run: string, store: Store): Promise<string[]> {
   return dispatched.filter((_, i) => outcomes[i] === undefined);
 }
 
-/** Asks after the run and each of its rollouts. */
+/** Asks after the run and each of its rollouts. Errors: those of a server that does not answer. */
 export async function workWaits(client: Client, store: Store, run: string, role: Role): Promise<boolean> {
   for (const id of [`train/${run}`, ...(await openRollouts(run, store))]) {
     if (due(await pendingOf(client, id), role, Date.now()) > 0) return true;

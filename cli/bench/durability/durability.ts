@@ -9,13 +9,14 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import { createAgentRunActivities } from '../../../activities/agent-run.ts';
+import type { PolicyTokenizer } from '../../../activities/generate.ts';
 import { createGpuActivities } from '../../../activities/gpu.ts';
 import { createInitActivities } from '../../../activities/init.ts';
 import { openRun } from '../../../activities/open-run.ts';
 import { createOrchestratorActivities } from '../../../activities/orchestrator.ts';
 import { createRewardActivities } from '../../../activities/reward.ts';
 import { resolveRunConfig } from '../../../activities/run-config.ts';
-import type { HostProvider } from '../../../sandboxes/supervised/provider.ts';
+import type { SandboxProvider } from '../../../sandboxes/sandbox.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
 import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
@@ -44,13 +45,13 @@ export interface DurabilityOptions {
 const HOST = 'bench-host';
 const BASE = join(packageRoot, 'examples', 'starter');
 
-function jobConfig(run: string, dir: string, { steps, tasks }: Pick<DurabilityOptions, 'steps' | 'tasks'>): RunConfig {
+function jobConfig(run: string, dir: string, task: string, { steps, tasks }: DurabilityOptions): RunConfig {
   const given = {
     run,
     dir,
     steps,
     policy: { base: BASE },
-    task: { name: 'swe-mini', train: 4000 },
+    task: { name: task, train: 4000 },
     batch: { tasks, samples: 4 },
     agent: { maxTurns: 5, maxContextTokens: 700, toolTimeoutSeconds: 20 },
     sampling: { maxTokens: 120 },
@@ -60,24 +61,39 @@ function jobConfig(run: string, dir: string, { steps, tasks }: Pick<DurabilityOp
   return resolveRunConfig(given, dir);
 }
 
-interface Parts {
+/** What both kinds share. */
+export interface DurabilityParts {
+  readonly task: string;
   readonly engine: Engine;
-  readonly provider: HostProvider;
+  readonly provider: SandboxProvider;
+  readonly tokenizerOf: () => Promise<PolicyTokenizer>;
+  close(): Promise<void>;
 }
 
-function activitiesOver(store: Store, { engine, provider }: Parts) {
+async function realParts(dir: string): Promise<DurabilityParts> {
+  process.env['TF_NUM_INTRAOP_THREADS'] ??= String(Math.max(1, Math.floor(availableParallelism() / 2)));
+  const provider = await openProvider('bubblewrap', join(dir, 'sandboxes'), readSandboxSettings());
+  const engine = await createEmbeddedEngine();
   const tokenizer = loadTokenizer(BASE);
+  const close = async () => {
+    await engine.close();
+    await provider.sweep(() => false);
+  };
+  return { task: 'swe-mini', engine, provider, tokenizerOf: () => tokenizer, close };
+}
+
+function activitiesOver(store: Store, { engine, provider, tokenizerOf }: DurabilityParts) {
   const digests = new MadeOfFiles(fingerprintOf, 64);
   const host = { host: HOST, maxLiveSandboxes: 1000, sandboxTtlSeconds: 600 };
   return {
     init: createInitActivities({ store, provider, ...host }),
-    gpu: createGpuActivities({ store, engine, endpoints: new EndpointClient(), tokenizerOf: () => tokenizer, digestOf: (dir) => digests.of(dir) }),
+    gpu: createGpuActivities({ store, engine, endpoints: new EndpointClient(), tokenizerOf, digestOf: (dir) => digests.of(dir) }),
     agentRun: createAgentRunActivities({ store, provider, ...host }),
     reward: createRewardActivities({ store, provider }),
   };
 }
 
-async function startWorkers(address: string, store: Store, parts: Parts) {
+async function startWorkers(address: string, store: Store, parts: DurabilityParts) {
   const { init, gpu, agentRun, reward } = activitiesOver(store, parts);
   const temporal = { address, namespace: 'default', ui: '' };
   const activities = {
@@ -101,26 +117,32 @@ async function timed(work: () => Promise<string>): Promise<Block> {
   return { seconds: (performance.now() - begun) / 1000, sha256 };
 }
 
-function inMemory(run: string, dir: string, options: DurabilityOptions, parts: Parts): Promise<Block> {
-  const config = jobConfig(run, dir, options);
+function inMemory(run: string, dir: string, options: DurabilityOptions, parts: DurabilityParts): Promise<Block> {
+  const config = jobConfig(run, dir, parts.task, options);
   const { init, gpu, agentRun, reward } = activitiesOver(new MemoryStore(), parts);
   return timed(() => trainInMemory(config, join(dir, run), { ...init, ...gpu, ...agentRun, ...reward }));
 }
 
-async function durable(run: string, dir: string, options: DurabilityOptions, client: Client, store: Store): Promise<Block> {
-  const { config, runDir } = await openRun(jobConfig(run, dir, options), run, { store, describePolicy });
+interface Place {
+  readonly client: Client;
+  readonly store: Store;
+  readonly dir: string;
+}
+
+async function durable(run: string, task: string, options: DurabilityOptions, { client, store, dir }: Place): Promise<Block> {
+  const { config, runDir } = await openRun(jobConfig(run, dir, task, options), run, { store, describePolicy });
   const start = { taskQueue: QUEUES.orchestrator, workflowId: `train/${run}`, args: [config, runDir] };
   return timed(() => client.workflow.execute('steps', start));
 }
 
-async function measure(client: Client, store: Store, dir: string, options: DurabilityOptions, parts: Parts, note: (line: string) => void) {
+async function measure(place: Place, options: DurabilityOptions, parts: DurabilityParts, note: (line: string) => void) {
   const warm = { ...options, steps: 1 };
-  await inMemory('warm-memory', dir, warm, parts);
-  await durable('warm-durable', dir, warm, client, store);
+  await inMemory('warm-memory', place.dir, warm, parts);
+  await durable('warm-durable', parts.task, warm, place);
   const blocks: Array<{ readonly durable: Block; readonly inMemory: Block }> = [];
   for (let n = 0; n < options.blocks; n += 1) {
-    const memory = await inMemory(`memory-${n}`, dir, options, parts);
-    const kept = await durable(`durable-${n}`, dir, options, client, store);
+    const memory = await inMemory(`memory-${n}`, place.dir, options, parts);
+    const kept = await durable(`durable-${n}`, parts.task, options, place);
     blocks.push({ durable: kept, inMemory: memory });
     note(`block ${n + 1}/${options.blocks}: ${kept.seconds.toFixed(1)} s durable, ${memory.seconds.toFixed(1)} s in memory`);
   }
@@ -139,23 +161,21 @@ async function measure(client: Client, store: Store, dir: string, options: Durab
   };
 }
 
-/** Starts and stops its own server, workers and sandboxes. */
-export async function benchDurability(options: DurabilityOptions, note: (line: string) => void) {
-  process.env['TF_NUM_INTRAOP_THREADS'] ??= String(Math.max(1, Math.floor(availableParallelism() / 2)));
-  return withOwnTemporal(async ({ address, dir }) => {
-    const store = openSqliteStore(join(dir, 'store'));
-    await mkdir(join(dir, 'runs'));
-    const provider = await openProvider('bubblewrap', join(dir, 'sandboxes'), readSandboxSettings());
-    const engine = await createEmbeddedEngine();
-    const stop = await startWorkers(address, store, { engine, provider });
+/** Starts and stops its own server, workers and sandboxes; `openParts` is for tests. */
+export async function benchDurability(options: DurabilityOptions, note: (line: string) => void, openParts = realParts) {
+  return withOwnTemporal(async ({ address, dir: home }) => {
+    const store = openSqliteStore(join(home, 'store'));
+    const dir = join(home, 'runs');
+    await mkdir(dir);
+    const parts = await openParts(home);
+    const stop = await startWorkers(address, store, parts);
     const connection = await Connection.connect({ address });
     try {
-      return await measure(new Client({ connection }), store, join(dir, 'runs'), options, { engine, provider }, note);
+      return await measure({ client: new Client({ connection }), store, dir }, options, parts, note);
     } finally {
       await connection.close();
       await stop();
-      await engine.close();
-      await provider.sweep(() => false);
+      await parts.close();
       await store.close();
     }
   });

@@ -32,6 +32,9 @@ it('finds an activity that no worker has taken, and none that one has', async ()
     const waits = (role: 'init' | 'gpu') => workWaits(client, store, 'waits', role);
     await expect.poll(() => waits('init'), { timeout: 30_000 }).toBe(true);
     expect(await waits('gpu')).toBe(false);
+    const gone = await Connection.connect({ address });
+    await gone.close();
+    await expect(workWaits(new Client({ connection: gone }), store, 'waits', 'init')).rejects.toThrow();
     stops.push(await startOwnWorkers({ ...common, activities: { init: { prepareSandbox: () => held.promise } } }));
     await expect.poll(() => waits('init'), { timeout: 30_000 }).toBe(false);
     await handle.terminate();
