@@ -227,8 +227,9 @@ class Batch {
   /** Ends what runs: Temporal cancels what this history began, and we the rest. What does not end has its own deadlines. */
   async cancel(): Promise<void> {
     this.#resting = true;
-    this.#admitted.splice(0);
+    // Those that were let in and have not begun never do: there is nothing of them to wait for.
     const open = this.#running();
+    this.#admitted.splice(0);
     await this.#cancelAll(open.filter((index) => this.#adopted.has(index) || !isCancelled()));
     await condition(() => !open.some((index) => this.#isOpen(index)), END_WITHIN);
   }

@@ -122,3 +122,11 @@ it('options of sampling are there when they are given, and bounded', () => {
   expect(refused({ repetitionPenalty: 0 })).toThrow(/^sampling.repetitionPenalty: /);
   expect(refused({ stop: [''] })).toThrow(/^sampling.stop.0: /);
 });
+
+it('stragglers are waited for unless a run says otherwise, and a group keeps two members', () => {
+  const given = (batch: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, batch }, '/').batch.stragglers;
+  expect(given({})).toBeUndefined();
+  expect(given({ samples: 4, stragglers: { deadlineSeconds: 900, completeGroupWithout: 2 } })).toEqual({ deadlineSeconds: 900, completeGroupWithout: 2 });
+  expect(() => given({ samples: 4, stragglers: { completeGroupWithout: 3 } })).toThrow(/^batch\.stragglers\.completeGroupWithout: 3 cannot be used; give a whole number up to 2/);
+  expect(() => given({ stragglers: { deadlineSeconds: 0 } })).toThrow(/^batch\.stragglers\.deadlineSeconds: 0 /);
+});

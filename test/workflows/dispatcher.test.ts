@@ -13,7 +13,7 @@ const FREE: Caps = { open: Infinity, init: Infinity, 'agent-run': Infinity, rewa
 
 /** Plays any order of stage ends and failures, adds rollouts meanwhile, and checks every cap at every moment. */
 function play(rollouts: number, caps: Caps, picks: Iterator<number>) {
-  const dispatcher = new Dispatcher(caps);
+  let dispatcher = new Dispatcher(caps);
   let added = Math.ceil(rollouts / 2);
   dispatcher.add(Array.from({ length: added }, (_, i) => i));
   const inStage = new Map<number, Stage>();
@@ -36,6 +36,9 @@ function play(rollouts: number, caps: Caps, picks: Iterator<number>) {
     if (inStage.size === 0) throw new Error('nothing runs and nothing is admitted: deadlock');
     const pick = picks.next().value as number;
     if (added < rollouts) dispatcher.add([added++]);
+    // A long batch goes on in another history, at any moment.
+    if (pick % 5 === 0) dispatcher = new Dispatcher(caps, JSON.parse(JSON.stringify(dispatcher.progress)) as typeof dispatcher.progress);
+    expect([...dispatcher.openRollouts].toSorted((a, b) => a - b)).toEqual([...live].toSorted((a, b) => a - b));
     const end = (rollout: number) => {
       dispatcher.ended(rollout);
       live.delete(rollout);
@@ -112,10 +115,21 @@ describe('the dispatcher', () => {
     expect(() => dispatcher.add([0])).toThrow(/added before/);
     expect(() => dispatcher.stageEnded(0, 'init')).toThrow(/is in waiting, not in init/);
     expect(() => dispatcher.ended(0)).toThrow(/is in waiting and cannot end/);
-    dispatcher.admissions();
+    expect(dispatcher.admissions().length).toBe(1);
+    expect(() => dispatcher.withdrawn(0)).toThrow(/is in init and cannot be withdrawn/);
     dispatcher.ended(0);
     expect(() => dispatcher.ended(0)).toThrow(/is in done and cannot end/);
   });
+});
+
+it('a rollout that is withdrawn before it begins takes no place, and those behind it begin', () => {
+  const dispatcher = new Dispatcher({ ...FREE, open: 1 });
+  dispatcher.add([0, 1, 2]);
+  expect(dispatcher.admissions()).toEqual([{ rollout: 0, stage: 'init' }]);
+  dispatcher.withdrawn(1);
+  dispatcher.ended(0);
+  expect(dispatcher.admissions()).toEqual([{ rollout: 2, stage: 'init' }]);
+  expect(dispatcher.open).toBe(1);
 });
 
 describe('gates', () => {
