@@ -171,10 +171,9 @@ export function gpuWithin(ms: number): Pick<GpuActivities, 'generate'> {
 }
 
 // A cancelled run waits for the update under way: it is whole or not at all, and says itself what it trained.
-export const gpu = {
-  ...proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' }),
-  ...proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onGpu, startToCloseTimeout: '5m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) }),
-};
+const { update } = proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
+const { checkEndpoint } = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onGpu, startToCloseTimeout: '5m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) });
+export const gpu: Pick<GpuActivities, 'update' | 'checkEndpoint'> = { update, checkEndpoint };
 
 /** Sampling from a server that may be down for a while: asked again for as long as the endpoint's settings say, `ms` at most. */
 export function onEndpoint({ patienceSeconds }: Endpoint, ms: number): Pick<GpuActivities, 'generate'> {

@@ -27,7 +27,7 @@ describe('golden histories', () => {
     Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
 
   it('cover the ways that rollouts, batches, runs and evals go', () => {
-    expect(names.length).toBeGreaterThanOrEqual(18);
+    expect(names.length).toBeGreaterThanOrEqual(28);
   });
 
   it.each(names)('%s replays', async (name) => {
