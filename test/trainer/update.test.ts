@@ -162,7 +162,7 @@ describe('runUpdate', () => {
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       const asked = request(qwen3Dir, to, 1, await dataOf(qwen3Dir));
-      const other = { ...asked, algorithm: { ...algorithm, epochs: 12 } };
+      const other = { ...asked, algorithm: { ...algorithm, epochs: 60 } };
       let progress = 0;
       const late = new Updater().run(other, (fraction) => (progress = fraction));
       const first = await new Updater().run(asked);
