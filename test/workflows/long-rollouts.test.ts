@@ -5,7 +5,7 @@
 import { expect, it } from 'vitest';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { BatchResult, RolloutResult } from '../../workflows/types.ts';
-import { sandboxLost } from '../support/scripted-activities.ts';
+import { restoreFailed, sandboxLost } from '../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
 /** So that a history is full after some ten turns, instead of 300; past-300-turns.test.ts waits for those. */
@@ -115,15 +115,19 @@ it('a cancelled rollout releases its sandbox in whichever history it is', async 
   expect(world.now.log.live).toBe(0);
 }, 180_000);
 
-it('a sandbox lost in the second history begins the attempt again, and the turns count anew', async () => {
+it.each([
+  ['is restored, and the turns count on', true, { attempt: 1, restores: 1, turns: 60 }],
+  ['begins the attempt again where it cannot be restored, and the turns count anew', false, { attempt: 2, turns: 3 }],
+])('a sandbox lost in the second history %s', async (_, restorable, end) => {
   let once = true;
   world.script = {
     turn: ({ turn, attempt }) => (turn < (attempt === 1 ? 60 : 3) ? 'calls' : 'finish'),
     before: (activity, { turn }) => {
       if (activity === 'agentRun' && turn === 25 && once) { once = false; throw sandboxLost(); }
+      if (activity === 'restoreSandbox' && !restorable) throw restoreFailed();
     },
   };
-  const result = (await (await world.start('rollout', 'lost', { task, policy, agent })).result()) as RolloutResult;
-  expect(result).toMatchObject({ status: 'graded', attempt: 2, turns: 3 });
+  const result = (await (await world.start('rollout', `lost-${restorable}`, { task, policy, agent })).result()) as RolloutResult;
+  expect(result).toMatchObject({ status: 'graded', ...end });
   expect(world.now.log.live).toBe(0);
 }, 180_000);

@@ -4,7 +4,7 @@
  */
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
-import { appendFileSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -66,8 +66,8 @@ describe('builds side by side', () => {
     const bundle = await buildWorkflowBundle('versioned');
     const old = buildIdOf(bundle);
     next = join(dirname(bundle), `${old}-next.js`);
-    copyFileSync(bundle, next);
-    appendFileSync(next, '\n// The build after it.\n');
+    // Before the code: what follows it is its source map.
+    writeFileSync(next, `// The build after it.\n${readFileSync(bundle, 'utf8')}`);
     const first = run(await orchestrator(old, bundle));
     await promote(native, 'default', old);
     const start = (workflow: string, workflowId: string, arg: object) => client.workflow.start(workflow, { taskQueue: QUEUES.orchestrator, workflowId, args: [arg] });
