@@ -91,7 +91,8 @@ async function checkSamePolicy(key: string, { version, endpoint, digest }: Gener
   if (version !== policy.version && !follows) throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
   const asked = 'endpoint' in policy ? policy.endpoint.model : undefined;
   if (asked !== endpoint?.model) throw new UserInputError('policy', asked ?? policy, remedy(endpoint?.model ?? 'a policy of a directory'));
-  const now = digest === undefined ? undefined : await presentDigest(input, deps);
+  // Of a policy that its run trains meanwhile, the directory that was given holds another version.
+  const now = digest === undefined || follows ? undefined : await presentDigest(input, deps);
   if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
 }
 

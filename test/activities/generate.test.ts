@@ -177,7 +177,7 @@ describe('a policy that a run trains meanwhile', () => {
     await updated(4);
     await updated(5);
     await generate(following(2));
-    expect(world.now.engine.requests.map(({ policy }) => policy)).toEqual([{ dir: '/policy', version: 3 }, { dir: '/v5', version: 5 }]);
+    expect(world.now.engine.requests.map(({ policy }) => policy)).toMatchObject([{ dir: '/policy', version: 3 }, { dir: '/v5', version: 5 }]);
     expect([(await recordOf(1))?.version, (await recordOf(2))?.version]).toEqual([3, 5]);
   });
 

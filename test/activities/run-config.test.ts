@@ -35,13 +35,13 @@ it('what overlaps with updates is corrected, unless it is said otherwise; what d
   const resolved = (given: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...given }, '/');
   expect(resolved({}).training).toEqual({ mode: 'sync' });
   expect(resolved({}).algorithm.offPolicyCorrection).toBeUndefined();
-  const token = { tisRatioType: 'token', tokenTisRatioClipHigh: 2, sequenceTisRatioClipHigh: 5 };
+  const token = { tisRatioType: 'token', tokenTisRatioClipHigh: 2, sequenceMaskMetric: 'none' };
   const overlapping = resolved({ training: { mode: 'async' } });
   expect(overlapping.training).toEqual({ mode: 'async', maxStalenessSteps: 4, rolloutVersion: 'newest' });
   expect(overlapping.algorithm.offPolicyCorrection).toEqual(token);
   expect(resolved({ training: { mode: 'one-step-off' } }).training).toEqual({ mode: 'one-step-off', rolloutVersion: 'begin' });
   const none = { training: { mode: 'async' }, algorithm: { offPolicyCorrection: { tisRatioType: 'none' } } };
-  expect(resolved(none).algorithm.offPolicyCorrection).toEqual({ ...token, tisRatioType: 'none' });
+  expect(resolved(none).algorithm.offPolicyCorrection).toEqual({ tisRatioType: 'none', sequenceMaskMetric: 'none' });
 });
 
 const algorithmOf = (algorithm: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, algorithm }, '/').algorithm;

@@ -73,7 +73,7 @@ it('takes the baseline over the valid ones only: a failure is not a reward of 0'
   await said(0, 3, [{ appended: [10, 11], sampled: [99, 0], logprobs: [-1, -2] }]);
   const { data, groups, valid, sampledTokens } = await prepare([0], 4);
   expect(data.map(({ credit }) => credit?.reward)).toEqual(rewards);
-  expect(new Set(data.map(({ credit }) => credit?.group))).toEqual(new Set(['toy-train-0']));
+  expect(new Set(data.map(({ credit }) => credit?.group))).toEqual(new Set(['train/r/step-1/toy-train-0']));
   expect(data[1]).toMatchObject({ tokens: [10, 11, 21, 0], mask: [0, 0, 1, 1], logprobs: [0, 0, -1, -2] });
   expect([groups, valid, sampledTokens]).toEqual([1, 3, 6]);
 });
