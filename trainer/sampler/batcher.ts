@@ -85,7 +85,7 @@ export class Batcher {
     const chosen: Row[] = [];
     let [oldest, widest] = [0, 0];
     for (const row of rows) {
-      const width = paddedWidth(this.#partOf(row));
+      const width = paddedWidth(this.#decoder.layout, this.#partOf(row));
       if (chosen.length === 0) oldest = width;
       if (width > 2 * oldest || oldest > 2 * width) continue;
       if (chosen.length > 0 && Math.max(widest, width) * (chosen.length + 1) > this.#options.prefillTokens) continue;

@@ -67,6 +67,15 @@ export interface BatchPlan {
  */
 const steps = [6, 12, 18, 24, 36, 48, 60, 72, 96, 120, 144] as const;
 
+/**
+ * More rows than this are multiplied in blocks of 48, the last 73 to 95 of them (145 to 191 in wide blocks of 96) as
+ * two halves: 90 as 45 and 45, with three left over in each. Halves of multiples of twelve leave nothing over.
+ */
+const oneBlock = 72;
+
+/** Whether a product of so many rows, a multiple of six, has none left over in any of its blocks. */
+const blocksAreWhole = (rows: number): boolean => rows <= oneBlock || rows % 12 === 0;
+
 function roundUp(value: number): number {
   return steps.find((step) => step >= value) ?? Math.ceil(value / 36) * 36;
 }
@@ -80,8 +89,18 @@ function wholeRows(count: number): number {
 /** Queries of a row and key-value head where there is one new token per row. */
 export const decodeQueries = (layout: CacheLayout): number => wholeRows(layout.group);
 
-/** The padded number of new tokens per row. */
-export const paddedWidth = (count: number): number => (count === 1 ? 1 : roundUp(count));
+/** The padded number of new tokens per row; each key-value head multiplies `group` times as many queries. */
+export function paddedWidth({ group }: CacheLayout, count: number): number {
+  if (count === 1) return 1;
+  const width = roundUp(count);
+  return blocksAreWhole(width * group) ? width : roundUp(width + 1);
+}
+
+/** Rows of a pass, padded: the products over all of its tokens have `rows * width` rows. */
+function paddedRows(rows: number, width: number): number {
+  if (width === 1) return roundUp(rows);
+  return blocksAreWhole(rows * width) ? rows : rows + 1;
+}
 
 const pagesOf = (row: BatchRow): number => Math.ceil((row.from + row.count) / pageSize);
 
@@ -131,8 +150,8 @@ function fillChunks(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRo
 
 /** Plans one pass over `rows` (at least one; each `count` at least 1). */
 export function planBatch(layout: CacheLayout, rows: readonly BatchRow[]): BatchPlan {
-  const width = paddedWidth(Math.max(...rows.map((row) => row.count)));
-  const count = width === 1 ? roundUp(rows.length) : rows.length;
+  const width = paddedWidth(layout, Math.max(...rows.map((row) => row.count)));
+  const count = paddedRows(rows.length, width);
   const queries = width === 1 ? decodeQueries(layout) : width * layout.group;
   const tokens = count * width;
   const chunks = roundUp(rows.reduce((sum, row) => sum + pagesOf(row), 0) + count - rows.length);
