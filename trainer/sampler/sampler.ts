@@ -10,6 +10,7 @@ import { pageSize } from './pass/batch-plan.ts';
 import { Batcher } from './batcher.ts';
 import { Generation } from './generation.ts';
 import { DecoderSession } from './pass/decoder-session.ts';
+import { passLimits } from './pass/pass-limits.ts';
 import type { LoadedPolicy } from './policy-loader.ts';
 export type { SamplerStats } from './sampler-stats.ts';
 import { type PolicyName, PolicyShelf, type ShelvedPolicy, policyKey } from './policy-shelf.ts';
@@ -42,10 +43,6 @@ interface Waiting {
 }
 
 const defaults = { maxRows: 64, maxContext: 2048, cacheBytes: 256 * 2 ** 20, admissionMs: 25, gatherMs: 250, prefillTokens: 512 };
-
-/** Products over so many inputs have other bits among more than 64 rows; `fewRows` is the last multiple of six below. */
-const wideInput = 1024;
-const fewRows = 60;
 
 /** Gathering ends early when so many wait, or when nobody came for so long. */
 const gathered = 12;
@@ -222,14 +219,13 @@ export class Sampler {
     if (this.#batcher?.shape === shape) return;
     this.#batcher?.decoder.dispose();
     this.#batcher = undefined;
-    const { layers, headDim, kvHeads, heads, hiddenSize, intermediateSize } = config;
+    const { layers, headDim, kvHeads, heads } = config;
     const pagesPerSlot = Math.ceil(positions / pageSize);
     const slotBytes = 4 * 2 * layers * kvHeads * headDim * pagesPerSlot * pageSize;
     const { maxRows, prefillTokens, cacheBytes } = this.#options;
     const slots = Math.max(1, Math.min(Math.ceil(1.5 * maxRows), Math.floor(cacheBytes / slotBytes)));
     const decoder = new DecoderSession(config, positions, { slots, pagesPerSlot, kvHeads, group: heads / kvHeads });
-    const most = Math.max(hiddenSize, intermediateSize, heads * headDim) >= wideInput ? fewRows : Infinity;
-    const limits = { maxRows: Math.min(maxRows, slots, most), prefillTokens: Math.min(prefillTokens, most) };
+    const limits = passLimits(config, { maxRows: Math.min(maxRows, slots), prefillTokens });
     this.#batcher = { shape, decoder, rows: new Batcher(decoder, limits, this.#counters) };
   }
 }

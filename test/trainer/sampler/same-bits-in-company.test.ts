@@ -9,6 +9,7 @@ import { afterAll, describe, expect, it } from 'vitest';
 process.env['TF_NUM_INTRAOP_THREADS'] = '1';
 const { planBatch } = await import('../../../trainer/sampler/pass/batch-plan.ts');
 const { DecoderSession } = await import('../../../trainer/sampler/pass/decoder-session.ts');
+const { passLimits } = await import('../../../trainer/sampler/pass/pass-limits.ts');
 const { SamplerModel } = await import('../../../trainer/sampler/pass/sampler-model.ts');
 const { randomIds, randomWeights, smallShape, uniformNoise } = await import('./random-policy.ts');
 type BatchRow = import('../../../trainer/sampler/pass/batch-plan.ts').BatchRow;
@@ -71,4 +72,22 @@ describe.each([
     });
     expect(different).toEqual([]);
   });
+});
+
+it('gives the same in the largest passes of a wide policy', () => {
+  const config = { ...smallShape, layers: 1, hiddenSize: 512, intermediateSize: 896, kvHeads: 2 };
+  const limits = passLimits(config, { maxRows: 64, prefillTokens: 512 });
+  expect(limits).toEqual({ maxRows: 64, prefillTokens: 240 });
+  const layout = { slots, pagesPerSlot: 1, kvHeads: 2, group: 2 };
+  const model = new SamplerModel(config, randomWeights(config, 1), { positions: 128 });
+  const decoder = new DecoderSession(config, 128, layout);
+  const tokens = randomIds(1, 120, config.vocabSize);
+  const last = (rows: number, count: number): Float32Array =>
+    decoder.forward(model, planBatch(layout, Array.from({ length: rows }, (_, slot) => ({ slot, tokens, from: 0, count })))).slice(0, rows * config.vocabSize);
+  for (const [rows, count] of [[2, 120], [5, 48], [13, 18], [10, 24]] as const) {
+    const expected = last(1, count);
+    expect(Array.from({ length: rows }, () => [...expected]).flat()).toEqual([...last(rows, count)]);
+  }
+  decoder.dispose();
+  model.dispose();
 });
