@@ -9,6 +9,7 @@ import { DefaultLogger, Runtime, Worker, type WorkerOptions } from '@temporalio/
 import { visible } from '../agents/visible.ts';
 import type { Role, WorkerSettings } from './settings.ts';
 import type { WorkerConnection } from './temporal-connection.ts';
+import { placeOf, watchPlace } from './watch-place.ts';
 
 /** Pollers that never scale: autoscaling ones left stragglers of a minute. */
 const pollers = (maximum: number) => ({ type: 'simple-maximum' as const, maximum });
@@ -57,7 +58,8 @@ export async function runWorkers(
   workers: readonly Worker[],
   close: () => Promise<void>,
 ): Promise<void> {
-  const ready = readyFile(settings.home, process.env['LONGHAUL_WORKER_NAME'] ?? role);
+  const name = process.env['LONGHAUL_WORKER_NAME'];
+  const ready = readyFile(settings.home, name ?? role);
   const stop = () => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
   };
@@ -65,11 +67,18 @@ export async function runWorkers(
   process.on('SIGINT', stop);
   const running = workers.map((worker) => worker.run());
   await announce(ready, role);
+  const lost = (reason: string) => {
+    process.stderr.write(`${new Date().toISOString()} WARN this worker ends: ${reason}\n`);
+    stop();
+  };
+  // One that was started by hand shares its name with others of its role.
+  const endWatch = name === undefined ? () => undefined : watchPlace(ready, lost);
   try {
     await Promise.all(running);
   } finally {
+    endWatch();
     stop();
-    await rm(ready, { force: true });
+    if ((await placeOf(ready, process.pid)) === 'own') await rm(ready, { force: true });
     await close();
   }
 }

@@ -4,7 +4,7 @@
  * one promise. Asserted: the same weights as undisturbed, and whole accounting, recomputed here from the table as users
  * get it. Not asserted: how long anything takes to come back (docs/results.md has a measurement).
  */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -28,6 +28,14 @@ beforeAll(async () => {
   expect(stderr.match(/^kill \d+\/12: /gm)?.length).toBe(12);
 }, 620_000);
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
+
+function environmentOf(pid: string): string {
+  try {
+    return readFileSync(join('/proc', pid, 'environ'), 'utf8');
+  } catch {
+    return '';
+  }
+}
 
 const summaryOf = (run: string) => JSON.parse(readFileSync(join(dir, 'runs', run, 'summary.json'), 'utf8')) as RunSummary;
 
@@ -72,3 +80,8 @@ it('begins again at most what was under way when something was killed', () => {
   expect(report.repeated.toolCalls).toBeLessThanOrEqual(underWay('toolCalls'));
   expect(underWay('modelCalls') + underWay('toolCalls')).toBeGreaterThan(0);
 });
+
+it('leaves no process of its stack behind, also none that a killed supervisor had just started', async () => {
+  const mine = () => readdirSync('/proc').filter((pid) => /^\d+$/u.test(pid) && environmentOf(pid).includes(`LONGHAUL_HOME=${dir}`));
+  await expect.poll(mine, { timeout: 60_000, interval: 1000 }).toEqual([]);
+}, 70_000);
