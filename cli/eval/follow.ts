@@ -1,6 +1,7 @@
 /** Follows an eval on the terminal until it ends: a line per cell, a bar for the batch under way. It only reads. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { whileAway } from '../access/while-away.ts';
 import type { BatchStatus } from '../../workflows/batch.ts';
 import type { SweepStatus } from '../../workflows/eval-types.ts';
 import type { Longhaul } from '../longhaul.ts';
@@ -23,7 +24,7 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
   let told = 0;
   for (;;) {
     signal.throwIfAborted();
-    const running = await handle.isRunning();
+    const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
     // A query needs a worker: while one is being restarted there is nothing to tell.
     const status = await handle.status().catch(() => undefined);
     for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));

@@ -12,6 +12,7 @@ import { findStalls } from '../../workers/watchdog/find-stalls.ts';
 import { stallLines } from '../../workers/watchdog/stall.ts';
 import { tripLine } from '../../workflows/circuit-breaker.ts';
 import type { TrainStatus } from '../../workflows/types.ts';
+import { whileAway } from '../access/while-away.ts';
 import { RunHandle } from '../run-handle.ts';
 import { type BatchProgress, evaluationLines, progressBar, stepLine } from './format.ts';
 
@@ -106,7 +107,7 @@ export async function followRun(
   let steps = 0;
   for (let poll = 1; ; poll += 1) {
     signal.throwIfAborted();
-    const running = await handle.isRunning();
+    const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
     const status = await handle.status().catch(() => undefined);
     steps = status?.steps ?? steps;
     teller.tell(await summary(), steps);

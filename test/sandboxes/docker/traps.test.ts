@@ -106,6 +106,8 @@ describe('a container', () => {
     await expect(provider.connect('paused')).rejects.toThrow(SandboxUnavailable);
     expect(await provider.ended()).toEqual([]);
     await container('paused').unpause();
+    // The daemon answers before its own record says so.
+    await expect.poll(async () => (await container('paused').inspect()).State.Paused).toBe(false);
     sandbox = await provider.connect('paused');
     const killed = expect(sh(sandbox, 'sleep 60')).rejects.toThrow(SandboxLost);
     await container('paused').kill();

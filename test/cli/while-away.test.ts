@@ -1,0 +1,34 @@
+/** Hunts a `train` or `watch` that ends with an error because the server was started again while it followed a run. */
+import { ServiceError } from '@temporalio/client';
+import { expect, it } from 'vitest';
+import { whileAway } from '../../cli/access/while-away.ts';
+
+const away = (over: object = {}) => {
+  const lines: string[] = [];
+  return { lines, settings: { signal: new AbortController().signal, onAway: (line: string) => void lines.push(line), retryMs: 1, ...over } };
+};
+const gone = () => Promise.reject(new ServiceError('Failed to describe workflow'));
+
+it('asks until the server answers, and says once that it is away', async () => {
+  const { lines, settings } = away();
+  let asked = 0;
+  expect(await whileAway(() => ((asked += 1) < 4 ? gone() : Promise.resolve('there')), settings)).toBe('there');
+  expect(lines).toEqual([expect.stringMatching(/does not answer/)]);
+});
+
+it('gives up when the server has been away for too long', async () => {
+  await expect(whileAway(gone, away({ limitMs: -1 }).settings)).rejects.toBeInstanceOf(ServiceError);
+});
+
+it('passes on what is no absence, at once', async () => {
+  const { lines, settings } = away();
+  await expect(whileAway(() => Promise.reject(new TypeError('other')), settings)).rejects.toBeInstanceOf(TypeError);
+  expect(lines).toEqual([]);
+});
+
+it('ends with the signal', async () => {
+  const stop = new AbortController();
+  const waiting = whileAway(gone, away({ signal: stop.signal, retryMs: 60_000 }).settings);
+  stop.abort();
+  await expect(waiting).rejects.toMatchObject({ name: 'AbortError' });
+});
