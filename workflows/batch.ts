@@ -10,16 +10,14 @@ import {
   ContinueAsNew,
   continueAsNew,
   defineQuery,
-  getExternalWorkflowHandle,
   isCancellation,
-  ParentClosePolicy,
   setCurrentDetails,
   setHandler,
   sleep,
-  startChild,
   workflowInfo,
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
+import { Children, CHUNK, chunksOf } from './batch/children.ts';
 import { BatchLedger, varies } from './batch/ledger.ts';
 import { isFull, isLong } from './batch/long-batch.ts';
 import type { BatchProgress } from './batch/progress.ts';
@@ -32,25 +30,14 @@ import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { rolloutEndedSignal, unfinished } from './report-end.ts';
 import { refuse } from './resolve-rollout.ts';
-import { rolloutIds } from './rollout-ids.ts';
-import { pauseSignal, resumeSignal, rollout as rolloutWorkflow } from './rollout.ts';
-import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from './search-attributes.ts';
-import { proceedSignal, stageEndedSignal } from './stage-gates.ts';
-import { whenFree } from './start-child-when-free.ts';
+import { pauseSignal, resumeSignal } from './rollout.ts';
+import { stageEndedSignal } from './stage-gates.ts';
 import type { BatchInput, BatchResult, GatedStage, RolloutResult } from './types.ts';
 
-/** Children started, signalled or cancelled from one workflow task: far below Temporal's limits on commands and bytes. */
-const CHUNK = 100;
 /** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */
 const END_WITHIN = '60s';
 /** How often rollouts of earlier histories are asked whether they live: one that was terminated reports nothing. */
 const PROBE_EVERY = '10m';
-
-/**
- * Of Temporal's priority keys, 1 (first) to 5. A rollout hands its own on to what it starts; training's rollouts have
- * that of their run, which is 3 where nothing is said.
- */
-const EVAL_PRIORITY = { priorityKey: 4 };
 
 export interface BatchStatus {
   readonly total: number;
@@ -68,17 +55,12 @@ function isCancelled(): boolean {
   return CancellationScope.current().parent?.consideredCancelled ?? false;
 }
 
-function chunksOf<T>(all: readonly T[]): T[][] {
-  return Array.from({ length: Math.ceil(all.length / CHUNK) }, (_, i) => all.slice(i * CHUNK, (i + 1) * CHUNK));
-}
-
 class Batch {
   readonly #input: BatchInput;
-  readonly #ids: string[];
+  readonly #children: Children;
   readonly #gates: GatedStage[];
   readonly #dispatcher: Dispatcher;
   readonly #order: Schedule['order'];
-  readonly #indexOf: ReadonlyMap<string, number>;
   readonly #sampling: DynamicSampling;
   readonly #ledger: BatchLedger;
   readonly #long: boolean;
@@ -106,10 +88,9 @@ class Batch {
 
   constructor(input: BatchInput, { caps, order }: Schedule, { long, progress }: LongBatch) {
     this.#input = input;
-    this.#ids = rolloutIds(workflowInfo().workflowId, input.tasks, input.samples, input.firstSample);
     this.#failures = new FailureWatch(input.breaker);
-    this.#indexOf = new Map(this.#ids.map((id, index) => [id, index]));
-    this.#gates = gatesOf(this.#ids.length, caps);
+    this.#gates = gatesOf(input.tasks.length * input.samples, caps);
+    this.#children = new Children(input, { gates: this.#gates, long });
     this.#order = order;
     this.#long = long;
     this.#dispatcher = new Dispatcher(caps, progress?.places);
@@ -124,7 +105,7 @@ class Batch {
     this.#countdown = deadlineSeconds === undefined ? null : new Countdown(progress?.leftMs ?? deadlineSeconds * 1000);
     this.#relay = new PauseRelay(this.#paused);
     this.#adopted = new Set(this.#running());
-    for (const index of this.#adopted) this.#relay.adopt(this.#id(index), this.#handle(index));
+    for (const index of this.#adopted) this.#relay.adopt(this.#children.id(index), this.#children.handle(index));
   }
 
   /** Groups that have begun. */
@@ -171,7 +152,7 @@ class Batch {
   }
 
   stageEnded(id: string, stage: 'init' | GatedStage): void {
-    const index = this.#indexOf.get(id);
+    const index = this.#children.indexOf(id);
     if (index === undefined || stage === 'reward') return;
     // A restarted attempt reports the end of a stage again: it kept its place.
     if (this.#dispatcher.placeOf(index) !== stage) return;
@@ -181,17 +162,17 @@ class Batch {
 
   /** Told by Temporal, by the rollout itself, or by both: it counts once. */
   rolloutEnded(given: RolloutResult): void {
-    const index = this.#indexOf.get(given.rollout);
+    const index = this.#children.indexOf(given.rollout);
     if (index === undefined || !this.#isOpen(index)) return;
     const result = this.#asGivenUp(index, given);
     this.#failures.heard(result);
     this.#relay.remove(given.rollout);
     this.#dispatcher.ended(index);
-    const group = Math.floor(index / this.#input.samples);
+    const group = this.#children.group(index);
     const tally = this.#ledger.end(group, result);
     if (tally.ended === this.#input.samples) this.#groupEnded(varies(tally));
     else if (result.status === 'graded' && isCompleteWithoutRest(tally, this.#input.samples, this.#input.stragglers ?? {})) {
-      this.#giveUp(this.#members(group, group + 1), 'straggler');
+      this.#giveUp(this.#children.members(group, group + 1), 'straggler');
     }
     this.#admit();
     const { ended, passed } = this.#ledger.counts;
@@ -230,20 +211,12 @@ class Batch {
     // Those that were let in and have not begun never do: there is nothing of them to wait for.
     const open = this.#running();
     this.#admitted.splice(0);
-    await this.#cancelAll(open.filter((index) => this.#adopted.has(index) || !isCancelled()));
+    await this.#children.cancel(open.filter((index) => this.#adopted.has(index) || !isCancelled()));
     await condition(() => !open.some((index) => this.#isOpen(index)), END_WITHIN);
   }
 
-  #id(index: number): string {
-    return this.#ids[index] ?? '';
-  }
-
-  #task(index: number): string {
-    return this.#input.tasks[Math.floor(index / this.#input.samples)] ?? '';
-  }
-
-  #handle(index: number) {
-    return getExternalWorkflowHandle(this.#id(index));
+  #unfinished(index: number, error: unknown): RolloutResult {
+    return unfinished(this.#children.id(index), this.#children.task(index), error);
   }
 
   #isOver(): boolean {
@@ -263,12 +236,6 @@ class Batch {
   #running(): number[] {
     const admitted = new Set(this.#admitted);
     return this.#dispatcher.openRollouts.filter((index) => !admitted.has(index));
-  }
-
-  /** Rollouts of groups `from` to `to`. */
-  #members(from: number, to: number): number[] {
-    const { samples } = this.#input;
-    return Array.from({ length: (to - from) * samples }, (_, i) => from * samples + i);
   }
 
   #track(work: Promise<void>): void {
@@ -314,7 +281,7 @@ class Batch {
     const batch = workflowInfo().workflowId;
     await orchestrator.recordDispatched({ run, name, batch, tasks: tasks.slice(from, to), samples, firstSample });
     this.#dispatcher.add(beginOrder(this.#input, from, to, this.#order));
-    if (this.#expired) this.#giveUp(this.#members(from, to), 'deadline');
+    if (this.#expired) this.#giveUp(this.#children.members(from, to), 'deadline');
     this.#admit();
   }
 
@@ -329,55 +296,24 @@ class Batch {
     if (this.#paused || this.#resting) return;
     for (const { rollout, stage } of this.#dispatcher.admissions()) {
       if (stage === 'init') this.#admitted.push(rollout);
-      else if (this.#gates.includes(stage)) this.#track(this.#proceed(rollout, stage));
-    }
-  }
-
-  async #proceed(index: number, stage: GatedStage): Promise<void> {
-    try {
-      await this.#handle(index).signal(proceedSignal, stage);
-    } catch (error) {
-      // The child has ended meanwhile: its result arrives by itself.
-      if (isCancellation(error)) throw error;
+      else if (this.#gates.includes(stage)) this.#track(this.#children.proceed(rollout, stage));
     }
   }
 
   async #beginChild(index: number): Promise<void> {
     this.#started += 1;
-    const id = this.#id(index);
+    const id = this.#children.id(index);
     try {
-      const child = await this.#start(index);
+      const child = await this.#children.start(index);
       this.#relay.add(id, child);
       this.#watch(this.#follow(index, child.result()));
     } catch (error) {
-      this.rolloutEnded(unfinished(id, this.#task(index), error));
+      this.rolloutEnded(this.#unfinished(index, error));
     }
   }
 
   async #follow(index: number, end: Promise<RolloutResult>): Promise<void> {
-    this.rolloutEnded(await end.catch((error: unknown) => unfinished(this.#id(index), this.#task(index), error)));
-  }
-
-  #start(index: number) {
-    const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, priority } = this.#input;
-    const task = this.#task(index);
-    const sample = firstSample + (index % samples);
-    return whenFree(() => startChild(rolloutWorkflow, {
-      workflowId: this.#id(index),
-      args: [{ task, policy, agent, sampling, run, step, sample, seed, gates: this.#gates, ...(this.#long ? { reportsEnd: true } : {}) }],
-      // What a long batch has begun outlives its history, and is cancelled by the batch itself.
-      parentClosePolicy: this.#long ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
-      ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),
-      staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
-      typedSearchAttributes: [
-        { key: runKey, value: run },
-        { key: stepKey, value: step },
-        { key: taskKey, value: task },
-        { key: groupKey, value: `${this.#input.name}/${task}` },
-        { key: stageKey, value: 'init' },
-        { key: policyVersionKey, value: policy.version },
-      ],
-    }));
+    this.rolloutEnded(await end.catch((error: unknown) => this.#unfinished(index, error)));
   }
 
   /** Gives up what has not ended when the batch's time is over; a pause stops the clock. */
@@ -393,7 +329,7 @@ class Batch {
       if (this.#resting || this.#isOver()) return;
     }
     this.#expired = true;
-    this.#giveUp(this.#members(0, this.groups), 'deadline');
+    this.#giveUp(this.#children.members(0, this.groups), 'deadline');
   }
 
   /** Finds those of earlier histories that have ended without a word. */
@@ -411,12 +347,8 @@ class Batch {
   }
 
   async #ask(index: number): Promise<void> {
-    try {
-      await this.#handle(index).signal('probe');
-    } catch (error) {
-      if (isCancellation(error)) throw error;
-      this.rolloutEnded(unfinished(this.#id(index), this.#task(index), new Error('The rollout ended without a result: it was terminated, or its workflow failed')));
-    }
+    if (!(await this.#children.isGone(index))) return;
+    this.rolloutEnded(this.#unfinished(index, new Error('The rollout ended without a result: it was terminated, or its workflow failed')));
   }
 
   /** What of `members` has not ended: what has not begun does not begin, what runs is cancelled and ends soon. */
@@ -436,26 +368,21 @@ class Batch {
   }
 
   #withdraw(index: number): void {
-    const result = this.#asGivenUp(index, unfinished(this.#id(index), this.#task(index), ''));
+    const result = this.#asGivenUp(index, this.#unfinished(index, ''));
     this.#dispatcher.withdrawn(index);
-    const tally = this.#ledger.end(Math.floor(index / this.#input.samples), result);
+    const tally = this.#ledger.end(this.#children.group(index), result);
     if (tally.ended === this.#input.samples) this.#groupEnded(varies(tally));
   }
 
   #without(index: number): void {
-    this.rolloutEnded(unfinished(this.#id(index), this.#task(index), ''));
+    this.rolloutEnded(this.#unfinished(index, ''));
   }
 
   async #endSoon(members: readonly number[]): Promise<void> {
-    await this.#cancelAll(members);
+    await this.#children.cancel(members);
     const left = () => members.filter((index) => this.#isOpen(index));
     await condition(() => left().length === 0, END_WITHIN);
     for (const index of left()) this.#without(index);
-  }
-
-  async #cancelAll(members: readonly number[]): Promise<void> {
-    // What cannot be cancelled has ended.
-    for (const chunk of chunksOf(members)) await Promise.allSettled(chunk.map((index) => this.#handle(index).cancel()));
   }
 
   /** A rollout that was graded in time counts all the same. */

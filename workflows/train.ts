@@ -179,8 +179,8 @@ class Training {
 
   get progress(): TrainProgress {
     const { config, runDir, step, policy, recent, pauseAt } = this;
-    const { tripped, overlap } = { tripped: this.#tripped, overlap: this.#overlap };
-    return { config, runDir, step, policy, recent, pauseAt, tripped, ahead: this.#ahead, ...(overlap ? { overlap: overlap.state } : {}) };
+    const overlap = this.#overlap ? { overlap: this.#overlap.state } : {};
+    return { config, runDir, step, policy, recent, pauseAt, tripped: this.#tripped, ahead: this.#ahead, ...overlap };
   }
 
   get status(): TrainStatus {
