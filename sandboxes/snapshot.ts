@@ -39,9 +39,14 @@ async function pack(sandbox: Sandbox, callId: string): Promise<Buffer> {
     // 1: a file changed while it was read; whatever runs in the background, that is a state that it was in.
     const tar = `{ ${TAR} 2>/dev/null; [ $? -le 1 ]; } | gzip -n -1`;
     const cut = `tail -c +${piece * PIECE + 1} | head -c ${PIECE} | base64 -w 0`;
-    // The end of `head` ends what feeds it by a signal, which is no failure.
-    pieces.push(Buffer.from(await run(sandbox, `${callId}/${piece}`, `${tar} | ${cut}; s=("\${PIPESTATUS[@]}"); [ "\${s[-1]}" = 0 ]`), 'base64'));
-    if ((pieces.at(-1)?.length ?? 0) < PIECE) return Buffer.concat(pieces);
+    const said = await run(sandbox, `${callId}/${piece}`, `${tar} | ${cut}; s=("\${PIPESTATUS[@]}"); echo " \${s[0]} \${s[1]}"; [ "\${s[-1]}" = 0 ]`);
+    const [, text = '', packed, zipped] = /^(\S*) (\d+) (\d+)\s*$/u.exec(said) ?? [];
+    const bytes = Buffer.from(text, 'base64');
+    pieces.push(bytes);
+    // Before the last piece the end of `head` ends what feeds it, which is no failure.
+    if (bytes.length === PIECE) continue;
+    if (packed === '0' && zipped === '0') return Buffer.concat(pieces);
+    throw new SandboxUnavailable(`snapshot of ${sandbox.id}: not all of the workspace could be read`);
   }
 }
 

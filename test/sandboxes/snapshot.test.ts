@@ -53,6 +53,14 @@ it('restores once however often it is asked for, and names another state otherwi
   expect((await takeSnapshot(first, store, 'v')).digest).not.toBe(snapshot.digest);
 });
 
+it('of a workspace that cannot be read in full is refused, never taken without a word about what is missing', async () => {
+  const sealed = await provider.create(specOf('sealed', { files: [{ path: 'a', content: 'a' }] }));
+  await sh(sealed, 'mkdir shut && echo b > shut/b && chmod 000 shut');
+  await expect(takeSnapshot(sealed, store, 's')).rejects.toThrow(/not all of the workspace could be read/);
+  await sh(sealed, 'chmod 700 shut');
+  expect((await takeSnapshot(sealed, store, 't')).bytes).toBeGreaterThan(0);
+});
+
 it('that does not fit is refused, and leaves no sandbox', async () => {
   const large = await provider.create(specOf('large', { limits: { memoryMiB: 256, processes: 64, diskMiB: 64 } }));
   await sh(large, 'head -c 9000000 /dev/urandom > bytes');
