@@ -74,7 +74,7 @@ export async function updateOnce(
   const key = keys.update(input.run, step);
   let outcome = await store.get<UpdateEntry>(key);
   if (!outcome) {
-    if (prepared.valid === 0) {
+    if (prepared.valid === 0 && !input.mayBeUngraded) {
       await recordEnds(store, endsOf(input, prepared, version));
       throw new NoValidRollouts(step, countBy(prepared.fates, 'masked'));
     }

@@ -70,6 +70,14 @@ export class CircuitBreaker {
   }
 }
 
+/** Of a step none of whose rollouts was graded: why most of them were masked. */
+export function ungradedTrip({ step, masked }: { readonly step: number; readonly masked: Readonly<Record<string, number>> }): Trip {
+  const counts = Object.entries(masked).toSorted(([, a], [, b]) => b - a);
+  const [failure, failed] = counts.find((one): one is [FailureClass, number] => Object.hasOwn(FAILURES, one[0])) ?? ['internal', 0];
+  const of = counts.reduce((sum, [, count]) => sum + count, 0);
+  return { failure, failed, of, message: `no rollout of step ${step} was graded, and its policy is the one before` };
+}
+
 /** For a person: what failed, and what to do. */
 export function tripLine({ failure, failed, of, message }: Trip): string {
   return `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\``;

@@ -28,7 +28,7 @@ import {
 } from '@temporalio/workflow';
 import { gpu, orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
-import { type Trip, tripLine } from './circuit-breaker.ts';
+import { DEFAULT_BREAKER, type Trip, tripLine, ungradedTrip } from './circuit-breaker.ts';
 import { circuitOpenedSignal } from './failure-watch.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
@@ -94,6 +94,8 @@ class Training {
   #pauseAt: PausePoint | null = null;
   /** Why the circuit breaker paused it. */
   #tripped: Trip | null = null;
+  /** The step in which it last did. */
+  #trippedIn = 0;
   /** Waits for the end of a pause between two steps. */
   #stands = false;
   phase: TrainStatus['phase'] = 'starting';
@@ -166,6 +168,7 @@ class Training {
   /** Nothing begins until somebody has looked and resumes it. */
   trip(trip: Trip): void {
     this.#tripped = trip;
+    this.#trippedIn = this.step + 1;
     log.warn(tripLine(trip), { run: this.config.run });
     setCurrentDetails(tripLine(trip));
   }
@@ -259,6 +262,7 @@ class Training {
       policy: this.policy,
       algorithm: config.algorithm,
       ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
+      ...(this.#mayBreak ? { mayBeUngraded: true } : {}),
     });
     const ended = Date.now();
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
@@ -280,6 +284,18 @@ class Training {
     setCurrentDetails(
       `step ${step} of ${config.steps} · reward ${record.rewardMean.toFixed(3)} · pass rate ${record.passRate.toFixed(3)}`,
     );
+    this.#checkGraded(record);
+  }
+
+  get #mayBreak(): boolean {
+    return (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
+  }
+
+  /** Somebody has to look before further steps go the same way; who did during this step need not be told again. */
+  #checkGraded(record: StepRecord): void {
+    if (record.valid > 0 || this.#trippedIn === record.step || this.#pauseAt !== null) return;
+    this.pauseAt = 'turn';
+    this.trip(ungradedTrip(record));
   }
 
   /** Within a step, only a pause at a turn holds anything up. */

@@ -308,6 +308,8 @@ export interface UpdateInput extends RolledOut {
   readonly policy: PolicyRef;
   readonly algorithm: AlgorithmSettings;
   readonly lora?: NewLora;
+  /** Where no rollout was graded the policy goes on unchanged; absent: that is an error. */
+  readonly mayBeUngraded?: boolean;
 }
 
 export interface StepRecord {

@@ -116,6 +116,17 @@ describe('an update', () => {
     expect((await eventLines(world.now.store)).sort()).toEqual(['masked no-outcome', 'masked sandbox-lost', 'masked sandbox-lost', 'masked sandbox-lost']);
   });
 
+  it('with no graded rollout at all carries the policy over where its run can be paused', async () => {
+    for (const [task, k] of [[0, 0], [0, 1], [1, 0]] as const) await ended(world.now.store, task, k, 'sandbox-lost');
+    const { store, engine } = world.now;
+    const { policy, sha256, record } = await updateOnce({ ...inputOf(1, 4), mayBeUngraded: true }, store, engine, () => undefined);
+    expect(engine.updates).toEqual([]);
+    expect(await readCheckpointRecord(policy.dir)).toMatchObject({ version: 5, sha256 });
+    expect(weightsDigest(await loadWeights(qwen3Dir))).toBe(sha256);
+    expect(record).toMatchObject({ valid: 0, groups: 0, passRate: 0, masked: { 'sandbox-lost': 3, 'no-outcome': 1 } });
+    expect((await eventLines(store)).sort()).toEqual(['masked no-outcome', 'masked sandbox-lost', 'masked sandbox-lost', 'masked sandbox-lost']);
+  });
+
   it('with nothing to train carries the policy over under its next version', async () => {
     for (const task of [0, 1]) for (const k of [0, 1]) await ended(world.now.store, task, k, 1);
     const { policy, sha256, record } = await update();

@@ -11,7 +11,7 @@ import type {
 } from '../../workflows/activities.ts';
 import { resolveRunConfig } from '../../activities/run-config.ts';
 import type { CellHeadline, SweepConfig } from '../../workflows/eval-types.ts';
-import type { ConfigChange, GenerateInput, GenerateOutcome, UpdateInput } from '../../workflows/types.ts';
+import type { ConfigChange, GenerateInput, GenerateOutcome, StepRecord, UpdateInput } from '../../workflows/types.ts';
 
 export interface Script {
   /** What the policy does in a turn. */
@@ -19,8 +19,8 @@ export interface Script {
   /** Throws to make an activity fail. */
   readonly before?: (activity: string, input: { rollout?: string; attempt?: number; turn?: number }) => void | Promise<void>;
   readonly reward?: (rollout: string) => number;
-  /** Sees what an update is to do. */
-  readonly update?: (input: UpdateInput) => void;
+  /** Sees what an update is to do; what it returns is in the step's record. */
+  readonly update?: (input: UpdateInput) => Partial<StepRecord> | void;
   /** Changes on record from before a restart. */
   readonly changes?: () => readonly ConfigChange[];
   /** Where new sandboxes are; absent: where a worker is. */
@@ -91,11 +91,11 @@ export function scriptedActivities(script: Script, log: Log) {
     },
     async update(input) {
       await note('update', {});
-      script.update?.(input);
+      const told = script.update?.(input) ?? {};
       const { step } = input;
       const drift = { meanAbs: 0, maxAbs: 0 };
       const common = { rewardMean: 0.5, passRate: 0.5, groups: 1, valid: 2, masked: {}, dropped: {}, sampledTokens: 1, trainedTokens: 1, prefixBreaks: 0 };
-      const record = { step, policyVersion: step, ...common, learningRate: 0.001, loss: 0, kl: 0, entropy: 0, gradNorm: 0, logprobDrift: drift };
+      const record = { step, policyVersion: step, ...common, learningRate: 0.001, loss: 0, kl: 0, entropy: 0, gradNorm: 0, logprobDrift: drift, ...told };
       return { policy: { dir: `v${step}`, version: step }, sha256: 'x', record };
     },
   };

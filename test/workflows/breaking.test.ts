@@ -39,6 +39,24 @@ it('a run whose rollouts fail alike is paused, says why and what to do, and goes
   expect(await handle.result()).toMatchObject({ steps: 1 });
 }, 120_000);
 
+it('a step of which nothing was graded leaves the policy as it was, and the run waits for somebody to look', async () => {
+  world.script = {
+    before: (activity, { rollout }) => { if (activity === 'generate' && rollout?.includes('/step-1/')) throw down(); },
+    update: ({ step, mayBeUngraded }) => (step === 1 && mayBeUngraded ? { valid: 0, masked: { 'endpoint-unavailable': 3, stale: 1 } } : {}),
+  };
+  const config = {
+    run: 'u', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 1, greedy: false },
+  };
+  const handle = await world.start('train', 'train/u', config);
+  const status = () => handle.query<TrainStatus>('status');
+  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 4 });
+  expect(await status()).toMatchObject({ phase: 'paused', step: 1, policyVersion: 1, recent: [{ valid: 0 }] });
+  expect(await details('train/u')).toMatch(/3 of the last 4 rollouts failed as endpoint-unavailable \(no rollout of step 1 was graded/);
+  expect(world.count('update')).toBe(1);
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ steps: 2 });
+}, 120_000);
+
 it('what fails while its run is paused is tried again once it is resumed, and costs no rollout', async () => {
   let failures = 0;
   world.script = {

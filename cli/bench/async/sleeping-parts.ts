@@ -31,7 +31,7 @@ export interface AsyncJob {
 
 const EVALUATION = { passRate: 0, greedyPassRate: null, rollouts: 0, byFamily: {} };
 const NOTHING = {
-  rewardMean: 0, passRate: 0, groups: 0, valid: 0, masked: {}, dropped: {}, sampledTokens: 0, trainedTokens: 0,
+  rewardMean: 0, passRate: 0, groups: 1, valid: 1, masked: {}, dropped: {}, sampledTokens: 0, trainedTokens: 0,
   prefixBreaks: 0, learningRate: 0, loss: 0, kl: 0, entropy: 0, gradNorm: 0, logprobDrift: { meanAbs: 0, maxAbs: 0 },
 };
 
