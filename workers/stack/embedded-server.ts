@@ -3,6 +3,7 @@
 import { checkCluster } from '../temporal-server/cluster-health.ts';
 import { choosePort } from '../temporal-server/free-port.ts';
 import { serverArguments } from '../temporal-server/server-arguments.ts';
+import { isClaimedByOther } from './port-claims.ts';
 import { digestOf, type ProcessSpec } from './process-spec.ts';
 import type { StackPaths, StackState } from './stack-state.ts';
 import { join } from 'node:path';
@@ -16,11 +17,12 @@ export interface ServerPorts {
   readonly ui: number;
 }
 
-/** The ports of last time where they are free, then Temporal's own, then any. */
-export async function choosePorts(previous: StackState | undefined): Promise<ServerPorts> {
+/** The ports of last time where they are free, then Temporal's own, then any; none that is another living stack's. */
+export async function choosePorts(home: string, previous: StackState | undefined): Promise<ServerPorts> {
   const last = previous?.ports;
-  const temporal = await choosePort([...(last ? [last.temporal] : []), DEFAULT_PORT], []);
-  const ui = await choosePort([...(last ? [last.ui] : []), DEFAULT_UI_PORT], [temporal]);
+  const isOthers = (port: number) => isClaimedByOther(home, port);
+  const temporal = await choosePort([...(last ? [last.temporal] : []), DEFAULT_PORT], isOthers);
+  const ui = await choosePort([...(last ? [last.ui] : []), DEFAULT_UI_PORT], (port) => port === temporal || isOthers(port));
   return { temporal, ui };
 }
 

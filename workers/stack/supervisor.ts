@@ -9,6 +9,7 @@ import { isPortFree } from '../temporal-server/free-port.ts';
 import { choosePorts, SERVER, type ServerPorts, serverSpec } from './embedded-server.ts';
 import { rotateLog } from './log-files.ts';
 import { ManagedProcess } from './managed-process.ts';
+import { claimPorts } from './port-claims.ts';
 import { type ProcessSpec, readyFileSpec } from './process-spec.ts';
 import type { StackPlan } from './stack-plan.ts';
 import { type ProcessRecord, readStackState, type StackPaths, type StackState, writeStackState } from './stack-state.ts';
@@ -75,9 +76,12 @@ export class Supervisor {
     const survives = previous?.process !== undefined && isAlive(previous.process);
     let ports = survives ? this.#previous?.ports : undefined;
     while (!stop.aborted) {
-      ports ??= await choosePorts(this.#previous);
+      ports ??= await choosePorts(this.#paths.home, this.#previous);
       const server = await this.#serverAt(ports, cluster.program, previous);
-      if (await this.#comesUp(server, ports, stop)) return `127.0.0.1:${ports.temporal}`;
+      if (await this.#comesUp(server, ports, stop)) {
+        claimPorts(this.#paths.home, [ports.temporal, ports.ui]);
+        return `127.0.0.1:${ports.temporal}`;
+      }
       if (stop.aborted) return undefined;
       await server.stop(SERVER_STOP_MS);
       [previous, ports] = [undefined, undefined];

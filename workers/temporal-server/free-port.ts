@@ -7,14 +7,14 @@ export async function isPortFree(port: number): Promise<boolean> {
   return (await bind(port)) !== undefined;
 }
 
-/** The first of `preferred` that is free and not in `taken`, else any free port. */
-export async function choosePort(preferred: readonly number[], taken: readonly number[] = []): Promise<number> {
+/** The first of `preferred` that is free and not taken, else any such port. */
+export async function choosePort(preferred: readonly number[], isTaken: (port: number) => boolean = () => false): Promise<number> {
   for (const port of preferred) {
-    if (!taken.includes(port) && (await isPortFree(port))) return port;
+    if (!isTaken(port) && (await isPortFree(port))) return port;
   }
   for (;;) {
     const port = await bind(0);
-    if (port !== undefined && !taken.includes(port)) return port;
+    if (port !== undefined && !isTaken(port)) return port;
   }
 }
 

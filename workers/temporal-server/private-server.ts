@@ -37,7 +37,7 @@ async function untilAnswers(address: string, child: ChildProcess, log: string): 
  */
 export async function startPrivateServer(dir: string, more: readonly string[] = []): Promise<PrivateServer> {
   const port = await choosePort([]);
-  const uiPort = await choosePort([], [port]);
+  const uiPort = await choosePort([], (one) => one === port);
   mkdirSync(dir, { recursive: true });
   const log = join(dir, 'temporal.log');
   const descriptor = openSync(log, 'a');

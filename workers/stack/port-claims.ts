@@ -1,0 +1,41 @@
+/**
+ * Which stack of this machine has a port: it stays that one's for as long as a process of it lives, also while its
+ * server is down. Otherwise another stack's server could take it, and the workers would go on with a server not theirs.
+ */
+
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { cacheDirectory } from '#setup/paths.mjs';
+import { listProcesses } from './list-processes.ts';
+import { readStackState, stackPaths } from './stack-state.ts';
+
+/** The claims of all users of one cache, a file per port: the home of the stack that took it last. */
+const folderOf = (env: NodeJS.ProcessEnv): string => join(cacheDirectory(env), 'ports');
+
+/** Says that the server of `home` has the ports: once it listens on them, so that of two stacks that start the right one does. */
+export function claimPorts(home: string, ports: readonly number[], env: NodeJS.ProcessEnv = process.env): void {
+  const folder = folderOf(env);
+  mkdirSync(folder, { recursive: true });
+  for (const port of ports) {
+    const file = join(folder, String(port));
+    const aside = `${file}.${process.pid}`;
+    writeFileSync(aside, home);
+    renameSync(aside, file);
+  }
+}
+
+/** Whether another stack than the one of `home` has the port, and lives. */
+export function isClaimedByOther(home: string, port: number, env: NodeJS.ProcessEnv = process.env): boolean {
+  const other = claimantOf(join(folderOf(env), String(port)));
+  if (other === undefined || other === home || listProcesses(other).status === 'down') return false;
+  const ports = readStackState(stackPaths(other).state)?.ports;
+  return ports !== undefined && [ports.temporal, ports.ui].includes(port);
+}
+
+function claimantOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
