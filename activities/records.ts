@@ -90,8 +90,10 @@ export interface ActRecord {
   readonly messages: readonly Message[];
   /** That the calls ran in. */
   readonly sandbox?: string;
-  /** Of the workspace and the shell after the turn; absent where it could not be told. */
+  /** Of the workspace and the shell after the turn; absent where it could not be told, and where the sandbox is `untouched`. */
   readonly digest?: string;
+  /** The attempt's calls have only read so far: the sandbox is as it was prepared. */
+  readonly untouched?: true;
 }
 
 /** A sandbox that took a lost one's place. */

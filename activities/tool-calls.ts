@@ -4,14 +4,14 @@
  */
 
 import type { Message, ToolCall } from '../agents/message.ts';
-import { runToolCall } from '../agents/tools/run-tool-call.ts';
+import { onlyReads, runToolCall } from '../agents/tools/run-tool-call.ts';
 import type { Sandbox } from '../sandboxes/sandbox.ts';
 import { workspaceDigest } from '../sandboxes/workspace-digest.ts';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
 import type { Attempt } from '../workflows/types.ts';
 import { RestoreFailed } from './failures.ts';
-import { type ActRecord, type AnswerRecord, attemptKey, type GenerateRecord, keys, type RestoredRecord } from './records.ts';
+import { type ActRecord, actsOf, type AnswerRecord, attemptKey, type GenerateRecord, keys, type RestoredRecord } from './records.ts';
 
 /** Where and for how long an attempt's calls run. */
 export interface Acting {
@@ -34,8 +34,7 @@ async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | '
   const { attempt, sandbox, store, toolTimeoutSeconds } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);
-  const { tools } = environmentOf(attempt.task).load(attempt.task);
-  return runToolCall(call, tools, sandbox, { callId, timeoutMs: toolTimeoutSeconds * 1000 });
+  return runToolCall(call, toolsOf(attempt), sandbox, { callId, timeoutMs: toolTimeoutSeconds * 1000 });
 }
 
 function messageOf(record: AnswerRecord): Message {
@@ -55,20 +54,36 @@ async function answerOf(call: ToolCall, turn: number, index: number, acting: Act
   return messageOf(await store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, content, sandbox: sandbox.id }));
 }
 
-/** A workspace that was too large to be told once is not looked at again. */
-async function mayDigest({ store, attempt }: Acting, turn: number): Promise<boolean> {
-  const before = await store.get<ActRecord>(keys.act(attempt, turn - 1));
-  return before === undefined || before.digest !== undefined;
+function toolsOf({ task }: Attempt): readonly string[] {
+  return environmentOf(task).load(task).tools;
+}
+
+type Left = Pick<ActRecord, 'digest' | 'untouched'>;
+
+/** What the turn left; after calls that only read it is what was there before. */
+async function leftBy(calls: readonly ToolCall[], turn: number, { attempt, sandbox, store }: Acting): Promise<Left> {
+  const acts = [...(await actsOf(store, attempt))].filter(([before]) => before < turn).toSorted(([a], [b]) => a - b);
+  const { digest: known, untouched }: Left = acts.at(-1)?.[1] ?? { untouched: true };
+  const hasRead = calls.every((call) => onlyReads(call, toolsOf(attempt)));
+  if (untouched && hasRead) return { untouched };
+  // A workspace that was too large to be told once is not looked at again.
+  if (hasRead || (!untouched && known === undefined)) return known === undefined ? {} : { digest: known };
+  const digest = await workspaceDigest(sandbox, `${attemptKey(attempt)}/${turn}/digest`);
+  return digest === undefined ? {} : { digest };
 }
 
 /** Runs what has no answer yet, and records the turn. */
 export async function actTurn(acting: Acting, turn: number): Promise<ActRecord> {
   const { attempt, sandbox, store } = acting;
+  const calls = await callsOf(acting, turn);
   const messages: Message[] = [];
-  for (const [index, call] of (await callsOf(acting, turn)).entries()) messages.push(await answerOf(call, turn, index, acting));
-  const looked = await mayDigest(acting, turn);
-  const digest = looked ? await workspaceDigest(sandbox, `${attemptKey(attempt)}/${turn}/digest`) : undefined;
-  return store.putOnce<ActRecord>(keys.act(attempt, turn), { messages, sandbox: sandbox.id, ...(digest === undefined ? {} : { digest }) });
+  for (const [index, call] of calls.entries()) messages.push(await answerOf(call, turn, index, acting));
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), { messages, sandbox: sandbox.id, ...(await leftBy(calls, turn, acting)) });
+}
+
+/** Where nothing but reading was done, the same answers vouch for the same workspace. */
+function sameAnswer(record: ActRecord, index: number, content: string): boolean {
+  return !record.untouched || record.messages[index]?.content === content;
 }
 
 /**
@@ -79,11 +94,15 @@ export async function replayTurns(acting: Acting, turns: ReadonlyArray<readonly 
   const last = turns.at(-1);
   if (!last) return;
   const { attempt, sandbox } = acting;
-  const [lastTurn, { digest }] = last;
-  if (digest === undefined) throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
-  for (const [turn] of turns) {
-    for (const [index, call] of (await callsOf(acting, turn)).entries()) await run(call, turn, index, 'replay', acting);
+  const [lastTurn, { digest, untouched }] = last;
+  if (digest === undefined && !untouched) throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
+  for (const [turn, record] of turns) {
+    for (const [index, call] of (await callsOf(acting, turn)).entries()) {
+      const content = await run(call, turn, index, 'replay', acting);
+      if (!sameAnswer(record, index, content)) throw new RestoreFailed(`${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the new sandbox`);
+    }
   }
+  if (digest === undefined) return;
   const now = await workspaceDigest(sandbox, `${attemptKey(attempt)}/${lastTurn}/digest-replayed`);
   if (now !== digest) throw new RestoreFailed(`${attemptKey(attempt)}: after turn ${lastTurn} the workspace was ${digest.slice(0, 12)}, and replayed it is ${now?.slice(0, 12) ?? 'not to be told'}`);
 }

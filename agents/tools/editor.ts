@@ -99,5 +99,6 @@ export const editor = defineTool({
     },
   },
   required: ['command', 'path'],
+  onlyReads: ({ command }) => command === 'view',
   run,
 });

@@ -5,6 +5,15 @@ import type { ToolCall } from '../message.ts';
 import { toolRegistry } from './registry.ts';
 import type { Tool, ToolContext } from './tool.ts';
 
+function offered(call: ToolCall, allowed: readonly string[], registry: ReadonlyMap<string, Tool>): Tool | undefined {
+  return allowed.includes(call.name) ? registry.get(call.name) : undefined;
+}
+
+/** Whether the call, run by `runToolCall`, leaves the sandbox as it is. */
+export function onlyReads(call: ToolCall, allowed: readonly string[], registry: ReadonlyMap<string, Tool> = toolRegistry): boolean {
+  return offered(call, allowed, registry)?.onlyReads(call) ?? true;
+}
+
 /**
  * `allowed` are the names of the tools that the task offers. Errors: `SandboxLost`, `SandboxUnavailable`.
  */
@@ -15,7 +24,7 @@ export async function runToolCall(
   context: ToolContext,
   registry: ReadonlyMap<string, Tool> = toolRegistry,
 ): Promise<string> {
-  const tool = allowed.includes(call.name) ? registry.get(call.name) : undefined;
+  const tool = offered(call, allowed, registry);
   if (tool === undefined) return `Error: there is no tool ${JSON.stringify(call.name)}; use ${allowed.join(', ')}.`;
   return await tool.run(call, sandbox, context);
 }

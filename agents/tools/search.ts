@@ -71,6 +71,7 @@ export const search = defineTool({
     regex: { type: 'boolean', description: 'Whether the query is a regular expression. Default: false.' },
   },
   required: ['query'],
+  onlyReads: () => true,
   async run(args, sandbox, { callId, timeoutMs, maxCharacters = DEFAULT_MAX_CHARACTERS }) {
     const query = args.text('query');
     if (query === '') throw args.wrong('query', 'must not be empty.');

@@ -19,6 +19,8 @@ export interface Tool {
   readonly schema: ToolSchema;
   /** What is wrong with the arguments: parameter, value, remedy. `undefined` when nothing is. */
   validate(args: Readonly<Record<string, unknown>>): string | undefined;
+  /** Such a call leaves workspace, shell and processes as they are, whatever comes of it. */
+  onlyReads(call: ToolCall): boolean;
   /** The observation. Errors: `SandboxLost`, `SandboxUnavailable`; what the policy did wrong is an observation. */
   run(call: ToolCall, sandbox: Sandbox, context: ToolContext): Promise<string>;
 }
@@ -28,6 +30,8 @@ export interface ToolDefinition {
   readonly description: string;
   readonly parameters: ToolParameters;
   readonly required: readonly string[];
+  /** Left out: no call does. */
+  readonly onlyReads?: (args: Readonly<Record<string, unknown>>) => boolean;
   /** Errors: `ToolArgumentError`, which becomes the observation. */
   run(args: Arguments, sandbox: Sandbox, context: ToolContext): Promise<string>;
 }
@@ -56,6 +60,7 @@ export function defineTool(definition: ToolDefinition): Tool {
         throw error;
       }
     },
+    onlyReads: (call) => definition.onlyReads?.(call.arguments) ?? false,
     async run(call, sandbox, context) {
       try {
         return await definition.run(read(call.arguments), sandbox, context);

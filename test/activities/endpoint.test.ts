@@ -153,7 +153,7 @@ describe('an endpoint that takes chat', () => {
     expect(await generate(1)).toEqual({ kind: 'calls', calls: 2, contextTokens: 14, sampledTokens: 4, line: 'bash ls; bash pwd' });
     await answered(1, 'x', '/work');
     await generate(2);
-    expect(server.asked[0]?.body).toMatchObject({ model: 'm', temperature: 1, max_tokens: 100, tools: [{ type: 'function', function: { name: 'bash' } }, { type: 'function', function: { name: 'finish' } }] });
+    expect(server.asked[0]?.body).toMatchObject({ model: 'm', temperature: 1, max_tokens: 100, tools: ['bash', 'search', 'finish'].map((name) => ({ type: 'function', function: { name } })) });
     expect(server.asked[1]?.body['messages']).toEqual([
       { role: 'user', content: 'Solve toy-train-0.' },
       { role: 'assistant', content: 'Looking.', tool_calls: [bash('a', '{"command": "ls"}'), bash('b', '{"command":"pwd"}')] },

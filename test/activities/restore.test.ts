@@ -4,6 +4,7 @@
  * Not asserted: real files and shells; see test/sandboxes/restore.test.ts.
  */
 import { describe, expect, it } from 'vitest';
+import type { ToolCall } from '../../agents/message.ts';
 import { createAgentRunActivities } from '../../activities/agent-run.ts';
 import { createInitActivities } from '../../activities/init.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../activities/records.ts';
@@ -28,8 +29,10 @@ const act = (turn: number, sandbox: string, store = world.now.store) =>
   inActivity(() => parts(store).agentRun({ ...attempt, sandbox, host: 'here', turn, toolTimeoutSeconds: 7 }));
 const ran = (from = 0) => world.now.provider.calls.slice(from).map(({ command }) => command);
 
-async function policyCalled(turn: number, ...commands: string[]): Promise<void> {
-  const calls = commands.map((command) => ({ name: 'bash', arguments: { command } }));
+const policyCalled = (turn: number, ...commands: string[]) => called(turn, commands.map((command) => ({ name: 'bash', arguments: { command } })));
+const policySearched = (turn: number) => called(turn, [{ name: 'search', arguments: { query: 'x' } }]);
+
+async function called(turn: number, calls: ToolCall[]): Promise<void> {
   await world.now.store.putOnce<GenerateRecord>(keys.generate(attempt, turn), {
     version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
   });
@@ -124,6 +127,47 @@ describe('a sandbox that takes a lost one’s place', () => {
     await restore();
     expect([...world.now.provider.live]).toEqual([]);
     expect(ran(3)).toEqual([]);
+  });
+});
+
+/** Why: a look at the workspace costs more than most calls, and one that only reads leaves it as it was. */
+describe('calls that only read', () => {
+  const left = async (turn: number) => {
+    const { digest, untouched } = (await world.now.store.get<ActRecord>(keys.act(attempt, turn)))!;
+    return untouched ? 'untouched' : digest;
+  };
+
+  it('leave what was there before, and what changes it is looked at', async () => {
+    await prepare();
+    await policySearched(1);
+    await act(1, first);
+    await policyCalled(2, 'a');
+    await act(2, first);
+    // The policy wrote no call in turn 3.
+    await policySearched(4);
+    await act(4, first);
+    await policyCalled(5, 'b');
+    await act(5, first);
+    expect(await left(1)).toBe('untouched');
+    expect(await left(2)).toMatch(/^[0-9a-f]{64}$/u);
+    expect(await left(4)).toBe(await left(2));
+    expect(await left(5)).not.toBe(await left(2));
+    await world.now.provider.destroy(first);
+    const before = world.now.provider.calls.length;
+    expect((await restore()).sandbox).toBe(second);
+    expect(ran(before).length).toBe(4);
+  });
+
+  it('vouch for a sandbox that nothing has changed by their answers', async () => {
+    await prepare();
+    await policySearched(1);
+    await act(1, first);
+    await world.now.provider.destroy(first);
+    expect((await restore()).sandbox).toBe(second);
+    await world.now.provider.destroy(second);
+    world.now.provider.drifts = (id) => id === `${first}~2`;
+    await expect(restore(2)).rejects.toMatchObject({ type: 'RestoreFailed', message: expect.stringMatching(/turn 1, which only reads, has another answer/) });
+    expect([...world.now.provider.live]).toEqual([]);
   });
 });
 

@@ -127,7 +127,7 @@ export class ScriptedProvider implements SandboxProvider {
           await this.duringExec();
           journal.set(asked.callId, asked.command);
         }
-        return { ...answer, output: `ran ${asked.command}\n` };
+        return { ...answer, output: `ran ${asked.command}${this.drifts(id) ? ' on other files' : ''}\n` };
       },
       write: async ({ note }) => ({ note }),
       written: async () => undefined,
@@ -157,7 +157,7 @@ export class ScriptedEnvironment implements Environment {
 
   load(id: string) {
     const family = Number(id.slice(id.lastIndexOf('-') + 1)) % 2 === 0 ? 'even' : 'odd';
-    return { id, family, messages: [{ role: 'user' as const, content: `Solve ${id}.` }], tools: ['bash', 'finish'] };
+    return { id, family, messages: [{ role: 'user' as const, content: `Solve ${id}.` }], tools: ['bash', 'search', 'finish'] };
   }
 
   sandbox(_task: string, id: string) {

@@ -5,7 +5,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { bashObservation } from '../../../agents/tools/bash.ts';
 import { normalizeOutput, truncateMiddle } from '../../../agents/tools/observation.ts';
 import { toolRegistry } from '../../../agents/tools/registry.ts';
-import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
+import { onlyReads, runToolCall } from '../../../agents/tools/run-tool-call.ts';
 import { defineTool } from '../../../agents/tools/tool.ts';
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';
 import { openBench, sh, specOf } from '../../sandboxes/harness.ts';
@@ -135,6 +135,16 @@ describe('the registry', () => {
       'Error: there is no tool "bash"; use finish.',
     );
     expect(await use('finish', { answer: 'done' })).toBe('Finished.');
+  });
+
+  it('tells calls that only read from those that may change something', () => {
+    const all = ['bash', 'str_replace_editor', 'search'];
+    const reads = (name: string, args: Record<string, unknown>) => onlyReads({ name, arguments: args }, all);
+    expect(reads('search', { query: 'x' })).toBe(true);
+    expect(reads('str_replace_editor', { command: 'view', path: 'a' })).toBe(true);
+    expect(reads('rm', {})).toBe(true);
+    for (const command of ['create', 'str_replace', 'insert', 'undo_edit', ['view'], undefined]) expect(reads('str_replace_editor', { command, path: 'a' })).toBe(false);
+    expect(reads('bash', { command: 'cat a' })).toBe(false);
   });
 
   it('takes tools of one’s own', async () => {
