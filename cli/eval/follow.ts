@@ -1,6 +1,7 @@
 /** Follows an eval on the terminal until it ends: a line per cell, a bar for the batch under way. It only reads. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { StallTeller } from '../access/stall-teller.ts';
 import { whileAway } from '../access/while-away.ts';
 import type { BatchStatus } from '../../workflows/batch.ts';
 import type { SweepStatus } from '../../workflows/eval-types.ts';
@@ -21,6 +22,7 @@ async function barOf({ phase, cell, batch, done, cells }: SweepStatus, { client 
 /** Returns when the eval has ended, however it ended. Errors: `AbortError` when `signal` fires first. */
 export async function followEval(longhaul: Longhaul, id: string, screen: Screen, signal: AbortSignal): Promise<void> {
   const handle = longhaul.evaluation(id);
+  const stalls = new StallTeller(longhaul.client, `eval/${id}`, (line) => screen.line(line));
   let told = 0;
   for (;;) {
     signal.throwIfAborted();
@@ -31,6 +33,7 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
     told = Math.max(told, status?.done.length ?? 0);
     if (!running) break;
     if (status) screen.bar(await barOf(status, longhaul));
+    await stalls.poll();
     await sleep(POLL_MS, undefined, { signal });
   }
   screen.bar('');

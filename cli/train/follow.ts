@@ -8,17 +8,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { visible } from '../../agents/visible.ts';
 import type { RunSummary } from '../../activities/run-folder.ts';
 import type { BatchStatus } from '../../workflows/batch.ts';
-import { findStalls } from '../../workers/watchdog/find-stalls.ts';
-import { stallLines } from '../../workers/watchdog/stall.ts';
 import { tripLine } from '../../workflows/circuit-breaker.ts';
 import type { TrainStatus } from '../../workflows/types.ts';
+import { StallTeller } from '../access/stall-teller.ts';
 import { whileAway } from '../access/while-away.ts';
 import { RunHandle } from '../run-handle.ts';
 import { type BatchProgress, evaluationLines, progressBar, stepLine } from './format.ts';
 
 const POLL_MS = 1000;
-/** Looks whether the run is stuck, in polls: it asks after each of its rollouts. */
-const STALL_EVERY = 30;
 
 export interface Screen {
   /** A line that stays. */
@@ -53,7 +50,6 @@ class Teller {
   #steps = 0;
   #evaluations = 0;
   #tripped = '';
-  #stuck = new Set<string>();
   readonly #screen: Screen;
 
   constructor(screen: Screen) {
@@ -65,12 +61,6 @@ class Teller {
     const line = tripped ? tripLine(tripped) : '';
     if (line !== '' && line !== this.#tripped) this.#screen.line(line);
     this.#tripped = line;
-  }
-
-  /** Each finding once, for as long as it is so. */
-  stuck(lines: ReadonlyMap<string, string>): void {
-    for (const [key, line] of lines) if (!this.#stuck.has(key)) this.#screen.line(line);
-    this.#stuck = new Set(lines.keys());
   }
 
   tell(summary: RunSummary | undefined, steps: number): void {
@@ -104,8 +94,9 @@ export async function followRun(
 ): Promise<void> {
   const handle = new RunHandle(client, run);
   const teller = new Teller(screen);
+  const stalls = new StallTeller(client, run, (line) => screen.line(line));
   let steps = 0;
-  for (let poll = 1; ; poll += 1) {
+  for (;;) {
     signal.throwIfAborted();
     const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
     const status = await handle.status().catch(() => undefined);
@@ -114,7 +105,7 @@ export async function followRun(
     if (!running) break;
     if (status) teller.warn(status);
     if (status) screen.bar(progressBar(status, await progressOf(client, run, status)));
-    if (poll % STALL_EVERY === 0) teller.stuck(stallLines(await findStalls(client, run).catch(() => [])));
+    await stalls.poll();
     await sleep(POLL_MS, undefined, { signal });
   }
   screen.bar('');

@@ -3,7 +3,7 @@
  * merely takes its time is not. The server is real.
  */
 import { describe, expect, it } from 'vitest';
-import { findStalls } from '../../workers/watchdog/find-stalls.ts';
+import { findStalls, openRuns } from '../../workers/watchdog/find-stalls.ts';
 import { type Pending, stallLines, stallOf } from '../../workers/watchdog/stall.ts';
 import { FAILURES } from '../../workflows/failure-policy.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
@@ -63,4 +63,17 @@ it('a rollout that waits for a host without a worker is found by its run, and on
   expect(waits.currentDetails).toMatch(/act on nowhere since \d{4}-.* \(attempt 1, turn 1\)/);
   await batch.terminate();
   for (const sample of [0, 1]) await client.workflow.getHandle(`train/stalled/step-1/t-train-0/${sample}`).terminate().catch(() => undefined);
+}, 90_000);
+
+it('an eval is looked at like a run, by its own name', async () => {
+  const { client } = world.now;
+  world.host = 'nowhere';
+  const sweep = await world.start('evalSweep', 'eval/stuck', { agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, dispatcher: { type: 'bounded', maxParallelAgents: 2 } });
+  await expect.poll(() => openRuns(client), { timeout: 30_000 }).toContain('eval/stuck');
+  const late = () => findStalls(client, 'eval/stuck', Date.now() + 2 * MINUTE);
+  await expect.poll(async () => (await late()).map(({ activity, kind }) => `${activity} ${kind}`), { timeout: 30_000 }).toContain('agentRun no-worker');
+  await sweep.terminate();
+  for await (const { workflowId } of client.workflow.list({ query: 'LonghaulRun = "eval/stuck" AND ExecutionStatus = "Running"' })) {
+    await client.workflow.getHandle(workflowId).terminate().catch(() => undefined);
+  }
 }, 90_000);

@@ -2,7 +2,7 @@
 
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
-import { type Pending, type Stall, stallOf } from './stall.ts';
+import { NO_WORKER_MS, type Pending, type Stall, stallOf } from './stall.ts';
 
 /** Workflows that one look asks about: what is stuck is seldom alone. */
 const LOOKED_AT = 200;
@@ -68,9 +68,11 @@ function pollersOf(client: Client): (pending: Pending) => Promise<number> {
   };
 }
 
-async function openWorkflows(client: Client, run: string): Promise<string[]> {
+/** Those that are old enough to be stuck. */
+async function openWorkflows(client: Client, run: string, now: number): Promise<string[]> {
   const ids: string[] = [];
-  const query = `LonghaulRun = ${JSON.stringify(run)} AND ExecutionStatus = "Running"`;
+  const begun = new Date(now - NO_WORKER_MS).toISOString();
+  const query = `LonghaulRun = ${JSON.stringify(run)} AND ExecutionStatus = "Running" AND StartTime <= "${begun}"`;
   for await (const { workflowId } of client.workflow.list({ query, pageSize: LOOKED_AT })) {
     ids.push(workflowId);
     if (ids.length >= LOOKED_AT) break;
@@ -78,9 +80,9 @@ async function openWorkflows(client: Client, run: string): Promise<string[]> {
   return ids;
 }
 
-/** Of at most 200 open workflows of the run. Errors: those of Temporal's client. */
+/** Of at most 200 open workflows of a run, or of an eval under `eval/ID`. Errors: those of Temporal's client. */
 export async function findStalls(client: Client, run: string, now = Date.now()): Promise<Stall[]> {
-  const ids = await openWorkflows(client, run);
+  const ids = await openWorkflows(client, run, now);
   const pollers = pollersOf(client);
   const stalls: Stall[] = [];
   for (let from = 0; from < ids.length; from += ASKED_AT_ONCE) {
@@ -94,10 +96,10 @@ export async function findStalls(client: Client, run: string, now = Date.now()):
   return stalls;
 }
 
-/** Runs with an open workflow of the type `train`, by name. */
+/** Runs and evals that are open, as in `LonghaulRun`. */
 export async function openRuns(client: Client): Promise<string[]> {
   const runs: string[] = [];
-  for await (const { workflowId } of client.workflow.list({ query: 'WorkflowType = "train" AND ExecutionStatus = "Running"' })) {
+  for await (const { workflowId } of client.workflow.list({ query: 'WorkflowType IN ("train", "evalSweep") AND ExecutionStatus = "Running"' })) {
     runs.push(workflowId.replace(/^train\//, ''));
   }
   return runs;
