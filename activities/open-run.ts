@@ -12,10 +12,11 @@ import { environmentOf } from '../tasks/registry.ts';
 import { loadAlgorithms } from '../trainer/algorithms/load-module.ts';
 import { resolveModel } from '../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../workflows/activities.ts';
-import type { RunConfig } from '../workflows/types.ts';
+import { NOTHING_BEGUN } from '../workflows/training/admission.ts';
+import type { PolicyRef, RunConfig } from '../workflows/types.ts';
 import { checkDefinitions } from './algorithm/config.ts';
 import { UserInputError } from './failures.ts';
-import { changesOfRun, keys, type RunRecord, type StepEntry } from './records.ts';
+import { changesOfRun, keys, type RunRecord, type StepEntry, type UpdateEntry } from './records.ts';
 import { resolveRunConfig } from './run-config.ts';
 import { removeLeftovers, writeAside } from './write-aside.ts';
 
@@ -122,9 +123,13 @@ async function checkModule({ algorithm }: RunConfig): Promise<void> {
  * Where rollouts and updates overlap, which groups a step trains on follows from when they ended: a run that starts
  * again goes on from the last step on record. One that is synchronous goes through its records from the first step.
  */
-async function lastStepOf(run: string, store: Store): Promise<OpenedRun['resume']> {
+async function lastStepOf(run: string, base: PolicyRef, store: Store): Promise<OpenedRun['resume']> {
   const last = (await store.list<StepEntry>(`step:${run}/`)).at(-1)?.value;
-  return last?.overlap ? { step: last.record.step, policy: last.policy, overlap: last.overlap } : undefined;
+  const next = await store.get<UpdateEntry>(keys.update(run, (last?.record.step ?? 0) + 1));
+  // It was made, and the run ended before its step was on record: that step trains on the same.
+  const owed = next?.units ? { owed: next.units } : {};
+  if (last?.overlap) return { step: last.record.step, policy: last.policy, overlap: last.overlap, ...owed };
+  return next?.units && !last ? { step: 0, policy: base, overlap: NOTHING_BEGUN, ...owed } : undefined;
 }
 
 /**
@@ -160,6 +165,6 @@ export async function openRun(
   await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
   const policy = { dir: record.policy.base, version: 0 };
-  const resume = await lastStepOf(config.run, store);
+  const resume = await lastStepOf(config.run, policy, store);
   return { config, runDir: record.runDir, policy, ...(changes.length > 0 ? { changes } : {}), ...(resume ? { resume } : {}) };
 }

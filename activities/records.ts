@@ -155,6 +155,8 @@ export interface RunEnd {
 
 /** `metrics`: what else was measured, by SkyRL's names where it has one; it stays in the store, out of histories. */
 export interface UpdateEntry extends UpdateOutcome {
+  /** Where rollouts and updates overlap: what was trained on. */
+  readonly units?: readonly number[];
   readonly metrics?: Readonly<Record<string, number>>;
 }
 

@@ -93,6 +93,7 @@ export async function updateOnce(
     outcome = await store.putOnce<UpdateEntry>(key, {
       policy: { dir: toDir, version },
       sha256,
+      ...(input.units ? { units: input.units } : {}),
       record: {
         step,
         policyVersion: version,

@@ -34,6 +34,7 @@ export function commonOptions(temporal: WorkerConnection, slots: number): Omit<W
 export function installRuntime(): void {
   Runtime.install({
     shutdownSignals: [],
+    telemetryOptions: { logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } },
     logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
       process.stderr.write(`${visible(`${new Date().toISOString()} ${level} ${message} ${meta ? JSON.stringify(meta) : ''}`)}\n`);
     }),

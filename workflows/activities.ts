@@ -67,7 +67,7 @@ export interface OpenedRun {
   readonly policy: PolicyRef;
   readonly changes?: readonly ConfigChange[];
   /** Where rollouts and updates overlap: what a run that starts from its records goes on from. */
-  readonly resume?: { readonly step: number; readonly policy: PolicyRef; readonly overlap: AdmissionState };
+  readonly resume?: { readonly step: number; readonly policy: PolicyRef; readonly overlap: AdmissionState; readonly owed?: readonly number[] };
 }
 
 /** What a step leaves behind. */

@@ -37,7 +37,7 @@ import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
 import { whenFree } from './start-child-when-free.ts';
 import type { AdmissionState } from './training/admission.ts';
 import { modeOf } from './training/modes.ts';
-import { Overlap, type StepRollouts } from './training/overlap.ts';
+import { Overlap, type StartedAgain, type StepRollouts } from './training/overlap.ts';
 import { batchInput, type Drawn, tasksOfStep } from './training/step-tasks.ts';
 import { type UnitReport, unitEndedSignal } from './training/unit-report.ts';
 import type { BatchResult, ConfigChange, PausePoint, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
@@ -65,7 +65,7 @@ export interface TrainProgress {
   /** Where rollouts and updates overlap: what has begun and is not trained on. */
   readonly overlap?: AdmissionState;
   /** The run starts from its records: what ran in `overlap` begins again. */
-  readonly again?: boolean;
+  readonly again?: StartedAgain;
 }
 
 export interface TrainResult {
@@ -111,7 +111,7 @@ class Training {
     this.recent = progress.recent;
     this.#tripped = progress.tripped ?? null;
     this.#ahead = progress.ahead ?? [];
-    this.startsAgain = progress.again ?? false;
+    this.startsAgain = progress.again !== undefined;
     this.#catchUp();
     this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, this.#relay, progress.overlap, progress.again);
     this.pauseAt = progress.pauseAt;
@@ -344,7 +344,7 @@ async function begin(given: unknown, run: string): Promise<TrainProgress> {
     { key: stepKey, value: step },
     { key: policyVersionKey, value: policy.version },
   ]);
-  const again = resume ? { overlap: resume.overlap, again: true } : {};
+  const again = resume ? { overlap: resume.overlap, again: { owed: resume.owed ?? [] } } : {};
   return { config, runDir, step, policy, recent: [], pauseAt: null, ahead: changes, ...again };
 }
 

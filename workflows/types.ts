@@ -300,6 +300,8 @@ export interface UpdateInput extends RolledOut {
   readonly steps: number;
   /** Where a step's groups come from several batches, those after the first. */
   readonly further?: readonly RolledOut[];
+  /** Where rollouts and updates overlap: the units that these are, by number. */
+  readonly units?: readonly number[];
   readonly samples: number;
   /** Groups of each batch to train on: the first so many of its tasks that vary; absent: all that do. */
   readonly wanted?: number;

@@ -13,7 +13,8 @@ const logger = new DefaultLogger('ERROR');
 
 /** Starts a server with its database in a folder of its own, and leaves neither behind. */
 export async function withOwnTemporal<T>(work: (own: { readonly address: string; readonly dir: string }) => Promise<T>): Promise<T> {
-  Runtime.install({ shutdownSignals: [], logger });
+  // Its native part would write to stdout, which is the bench's own.
+  Runtime.install({ shutdownSignals: [], logger, telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' }, forward: {} } } });
   const dir = await mkdtemp(join(tmpdir(), 'longhaul-bench-'));
   const server = await startPrivateServer(dir);
   try {

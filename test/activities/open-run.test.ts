@@ -123,6 +123,14 @@ it('goes on from the last step on record where rollouts overlap with updates, an
   const overlap = { begun: 5, running: [{ number: 4, policy: { dir: '/v1', version: 1 }, lastStep: 4 }], ended: [] };
   await store.putOnce(keys.step(RUN, 2), step(2, overlap));
   expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap });
+  await store.putOnce(keys.update(RUN, 3), { units: [4, 5] });
+  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap, owed: [4, 5] });
+});
+
+it('trains the first step on what its update was made of, where nothing but that is on record', async () => {
+  await world.now.store.putOnce(keys.update(RUN, 1), { units: [1, 3] });
+  const { resume, policy } = await open(good());
+  expect(resume).toEqual({ step: 0, policy, overlap: { begun: 0, running: [], ended: [] }, owed: [1, 3] });
 });
 
 it('a module of one own is loaded before anything is made, and must define what is asked for', async () => {

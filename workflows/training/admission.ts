@@ -69,6 +69,12 @@ function choose({ running, ended }: AdmissionState, step: number, perStep: numbe
   return chosen.size === perStep ? chosen : null;
 }
 
+/** What was taken for a step before: those, in whatever order they end. */
+function chosenAgain({ ended }: AdmissionState, owed: ReadonlySet<number>): ReadonlySet<EndedUnit> | null {
+  const chosen = ended.filter(({ number }) => owed.has(number));
+  return chosen.length === owed.size ? new Set(chosen) : null;
+}
+
 export class Admission {
   readonly #perStep: number;
   #begun: number;
@@ -76,10 +82,13 @@ export class Admission {
   #ended: readonly EndedUnit[];
   /** What the step under way trains on. */
   #taken: readonly EndedUnit[] = [];
+  /** What the next step has trained on already; empty: nothing. */
+  #owed: ReadonlySet<number>;
 
-  /** `perStep`: units that a step trains on. */
-  constructor(perStep: number, { begun, running, ended }: AdmissionState = NOTHING_BEGUN) {
+  /** `perStep`: units that a step trains on. `owed`: by number, those of an update that was made and whose step is not on record. */
+  constructor(perStep: number, { begun, running, ended }: AdmissionState = NOTHING_BEGUN, owed: readonly number[] = []) {
     this.#perStep = perStep;
+    this.#owed = new Set(owed);
     this.#begun = begun;
     this.#running = running;
     this.#ended = ended;
@@ -121,16 +130,21 @@ export class Admission {
 
   /** Whether `step` has what it trains on. */
   isReady(step: number): boolean {
-    return choose(this.state, step, this.#perStep) !== null;
+    return this.#choose(step) !== null;
   }
 
   /** What `step` trains on, by number. Errors: a `TypeError` where it is not ready. */
   take(step: number): readonly EndedUnit[] {
-    const chosen = choose(this.state, step, this.#perStep);
+    const chosen = this.#choose(step);
     if (!chosen || this.#taken.length > 0) throw new TypeError(`Step ${step} has nothing to train on yet`);
     this.#ended = this.#ended.filter((unit) => !chosen.has(unit));
     this.#taken = [...chosen].sort((a, b) => a.number - b.number);
+    this.#owed = new Set();
     return this.#taken;
+  }
+
+  #choose(step: number): ReadonlySet<EndedUnit> | null {
+    return this.#owed.size > 0 ? chosenAgain(this.state, this.#owed) : choose(this.state, step, this.#perStep);
   }
 
   /** The step that was taken for is on record. */

@@ -18,9 +18,15 @@ export interface OverlapHost {
   readonly pauseAt: PausePoint | null;
 }
 
+/** From its records. */
+export interface StartedAgain {
+  /** Units, by number, of an update that was made and whose step is not on record: that step trains on those. */
+  readonly owed: readonly number[];
+}
+
 /** What a step trains on. */
 export interface StepRollouts {
-  readonly rollouts: Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'wanted'>;
+  readonly rollouts: Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'wanted' | 'units'>;
   /** The batches' names, where the step's number does not say them. */
   readonly batches?: readonly string[];
   /** That the step waited for them. */
@@ -53,12 +59,12 @@ export class Overlap {
   #failure: unknown;
   #mustLook = false;
 
-  /** `again`: what ran in `state` is to be begun again, since the run starts from its records. */
-  constructor(host: OverlapHost, relay: PauseRelay, state: AdmissionState = NOTHING_BEGUN, again = false) {
+  /** `again`: what ran in `state` is to be begun again, since the run starts from its records, where the next step may have trained on something. */
+  constructor(host: OverlapHost, relay: PauseRelay, state: AdmissionState = NOTHING_BEGUN, again: StartedAgain | null = null) {
     this.#host = host;
     this.#relay = relay;
     this.#units = new Units(host);
-    this.#admission = new Admission(unitsPerStep(host.config), state);
+    this.#admission = new Admission(unitsPerStep(host.config), state, again?.owed);
     if (again) this.#queue = [...state.running];
     else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }
@@ -179,7 +185,7 @@ export class Overlap {
     const [first, ...further] = units.map((unit) => this.#units.rolledOut(unit));
     if (!first || !units[0]) throw new TypeError('A step trains on nothing');
     const { wanted } = drawnBy(config, units[0].number);
-    const rollouts = { ...first, ...(further.length > 0 ? { further } : {}), ...(wanted === undefined ? {} : { wanted }) };
+    const rollouts = { ...first, units: units.map(({ number }) => number), ...(further.length > 0 ? { further } : {}), ...(wanted === undefined ? {} : { wanted }) };
     return { rollouts, ...(modeOf(config) === 'async' ? { batches: units.map((unit) => this.#units.nameOf(unit)) } : {}) };
   }
 }
