@@ -9,7 +9,7 @@ import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflow
 import { DEFAULT_BREAKER } from '../workflows/circuit-breaker.ts';
 import { OUTAGE_SECONDS } from '../workflows/failure-policy.ts';
 import { refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
-import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
+import type { AlgorithmSettings, DispatcherSettings, RunConfig } from '../workflows/types.ts';
 import { algorithmSchema } from './algorithm/config.ts';
 import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
 import { isCorrectable } from './algorithm/rules.ts';
@@ -163,9 +163,9 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
     const remedy = `times batch.tasks (${tasks}) it must be at most task.train (${config.task.train})`;
     throw new UserInputError('batch.dynamicSampling.maxSampleBatches', dynamicSampling.maxSampleBatches, remedy);
   }
-  const { module, zeroVarianceFilter, offPolicyCorrection } = config.algorithm as { module?: string; zeroVarianceFilter?: boolean; offPolicyCorrection?: object };
+  const { module, zeroVarianceFilter, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   if (dynamicSampling.type === 'filter' && zeroVarianceFilter === false) {
-    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'leave it out, or give batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
+    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
   }
   // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
   const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && isCorrectable(config.algorithm);
@@ -175,6 +175,11 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
     ...config,
     dir: absolute(config.dir),
     policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
-    algorithm: { ...config.algorithm, ...correction, ...(module !== undefined && { module: absolute(module) }) },
+    algorithm: {
+      ...config.algorithm,
+      ...correction,
+      ...(critic?.base !== undefined && { critic: { ...critic, base: absoluteModel(critic.base, cwd) } }),
+      ...(module !== undefined && { module: absolute(module) }),
+    },
   } as unknown as RunConfig;
 }

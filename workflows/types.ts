@@ -4,6 +4,7 @@ import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
 import type { ObjectRef } from '../store/store.ts';
 import type { Verdict } from '../tasks/task.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
+import type { CriticSettings } from '../trainer/critic/settings.ts';
 import type { KlSettings, NewLora, SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { RateSchedule } from '../trainer/learning-rate.ts';
 import type { LoraSettings } from '../trainer/lora/lora-settings.ts';
@@ -202,6 +203,8 @@ export interface AlgorithmSettings extends UpdateSettings, Required<RateSchedule
   /** What did not finish by itself is in its group's baseline alone. */
   readonly overlongFilter?: boolean;
   readonly kl?: KlSettings & Partial<KlControllerSettings>;
+  /** `base`: a policy's or a critic's directory that it begins as; absent: the run's base policy. */
+  readonly critic?: CriticSettings & Required<RateSchedule> & { readonly base?: string };
 }
 
 /** How the weight of KL goes on from step to step. */

@@ -18,6 +18,11 @@ function overlapping({ training, algorithm }: RunConfig): string[] {
   return [`${training.mode}: trained on at most ${late} updates late${masked}; ${versions}; importance sampling: ${correction}`];
 }
 
+function criticLines({ algorithm: { critic, gamma = 1, lambd = 1 }, policy }: RunConfig): string[] {
+  if (critic === undefined) return [];
+  return [`critic from ${critic.base ?? policy.base}: learning rate ${critic.learningRate} (${critic.schedule}), γ ${gamma}, λ ${lambd}`];
+}
+
 function lossLine({ loss = 'regular', lossReduction, clipLow, clipHigh, kl }: RunConfig['algorithm']): string {
   const clip = clipLow === undefined ? '' : ` clipped to −${clipLow}/+${clipHigh}`;
   const reduction = lossReduction === undefined ? '' : `, ${lossReduction}`;
@@ -38,6 +43,7 @@ export function planLines(config: RunConfig): string[] {
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${evaluation.tasks} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens} tokens`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
+    ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...overlapping(config),
   ];

@@ -60,6 +60,11 @@ it('fills in what has an effect and nothing else', () => {
   expect(algorithmOf({ loss: 'sapo' })).toMatchObject({ sapo: { tauPositive: 1, tauNegative: 1.05 } });
   expect(algorithmOf({ loss: 'sapo' })).not.toHaveProperty('clipLow');
   expect(algorithmOf({ advantage: 'reinforce++' })).toMatchObject({ gamma: 1, zeroVarianceFilter: false });
+  const gae = algorithmOf({ advantage: 'gae', critic: { learningRate: 1e-4, base: 'critic' } });
+  expect(gae).toMatchObject({ gamma: 1, lambd: 1, valueClip: 0.2, zeroVarianceFilter: false });
+  expect(gae.critic).toEqual({ base: '/critic', learningRate: 1e-4, warmup: 0, schedule: 'constant', finalRate: 0, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8 });
+  expect(algorithmOf({ advantage: 'gae', valueClip: null })).toMatchObject({ valueClip: null, critic: { learningRate: 5e-6 } });
+  expect(algorithmOf({})).not.toHaveProperty('critic');
   expect(algorithmOf({ kl: {} }).kl).toEqual({ in: 'loss', estimator: 'k3', coefficient: 0.001, controller: 'fixed' });
   expect(algorithmOf({ kl: { in: 'none' } })).not.toHaveProperty('kl');
   expect(algorithmOf({ offPolicyCorrection: {} }).offPolicyCorrection).toMatchObject({ tisRatioType: 'token', tokenTisRatioClipHigh: 2 });
@@ -67,8 +72,15 @@ it('fills in what has an effect and nothing else', () => {
 });
 
 it.each<[string, object, RegExp]>([
-  ['advantage', { advantage: 'gae' }, /gae needs a critic/],
-  ['advantage', { advantage: 'grop' }, /one of grpo, rloo, maxrl, reinforce\+\+, or the module/],
+  ['critic', { critic: {} }, /give advantage: gae/],
+  ['critic', { advantage: 'reinforce++', critic: { learningRate: 1e-5 } }, /give advantage: gae/],
+  ['lambd', { advantage: 'reinforce++', lambd: 0.95 }, /give advantage: gae/],
+  ['valueClip', { valueClip: 0.2 }, /give advantage: gae/],
+  ['critic.lora', { advantage: 'gae', critic: { lora: {} } }, /no such setting/],
+  ['critic.epochs', { advantage: 'gae', critic: { epochs: 2 } }, /no such setting/],
+  ['critic.learningRate', { advantage: 'gae', critic: { learningRate: 0 } }, /./],
+  ['normaliseByStd', { advantage: 'gae', normaliseByStd: true }, /grpo/],
+  ['advantage', { advantage: 'grop' }, /one of grpo, rloo, maxrl, reinforce\+\+, gae, or the module/],
   ['loss', { loss: 'ppo' }, /one of regular, dual_clip/],
   ['clipLow', { loss: 'cispo', clipLow: 0.2 }, /give loss: regular or dual_clip/],
   ['clipRatioC', { clipRatioC: 3 }, /give loss: dual_clip/],
