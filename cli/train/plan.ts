@@ -34,8 +34,9 @@ export function planLines(config: RunConfig): string[] {
   const perEvaluation = evaluation.tasks * (evaluation.greedy ? 2 : 1);
   const evaluations = 2 + (evaluation.every > 0 ? Math.floor((config.steps - 1) / evaluation.every) : 0);
   const rollouts = config.steps * batch.tasks * batch.samples;
-  const { type, maxSampleBatches } = batch.dynamicSampling;
-  const drawn = type === 'filter' ? `, up to ${rollouts * maxSampleBatches} until as many are in groups that vary` : '';
+  const { type, maxSampleBatches, minReplaceRatio } = batch.dynamicSampling;
+  const until = { none: undefined, filter: 'as many are in groups that vary', replace: `more than ${minReplaceRatio} of a step's groups vary, which stand in for the others` }[type];
+  const drawn = until === undefined ? '' : `, up to ${rollouts * maxSampleBatches} until ${until}`;
   return [
     `run ${config.run} in ${config.dir}/${config.run}, seed ${config.seed}`,
     `policy ${config.policy.base}`,

@@ -106,6 +106,20 @@ it('dynamic sampling and groups that do not vary exclude each other', () => {
   expect(() => resolveRunConfig(given, '/')).toThrow(refused('zeroVarianceFilter', /groups that vary alone/));
 });
 
+it('groups that do not vary are replaced where a step is judged as one', () => {
+  const resolved = (dynamicSampling: object, over: object = {}) => resolveRunConfig({ ...settings, policy: { base: '/p' }, batch: { tasks: 4, dynamicSampling }, ...over }, '/');
+  const given = resolved({ type: 'replace' });
+  expect(given.batch.dynamicSampling).toEqual({ type: 'replace', maxSampleBatches: 4, minReplaceRatio: 0.3 });
+  expect(resolveRunConfig(given, '/')).toEqual(given);
+  expect(resolved({ type: 'filter' }).batch.dynamicSampling).toEqual({ type: 'filter', maxSampleBatches: 4 });
+  expect(resolved({ type: 'replace' }, { training: { mode: 'one-step-off' } }).training).toMatchObject({ mode: 'one-step-off' });
+  expect(() => resolved({ type: 'filter', minReplaceRatio: 0.5 })).toThrow(/^batch\.dynamicSampling\.minReplaceRatio: 0\.5 cannot be used; leave it out, or give type: replace/);
+  expect(() => resolved({ type: 'replace', minReplaceRatio: 1 })).toThrow(/^batch\.dynamicSampling\.minReplaceRatio: /);
+  expect(() => resolved({ type: 'replace' }, { training: { mode: 'async' } })).toThrow(/^batch\.dynamicSampling\.type: .*no batch is judged as one/);
+  expect(() => resolved({ type: 'replace' }, { algorithm: { advantage: 'gae' } })).toThrow(refused('zeroVarianceFilter', /give true/));
+  expect(() => resolved({ type: 'replace', maxSampleBatches: 300 })).toThrow(/^batch\.dynamicSampling\.maxSampleBatches: /);
+});
+
 it('a name of one own needs the module that defines it, whose path becomes absolute', () => {
   expect(algorithmOf({ loss: 'mine', module: 'losses.mjs' })).toMatchObject({ loss: 'mine', module: '/losses.mjs', clipLow: 0.2 });
 });

@@ -217,6 +217,18 @@ describe('batch', () => {
     expect(count('recordDispatched')).toBeGreaterThan(1);
   });
 
+  it('draws a batch again while too few of its groups vary, and whole', async () => {
+    // Of tasks 0 to 3 none varies, of 4 to 7 two do.
+    world.script = { reward: (rollout) => (/t-train-[56]\/1$/.test(rollout) ? 0 : 1) };
+    const tasks = Array.from({ length: 16 }, (_, i) => `t-train-${i}`);
+    const result = await batch(newId(), { tasks, samples: 2, replace: { groups: 4, minReplaceRatio: 0.3 } });
+    expect(result).toMatchObject({ groups: 8, rollouts: 16, graded: 16 });
+    expect(count('recordDispatched')).toBe(2);
+    const order = world.now.log.calls.filter(({ activity }) => activity === 'computeReward').map(({ rollout }) => Number(rollout.split('/').at(-2)?.split('-').at(-1)));
+    expect(Math.max(...order.slice(0, 8))).toBe(3);
+    expect(Math.min(...order.slice(8))).toBe(4);
+  });
+
   it('takes every candidate where too few groups vary', async () => {
     const result = await batch(newId(), { samples: 2, wanted: 2 });
     expect(result).toMatchObject({ groups: 3, rollouts: 6 });
