@@ -1,7 +1,8 @@
 /** Hunts a run that begins with a policy that nothing can train, or is refused without its reason. */
 import { expect, it } from 'vitest';
 import { resolveRunConfig } from '../../activities/run-config.ts';
-import { advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
+import { checkDefinitions } from '../../activities/algorithm/config.ts';
+import { advantageEstimators, defineAdvantage } from '../../trainer/algorithms/advantages/registry.ts';
 import { policyLosses } from '../../trainer/algorithms/losses/registry.ts';
 
 const settings = { task: { name: 'swe-mini' } };
@@ -99,6 +100,15 @@ it.each<[string, object, RegExp]>([
   ['kl.coefficient', { kl: { in: 'none', coefficient: 0.1 } }, /in: loss or in: reward/],
 ])('algorithm.%s without effect, or unknown, is refused with its remedy', (field, algorithm, remedy) => {
   expect(() => algorithmOf(algorithm)).toThrow(refused(field, remedy));
+});
+
+it('a critic beside an estimator of one own is refused where that compares groups', () => {
+  defineAdvantage('pairwise', { over: 'group', estimate: (rewards) => rewards.map(() => 0) });
+  const given = algorithmOf({ advantage: 'pairwise', module: 'm.mjs', critic: {} });
+  expect(given).toMatchObject({ valueClip: 0.2, critic: { learningRate: 5e-6 } });
+  expect(() => checkDefinitions(given)).toThrow(refused('critic', /pairwise compares a group's rewards/));
+  expect(() => checkDefinitions(algorithmOf({ advantage: 'pairwise', module: 'm.mjs' }))).not.toThrow();
+  expect(() => checkDefinitions(algorithmOf({ advantage: 'gae' }))).not.toThrow();
 });
 
 it('dynamic sampling and groups that do not vary exclude each other', () => {

@@ -3,6 +3,7 @@
 import { cp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
 import { carryOver } from '../../../trainer/carry-over.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoint.ts';
 import type { NewLora, UpdateRequest } from '../../../trainer/engine.ts';
@@ -159,6 +160,23 @@ describe('an update with a critic', () => {
       const { critic: _, ...plain } = { ...algorithm, advantage: 'grpo' };
       await updater.run(request(cases[0]!, path.join(dir, 'plain'), 2, { algorithm: plain }));
       expect((await readdir(path.join(dir, 'plain'))).includes('critic')).toBe(false);
+    }));
+
+  test('an estimator of one own gets values, and what it returns is what the critic learns', () =>
+    inScratch(async (dir) => {
+      const seen: number[] = [];
+      defineAdvantage('towards-seven', {
+        over: 'token',
+        estimate: ({ mask, values }) => {
+          seen.push(values?.length ?? 0);
+          return { advantages: Float64Array.from(mask, (_, i) => (i % 2 === 0 ? 1 : -1)), returns: new Float64Array(mask.length).fill(7) };
+        },
+      });
+      const { metrics, trainedTokens } = await new Updater().run(request(qwen3Dir, path.join(dir, 'a'), 1, { algorithm: { ...algorithm, advantage: 'towards-seven', valueClip: null } }));
+      expect(seen).toEqual([trainedTokens]);
+      expect(metrics).toMatchObject({ 'critic/returns_mean': 7 });
+      // All returns are the same: there is nothing to explain.
+      expect(metrics).not.toHaveProperty('critic/explained_variance');
     }));
 
   test('gae without a critic, and a critic without returns, are refused', () =>
