@@ -10,6 +10,7 @@ import { stringify } from 'yaml';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
 import { loadAlgorithms } from '../trainer/algorithms/load-module.ts';
+import { readCheckpointRecord } from '../trainer/checkpoint.ts';
 import { resolveModel } from '../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../workflows/activities.ts';
 import { NOTHING_BEGUN } from '../workflows/training/admission.ts';
@@ -50,6 +51,25 @@ export async function checkPolicy(policy: string, field = 'policy.base'): Promis
     });
   }
   return dir;
+}
+
+/**
+ * The directory that a critic begins as; `undefined` without one. Errors: `UserInputError` for one that the policy's tokens
+ * are not the tokens of, and for one that a critic beside the base policy leaves without effect.
+ */
+async function checkCritic({ algorithm: { critic } }: RunConfig, base: string, vocabulary: number, describePolicy: OpenRunDeps['describePolicy']): Promise<string | undefined> {
+  if (critic?.base === undefined) return critic && base;
+  const field = 'algorithm.critic.base';
+  if ((await readCheckpointRecord(base))?.critic !== undefined) {
+    throw new UserInputError(field, critic.base, `leave it out: ${base} has a critic beside it, and the run goes on with that`);
+  }
+  const dir = await resolveModel(critic.base);
+  await access(join(dir, 'config.json')).catch(() => {
+    throw new UserInputError(field, dir, 'give a directory with config.json: a model in Hugging Face layout');
+  });
+  const own = (await describePolicy(dir)).vocabulary;
+  if (own === vocabulary) return dir;
+  throw new UserInputError(field, dir, `give a model with the policy's tokens: it has ${own} vocabulary entries, the policy ${vocabulary}`);
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {
@@ -149,12 +169,15 @@ export async function openRun(
   // A hub's revision may move: the run goes on with the snapshot that it began with.
   const base = await checkPolicy(known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base);
   if (!known) await checkFolder(config.run, runDir);
+  const described = await describePolicy(base);
+  const critic = await checkCritic(config, base, described.vocabulary, describePolicy);
   const record = await store.putOnce<RunRecord>(keys.run(config.run), {
     run: config.run,
     runDir,
     seed: config.seed,
     startedAt: new Date().toISOString(),
-    policy: { base, ...(await describePolicy(base)) },
+    policy: { base, ...described },
+    ...(critic === undefined ? {} : { critic: { base: critic } }),
     task: { name: config.task.name, train: config.task.train, heldOut: config.evaluation.tasks },
     config,
     configSha256: configDigest(config),

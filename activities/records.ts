@@ -122,6 +122,8 @@ export interface RunRecord {
   readonly seed: number;
   readonly startedAt: string;
   readonly policy: { readonly base: string; readonly parameters: number; readonly vocabulary: number };
+  /** Directory that a critic begins as, where one is trained. */
+  readonly critic?: { readonly base: string };
   readonly task: { readonly name: string; readonly train: number; readonly heldOut: number };
   /** As resolved, and its digest: the name stands for this configuration alone. */
   readonly config?: RunConfig;

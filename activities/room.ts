@@ -3,6 +3,7 @@
 import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { StoreFull } from '../store/disk-errors.ts';
+import { criticFolder } from '../trainer/checkpoint.ts';
 
 /** Weights and two moments of each, in float32; a policy in half precision doubles what is counted here. */
 const WEIGHTS_AND_MOMENTS = 3;
@@ -13,11 +14,16 @@ async function weightBytes(dir: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/** Errors: `StoreFull` where a checkpoint made from `fromDir` would not fit beside `toDir`. */
-export async function roomForCheckpoint(fromDir: string, toDir: string): Promise<void> {
+/**
+ * `criticBase`: what a critic is beside the policy, or begins as. Errors: `StoreFull` where a checkpoint made from `fromDir`
+ * would not fit beside `toDir`.
+ */
+export async function roomForCheckpoint(fromDir: string, toDir: string, criticBase?: string): Promise<void> {
   const parent = dirname(toDir);
   await mkdir(parent, { recursive: true });
-  const needed = WEIGHTS_AND_MOMENTS * (await weightBytes(fromDir).catch(() => 0));
+  const policy = await weightBytes(fromDir).catch(() => 0);
+  const critic = criticBase === undefined ? 0 : await weightBytes(join(fromDir, criticFolder)).catch(() => weightBytes(criticBase)).catch(() => 0);
+  const needed = WEIGHTS_AND_MOMENTS * (policy + critic);
   const { bavail, bsize } = await statfs(parent);
   if (bavail * bsize < needed) throw new StoreFull(parent);
 }

@@ -9,7 +9,7 @@ import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflow
 import { DEFAULT_BREAKER } from '../workflows/circuit-breaker.ts';
 import { OUTAGE_SECONDS } from '../workflows/failure-policy.ts';
 import { refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
-import type { DispatcherSettings, RunConfig } from '../workflows/types.ts';
+import type { AlgorithmSettings, DispatcherSettings, RunConfig } from '../workflows/types.ts';
 import { algorithmSchema } from './algorithm/config.ts';
 import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
 import { isCorrectable } from './algorithm/rules.ts';
@@ -86,7 +86,16 @@ export const runConfigSchema = z.strictObject({
       tasks: count.default(8),
       samples: z.int().min(2, 'a group needs two rollouts').default(8),
       dynamicSampling: z
-        .strictObject({ type: z.enum(['none', 'filter']).default('none'), maxSampleBatches: count.default(4) })
+        .strictObject({
+          type: z.enum(['none', 'filter', 'replace']).default('none'),
+          maxSampleBatches: count.default(4),
+          minReplaceRatio: z.number().min(0).lt(1).optional(),
+        })
+        .superRefine(({ type, minReplaceRatio }, context) => {
+          if (type === 'replace' || minReplaceRatio === undefined) return;
+          context.addIssue({ code: 'custom', path: ['minReplaceRatio'], message: 'leave it out, or give type: replace' });
+        })
+        .transform(({ type, minReplaceRatio = 0.3, ...rest }) => ({ type, ...rest, ...(type === 'replace' && { minReplaceRatio }) }))
         .prefault({}),
       stragglers: z.strictObject({ deadlineSeconds: z.number().positive().optional(), completeGroupWithout: z.int().min(0).optional() }).optional(),
     })
@@ -159,13 +168,17 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   if (tasks > config.task.train) {
     throw new UserInputError('batch.tasks', tasks, `give at most task.train (${config.task.train})`);
   }
-  if (dynamicSampling.type === 'filter' && tasks * dynamicSampling.maxSampleBatches > config.task.train) {
+  const { type } = dynamicSampling;
+  if (type !== 'none' && tasks * dynamicSampling.maxSampleBatches > config.task.train) {
     const remedy = `times batch.tasks (${tasks}) it must be at most task.train (${config.task.train})`;
     throw new UserInputError('batch.dynamicSampling.maxSampleBatches', dynamicSampling.maxSampleBatches, remedy);
   }
-  const { module, zeroVarianceFilter, offPolicyCorrection } = config.algorithm as { module?: string; zeroVarianceFilter?: boolean; offPolicyCorrection?: object };
-  if (dynamicSampling.type === 'filter' && zeroVarianceFilter === false) {
-    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'leave it out, or give batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
+  const { module, zeroVarianceFilter, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
+  if (type === 'replace' && config.training.mode === 'async') {
+    throw new UserInputError('batch.dynamicSampling.type', type, 'give filter, or training.mode: sync or one-step-off: in async groups are trained on as they end, and no batch is judged as one');
+  }
+  if (type !== 'none' && zeroVarianceFilter === false) {
+    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
   }
   // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
   const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && isCorrectable(config.algorithm);
@@ -175,6 +188,11 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
     ...config,
     dir: absolute(config.dir),
     policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
-    algorithm: { ...config.algorithm, ...correction, ...(module !== undefined && { module: absolute(module) }) },
+    algorithm: {
+      ...config.algorithm,
+      ...correction,
+      ...(critic?.base !== undefined && { critic: { ...critic, base: absoluteModel(critic.base, cwd) } }),
+      ...(module !== undefined && { module: absolute(module) }),
+    },
   } as unknown as RunConfig;
 }

@@ -4,12 +4,11 @@
  */
 
 import type { Store } from '../store/store.ts';
-import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
-import { keepVarying } from '../trainer/algorithms/filters/zero-variance.ts';
 import type { Datum } from '../trainer/engine.ts';
 import { mergeTransitions, type Transition } from '../trainer/merge-transitions.ts';
 import type { AlgorithmSettings, UpdateInput } from '../workflows/types.ts';
 import { rolloutIds } from '../workflows/rollout-ids.ts';
+import { copiesOf, type Group, judge } from './choose-groups.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from './records.ts';
 import { type Member, rolloutMetrics } from './rollout-metrics.ts';
 
@@ -57,69 +56,81 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
   return { outcome, turns };
 }
 
-/** Why a whole group is not trained on; `undefined` when it is. */
-function uselessness(members: readonly Member[], enough: boolean, { advantage, zeroVarianceFilter = true }: AlgorithmSettings): string | undefined {
-  if (enough) return 'surplus';
-  if (members.length < (comparesGroups(advantage) ? 2 : 1)) return 'group-too-small';
-  const rewards = members.map((m) => m.outcome.reward ?? 0);
-  const varies = keepVarying({ rewards, groups: rewards.map(() => '') }, 0).length > 0;
-  return zeroVarianceFilter && !varies ? 'zero-variance' : undefined;
-}
+const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean => !overlongFilter || outcome.finish === 'finish-tool';
 
-/** A rollout's sequences; where it is not to be learnt from, one without a token, which stands for it in the baseline. */
-function dataOf({ outcome, turns }: Member, group: string, learnt: boolean): Datum[] {
-  const credit = { reward: outcome.reward ?? 0, group, rollout: outcome.rollout };
+/**
+ * A rollout's sequences; where it is not to be learnt from, one without a token, which stands for it in the baseline. `copy`
+ * sets a rollout of a group that stands in for another apart from itself.
+ */
+function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, copy = ''): Datum[] {
+  const credit = { reward: outcome.reward ?? 0, group: group + copy, rollout: outcome.rollout + copy };
   if (!learnt) return [{ tokens: [], mask: [], logprobs: [], credit }];
   return mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, credit }));
 }
 
-type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'wanted' | 'algorithm' | 'maskStaleness'> &
+const dataOfGroup = ({ batch, task, members }: Group, algorithm: AlgorithmSettings, copy?: string): Datum[] =>
+  members.flatMap((member) => dataOf(member, `${batch}/${task}`, isLearnt(member, algorithm), copy));
+
+type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'> &
   Partial<Pick<UpdateInput, 'policy'>>;
+
+/** Every group that was drawn, in the order of batches and tasks. */
+async function groupsOf(input: TrainingInput, store: Store): Promise<Group[]> {
+  const { batch, tasks, further = [], samples, policy, maskStaleness } = input;
+  const oldest = policy && maskStaleness !== undefined ? policy.version - maskStaleness : 0;
+  const groups: Group[] = [];
+  for (const [from, task] of [{ batch, tasks }, ...further].flatMap((one) => one.tasks.map((each) => [one.batch, each] as const))) {
+    const members: Member[] = [];
+    const masked = new Map<string, string>();
+    for (const rollout of rolloutIds(from, [task], samples)) {
+      const member = await memberOf(rollout, oldest, store);
+      if (typeof member === 'string') masked.set(rollout, member);
+      else members.push(member);
+    }
+    groups.push({ batch: from, task, members, masked });
+  }
+  return groups;
+}
+
+function fateOf(member: Member, useless: string | undefined, algorithm: AlgorithmSettings): Fate {
+  if (useless !== undefined) return { event: 'dropped', reason: useless };
+  return isLearnt(member, algorithm) ? { event: 'trained', reason: '' } : { event: 'masked', reason: 'overlong' };
+}
+
+function tokensByVersion(members: readonly Member[]): Map<number, number> {
+  const tokens = new Map<number, number>();
+  for (const { version, sampled } of members.flatMap(({ turns }) => turns)) tokens.set(version, (tokens.get(version) ?? 0) + sampled.length);
+  return tokens;
+}
 
 /**
  * What a step's groups teach. With `wanted`, of each batch the first so many groups that vary are trained on, in the
- * order of their tasks: which ones that are does not depend on which of them happened to be drawn beyond need.
+ * order of their tasks: which ones that are does not depend on which of them happened to be drawn beyond need. With
+ * `replace`, groups that vary teach once more in the place of those that do not: copies are data, no rollouts, and have
+ * no part in any count of these.
  */
-export async function trainingDataOf(
-  { batch, tasks, further = [], samples, wanted, algorithm, policy, maskStaleness }: TrainingInput,
-  store: Store,
-): Promise<TrainingData> {
+export async function trainingDataOf(input: TrainingInput, store: Store): Promise<TrainingData> {
+  const { algorithm, replace, samples } = input;
   const fates = new Map<string, Fate>();
-  const data: Datum[] = [];
-  const judged: Member[] = [];
-  const tokensByVersion = new Map<number, number>();
-  const oldest = policy && maskStaleness !== undefined ? policy.version - maskStaleness : 0;
-  const counted = new Map<string, number>();
-  let groups = 0;
-  let sampledTokens = 0;
-  let prefixBreaks = 0;
-  for (const [from, task] of [{ batch, tasks }, ...further].flatMap((one) => one.tasks.map((each) => [one.batch, each] as const))) {
-    const members: Member[] = [];
-    for (const rollout of rolloutIds(from, [task], samples)) {
-      const member = await memberOf(rollout, oldest, store);
-      if (typeof member === 'string') fates.set(rollout, { event: 'masked', reason: member });
-      else members.push(member);
-    }
-    const useless = uselessness(members, (counted.get(from) ?? 0) === wanted, algorithm);
-    if (useless !== 'surplus') judged.push(...members);
-    for (const turn of members.flatMap((m) => m.turns)) {
-      sampledTokens += turn.sampled.length;
-      if (turn.reset) prefixBreaks += 1;
-    }
-    if (useless !== undefined) {
-      for (const { outcome } of members) fates.set(outcome.rollout, { event: 'dropped', reason: useless });
-      continue;
-    }
-    groups += 1;
-    counted.set(from, (counted.get(from) ?? 0) + 1);
-    for (const member of members) {
-      const learnt = !algorithm.overlongFilter || member.outcome.finish === 'finish-tool';
-      data.push(...dataOf(member, `${from}/${task}`, learnt));
-      for (const { version, sampled } of learnt ? member.turns : []) tokensByVersion.set(version, (tokensByVersion.get(version) ?? 0) + sampled.length);
-      fates.set(member.outcome.rollout, learnt ? { event: 'trained', reason: '' } : { event: 'masked', reason: 'overlong' });
-    }
+  const groups = await groupsOf(input, store);
+  const useless = judge(groups, input);
+  for (const [i, { members, masked }] of groups.entries()) {
+    for (const [rollout, reason] of masked) fates.set(rollout, { event: 'masked', reason });
+    for (const member of members) fates.set(member.outcome.rollout, fateOf(member, useless[i], algorithm));
   }
-  const outcomes = judged.map(({ outcome }) => outcome);
-  const metrics = rolloutMetrics(judged, samples);
-  return { data, fates, outcomes, groups, valid: outcomes.length, sampledTokens, tokensByVersion, prefixBreaks, metrics };
+  const trained = groups.filter((_, i) => useless[i] === undefined);
+  const copies = copiesOf(groups, useless, replace);
+  const judged = groups.flatMap(({ members }, i) => (useless[i] === 'surplus' ? [] : members));
+  const turns = groups.flatMap(({ members }) => members.flatMap((member) => member.turns));
+  return {
+    data: [...trained.flatMap((group) => dataOfGroup(group, algorithm)), ...copies.flatMap(([group, copy]) => dataOfGroup(group, algorithm, copy))],
+    fates,
+    outcomes: judged.map(({ outcome }) => outcome),
+    groups: trained.length,
+    valid: judged.length,
+    sampledTokens: turns.reduce((sum, { sampled }) => sum + sampled.length, 0),
+    tokensByVersion: tokensByVersion(trained.flatMap(({ members }) => members.filter((member) => isLearnt(member, algorithm)))),
+    prefixBreaks: turns.filter(({ reset }) => reset).length,
+    metrics: { ...rolloutMetrics(judged, samples), ...(replace && { 'reward/num_replaced_groups': copies.length }) },
+  };
 }

@@ -44,21 +44,33 @@ function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord
 }
 
 /** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
-async function untaught(fromDir: string, toDir: string, version: number, { kl }: UpdateSettings, lora?: NewLora): Promise<UpdateMetrics> {
-  const { sha256 } = await carryOver(fromDir, toDir, version, lora);
+async function untaught(fromDir: string, toDir: string, version: number, { kl, critic }: UpdateSettings, lora?: NewLora): Promise<UpdateMetrics> {
+  const { sha256 } = await carryOver(fromDir, toDir, version, lora, critic !== undefined);
   const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
   const metrics = kl === undefined ? {} : { [COEFFICIENT]: kl.coefficient };
   return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };
 }
 
-/** What the update learns by: the step's learning rate and weight of KL, and the policy that KL is taken to: the run's base. */
-async function learning(input: UpdateInput, learningRate: number, store: Store): Promise<Pick<UpdateRequest, 'algorithm' | 'referenceDir'>> {
-  const { kl } = input.algorithm;
-  if (kl === undefined) return { algorithm: { ...input.algorithm, learningRate } };
+type Learning = Pick<UpdateRequest, 'algorithm' | 'referenceDir' | 'critic'>;
+
+/**
+ * What the update learns by: the step's learning rates and weight of KL, the policy that KL is taken to, the run's base,
+ * and what its critic began as.
+ */
+async function learning(input: UpdateInput, learningRate: number, store: Store): Promise<Learning> {
+  const { kl, critic } = input.algorithm;
+  const plain = { ...input.algorithm, learningRate };
+  if (kl === undefined && critic === undefined) return { algorithm: plain };
   const run = await store.get<RunRecord>(keys.run(input.run));
-  if (run === undefined) throw new Error(`Run ${input.run} is not in the store: its base policy is the reference`);
-  const coefficient = await klCoefficientOf(kl, input, store);
-  return { algorithm: { ...input.algorithm, learningRate, kl: { ...kl, coefficient } }, referenceDir: run.policy.base };
+  if (run === undefined) throw new Error(`Run ${input.run} is not in the store: its base policy is the reference, or what its critic began as`);
+  const reference = kl && { referenceDir: run.policy.base };
+  const begin = critic && { critic: { base: run.critic?.base ?? run.policy.base, seed: run.seed } };
+  const algorithm = {
+    ...plain,
+    ...(kl && { kl: { ...kl, coefficient: await klCoefficientOf(kl, input, store) } }),
+    ...(critic && { critic: { ...critic, learningRate: learningRateAt(critic, input.step - 1, input.steps) } }),
+  };
+  return { algorithm, ...reference, ...begin };
 }
 
 export async function updateOnce(
@@ -84,7 +96,7 @@ export async function updateOnce(
     const learn = await learning(input, learningRate, store);
     const lora = input.lora === undefined ? {} : { lora: input.lora };
     const metrics = await patiently(toDir, patience, async () => {
-      await roomForCheckpoint(policy.dir, toDir);
+      await roomForCheckpoint(policy.dir, toDir, learn.critic?.base);
       return prepared.data.some(({ mask }) => mask.includes(1))
         ? engine.update({ fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, ...learn, ...lora }, progress)
         : untaught(policy.dir, toDir, version, learn.algorithm, input.lora);

@@ -1,22 +1,30 @@
 /** A version without an update: a step that taught nothing still ends with a complete checkpoint of its own. */
 
-import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
+import { type Checkpoint, type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import type { NewLora } from './engine.ts';
 import { newAdapter } from './lora/new-adapter.ts';
 import { readModelConfig } from './model/describe-policy.ts';
 import type { NamedTensor } from './model/safetensors.ts';
 import type { Weights } from './model/weights.ts';
-import { readVerifiedOptimizer, readVerifiedPolicy } from './verified-checkpoint.ts';
+import { loadVerifiedWeights, readVerifiedOptimizer, readVerifiedPolicy, verifiedCriticDir } from './verified-checkpoint.ts';
 
 const copied = (tensors: ReadonlyMap<string, NamedTensor>): Weights =>
   new Map([...tensors].map(([name, { shape, data }]) => [name, { shape: [...shape], data }]));
 
+/** A critic that is there already; one that has not begun yet begins at the first update, from where it would have now. */
+async function criticOf(fromDir: string, version: number): Promise<Checkpoint | undefined> {
+  const dir = await verifiedCriticDir(fromDir);
+  if (dir === undefined) return undefined;
+  const optimizer = await readVerifiedOptimizer(dir);
+  return { weights: await loadVerifiedWeights(dir), optimizer, step: version, version, fromDir: undefined, config: await readModelConfig(dir) };
+}
+
 /**
  * Copies weights (an adapter's alone, where the policy is one) and optimizer state of `fromDir` to `toDir` as version
  * `version`; what is there already stays. With `lora` a policy that is none yet gets its new adapter now, so that its
- * base is never a checkpoint, which retention may remove.
+ * base is never a checkpoint, which retention may remove. The critic goes along `withCritic`.
  */
-export async function carryOver(fromDir: string, toDir: string, version: number, lora?: NewLora): Promise<CheckpointRecord> {
+export async function carryOver(fromDir: string, toDir: string, version: number, lora?: NewLora, withCritic = false): Promise<CheckpointRecord> {
   const there = await readCheckpointRecord(toDir);
   if (there) return there;
   const { weights, adapter: known } = await readVerifiedPolicy(fromDir);
@@ -29,6 +37,7 @@ export async function carryOver(fromDir: string, toDir: string, version: number,
     step: version,
     version,
     fromDir,
+    critic: withCritic ? await criticOf(fromDir, version) : undefined,
   });
   return record;
 }

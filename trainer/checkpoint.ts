@@ -17,6 +17,8 @@ export interface CheckpointRecord {
   readonly sha256: string;
   /** Optimizer steps taken so far; the moments are in `optimizer.safetensors`. */
   readonly optimizer?: { readonly steps: number; /** `weightsDigest` of the moments. */ readonly sha256?: string };
+  /** The critic's weights are in `critic/`, a directory with a record of its own; absent: there is none. */
+  readonly critic?: { readonly sha256: string };
   /** What the training that wrote it reported. */
   readonly metrics?: unknown;
 }
@@ -28,6 +30,8 @@ export interface OptimizerState {
 
 const recordFile = 'longhaul.json';
 const optimizerFile = 'optimizer.safetensors';
+/** A folder in the policy's: as complete as that. */
+export const criticFolder = 'critic';
 
 /** Files that a policy takes along unchanged. */
 const companions = [
@@ -70,10 +74,12 @@ export interface Checkpoint {
   readonly optimizer: OptimizerState | undefined;
   readonly step: number;
   readonly version: number;
-  /** Where configuration and tokenizer are copied from. */
-  readonly fromDir: string;
+  /** Where configuration and tokenizer are copied from; `undefined`: `config` is all there is of them. */
+  readonly fromDir: string | undefined;
   /** Written as `config.json` in place of the one in `fromDir`. */
   readonly config?: ModelConfig;
+  /** Written beside the policy, in a folder of its own. */
+  readonly critic?: Checkpoint | undefined;
   readonly metrics?: unknown;
 }
 
@@ -92,9 +98,20 @@ async function copyCompanions(from: string, to: string, names: readonly string[]
   for (const name of names) if (there.has(name)) await copyFile(path.join(from, name), path.join(to, name));
 }
 
+function recordOf({ step, version, weights, optimizer, critic, metrics }: Checkpoint): CheckpointRecord {
+  return {
+    step,
+    version,
+    sha256: weightsDigest(weights),
+    ...(optimizer === undefined ? {} : { optimizer: { steps: optimizer.steps, sha256: weightsDigest(optimizer.moments) } }),
+    ...(critic === undefined ? {} : { critic: { sha256: weightsDigest(critic.weights) } }),
+    ...(metrics === undefined ? {} : { metrics }),
+  };
+}
+
 async function fill(dir: string, checkpoint: Checkpoint, record: CheckpointRecord): Promise<void> {
-  const { fromDir, config, weights, adapter, optimizer } = checkpoint;
-  await copyCompanions(fromDir, dir, config === undefined ? ['config.json', ...companions] : companions);
+  const { fromDir, config, weights, adapter, optimizer, critic } = checkpoint;
+  if (fromDir !== undefined) await copyCompanions(fromDir, dir, config === undefined ? ['config.json', ...companions] : companions);
   if (config !== undefined)
     await writeText(path.join(dir, 'config.json'), `${JSON.stringify(modelConfigJson(config), null, 2)}\n`);
   if (adapter === undefined) await saveWeights(dir, weights);
@@ -103,6 +120,11 @@ async function fill(dir: string, checkpoint: Checkpoint, record: CheckpointRecor
     await writeSafetensors(path.join(dir, adapterFile), weights);
   }
   if (optimizer !== undefined) await writeSafetensors(path.join(dir, optimizerFile), optimizer.moments);
+  if (critic !== undefined) {
+    const folder = path.join(dir, criticFolder);
+    await mkdir(folder);
+    await fill(folder, critic, recordOf(critic));
+  }
   await writeText(path.join(dir, recordFile), `${JSON.stringify(record, null, 2)}\n`);
 }
 
@@ -122,14 +144,7 @@ export async function writeCheckpoint(
   dir: string,
   checkpoint: Checkpoint,
 ): Promise<{ readonly record: CheckpointRecord; readonly written: boolean }> {
-  const { step, version, optimizer, metrics } = checkpoint;
-  const record: CheckpointRecord = {
-    step,
-    version,
-    sha256: weightsDigest(checkpoint.weights),
-    ...(optimizer === undefined ? {} : { optimizer: { steps: optimizer.steps, sha256: weightsDigest(optimizer.moments) } }),
-    ...(metrics === undefined ? {} : { metrics }),
-  };
+  const record = recordOf(checkpoint);
   const aside = `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;
   await mkdir(aside, { recursive: true });
   try {

@@ -7,6 +7,7 @@ import type { KlEstimator } from './algorithms/kl/estimate.ts';
 import type { LossSettings } from './algorithms/losses/settings.ts';
 import type { OffPolicySettings } from './algorithms/off-policy/settings.ts';
 import type { LossReduction } from './algorithms/reductions/reduce.ts';
+import type { CriticSettings } from './critic/settings.ts';
 import type { LoraSettings } from './lora/lora-settings.ts';
 
 export interface SamplingParameters {
@@ -118,6 +119,12 @@ export interface UpdateSettings extends Partial<Omit<LossSettings, 'noiseKey' | 
   readonly normaliseByStd?: boolean;
   /** Discount per token; left out: 1. */
   readonly gamma?: number;
+  /** `gae`: how much of the later tokens' errors counts, λ; left out: 1. */
+  readonly lambd?: number;
+  /** How far from where it was a value may move before its loss no longer falls; `null`: as far as it likes. Left out: 0.2. */
+  readonly valueClip?: number | null;
+  /** A critic is trained beside the policy, before it; absent: there is none. */
+  readonly critic?: CriticSettings;
   /** Mean 0 and deviation 1 over all tokens of the update. */
   readonly advantageBatchNormalise?: boolean;
   /** A loss's name; left out: `regular`. */
@@ -142,6 +149,14 @@ export interface UpdateRequest {
   readonly referenceDir?: string;
   /** Trains an adapter instead of the whole policy. */
   readonly lora?: NewLora;
+  /** What a critic begins as where `fromDir` has none beside it; left out: `fromDir` itself, by seed 0. */
+  readonly critic?: NewCritic;
+}
+
+/** A policy's directory, or a critic's; a head that is not there is drawn by the seed. */
+export interface NewCritic {
+  readonly base: string;
+  readonly seed: number;
 }
 
 export interface UpdateMetrics {

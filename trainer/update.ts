@@ -3,6 +3,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadAlgorithms } from './algorithms/load-module.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
+import { type Critic, criticCheckpoint, disposeCritic } from './critic/critic.ts';
+import { ResidentCritic } from './critic/resident-critic.ts';
+import { withValues } from './critic/score.ts';
+import { learnCritic } from './critic/train-critic.ts';
 import type { Datum, UpdateMetrics, UpdateRequest } from './engine.ts';
 import type { Learner, TokenGradient, TokenStatistics } from './learner.ts';
 import { countTargets, tokenBatch } from './model/token-batch.ts';
@@ -97,42 +101,57 @@ async function train(
   return tally;
 }
 
-/** Trains what was taken, and says what was measured. */
-async function learn(request: UpdateRequest, trainee: Trainee, onProgress: (fraction: number) => void): Promise<Omit<UpdateMetrics, 'sha256'>> {
+/** What is trained: the policy, and a critic where there is one. */
+interface Taken {
+  readonly trainee: Trainee;
+  readonly critic: Critic | undefined;
+}
+
+function dispose({ trainee, critic }: Taken): void {
+  disposeTrainee(trainee);
+  if (critic !== undefined) disposeCritic(critic);
+}
+
+/** Trains what was taken, the critic first, and says what was measured. */
+async function learn(request: UpdateRequest, { trainee, critic }: Taken, onProgress: (fraction: number) => void): Promise<Omit<UpdateMetrics, 'sha256'>> {
   const { algorithm, toVersion } = request;
-  const samples = await samplesOf(request, trainee.learner, usefulData(request));
-  const { advantages, metrics } = creditSamples(samples, algorithm);
+  const scored = await samplesOf(request, trainee.learner, usefulData(request));
+  const samples = critic === undefined ? scored : await withValues(critic.model, scored, algorithm.microBatchTokens);
+  const { advantages, returns, metrics } = creditSamples(samples, algorithm);
+  const criticMetrics = critic === undefined ? {} : await learnCritic(critic, samples, returns, request, (done) => onProgress(done / 2));
   const items = samples.flatMap((sample, i) => (sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : []));
   const epochs = planUpdate(items, algorithm, `update ${toVersion}`);
-  const tally = await train(trainee, epochs, request, onProgress);
+  const tally = await train(trainee, epochs, request, critic === undefined ? onProgress : (done) => onProgress((1 + done) / 2));
   const tokens = items.reduce((sum, { sample }) => sum + sample.count, 0);
-  return tally.metrics(tokens, items.length, algorithm, { ...advantageMetrics(advantages), ...metrics });
+  return tally.metrics(tokens, items.length, algorithm, { ...advantageMetrics(advantages), ...metrics, ...criticMetrics });
 }
 
 function metricsOf(record: CheckpointRecord): UpdateMetrics {
   return { ...(record.metrics as Omit<UpdateMetrics, 'sha256'>), sha256: record.sha256 };
 }
 
-async function save(request: UpdateRequest, { learner, optimizer }: Trainee, metrics: Omit<UpdateMetrics, 'sha256'>) {
+async function save(request: UpdateRequest, { trainee: { learner, optimizer }, critic }: Taken, metrics: Omit<UpdateMetrics, 'sha256'>) {
   return writeCheckpoint(request.toDir, {
     ...trainedPart(learner),
     optimizer: { steps: optimizer.steps, moments: optimizer.save(learner.policy.trainable.layout) },
     step: request.toVersion,
     version: request.toVersion,
     fromDir: request.fromDir,
+    critic: critic && criticCheckpoint(critic, request.toVersion),
     metrics,
   });
 }
 
-/** Updates in one thread; the policy that was written last stays in memory. */
+/** Updates in one thread; the policy that was written last stays in memory, and its critic. */
 export class Updater {
   readonly #resident = new ResidentPolicy();
+  readonly #critics = new ResidentCritic();
 
   /**
    * Advantages by the estimator, then the loss by its name, scaled by its reduction, and AdamW. `loss` is the mean over the
    * optimizer's steps; `kl`, to the policy that sampled, and `clipFraction` are means over all passes, `entropy` over the
    * first epoch, `gradNorm` over the steps, `logprobDrift` over the tokens of the first minibatch, before any step.
-   * Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `UnknownName`, `LossRefused`, `TooFewTokens`, `TrainingDiverged`,
+   * Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `LossRefused`, `TooFewTokens`, `TrainingDiverged`,
    * those of reading `fromDir`.
    */
   async run(request: UpdateRequest, onProgress: (fraction: number) => void = () => undefined): Promise<UpdateMetrics> {
@@ -143,17 +162,33 @@ export class Updater {
     }
     usefulData(request);
     await loadAlgorithms(request.algorithm.module);
-    const trainee = await this.#resident.take(request.fromDir, request.lora);
+    const taken = await this.#take(request);
     try {
-      const metrics = await learn(request, trainee, onProgress);
-      const { record, written } = await save(request, trainee, metrics);
-      if (written) await this.#resident.keep(request.toDir, trainee);
-      else disposeTrainee(trainee);
+      const metrics = await learn(request, taken, onProgress);
+      const { record, written } = await save(request, taken, metrics);
+      if (written) await this.#keep(request.toDir, taken);
+      else dispose(taken);
       return metricsOf(record);
+    } catch (error) {
+      dispose(taken);
+      throw error;
+    }
+  }
+
+  async #take({ fromDir, lora, algorithm, critic = { base: fromDir, seed: 0 } }: UpdateRequest): Promise<Taken> {
+    const trainee = await this.#resident.take(fromDir, lora);
+    try {
+      return { trainee, critic: algorithm.critic && (await this.#critics.take(fromDir, critic)) };
     } catch (error) {
       disposeTrainee(trainee);
       throw error;
     }
+  }
+
+  async #keep(dir: string, { trainee, critic }: Taken): Promise<void> {
+    await this.#resident.keep(dir, trainee);
+    // One that cannot be kept is read again.
+    if (critic !== undefined) await this.#critics.keep(dir, critic).catch(() => disposeCritic(critic));
   }
 }
 

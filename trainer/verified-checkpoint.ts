@@ -4,7 +4,7 @@
  */
 
 import path from 'node:path';
-import { type CheckpointRecord, type OptimizerState, readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
+import { type CheckpointRecord, criticFolder, type OptimizerState, readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
 import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson } from './lora/adapter-files.ts';
 import { BadSafetensors, readSafetensors } from './model/safetensors.ts';
 import { loadWeights, type Weights, weightsDigest } from './model/weights.ts';
@@ -68,4 +68,17 @@ export async function readVerifiedOptimizer(dir: string): Promise<OptimizerState
   const actual = state && expected !== undefined ? weightsDigest(state.moments) : expected;
   if (actual !== expected) throw new CheckpointTorn(path.join(dir, 'optimizer.safetensors'), `its moments hash to ${actual}, not to ${expected}`);
   return state;
+}
+
+/**
+ * Directory of the critic that was written with a policy; `undefined` where none was. Its weights and moments are held to
+ * its own record, and that one to the policy's. Errors: `CheckpointTorn`.
+ */
+export async function verifiedCriticDir(dir: string): Promise<string | undefined> {
+  const expected = (await recordOf(dir))?.critic?.sha256;
+  if (expected === undefined) return undefined;
+  const own = path.join(dir, criticFolder);
+  const actual = (await recordOf(own))?.sha256;
+  if (actual !== expected) throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);
+  return own;
 }

@@ -28,6 +28,7 @@ import { DynamicSampling } from './dynamic-sampling.ts';
 import { FailureWatch } from './failure-watch.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
+import { ReplaceSampling } from './replace-sampling.ts';
 import { rolloutEndedSignal, unfinished } from './report-end.ts';
 import { refuse } from './resolve-rollout.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
@@ -61,7 +62,7 @@ class Batch {
   readonly #gates: GatedStage[];
   readonly #dispatcher: Dispatcher;
   readonly #order: Schedule['order'];
-  readonly #sampling: DynamicSampling;
+  readonly #sampling: DynamicSampling | ReplaceSampling;
   readonly #ledger: BatchLedger;
   readonly #long: boolean;
   readonly #begunAt: number;
@@ -94,7 +95,9 @@ class Batch {
     this.#order = order;
     this.#long = long;
     this.#dispatcher = new Dispatcher(caps, progress?.places);
-    this.#sampling = new DynamicSampling(input.tasks.length, input.wanted, progress?.sampling);
+    this.#sampling = input.replace
+      ? new ReplaceSampling(input.tasks.length, input.replace, progress?.sampling)
+      : new DynamicSampling(input.tasks.length, input.wanted, progress?.sampling);
     this.#ledger = new BatchLedger(input.samples, progress?.ledger);
     this.#begunAt = progress?.begunAt ?? Date.now();
     this.#admitted = [...(progress?.admitted ?? [])];
@@ -286,7 +289,7 @@ class Batch {
   }
 
   #groupEnded(varied: boolean): void {
-    if (this.#input.wanted === undefined) return;
+    if (this.#input.wanted === undefined && this.#input.replace === undefined) return;
     this.#sampling.groupEnded(varied);
     this.#begin();
   }

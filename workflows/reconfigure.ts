@@ -21,6 +21,7 @@ const SETTINGS: Readonly<Record<string, Bounds>> = {
   steps: { least: 1, whole: true },
   'evaluation.every': { short: 'evaluateEvery', least: 0, whole: true },
   'checkpoint.every': { short: 'checkpointEvery', least: 0, whole: true },
+  'algorithm.critic.learningRate': { short: 'criticLearningRate', least: 0, above: 0 },
   'training.maxStalenessSteps': { short: 'maxStalenessSteps', least: 0, whole: true },
   ...Object.fromEntries(WIDTHS.map((short) => [`dispatcher.${short}`, { short, least: 1, whole: true }])),
 };
@@ -70,7 +71,11 @@ function withValue(tree: Tree, [key = '', ...rest]: readonly string[], value: nu
 /** Errors: a `TypeError` for a value that has no effect in a run so configured. */
 export function checkEffect(config: RunConfig, change: Reconfiguration): void {
   const mode = config.training?.mode ?? 'sync';
-  if (mode !== 'async' && Object.keys(change).some((name) => FIELD_OF.get(name) === 'training.maxStalenessSteps')) {
+  const changes = (field: string) => Object.keys(change).some((name) => FIELD_OF.get(name) === field);
+  if (config.algorithm.critic === undefined && changes('algorithm.critic.learningRate')) {
+    throw new TypeError(`algorithm.critic.learningRate: cannot be used; the run trains no critic (advantage ${config.algorithm.advantage})`);
+  }
+  if (mode !== 'async' && changes('training.maxStalenessSteps')) {
     throw new TypeError(`training.maxStalenessSteps: cannot be used; it has no effect in mode ${mode}`);
   }
   const widths = Object.entries(change).flatMap(([name, value]) => {

@@ -38,7 +38,7 @@ import { whenFree } from './start-child-when-free.ts';
 import type { AdmissionState } from './training/admission.ts';
 import { modeOf } from './training/modes.ts';
 import { Overlap, type StartedAgain, type StepRollouts } from './training/overlap.ts';
-import { batchInput, type Drawn, tasksOfStep } from './training/step-tasks.ts';
+import { aimOf, batchInput, byNeedOf, type Drawn, tasksOfStep } from './training/step-tasks.ts';
 import { type UnitReport, unitEndedSignal } from './training/unit-report.ts';
 import type { BatchResult, ConfigChange, PausePoint, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
 
@@ -236,8 +236,7 @@ class Training {
     const { run, batch, sampling } = this.config;
     const drawn = tasksOfStep(this.config, step);
     const { groups, seconds } = await this.#rollOut(drawn, batch.samples, sampling.temperature);
-    const { name, tasks, wanted } = drawn;
-    const rollouts = { batch: `train/${run}/${name}`, tasks: tasks.slice(0, groups), ...(wanted === undefined ? {} : { wanted }) };
+    const rollouts = { batch: `train/${run}/${drawn.name}`, tasks: drawn.tasks.slice(0, groups), ...byNeedOf(drawn) };
     return { rollouts, seconds };
   }
 
@@ -305,15 +304,15 @@ class Training {
 
   async #rollOut(drawn: Drawn, samples: number, temperature: number): Promise<BatchResult> {
     const { config, policy } = this;
-    const { name, tasks, wanted } = drawn;
+    const { name } = drawn;
     const input = batchInput(config, drawn, policy);
     await this.#mayBegin();
-    this.#batches.set(name, { name, total: (wanted ?? tasks.length) * samples });
+    this.#batches.set(name, { name, total: aimOf(drawn) * samples });
     this.#showBatch();
     const child = await whenFree(() => startChild(batchWorkflow, {
       workflowId: `train/${config.run}/${name}`,
       parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
-      staticSummary: `${wanted ?? tasks.length} tasks × ${samples} · policy v${policy.version}`,
+      staticSummary: `${aimOf(drawn)} tasks × ${samples} · policy v${policy.version}`,
       typedSearchAttributes: [
         { key: runKey, value: config.run },
         { key: stepKey, value: this.step },

@@ -4,6 +4,7 @@ import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
 import type { ObjectRef } from '../store/store.ts';
 import type { Verdict } from '../tasks/task.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
+import type { CriticSettings } from '../trainer/critic/settings.ts';
 import type { KlSettings, NewLora, SamplingParameters, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { RateSchedule } from '../trainer/learning-rate.ts';
 import type { LoraSettings } from '../trainer/lora/lora-settings.ts';
@@ -158,6 +159,8 @@ export interface BatchInput {
   readonly firstSample?: number;
   /** Dynamic sampling: groups that must vary; then `tasks` are candidates, begun in their order until so many do. */
   readonly wanted?: number;
+  /** Dynamic sampling: then `tasks` are candidates, and so many at a time begin until enough of these vary. */
+  readonly replace?: ReplaceSettings;
   readonly policy: RolloutPolicy;
   readonly agent: AgentSettings;
   readonly sampling: SamplingParameters;
@@ -169,6 +172,14 @@ export interface BatchInput {
   readonly priority?: BatchPriority;
   /** Absent: every rollout is waited for. */
   readonly stragglers?: StragglerSettings;
+}
+
+/** Groups that do not vary are replaced by copies of some that do, where enough do. */
+export interface ReplaceSettings {
+  /** That are drawn at a time, and trained on. */
+  readonly groups: number;
+  /** More than this share of them must vary, or they are all drawn again. */
+  readonly minReplaceRatio: number;
 }
 
 /** `eval` yields to `train`. A run's own evaluations count as `train`: its next step waits for them. */
@@ -202,6 +213,8 @@ export interface AlgorithmSettings extends UpdateSettings, Required<RateSchedule
   /** What did not finish by itself is in its group's baseline alone. */
   readonly overlongFilter?: boolean;
   readonly kl?: KlSettings & Partial<KlControllerSettings>;
+  /** `base`: a policy's or a critic's directory that it begins as; absent: the run's base policy. */
+  readonly critic?: CriticSettings & Required<RateSchedule> & { readonly base?: string };
 }
 
 /** How the weight of KL goes on from step to step. */
@@ -227,10 +240,15 @@ export interface BatchSettings {
   /** Rollouts of a group. */
   readonly samples: number;
   readonly dynamicSampling: {
-    /** `filter`: a step goes on drawing groups until `tasks` of them vary in reward, and trains on those. */
-    readonly type: 'none' | 'filter';
+    /**
+     * `filter`: a step goes on drawing groups until `tasks` of them vary in reward, and trains on those. `replace`: of
+     * `tasks` groups those that do not vary are replaced by copies of some that do; where too few do, it draws others.
+     */
+    readonly type: 'none' | 'filter' | 'replace';
     /** A step draws at most so many times `tasks` groups, and trains on those that vary. */
     readonly maxSampleBatches: number;
+    /** `replace`: more than this share must vary. */
+    readonly minReplaceRatio?: number;
   };
   /** Of a step's rollouts; what is given up is masked. */
   readonly stragglers?: StragglerSettings;
@@ -305,6 +323,8 @@ export interface UpdateInput extends RolledOut {
   readonly samples: number;
   /** Groups of each batch to train on: the first so many of its tasks that vary; absent: all that do. */
   readonly wanted?: number;
+  /** Of the groups that were drawn last, those that do not vary are replaced; those before them are left out. */
+  readonly replace?: ReplaceSettings;
   /** A rollout with a token that is more versions old than this is masked; absent: none is. */
   readonly maskStaleness?: number;
   readonly policy: PolicyRef;

@@ -8,6 +8,7 @@ import { RATE_SCHEDULES } from '../../trainer/learning-rate.ts';
 import type { AlgorithmSettings } from '../../workflows/types.ts';
 import { UserInputError } from '../failures.ts';
 import { filled, refusedBy } from './conditional-settings.ts';
+import { criticSchema } from './critic-schema.ts';
 import { klSchema } from './kl-schema.ts';
 import { cispo, clipCov, dppo, klCov, sapo } from './loss-schemas.ts';
 import { offPolicyCorrectionSchema } from './off-policy-schema.ts';
@@ -17,18 +18,20 @@ const count = z.int().min(1);
 const positive = z.number().positive();
 const share = z.number().min(0).max(1);
 
-const NO_CRITIC = 'give one of the others: gae needs a critic, which there is not yet';
-const nameOf = (kind: 'loss' | 'advantage', fallback: string) => z.string().min(1).default(fallback).refine((name) => kind !== 'advantage' || name !== 'gae', NO_CRITIC);
+const nameOf = (fallback: string) => z.string().min(1).default(fallback);
 
 const given = z.strictObject({
   module: z.string().min(1).optional(),
-  advantage: nameOf('advantage', 'grpo'),
+  advantage: nameOf('grpo'),
   normaliseByStd: z.boolean().optional(),
   gamma: share.optional(),
+  lambd: share.optional(),
+  critic: criticSchema.optional(),
+  valueClip: positive.nullable().optional(),
   advantageBatchNormalise: z.boolean().default(false),
   zeroVarianceFilter: z.boolean().optional(),
   overlongFilter: z.boolean().default(false),
-  loss: nameOf('loss', 'regular'),
+  loss: nameOf('regular'),
   lossReduction: z.enum(LOSS_REDUCTIONS).optional(),
   maxSequenceTokens: count.optional(),
   clipLow: share.optional(),
@@ -76,9 +79,12 @@ export const algorithmSchema = given.superRefine(checkRules).transform((settings
 });
 
 /** Errors: `UserInputError` for what does not go with the definitions, once `algorithm.module` has been loaded. */
-export function checkDefinitions({ advantage, loss = 'regular', offPolicyCorrection }: AlgorithmSettings): void {
+export function checkDefinitions({ advantage, loss = 'regular', offPolicyCorrection, critic }: AlgorithmSettings): void {
   for (const [kind, name, registry] of [['advantage', advantage, advantageEstimators], ['loss', loss, policyLosses]] as const) {
     if (!registry.has(name)) throw new UserInputError(`algorithm.${kind}`, name, `algorithm.module does not define it; there are ${registry.names().join(', ')}`);
+  }
+  if (critic !== undefined && advantageEstimators.get(advantage).over !== 'token') {
+    throw new UserInputError('algorithm.critic', critic, `leave it out: ${advantage} compares a group's rewards, and says no token's return`);
   }
   if (offPolicyCorrection !== undefined && !policyLosses.get(loss).correctable) {
     throw new UserInputError('algorithm.offPolicyCorrection', offPolicyCorrection, `leave it out: ${loss} says that it takes none`);

@@ -3,7 +3,9 @@
 import { ADVANTAGES, comparesGroups } from '../../trainer/algorithms/advantages/registry.ts';
 import type { PolicyLossDefinition } from '../../trainer/algorithms/losses/loss.ts';
 import { LOSSES } from '../../trainer/algorithms/losses/registry.ts';
+import { DEFAULT_VALUE_CLIP } from '../../trainer/critic/settings.ts';
 import type { Rule } from './conditional-settings.ts';
+import { criticSchema } from './critic-schema.ts';
 import { cispo, clipCov, dppo, klCov, sapo } from './loss-schemas.ts';
 
 const CLIPPING = ['regular', 'dual_clip', 'gspo', 'rollout_is', 'clip_cov'];
@@ -22,6 +24,8 @@ const forLosses = (...names: string[]) => ({ applies: isOneOf('loss', names), re
 const forAdvantages = (...names: string[]) => ({ applies: isOneOf('advantage', names), remedy: `leave it out, or give advantage: ${names.join(' or ')}` });
 const onlyLoss = (name: string) => ({ applies: (s: Settings) => s['loss'] === name, remedy: `leave it out, or give loss: ${name}` });
 
+const isGae = (s: Settings): boolean => s['advantage'] === 'gae';
+
 /** Not so: losses that no correction weighs, and where it would count one difference twice. */
 export function isCorrectable(s: Settings): boolean {
   const name = String(s['loss']);
@@ -31,7 +35,10 @@ export function isCorrectable(s: Settings): boolean {
 
 export const RULES: readonly Rule[] = [
   { field: 'normaliseByStd', ...forAdvantages('grpo'), fill: () => true },
-  { field: 'gamma', ...forAdvantages('reinforce++'), fill: () => 1 },
+  { field: 'gamma', ...forAdvantages('reinforce++', 'gae'), fill: () => 1 },
+  { field: 'lambd', ...forAdvantages('gae'), fill: (s) => (isGae(s) ? 1 : undefined) },
+  { field: 'critic', ...forAdvantages('gae'), fill: (s) => (isGae(s) ? criticSchema.parse({}) : undefined) },
+  { field: 'valueClip', applies: (s) => s['critic'] !== undefined, fill: () => DEFAULT_VALUE_CLIP, remedy: 'leave it out, or give advantage: gae' },
   { field: 'zeroVarianceFilter', applies: () => true, fill: (s) => comparesGroups(String(s['advantage'])), remedy: '' },
   { field: 'clipLow', ...forLosses(...CLIPPING), fill: () => 0.2 },
   { field: 'clipHigh', ...forLosses(...CLIPPING), fill: () => 0.28 },

@@ -18,6 +18,11 @@ function overlapping({ training, algorithm }: RunConfig): string[] {
   return [`${training.mode}: trained on at most ${late} updates late${masked}; ${versions}; importance sampling: ${correction}`];
 }
 
+function criticLines({ algorithm: { critic, gamma = 1, lambd = 1 }, policy }: RunConfig): string[] {
+  if (critic === undefined) return [];
+  return [`critic from ${critic.base ?? policy.base}: learning rate ${critic.learningRate} (${critic.schedule}), γ ${gamma}, λ ${lambd}`];
+}
+
 function lossLine({ loss = 'regular', lossReduction, clipLow, clipHigh, kl }: RunConfig['algorithm']): string {
   const clip = clipLow === undefined ? '' : ` clipped to −${clipLow}/+${clipHigh}`;
   const reduction = lossReduction === undefined ? '' : `, ${lossReduction}`;
@@ -29,8 +34,9 @@ export function planLines(config: RunConfig): string[] {
   const perEvaluation = evaluation.tasks * (evaluation.greedy ? 2 : 1);
   const evaluations = 2 + (evaluation.every > 0 ? Math.floor((config.steps - 1) / evaluation.every) : 0);
   const rollouts = config.steps * batch.tasks * batch.samples;
-  const { type, maxSampleBatches } = batch.dynamicSampling;
-  const drawn = type === 'filter' ? `, up to ${rollouts * maxSampleBatches} until as many are in groups that vary` : '';
+  const { type, maxSampleBatches, minReplaceRatio } = batch.dynamicSampling;
+  const until = { none: undefined, filter: 'as many are in groups that vary', replace: `more than ${minReplaceRatio} of a step's groups vary, which stand in for the others` }[type];
+  const drawn = until === undefined ? '' : `, up to ${rollouts * maxSampleBatches} until ${until}`;
   return [
     `run ${config.run} in ${config.dir}/${config.run}, seed ${config.seed}`,
     `policy ${config.policy.base}`,
@@ -38,6 +44,7 @@ export function planLines(config: RunConfig): string[] {
     `${evaluations} evaluations of ${perEvaluation} rollouts on ${evaluation.tasks} held-out tasks`,
     `agent: at most ${agent.maxTurns} turns and ${agent.maxContextTokens} tokens`,
     `${algorithm.advantage}, ${lossLine(algorithm)}: learning rate ${algorithm.learningRate} (${algorithm.schedule}), ${algorithm.epochs} epochs of ${algorithm.minibatches} minibatches`,
+    ...criticLines(config),
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
     ...overlapping(config),
   ];

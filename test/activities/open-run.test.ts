@@ -1,7 +1,7 @@
 /** Hunts bad input that is accepted, or refused without saying which field, which value and what to do. */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeEach, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { UserInputError } from '../../activities/failures.ts';
 import { keys, type RunRecord } from '../../activities/records.ts';
@@ -142,4 +142,35 @@ it('a module of one own is loaded before anything is made, and must define what 
   expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
   await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({ cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; there are regular/) } });
   await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } })).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
+});
+
+describe('what a critic begins as', () => {
+  const withCritic = (critic: object) => ({ ...good(), algorithm: { advantage: 'gae', critic } });
+  const other = () => join(world.now.dir, 'critic');
+  beforeEach(() => {
+    mkdirSync(other());
+    writeFileSync(join(other(), 'config.json'), '{}');
+  });
+
+  it('is the base policy, or the directory that is named, on record with the run', async () => {
+    await open(withCritic({}));
+    expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({ critic: { base: base() } });
+    await open({ ...withCritic({ base: other() }), run: 'second' });
+    expect(await world.now.store.get<RunRecord>(keys.run('second'))).toMatchObject({ critic: { base: other() } });
+    await open({ ...good(), run: 'third' });
+    expect(await world.now.store.get<RunRecord>(keys.run('third'))).not.toHaveProperty('critic');
+  });
+
+  it('is refused where it is no model, has other tokens, or the base policy has a critic beside it', async () => {
+    const field = 'algorithm.critic.base';
+    expect(await refusal(open(withCritic({ base: join(world.now.dir, 'none') })))).toMatchObject({ field, remedy: expect.stringContaining('config.json') as string });
+    writeFileSync(join(base(), 'longhaul.json'), JSON.stringify({ step: 1, version: 1, sha256: 'a', critic: { sha256: 'b' } }));
+    expect(await refusal(open(withCritic({ base: other() })))).toMatchObject({ field, remedy: expect.stringContaining('has a critic beside it') as string });
+    expect(await open(withCritic({}))).toMatchObject({ runDir: expect.any(String) as string });
+    rmSync(join(base(), 'longhaul.json'));
+    const { store } = world.now;
+    const describePolicy = async (dir: string) => ({ parameters: 12, vocabulary: dir === other() ? 35 : 34 });
+    const opening = orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy }).openRun({ ...withCritic({ base: other() }), run: 'fourth' }, 'fourth');
+    expect(await refusal(opening)).toMatchObject({ field, remedy: expect.stringMatching(/35 vocabulary entries, the policy 34/) as string });
+  });
 });

@@ -1,7 +1,8 @@
 /** Hunts a run that begins with a policy that nothing can train, or is refused without its reason. */
 import { expect, it } from 'vitest';
 import { resolveRunConfig } from '../../activities/run-config.ts';
-import { advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
+import { checkDefinitions } from '../../activities/algorithm/config.ts';
+import { advantageEstimators, defineAdvantage } from '../../trainer/algorithms/advantages/registry.ts';
 import { policyLosses } from '../../trainer/algorithms/losses/registry.ts';
 
 const settings = { task: { name: 'swe-mini' } };
@@ -60,6 +61,11 @@ it('fills in what has an effect and nothing else', () => {
   expect(algorithmOf({ loss: 'sapo' })).toMatchObject({ sapo: { tauPositive: 1, tauNegative: 1.05 } });
   expect(algorithmOf({ loss: 'sapo' })).not.toHaveProperty('clipLow');
   expect(algorithmOf({ advantage: 'reinforce++' })).toMatchObject({ gamma: 1, zeroVarianceFilter: false });
+  const gae = algorithmOf({ advantage: 'gae', critic: { learningRate: 1e-4, base: 'critic' } });
+  expect(gae).toMatchObject({ gamma: 1, lambd: 1, valueClip: 0.2, zeroVarianceFilter: false });
+  expect(gae.critic).toEqual({ base: '/critic', learningRate: 1e-4, warmup: 0, schedule: 'constant', finalRate: 0, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8 });
+  expect(algorithmOf({ advantage: 'gae', valueClip: null })).toMatchObject({ valueClip: null, critic: { learningRate: 5e-6 } });
+  expect(algorithmOf({})).not.toHaveProperty('critic');
   expect(algorithmOf({ kl: {} }).kl).toEqual({ in: 'loss', estimator: 'k3', coefficient: 0.001, controller: 'fixed' });
   expect(algorithmOf({ kl: { in: 'none' } })).not.toHaveProperty('kl');
   expect(algorithmOf({ offPolicyCorrection: {} }).offPolicyCorrection).toMatchObject({ tisRatioType: 'token', tokenTisRatioClipHigh: 2 });
@@ -67,8 +73,15 @@ it('fills in what has an effect and nothing else', () => {
 });
 
 it.each<[string, object, RegExp]>([
-  ['advantage', { advantage: 'gae' }, /gae needs a critic/],
-  ['advantage', { advantage: 'grop' }, /one of grpo, rloo, maxrl, reinforce\+\+, or the module/],
+  ['critic', { critic: {} }, /give advantage: gae/],
+  ['critic', { advantage: 'reinforce++', critic: { learningRate: 1e-5 } }, /give advantage: gae/],
+  ['lambd', { advantage: 'reinforce++', lambd: 0.95 }, /give advantage: gae/],
+  ['valueClip', { valueClip: 0.2 }, /give advantage: gae/],
+  ['critic.lora', { advantage: 'gae', critic: { lora: {} } }, /no such setting/],
+  ['critic.epochs', { advantage: 'gae', critic: { epochs: 2 } }, /no such setting/],
+  ['critic.learningRate', { advantage: 'gae', critic: { learningRate: 0 } }, /./],
+  ['normaliseByStd', { advantage: 'gae', normaliseByStd: true }, /grpo/],
+  ['advantage', { advantage: 'grop' }, /one of grpo, rloo, maxrl, reinforce\+\+, gae, or the module/],
   ['loss', { loss: 'ppo' }, /one of regular, dual_clip/],
   ['clipLow', { loss: 'cispo', clipLow: 0.2 }, /give loss: regular or dual_clip/],
   ['clipRatioC', { clipRatioC: 3 }, /give loss: dual_clip/],
@@ -89,9 +102,32 @@ it.each<[string, object, RegExp]>([
   expect(() => algorithmOf(algorithm)).toThrow(refused(field, remedy));
 });
 
+it('a critic beside an estimator of one own is refused where that compares groups', () => {
+  defineAdvantage('pairwise', { over: 'group', estimate: (rewards) => rewards.map(() => 0) });
+  const given = algorithmOf({ advantage: 'pairwise', module: 'm.mjs', critic: {} });
+  expect(given).toMatchObject({ valueClip: 0.2, critic: { learningRate: 5e-6 } });
+  expect(() => checkDefinitions(given)).toThrow(refused('critic', /pairwise compares a group's rewards/));
+  expect(() => checkDefinitions(algorithmOf({ advantage: 'pairwise', module: 'm.mjs' }))).not.toThrow();
+  expect(() => checkDefinitions(algorithmOf({ advantage: 'gae' }))).not.toThrow();
+});
+
 it('dynamic sampling and groups that do not vary exclude each other', () => {
   const given = { ...settings, policy: { base: '/p' }, batch: { dynamicSampling: { type: 'filter' } }, algorithm: { zeroVarianceFilter: false } };
   expect(() => resolveRunConfig(given, '/')).toThrow(refused('zeroVarianceFilter', /groups that vary alone/));
+});
+
+it('groups that do not vary are replaced where a step is judged as one', () => {
+  const resolved = (dynamicSampling: object, over: object = {}) => resolveRunConfig({ ...settings, policy: { base: '/p' }, batch: { tasks: 4, dynamicSampling }, ...over }, '/');
+  const given = resolved({ type: 'replace' });
+  expect(given.batch.dynamicSampling).toEqual({ type: 'replace', maxSampleBatches: 4, minReplaceRatio: 0.3 });
+  expect(resolveRunConfig(given, '/')).toEqual(given);
+  expect(resolved({ type: 'filter' }).batch.dynamicSampling).toEqual({ type: 'filter', maxSampleBatches: 4 });
+  expect(resolved({ type: 'replace' }, { training: { mode: 'one-step-off' } }).training).toMatchObject({ mode: 'one-step-off' });
+  expect(() => resolved({ type: 'filter', minReplaceRatio: 0.5 })).toThrow(/^batch\.dynamicSampling\.minReplaceRatio: 0\.5 cannot be used; leave it out, or give type: replace/);
+  expect(() => resolved({ type: 'replace', minReplaceRatio: 1 })).toThrow(/^batch\.dynamicSampling\.minReplaceRatio: /);
+  expect(() => resolved({ type: 'replace' }, { training: { mode: 'async' } })).toThrow(/^batch\.dynamicSampling\.type: .*no batch is judged as one/);
+  expect(() => resolved({ type: 'replace' }, { algorithm: { advantage: 'gae' } })).toThrow(refused('zeroVarianceFilter', /give true/));
+  expect(() => resolved({ type: 'replace', maxSampleBatches: 300 })).toThrow(/^batch\.dynamicSampling\.maxSampleBatches: /);
 });
 
 it('a name of one own needs the module that defines it, whose path becomes absolute', () => {

@@ -1,7 +1,10 @@
 /** Hunts rollouts that get no fate or two, and baselines that failures have a part in. */
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { type GenerateRecord, keys } from '../../activities/records.ts';
 import { trainingDataOf } from '../../activities/training-data.ts';
+import type { Datum } from '../../trainer/engine.ts';
+import { creditSamples } from '../../trainer/training/advantages.ts';
+import type { Sample } from '../../trainer/training/sample.ts';
 import type { AlgorithmSettings } from '../../workflows/types.ts';
 import { algorithm, attemptOf, ended, RUN, useWorld } from './world.ts';
 
@@ -170,4 +173,68 @@ it('trains on groups that do not vary where that is asked for, and on single rol
   const told = async (settings: Partial<AlgorithmSettings>) => [...(await prepare([0, 1], 1 + 1, undefined, settings)).fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim());
   expect(await told({ zeroVarianceFilter: false })).toEqual(['trained', 'trained', 'masked no-outcome', 'dropped group-too-small']);
   expect(await told({ zeroVarianceFilter: false, advantage: 'reinforce++' })).toEqual(['trained', 'trained', 'masked no-outcome', 'trained']);
+});
+
+describe('replacement', () => {
+  const replace = { groups: 4, minReplaceRatio: 0.3 };
+  const batch = `train/${RUN}/step-1`;
+  const named = (tasks: readonly number[]) => tasks.map((task) => attemptOf(task).task);
+  const drawn = (count: number, settings: Partial<AlgorithmSettings> = {}, over: object = {}) =>
+    trainingDataOf({ batch, tasks: named(Array.from({ length: count }, (_, i) => i)), samples: 2, algorithm: { ...algorithm, ...settings }, replace, ...over }, world.now.store);
+  const groupsBy = async (rewards: ReadonlyArray<readonly (number | 'engine-lost')[]>) => {
+    for (const [task, group] of rewards.entries()) {
+      for (const [k, reward] of group.entries()) {
+        await ended(world.now.store, task, k, reward);
+        await said(task, k, [{ appended: [1], sampled: [10 * task + k + 2], logprobs: [-1] }]);
+      }
+    }
+  };
+  const firstTokens = (data: readonly Datum[]) => data.map(({ tokens }) => tokens[1]);
+  const eventsOf = (fates: ReadonlyMap<string, { event: string; reason: string }>) =>
+    [...fates].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { event, reason }]) => `${event} ${reason}`.trim());
+
+  it('copies groups that vary into the place of those that do not, and counts every rollout once', async () => {
+    await groupsBy([[1, 0], [1, 1], [0, 'engine-lost'], [0, 1]]);
+    const { data, fates, groups, valid, metrics, tokensByVersion } = await drawn(4);
+    expect([...firstTokens(data.slice(0, 4))]).toEqual([2, 3, 32, 33]);
+    // Two donors for two places: each once.
+    expect(new Set(firstTokens(data.slice(4)))).toEqual(new Set([2, 3, 32, 33]));
+    expect(data.length).toBe(8);
+    expect([groups, valid, metrics['reward/num_replaced_groups']]).toEqual([2, 7, 2]);
+    expect(Object.fromEntries(tokensByVersion)).toEqual({ 0: 4 });
+    expect(eventsOf(fates)).toEqual(['trained', 'trained', 'dropped zero-variance', 'dropped zero-variance', 'dropped group-too-small', 'masked engine-lost', 'trained', 'trained']);
+    expect(await drawn(4)).toEqual(await drawn(4));
+  });
+
+  it('keeps a copy out of its original\'s baseline: both get the advantage that the group gives', async () => {
+    await groupsBy([[1, 0], [1, 1], [0, 0], [1, 1]]);
+    const { data } = await drawn(4, {}, { replace: { groups: 4, minReplaceRatio: 0.2 } });
+    expect(data.length).toBe(8);
+    const samples = data.map((datum): Sample => ({ datum, count: 1, recorded: Float64Array.of(-1), old: Float64Array.of(-1), reference: undefined }));
+    const advantages = creditSamples(samples, { ...algorithm, advantage: 'rloo' }).advantages.map((part) => part[0]);
+    expect(advantages).toEqual([1, -1, 1, -1, 1, -1, 1, -1]);
+    expect(new Set(data.map(({ credit }) => credit!.rollout)).size).toBe(8);
+    expect(new Set(data.map(({ credit }) => credit!.group)).size).toBe(4);
+  });
+
+  it('leaves out every batch but the last, and copies nothing where that one has too few', async () => {
+    await groupsBy([[1, 0], [1, 1], [0, 0], [0, 0], [1, 1], [1, 0], [1, 1], [0, 0]]);
+    const { data, fates, metrics } = await drawn(8);
+    expect(firstTokens(data)).toEqual([52, 53]);
+    expect(metrics['reward/num_replaced_groups']).toBe(0);
+    const [resampled, alike] = ['dropped resampled', 'dropped zero-variance'];
+    expect(eventsOf(fates)).toEqual([...Array<string>(8).fill(resampled), alike, alike, 'trained', 'trained', ...Array<string>(4).fill(alike)]);
+  });
+
+  it('draws another donor for other tasks, the same for the same ones under another run', async () => {
+    await groupsBy([[1, 0], [1, 0], [1, 0], [1, 1], [1, 0], [0, 0]]);
+    const donorsFor = async (order: readonly number[]) => {
+      const { data } = await trainingDataOf({ batch, tasks: named(order), samples: 2, algorithm, replace: { groups: 5, minReplaceRatio: 0.3 } }, world.now.store);
+      return firstTokens(data.slice(8));
+    };
+    const orders = [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [2, 1, 0, 3, 4], [4, 1, 2, 3, 0], [0, 1, 2, 5, 4], [0, 4, 2, 5, 1]];
+    const donors = await Promise.all(orders.map(donorsFor));
+    expect(new Set(donors.map((one) => one[0])).size).toBeGreaterThan(1);
+    expect(await Promise.all(orders.map(donorsFor))).toEqual(donors);
+  });
 });

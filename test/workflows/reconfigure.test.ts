@@ -45,6 +45,15 @@ it('refuses a width that the dispatcher of the run does not have', () => {
   expect(() => checkEffect(bounded, { maxParallelAgents: 2, learningRate: 1 })).not.toThrow();
 });
 
+it('moves the learning rate of a critic where one is trained', () => {
+  const given = { run: 'r', policy: { base: '/p' }, task: { name: 't' }, algorithm: { advantage: 'gae' } };
+  const withCritic = resolveRunConfig(given, '/');
+  expect(() => checkEffect(withCritic, { criticLearningRate: 1e-4 })).not.toThrow();
+  const { critic, ...rest } = changed(withCritic, changesOf(withCritic, { criticLearningRate: 1e-4 }, 1, at)).algorithm;
+  expect([critic?.learningRate, rest.learningRate]).toEqual([1e-4, withCritic.algorithm.learningRate]);
+  expect(() => checkEffect(config, { 'algorithm.critic.learningRate': 1e-4 })).toThrow(/trains no critic \(advantage grpo\)/);
+});
+
 it('moves the bound on staleness of an asynchronous run, and of no other', () => {
   const overlapping = { ...config, training: { mode: 'async' as const, maxStalenessSteps: 4 } };
   expect(() => checkEffect(overlapping, { maxStalenessSteps: 2 })).not.toThrow();

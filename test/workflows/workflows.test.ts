@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { BatchResult, RolloutResult } from '../../workflows/types.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
-import type { TrainStatus } from '../../workflows/types.ts';
+import type { TrainStatus, UpdateInput } from '../../workflows/types.ts';
 import { restoreFailed, sandboxLost } from '../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
@@ -217,6 +217,18 @@ describe('batch', () => {
     expect(count('recordDispatched')).toBeGreaterThan(1);
   });
 
+  it('draws a batch again while too few of its groups vary, and whole', async () => {
+    // Of tasks 0 to 3 none varies, of 4 to 7 two do.
+    world.script = { reward: (rollout) => (/t-train-[56]\/1$/.test(rollout) ? 0 : 1) };
+    const tasks = Array.from({ length: 16 }, (_, i) => `t-train-${i}`);
+    const result = await batch(newId(), { tasks, samples: 2, replace: { groups: 4, minReplaceRatio: 0.3 } });
+    expect(result).toMatchObject({ groups: 8, rollouts: 16, graded: 16 });
+    expect(count('recordDispatched')).toBe(2);
+    const order = world.now.log.calls.filter(({ activity }) => activity === 'computeReward').map(({ rollout }) => Number(rollout.split('/').at(-2)?.split('-').at(-1)));
+    expect(Math.max(...order.slice(0, 8))).toBe(3);
+    expect(Math.min(...order.slice(8))).toBe(4);
+  });
+
   it('takes every candidate where too few groups vary', async () => {
     const result = await batch(newId(), { samples: 2, wanted: 2 });
     expect(result).toMatchObject({ groups: 3, rollouts: 6 });
@@ -247,6 +259,24 @@ describe('train', () => {
     const rollouts = new Set(world.now.log.calls.filter((c) => c.activity === 'computeReward').map((c) => c.rollout));
     expect(rollouts.size).toBe(2 * 4 + 2 * 6);
     expect([...rollouts]).toContain(`train/${run}/eval-2-greedy/t-held-out-0/0`);
+  });
+
+  it.each(['sync', 'one-step-off'])('hands an update all that it drew and how to judge it, %s', async (mode) => {
+    const run = newId();
+    const updates: UpdateInput[] = [];
+    // The first sample of a group's task fails where its number is odd: of the ten tasks every other varies.
+    world.script = { reward: (rollout) => (/-train-\d*[13579]\/0$/.test(rollout) ? 0 : 1), update: (input) => void updates.push(input) };
+    const batch = { tasks: 2, samples: 2, dynamicSampling: { type: 'replace', maxSampleBatches: 3, minReplaceRatio: 0.5 } };
+    await (await start('train', `train/${run}`, [config(run, { batch, training: { mode } })])).result();
+    expect(updates.length).toBe(2);
+    for (const { replace, tasks, wanted } of updates) {
+      expect([replace, wanted]).toEqual([{ groups: 2, minReplaceRatio: 0.5 }, undefined]);
+      const varies = (from: number) => tasks.slice(from, from + 2).every((task) => /[13579]$/.test(task));
+      const pairs = Array.from({ length: tasks.length / 2 }, (_, i) => varies(2 * i));
+      // Every pair before the last had too few; the last has enough, or there are no more.
+      expect(pairs.slice(0, -1)).toEqual(pairs.slice(0, -1).map(() => false));
+      expect(pairs.at(-1) === true || pairs.length === 3).toBe(true);
+    }
   });
 
   it('refuses a bad configuration and names the field', async () => {

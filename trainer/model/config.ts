@@ -19,6 +19,8 @@ export interface ModelConfig {
   readonly ropeScaling?: Llama3Scaling;
   readonly maxPositions: number;
   readonly tiedEmbeddings: boolean;
+  /** A critic's: one number for each position in the place of a vocabulary. */
+  readonly valueHead?: true;
   /** Standard deviation of a fresh matrix. */
   readonly initializerRange: number;
   /** Ids that end a turn, from `eos_token_id`; `generation_config.json` may name more. */

@@ -6,7 +6,7 @@ import { layoutOf } from './parameters.ts';
 import type { Weights } from './weights.ts';
 
 /** Standard normal numbers, two per pair of uniform ones (Box and Muller 1958). */
-function normals(count: number, key: string): Float32Array {
+export function normals(count: number, key: string): Float32Array {
   const uniform = noiseOf(key);
   const values = new Float32Array(count);
   for (let i = 0; i < count; i += 2) {

@@ -51,6 +51,9 @@ export class WrongWeights extends Error {
   }
 }
 
+/** The critic's linear head, by SkyRL's name (`value_head_prefix`): [1, hidden], without a bias. */
+export const VALUE_HEAD = 'value_head.weight';
+
 /** A segment's key, and Hugging Face's tensors in it. */
 export type SegmentSpec = readonly [key: string, parts: ReadonlyArray<readonly [name: string, shape: readonly number[]]>];
 
@@ -86,7 +89,8 @@ function layerSpecs(config: ModelConfig, index: number): SegmentSpec[] {
 function specs(config: ModelConfig): SegmentSpec[] {
   const { vocabSize: v, hiddenSize: d } = config;
   const layers = Array.from({ length: config.layers }, (_, i) => layerSpecs(config, i)).flat();
-  const head: SegmentSpec[] = config.tiedEmbeddings ? [] : [['head', [['lm_head.weight', [v, d]]]]];
+  const untied: SegmentSpec = config.valueHead ? ['head', [[VALUE_HEAD, [1, d]]]] : ['head', [['lm_head.weight', [v, d]]]];
+  const head: SegmentSpec[] = config.tiedEmbeddings ? [] : [untied];
   return [
     ['embed', [['model.embed_tokens.weight', [v, d]]]],
     ...layers,

@@ -23,6 +23,8 @@ interface Rollout extends Credit {
 export interface Credited {
   /** As long as the sample's tokens that count, sample by sample. */
   readonly advantages: readonly Float64Array[];
+  /** Alike: what a critic is trained towards, where the estimator knows it. */
+  readonly returns?: readonly Float64Array[];
   /** What KL took off the rewards, where it did. */
   readonly metrics: Readonly<Record<string, number>>;
 }
@@ -72,14 +74,27 @@ function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: 
   return { rewards, scores, metrics: { 'loss/avg_kl': mean, 'loss/avg_kl_max': max } };
 }
 
-function estimate(rollouts: readonly Rollout[], settings: UpdateSettings): { tokens: Float64Array; metrics: Rewarded['metrics'] } {
-  const { advantage: name = 'grpo', normaliseByStd = true, gamma = 1 } = settings;
-  const given: AdvantageSettings = { normaliseByStd, gamma };
+/** One rollout's sequences are one episode: the value after the last token of one is that of the first of the next. */
+function valuesOf(rollouts: readonly Rollout[]): Float64Array | undefined {
+  const values = rollouts.flatMap(({ samples }) => samples.flatMap((sample) => sample.values ?? []));
+  return values.length === 0 ? undefined : joined(values);
+}
+
+interface Estimated {
+  readonly tokens: Float64Array;
+  readonly returns?: Float64Array;
+  readonly metrics: Rewarded['metrics'];
+}
+
+function estimate(rollouts: readonly Rollout[], settings: UpdateSettings): Estimated {
+  const { advantage: name = 'grpo', normaliseByStd = true, gamma = 1, lambd = 1 } = settings;
+  const given: AdvantageSettings = { normaliseByStd, gamma, lambd };
   const estimator = advantageEstimators.get(name);
   const starts = startsOf(rollouts.map(tokensOf));
   const { rewards, scores, metrics } = rewardsOf(rollouts, starts, settings.kl);
   if (estimator.over === 'token') {
-    return { tokens: estimator.estimate({ starts, mask: ones(rewards.length), rewards }, given).advantages, metrics };
+    const { advantages: tokens, returns } = estimator.estimate({ starts, mask: ones(rewards.length), rewards, values: valuesOf(rollouts) }, given);
+    return { tokens, returns, metrics };
   }
   const groups = rollouts.map(({ group }) => group);
   const advantages = advantagesByGroup(scores, groups, (group) => estimator.estimate(group, given));
@@ -92,19 +107,23 @@ const isGiven = ({ advantage }: Datum): boolean => advantage !== undefined;
 
 /**
  * The advantages of all samples, in their order, those without a token that counts included: they are in their group's
- * baseline. Errors: `NoCredit`, `UnknownName` for an estimator that there is not, `TooFewTokens` where one whitens.
+ * baseline. Errors: `NoCredit`, `UnknownName` for an estimator that there is not, `TooFewTokens` where one whitens,
+ * `NoValues` where one needs a critic's and there are none.
  */
 export function creditSamples(samples: readonly Sample[], settings: UpdateSettings): Credited {
-  const finish = (tokens: Float64Array, order: readonly Sample[], metrics: Credited['metrics']): Credited => {
+  const finish = ({ tokens, returns, metrics }: Estimated, order: readonly Sample[]): Credited => {
+    const bySample = (whole: Float64Array): Float64Array[] => {
+      const parts = new Map(parted(whole, order.map(({ count }) => count)).map((part, i) => [order[i], part]));
+      return samples.map((sample) => parts.get(sample) ?? new Float64Array(0));
+    };
     const whole = settings.advantageBatchNormalise ? normaliseAdvantages(tokens, ones(tokens.length)) : tokens;
-    const bySample = new Map(parted(whole, order.map(({ count }) => count)).map((part, i) => [order[i], part]));
-    return { advantages: samples.map((sample) => bySample.get(sample) ?? new Float64Array(0)), metrics };
+    return { advantages: bySample(whole), ...(returns && { returns: bySample(returns) }), metrics };
   };
   if (samples.some(({ datum }) => isGiven(datum))) {
     if (!samples.every(({ datum }) => isGiven(datum))) throw new NoCredit('some sequences have an advantage and some have none');
-    return finish(joined(samples.map(({ datum, count }) => new Float64Array(count).fill(datum.advantage ?? 0))), samples, {});
+    const tokens = joined(samples.map(({ datum, count }) => new Float64Array(count).fill(datum.advantage ?? 0)));
+    return finish({ tokens, metrics: {} }, samples);
   }
   const rollouts = rolloutsOf(samples);
-  const { tokens, metrics } = estimate(rollouts, settings);
-  return finish(tokens, rollouts.flatMap((rollout) => rollout.samples), metrics);
+  return finish(estimate(rollouts, settings), rollouts.flatMap((rollout) => rollout.samples));
 }

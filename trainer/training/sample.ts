@@ -13,6 +13,8 @@ export interface Sample {
   readonly old: Float64Array;
   /** Of the reference policy, where there is one. */
   readonly reference: Float64Array | undefined;
+  /** Of what stands before each token, by the critic as it is when the update begins, where there is one. */
+  readonly values?: Float64Array;
 }
 
 /** The values at the tokens that count: all that are masked in but the first token, which nothing precedes. */

@@ -8,6 +8,7 @@ import type { PauseRelay } from '../pause-relay.ts';
 import type { PausePoint, PolicyRef, RunConfig, TrainStatus, UpdateInput } from '../types.ts';
 import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
 import { drawnBy, limitsOf, modeOf, unitsPerStep } from './modes.ts';
+import { aimOf, byNeedOf } from './step-tasks.ts';
 import type { UnitReport } from './unit-report.ts';
 import { Units } from './units.ts';
 
@@ -26,7 +27,7 @@ export interface StartedAgain {
 
 /** What a step trains on. */
 export interface StepRollouts {
-  readonly rollouts: Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'wanted' | 'units'>;
+  readonly rollouts: Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'wanted' | 'replace' | 'units'>;
   /** The batches' names, where the step's number does not say them. */
   readonly batches?: readonly string[];
   /** That the step waited for them. */
@@ -82,7 +83,7 @@ export class Overlap {
     const { running, ended } = this.#admission.state;
     const oldest = running[0] ?? ended[0];
     const { config } = this.#host;
-    const total = ({ tasks, wanted }: ReturnType<typeof drawnBy>) => (wanted ?? tasks.length) * config.batch.samples;
+    const total = (drawn: ReturnType<typeof drawnBy>) => aimOf(drawn) * config.batch.samples;
     const batch = oldest ? { name: this.#units.nameOf(oldest), total: total(drawnBy(config, oldest.number)) } : null;
     return { batch, overlap: { running: running.length, waiting: ended.length } };
   }
@@ -184,8 +185,8 @@ export class Overlap {
     const { config } = this.#host;
     const [first, ...further] = units.map((unit) => this.#units.rolledOut(unit));
     if (!first || !units[0]) throw new TypeError('A step trains on nothing');
-    const { wanted } = drawnBy(config, units[0].number);
-    const rollouts = { ...first, units: units.map(({ number }) => number), ...(further.length > 0 ? { further } : {}), ...(wanted === undefined ? {} : { wanted }) };
+    const byNeed = byNeedOf(drawnBy(config, units[0].number));
+    const rollouts = { ...first, units: units.map(({ number }) => number), ...(further.length > 0 ? { further } : {}), ...byNeed };
     return { rollouts, ...(modeOf(config) === 'async' ? { batches: units.map((unit) => this.#units.nameOf(unit)) } : {}) };
   }
 }

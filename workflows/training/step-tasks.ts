@@ -7,19 +7,30 @@ import { DEFAULT_BREAKER } from '../circuit-breaker.ts';
 import { selectTasks } from '../select-tasks.ts';
 import type { BatchInput, BatchSettings, PolicyRef, RunConfig } from '../types.ts';
 
-/** Groups that a step may draw, and how many of them must vary. */
-function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches } }: BatchSettings) {
-  return type === 'filter' ? { candidates: tasks * maxSampleBatches, wanted: tasks } : { candidates: tasks, wanted: undefined };
+/** What is absent where groups are not drawn by need. */
+type ByNeed = Pick<BatchInput, 'wanted' | 'replace'>;
+
+/** Groups that a step may draw, and what makes it draw more than its own. */
+function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches, minReplaceRatio = 0.3 } }: BatchSettings): { readonly candidates: number; readonly byNeed: ByNeed } {
+  if (type === 'none') return { candidates: tasks, byNeed: {} };
+  const byNeed = type === 'filter' ? { wanted: tasks } : { replace: { groups: tasks, minReplaceRatio } };
+  return { candidates: tasks * maxSampleBatches, byNeed };
 }
 
+/** Of a batch's input, what its update must know too. */
+export const byNeedOf = ({ wanted, replace }: ByNeed): ByNeed => ({ ...(wanted === undefined ? {} : { wanted }), ...(replace && { replace }) });
+
+/** Groups that a batch trains on if all goes well. */
+export const aimOf = ({ tasks, wanted, replace }: Pick<BatchInput, 'tasks' | 'wanted' | 'replace'>): number => wanted ?? replace?.groups ?? tasks.length;
+
 /** Part of a batch's input: what is rolled out under which name. */
-export type Drawn = Pick<BatchInput, 'name' | 'step' | 'tasks' | 'wanted'>;
+export type Drawn = Pick<BatchInput, 'name' | 'step' | 'tasks' | 'wanted' | 'replace'>;
 
 export function tasksOfStep(config: RunConfig, step: number): Drawn {
-  const { candidates, wanted } = groupsOf(config.batch);
+  const { candidates, byNeed } = groupsOf(config.batch);
   const { seed, task } = config;
   const tasks = selectTasks(seed, step, task.train, candidates).map((i) => `${task.name}-train-${i}`);
-  return { name: `step-${step}`, step, tasks, ...(wanted === undefined ? {} : { wanted }) };
+  return { name: `step-${step}`, step, tasks, ...byNeed };
 }
 
 /**

@@ -20,6 +20,7 @@ import { pauseSignal, resumeSignal } from '../rollout.ts';
 import { policyVersionKey, runKey, stepKey } from '../search-attributes.ts';
 import { whenFree } from '../start-child-when-free.ts';
 import type { BatchInput } from '../types.ts';
+import { aimOf } from './step-tasks.ts';
 import { type UnitReport, unitEndedSignal } from './unit-report.ts';
 
 export interface UnitInput {
@@ -31,11 +32,11 @@ export interface UnitInput {
 
 /** A batch under the same name may be being cancelled, since its unit was ended by hand. */
 function startBatch({ batch, train }: UnitInput): Promise<ChildWorkflowHandle<typeof batchWorkflow>> {
-  const { run, name, step, policy, tasks, wanted, samples } = batch;
+  const { run, name, step, policy, samples } = batch;
   return whenFree(() => startChild(batchWorkflow, {
     workflowId: `${train}/${name}`,
     parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
-    staticSummary: `${wanted ?? tasks.length} tasks × ${samples} · policy v${policy.version}`,
+    staticSummary: `${aimOf(batch)} tasks × ${samples} · policy v${policy.version}`,
     typedSearchAttributes: [
       { key: runKey, value: run },
       { key: stepKey, value: step },

@@ -1,7 +1,6 @@
 /** One batch of the vectors through the estimator of its name. */
 
 import { advantagesByGroup } from '../../../trainer/algorithms/advantages/by-group.ts';
-import { gaeAdvantages } from '../../../trainer/algorithms/advantages/gae.ts';
 import { advantageEstimators } from '../../../trainer/algorithms/advantages/registry.ts';
 import { flat, lengthsOf, type Named, sumOf, type Table } from './vectors.ts';
 
@@ -23,9 +22,8 @@ export const spread = (scores: readonly number[], mask: Table): number[] => mask
 
 export function estimated(given: Omit<AdvantageCase, 'expected' | 'name'>): { advantages: ArrayLike<number>; returns: ArrayLike<number> } {
   const { estimator: name, response_mask: mask, token_level_rewards: rewards } = given;
-  const settings = { normaliseByStd: given.grpo_norm_by_std, gamma: given.gamma, advantageEpsilon: given.epsilon };
-  const tokens = { starts: lengthsOf(mask), mask: flat(mask), rewards: flat(rewards) };
-  if (name === 'gae') return gaeAdvantages(tokens, flat(given.values ?? []), { gamma: given.gamma, lambda: given.lambd });
+  const settings = { normaliseByStd: given.grpo_norm_by_std, gamma: given.gamma, lambd: given.lambd, advantageEpsilon: given.epsilon };
+  const tokens = { starts: lengthsOf(mask), mask: flat(mask), rewards: flat(rewards), ...(given.values && { values: flat(given.values) }) };
   const estimator = advantageEstimators.get(name);
   if (estimator.over === 'token') return estimator.estimate(tokens, settings);
   const scores = advantagesByGroup(rewards.map(sumOf), given.group_ids, (group) => estimator.estimate(group, settings));

@@ -46,6 +46,53 @@ test('KL in the reward takes each rollout its own, through all of its sequences'
   expect(got[2]![2]).toBeCloseTo(b - a, 12);
 });
 
+const valued = (rollout: string, reward: number, values: readonly number[], difference = 0): Sample => ({
+  ...sample(rollout, reward, values.length, difference),
+  values: Float64Array.from(values),
+});
+
+/** A and R of one episode, backwards, in so many words. */
+function gae(rewards: readonly number[], values: readonly number[], gamma: number, lambda: number): { advantages: number[]; returns: number[] } {
+  const advantages = values.map(() => 0);
+  for (let t = values.length - 1; t >= 0; t--) {
+    const delta = rewards[t]! + gamma * (values[t + 1] ?? 0) - values[t]!;
+    advantages[t] = delta + gamma * lambda * (advantages[t + 1] ?? 0);
+  }
+  return { advantages, returns: advantages.map((a, t) => a + values[t]!) };
+}
+
+function whitened(advantages: readonly number[]): number[] {
+  const mean = advantages.reduce((sum, a) => sum + a, 0) / advantages.length;
+  const variance = advantages.reduce((sum, a) => sum + (a - mean) ** 2, 0) / (advantages.length - 1);
+  return advantages.map((a) => (a - mean) / Math.sqrt(variance + 1e-8));
+}
+
+const near = (got: readonly number[], wanted: readonly number[]): void => {
+  expect(got.length).toBe(wanted.length);
+  for (const [i, x] of got.entries()) expect(x).toBeCloseTo(wanted[i]!, 10);
+};
+
+test('gae goes through a rollout\'s sequences as one episode, and KL in the reward counts at each token', () => {
+  const [gamma, lambd] = [0.9, 0.7];
+  const kl = { in: 'reward', estimator: 'k1', coefficient: 0.5 } as const;
+  // The two sequences of a/0 do not stand side by side; a/1 has no token of its own.
+  const samples = [valued('a/0', 1, [0.2, -0.1], 0.3), valued('b/0', 0, [0.4]), valued('a/0', 1, [0.5, 0.6, -0.2]), valued('a/1', 1, [])];
+  const { advantages, returns, metrics } = creditSamples(samples, { ...settings, advantage: 'gae', gamma, lambd, kl });
+  const whole = gae([-0.15, -0.15, 0, 0, 1], [0.2, -0.1, 0.5, 0.6, -0.2], gamma, lambd);
+  const other = gae([0], [0.4], gamma, lambd);
+  near(returns!.flatMap((part) => [...part]), [...whole.returns.slice(0, 2), ...other.returns, ...whole.returns.slice(2)]);
+  const all = whitened([...whole.advantages, ...other.advantages]);
+  near(advantages.flatMap((part) => [...part]), [...all.slice(0, 2), all[5]!, ...all.slice(2, 5)]);
+  expect(returns!.map((part) => part.length)).toEqual([2, 1, 3, 0]);
+  expect(metrics['loss/avg_kl']).toBeGreaterThan(0);
+});
+
+test('with γ = λ = 1 every return is the reward, whatever the values are', () => {
+  const samples = [valued('a/0', 1, [0.2, -0.1]), valued('a/0', 1, [0.5]), valued('b/0', -2, [0.4, 7])];
+  const { returns } = creditSamples(samples, { ...settings, advantage: 'gae' });
+  near(returns!.flatMap((part) => [...part]), [1, 1, 1, -2, -2]);
+});
+
 test('advantages that are given stand; some given and some not are refused', () => {
   const { tokens, mask, logprobs } = sample('a/0', 1, 2).datum;
   const bare = { tokens, mask, logprobs };

@@ -2,6 +2,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { criticLoss } from '../../../trainer/algorithms/critic-loss.ts';
 import { KL_ESTIMATORS } from '../../../trainer/algorithms/kl/estimate.ts';
 import { klLoss } from '../../../trainer/algorithms/kl/loss.ts';
 import { policyLoss } from '../../../trainer/algorithms/losses/policy-loss.ts';
@@ -91,5 +92,16 @@ test.each(KL_ESTIMATORS)('KL by %s', (kind) => {
       agrees((moved) => klLoss({ starts, mask, logprobs: moved, reference }, kind, given.length).value, logprobs, gradient);
     }),
     { numRuns: 50, seed: 7 },
+  );
+});
+
+test.each([0.2, Infinity])('the critic\'s loss, values held within %s', (clip) => {
+  fc.assert(
+    fc.property(sequences, (given) => {
+      const { starts, mask, logprobs: values, old, rollout: returns } = tokensOf(given);
+      const { gradient } = criticLoss({ starts, mask, values, old, returns }, clip);
+      agrees((moved) => criticLoss({ starts, mask, values: moved, old, returns }, clip).loss, values, gradient);
+    }),
+    { numRuns: 100, seed: 7 },
   );
 });

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { resolveRunConfig } from '../../../activities/run-config.ts';
 import { limitsOf } from '../../../workflows/training/modes.ts';
-import { tasksOfGroup, tasksOfStep } from '../../../workflows/training/step-tasks.ts';
+import { aimOf, byNeedOf, tasksOfGroup, tasksOfStep } from '../../../workflows/training/step-tasks.ts';
 
 const config = (batch: object, over: object = {}) => resolveRunConfig({ policy: { base: '/p' }, task: { name: 't', train: 30 }, batch, ...over }, '/');
 
@@ -27,6 +27,16 @@ it('a group that must vary draws from its own share of what its step may draw', 
   expect([one.wanted, two.wanted]).toEqual([1, 1]);
   expect([one.tasks[0], two.tasks[0]]).toEqual(all.tasks.slice(0, 2));
   expect([...one.tasks, ...two.tasks].sort()).toEqual(all.tasks.toSorted());
+});
+
+it('a step that replaces groups draws whole batches of them, the same tasks as by filter', () => {
+  const given = config({ tasks: 2, dynamicSampling: { type: 'replace', maxSampleBatches: 3 } });
+  const drawn = tasksOfStep(given, 2);
+  expect(drawn).toMatchObject({ replace: { groups: 2, minReplaceRatio: 0.3 } });
+  expect(new Set(drawn.tasks).size).toBe(6);
+  expect(drawn.tasks).toEqual(tasksOfStep(config({ tasks: 2, dynamicSampling: { type: 'filter', maxSampleBatches: 3 } }), 2).tasks);
+  expect([aimOf(drawn), byNeedOf(drawn)]).toEqual([2, { replace: drawn.replace }]);
+  expect(aimOf(tasksOfStep(config({ tasks: 2 }), 2))).toBe(2);
 });
 
 it('as many groups run as fit into the dispatcher\'s width, one at least, and one batch at a time one step off', () => {

@@ -8,16 +8,21 @@ export interface AdvantageSettings {
   readonly normaliseByStd: boolean;
   /** Discount per token of the estimators over tokens. */
   readonly gamma: number;
+  /** `gae`: λ. */
+  readonly lambd: number;
   /** Added to what is divided by. */
   readonly advantageEpsilon?: number;
 }
 
 export interface TokenRewards extends Masked {
   readonly rewards: Values;
+  /** A critic's, before the update's first step; absent where none is trained. */
+  readonly values?: Values | undefined;
 }
 
 export interface TokenAdvantages {
   readonly advantages: Float64Array;
+  /** What a critic, where there is one, is trained towards. */
   readonly returns: Float64Array;
 }
 

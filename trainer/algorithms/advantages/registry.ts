@@ -1,7 +1,8 @@
-/** The advantage estimators by name; the built-in names are SkyRL's. `gae` needs a critic's values and is not among them. */
+/** The advantage estimators by name; the built-in names are SkyRL's. */
 
 import { Registry } from '../registry.ts';
 import type { AdvantageEstimator } from './estimator.ts';
+import { gaeAdvantages, valuesOf } from './gae.ts';
 import { grpoAdvantages } from './grpo.ts';
 import { maxrlAdvantages } from './maxrl.ts';
 import { reinforcePlusPlusAdvantages } from './reinforce-plus-plus.ts';
@@ -17,6 +18,7 @@ export const ADVANTAGES = {
   rloo: { over: 'group', estimate: (rewards) => rlooAdvantages(rewards) },
   maxrl: { over: 'group', estimate: (rewards, { advantageEpsilon }) => maxrlAdvantages(rewards, epsilonOf(advantageEpsilon)) },
   'reinforce++': { over: 'token', estimate: (tokens, settings) => reinforcePlusPlusAdvantages(tokens, settings) },
+  gae: { over: 'token', estimate: (tokens, { gamma, lambd }) => gaeAdvantages(tokens, valuesOf(tokens), { gamma, lambda: lambd }) },
 } as const satisfies Record<string, AdvantageEstimator>;
 
 const builtIn: Readonly<Record<string, AdvantageEstimator>> = ADVANTAGES;

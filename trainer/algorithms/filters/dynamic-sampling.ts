@@ -34,6 +34,18 @@ export function filterGroups<T extends SampledRow>(
 }
 
 /**
+ * For each of `bad` groups the number of one of `good` that takes its place: in orders drawn by `noiseKey`, each once before
+ * any a second time.
+ */
+export function donorsOf(good: number, bad: number, noiseKey: string): number[] {
+  const rounds = good === 0 ? 0 : Math.ceil(bad / good);
+  return Array.from({ length: rounds }, (_, round) => shuffled(good, `replace ${noiseKey} ${round * good}`)).flat().slice(0, bad);
+}
+
+/** Whether so many groups that vary can stand in for the others. */
+export const mayReplace = (good: number, groups: number, least: number): boolean => good > least * groups;
+
+/**
  * `replace`: where more than `least` of the groups vary, each other group's rows are overwritten, in order, by those of one
  * that does, drawn by `noiseKey`; else `enough` is false and the batch stands as it is. `rows` are row numbers.
  */
@@ -45,10 +57,10 @@ export function replaceGroups(
   const byGroup = rowsByGroup(drawn.map((row) => row.group));
   const good = varying(drawn);
   const rows = drawn.map((_, row) => row);
-  if (!(good.size > least * byGroup.size)) return { enough: false, rows };
+  if (!mayReplace(good.size, byGroup.size, least)) return { enough: false, rows };
   const donors = [...good];
   const bad = [...byGroup].filter(([group]) => !good.has(group));
-  const order = bad.flatMap((_, i) => (i % donors.length === 0 ? shuffled(donors.length, `replace ${noiseKey} ${i}`) : []));
+  const order = donorsOf(donors.length, bad.length, noiseKey);
   for (const [i, [, members]] of bad.entries()) {
     const donor = byGroup.get(donors[order[i] ?? 0] ?? '') ?? members;
     for (const [k, row] of members.entries()) rows[row] = donor[k % donor.length] ?? row;

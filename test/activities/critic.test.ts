@@ -1,0 +1,157 @@
+/** A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, begun twice or not checked for room. */
+import { execFileSync } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterEach, describe, expect, it } from 'vitest';
+import { resolveRunConfig } from '../../activities/run-config.ts';
+import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../activities/records.ts';
+import { roomForCheckpoint } from '../../activities/room.ts';
+import { updateOnce } from '../../activities/update.ts';
+import { readCheckpointRecord } from '../../trainer/checkpoint.ts';
+import type { Engine, UpdateRequest } from '../../trainer/engine.ts';
+import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
+import { Updater } from '../../trainer/update.ts';
+import type { AlgorithmSettings } from '../../workflows/types.ts';
+import { attemptOf, ended, orchestratorActivities, RUN, useWorld } from './world.ts';
+
+const world = useWorld();
+const qwen3Dir = join(import.meta.dirname, '../vectors/models/qwen3-tiny');
+let mounted: string | undefined;
+afterEach(() => {
+  if (mounted !== undefined) execFileSync('umount', ['-l', mounted]);
+  mounted = undefined;
+});
+
+const algorithm = resolveRunConfig(
+  {
+    policy: { base: qwen3Dir },
+    task: { name: 'toy' },
+    algorithm: { advantage: 'gae', lambd: 0.95, learningRate: 1e-3, microBatchTokens: 1024, critic: { learningRate: 1e-3, schedule: 'linear' } },
+  },
+  '/',
+).algorithm as AlgorithmSettings;
+
+/** Two rollouts of one task in the first step's batch, of two sequences and of one. */
+async function rolledOut(): Promise<void> {
+  const { store, dir } = world.now;
+  for (const [k, reward] of [1, 0].entries()) {
+    await ended(store, 0, k, reward);
+    const turn = { version: 0, appended: [1, 2, 3], reset: false, sampled: [4 + k, 5, 6], logprobs: [-6, -6, -6], end: 'stop' as const };
+    await store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), 1), { ...turn, parsed: { kind: 'no-call', content: '' } });
+  }
+  await store.putOnce<RunRecord>(keys.run(RUN), {
+    run: RUN, runDir: dir, seed: 7, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 }, critic: { base: qwen3Dir },
+    task: { name: 'toy', train: 2, heldOut: 1 },
+  });
+}
+
+/** An engine of which `requests` were asked; a new one is a trainer that was started again. */
+function engineOf(updater: Updater) {
+  const requests: UpdateRequest[] = [];
+  const engine: Pick<Engine, 'update'> = {
+    update: (request) => {
+      requests.push(request);
+      return updater.run(request);
+    },
+  };
+  return { engine: engine as Engine, requests };
+}
+
+const stepDir = (name: string, step: number): string => join(world.now.dir, name, 'checkpoints', `step-${step}`);
+
+/** Step `n` of a run in the folder `name`; its records are its own. */
+function stepOf(name: string, n: number, engine: Engine, over: Partial<AlgorithmSettings> = {}) {
+  const policy = n === 1 ? { dir: qwen3Dir, version: 0 } : { dir: stepDir(name, n - 1), version: n - 1 };
+  const store = name === 'live' ? world.now.store : forgetful();
+  const tasks = [attemptOf(0).task];
+  const input = { run: RUN, runDir: join(world.now.dir, name), step: n, steps: 4, batch: `train/${RUN}/step-1`, tasks, samples: 2, algorithm: { ...algorithm, ...over }, policy };
+  return updateOnce(input, store, engine, () => undefined);
+}
+
+/** The store of a run whose updates are not on record. */
+function forgetful() {
+  return new Proxy(world.now.store, {
+    get: (target, property) => {
+      const real = Reflect.get(target, property) as (...given: unknown[]) => unknown;
+      if (property === 'putOnce') return (key: string, value: unknown) => (key.startsWith('update:') ? Promise.resolve(value) : real.call(target, key, value));
+      return (...given: unknown[]) => (property === 'get' && String(given[0]).startsWith('update:') ? Promise.resolve(undefined) : real.apply(target, given));
+    },
+  });
+}
+
+const bits = (dir: string) =>
+  ['model.safetensors', 'optimizer.safetensors', 'critic/model.safetensors', 'critic/optimizer.safetensors'].map((file) => readFileSync(join(dir, file)));
+
+describe('a run with a critic', () => {
+  it('goes on with it from step to step, with a rate of its own, and a trainer that starts again ends in the same bits', async () => {
+    await rolledOut();
+    const live = engineOf(new Updater());
+    for (const n of [1, 2, 3]) await stepOf('live', n, live.engine);
+    expect(live.requests.map(({ critic, algorithm: { critic: settings } }) => [critic, settings?.learningRate.toFixed(6)])).toEqual(
+      ['0.001000', '0.000750', '0.000500'].map((rate) => [{ base: qwen3Dir, seed: 7 }, rate]),
+    );
+    for (const n of [1, 2, 3]) await stepOf('again', n, engineOf(new Updater()).engine);
+    expect(bits(stepDir('again', 3))).toEqual(bits(stepDir('live', 3)));
+    const entry = (await world.now.store.get<UpdateEntry>(keys.update(RUN, 3)))!;
+    expect(entry.metrics).toMatchObject({ 'critic/critic_lr': 5e-4, 'critic/critic_loss': expect.any(Number) as number });
+    // What the run tells of its weights is of the policy's alone.
+    expect(entry.sha256).toBe(weightsDigest(await loadWeights(stepDir('live', 3))));
+    expect((await readCheckpointRecord(join(stepDir('live', 3), 'critic')))?.optimizer?.steps).toBe(3);
+  });
+
+  it('takes it along through a step that taught nothing, and goes on as if that had not been', async () => {
+    await rolledOut();
+    const updater = new Updater();
+    const nothing: Partial<AlgorithmSettings> = { overlongFilter: true };
+    const silent = async (n: number) => {
+      // Nobody finished by itself: everything is left out.
+      const { engine, requests } = engineOf(updater);
+      const store = world.now.store;
+      const cut = new Proxy(store, {
+        get: (target, property) => {
+          const real = Reflect.get(target, property) as (...given: unknown[]) => Promise<unknown>;
+          if (property !== 'get') return (...given: unknown[]) => real.apply(target, given);
+          return async (key: string) => (key.startsWith('outcome:') ? { ...((await real.call(target, key)) as object), finish: 'max-turns' } : real.call(target, key));
+        },
+      });
+      const policy = n === 1 ? { dir: qwen3Dir, version: 0 } : { dir: stepDir('live', n - 1), version: n - 1 };
+      const input = { run: RUN, runDir: join(world.now.dir, 'live'), step: n, steps: 4, batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 2, algorithm: { ...algorithm, ...nothing }, policy };
+      await updateOnce(input, cut, engine, () => undefined);
+      expect(requests).toEqual([]);
+    };
+    await stepOf('live', 1, engineOf(updater).engine);
+    await silent(2);
+    const moments = 'critic/optimizer.safetensors';
+    expect(readFileSync(join(stepDir('live', 2), moments))).toEqual(readFileSync(join(stepDir('live', 1), moments)));
+    await stepOf('live', 3, engineOf(updater).engine);
+    expect((await readCheckpointRecord(join(stepDir('live', 3), 'critic')))?.optimizer?.steps).toBe(2);
+  });
+
+  it('asks for room for both, whether the critic is there or begins now', async () => {
+    await rolledOut();
+    await stepOf('live', 1, engineOf(new Updater()).engine);
+    const disk = (mounted = join(world.now.dir, 'disk'));
+    mkdirSync(disk);
+    // A tiny policy of about 0.3 MB takes three times that; its critic as much again.
+    const sizeOf = (dir: string) => readFileSync(join(dir, 'model.safetensors')).byteLength;
+    const bytes = 3 * (sizeOf(qwen3Dir) + sizeOf(join(stepDir('live', 1), 'critic')) / 2);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${Math.ceil(bytes / 4096) * 4096}`, 'tmpfs', disk]);
+    const to = join(disk, 'checkpoints', 'step-2');
+    await roomForCheckpoint(stepDir('live', 1), to);
+    await expect(roomForCheckpoint(stepDir('live', 1), to, qwen3Dir)).rejects.toThrow(/No space/);
+    await expect(roomForCheckpoint(qwen3Dir, to, qwen3Dir)).rejects.toThrow(/No space/);
+  });
+
+  it('keeps and removes it with its checkpoint', async () => {
+    await rolledOut();
+    const engine = engineOf(new Updater()).engine;
+    const { store, dir } = world.now;
+    const deps = { store, temporal: { address: 'a', namespace: 'n', ui: 'u' }, describePolicy: async () => ({ parameters: 1, vocabulary: 512 }) };
+    for (const n of [1, 2, 3]) {
+      const { policy, sha256, record } = await stepOf('live', n, engine);
+      const made = { ...record, seconds: { rollout: 1, train: 1, total: 2 } };
+      await orchestratorActivities(deps).recordStep({ run: RUN, runDir: join(dir, 'live'), record: made, policy, sha256, keep: n === 3 });
+    }
+    expect([1, 2, 3].map((n) => existsSync(join(stepDir('live', n), 'critic')))).toEqual([false, true, true]);
+  });
+});

@@ -1,0 +1,75 @@
+/** A decoder with a linear head that gives one number for each position: the value of what stands before a token. */
+
+import { tensorsOf } from '../learner.ts';
+import { decode, decodeGradient } from '../model/decoder.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { Gradients } from '../model/gradients.ts';
+import { matMul, reshape, scope, type Tensor } from '../model/kernels.ts';
+import { Policy } from '../model/policy.ts';
+import { RotaryTables } from '../model/rotary.ts';
+import type { TokenBatch } from '../model/token-batch.ts';
+import type { Weights } from '../model/weights.ts';
+import { tf } from '../tensorflow.ts';
+
+/** The decoder's configuration with a value head in the place of its vocabulary's. */
+export const valueConfig = (config: ModelConfig): ModelConfig => ({ ...config, tiedEmbeddings: false, valueHead: true });
+
+export class ValueModel {
+  /** The decoder; its head is the value's. */
+  readonly decoder: Policy;
+  readonly gradients = new Gradients();
+  #tables: RotaryTables | undefined;
+
+  /** Errors: `WrongWeights`. */
+  constructor(config: ModelConfig, weights: Weights) {
+    this.decoder = new Policy(valueConfig(config), weights);
+  }
+
+  /** Of the positions before the tokens that count, in the batch's order. */
+  values(batch: TokenBatch): Float32Array {
+    const { hidden, values, saved } = this.#forward(batch);
+    const out = values.dataSync() as Float32Array;
+    tf.dispose([hidden, values, ...tensorsOf(saved)]);
+    return out;
+  }
+
+  /** Forward, then backward for the gradient by the values that `respond` gives. Adds to `gradients`. */
+  learn(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
+    const { hidden, values, saved } = this.#forward(batch);
+    const slope = respond(values.dataSync() as Float32Array);
+    const column = tf.tensor2d(slope, [slope.length, 1]);
+    const dHidden = scope(() => {
+      this.gradients.add('head', matMul(column, hidden, true));
+      return matMul(column, this.#head());
+    });
+    decodeGradient(this.decoder, dHidden, saved, this.gradients);
+    tf.dispose([dHidden, column, hidden, values, ...tensorsOf(saved)]);
+  }
+
+  dispose(): void {
+    this.gradients.clear();
+    this.decoder.dispose();
+    this.#tables?.dispose();
+  }
+
+  /** [1, hidden], the final norm's weight folded in. */
+  #head(): Tensor {
+    return reshape(this.decoder.weights().head, [1, -1]);
+  }
+
+  #forward(batch: TokenBatch) {
+    const tables = this.#tablesFor(batch.length);
+    return scope(() => {
+      const { hidden, saved } = decode(this.decoder, batch, tables);
+      return { hidden, saved, values: matMul(hidden, this.#head(), false, true) };
+    });
+  }
+
+  #tablesFor(length: number): RotaryTables {
+    if (this.#tables === undefined || this.#tables.capacity < length) {
+      this.#tables?.dispose();
+      this.#tables = new RotaryTables(this.decoder.config, Math.max(1024, length));
+    }
+    return this.#tables;
+  }
+}
