@@ -29,21 +29,31 @@ export class ValueModel {
     return leavingNothing(() => this.#forward(batch).values.dataSync() as Float32Array);
   }
 
-  /** Forward, then backward for the gradient by the values that `respond` gives. Adds to `gradients`. */
+  /**
+   * Forward, then backward for the gradient by the values that `respond` gives. Adds to `gradients`, which are cleared where
+   * it fails.
+   */
   learn(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
-    leavingNothing(() => {
-      const { hidden, values, saved } = this.#forward(batch);
-      const slope = respond(values.dataSync() as Float32Array);
-      const column = tf.tensor2d(slope, [slope.length, 1]);
-      this.gradients.add('head', matMul(column, hidden, true));
-      decodeGradient(this.decoder, matMul(column, this.#head()), saved, this.gradients);
-    });
+    try {
+      leavingNothing(() => this.#learn(batch, respond));
+    } catch (error) {
+      this.gradients.clear();
+      throw error;
+    }
   }
 
   dispose(): void {
     this.gradients.clear();
     this.decoder.dispose();
     this.#tables?.dispose();
+  }
+
+  #learn(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
+    const { hidden, values, saved } = this.#forward(batch);
+    const slope = respond(values.dataSync() as Float32Array);
+    const column = tf.tensor2d(slope, [slope.length, 1]);
+    this.gradients.add('head', matMul(column, hidden, true));
+    decodeGradient(this.decoder, matMul(column, this.#head()), saved, this.gradients);
   }
 
   /** [1, hidden], the final norm's weight folded in. */
