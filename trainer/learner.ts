@@ -120,7 +120,7 @@ function read({ losses, entropies }: Forward): TokenStatistics {
 }
 
 /** The tensors of a forward pass, found once each; not the kept ones, which belong to others. */
-export function tensorsOf(value: unknown, found = new Set<Tensor>()): Tensor[] {
+function tensorsOf(value: unknown, found = new Set<Tensor>()): Tensor[] {
   if (value instanceof tf.Tensor) {
     if (!value.kept) found.add(value);
   } else if (Array.isArray(value)) for (const item of value) tensorsOf(item, found);

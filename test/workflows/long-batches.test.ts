@@ -84,6 +84,15 @@ describe('a long batch', () => {
     expect((await histories(handle)).length).toBeGreaterThan(1);
   }, 240_000);
 
+  it('draws whole batches again across its histories, and judges the last one alone', async () => {
+    // Of groups 0 to 11 none varies, of the next twelve six do.
+    world.script = { turn: () => 'finish', reward: (rollout) => (/t-train-1[2-7]\/1$/.test(rollout) ? 0 : 1) };
+    const handle = await start(batchInput(36, 2, { type: 'bounded', maxParallelAgents: 6 }, { replace: { groups: 12, minReplaceRatio: 0.3 } }));
+    expect((await handle.result()) as BatchResult).toMatchObject({ groups: 24, rollouts: 48, graded: 48 });
+    expect(world.count('computeReward')).toBe(48);
+    expect((await histories(handle)).length).toBeGreaterThan(1);
+  }, 240_000);
+
   it('pauses in one history and is resumed in whichever it is', async () => {
     world.script = { turn: ({ turn }) => (turn < 2 ? 'hint' : 'finish') };
     const handle = await start(batchInput(9, 4, pipeline));

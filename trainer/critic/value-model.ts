@@ -1,6 +1,5 @@
 /** A decoder with a linear head that gives one number for each position: the value of what stands before a token. */
 
-import { tensorsOf } from '../learner.ts';
 import { decode, decodeGradient } from '../model/decoder.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { Gradients } from '../model/gradients.ts';
@@ -27,29 +26,34 @@ export class ValueModel {
 
   /** Of the positions before the tokens that count, in the batch's order. */
   values(batch: TokenBatch): Float32Array {
-    const { hidden, values, saved } = this.#forward(batch);
-    const out = values.dataSync() as Float32Array;
-    tf.dispose([hidden, values, ...tensorsOf(saved)]);
-    return out;
+    return leavingNothing(() => this.#forward(batch).values.dataSync() as Float32Array);
   }
 
-  /** Forward, then backward for the gradient by the values that `respond` gives. Adds to `gradients`. */
+  /**
+   * Forward, then backward for the gradient by the values that `respond` gives. Adds to `gradients`, which are cleared where
+   * it fails.
+   */
   learn(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
-    const { hidden, values, saved } = this.#forward(batch);
-    const slope = respond(values.dataSync() as Float32Array);
-    const column = tf.tensor2d(slope, [slope.length, 1]);
-    const dHidden = scope(() => {
-      this.gradients.add('head', matMul(column, hidden, true));
-      return matMul(column, this.#head());
-    });
-    decodeGradient(this.decoder, dHidden, saved, this.gradients);
-    tf.dispose([dHidden, column, hidden, values, ...tensorsOf(saved)]);
+    try {
+      leavingNothing(() => this.#learn(batch, respond));
+    } catch (error) {
+      this.gradients.clear();
+      throw error;
+    }
   }
 
   dispose(): void {
     this.gradients.clear();
     this.decoder.dispose();
     this.#tables?.dispose();
+  }
+
+  #learn(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
+    const { hidden, values, saved } = this.#forward(batch);
+    const slope = respond(values.dataSync() as Float32Array);
+    const column = tf.tensor2d(slope, [slope.length, 1]);
+    this.gradients.add('head', matMul(column, hidden, true));
+    decodeGradient(this.decoder, matMul(column, this.#head()), saved, this.gradients);
   }
 
   /** [1, hidden], the final norm's weight folded in. */
@@ -72,4 +76,14 @@ export class ValueModel {
     }
     return this.#tables;
   }
+}
+
+/** Whatever `body` makes and does not keep is freed, also where it throws; its result is no tensor. */
+function leavingNothing<T>(body: () => T): T {
+  let result: { readonly value: T } | undefined;
+  scope(() => {
+    result = { value: body() };
+  });
+  if (result === undefined) throw new Error('nothing was computed');
+  return result.value;
 }

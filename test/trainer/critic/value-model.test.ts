@@ -93,6 +93,11 @@ describe('a critic', () => {
     };
     const first = pass();
     expect([pass(), pass()]).toEqual([first, first]);
+    const refuse = (): never => {
+      throw new Error('refused');
+    };
+    expect(() => model.learn(batch, refuse)).toThrow('refused');
+    expect(tf.memory().numTensors).toBe(first);
     model.dispose();
   });
 
