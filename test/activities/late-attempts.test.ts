@@ -58,7 +58,7 @@ it('a tool that answered late has not answered, and nothing comes after it', asy
     version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
   });
   await provider.create({ id: sandbox });
-  const held = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<string>();
   provider.duringExec = () => {
     provider.duringExec = () => Promise.resolve();
     return held.promise;
@@ -66,7 +66,7 @@ it('a tool that answered late has not answered, and nothing comes after it', asy
   const act = () => inActivity(() => agent().agentRun(onHost));
   const first = act();
   await expect.poll(() => provider.calls.length).toBe(1);
-  const { late, newer, before } = await overtaken(() => first, () => held.resolve(), act);
+  const { late, newer, before } = await overtaken(() => first, () => held.resolve('another answer\n'), act);
   expect(late).toEqual(newer);
   expect(await everything()).toEqual(before);
   // The second call of the turn was on record: it did not run again.
