@@ -25,7 +25,8 @@ async function checkpoint(dir: string): Promise<string> {
 async function adapterCheckpoint(dir: string): Promise<string> {
   const to = path.join(dir, 'step-1');
   const adapter = newAdapter(await readModelConfig(qwen3Dir), { rank: 2, alpha: 4, targetModules: ['q_proj'] }, qwen3Dir, 1);
-  await writeCheckpoint(to, { weights: adapter.tensors, adapter: adapter.json, optimizer: undefined, step: 1, version: 1, fromDir: qwen3Dir });
+  const weights = new Map([...adapter.tensors].map(([name, { shape, data }]) => [name, { shape: [...shape], data }]));
+  await writeCheckpoint(to, { weights, adapter: adapter.json, optimizer: undefined, step: 1, version: 1, fromDir: qwen3Dir });
   return to;
 }
 
