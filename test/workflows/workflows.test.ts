@@ -1,6 +1,6 @@
 /**
  * The workflows on a real Temporal server, over scripted activities: what they decide when things go right and wrong.
- * Not asserted here: what the activities do (their own tests), and crashes of processes (test/durability).
+ * Not asserted here: what the activities do (their own tests), and crashes of processes (test/e2e).
  */
 import { WorkflowFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
