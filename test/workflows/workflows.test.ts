@@ -70,11 +70,14 @@ describe('rollout', () => {
   });
 
   it.each(['generate', 'agentRun'])('is masked at its deadline, in the middle of %s, without a sandbox', async (slow) => {
-    world.script = { before: async (activity) => { if (activity === slow) await sleep(4000); } };
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+    world.script = { before: (activity) => (activity === slow ? held : undefined) };
     const handle = await start('rollout', newId(), [{ task: 't-train-0', policy, agent: { deadlineSeconds: 2 } }]);
-    const result = await handle.result() as RolloutResult;
+    // What is under way never ends by itself: only the deadline can end the rollout.
+    const result = await Promise.race([handle.result() as Promise<RolloutResult>, sleep(30_000, undefined)]);
+    letGo();
     expect(result).toMatchObject({ status: 'failed', failure: 'deadline', attempt: 1 });
-    expect(result.reward).toBeUndefined();
+    expect(result?.reward).toBeUndefined();
     expect(count('releaseSandbox')).toBe(1);
     expect(world.now.log.live).toBe(0);
   });
