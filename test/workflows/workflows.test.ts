@@ -58,13 +58,21 @@ describe('rollout', () => {
 
   it('begins again where its sandbox cannot be restored', async () => {
     let once = true;
+    const noise: string[] = [];
     world.script = {
+      turn: ({ turn, noiseKey }) => {
+        noise.push(noiseKey);
+        return turn < 2 ? 'calls' : 'finish';
+      },
       before: (activity) => {
         if (activity === 'agentRun' && once) { once = false; throw sandboxLost(); }
         if (activity === 'restoreSandbox') throw restoreFailed();
       },
     };
     expect(await rollout(newId())).toMatchObject({ status: 'graded', attempt: 2 });
+    // The first turn is sampled with the same noise in both attempts, and each turn with its own.
+    const [first, again, second] = noise;
+    expect([noise.length, again === first, second === first]).toEqual([3, true, false]);
     expect(count('prepareSandbox')).toBe(2);
     expect(world.now.log.live).toBe(0);
   });
