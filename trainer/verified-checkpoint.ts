@@ -51,7 +51,7 @@ export async function loadVerifiedWeights(dir: string): Promise<Weights> {
 
 /** The policy's weights, or its adapter and the base's. Errors: `CheckpointTorn`, `UnsupportedAdapter`, `BadSafetensors`. */
 export async function readVerifiedPolicy(dir: string): Promise<PolicyFiles> {
-  const json = await readAdapterJson(dir);
+  const json = await intact(dir, () => readAdapterJson(dir));
   if (json === undefined) return { weights: await loadVerifiedWeights(dir), adapter: undefined };
   const record = await recordOf(dir);
   const read = () => readSafetensors(path.join(dir, adapterFile));

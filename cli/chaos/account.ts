@@ -72,16 +72,19 @@ export interface Claims {
   readonly accounting: Accounting;
   readonly repeated: Executions;
   readonly identical: boolean;
+  /** Rollouts whose tokens or reward are not those of the reference. */
+  readonly otherwise: readonly string[];
 }
 
 /** What does not hold, in words; empty where all does. */
-export function broken({ kills, accounting, repeated, identical }: Claims): string[] {
+export function broken({ kills, accounting, repeated, identical, otherwise }: Claims): string[] {
   const { dispatched, trained, masked, dropped, evaluated, lost, duplicated } = accounting;
   const ended = trained + masked + dropped + evaluated;
   const cut = (what: keyof Executions) => kills.reduce((sum, { underWay }) => sum + underWay[what], 0);
   const stuck = kills.filter(({ recoveredMs }) => recoveredMs === null).map(({ process }) => process);
   return [
     ...(identical ? [] : ['the disturbed run ended with other weights than the reference']),
+    ...(otherwise.length > 0 ? [`${otherwise.length} rollouts came to something else than in the reference, ${otherwise[0]} among them`] : []),
     ...(lost > 0 ? [`${lost} rollouts were lost`] : []),
     ...(duplicated > 0 ? [`${duplicated} rollouts were duplicated`] : []),
     ...(ended + lost === dispatched ? [] : [`${dispatched} rollouts were dispatched, and ${ended} ended`]),

@@ -30,6 +30,7 @@ import { type PlannedKill, planKills } from './plan-kills.ts';
 import { bubblewrapSandboxes, dockerSandboxes } from './live-sandboxes.ts';
 import { type OwnDocker, ownDockerUnlessGiven } from './own-docker.ts';
 import { ownEnvironment, type Stage } from './stage.ts';
+import { differingRollouts } from './traces.ts';
 import { WaitingClient } from './waiting-client.ts';
 
 export interface ChaosOptions {
@@ -123,9 +124,10 @@ async function report(stage: Stage, seed: number, kills: readonly Kill[], steps:
   const accounting = accountFor(await store.events('disturbed'), true);
   const repeated = repeatedIn(await stage.journal.all());
   const held = await heldBy('disturbed', store);
+  const otherwise = await differingRollouts('disturbed', 'reference', store);
   const problems = [
     ...(held.length > 0 ? [`${held.length} sandboxes are still held: ${held.join(', ')}`] : []),
-    ...broken({ kills, accounting, repeated, identical }),
+    ...broken({ kills, accounting, repeated, identical, otherwise }),
     ...(clientEnded ? [] : ['the waiting client did not come to the end of the run']),
     ...(stage.client.failures > 0 ? [`the waiting client failed by itself ${stage.client.failures} times`] : []),
   ];

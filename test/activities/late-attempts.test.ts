@@ -7,13 +7,13 @@
 import { expect, it, vi } from 'vitest';
 import { createAgentRunActivities } from '../../activities/agent-run.ts';
 import { generateTurn } from '../../activities/generate.ts';
-import { type GenerateRecord, keys, type OutcomeRecord } from '../../activities/records.ts';
+import { type ActRecord, type GenerateRecord, keys, type OutcomeRecord } from '../../activities/records.ts';
 import { createRewardActivities } from '../../activities/reward.ts';
 import { updateOnce } from '../../activities/update.ts';
 import type { GenerateResult, UpdateMetrics } from '../../trainer/engine.ts';
 import type { Verdict } from '../../tasks/task.ts';
 import { call, finishCall, saying, someMetrics } from './scripted-parts.ts';
-import { algorithm, attemptOf, ended, environment, inActivity, RUN, turnInput, useWorld } from './world.ts';
+import { algorithm, attemptOf, dyingAt, ended, environment, inActivity, RUN, turnInput, useWorld } from './world.ts';
 
 const world = useWorld();
 const attempt = attemptOf();
@@ -47,30 +47,44 @@ it('a turn that was sampled late is not the turn', async () => {
   expect(await everything()).toEqual(before);
 });
 
-function agent() {
-  return createAgentRunActivities({ store: world.now.store, provider: world.now.provider, host: 'here', sandboxTtlSeconds: 60 });
+function agent(store = world.now.store) {
+  return createAgentRunActivities({ store, provider: world.now.provider, host: 'here', sandboxTtlSeconds: 60 });
 }
 
-it('a tool that answered late has not answered, and nothing comes after it', async () => {
+/** A turn of two calls, of which the first execution's first one answers when it is let go, and otherwise than the others. */
+async function aTurnHeldUp() {
   const { provider, store } = world.now;
   const calls = ['a', 'b'].map((command) => ({ name: 'bash', arguments: { command } }));
   await store.putOnce<GenerateRecord>(keys.generate(attempt, 1), {
     version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
   });
   await provider.create({ id: sandbox });
-  const held = Promise.withResolvers<void>();
+  const held = Promise.withResolvers<string>();
   provider.duringExec = () => {
     provider.duringExec = () => Promise.resolve();
     return held.promise;
   };
-  const act = () => inActivity(() => agent().agentRun(onHost));
-  const first = act();
+  const first = inActivity(() => agent().agentRun(onHost));
   await expect.poll(() => provider.calls.length).toBe(1);
-  const { late, newer, before } = await overtaken(() => first, () => held.resolve(), act);
+  return { first, letGo: () => held.resolve('another answer\n') };
+}
+
+it('a tool that answered late has not answered, and nothing comes after it', async () => {
+  const { first, letGo } = await aTurnHeldUp();
+  const { late, newer, before } = await overtaken(() => first, letGo, () => inActivity(() => agent().agentRun(onHost)));
   expect(late).toEqual(newer);
   expect(await everything()).toEqual(before);
   // The second call of the turn was on record: it did not run again.
-  expect(provider.calls.map(({ callId }) => callId)).toEqual([`${sandbox}/1/0`, `${sandbox}/1/0`, `${sandbox}/1/1`]);
+  expect(world.now.provider.calls.map(({ callId }) => callId)).toEqual([`${sandbox}/1/0`, `${sandbox}/1/0`, `${sandbox}/1/1`]);
+});
+
+it('a tool that answered late says what is on record, also where the newer execution died before its turn was', async () => {
+  const { store } = world.now;
+  const { first, letGo } = await aTurnHeldUp();
+  await expect(inActivity(() => agent(dyingAt(store, 'putOnce', 'act:')).agentRun(onHost))).rejects.toThrow('killed here');
+  letGo();
+  expect(await first).toEqual({ line: '2 answers: ran a' });
+  expect((await store.get<ActRecord>(keys.act(attempt, 1)))?.messages.map(({ content }) => content)).toEqual(['ran a', 'ran b']);
 });
 
 it('what was collected late is not what is graded, and the sandbox is not ended twice', async () => {

@@ -1,7 +1,7 @@
 /**
  * Hunts a lost sandbox that costs what was recorded: a model call that is asked again, an answer that changes, a turn
  * that is missing in the sandbox that took its place. Sandboxes are scripted: their state is what they ran.
- * Not asserted: real files and shells; see test/sandboxes/restore.test.ts.
+ * Not asserted: real files and shells; see test/workflows/restored-rollout.test.ts.
  */
 import { describe, expect, it } from 'vitest';
 import type { ToolCall } from '../../agents/message.ts';

@@ -88,7 +88,8 @@ export class ScriptedProvider implements SandboxProvider {
   afterCreate: () => void | Promise<void> = () => undefined;
   /** Runs before each command. */
   beforeExec: (call: ExecCall) => void = () => undefined;
-  duringExec: () => Promise<void> = () => Promise.resolve();
+  /** What it returns is the command's output, where it returns anything. */
+  duringExec: () => Promise<string | void> = () => Promise.resolve();
 
   async create({ id }: { readonly id: string }): Promise<Sandbox> {
     this.log.push(`create ${id}`);
@@ -124,8 +125,9 @@ export class ScriptedProvider implements SandboxProvider {
         if (!journal.has(asked.callId)) {
           this.beforeExec(asked);
           this.calls.push(asked);
-          await this.duringExec();
+          const said = await this.duringExec();
           journal.set(asked.callId, asked.command);
+          if (said !== undefined) return { ...answer, output: said };
         }
         return { ...answer, output: `ran ${asked.command}${this.drifts(id) ? ' on other files' : ''}\n` };
       },

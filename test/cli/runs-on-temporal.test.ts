@@ -117,3 +117,25 @@ test('a live run says what it refuses, and how to attach to it again', async () 
   });
   expect(await call('cancel', 'live')).toMatchObject({ exitCode: 0 });
 }, 90_000);
+
+test('a program that waits is killed: its run goes on, and the same call attaches to it', async () => {
+  const base = join(directory, 'waited-for');
+  mkdirSync(base);
+  for (const file of ['config.json', 'tokenizer.json']) writeFileSync(join(base, file), 'not yet');
+  const settings = config('waited', base);
+  const program = `
+    import { Longhaul } from ${JSON.stringify(join(packageRoot, 'cli', 'longhaul.ts'))};
+    const longhaul = await Longhaul.connect({ address: ${JSON.stringify(server.address)} });
+    const run = await longhaul.train(${JSON.stringify(settings)}, { again: true });
+    process.stdout.write('waits');
+    await run.result();`;
+  const waiting = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: ['ignore', 'pipe', 'ignore'] });
+  expect(String((await once(waiting.stdout, 'data'))[0])).toBe('waits');
+  const described = () => longhaul.client.workflow.getHandle('train/waited').describe();
+  const { runId } = await described();
+  waiting.kill('SIGKILL');
+  await once(waiting, 'exit');
+  const again = await longhaul.train(settings, { again: true });
+  expect(await described()).toMatchObject({ runId, status: { name: 'RUNNING' } });
+  await again.cancel();
+}, 90_000);

@@ -1,7 +1,11 @@
 /** Hunts a `train` or `watch` that ends with an error because the server was started again while it followed a run. */
-import { ServiceError } from '@temporalio/client';
+import { type Client, ServiceError } from '@temporalio/client';
 import { expect, it } from 'vitest';
 import { whileAway } from '../../cli/access/while-away.ts';
+import { EvalHandle } from '../../cli/eval-handle.ts';
+import { followEval } from '../../cli/eval/follow.ts';
+import type { Longhaul } from '../../cli/longhaul.ts';
+import { followRun } from '../../cli/train/follow.ts';
 
 const away = (over: object = {}) => {
   const lines: string[] = [];
@@ -31,4 +35,26 @@ it('ends with the signal', async () => {
   const waiting = whileAway(gone, away({ signal: stop.signal, retryMs: 60_000 }).settings);
   stop.abort();
   await expect(waiting).rejects.toMatchObject({ name: 'AbortError' });
+});
+
+/** A server that does not answer at first, and then says that the workflow has ended. */
+function awayAtFirst() {
+  let asked = 0;
+  const describe = () => ((asked += 1) < 2 ? gone() : Promise.resolve({ status: { name: 'COMPLETED' } }));
+  const client = { workflow: { getHandle: () => ({ describe, query: gone }) } } as unknown as Client;
+  const lines: string[] = [];
+  return { client, lines, screen: { line: (text: string) => void lines.push(text), bar: () => undefined }, signal: new AbortController().signal };
+}
+const TOLD = [expect.stringMatching(/does not answer: the run goes on by itself/)];
+
+it('a run is followed through it to its end', async () => {
+  const { client, lines, screen, signal } = awayAtFirst();
+  await followRun(client, 'r', async () => undefined, screen, signal);
+  expect(lines).toEqual(TOLD);
+});
+
+it('an eval is followed through it to its end', async () => {
+  const { client, lines, screen, signal } = awayAtFirst();
+  await followEval({ client, evaluation: (id: string) => new EvalHandle(client, id) } as unknown as Longhaul, 'e', screen, signal);
+  expect(lines).toEqual(TOLD);
 });

@@ -6,6 +6,7 @@ import { execFileSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { classified } from '../../activities/failures.ts';
@@ -141,6 +142,21 @@ describe('damage', () => {
     expect(error).toMatchObject({ name: 'StoreCorrupt', message: expect.stringMatching(/damaged .*bring the file back/) });
     writeFileSync(file, 'this is no database, but it is long enough to look like one'.repeat(20));
     expect(() => openSqliteStore(join(dir, 'store'))).toThrow(expect.objectContaining({ name: 'StoreCorrupt' }));
+  });
+
+  it('of one record, or of an object, is named, and the others are read', async () => {
+    const store = open(join(dir, 'store'));
+    const [whole, damaged] = [await store.putObject(Buffer.from('whole')), await store.putObject(Buffer.from('as it was'))];
+    for (const key of ['k1', 'k2']) await store.putOnce(key, { key });
+    const file = new DatabaseSync(join(dir, 'store', 'store.sqlite'));
+    file.prepare('UPDATE objects SET bytes = ? WHERE ref = ?').run(Buffer.from('as it is!'), damaged);
+    file.prepare('UPDATE results SET value = substr(value, 1, 4) WHERE key = ?').run('k1');
+    file.close();
+    await expect(store.getObject(damaged)).rejects.toMatchObject({ name: 'StoreCorrupt', message: expect.stringContaining(damaged) });
+    await expect(store.get('k1')).rejects.toMatchObject({ name: 'StoreCorrupt', message: expect.stringContaining('the record k1 is not JSON') });
+    await expect(store.list('k')).rejects.toMatchObject({ name: 'StoreCorrupt' });
+    expect(Buffer.from(await store.getObject(whole)).toString()).toBe('whole');
+    expect(await store.get('k2')).toEqual({ key: 'k2' });
   });
 });
 

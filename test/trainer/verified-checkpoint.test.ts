@@ -5,7 +5,10 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { carryOver } from '../../trainer/carry-over.ts';
 import { writeCheckpoint } from '../../trainer/checkpoint.ts';
+import { newAdapter } from '../../trainer/lora/new-adapter.ts';
+import { readModelConfig } from '../../trainer/model/describe-policy.ts';
 import { loadWeights } from '../../trainer/model/weights.ts';
+import { loadTrainee } from '../../trainer/resident-policy.ts';
 import { loadPolicy } from '../../trainer/sampler/policy-loader.ts';
 import { loadVerifiedWeights, readVerifiedOptimizer } from '../../trainer/verified-checkpoint.ts';
 import { inScratch, qwen3Dir } from './tiny-policy.ts';
@@ -16,6 +19,23 @@ async function checkpoint(dir: string): Promise<string> {
   const to = path.join(dir, 'step-1');
   await writeCheckpoint(to, { weights: await loadWeights(qwen3Dir), optimizer: { steps: 4, moments }, step: 1, version: 1, fromDir: qwen3Dir });
   return to;
+}
+
+/** Of the adapter alone; its base is whole. */
+async function adapterCheckpoint(dir: string): Promise<string> {
+  const to = path.join(dir, 'step-1');
+  const adapter = newAdapter(await readModelConfig(qwen3Dir), { rank: 2, alpha: 4, targetModules: ['q_proj'] }, qwen3Dir, 1);
+  const weights = new Map([...adapter.tensors].map(([name, { shape, data }]) => [name, { shape: [...shape], data }]));
+  await writeCheckpoint(to, { weights, adapter: adapter.json, optimizer: undefined, step: 1, version: 1, fromDir: qwen3Dir });
+  return to;
+}
+
+/** Nothing that reads a policy takes it: neither the sampler nor the trainer, and no later version is made of it. */
+async function expectTorn(dir: string, to: string): Promise<void> {
+  const torn = { name: 'CheckpointTorn', message: expect.stringMatching(/step-1 is torn \(.+\) and is not used: bring its files back/) };
+  await expect(loadPolicy(to)).rejects.toMatchObject(torn);
+  await expect(loadTrainee(to)).rejects.toMatchObject(torn);
+  await expect(carryOver(to, path.join(dir, 'step-2'), 2)).rejects.toMatchObject(torn);
 }
 
 function flipped(file: string, at: number): void {
@@ -46,10 +66,20 @@ describe('a checkpoint', () => {
     inScratch(async (dir) => {
       const to = await checkpoint(dir);
       damage(path.join(to, name));
-      const torn = { name: 'CheckpointTorn', message: expect.stringMatching(/step-1 is torn \(.+\) and is not used: bring its files back/) };
-      await expect(loadVerifiedWeights(to)).rejects.toMatchObject(torn);
-      await expect(loadPolicy(to)).rejects.toMatchObject(torn);
-      await expect(carryOver(to, path.join(dir, 'step-2'), 2)).rejects.toMatchObject(torn);
+      await expectTorn(dir, to);
+    }));
+
+  test.each<[string, string, (file: string) => void]>([
+    ['with one bit flipped', 'adapter_model.safetensors', (file) => flipped(file, -1)],
+    ['that was cut short', 'adapter_model.safetensors', half],
+    ['whose configuration was cut short', 'adapter_config.json', half],
+    ['whose configuration is gone', 'adapter_config.json', unlinkSync],
+  ])('of an adapter %s is neither sampled from, trained on nor carried over', (_, name, damage) =>
+    inScratch(async (dir) => {
+      const to = await adapterCheckpoint(dir);
+      expect((await loadPolicy(to)).weights.size).toBeGreaterThan(0);
+      damage(path.join(to, name));
+      await expectTorn(dir, to);
     }));
 
   test.each<[string, (file: string) => void]>([
@@ -61,6 +91,7 @@ describe('a checkpoint', () => {
       const to = await checkpoint(dir);
       damage(path.join(to, 'optimizer.safetensors'));
       await expect(readVerifiedOptimizer(to)).rejects.toMatchObject({ name: 'CheckpointTorn' });
+      await expect(loadTrainee(to)).rejects.toMatchObject({ name: 'CheckpointTorn' });
       await expect(carryOver(to, path.join(dir, 'step-2'), 2)).rejects.toMatchObject({ name: 'CheckpointTorn' });
       expect((await loadPolicy(to)).weights.size).toBeGreaterThan(0);
     }));

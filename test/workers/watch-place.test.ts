@@ -1,8 +1,12 @@
 /** Hunts a worker that nobody knows of and nobody ends: one whose supervisor died before it wrote it down. */
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { packageRoot } from '../../scripts/setup/paths.mjs';
+import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 import { watchPlace } from '../../workers/watch-place.ts';
 
 let dir: string;
@@ -45,3 +49,24 @@ it('a watch that was ended says nothing', async () => {
   await new Promise((resolve) => setTimeout(resolve, 100));
   expect(reasons).toEqual([]);
 });
+
+it('a real worker ends when another one has its place, and leaves the file to that one', async () => {
+  const server = await startPrivateServer(dir);
+  const env = { ...process.env, TEMPORAL_ADDRESS: server.address, LONGHAUL_HOME: dir, LONGHAUL_WORKER_NAME: 'second' };
+  const worker = spawn(process.execPath, [join(packageRoot, 'workers', 'main.ts'), '--role', 'orchestrator'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+  const ended = once(worker, 'exit');
+  try {
+    let said = '';
+    worker.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+    const place = join(dir, 'ready', 'second.json');
+    await expect.poll(() => existsSync(place), { timeout: 60_000, interval: 100 }).toBe(true);
+    expect(JSON.parse(readFileSync(place, 'utf8'))).toMatchObject({ pid: worker.pid, role: 'orchestrator' });
+    writeFileSync(place, JSON.stringify({ pid: process.pid }));
+    await expect.poll(() => said, { timeout: 30_000 }).toMatch(/this worker ends: another process has its place in the stack/);
+    expect((await ended)[0]).toBe(0);
+    expect(JSON.parse(readFileSync(place, 'utf8'))).toEqual({ pid: process.pid });
+  } finally {
+    if (worker.exitCode === null) worker.kill('SIGKILL');
+    await server.stop();
+  }
+}, 150_000);

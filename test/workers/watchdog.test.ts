@@ -2,9 +2,12 @@
  * Hunts a run that stands still without a word: what is stuck is named with its queue, its time and a remedy, and what
  * merely takes its time is not. The server is real.
  */
+import { ApplicationFailure } from '@temporalio/common';
+import type { NativeConnection } from '@temporalio/worker';
 import { describe, expect, it } from 'vitest';
 import { findStalls, openRuns } from '../../workers/watchdog/find-stalls.ts';
 import { type Pending, stallLines, stallOf } from '../../workers/watchdog/stall.ts';
+import { startWatchdog } from '../../workers/watchdog/watchdog.ts';
 import { FAILURES } from '../../workflows/failure-policy.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
@@ -76,4 +79,21 @@ it('an eval is looked at like a run, by its own name', async () => {
   for await (const { workflowId } of client.workflow.list({ query: 'LonghaulRun = "eval/stuck" AND ExecutionStatus = "Running"' })) {
     await client.workflow.getHandle(workflowId).terminate().catch(() => undefined);
   }
+}, 90_000);
+
+it('says each thing that is stuck once in the log, of every open run, and nothing once it goes on', async () => {
+  let down = true;
+  world.script = { before: (activity) => { if (activity === 'generate' && down) throw ApplicationFailure.retryable('connection refused', 'EndpointUnavailable'); } };
+  const handle = await world.start('train', 'train/failing', {
+    run: 'failing', policy: { base: '/p' }, task: { name: 't', train: 2 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false },
+  });
+  const said: string[] = [];
+  const connection = world.now.client.connection as unknown as NativeConnection;
+  const watchdog = startWatchdog({ connection, namespace: 'default' }, (line) => said.push(line), 100);
+  await expect.poll(() => said.length, { timeout: 30_000 }).toBe(1);
+  expect(said[0]).toMatch(/^stuck: generate of train\/failing\/eval-0-sampled\/t-held-out-0\/0, on gpu since .*: try \d; the last one: EndpointUnavailable: connection refused; see whether/);
+  down = false;
+  expect(await handle.result()).toMatchObject({ steps: 1 });
+  await watchdog.stop();
+  expect(said.length).toBe(1);
 }, 90_000);

@@ -1,6 +1,6 @@
 /**
  * The workflows on a real Temporal server, over scripted activities: what they decide when things go right and wrong.
- * Not asserted here: what the activities do (their own tests), and crashes of processes (test/durability).
+ * Not asserted here: what the activities do (their own tests), and crashes of processes (test/e2e).
  */
 import { WorkflowFailedError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
@@ -58,23 +58,34 @@ describe('rollout', () => {
 
   it('begins again where its sandbox cannot be restored', async () => {
     let once = true;
+    const noise: string[] = [];
     world.script = {
+      turn: ({ turn, noiseKey }) => {
+        noise.push(noiseKey);
+        return turn < 2 ? 'calls' : 'finish';
+      },
       before: (activity) => {
         if (activity === 'agentRun' && once) { once = false; throw sandboxLost(); }
         if (activity === 'restoreSandbox') throw restoreFailed();
       },
     };
     expect(await rollout(newId())).toMatchObject({ status: 'graded', attempt: 2 });
+    // The first turn is sampled with the same noise in both attempts, and each turn with its own.
+    const [first, again, second] = noise;
+    expect([noise.length, again === first, second === first]).toEqual([3, true, false]);
     expect(count('prepareSandbox')).toBe(2);
     expect(world.now.log.live).toBe(0);
   });
 
   it.each(['generate', 'agentRun'])('is masked at its deadline, in the middle of %s, without a sandbox', async (slow) => {
-    world.script = { before: async (activity) => { if (activity === slow) await sleep(4000); } };
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+    world.script = { before: (activity) => (activity === slow ? held : undefined) };
     const handle = await start('rollout', newId(), [{ task: 't-train-0', policy, agent: { deadlineSeconds: 2 } }]);
-    const result = await handle.result() as RolloutResult;
+    // What is under way never ends by itself: only the deadline can end the rollout.
+    const result = await Promise.race([handle.result() as Promise<RolloutResult>, sleep(30_000, undefined)]);
+    letGo();
     expect(result).toMatchObject({ status: 'failed', failure: 'deadline', attempt: 1 });
-    expect(result.reward).toBeUndefined();
+    expect(result?.reward).toBeUndefined();
     expect(count('releaseSandbox')).toBe(1);
     expect(world.now.log.live).toBe(0);
   });

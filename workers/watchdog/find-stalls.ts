@@ -2,7 +2,7 @@
 
 import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
-import { NO_WORKER_MS, type Pending, type Stall, stallOf } from './stall.ts';
+import { type Pending, type Stall, stallOf } from './stall.ts';
 
 /** Workflows that one look asks about: what is stuck is seldom alone. */
 const LOOKED_AT = 200;
@@ -68,11 +68,9 @@ function pollersOf(client: Client): (pending: Pending) => Promise<number> {
   };
 }
 
-/** Those that are old enough to be stuck. */
-async function openWorkflows(client: Client, run: string, now: number): Promise<string[]> {
+async function openWorkflows(client: Client, run: string): Promise<string[]> {
   const ids: string[] = [];
-  const begun = new Date(now - NO_WORKER_MS).toISOString();
-  const query = `LonghaulRun = ${JSON.stringify(run)} AND ExecutionStatus = "Running" AND StartTime <= "${begun}"`;
+  const query = `LonghaulRun = ${JSON.stringify(run)} AND ExecutionStatus = "Running"`;
   for await (const { workflowId } of client.workflow.list({ query, pageSize: LOOKED_AT })) {
     ids.push(workflowId);
     if (ids.length >= LOOKED_AT) break;
@@ -82,7 +80,7 @@ async function openWorkflows(client: Client, run: string, now: number): Promise<
 
 /** Of at most 200 open workflows of a run, or of an eval under `eval/ID`. Errors: those of Temporal's client. */
 export async function findStalls(client: Client, run: string, now = Date.now()): Promise<Stall[]> {
-  const ids = await openWorkflows(client, run, now);
+  const ids = await openWorkflows(client, run);
   const pollers = pollersOf(client);
   const stalls: Stall[] = [];
   for (let from = 0; from < ids.length; from += ASKED_AT_ONCE) {

@@ -25,7 +25,7 @@ export interface Stall extends Omit<Pending, 'failure'> {
 
 const MINUTE = 60_000;
 /** A worker polls every minute at least. */
-export const NO_WORKER_MS = MINUTE;
+const NO_WORKER_MS = MINUTE;
 const NO_SLOT_MS = 10 * MINUTE;
 /** From the third try on it is no accident. */
 const FAILING_ATTEMPT = 3;

@@ -22,7 +22,11 @@ async function look(client: Client): Promise<Map<string, string>> {
   return lines;
 }
 
-export function startWatchdog({ connection, namespace }: Pick<WorkerConnection, 'connection' | 'namespace'>, say: (line: string) => void): Watchdog {
+export function startWatchdog(
+  { connection, namespace }: Pick<WorkerConnection, 'connection' | 'namespace'>,
+  say: (line: string) => void,
+  intervalMs = INTERVAL_MS,
+): Watchdog {
   const client = new Client({ connection, namespace });
   let said = new Set<string>();
   let looking: Promise<void> | undefined;
@@ -37,7 +41,7 @@ export function startWatchdog({ connection, namespace }: Pick<WorkerConnection, 
       looking = undefined;
     }
   };
-  const timer = setInterval(() => void (looking ??= round()), INTERVAL_MS);
+  const timer = setInterval(() => void (looking ??= round()), intervalMs);
   timer.unref();
   return {
     async stop() {

@@ -9,7 +9,7 @@ const kill = (over: Partial<Kill> = {}): Kill => ({
   process: 'gpu', pid: 1, newPid: 2, state: 'busy', at: '', recoveredMs: 1000, heldMs: 0, underWay: { modelCalls: 1, toolCalls: 0 }, ...over,
 });
 const accounting = { dispatched: 4, trained: 2, masked: 0, dropped: 1, evaluated: 1, duplicated: 0, lost: 0 };
-const fine: Claims = { kills: [kill()], accounting, repeated: { modelCalls: 1, toolCalls: 0 }, identical: true };
+const fine: Claims = { kills: [kill()], accounting, repeated: { modelCalls: 1, toolCalls: 0 }, identical: true, otherwise: [] };
 
 it('finds nothing where nothing is', () => {
   expect(broken(fine)).toEqual([]);
@@ -17,6 +17,7 @@ it('finds nothing where nothing is', () => {
 
 it.each<[string, Partial<Claims>, RegExp]>([
   ['other weights', { identical: false }, /other weights/],
+  ['a rollout that came to something else', { otherwise: ['eval-0/t/0', 'step-1/t/0'] }, /2 rollouts came to something else than in the reference, eval-0\/t\/0 among them/],
   ['a lost rollout', { accounting: { ...accounting, lost: 1, trained: 1 } }, /1 rollouts were lost/],
   ['a rollout with two ends', { accounting: { ...accounting, duplicated: 1 } }, /duplicated/],
   ['a sum that does not come out', { accounting: { ...accounting, dispatched: 5 } }, /5 rollouts were dispatched, and 4 ended/],

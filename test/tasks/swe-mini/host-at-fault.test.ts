@@ -3,7 +3,7 @@
  * see grade.test.ts.
  */
 import { describe, expect, it } from 'vitest';
-import type { ExecCall, ExecResult, Sandbox, SandboxProvider } from '../../../sandboxes/sandbox.ts';
+import { type ExecCall, type ExecResult, type Sandbox, SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { collectDiff } from '../../../tasks/swe-mini/collect.ts';
 import { gradeDiff } from '../../../tasks/swe-mini/grade.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
@@ -12,8 +12,8 @@ import { pythonRepr } from '../../../tasks/swe-mini/python.ts';
 const ended: ExecResult = { exitCode: 0, signal: null, output: '', droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 1 };
 const late: ExecResult = { ...ended, exitCode: null, timedOut: true };
 
-/** Sandboxes whose commands end as the next of `results` says. */
-function scripted(results: ExecResult[]) {
+/** Sandboxes whose commands end as the next of `results` says, or fail with it. */
+function scripted(results: Array<ExecResult | Error>) {
   const calls: ExecCall[] = [];
   const log: string[] = [];
   const sandbox = (id: string): Sandbox => ({
@@ -22,6 +22,7 @@ function scripted(results: ExecResult[]) {
       calls.push(call);
       const result = results.shift();
       if (!result) throw new Error('Nobody expected another command');
+      if (result instanceof Error) throw result;
       return result;
     },
     write: async ({ note }) => ({ note }),
@@ -71,7 +72,7 @@ describe('gradeDiff', () => {
   const problem = makeProblem('swe-mini-held-out-5');
   const applied = { ...late, output: 'applied\n' };
   const right = { ...ended, output: ['applied', '', 'longhaul results', ...problem.hidden.map(({ expected }) => pythonRepr(expected)), ''].join('\n') };
-  const grade = async (...results: ExecResult[]) => {
+  const grade = async (...results: Array<ExecResult | Error>) => {
     const { calls, log, provider } = scripted(results);
     const verdict = await gradeDiff(problem, Buffer.from('x'), provider, 'g');
     return { verdict, log, limits: calls.map(({ timeoutMs }) => timeoutMs) };
@@ -89,6 +90,12 @@ describe('gradeDiff', () => {
     const { verdict, log } = await grade(applied, applied);
     expect(verdict).toMatchObject({ code: 'graded', reward: 0, reason: 'the code did not end in time' });
     expect(log).toEqual(twice);
+  });
+
+  it.each([new SandboxLost('it ended'), new SandboxUnavailable('no answer')])('blames no work for a sandbox that is lost while it grades: %s', async (error) => {
+    const { verdict, log } = await grade(error);
+    expect(verdict).toEqual({ code: 'grader-failed', reason: error.message });
+    expect(log).toEqual(['create g', 'destroy g']);
   });
 
   it('runs once what ended', async () => {

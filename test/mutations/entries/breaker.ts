@@ -1,0 +1,86 @@
+/** Rollouts that all fail alike. */
+
+import type { Mutation } from '../mutation.ts';
+
+const FAULT = 'everything fails in the same way (a broken image, a dead endpoint)';
+const CIRCUIT_BREAKER_TEST = 'test/workflows/circuit-breaker.test.ts';
+const BREAKING_TEST = 'test/workflows/breaking.test.ts';
+const UPDATE_TEST = 'test/activities/update.test.ts';
+
+export const breaker: readonly Mutation[] = [
+  {
+    name: 'the breaker hears no row of failures',
+    fault: FAULT,
+    file: 'workflows/circuit-breaker.ts',
+    before: 'if (row.length === inARow && row.every((one) => one === failure)) return inARow;\n',
+    after: '',
+    tests: [
+      { file: CIRCUIT_BREAKER_TEST, test: 'opens at the third failure alike in a row' },
+      { file: BREAKING_TEST, test: 'a run whose rollouts fail alike is paused' },
+    ],
+  },
+  {
+    name: 'the breaker hears no share of failures',
+    fault: FAULT,
+    file: 'workflows/circuit-breaker.ts',
+    before: 'return this.#last.length === WINDOW * inARow && failed >= share * this.#last.length ? this.#last.length : 0;',
+    after: 'return failed < 0 * share ? this.#last.length : 0;',
+    tests: [{ file: CIRCUIT_BREAKER_TEST, test: 'opens where half of the last twelve fail alike' }],
+  },
+  {
+    name: 'the breaker counts what a policy did',
+    fault: FAULT,
+    file: 'workflows/circuit-breaker.ts',
+    before: 'failure !== undefined && FAILURES[failure].breaks ? failure : undefined;',
+    after: 'failure;',
+    tests: [{ file: CIRCUIT_BREAKER_TEST, test: 'opens for classes that speak of machines alone' }],
+  },
+  {
+    name: 'a batch tells nobody that its breaker opened',
+    fault: FAULT,
+    file: 'workflows/failure-watch.ts',
+    before: 'if (trip && parent) getExternalWorkflowHandle',
+    after: 'if (trip && parent && !trip) getExternalWorkflowHandle',
+    tests: [{ file: BREAKING_TEST, test: 'a run whose rollouts fail alike is paused' }],
+  },
+  {
+    name: 'a run whose breaker opened goes on',
+    fault: FAULT,
+    file: 'workflows/train.ts',
+    before: "      pause('turn');\n      training()?.trip(trip);",
+    after: '      training()?.trip(trip);',
+    tests: [{ file: BREAKING_TEST, test: 'a run whose rollouts fail alike is paused' }],
+  },
+  {
+    name: 'what fails while its run is paused is masked',
+    fault: FAULT,
+    file: 'workflows/rollout.ts',
+    before: 'if (context.paused && FAILURES[failure.failure].breaks',
+    after: 'if (!context && FAILURES[failure.failure].breaks',
+    tests: [{ file: BREAKING_TEST, test: 'what fails while its run is paused is tried again once it is resumed' }],
+  },
+  {
+    name: 'a run goes on after a step of which nothing was graded',
+    fault: FAULT,
+    file: 'workflows/train.ts',
+    before: "this.pauseAt = 'turn';\n    this.trip(ungradedTrip(record));",
+    after: 'void record;',
+    tests: [{ file: BREAKING_TEST, test: 'a step of which nothing was graded leaves the policy as it was, and the run waits' }],
+  },
+  {
+    name: 'a step of which nothing was graded is trained on',
+    fault: FAULT,
+    file: 'activities/update.ts',
+    before: 'if (prepared.valid === 0 && !input.mayBeUngraded) {',
+    after: 'if (prepared.valid < 0 && !input.mayBeUngraded) {',
+    tests: [{ file: UPDATE_TEST, test: 'with no graded rollout at all is refused for good' }],
+  },
+  {
+    name: 'a step of which nothing was graded fails a run that could be paused',
+    fault: FAULT,
+    file: 'activities/update.ts',
+    before: 'if (prepared.valid === 0 && !input.mayBeUngraded) {',
+    after: 'if (prepared.valid === 0) {',
+    tests: [{ file: UPDATE_TEST, test: 'with no graded rollout at all carries the policy over where its run can be paused' }],
+  },
+];

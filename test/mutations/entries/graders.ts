@@ -1,0 +1,62 @@
+/** Grading that fails, and is never a reward of 0. */
+
+import type { Mutation } from '../mutation.ts';
+
+const FAULT = "a grader's sandbox is killed, or the grader fails";
+const REWARD_TEST = 'test/activities/reward.test.ts';
+const HOST_AT_FAULT_TEST = 'test/tasks/swe-mini/host-at-fault.test.ts';
+
+export const graders: readonly Mutation[] = [
+  {
+    name: 'a grader that lost its sandbox is not told from a rollout that did',
+    fault: FAULT,
+    file: 'activities/reward.ts',
+    before: 'if (error instanceof SandboxLost || error instanceof SandboxUnavailable) throw new GraderFailed(error.message, { cause: error });\n',
+    after: '',
+    tests: [{ file: REWARD_TEST, test: 'of its own sandbox for the grader' }],
+  },
+  {
+    name: "a grader's own failure is a reward of 0",
+    fault: FAULT,
+    file: 'activities/reward.ts',
+    before: "if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);\n  return store.putOnce(keys.verdict(input), verdict);",
+    after: "return store.putOnce(keys.verdict(input), verdict.code === 'graded' ? verdict : { code: 'graded', reward: 0, passed: false, reason: verdict.reason });",
+    tests: [{ file: REWARD_TEST, test: "throws a grader's own failure, records nothing, and grades again in another sandbox" }],
+  },
+  {
+    name: 'it is graded again in the same sandbox',
+    fault: FAULT,
+    file: 'activities/reward.ts',
+    before: 'grade-${begun}`',
+    after: 'grade-${Math.min(begun, 1)}`',
+    tests: [{ file: REWARD_TEST, test: "throws a grader's own failure, records nothing, and grades again in another sandbox" }],
+  },
+  {
+    name: 'git that was cut off is taken for no change',
+    fault: FAULT,
+    file: 'tasks/swe-mini/collect.ts',
+    before: 'if (cause !== undefined && (result.timedOut || execution < BLAMED_AFTER)) throw new CollectFailed(sandbox.id, execution, cause);\n',
+    after: '',
+    tests: [
+      { file: HOST_AT_FAULT_TEST, test: 'takes a time-out for no word on what changed' },
+      { file: HOST_AT_FAULT_TEST, test: 'takes a signal for no word on what changed' },
+      { file: HOST_AT_FAULT_TEST, test: 'takes a lack of memory for no word on what changed' },
+    ],
+  },
+  {
+    name: 'answers that came late are not asked for again',
+    fault: FAULT,
+    file: 'tasks/swe-mini/grade.ts',
+    before: 'return first.timedOut ? runAfresh(candidate, provider, `${id}-again`, 2 * TIMEOUT_MS) : first;',
+    after: 'return first;',
+    tests: [{ file: HOST_AT_FAULT_TEST, test: 'pays for right answers that came late once' }],
+  },
+  {
+    name: 'a sandbox that is lost while it grades fails the work, not the grader',
+    fault: FAULT,
+    file: 'tasks/swe-mini/grade.ts',
+    before: "return { code: 'grader-failed', reason: error.message };",
+    after: "return { code: 'graded', reward: 0, passed: false, reason: error.message };",
+    tests: [{ file: HOST_AT_FAULT_TEST, test: 'blames no work for a sandbox that is lost while it grades' }],
+  },
+];

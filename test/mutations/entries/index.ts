@@ -1,0 +1,34 @@
+/** All mutations, in the order of the table in docs/reliability.md. */
+
+import type { Mutation } from '../mutation.ts';
+import { betweenRecords } from './between-records.ts';
+import { breaker } from './breaker.ts';
+import { checkpoints } from './checkpoints.ts';
+import { disks } from './disks.ts';
+import { graders } from './graders.ts';
+import { lateExecutions } from './late-executions.ts';
+import { lostSandboxes } from './lost-sandboxes.ts';
+import { sandboxOwners } from './sandbox-owners.ts';
+import { server } from './server.ts';
+import { stuck } from './stuck.ts';
+import { supervisor } from './supervisor.ts';
+import { updates } from './updates.ts';
+import { upgrades } from './upgrades.ts';
+import { workers } from './workers.ts';
+
+export const MUTATIONS: readonly Mutation[] = [
+  ...workers,
+  ...server,
+  ...supervisor,
+  ...updates,
+  ...checkpoints,
+  ...lostSandboxes,
+  ...graders,
+  ...lateExecutions,
+  ...betweenRecords,
+  ...sandboxOwners,
+  ...disks,
+  ...stuck,
+  ...breaker,
+  ...upgrades,
+];

@@ -1,0 +1,82 @@
+/** Executions that were given up and live all the same. */
+
+import type { Mutation } from '../mutation.ts';
+
+const FAULT = 'a worker stands still for longer than 15 s and then goes on';
+const LATE_ATTEMPTS_TEST = 'test/activities/late-attempts.test.ts';
+const INIT_TEST = 'test/activities/init.test.ts';
+const JOURNAL_TEST = 'test/sandboxes/journal.test.ts';
+
+export const lateExecutions: readonly Mutation[] = [
+  {
+    name: 'a result is overwritten by whoever comes second',
+    fault: FAULT,
+    file: 'store/sqlite-store.ts',
+    before: "'INSERT OR IGNORE INTO results (key, value) VALUES (?, ?)'",
+    after: "'INSERT OR REPLACE INTO results (key, value) VALUES (?, ?)'",
+    tests: [
+      { file: LATE_ATTEMPTS_TEST, test: 'a turn that was sampled late is not the turn' },
+      { file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late has not answered' },
+      { file: LATE_ATTEMPTS_TEST, test: 'what was collected late is not what is graded' },
+      { file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late is no verdict' },
+      { file: LATE_ATTEMPTS_TEST, test: "an earlier attempt's verdict does not change how the rollout ended" },
+      { file: LATE_ATTEMPTS_TEST, test: 'an update that ended late is not the update' },
+    ],
+  },
+  {
+    name: 'a turn is reported as it was sampled, not as it is on record',
+    fault: FAULT,
+    file: 'activities/generate.ts',
+    before: 'record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal));',
+    after: 'record = await sample({ ...input, policy }, deps, signal); await store.putOnce(key, record);',
+    tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a turn that was sampled late is not the turn' }],
+  },
+  {
+    name: "a tool's answer is told as it came, not as it is on record",
+    fault: FAULT,
+    file: 'activities/tool-calls.ts',
+    before: "return messageOf(await store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, content, sandbox: sandbox.id }));",
+    after: "const own: AnswerRecord = { role: 'tool', name: call.name, content, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return messageOf(own);",
+    tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late says what is on record' }],
+  },
+  {
+    name: 'a collected diff is reported as it was taken, not as it is on record',
+    fault: FAULT,
+    file: 'activities/agent-run.ts',
+    before: 'outcome = await store.putOnce(key, { artifact: await store.putObject(bytes), bytes: bytes.length });',
+    after: 'outcome = { artifact: await store.putObject(bytes), bytes: bytes.length }; await store.putOnce(key, outcome);',
+    tests: [{ file: LATE_ATTEMPTS_TEST, test: 'what was collected late is not what is graded' }],
+  },
+  {
+    name: 'a verdict is reported as it was given, not as it is on record',
+    fault: FAULT,
+    file: 'activities/reward.ts',
+    before: 'return store.putOnce(keys.verdict(input), verdict);',
+    after: 'await store.putOnce(keys.verdict(input), verdict); return verdict;',
+    tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late is no verdict' }],
+  },
+  {
+    name: 'a late failure ends the sandbox of a newer execution',
+    fault: FAULT,
+    file: 'activities/init.ts',
+    before: 'return (await store.begun(key)) === execution;',
+    after: 'return execution > 0;',
+    tests: [{ file: INIT_TEST, test: 'because its worker stood still while another one made it, it is left to that one' }],
+  },
+  {
+    name: 'the journal does not answer for what has ended',
+    fault: FAULT,
+    file: 'sandboxes/supervisor/journal.c',
+    before: 'if (!e->id) return CALL_UNKNOWN;\n  *kind = e->kind;',
+    after: 'if (!e->id || e->finished) return CALL_UNKNOWN;\n  *kind = e->kind;',
+    tests: [{ file: JOURNAL_TEST, test: 'changes nothing when it goes on: it gets the results that there are' }],
+  },
+  {
+    name: 'a call that runs is not attached to',
+    fault: FAULT,
+    file: 'sandboxes/supervisor/calls.c',
+    before: 'struct call *known = c->bad ? NULL : find_call(call->id);',
+    after: 'struct call *known = NULL;',
+    tests: [{ file: JOURNAL_TEST, test: 'goes on, is attached to by another worker, and ran once' }],
+  },
+];

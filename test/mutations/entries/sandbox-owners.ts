@@ -1,0 +1,93 @@
+/** Sandboxes that are half-made, or whose owner has ended. */
+
+import type { Mutation } from '../mutation.ts';
+
+const HALF_MADE = 'a worker dies while it makes a sandbox';
+const TERMINATED = 'a run is terminated from outside';
+const INIT_TEST = 'test/activities/init.test.ts';
+const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
+const SWEEP_TEST = 'test/sandboxes/sweep.test.ts';
+const OWNER_LIVES_TEST = 'test/workers/owner-lives.test.ts';
+
+export const sandboxOwners: readonly Mutation[] = [
+  {
+    name: 'each execution makes a sandbox of its own',
+    fault: HALF_MADE,
+    file: 'activities/init.ts',
+    before: 'const sandbox = attemptKey(input);\n  const made = ',
+    after: 'const sandbox = `${attemptKey(input)}.${await store.begun(`init:${attemptKey(input)}`)}`;\n  const made = ',
+    tests: [{ file: INIT_TEST, test: 'gives an attempt its one sandbox, however often it is asked' }],
+  },
+  {
+    name: 'what could not be made keeps its lease',
+    fault: HALF_MADE,
+    file: 'activities/init.ts',
+    before: 'if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);',
+    after: '',
+    tests: [{ file: INIT_TEST, test: 'because it could not be made, neither lease nor remains stay' }],
+  },
+  {
+    name: 'a sandbox that answers is not adopted',
+    fault: HALF_MADE,
+    file: 'sandboxes/supervised/provider.ts',
+    before: 'if (await this.clientOf(spec.id).answers()) {',
+    after: 'if (!isBeingMade(folder) && (await this.clientOf(spec.id).answers())) {',
+    tests: [{ file: LIFECYCLE_TEST, test: 'adopts a live sandbox of the same id, from this process or another', hangs: true }],
+  },
+  {
+    name: 'what a dead maker left is not cleared away',
+    fault: HALF_MADE,
+    file: 'sandboxes/supervised/provider.ts',
+    before: 'if (!isBeingMade(folder) || Date.now() > deadline) await this.launcher.end(folder);',
+    after: "if (!isBeingMade(folder) || Date.now() > deadline) throw new SandboxUnavailable('somebody made it');",
+    tests: [{ file: LIFECYCLE_TEST, test: 'takes a half-made one of a dead maker for nothing' }],
+  },
+  {
+    name: 'the sweeper does not ask whether owners live',
+    fault: TERMINATED,
+    file: 'sandboxes/sweep.ts',
+    before: 'if (ownerLives === undefined) return dead;',
+    after: 'if (ownerLives === undefined || host !== undefined) return dead;',
+    tests: [{ file: SWEEP_TEST, test: 'ends at once what belongs to an owner that has ended' }],
+  },
+  {
+    name: 'the sweeper does not ask again before it ends anything',
+    fault: TERMINATED,
+    file: 'sandboxes/sweep.ts',
+    before: 'const stillDead = owner !== undefined && (await options.ownerLives?.(owner)) === false;',
+    after: 'const stillDead = owner !== undefined;',
+    tests: [{ file: SWEEP_TEST, test: 'spares what belongs to an owner that was started again meanwhile' }],
+  },
+  {
+    name: 'a lease that ran out is not swept',
+    fault: TERMINATED,
+    file: 'sandboxes/sweep.ts',
+    before: 'return [...new Set([...expired, ...ended.filter((id) => !live.has(id))])];',
+    after: 'return ended.filter((id) => !live.has(id));',
+    tests: [{ file: SWEEP_TEST, test: 'ends what expired, keeps what is held' }],
+  },
+  {
+    name: 'an attempt that acted before gets a fresh sandbox without what it did',
+    fault: TERMINATED,
+    file: 'activities/init.ts',
+    before: 'const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;',
+    after: 'const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length < 0;',
+    tests: [{ file: INIT_TEST, test: 'is lost with it, and takes no place on the host' }],
+  },
+  {
+    name: 'who was terminated is taken for alive',
+    fault: TERMINATED,
+    file: 'workers/owner-lives.ts',
+    before: "'CANCELLED', 'TERMINATED', 'TIMED_OUT'",
+    after: "'CANCELLED', 'TIMED_OUT'",
+    tests: [{ file: OWNER_LIVES_TEST, test: 'is known to have ended when it was terminated' }],
+  },
+  {
+    name: 'who cannot be asked is taken for dead',
+    fault: TERMINATED,
+    file: 'workers/owner-lives.ts',
+    before: 'return true;',
+    after: 'return false;',
+    tests: [{ file: OWNER_LIVES_TEST, test: 'lives for all that is known where nobody answers' }],
+  },
+];

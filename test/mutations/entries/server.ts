@@ -1,0 +1,96 @@
+/** The Temporal server, and who follows a run while it is away. */
+
+import type { Mutation } from '../mutation.ts';
+
+const KILLED = 'the Temporal server is killed';
+const AWAY = 'the server stays away for 30 s';
+const ENSURE_STACK_TEST = 'test/workers/stack/ensure-stack.test.ts';
+const WHILE_AWAY_TEST = 'test/cli/while-away.test.ts';
+const UNDELIVERED_COMPLETION_TEST = 'test/workflows/undelivered-completion.test.ts';
+
+export const server: readonly Mutation[] = [
+  {
+    name: 'the server forgets what it knew',
+    fault: KILLED,
+    file: 'workers/temporal-server/server-arguments.ts',
+    before: '`--db-filename=${settings.database}`,',
+    after: '`--db-filename=${settings.database}-${Date.now()}`,',
+    tests: [{ file: ENSURE_STACK_TEST, test: 'the server keeps its address and what it knows through its own death, down and up' }],
+  },
+  {
+    name: 'the server has another address each time',
+    fault: KILLED,
+    file: 'workers/stack/supervisor.ts',
+    before: 'ports ??= await choosePorts(this.#paths.home, this.#previous);',
+    after: 'ports ??= await choosePorts(this.#paths.home, undefined);',
+    tests: [{ file: ENSURE_STACK_TEST, test: 'the server keeps its address and what it knows through its own death, down and up' }],
+  },
+  {
+    name: 'a server that is away is asked once',
+    fault: KILLED,
+    file: 'cli/access/while-away.ts',
+    before: 'if (!(error instanceof ServiceError) || Date.now() - begun > limitMs) throw error;',
+    after: 'throw error;',
+    tests: [
+      { file: WHILE_AWAY_TEST, test: 'asks until the server answers, and says once that it is away' },
+      { file: WHILE_AWAY_TEST, test: 'a run is followed' },
+      { file: WHILE_AWAY_TEST, test: 'an eval is followed' },
+    ],
+  },
+  {
+    name: 'a server that is away is asked for ever',
+    fault: KILLED,
+    file: 'cli/access/while-away.ts',
+    before: 'if (!(error instanceof ServiceError) || Date.now() - begun > limitMs) throw error;',
+    after: 'if (!(error instanceof ServiceError)) throw error;',
+    tests: [{ file: WHILE_AWAY_TEST, test: 'gives up when the server has been away for too long', hangs: true }],
+  },
+  {
+    name: 'who follows a run does not wait for the server',
+    fault: KILLED,
+    file: 'cli/train/follow.ts',
+    before: 'await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });',
+    after: 'await handle.isRunning();',
+    tests: [{ file: WHILE_AWAY_TEST, test: 'a run is followed' }],
+  },
+  {
+    name: 'who follows an eval does not wait for the server',
+    fault: KILLED,
+    file: 'cli/eval/follow.ts',
+    before: 'await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });',
+    after: 'await handle.isRunning();',
+    tests: [{ file: WHILE_AWAY_TEST, test: 'an eval is followed' }],
+  },
+  {
+    name: 'a recorded turn is sampled again',
+    fault: AWAY,
+    file: 'activities/generate.ts',
+    before: 'let record = await store.get<GenerateRecord>(key);',
+    after: 'let record = undefined as GenerateRecord | undefined;',
+    tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
+  },
+  {
+    name: 'recorded answers are asked of the tools again',
+    fault: AWAY,
+    file: 'activities/tool-calls.ts',
+    before: 'const known = await store.get<AnswerRecord>(key);',
+    after: 'const known = undefined as AnswerRecord | undefined;',
+    tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
+  },
+  {
+    name: 'a recorded verdict is given again',
+    fault: AWAY,
+    file: 'activities/reward.ts',
+    before: '(await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, store, provider))',
+    after: 'await gradeOnce(input, store, provider)',
+    tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
+  },
+  {
+    name: 'a recorded diff is taken again',
+    fault: AWAY,
+    file: 'activities/agent-run.ts',
+    before: 'let outcome = await store.get<CollectOutcome>(key);',
+    after: 'let outcome = undefined as CollectOutcome | undefined;',
+    tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
+  },
+];

@@ -1,0 +1,89 @@
+/** Rollouts that make no progress. */
+
+import type { Mutation } from '../mutation.ts';
+
+const FAULT = 'a rollout makes no progress';
+const WATCHDOG_TEST = 'test/workers/watchdog.test.ts';
+const WORKFLOWS_TEST = 'test/workflows/workflows.test.ts';
+const STRAGGLERS_TEST = 'test/workflows/stragglers.test.ts';
+
+export const stuck: readonly Mutation[] = [
+  {
+    name: 'a queue without a worker is not named',
+    fault: FAULT,
+    file: 'workers/watchdog/stall.ts',
+    before: "if (state === 'scheduled' && pollers === 0 && waited >= NO_WORKER_MS) return noWorker(queue);\n",
+    after: '',
+    tests: [
+      { file: WATCHDOG_TEST, test: 'is what no worker has polled for in a minute' },
+      { file: WATCHDOG_TEST, test: 'a rollout that waits for a host without a worker is found by its run' },
+    ],
+  },
+  {
+    name: 'what fails again and again is not named',
+    fault: FAULT,
+    file: 'workers/watchdog/stall.ts',
+    before: 'if (attempt >= FAILING_ATTEMPT && failure) {',
+    after: 'if (attempt < 0 && failure) {',
+    tests: [
+      { file: WATCHDOG_TEST, test: 'is what fails for the third time' },
+      { file: WATCHDOG_TEST, test: 'says each thing that is stuck once in the log' },
+    ],
+  },
+  {
+    name: 'what does not end is not named',
+    fault: FAULT,
+    file: 'workers/watchdog/stall.ts',
+    before: "if (state === 'started' && waited >= (SLOW_MS[activity] ?? NO_SLOT_MS)) {",
+    after: "if (state === 'started' && waited < 0) {",
+    tests: [{ file: WATCHDOG_TEST, test: 'is what waits among busy workers, or runs, for ten minutes' }],
+  },
+  {
+    name: 'the watchdog does not look',
+    fault: FAULT,
+    file: 'workers/watchdog/watchdog.ts',
+    before: 'const timer = setInterval(() => void (looking ??= round()), intervalMs);',
+    after: 'const timer = setInterval(() => void (looking ??= undefined), intervalMs);\n  void round;',
+    tests: [{ file: WATCHDOG_TEST, test: 'says each thing that is stuck once in the log' }],
+  },
+  {
+    name: 'a rollout has no deadline while it samples',
+    fault: FAULT,
+    file: 'workflows/activities.ts',
+    before: "return proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: ms });",
+    after: "void ms;\n  return proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);",
+    tests: [{ file: WORKFLOWS_TEST, test: 'is masked at its deadline, in the middle of generate' }],
+  },
+  {
+    name: 'a rollout has no deadline while its tools run',
+    fault: FAULT,
+    file: 'workflows/activities.ts',
+    before: 'scheduleToCloseTimeout: withinMs,',
+    after: 'scheduleToCloseTimeout: Math.max(withinMs, OUTAGE_SECONDS * 1000),',
+    tests: [{ file: WORKFLOWS_TEST, test: 'is masked at its deadline, in the middle of agentRun' }],
+  },
+  {
+    name: 'a pause spends the deadline of a rollout',
+    fault: FAULT,
+    file: 'workflows/rollout.ts',
+    before: 'context.clock.stoodStill(Date.now() - since);',
+    after: 'context.clock.stoodStill(0 * since);',
+    tests: [{ file: WORKFLOWS_TEST, test: 'spends none of its deadline while it is paused' }],
+  },
+  {
+    name: 'a batch has no deadline',
+    fault: FAULT,
+    file: 'workflows/batch.ts',
+    before: "this.#giveUp(this.#children.members(0, this.groups), 'deadline');",
+    after: '',
+    tests: [{ file: STRAGGLERS_TEST, test: 'gives up at its deadline what runs and what has not begun, and keeps what was graded', hangs: true }],
+  },
+  {
+    name: 'a group waits for its last members',
+    fault: FAULT,
+    file: 'workflows/batch/stragglers.ts',
+    before: 'return completeGroupWithout > 0 && ended < samples',
+    after: 'return completeGroupWithout < 0 && ended < samples',
+    tests: [{ file: STRAGGLERS_TEST, test: 'completes a group without its last members where it was told so', hangs: true }],
+  },
+];

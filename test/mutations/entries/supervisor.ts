@@ -1,0 +1,76 @@
+/** The supervisor, its workers, and the program that waits. */
+
+import type { Mutation } from '../mutation.ts';
+
+const KILLED = 'the supervisor is killed';
+const CLIENT = 'the program that waits is killed, or its terminal closed';
+const SUPERVISOR_TEST = 'test/workers/stack/supervisor.test.ts';
+const WATCH_PLACE_TEST = 'test/workers/watch-place.test.ts';
+const RUNS_ON_TEMPORAL_TEST = 'test/cli/runs-on-temporal.test.ts';
+
+export const supervisor: readonly Mutation[] = [
+  {
+    name: 'the next supervisor adopts nothing',
+    fault: KILLED,
+    file: 'workers/stack/managed-process.ts',
+    before: 'const adoptable = found !== undefined && previous?.digest === this.spec.digest && isAlive(found);',
+    after: 'const adoptable = found !== undefined && previous?.digest !== this.spec.digest && isAlive(found);',
+    tests: [{ file: SUPERVISOR_TEST, test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over' }],
+  },
+  {
+    name: 'what is wanted with other arguments runs on beside its successor',
+    fault: KILLED,
+    file: 'workers/stack/supervisor.ts',
+    before: 'await this.#endUnwanted(specs);\n',
+    after: '',
+    tests: [{ file: SUPERVISOR_TEST, test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over' }],
+  },
+  {
+    name: 'the death of an adopted worker is not noticed',
+    fault: KILLED,
+    file: 'workers/stack/managed-process.ts',
+    before: 'while (isAlive(identity)) await sleep(ADOPTED_POLL_MS);',
+    after: 'while (identity.pid > 0) await sleep(ADOPTED_POLL_MS);',
+    tests: [{ file: SUPERVISOR_TEST, test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over' }],
+  },
+  {
+    name: 'a pid is taken for the process that had it',
+    fault: KILLED,
+    file: 'scripts/setup/process-identity.mjs',
+    before: "return identity.startTime !== '' && startTimeOf(identity.pid) === identity.startTime;",
+    after: "return identity.startTime !== '' && startTimeOf(identity.pid) !== undefined;",
+    tests: [{ file: SUPERVISOR_TEST, test: 'a process that got the pid of a dead worker is neither adopted nor stopped' }],
+  },
+  {
+    name: 'a worker whose place is taken stays',
+    fault: KILLED,
+    file: 'workers/watch-place.ts',
+    before: "if (over || place === 'own' || (place === 'missing' && misses < MISSES)) return;",
+    after: "if (over || place !== 'missing' || misses < MISSES) return;",
+    tests: [{ file: WATCH_PLACE_TEST, test: 'ends once when another process has its place' }],
+  },
+  {
+    name: 'a worker whose stack is gone stays',
+    fault: KILLED,
+    file: 'workers/watch-place.ts',
+    before: "if (over || place === 'own' || (place === 'missing' && misses < MISSES)) return;",
+    after: "if (over || place !== 'taken') return;",
+    tests: [{ file: WATCH_PLACE_TEST, test: 'ends when nobody has it any more' }],
+  },
+  {
+    name: 'no worker watches its place',
+    fault: KILLED,
+    file: 'workers/run-worker.ts',
+    before: 'const endWatch = name === undefined ? () => undefined : watchPlace(ready, lost);',
+    after: 'const endWatch = name === undefined ? () => undefined : () => void lost;',
+    tests: [{ file: WATCH_PLACE_TEST, test: 'a real worker ends when another one has its place' }],
+  },
+  {
+    name: 'who asks for a live run again ends it and begins anew',
+    fault: CLIENT,
+    file: 'cli/longhaul.ts',
+    before: '          : WorkflowIdReusePolicy.REJECT_DUPLICATE,\n        workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,',
+    after: '          : WorkflowIdReusePolicy.REJECT_DUPLICATE,\n        workflowIdConflictPolicy: WorkflowIdConflictPolicy.TERMINATE_EXISTING,',
+    tests: [{ file: RUNS_ON_TEMPORAL_TEST, test: 'a program that waits is killed: its run goes on, and the same call attaches to it' }],
+  },
+];

@@ -1,0 +1,101 @@
+/** Updates that are made once, and to the same bits. */
+
+import type { Mutation } from '../mutation.ts';
+
+const KILLED = 'the GPU worker is killed during an update';
+const AT_ONCE = 'two executions of one update end at the same time';
+const ENGINE = "the engine's thread dies";
+const UPDATE_TEST = 'test/trainer/update.test.ts';
+const EMBEDDED_ENGINE_TEST = 'test/trainer/sampler/embedded-engine.test.ts';
+const ENDING_WHEN_LOST_TEST = 'test/workers/ending-when-lost.test.ts';
+
+export const updates: readonly Mutation[] = [
+  {
+    name: 'what a killed attempt left stays',
+    fault: KILLED,
+    file: 'trainer/checkpoint.ts',
+    before: 'await removePartials(dir);\n',
+    after: '',
+    tests: [{ file: UPDATE_TEST, test: 'what a killed attempt left is neither taken for made nor kept' }],
+  },
+  {
+    name: 'a finished update is made again',
+    fault: KILLED,
+    file: 'trainer/update.ts',
+    before: 'if (recorded !== undefined) {',
+    after: "if (recorded !== undefined && request.toDir === '') {",
+    tests: [{ file: UPDATE_TEST, test: 'asked again it trains nothing and returns what was recorded' }],
+  },
+  {
+    name: 'moments begin at zero in each process',
+    fault: KILLED,
+    file: 'trainer/resident-policy.ts',
+    before: 'const optimizer = known === undefined ? AdamW.fresh(layout) : AdamW.load(layout, known.moments, known.steps);',
+    after: 'const optimizer = known === undefined ? AdamW.fresh(layout) : AdamW.fresh(layout);',
+    tests: [{ file: UPDATE_TEST, test: 'four updates in one process end in the same bits as four in four' }],
+  },
+  {
+    name: 'an update shuffles otherwise each time',
+    fault: KILLED,
+    file: 'trainer/update.ts',
+    before: 'const epochs = planUpdate(items, algorithm, `update ${toVersion}`);',
+    after: 'const epochs = planUpdate(items, algorithm, `update ${toVersion} ${Math.random()}`);',
+    tests: [{ file: UPDATE_TEST, test: 'four updates in one process end in the same bits as four in four' }],
+  },
+  {
+    name: 'a checkpoint is written in place',
+    fault: AT_ONCE,
+    file: 'trainer/checkpoint.ts',
+    before: 'const aside = `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;',
+    after: 'const aside = dir;',
+    tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+  },
+  {
+    name: 'who comes second fails',
+    fault: AT_ONCE,
+    file: 'trainer/checkpoint.ts',
+    before: 'if (first !== undefined) return { record: first, written: false };',
+    after: '',
+    tests: [{ file: UPDATE_TEST, test: 'two attempts at once: one is written, both report it' }],
+  },
+  {
+    name: 'who comes second reports its own weights',
+    fault: AT_ONCE,
+    file: 'trainer/checkpoint.ts',
+    before: 'return { record: first, written: false };',
+    after: 'return { record, written: false };',
+    tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+  },
+  {
+    name: 'what came second stays aside',
+    fault: AT_ONCE,
+    file: 'trainer/checkpoint.ts',
+    before: 'await rm(aside, { recursive: true, force: true });\n    const first',
+    after: 'const first',
+    tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+  },
+  {
+    name: 'what waits for a thread that ended waits on',
+    fault: ENGINE,
+    file: 'trainer/embedded-engine.ts',
+    before: 'for (const { reject } of this.#pending.values()) reject(this.#lost);\n',
+    after: '',
+    tests: [{ file: EMBEDDED_ENGINE_TEST, test: 'fails what waited, and everything after it, as lost', hangs: true }],
+  },
+  {
+    name: 'a thread that ended is asked all the same',
+    fault: ENGINE,
+    file: 'trainer/embedded-engine.ts',
+    before: 'if (this.#lost !== undefined) {',
+    after: 'if (this.#lost !== undefined && this.#next < 0) {',
+    tests: [{ file: EMBEDDED_ENGINE_TEST, test: 'fails what waited, and everything after it, as lost', hangs: true }],
+  },
+  {
+    name: 'the process outlives its engine',
+    fault: ENGINE,
+    file: 'workers/roles/ending-when-lost.ts',
+    before: 'if (error instanceof EngineLost) end();',
+    after: '',
+    tests: [{ file: ENDING_WHEN_LOST_TEST, test: 'ends the process when its thread is gone' }],
+  },
+];

@@ -1,0 +1,27 @@
+/** Hunts a gpu process that goes on without its engine: it would fail every call that it is given, for as long as it lives. */
+import { expect, it, vi } from 'vitest';
+import { createEmbeddedEngine } from '../../trainer/embedded-engine.ts';
+import type { GenerateRequest } from '../../trainer/engine.ts';
+import { endingWhenLost } from '../../workers/roles/ending-when-lost.ts';
+import { ScriptedEngine } from '../activities/scripted-parts.ts';
+
+const request: GenerateRequest = {
+  policy: { dir: '/p', version: 0 }, cacheKey: 'r', tokens: [1], sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 1 }, stopTokenIds: [], noiseKey: 'n',
+};
+
+it('ends the process when its thread is gone, and whoever asked hears why', async () => {
+  const thread = new URL('../trainer/sampler/threads/dies-when-asked.ts', import.meta.url);
+  const end = vi.fn();
+  const engine = endingWhenLost(await createEmbeddedEngine({ thread }), end);
+  await expect(engine.generate(request)).rejects.toMatchObject({ name: 'EngineLost' });
+  expect(end).toHaveBeenCalled();
+  await engine.close();
+});
+
+it('does not end for what one request did wrong', async () => {
+  const scripted = new ScriptedEngine();
+  scripted.answers = [() => Promise.reject(new TypeError('no such token'))];
+  const end = vi.fn();
+  await expect(endingWhenLost(scripted, end).generate(request)).rejects.toThrow('no such token');
+  expect(end).not.toHaveBeenCalled();
+});
