@@ -5,7 +5,7 @@ import { createGpuActivities } from '../../activities/gpu.ts';
 import type { GenerateDeps, PolicyTokenizer } from '../../activities/generate.ts';
 import { createEmbeddedEngine, EngineLost } from '../../trainer/embedded-engine.ts';
 import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
-import type { Engine } from '../../trainer/engine.ts';
+import type { PoolEngine } from '../../trainer/engine.ts';
 import { fingerprintOf, MadeOfFiles } from '../../trainer/policy-files.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import { QUEUES } from '../../workflows/queues.ts';
@@ -15,7 +15,7 @@ import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
 
 /** A dead engine cannot come back in this process: it ends, and whoever supervises it starts another. */
-function endingWhenLost(engine: Engine): Engine {
+function endingWhenLost(engine: PoolEngine): PoolEngine {
   const orEnd = (error: unknown): never => {
     if (error instanceof EngineLost) process.kill(process.pid, 'SIGTERM');
     throw error;
@@ -23,6 +23,9 @@ function endingWhenLost(engine: Engine): Engine {
   return {
     generate: (request, signal) => engine.generate(request, signal).catch(orEnd),
     update: (request, onProgress) => engine.update(request, onProgress).catch(orEnd),
+    planUpdate: (request) => engine.planUpdate(request).catch(orEnd),
+    makeShard: (request, onProgress) => engine.makeShard(request, onProgress).catch(orEnd),
+    applyShards: (request, onProgress) => engine.applyShards(request, onProgress).catch(orEnd),
     close: () => engine.close(),
   };
 }
