@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { StoreFull } from '../store/disk-errors.ts';
 
 /** Weights and two moments of each, in float32; a policy in half precision doubles what is counted here. */
-const WEIGHTS_AND_MOMENTS = 3;
+export const WEIGHTS_AND_MOMENTS = 3;
 
 async function weightBytes(dir: string): Promise<number> {
   const names = (await readdir(dir)).filter((name) => name.endsWith('.safetensors') && name !== 'optimizer.safetensors');
@@ -13,11 +13,11 @@ async function weightBytes(dir: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
-/** Errors: `StoreFull` where a checkpoint made from `fromDir` would not fit beside `toDir`. */
-export async function roomForCheckpoint(fromDir: string, toDir: string): Promise<void> {
+/** Errors: `StoreFull` where so many times the weights of `fromDir`, by default a checkpoint made from it, would not fit beside `toDir`. */
+export async function roomForCheckpoint(fromDir: string, toDir: string, copies = WEIGHTS_AND_MOMENTS): Promise<void> {
   const parent = dirname(toDir);
   await mkdir(parent, { recursive: true });
-  const needed = WEIGHTS_AND_MOMENTS * (await weightBytes(fromDir).catch(() => 0));
+  const needed = copies * (await weightBytes(fromDir).catch(() => 0));
   const { bavail, bsize } = await statfs(parent);
   if (bavail * bsize < needed) throw new StoreFull(parent);
 }

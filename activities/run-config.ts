@@ -55,6 +55,8 @@ const training = z
     maxStalenessSteps: steps,
     rolloutVersion: z.enum(['newest', 'begin']).optional(),
     maskStalenessSteps: steps,
+    shards: z.int().min(1).max(64).optional(),
+    placement: z.enum(['colocated', 'apart']).optional(),
   })
   .superRefine((settings, context) => {
     const refused = refusedTraining(settings);

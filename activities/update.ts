@@ -6,17 +6,18 @@
 import { patiently, type Patience, WORKER_PATIENCE } from '../store/patience.ts';
 import type { Store } from '../store/store.ts';
 import { carryOver } from '../trainer/carry-over.ts';
-import { learningRateAt } from '../trainer/learning-rate.ts';
-import type { Engine, NewLora, UpdateMetrics, UpdateRequest, UpdateSettings } from '../trainer/engine.ts';
+import { readCheckpointRecord } from '../trainer/checkpoint.ts';
+import type { Engine, NewLora, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { UpdateInput, UpdateOutcome } from '../workflows/types.ts';
 import { NoValidRollouts } from './failures.ts';
-import { COEFFICIENT, klCoefficientOf } from './algorithm/kl-coefficient.ts';
-import { keys, type OutcomeRecord, type RunRecord, type UpdateEntry } from './records.ts';
+import { COEFFICIENT } from './algorithm/kl-coefficient.ts';
+import { keys, type OutcomeRecord, type UpdateEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { roomForCheckpoint } from './room.ts';
-import { checkpointDir } from './run-folder.ts';
+import { clearUpdates } from './sharded-update.ts';
 import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
+import { teaches, updateRequestOf } from './update-request.ts';
 
 function endsOf(input: UpdateInput, { fates, outcomes }: TrainingData, version: number): RolloutEnd[] {
   const attempts = new Map(outcomes.map(({ rollout, attempt }) => [rollout, attempt]));
@@ -51,14 +52,10 @@ async function untaught(fromDir: string, toDir: string, version: number, { kl }:
   return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };
 }
 
-/** What the update learns by: the step's learning rate and weight of KL, and the policy that KL is taken to: the run's base. */
-async function learning(input: UpdateInput, learningRate: number, store: Store): Promise<Pick<UpdateRequest, 'algorithm' | 'referenceDir'>> {
-  const { kl } = input.algorithm;
-  if (kl === undefined) return { algorithm: { ...input.algorithm, learningRate } };
-  const run = await store.get<RunRecord>(keys.run(input.run));
-  if (run === undefined) throw new Error(`Run ${input.run} is not in the store: its base policy is the reference`);
-  const coefficient = await klCoefficientOf(kl, input, store);
-  return { algorithm: { ...input.algorithm, learningRate, kl: { ...kl, coefficient } }, referenceDir: run.policy.base };
+/** Errors: an `Error` where the steps before this activity were not made, or their result was taken away. */
+async function checkMade({ step, shards }: UpdateInput, toDir: string): Promise<void> {
+  if ((await readCheckpointRecord(toDir)) !== undefined) return;
+  throw new Error(`The update of step ${step} in ${shards} shards is not in ${toDir}: bring it back, or start a run of another name`);
 }
 
 export async function updateOnce(
@@ -68,7 +65,7 @@ export async function updateOnce(
   progress: (fraction: number) => void,
   patience: Patience = WORKER_PATIENCE,
 ): Promise<UpdateOutcome> {
-  const { algorithm, policy, step } = input;
+  const { policy, step } = input;
   const version = policy.version + 1;
   const prepared = await trainingDataOf(input, store);
   const key = keys.update(input.run, step);
@@ -79,15 +76,13 @@ export async function updateOnce(
       throw new NoValidRollouts(step, countBy(prepared.fates, 'masked'));
     }
     await store.begin(key);
-    const toDir = checkpointDir(input.runDir, step);
-    const learningRate = learningRateAt(algorithm, step - 1, input.steps);
-    const learn = await learning(input, learningRate, store);
-    const lora = input.lora === undefined ? {} : { lora: input.lora };
+    const request = await updateRequestOf(input, prepared, store);
+    const { fromDir, toDir, lora } = request;
+    const taught = teaches(prepared);
     const metrics = await patiently(toDir, patience, async () => {
-      await roomForCheckpoint(policy.dir, toDir);
-      return prepared.data.some(({ mask }) => mask.includes(1))
-        ? engine.update({ fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, ...learn, ...lora }, progress)
-        : untaught(policy.dir, toDir, version, learn.algorithm, input.lora);
+      if (taught && input.shards !== undefined) await checkMade(input, toDir);
+      else await roomForCheckpoint(fromDir, toDir);
+      return taught ? engine.update(request, progress) : untaught(fromDir, toDir, version, request.algorithm, lora);
     });
     const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
@@ -105,7 +100,7 @@ export async function updateOnce(
         sampledTokens: prepared.sampledTokens,
         trainedTokens,
         prefixBreaks: prepared.prefixBreaks,
-        learningRate,
+        learningRate: request.algorithm.learningRate,
         loss,
         kl,
         entropy,
@@ -118,5 +113,6 @@ export async function updateOnce(
     });
   }
   await recordEnds(store, endsOf(input, prepared, version));
+  if (input.shards !== undefined) await clearUpdates(input.runDir);
   return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };
 }

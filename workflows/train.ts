@@ -26,7 +26,7 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { gpu, orchestrator } from './activities.ts';
+import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { type Trip, tripLine } from './circuit-breaker.ts';
 import { circuitOpenedSignal } from './failure-watch.ts';
@@ -36,6 +36,7 @@ import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfigura
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
 import { whenFree } from './start-child-when-free.ts';
 import type { AdmissionState } from './training/admission.ts';
+import { applyUpdate } from './training/apply-update.ts';
 import { modeOf } from './training/modes.ts';
 import { Overlap, type StepRollouts } from './training/overlap.ts';
 import { batchInput, type Drawn, tasksOfStep } from './training/step-tasks.ts';
@@ -247,9 +248,9 @@ class Training {
     await this.#mayBegin();
     this.phase = 'training';
     const trainBegun = Date.now();
-    const maskStaleness = config.training?.maskStalenessSteps;
+    const { maskStalenessSteps: maskStaleness, shards, placement } = config.training ?? { mode: 'sync' };
     const { lora } = config.policy;
-    const outcome = await gpu.update({
+    const outcome = await applyUpdate({
       ...this.#folder,
       step,
       steps: config.steps,
@@ -259,7 +260,8 @@ class Training {
       policy: this.policy,
       algorithm: config.algorithm,
       ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
-    });
+      ...(shards === undefined ? {} : { shards }),
+    }, placement);
     const ended = Date.now();
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
     const record: StepRecord = { ...outcome.record, ...(rolled.batches ? { batches: rolled.batches } : {}), seconds };

@@ -33,7 +33,8 @@ export interface UpdatePlan {
   readonly metrics: PreparedUpdate['metrics'];
 }
 
-export function planOf({ data: _, ...request }: UpdateRequest, { epochs, tokens, metrics }: PreparedUpdate, shards: number): UpdatePlan {
+export function planOf(update: UpdateRequest, { epochs, tokens, metrics }: PreparedUpdate, shards: number): UpdatePlan {
+  const { data: _, ...request } = update;
   const indices = new Map<PassSequence['sample'], number>();
   const sequences: PlannedSequence[] = [];
   const indexOf = ({ sample, tokens: ids, mask }: PassSequence): number => {
