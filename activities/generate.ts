@@ -23,6 +23,8 @@ export interface GenerateDeps {
   readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
   /** `fingerprintOf` the policy in a directory. */
   readonly digestOf: (policyDir: string) => Promise<string>;
+  /** This worker's name, where a rollout's next turn has others to choose from. */
+  readonly worker?: string;
 }
 
 /** Errors: `UserInputError` where the directory holds another policy than the one that the rollout was started with. */
@@ -116,5 +118,6 @@ export async function generateTurn(input: GenerateInput, deps: GenerateDeps, sig
     contextTokens: contextTokensAfter(turns),
     sampledTokens: sampledTokensOf(record),
     line: lineOf(record),
+    ...(deps.worker === undefined || 'endpoint' in input.policy ? {} : { worker: deps.worker }),
   };
 }

@@ -14,7 +14,7 @@ import { readCheckpointRecord } from '../trainer/checkpoint.ts';
 import { resolveModel } from '../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../workflows/activities.ts';
 import { NOTHING_BEGUN } from '../workflows/training/admission.ts';
-import type { PolicyRef, RunConfig } from '../workflows/types.ts';
+import type { PolicyRef, RunConfig, TrainingPlacement } from '../workflows/types.ts';
 import { checkDefinitions } from './algorithm/config.ts';
 import { UserInputError } from './failures.ts';
 import { changesOfRun, keys, type RunRecord, type StepEntry, type UpdateEntry } from './records.ts';
@@ -28,6 +28,8 @@ export interface OpenRunDeps {
   readonly store: Store;
   /** Numbers of parameters and of vocabulary entries of the policy in a directory. */
   readonly describePolicy: (dir: string) => Promise<{ parameters: number; vocabulary: number }>;
+  /** Why the GPU workers could not train a run of this placement; absent: nothing is known of them. */
+  readonly refusedPlacement?: (placement: TrainingPlacement) => string | undefined;
 }
 
 function checkTask(name: string): void {
@@ -159,9 +161,12 @@ async function lastStepOf(run: string, base: PolicyRef, store: Store): Promise<O
 export async function openRun(
   given: unknown,
   run: string | undefined,
-  { store, describePolicy }: OpenRunDeps,
+  { store, describePolicy, refusedPlacement }: OpenRunDeps,
 ): Promise<OpenedRun> {
   const config = resolveRunConfig(named(given, run), process.cwd());
+  const { placement = 'colocated' } = config.training ?? {};
+  const refused = refusedPlacement?.(placement);
+  if (refused !== undefined) throw new UserInputError('training.placement', placement, refused);
   await checkModule(config);
   checkTask(config.task.name);
   const runDir = join(config.dir, config.run);

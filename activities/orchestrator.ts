@@ -14,6 +14,7 @@ import { batchesOf, type EvaluationEntry, keys, type OutcomeRecord, type RunEnd,
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { checkpointDir, type TemporalPlace, writeChanges, writeRunFiles } from './run-folder.ts';
 import { RunTallies } from './run-tally.ts';
+import { clearUpdates } from './sharded-update.ts';
 import { summariseEvaluation } from './summarise-evaluation.ts';
 import { writeTrajectories } from './trajectories.ts';
 import { removeLeftovers, writeAside } from './write-aside.ts';
@@ -128,6 +129,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         await store.putOnce<RunEnd>(keys.runEnd(run), { status, finishedAt: now(), message: message ?? '' });
         const summary = await writeFiles(run, runDir);
         await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));
+        await clearUpdates(runDir);
         // Nobody writes any more: what is aside is of writers that were killed.
         await removeLeftovers(runDir, 0);
       }),

@@ -6,7 +6,7 @@ import { StoreFull } from '../store/disk-errors.ts';
 import { criticFolder } from '../trainer/checkpoint.ts';
 
 /** Weights and two moments of each, in float32; a policy in half precision doubles what is counted here. */
-const WEIGHTS_AND_MOMENTS = 3;
+export const WEIGHTS_AND_MOMENTS = 3;
 
 async function weightBytes(dir: string): Promise<number> {
   const names = (await readdir(dir)).filter((name) => name.endsWith('.safetensors') && name !== 'optimizer.safetensors');
@@ -15,15 +15,15 @@ async function weightBytes(dir: string): Promise<number> {
 }
 
 /**
- * `criticBase`: what a critic is beside the policy, or begins as. Errors: `StoreFull` where a checkpoint made from `fromDir`
- * would not fit beside `toDir`.
+ * `criticBase`: what a critic is beside the policy, or begins as. Errors: `StoreFull` where so many times the weights of
+ * `fromDir`, by default a checkpoint made from it, would not fit beside `toDir`.
  */
-export async function roomForCheckpoint(fromDir: string, toDir: string, criticBase?: string): Promise<void> {
+export async function roomForCheckpoint(fromDir: string, toDir: string, copies = WEIGHTS_AND_MOMENTS, criticBase?: string): Promise<void> {
   const parent = dirname(toDir);
   await mkdir(parent, { recursive: true });
   const policy = await weightBytes(fromDir).catch(() => 0);
   const critic = criticBase === undefined ? 0 : await weightBytes(join(fromDir, criticFolder)).catch(() => weightBytes(criticBase)).catch(() => 0);
-  const needed = WEIGHTS_AND_MOMENTS * (policy + critic);
+  const needed = copies * policy + WEIGHTS_AND_MOMENTS * critic;
   const { bavail, bsize } = await statfs(parent);
   if (bavail * bsize < needed) throw new StoreFull(parent);
 }

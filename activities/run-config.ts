@@ -55,6 +55,8 @@ const training = z
     maxStalenessSteps: steps,
     rolloutVersion: z.enum(['newest', 'begin']).optional(),
     maskStalenessSteps: steps,
+    shards: z.int().min(1).max(64).optional(),
+    placement: z.enum(['colocated', 'apart']).optional(),
   })
   .superRefine((settings, context) => {
     const refused = refusedTraining(settings);
@@ -164,6 +166,9 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
 export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   refuseEndpoint(given);
   const config = parseSettings(runConfigSchema, given);
+  if ((config.algorithm as Partial<AlgorithmSettings>).critic !== undefined && (config.training.shards ?? 1) > 1) {
+    throw new UserInputError('training.shards', config.training.shards, 'leave it out: a critic is trained by one worker, and its values are needed before the update is cut into shards');
+  }
   const { tasks, dynamicSampling } = config.batch;
   if (tasks > config.task.train) {
     throw new UserInputError('batch.tasks', tasks, `give at most task.train (${config.task.train})`);

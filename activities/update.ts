@@ -6,17 +6,18 @@
 import { patiently, type Patience, WORKER_PATIENCE } from '../store/patience.ts';
 import type { Store } from '../store/store.ts';
 import { carryOver } from '../trainer/carry-over.ts';
-import { learningRateAt } from '../trainer/learning-rate.ts';
-import type { Engine, NewLora, UpdateMetrics, UpdateRequest, UpdateSettings } from '../trainer/engine.ts';
+import { readCheckpointRecord } from '../trainer/checkpoint.ts';
+import type { Engine, NewLora, UpdateMetrics, UpdateSettings } from '../trainer/engine.ts';
 import type { UpdateInput, UpdateOutcome } from '../workflows/types.ts';
 import { NoValidRollouts } from './failures.ts';
-import { COEFFICIENT, klCoefficientOf } from './algorithm/kl-coefficient.ts';
-import { keys, type OutcomeRecord, type RunRecord, type UpdateEntry } from './records.ts';
+import { COEFFICIENT } from './algorithm/kl-coefficient.ts';
+import { keys, type OutcomeRecord, type UpdateEntry } from './records.ts';
 import { type RolloutEnd, recordEnds } from './rollout-ends.ts';
 import { roomForCheckpoint } from './room.ts';
-import { checkpointDir } from './run-folder.ts';
+import { clearUpdates } from './sharded-update.ts';
 import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
+import { teaches, updateRequestOf } from './update-request.ts';
 
 function endsOf(input: UpdateInput, { fates, outcomes }: TrainingData, version: number): RolloutEnd[] {
   const attempts = new Map(outcomes.map(({ rollout, attempt }) => [rollout, attempt]));
@@ -51,26 +52,10 @@ async function untaught(fromDir: string, toDir: string, version: number, { kl, c
   return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };
 }
 
-type Learning = Pick<UpdateRequest, 'algorithm' | 'referenceDir' | 'critic'>;
-
-/**
- * What the update learns by: the step's learning rates and weight of KL, the policy that KL is taken to, the run's base,
- * and what its critic began as.
- */
-async function learning(input: UpdateInput, learningRate: number, store: Store): Promise<Learning> {
-  const { kl, critic } = input.algorithm;
-  const plain = { ...input.algorithm, learningRate };
-  if (kl === undefined && critic === undefined) return { algorithm: plain };
-  const run = await store.get<RunRecord>(keys.run(input.run));
-  if (run === undefined) throw new Error(`Run ${input.run} is not in the store: its base policy is the reference, or what its critic began as`);
-  const reference = kl && { referenceDir: run.policy.base };
-  const begin = critic && { critic: { base: run.critic?.base ?? run.policy.base, seed: run.seed } };
-  const algorithm = {
-    ...plain,
-    ...(kl && { kl: { ...kl, coefficient: await klCoefficientOf(kl, input, store) } }),
-    ...(critic && { critic: { ...critic, learningRate: learningRateAt(critic, input.step - 1, input.steps) } }),
-  };
-  return { algorithm, ...reference, ...begin };
+/** Errors: an `Error` where the steps before this activity were not made, or their result was taken away. */
+async function checkMade({ step, shards }: UpdateInput, toDir: string): Promise<void> {
+  if ((await readCheckpointRecord(toDir)) !== undefined) return;
+  throw new Error(`The update of step ${step} in ${shards} shards is not in ${toDir}: bring it back, or start a run of another name`);
 }
 
 export async function updateOnce(
@@ -80,7 +65,7 @@ export async function updateOnce(
   progress: (fraction: number) => void,
   patience: Patience = WORKER_PATIENCE,
 ): Promise<UpdateOutcome> {
-  const { algorithm, policy, step } = input;
+  const { policy, step } = input;
   const version = policy.version + 1;
   const prepared = await trainingDataOf(input, store);
   const key = keys.update(input.run, step);
@@ -91,15 +76,13 @@ export async function updateOnce(
       throw new NoValidRollouts(step, countBy(prepared.fates, 'masked'));
     }
     await store.begin(key);
-    const toDir = checkpointDir(input.runDir, step);
-    const learningRate = learningRateAt(algorithm, step - 1, input.steps);
-    const learn = await learning(input, learningRate, store);
-    const lora = input.lora === undefined ? {} : { lora: input.lora };
+    const request = await updateRequestOf(input, prepared, store);
+    const { fromDir, toDir, lora } = request;
+    const taught = teaches(prepared);
     const metrics = await patiently(toDir, patience, async () => {
-      await roomForCheckpoint(policy.dir, toDir, learn.critic?.base);
-      return prepared.data.some(({ mask }) => mask.includes(1))
-        ? engine.update({ fromDir: policy.dir, toDir, toVersion: version, data: prepared.data, ...learn, ...lora }, progress)
-        : untaught(policy.dir, toDir, version, learn.algorithm, input.lora);
+      if (taught && input.shards !== undefined) await checkMade(input, toDir);
+      else await roomForCheckpoint(fromDir, toDir, undefined, request.critic?.base);
+      return taught ? engine.update(request, progress) : untaught(fromDir, toDir, version, request.algorithm, lora);
     });
     const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
@@ -118,7 +101,7 @@ export async function updateOnce(
         sampledTokens: prepared.sampledTokens,
         trainedTokens,
         prefixBreaks: prepared.prefixBreaks,
-        learningRate,
+        learningRate: request.algorithm.learningRate,
         loss,
         kl,
         entropy,
@@ -131,5 +114,6 @@ export async function updateOnce(
     });
   }
   await recordEnds(store, endsOf(input, prepared, version));
+  if (input.shards !== undefined) await clearUpdates(input.runDir);
   return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };
 }

@@ -1,35 +1,39 @@
 /**
- * Sampling and training that share a thread: an update waits for the generations that were asked for before it, and
- * those asked for after it wait for the update.
+ * Sampling and training that share a thread: what is trained waits for the generations that were asked for before it,
+ * and those asked for after it wait for its end.
  */
 
-import type { GenerateRequest, GenerateResult, UpdateMetrics, UpdateRequest } from './engine.ts';
-import type { EngineStats } from './embedded-engine-messages.ts';
+import type { Backend } from './backend.ts';
+import type { GenerateRequest, GenerateResult } from './engine.ts';
+import type { EngineStats, Trained, TrainingWork } from './embedded-engine-messages.ts';
 import type { Sampler } from './sampler/sampler.ts';
 
-export type Update = (request: UpdateRequest, onProgress: (fraction: number) => void) => Promise<UpdateMetrics>;
+type Progress = (fraction: number) => void;
+export type Train = (work: TrainingWork, onProgress: Progress) => Promise<Trained>;
 
 export class EngineCore {
-  readonly #sampler: Sampler;
-  readonly #update: Update;
-  #lastUpdate: Promise<unknown> = Promise.resolve();
+  readonly #sampler: Pick<Sampler, 'idle' | 'stats'>;
+  readonly #sample: Backend['sample'];
+  readonly #train: Train;
+  #lastWork: Promise<unknown> = Promise.resolve();
   #updates = 0;
   #updateSeconds = 0;
 
-  constructor(sampler: Sampler, update: Update) {
+  constructor(sampler: Pick<Sampler, 'idle' | 'stats'>, sample: Backend['sample'], train: Train) {
     this.#sampler = sampler;
-    this.#update = update;
+    this.#sample = sample;
+    this.#train = train;
   }
 
   async generate(request: GenerateRequest, signal: AbortSignal): Promise<GenerateResult> {
-    await this.#lastUpdate;
+    await this.#lastWork;
     signal.throwIfAborted();
-    return this.#sampler.generate(request, signal);
+    return this.#sample(request, signal);
   }
 
-  async update(request: UpdateRequest, onProgress: (fraction: number) => void): Promise<UpdateMetrics> {
-    const running = this.#lastUpdate.then(() => this.#runUpdate(request, onProgress));
-    this.#lastUpdate = running.catch(() => undefined);
+  async train(work: TrainingWork, onProgress: Progress): Promise<Trained> {
+    const running = this.#lastWork.then(() => this.#run(work, onProgress));
+    this.#lastWork = running.catch(() => undefined);
     return running;
   }
 
@@ -37,12 +41,12 @@ export class EngineCore {
     return { ...this.#sampler.stats(), updates: this.#updates, updateSeconds: this.#updateSeconds };
   }
 
-  async #runUpdate(request: UpdateRequest, onProgress: (fraction: number) => void): Promise<UpdateMetrics> {
+  async #run(work: TrainingWork, onProgress: Progress): Promise<Trained> {
     await this.#sampler.idle();
     const begun = performance.now();
-    const metrics = await this.#update(request, onProgress);
-    this.#updates += 1;
+    const trained = await this.#train(work, onProgress);
+    if (work.what === 'update') this.#updates += 1;
     this.#updateSeconds += (performance.now() - begun) / 1000;
-    return metrics;
+    return trained;
   }
 }

@@ -1,6 +1,6 @@
 /** What the engine's thread and its owner say to each other; every request has an id, and exactly one last answer. */
 
-import type { GenerateRequest, GenerateResult, UpdateMetrics, UpdateRequest } from './engine.ts';
+import type { GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from './engine.ts';
 import type { SamplerOptions, SamplerStats } from './sampler/sampler.ts';
 
 export type ThreadOptions = Omit<SamplerOptions, 'load'>;
@@ -10,9 +10,18 @@ export interface EngineStats extends SamplerStats {
   readonly updateSeconds: number;
 }
 
+/** What the thread does while it samples nothing. */
+export type TrainingWork =
+  | { readonly what: 'update'; readonly request: UpdateRequest }
+  | { readonly what: 'plan'; readonly request: PlanRequest }
+  | { readonly what: 'shard'; readonly request: ShardRequest }
+  | { readonly what: 'step'; readonly request: RoundRequest };
+
+export type Trained = UpdateMetrics | PlannedUpdate | undefined;
+
 export type ToThread =
   | { readonly kind: 'generate'; readonly id: number; readonly request: GenerateRequest }
-  | { readonly kind: 'update'; readonly id: number; readonly request: UpdateRequest }
+  | { readonly kind: 'train'; readonly id: number; readonly work: TrainingWork }
   | { readonly kind: 'stats'; readonly id: number }
   | { readonly kind: 'abort'; readonly id: number }
   | { readonly kind: 'close' };
@@ -27,7 +36,7 @@ export interface ErrorData {
 
 export type FromThread =
   | { readonly kind: 'ready' }
-  | { readonly kind: 'done'; readonly id: number; readonly result: GenerateResult | UpdateMetrics | EngineStats }
+  | { readonly kind: 'done'; readonly id: number; readonly result: GenerateResult | Trained | EngineStats }
   | { readonly kind: 'failed'; readonly id: number; readonly error: ErrorData }
   | { readonly kind: 'progress'; readonly id: number; readonly fraction: number };
 

@@ -1,12 +1,13 @@
 /** The engine inside of this process: TensorFlow has a thread of its own, so that this one never waits for an op. */
 
 import { SHARE_ENV, Worker } from 'node:worker_threads';
-import type { Engine, GenerateRequest, GenerateResult, UpdateMetrics, UpdateRequest } from './engine.ts';
+import type { GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, PoolEngine, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from './engine.ts';
 import {
   type EngineStats,
   type FromThread,
   type ThreadOptions,
   type ToThread,
+  type TrainingWork,
   errorFrom,
 } from './embedded-engine-messages.ts';
 import { prepareTensorflowEnvironment } from './tensorflow-environment.ts';
@@ -18,7 +19,7 @@ export interface EmbeddedEngineOptions extends ThreadOptions {
   readonly thread?: URL;
 }
 
-export interface EmbeddedEngine extends Engine {
+export interface EmbeddedEngine extends PoolEngine {
   /** What the thread did so far. */
   stats(): Promise<EngineStats>;
 }
@@ -83,7 +84,19 @@ class ThreadEngine implements EmbeddedEngine {
   }
 
   update(request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics> {
-    return this.#ask({ kind: 'update', id: this.#next++, request }, onProgress);
+    return this.#train({ what: 'update', request }, onProgress);
+  }
+
+  planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
+    return this.#train({ what: 'plan', request });
+  }
+
+  makeShard(request: ShardRequest, onProgress?: (fraction: number) => void): Promise<void> {
+    return this.#train({ what: 'shard', request }, onProgress);
+  }
+
+  applyShards(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void> {
+    return this.#train({ what: 'step', request }, onProgress);
   }
 
   stats(): Promise<EngineStats> {
@@ -96,6 +109,10 @@ class ThreadEngine implements EmbeddedEngine {
     const timer = setTimeout(() => void this.#worker.terminate(), closeTimeoutMs);
     await this.#exited;
     clearTimeout(timer);
+  }
+
+  #train<T>(work: TrainingWork, onProgress?: (fraction: number) => void): Promise<T> {
+    return this.#ask({ kind: 'train', id: this.#next++, work }, onProgress);
   }
 
   #ask<T>(message: Extract<ToThread, { id: number }>, onProgress?: (fraction: number) => void): Promise<T> {

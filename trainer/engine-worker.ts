@@ -1,17 +1,37 @@
 /** The engine's thread: the one that TensorFlow runs in. It answers each message of its owner once. */
 
 import { parentPort, workerData } from 'node:worker_threads';
-import { EngineCore } from './embedded-engine-core.ts';
+import { EngineCore, type Train } from './embedded-engine-core.ts';
 import { type FromThread, type ThreadOptions, type ToThread, errorData } from './embedded-engine-messages.ts';
+import { EmbeddedBackend } from './embedded-trainer.ts';
 import { loadPolicy } from './sampler/policy-loader.ts';
 import { Sampler } from './sampler/sampler.ts';
-import { runUpdate } from './update.ts';
+import { ShardedUpdater } from './sharded/sharded-updater.ts';
+import { Updater } from './update.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('engine-worker.ts runs in a worker thread: use createEmbeddedEngine');
 
 const sampler = new Sampler({ ...(workerData as ThreadOptions), load: ({ dir }) => loadPolicy(dir) });
-const core = new EngineCore(sampler, runUpdate);
+const backend = new EmbeddedBackend(sampler);
+const [updater, sharded] = [new Updater(backend), new ShardedUpdater(backend)];
+
+const train: Train = async (work, onProgress) => {
+  switch (work.what) {
+    case 'update':
+      return updater.run(work.request, onProgress);
+    case 'plan':
+      return sharded.planUpdate(work.request);
+    case 'shard':
+      await sharded.makeShard(work.request, onProgress);
+      return undefined;
+    case 'step':
+      await sharded.applyShards(work.request, onProgress);
+      return undefined;
+  }
+};
+
+const core = new EngineCore(sampler, backend.sample, train);
 const running = new Map<number, AbortController>();
 
 const say = (message: FromThread): void => port.postMessage(message);
@@ -38,10 +58,10 @@ port.on('message', (message: ToThread) => {
       running.set(message.id, controller);
       return answer(message.id, core.generate(message.request, controller.signal));
     }
-    case 'update':
+    case 'train':
       return answer(
         message.id,
-        core.update(message.request, (fraction) => say({ kind: 'progress', id: message.id, fraction })),
+        core.train(message.work, (fraction) => say({ kind: 'progress', id: message.id, fraction })),
       );
     case 'stats':
       return answer(message.id, Promise.resolve(core.stats()));

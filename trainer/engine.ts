@@ -159,6 +159,31 @@ export interface NewCritic {
   readonly seed: number;
 }
 
+/** An update whose gradients are made in shards, by several workers. */
+export interface PlanRequest extends UpdateRequest {
+  /** Folder of the update's own files, which all workers see. */
+  readonly dir: string;
+  readonly shards: number;
+}
+
+export interface PlannedUpdate {
+  /** SHA-256 of the plan. */
+  readonly plan: string;
+  /** For each optimizer step the number of its shards: fewer than were asked for where there is less data. */
+  readonly rounds: readonly number[];
+}
+
+/** One optimizer step of a planned update; `round` counts from 0. */
+export interface RoundRequest {
+  readonly dir: string;
+  readonly plan: string;
+  readonly round: number;
+}
+
+export interface ShardRequest extends RoundRequest {
+  readonly shard: number;
+}
+
 export interface UpdateMetrics {
   readonly loss: number;
   readonly kl: number;
@@ -177,4 +202,11 @@ export interface Engine {
   generate(request: GenerateRequest, signal?: AbortSignal): Promise<GenerateResult>;
   update(request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics>;
   close(): Promise<void>;
+}
+
+/** An engine that shares updates with others: a plan, then for each step its shards, in any order and anywhere, and the step. */
+export interface PoolEngine extends Engine {
+  planUpdate(request: PlanRequest): Promise<PlannedUpdate>;
+  makeShard(request: ShardRequest, onProgress?: (fraction: number) => void): Promise<void>;
+  applyShards(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void>;
 }

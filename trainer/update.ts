@@ -1,22 +1,22 @@
 /** One update of a policy from rollouts: the same request writes the same weights, and a finished one trains nothing. */
 
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { loadAlgorithms } from './algorithms/load-module.ts';
-import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
+import type { Trainer, TrainingSession } from './backend.ts';
+import { type CheckpointRecord, readCheckpointRecord } from './checkpoint.ts';
 import { type Critic, criticCheckpoint, disposeCritic } from './critic/critic.ts';
 import { ResidentCritic } from './critic/resident-critic.ts';
 import { withValues } from './critic/score.ts';
 import { learnCritic } from './critic/train-critic.ts';
+import { EmbeddedTrainer } from './embedded-trainer.ts';
 import type { Datum, UpdateMetrics, UpdateRequest } from './engine.ts';
-import type { Learner, TokenGradient, TokenStatistics } from './learner.ts';
-import { countTargets, tokenBatch } from './model/token-batch.ts';
-import { ResidentPolicy, type Trainee, disposeTrainee, trainedPart } from './resident-policy.ts';
+import { countTargets } from './model/token-batch.ts';
+import { weightsDigest } from './model/weights.ts';
 import { advantageMetrics } from './training/advantage-metrics.ts';
 import { creditSamples } from './training/advantages.ts';
-import { objectiveOf, passTokens } from './training/objective.ts';
-import { type Minibatch, type PlannedSample, planUpdate } from './training/plan.ts';
+import { passTokens } from './training/objective.ts';
+import { type Minibatch, type PassSequence, planUpdate } from './training/plan.ts';
 import { atTargets, type Sample } from './training/sample.ts';
-import { type Scores, scoresOf, scoresOfPolicy } from './training/score.ts';
+import type { Scores } from './training/score.ts';
 import { recomputesOld } from './training/settings.ts';
 import { Tally } from './training/tally.ts';
 
@@ -32,120 +32,129 @@ export class NoReference extends Error {
 
 type Algorithm = UpdateRequest['algorithm'];
 
-function usefulData({ data, toDir }: UpdateRequest): Datum[] {
+/** Errors: `NothingToTrain`. */
+export function usefulData({ data, toDir }: Pick<UpdateRequest, 'data' | 'toDir'>): Datum[] {
   const useful = data.filter((datum) => countTargets(datum) > 0);
   if (useful.length === 0) throw new NothingToTrain(`the ${data.length} sequences for ${toDir} have no token to train`);
   return useful;
 }
 
+/** Where an update's numbers come from before its first step. */
+interface Sources {
+  readonly trainer: Trainer;
+  readonly session: TrainingSession;
+  readonly critic?: Critic | undefined;
+}
+
 /** The reference's log-probabilities, where KL needs them; its weights are in memory only while they are computed. */
-async function referenceScores({ algorithm, referenceDir, fromDir }: UpdateRequest, learner: Learner, useful: readonly Datum[]): Promise<Scores | undefined> {
+async function referenceScores({ algorithm, referenceDir, fromDir }: UpdateRequest, { trainer, session }: Sources, useful: readonly Datum[]): Promise<Scores | undefined> {
   if (algorithm.kl === undefined) return undefined;
   if (referenceDir === undefined) throw new NoReference(`kl in the ${algorithm.kl.in} needs a reference policy`);
-  if (referenceDir === fromDir) return scoresOf(learner, useful, algorithm.microBatchTokens);
-  return scoresOfPolicy(referenceDir, useful, algorithm.microBatchTokens);
+  if (referenceDir === fromDir) return session.forward(useful, algorithm.microBatchTokens);
+  return trainer.score(referenceDir, useful, algorithm.microBatchTokens);
 }
 
 /** Every datum with what is known of its tokens before the first step. */
-async function samplesOf(request: UpdateRequest, learner: Learner, useful: readonly Datum[]): Promise<Sample[]> {
+async function samplesOf(request: UpdateRequest, sources: Sources, useful: readonly Datum[]): Promise<Sample[]> {
   const { algorithm, data } = request;
-  const old = recomputesOld(algorithm) ? await scoresOf(learner, useful, algorithm.microBatchTokens) : undefined;
-  const reference = await referenceScores(request, learner, useful);
+  const old = recomputesOld(algorithm) ? await sources.session.forward(useful, algorithm.microBatchTokens) : undefined;
+  const reference = await referenceScores(request, sources, useful);
   return data.map((datum) => {
     const recorded = atTargets(datum, datum.logprobs);
     return { datum, count: recorded.length, recorded, old: old?.get(datum) ?? recorded, reference: reference?.get(datum) };
   });
 }
 
-interface Pass {
-  readonly algorithm: Algorithm;
-  /** The first pass over each token measures entropy. */
-  readonly firstEpoch: boolean;
-  readonly minibatch: Minibatch;
-  readonly noiseKey: string;
+/** An update as it will be made: all that needs all of its data is done. */
+export interface PreparedUpdate {
+  readonly epochs: ReadonlyArray<readonly Minibatch[]>;
+  readonly tokens: number;
+  readonly sequences: number;
+  readonly metrics: Readonly<Record<string, number>>;
 }
 
-function learnMicroBatch(learner: Learner, micro: readonly PlannedSample[], pass: Pass, tally: Tally): void {
-  const { algorithm, minibatch } = pass;
-  const tokens = passTokens(micro);
-  const bonus = algorithm.entropyCoefficient ?? 0;
-  learner.learn(tokenBatch(micro), bonus > 0 ? 'trained' : pass.firstEpoch, (statistics: TokenStatistics): TokenGradient => {
-    const objective = objectiveOf(tokens, statistics.logprobs, algorithm, minibatch, pass.noiseKey);
-    tally.addPass(tokens, pass.firstEpoch ? statistics : { ...statistics, entropies: undefined }, objective);
-    const logprobs = Float32Array.from(objective.gradient);
-    return bonus > 0 ? { logprobs, entropies: new Float32Array(logprobs.length).fill(-bonus / minibatch.tokens) } : { logprobs };
-  });
+/**
+ * A critic is trained here, on the values that it gave before; `onProgress` hears the share of that. Errors:
+ * `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `TooFewTokens`, those of reading the reference.
+ */
+export async function prepareUpdate(
+  request: UpdateRequest,
+  sources: Sources,
+  shards = 1,
+  onProgress: (fraction: number) => void = () => undefined,
+): Promise<PreparedUpdate> {
+  const { algorithm, toVersion } = request;
+  const { critic } = sources;
+  const scored = await samplesOf(request, sources, usefulData(request));
+  const samples = critic === undefined ? scored : await withValues(critic.model, scored, algorithm.microBatchTokens);
+  const { advantages, returns, metrics } = creditSamples(samples, algorithm);
+  const criticMetrics = critic === undefined ? {} : await learnCritic(critic, samples, returns, request, onProgress);
+  const items = samples.flatMap((sample, i) => (sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : []));
+  const epochs = planUpdate(items, algorithm, `update ${toVersion}`, shards);
+  const tokens = items.reduce((sum, { sample }) => sum + sample.count, 0);
+  return { epochs, tokens, sequences: items.length, metrics: { ...advantageMetrics(advantages), ...metrics, ...criticMetrics } };
+}
+
+/** What a pass is told beside its sequences. */
+export interface PassSettings {
+  readonly algorithm: Algorithm;
+  readonly toVersion: number;
+  /** Counted over the whole update, from 0. */
+  readonly pass: number;
+  readonly epoch: number;
+  readonly minibatch: Pick<Minibatch, 'tokens' | 'sequences'>;
+}
+
+/** One micro-batch, and what was seen of it. */
+export async function learnMicroBatch(session: TrainingSession, micro: readonly PassSequence[], settings: PassSettings, tally: Tally): Promise<void> {
+  const { algorithm, minibatch, toVersion, pass, epoch } = settings;
+  const noiseKey = `update ${toVersion} pass ${pass}`;
+  const seen = await session.forwardBackward({ sequences: micro, algorithm, minibatch, firstEpoch: epoch === 0, noiseKey });
+  tally.addPass(passTokens(micro), seen, seen.objective);
 }
 
 async function train(
-  { learner, optimizer }: Trainee,
-  epochs: readonly (readonly Minibatch[])[],
+  session: TrainingSession,
+  { epochs }: PreparedUpdate,
   { algorithm, toVersion }: UpdateRequest,
   onProgress: (fraction: number) => void,
 ): Promise<Tally> {
   const tally = new Tally();
   const total = epochs.flat().reduce((sum, { micro }) => sum + micro.length, 0);
-  let done = 0;
+  let pass = 0;
   for (const [epoch, minibatches] of epochs.entries()) {
     for (const minibatch of minibatches) {
       for (const micro of minibatch.micro) {
-        const noiseKey = `update ${toVersion} pass ${done}`;
-        learnMicroBatch(learner, micro, { algorithm, firstEpoch: epoch === 0, minibatch, noiseKey }, tally);
-        onProgress(++done / total);
-        // Lets the thread answer its owner between passes.
-        await nextTurn();
+        await learnMicroBatch(session, micro, { algorithm, toVersion, pass, epoch, minibatch }, tally);
+        onProgress(++pass / total);
       }
-      tally.addStep(optimizer.apply(learner.policy.trainable, learner.gradients.flatten(learner.policy), algorithm));
+      tally.addStep(await session.optimStep(algorithm));
     }
   }
   return tally;
 }
 
-/** What is trained: the policy, and a critic where there is one. */
-interface Taken {
-  readonly trainee: Trainee;
-  readonly critic: Critic | undefined;
+/** Trains what was loaded, the critic first, and says what was measured. */
+async function learn(request: UpdateRequest, sources: Sources, onProgress: (fraction: number) => void): Promise<Omit<UpdateMetrics, 'sha256'>> {
+  const hasCritic = sources.critic !== undefined;
+  const prepared = await prepareUpdate(request, sources, 1, (done) => onProgress(done / 2));
+  const tally = await train(sources.session, prepared, request, hasCritic ? (done) => onProgress((1 + done) / 2) : onProgress);
+  return tally.metrics(prepared.tokens, prepared.sequences, request.algorithm, prepared.metrics);
 }
 
-function dispose({ trainee, critic }: Taken): void {
-  disposeTrainee(trainee);
-  if (critic !== undefined) disposeCritic(critic);
-}
-
-/** Trains what was taken, the critic first, and says what was measured. */
-async function learn(request: UpdateRequest, { trainee, critic }: Taken, onProgress: (fraction: number) => void): Promise<Omit<UpdateMetrics, 'sha256'>> {
-  const { algorithm, toVersion } = request;
-  const scored = await samplesOf(request, trainee.learner, usefulData(request));
-  const samples = critic === undefined ? scored : await withValues(critic.model, scored, algorithm.microBatchTokens);
-  const { advantages, returns, metrics } = creditSamples(samples, algorithm);
-  const criticMetrics = critic === undefined ? {} : await learnCritic(critic, samples, returns, request, (done) => onProgress(done / 2));
-  const items = samples.flatMap((sample, i) => (sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : []));
-  const epochs = planUpdate(items, algorithm, `update ${toVersion}`);
-  const tally = await train(trainee, epochs, request, critic === undefined ? onProgress : (done) => onProgress((1 + done) / 2));
-  const tokens = items.reduce((sum, { sample }) => sum + sample.count, 0);
-  return tally.metrics(tokens, items.length, algorithm, { ...advantageMetrics(advantages), ...metrics, ...criticMetrics });
-}
-
-function metricsOf(record: CheckpointRecord): UpdateMetrics {
+/** What the training that wrote a checkpoint reported. */
+export function metricsOf(record: CheckpointRecord): UpdateMetrics {
   return { ...(record.metrics as Omit<UpdateMetrics, 'sha256'>), sha256: record.sha256 };
 }
 
-async function save(request: UpdateRequest, { trainee: { learner, optimizer }, critic }: Taken, metrics: Omit<UpdateMetrics, 'sha256'>) {
-  return writeCheckpoint(request.toDir, {
-    ...trainedPart(learner),
-    optimizer: { steps: optimizer.steps, moments: optimizer.save(learner.policy.trainable.layout) },
-    step: request.toVersion,
-    version: request.toVersion,
-    fromDir: request.fromDir,
-    critic: critic && criticCheckpoint(critic, request.toVersion),
-    metrics,
-  });
-}
-
-/** Updates in one thread; the policy that was written last stays in memory, and its critic. */
+/** Updates by one trainer, by the embedded one unless another is given; a critic is trained in this process. */
 export class Updater {
-  readonly #resident = new ResidentPolicy();
+  readonly #trainer: Trainer;
   readonly #critics = new ResidentCritic();
+
+  constructor(trainer: Trainer = new EmbeddedTrainer()) {
+    this.#trainer = trainer;
+  }
 
   /**
    * Advantages by the estimator, then the loss by its name, scaled by its reduction, and AdamW. `loss` is the mean over the
@@ -162,38 +171,40 @@ export class Updater {
     }
     usefulData(request);
     await loadAlgorithms(request.algorithm.module);
-    const taken = await this.#take(request);
+    const { fromDir, lora } = request;
+    const session = await this.#trainer.loadState({ dir: fromDir, lora, optimizer: true });
     try {
-      const metrics = await learn(request, taken, onProgress);
-      const { record, written } = await save(request, taken, metrics);
-      if (written) await this.#keep(request.toDir, taken);
-      else dispose(taken);
+      const critic = await this.#critic(request);
+      const record = await this.#learnAndSave(request, { trainer: this.#trainer, session, critic }, onProgress);
       return metricsOf(record);
-    } catch (error) {
-      dispose(taken);
-      throw error;
+    } finally {
+      await session.release();
     }
   }
 
-  async #take({ fromDir, lora, algorithm, critic = { base: fromDir, seed: 0 } }: UpdateRequest): Promise<Taken> {
-    const trainee = await this.#resident.take(fromDir, lora);
+  async #critic({ fromDir, algorithm, critic = { base: fromDir, seed: 0 } }: UpdateRequest): Promise<Critic | undefined> {
+    return algorithm.critic && this.#critics.take(fromDir, critic);
+  }
+
+  /** A critic that is not the one that was written is given up; one that cannot be kept is read again. */
+  async #settle(dir: string, critic: Critic, isWritten: boolean): Promise<void> {
+    if (isWritten) await this.#critics.keep(dir, critic).catch(() => disposeCritic(critic));
+    else disposeCritic(critic);
+  }
+
+  async #learnAndSave(request: UpdateRequest, sources: Sources, onProgress: (fraction: number) => void): Promise<CheckpointRecord> {
+    const { session, critic } = sources;
+    const { toDir: dir, toVersion: version } = request;
+    let isWritten = false;
     try {
-      return { trainee, critic: algorithm.critic && (await this.#critics.take(fromDir, critic)) };
-    } catch (error) {
-      disposeTrainee(trainee);
-      throw error;
+      const metrics = await learn(request, sources, onProgress);
+      const beside = critic && criticCheckpoint(critic, version);
+      const record = await session.saveState({ dir, version, metrics, critic: beside });
+      isWritten = beside !== undefined && record.critic?.sha256 === weightsDigest(beside.weights);
+      await session.publish({ dir, version });
+      return record;
+    } finally {
+      if (critic !== undefined) await this.#settle(dir, critic, isWritten);
     }
-  }
-
-  async #keep(dir: string, { trainee, critic }: Taken): Promise<void> {
-    await this.#resident.keep(dir, trainee);
-    // One that cannot be kept is read again.
-    if (critic !== undefined) await this.#critics.keep(dir, critic).catch(() => disposeCritic(critic));
   }
 }
-
-const updater = new Updater();
-
-/** `Updater.run` of this thread's one updater. */
-export const runUpdate = (request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics> =>
-  updater.run(request, onProgress);

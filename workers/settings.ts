@@ -2,6 +2,7 @@
 
 import { availableParallelism, hostname } from 'node:os';
 import { join, resolve } from 'node:path';
+import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
 
 export const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'] as const;
 export type Role = (typeof ROLES)[number];
@@ -28,6 +29,8 @@ export interface WorkerSettings {
   readonly host: string;
   readonly maxLiveSandboxes: number;
   readonly sandboxTtlSeconds: number;
+  /** What a GPU worker does, and what all of the pool do; `undefined` where nobody has said. */
+  readonly gpu: { readonly does: GpuDuty; readonly pool: readonly GpuDuty[] | undefined };
   /** Activities of this role that run at once. */
   readonly slots: Readonly<Record<Role, number>>;
 }
@@ -66,6 +69,7 @@ export function readWorkerSettings(): WorkerSettings {
     host: process.env['LONGHAUL_HOST'] ?? hostname(),
     maxLiveSandboxes,
     sandboxTtlSeconds: count('LONGHAUL_SANDBOX_TTL', 1800),
+    gpu: { does: readGpuDuty(process.env), pool: process.env[POOL_VARIABLE] ? readGpuPool(process.env) : undefined },
     slots: {
       orchestrator: count('LONGHAUL_SLOTS_ORCHESTRATOR', 32),
       init: count('LONGHAUL_SLOTS_INIT', 2 * cores),

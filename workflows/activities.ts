@@ -15,18 +15,22 @@ import type {
   PolicyRef,
   RestoreInput,
   RewardInput,
+  RoundInput,
   RolloutResult,
   RunConfig,
   SandboxRef,
+  ShardInput,
   StepRecord,
+  TrainingPlacement,
   UpdateInput,
   UpdateOutcome,
+  UpdateRounds,
   Verdict,
 } from './types.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval-types.ts';
 import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failure-policy.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
-import { hostQueue, QUEUES } from './queues.ts';
+import { hostQueue, QUEUES, workerQueue } from './queues.ts';
 import type { AdmissionState } from './training/admission.ts';
 
 export interface InitActivities {
@@ -39,8 +43,18 @@ export interface GpuActivities {
   /** Refuses an endpoint that its key, its account or its settings are wrong for; a server that is down is not refused. */
   checkEndpoint(input: CheckEndpointInput): Promise<void>;
   generate(input: GenerateInput): Promise<GenerateOutcome>;
+  /** Makes an update, or finishes one whose shards and steps are done: on record once, whatever is retried. */
   update(input: UpdateInput): Promise<UpdateOutcome>;
 }
+
+/** The parts of an update that several workers share; each may be made anywhere, and again. */
+export interface ShardActivities {
+  planUpdate(input: UpdateInput & { readonly shards: number }): Promise<UpdateRounds>;
+  forwardBackward(input: ShardInput): Promise<void>;
+  optimStep(input: RoundInput): Promise<void>;
+}
+
+export type TrainingActivities = Pick<GpuActivities, 'update'> & ShardActivities;
 
 export interface AgentRunActivities {
   agentRun(input: AgentRunInput): Promise<AgentRunOutcome>;
@@ -170,10 +184,27 @@ export function gpuWithin(ms: number): Pick<GpuActivities, 'generate'> {
   return proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: ms });
 }
 
-// A cancelled run waits for the update under way: it is whole or not at all, and says itself what it trained.
-const { update } = proxyActivities<Pick<GpuActivities, 'update'>>({ ...onGpu, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
-const { checkEndpoint } = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onGpu, startToCloseTimeout: '5m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) });
-export const gpu: Pick<GpuActivities, 'update' | 'checkEndpoint'> = { update, checkEndpoint };
+/** Who has a rollout's context in its cache takes its next turn at once, or somebody else computes it anew. */
+const CACHE_WITHIN = '5s';
+
+/** The worker that has the cache, tried once: whatever it fails with, any other can take its place. `ms`: all that is left. */
+export function onWorker(worker: string, ms: number): Pick<GpuActivities, 'generate'> {
+  return proxyActivities<Pick<GpuActivities, 'generate'>>({
+    ...onGpu,
+    taskQueue: workerQueue(worker),
+    scheduleToStartTimeout: CACHE_WITHIN,
+    scheduleToCloseTimeout: ms,
+    retry: retry({ ...RETRIES.gpu, attempts: 1 }),
+  });
+}
+
+/** A cancelled run waits for the update under way: it is whole or not at all, and says itself what it trained. */
+export function training(placement: TrainingPlacement): TrainingActivities {
+  const taskQueue = placement === 'apart' ? QUEUES.gpuTrain : QUEUES.gpu;
+  return proxyActivities<TrainingActivities>({ ...onGpu, taskQueue, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
+}
+
+export const gpu: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onGpu, startToCloseTimeout: '5m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) });
 
 /** Sampling from a server that may be down for a while: asked again for as long as the endpoint's settings say, `ms` at most. */
 export function onEndpoint({ patienceSeconds }: Endpoint, ms: number): Pick<GpuActivities, 'generate'> {

@@ -6,9 +6,16 @@ export const QUEUES = {
   agentRun: 'agent-run',
   reward: 'reward',
   gpu: 'gpu',
+  /** Updates of runs that keep generation and training apart. */
+  gpuTrain: 'gpu-train',
 } as const;
 
 /** The queue that only the worker of one host serves: where its sandboxes are. */
 export function hostQueue(host: string): string {
   return `${QUEUES.agentRun}@${host}`;
+}
+
+/** The queue that only one GPU worker serves: where a rollout's key-value cache is. */
+export function workerQueue(worker: string): string {
+  return `${QUEUES.gpu}@${worker}`;
 }

@@ -4,9 +4,10 @@
  */
 
 import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
-import { gpuWithin, initWithin, onEndpoint, onHost, releasing, reward } from './activities.ts';
+import { initWithin, onEndpoint, onHost, releasing, reward } from './activities.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
 import { BUDGET } from './failure-policy.ts';
+import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import type { ResolvedRollout } from './resolve-rollout.ts';
 import type { RolloutClock } from './rollout-clock.ts';
@@ -22,6 +23,8 @@ export interface Context {
   sandbox: SandboxRef | null;
   collected: CollectOutcome | null;
   contextTokens: number;
+  /** The GPU worker that has the context in its cache, where there are several. */
+  worker: string | null;
   lines: readonly string[];
   /** What it waits for. */
   doing: string;
@@ -81,6 +84,7 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
   context.contextTokens = outcome.contextTokens;
+  context.worker = outcome.worker ?? null;
   tell(context, `${turn}. ${outcome.line}`);
   return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
 }
@@ -94,7 +98,7 @@ async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: C
 /** A server may be down for longer than a sandbox lives without being used: it is held meanwhile. */
 async function sampled(attempt: number, withinMs: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
   const { policy } = input;
-  if (!('endpoint' in policy)) return gpuWithin(withinMs).generate(input);
+  if (!('endpoint' in policy)) return generateNearCache(withinMs, context, input);
   const sandbox = sandboxOf(context);
   let over = false;
   const work = onEndpoint(policy.endpoint, withinMs).generate(input).finally(() => {

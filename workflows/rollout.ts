@@ -40,6 +40,8 @@ export const resumeSignal = defineSignal('resume');
 
 /** Carried over continue-as-new, which happens at the begin of a turn. */
 export interface RolloutProgress extends Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
+  /** Who has the context in its cache. */
+  readonly worker?: string;
   readonly state: LoopState;
   readonly allowed: readonly GatedStage[];
   readonly spentMs: number | null;
@@ -76,14 +78,14 @@ function publishEnd(state: LoopState): void {
 function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): Context {
   const { workflowId: rollout } = workflowInfo();
   const input = resolveRollout(given, rollout);
-  const { allowed = [], sandbox = null, contextTokens = 0, lines = [], paused = false, spentMs = null } = progress ?? {};
+  const { allowed = [], sandbox = null, contextTokens = 0, worker = null, lines = [], paused = false, spentMs = null } = progress ?? {};
   const gates = new StageGates(input.gates, allowed);
   const clock = new RolloutClock(input.agent.deadlineSeconds, spentMs, Date.now());
-  return { input, rollout, gates, clock, sandbox, contextTokens, lines, doing: '', paused, collected: null, rounds: 0 };
+  return { input, rollout, gates, clock, sandbox, contextTokens, worker, lines, doing: '', paused, collected: null, rounds: 0 };
 }
 
-function progressOf(state: LoopState, { sandbox, contextTokens, lines, paused, gates, clock }: Context): RolloutProgress {
-  return { state, sandbox, contextTokens, lines, paused, allowed: gates.allowed, spentMs: clock.spentMs(Date.now()) };
+function progressOf(state: LoopState, { sandbox, contextTokens, worker, lines, paused, gates, clock }: Context): RolloutProgress {
+  return { state, sandbox, contextTokens, ...(worker === null ? {} : { worker }), lines, paused, allowed: gates.allowed, spentMs: clock.spentMs(Date.now()) };
 }
 
 /** `progress` is for continue-as-new alone. */

@@ -26,7 +26,7 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { gpu, orchestrator } from './activities.ts';
+import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { DEFAULT_BREAKER, type Trip, tripLine, ungradedTrip } from './circuit-breaker.ts';
 import { circuitOpenedSignal } from './failure-watch.ts';
@@ -36,6 +36,7 @@ import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfigura
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
 import { whenFree } from './start-child-when-free.ts';
 import type { AdmissionState } from './training/admission.ts';
+import { applyUpdate } from './training/apply-update.ts';
 import { modeOf } from './training/modes.ts';
 import { Overlap, type StartedAgain, type StepRollouts } from './training/overlap.ts';
 import { aimOf, batchInput, byNeedOf, type Drawn, tasksOfStep } from './training/step-tasks.ts';
@@ -249,9 +250,9 @@ class Training {
     await this.#mayBegin();
     this.phase = 'training';
     const trainBegun = Date.now();
-    const maskStaleness = config.training?.maskStalenessSteps;
+    const { maskStalenessSteps: maskStaleness, shards, placement } = config.training ?? { mode: 'sync' };
     const { lora } = config.policy;
-    const outcome = await gpu.update({
+    const outcome = await applyUpdate({
       ...this.#folder,
       step,
       steps: config.steps,
@@ -262,7 +263,8 @@ class Training {
       algorithm: config.algorithm,
       ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
       ...(this.#mayBreak ? { mayBeUngraded: true } : {}),
-    });
+      ...(shards === undefined ? {} : { shards }),
+    }, placement);
     const ended = Date.now();
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
     const record: StepRecord = { ...outcome.record, ...(rolled.batches ? { batches: rolled.batches } : {}), seconds };

@@ -113,6 +113,8 @@ export interface GenerateOutcome {
   readonly sampledTokens: number;
   /** The turn in a line, for the workflow's details. */
   readonly line: string;
+  /** Who has the context in its cache; absent where there is one worker, or nobody has. */
+  readonly worker?: string;
 }
 
 export interface SandboxRef {
@@ -267,7 +269,13 @@ export interface TrainingSettings {
   readonly rolloutVersion?: 'newest' | 'begin';
   /** Rollouts with a token that is more updates old than this are masked; absent: none are. */
   readonly maskStalenessSteps?: number;
+  /** Gradients of an optimizer step are made in so many parts, by whichever workers are free; absent: by one worker, whole. */
+  readonly shards?: number;
+  /** `apart`: updates wait for workers that train, on a queue of their own; absent: `colocated`, whoever samples trains. */
+  readonly placement?: TrainingPlacement;
 }
+
+export type TrainingPlacement = 'colocated' | 'apart';
 
 /** The resolved configuration of a run: the argument of the `train` workflow, and `config.yaml` of its folder. */
 export interface RunConfig {
@@ -332,6 +340,30 @@ export interface UpdateInput extends RolledOut {
   readonly lora?: NewLora;
   /** Where no rollout was graded the policy goes on unchanged; absent: that is an error. */
   readonly mayBeUngraded?: boolean;
+  /** More than one: `planUpdate`, `forwardBackward` and `optimStep` have made it before. */
+  readonly shards?: number;
+}
+
+/** An update in shards, as it was laid down. */
+export interface UpdateRounds {
+  /** Folder of the update's own files. */
+  readonly dir: string;
+  /** Digest of the plan. */
+  readonly plan: string;
+  /** Shards of each optimizer step; empty where there is nothing to do before `update`. */
+  readonly rounds: readonly number[];
+}
+
+/** One optimizer step of such an update. */
+export interface RoundInput extends Pick<UpdateInput, 'run' | 'step'> {
+  readonly dir: string;
+  readonly plan: string;
+  /** From 0. */
+  readonly round: number;
+}
+
+export interface ShardInput extends RoundInput {
+  readonly shard: number;
 }
 
 export interface StepRecord {

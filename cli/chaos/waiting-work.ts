@@ -4,9 +4,9 @@ import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { keys } from '../../activities/records.ts';
 import type { Store } from '../../store/store.ts';
 import type { Role } from '../../workers/settings.ts';
-import type { AgentRunActivities, GpuActivities, InitActivities, RewardActivities } from '../../workflows/activities.ts';
+import type { AgentRunActivities, GpuActivities, InitActivities, RewardActivities, ShardActivities } from '../../workflows/activities.ts';
 
-type Name = keyof (InitActivities & GpuActivities & AgentRunActivities & RewardActivities);
+type Name = keyof (InitActivities & GpuActivities & ShardActivities & AgentRunActivities & RewardActivities);
 
 const ROLE_OF: Readonly<Record<Name, Role>> = {
   prepareSandbox: 'init',
@@ -14,6 +14,9 @@ const ROLE_OF: Readonly<Record<Name, Role>> = {
   checkEndpoint: 'gpu',
   generate: 'gpu',
   update: 'gpu',
+  planUpdate: 'gpu',
+  forwardBackward: 'gpu',
+  optimStep: 'gpu',
   agentRun: 'agent-run',
   collect: 'agent-run',
   releaseSandbox: 'agent-run',

@@ -3,6 +3,7 @@
 import { ask, which } from '#setup/command.mjs';
 import { loadEngine } from '#setup/engine-binding.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
+import { gpuWorkers } from '../../workers/stack/stack-plan.ts';
 import { type Finding, finding } from './finding.ts';
 
 export function examineEngine(root: string, env: NodeJS.ProcessEnv): Finding {
@@ -15,4 +16,14 @@ export function examineGpu(env: NodeJS.ProcessEnv): Finding {
   const smi = which('nvidia-smi', env);
   const listed = smi === undefined ? undefined : ask(smi, ['--query-gpu=name,memory.total', '--format=csv,noheader']);
   return finding('NVIDIA GPU', false, listed?.replaceAll('\n', '; ') || undefined, 'none needed: the engine then runs on the processor');
+}
+
+/** What `up` starts here: a pool that this machine cannot have would keep the stack from starting. */
+export function examinePool(env: NodeJS.ProcessEnv): Finding {
+  try {
+    const workers = gpuWorkers(env).map(({ name, does, device, threads }) => `${name} ${does} (${device === undefined ? `${threads} threads` : `device ${device}`})`);
+    return finding('GPU workers', true, workers.join(', '), '');
+  } catch (error) {
+    return finding('GPU workers', true, undefined, error instanceof Error ? error.message : String(error));
+  }
 }

@@ -8,7 +8,7 @@ import { prerequisites } from '#setup/prerequisites.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { stackHome } from '../../workers/stack/stack-state.ts';
 import { examineDocker } from './docker.ts';
-import { examineEngine, examineGpu } from './engine.ts';
+import { examineEngine, examineGpu, examinePool } from './engine.ts';
 import { type Finding, finding } from './finding.ts';
 import { examineTemporal } from './temporal.ts';
 
@@ -27,6 +27,7 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
       .map(({ what, remedy, found }) => finding(what, true, found, remedy)),
     examineEngine(root, env),
     examineGpu(env),
+    examinePool(env),
     await examineTemporal(env),
     { ...bubblewrap, required: !isolated },
     docker,

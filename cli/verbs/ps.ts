@@ -12,8 +12,8 @@ export const ps: Verb = {
         const stack = listProcesses(stackHome(env, cwd));
         if (stack.status === 'down') say(`the stack in ${stack.home} is down; start it: npx longhaul up --detach`);
         else {
-          const rows = stack.processes.map((one) => [one.name, String(one.pid ?? '-'), one.state, String(one.restarts), one.since]);
-          for (const line of table([['NAME', 'PID', 'STATE', 'RESTARTS', 'SINCE'], ...rows])) say(line);
+          const rows = stack.processes.map((one) => [one.name, String(one.pid ?? '-'), one.state, String(one.restarts), one.since, one.note ?? '']);
+          for (const line of table([['NAME', 'PID', 'STATE', 'RESTARTS', 'SINCE', ''], ...rows])) say(line);
           say(`stack ${stack.status} · Temporal ${stack.address} · namespace ${stack.namespace}${stack.ui ? ` · UI ${stack.ui}` : ''}`);
           if (stack.status === 'unsupervised') say('nothing restarts what dies now; take these processes over: npx longhaul up --detach');
         }

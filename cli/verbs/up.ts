@@ -3,9 +3,10 @@
 import { join } from 'node:path';
 import { Interrupted, UserInputError } from '../errors.ts';
 import { followFile } from '../follow-file.ts';
+import { POOL_VARIABLE } from '../../workers/gpu-pool.ts';
 import { ensureStack, type RunningStack, supervisorLog } from '../../workers/stack/ensure-stack.ts';
 import { listProcesses } from '../../workers/stack/list-processes.ts';
-import { wantedRoles } from '../../workers/stack/stack-plan.ts';
+import { gpuWorkers, wantedRoles } from '../../workers/stack/stack-plan.ts';
 import { stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { Verb, VerbContext } from '../verb.ts';
@@ -13,6 +14,7 @@ import type { Verb, VerbContext } from '../verb.ts';
 interface Options {
   readonly detach?: boolean;
   readonly roles?: string;
+  readonly gpuWorkers?: string;
 }
 
 export const up: Verb = {
@@ -24,12 +26,14 @@ export const up: Verb = {
       )
       .option('-d, --detach', 'return when all are ready, and leave the stack running (implied by --json)')
       .option('--roles <list>', 'only these workers, separated by commas')
+      .option('--gpu-workers <pool>', 'how many GPU workers, or what each does: both, generate, train, separated by commas (default: one for each device)')
       .action((options: Options) => run((context) => bringUp(options, context)));
   },
 };
 
 async function bringUp(options: Options, context: VerbContext) {
-  const env = options.roles === undefined ? context.env : { ...context.env, LONGHAUL_ROLES: options.roles };
+  const { roles, gpuWorkers: pool } = options;
+  const env = { ...context.env, ...(roles === undefined ? {} : { LONGHAUL_ROLES: roles }), ...(pool === undefined ? {} : { [POOL_VARIABLE]: pool }) };
   checkRoles(env);
   const home = stackHome(context.env, context.cwd);
   const stack = await ensureStack({ home, env, say: context.note, signal: context.signal });
@@ -44,6 +48,11 @@ function checkRoles(env: NodeJS.ProcessEnv): void {
     wantedRoles(env);
   } catch (error) {
     throw new UserInputError('--roles', env['LONGHAUL_ROLES'] ?? '', error instanceof Error ? error.message : String(error));
+  }
+  try {
+    gpuWorkers(env);
+  } catch (error) {
+    throw new UserInputError('--gpu-workers', env[POOL_VARIABLE] ?? '', error instanceof Error ? error.message : String(error));
   }
 }
 

@@ -138,8 +138,8 @@ describe('a run with a critic', () => {
     execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${Math.ceil(bytes / 4096) * 4096}`, 'tmpfs', disk]);
     const to = join(disk, 'checkpoints', 'step-2');
     await roomForCheckpoint(stepDir('live', 1), to);
-    await expect(roomForCheckpoint(stepDir('live', 1), to, qwen3Dir)).rejects.toThrow(/No space/);
-    await expect(roomForCheckpoint(qwen3Dir, to, qwen3Dir)).rejects.toThrow(/No space/);
+    await expect(roomForCheckpoint(stepDir('live', 1), to, undefined, qwen3Dir)).rejects.toThrow(/No space/);
+    await expect(roomForCheckpoint(qwen3Dir, to, undefined, qwen3Dir)).rejects.toThrow(/No space/);
   });
 
   it('keeps and removes it with its checkpoint', async () => {

@@ -37,6 +37,13 @@ describe('a turn', () => {
     expect(await recordOf(1)).toMatchObject({ version: 3, appended: PROMPT, reset: false, ...asRecorded(saying(call('ls'))) });
   });
 
+  it('says who has its context only where there are several, and the engine is ours', async () => {
+    world.now.engine.answers = [saying(call('ls'))];
+    const named = await generateTurn(turnInput(1), { ...world.now.deps, worker: 'host/gpu-2' }, signal);
+    expect(named.worker).toBe('host/gpu-2');
+    expect(await generate(turnInput(1))).not.toHaveProperty('worker');
+  });
+
   it('is sampled once: a repeated call returns what was recorded, and its event is there once', async () => {
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
     const first = await generate(turnInput(1));

@@ -33,6 +33,14 @@ it('makes the folder with the resolved configuration, and records the run', asyn
   });
 });
 
+it('that the GPU workers could not train is refused before anything is written', async () => {
+  const parts = { store: world.now.store, temporal: { address: '', namespace: '', ui: '' }, describePolicy: async () => ({ parameters: 1, vocabulary: 1 }) };
+  const activities = orchestratorActivities({ ...parts, refusedPlacement: (placement) => (placement === 'apart' ? 'one worker does both' : undefined) });
+  await expect(activities.openRun({ ...good(), training: { placement: 'apart' } }, RUN)).rejects.toMatchObject({ type: 'UserInputError', message: expect.stringContaining('training.placement: "apart"') as unknown });
+  expect(await world.now.store.get(keys.run(RUN))).toBeUndefined();
+  expect((await activities.openRun(good(), RUN)).config.training).toEqual({ mode: 'sync' });
+});
+
 it('twice is the run that it was', async () => {
   const first = await open(good());
   const record = await world.now.store.get(keys.run(RUN));

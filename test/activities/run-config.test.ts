@@ -27,6 +27,9 @@ it.each([
   [{ mode: 'async', maxStalenessSteps: 2, maskStalenessSteps: 2 }, 'training.maskStalenessSteps', /more than 2 steps late/],
   [{ mode: 'async', maxStalenessSteps: -1 }, 'training.maxStalenessSteps', /./],
   [{ mode: 'sometimes' }, 'training.mode', /./],
+  [{ shards: 0 }, 'training.shards', /./],
+  [{ shards: 65 }, 'training.shards', /./],
+  [{ mode: 'async', placement: 'elsewhere' }, 'training.placement', /./],
 ])('training %j is refused by field, with the remedy', (training, field, remedy) => {
   const refused = () => resolveRunConfig({ ...settings, policy: { base: '/p' }, training }, '/');
   expect(refused).toThrow(expect.objectContaining({ field, remedy: expect.stringMatching(remedy) as string }));
@@ -35,6 +38,9 @@ it.each([
 it('what overlaps with updates is corrected, unless it is said otherwise; what does not is left as it was', () => {
   const resolved = (given: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...given }, '/');
   expect(resolved({}).training).toEqual({ mode: 'sync' });
+  expect(resolved({ training: { shards: 1, placement: 'colocated' } }).training).toEqual({ mode: 'sync' });
+  expect(resolved({ training: { shards: 3, placement: 'apart' } }).training).toEqual({ mode: 'sync', shards: 3, placement: 'apart' });
+  expect(resolved({ training: { mode: 'async', shards: 2 } }).training).toMatchObject({ mode: 'async', shards: 2, maxStalenessSteps: 4 });
   expect(resolved({}).algorithm.offPolicyCorrection).toBeUndefined();
   const token = { tisRatioType: 'token', tokenTisRatioClipHigh: 2, sequenceMaskMetric: 'none' };
   const overlapping = resolved({ training: { mode: 'async' } });

@@ -23,6 +23,7 @@ const server = await startPrivateServer(dir, ['--dynamic-config-value=limit.hist
 const world = await startWorld(server.address, {
   turn: (input) => (script.turn ?? ((i) => (i.turn < 3 ? 'calls' : 'finish')))(input),
   before: (activity, input) => script.before?.(activity, input),
+  worker: (input) => script.worker?.(input),
   ttlSeconds: () => script.ttlSeconds?.() ?? 1800,
 });
 mkdirSync(out, { recursive: true });
@@ -180,6 +181,13 @@ script = { before: (a) => { if (a === 'update' && updates++ < 2) throw new Error
 const retried = await start('train', 'train/retried', { ...config, run: 'retried', steps: 1 });
 await retried.result();
 await save('train-update-retried', 'train/retried');
+let shards = 0;
+script = { before: (a) => { if (a === 'forwardBackward' && shards++ === 1) throw new Error('its worker died'); } };
+const sharded = await start('train', 'train/sharded', { ...config, run: 'sharded', steps: 1, training: { shards: 2, placement: 'colocated' } });
+await sharded.result();
+await save('train-shards', 'train/sharded');
+// Nobody serves that worker's queue: the turns after the first time out there, and fall back.
+await record('rollout-worker-gone', { worker: ({ turn }) => (turn === 1 ? 'gone' : undefined) });
 late = true;
 script = { before: slow('') };
 const stopped = await start('train', 'train/stopped', { ...config, run: 'stopped' });

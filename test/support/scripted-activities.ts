@@ -7,6 +7,7 @@ import type {
   InitActivities,
   OrchestratorActivities,
   RewardActivities,
+  ShardActivities,
   SweepActivities,
 } from '../../workflows/activities.ts';
 import { resolveRunConfig } from '../../activities/run-config.ts';
@@ -21,6 +22,10 @@ export interface Script {
   readonly reward?: (rollout: string) => number;
   /** Sees what an update is to do; what it returns is in the step's record. */
   readonly update?: (input: UpdateInput) => Partial<StepRecord> | void;
+  /** Who says that it has the context in its cache. */
+  readonly worker?: (input: GenerateInput) => string | undefined;
+  /** Shards of each optimizer step of an update that is made in shards. */
+  readonly rounds?: () => readonly number[];
   /** Changes on record from before a restart. */
   readonly changes?: () => readonly ConfigChange[];
   /** Where new sandboxes are; absent: where a worker is. */
@@ -82,13 +87,20 @@ export function scriptedActivities(script: Script, log: Log) {
     },
     holdSandbox: (input) => note('holdSandbox', input),
   };
-  const gpu: GpuActivities = {
+  const gpu: GpuActivities & ShardActivities = {
     checkEndpoint: () => note('checkEndpoint', {}),
     async generate(input) {
       await note('generate', input);
       const kind = script.turn?.(input) ?? (input.turn < 2 ? 'calls' : 'finish');
-      return { kind, calls: kind === 'calls' ? 1 : 0, contextTokens: 10 * input.turn, sampledTokens: 5, line: kind };
+      const worker = script.worker?.(input);
+      return { kind, calls: kind === 'calls' ? 1 : 0, contextTokens: 10 * input.turn, sampledTokens: 5, line: kind, ...(worker === undefined ? {} : { worker }) };
     },
+    async planUpdate({ step }) {
+      await note('planUpdate', {});
+      return { dir: `/run/updates/step-${step}`, plan: 'p', rounds: script.rounds?.() ?? [2, 2] };
+    },
+    forwardBackward: ({ round, shard }) => note('forwardBackward', { rollout: `${round}/${shard}` }),
+    optimStep: ({ round }) => note('optimStep', { rollout: String(round) }),
     async update(input) {
       await note('update', {});
       const told = script.update?.(input) ?? {};
@@ -125,7 +137,8 @@ export function scriptedActivities(script: Script, log: Log) {
   return { init, agentRun, gpu, reward, orchestrator, sweeps: scriptedSweeps(note) };
 }
 
-export type ScriptedActivities = ReturnType<typeof scriptedActivities>;
+type Scripted = ReturnType<typeof scriptedActivities>;
+export type ScriptedActivities = Omit<Scripted, 'gpu'> & { readonly gpu: GpuActivities & Partial<ShardActivities> };
 
 /** Bookkeeping of sweeps that remembers nothing: two policies of two chunks each, all of them graded. */
 function scriptedSweeps(note: (activity: string, input: { rollout?: string }) => Promise<void>): SweepActivities {

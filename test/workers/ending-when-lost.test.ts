@@ -21,7 +21,9 @@ it('ends the process when its thread is gone, and whoever asked hears why', asyn
 it('does not end for what one request did wrong', async () => {
   const scripted = new ScriptedEngine();
   scripted.answers = [() => Promise.reject(new TypeError('no such token'))];
+  const none = () => Promise.reject(new Error('no update was asked for'));
+  const pooled = Object.assign(scripted, { planUpdate: none, makeShard: none, applyShards: none });
   const end = vi.fn();
-  await expect(endingWhenLost(scripted, end).generate(request)).rejects.toThrow('no such token');
+  await expect(endingWhenLost(pooled, end).generate(request)).rejects.toThrow('no such token');
   expect(end).not.toHaveBeenCalled();
 });

@@ -7,7 +7,7 @@ import { policyLosses } from '../algorithms/losses/registry.ts';
 import { startsOf } from '../algorithms/rows.ts';
 import type { UpdateSettings } from '../engine.ts';
 import { joined, ones } from './arrays.ts';
-import type { Minibatch, PlannedSample } from './plan.ts';
+import type { Minibatch, PassSequence } from './plan.ts';
 import { lossSettings } from './settings.ts';
 
 /** The tokens of a pass, in the order of its batch. */
@@ -29,7 +29,7 @@ export interface Objective {
   readonly metrics: Metrics;
 }
 
-export function passTokens(micro: readonly PlannedSample[]): PassTokens {
+export function passTokens(micro: readonly PassSequence[]): PassTokens {
   const counts = micro.map(({ sample }) => sample.count);
   const references = micro.flatMap(({ sample }) => sample.reference ?? []);
   return {

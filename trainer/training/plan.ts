@@ -5,15 +5,21 @@ import { startsOf } from '../algorithms/rows.ts';
 import { microBatches, shuffled, split } from '../batching.ts';
 import type { UpdateSettings } from '../engine.ts';
 import { ones, parted } from './arrays.ts';
+import type { TokenSequence } from '../model/token-batch.ts';
 import type { Sample } from './sample.ts';
 
-/** A sequence in its minibatch. */
-export interface PlannedSample {
-  readonly sample: Sample;
+/** What a pass needs of a sequence. */
+export interface PassSequence {
+  readonly sample: Omit<Sample, 'datum'>;
   readonly tokens: readonly number[];
   readonly mask: readonly number[];
   /** Scaled for the reduction over the minibatch. */
   readonly advantages: Float64Array;
+}
+
+/** A sequence in its minibatch. */
+export interface PlannedSample extends PassSequence {
+  readonly sample: Sample;
 }
 
 export interface Minibatch {
@@ -51,9 +57,20 @@ function scaled(items: readonly Credited[], settings: UpdateSettings, micro: Rea
   return new Map(byGroup.map((item, i) => [item, item.advantages.map((advantage, t) => advantage * (parts[i]?.[t] ?? 0))]));
 }
 
-function minibatchOf(items: readonly Credited[], settings: UpdateSettings): Minibatch {
+/** At least so many micro-batches as there are shards, where there are so many sequences. */
+function microBatchesFor<T extends TokenSequence>(sequences: readonly T[], tokens: number, shards: number): T[][] {
+  const wanted = Math.min(shards, sequences.length);
+  let micro = microBatches(sequences, tokens);
+  for (let budget = tokens; micro.length < wanted && budget > 1; ) {
+    budget = Math.ceil(budget / 2);
+    micro = microBatches(sequences, budget);
+  }
+  return micro;
+}
+
+function minibatchOf(items: readonly Credited[], settings: UpdateSettings, shards: number): Minibatch {
   const sequences = items.map((item) => ({ item, tokens: item.sample.datum.tokens, mask: item.sample.datum.mask }));
-  const micro = microBatches(sequences, settings.microBatchTokens);
+  const micro = microBatchesFor(sequences, settings.microBatchTokens, shards);
   const advantages = scaled(items, settings, micro.map((one) => one.map(({ item }) => item)));
   return {
     micro: micro.map((one) =>
@@ -64,11 +81,11 @@ function minibatchOf(items: readonly Credited[], settings: UpdateSettings): Mini
   };
 }
 
-/** Epochs of minibatches, in an order named by `key`. Errors: `BadReduction`. */
-export function planUpdate(items: readonly Credited[], settings: UpdateSettings, key: string): Minibatch[][] {
+/** Epochs of minibatches, in an order named by `key`, each of which can be cut into `shards`. Errors: `BadReduction`. */
+export function planUpdate(items: readonly Credited[], settings: UpdateSettings, key: string, shards = 1): Minibatch[][] {
   return Array.from({ length: settings.epochs }, (_, epoch) => {
     const order = shuffled(items.length, `${key} epoch ${epoch}`);
     const shuffledItems = order.flatMap((i) => items[i] ?? []);
-    return split(shuffledItems, settings.minibatches).map((part) => minibatchOf(part, settings));
+    return split(shuffledItems, settings.minibatches).map((part) => minibatchOf(part, settings, shards));
   });
 }

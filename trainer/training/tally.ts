@@ -6,12 +6,30 @@ import type { UpdateMetrics, UpdateSettings } from '../engine.ts';
 import type { TokenStatistics } from '../learner.ts';
 import type { Objective, PassTokens } from './objective.ts';
 
+/** One quantity as data: Σ value × weight, Σ weight, and the extremes. */
+type QuantityData = readonly [sum: number, weight: number, max: number, min: number];
+
+/** What a tally holds, as data that survives JSON: quantities without a value are left out. */
+export interface TallyData {
+  readonly quantities: ReadonlyArray<readonly [name: string, ...QuantityData]>;
+  readonly policyLoss: number;
+  readonly klLoss: number;
+  readonly steps: number;
+}
+
 /** Σ and extremes of one quantity, each value with a weight. */
 class Quantity {
   sum = 0;
   weight = 0;
   max = -Infinity;
   min = Infinity;
+
+  merge([sum, weight, max, min]: QuantityData): void {
+    this.sum += sum;
+    this.weight += weight;
+    this.max = Math.max(this.max, max);
+    this.min = Math.min(this.min, min);
+  }
 
   add(value: number, weight = 1): void {
     this.sum += value * weight;
@@ -33,6 +51,25 @@ export class Tally {
   #policyLoss = 0;
   #klLoss = 0;
   #steps = 0;
+  readonly #stepsBefore: number;
+
+  /** `stepsBefore`: steps of the update that another tally has counted. */
+  constructor(stepsBefore = 0) {
+    this.#stepsBefore = stepsBefore;
+  }
+
+  get data(): TallyData {
+    const quantities = [...this.#quantities].flatMap(([name, { sum, weight, max, min }]) => (weight === 0 ? [] : [[name, sum, weight, max, min] as const]));
+    return { quantities, policyLoss: this.#policyLoss, klLoss: this.#klLoss, steps: this.#steps };
+  }
+
+  /** Adds what another tally measured. Sums are added in the order of calls, so that the same calls give the same bits. */
+  merge({ quantities, policyLoss, klLoss, steps }: TallyData): void {
+    for (const [name, ...values] of quantities) this.of(name).merge(values);
+    this.#policyLoss += policyLoss;
+    this.#klLoss += klLoss;
+    this.#steps += steps;
+  }
 
   of(name: string): Quantity {
     const quantity = this.#quantities.get(name) ?? new Quantity();
@@ -41,7 +78,7 @@ export class Tally {
   }
 
   /** `entropies` come from the first epoch alone; before the first step the drift is measured. */
-  addPass(tokens: PassTokens, { logprobs, entropies }: TokenStatistics, { policyLoss, klLoss, metrics }: Objective): void {
+  addPass(tokens: PassTokens, { logprobs, entropies }: TokenStatistics, { policyLoss, klLoss, metrics }: Omit<Objective, 'gradient'>): void {
     this.#policyLoss += policyLoss;
     this.#klLoss += klLoss;
     for (const [name, value] of Object.entries(metrics)) this.of(`policy/${name}`).add(value, logprobs.length);
@@ -57,7 +94,7 @@ export class Tally {
       ratio.add(clampedExp(logprob - (old[i] ?? 0)));
       // KL(sampling policy ‖ trained policy), from the sampling policy's tokens (k3, Schulman 2020).
       kl.add(clampedExp(change) - clamp(change, -MAX_LOG_RATIO, MAX_LOG_RATIO) - 1);
-      if (this.#steps === 0) drift.add(Math.abs(change));
+      if (this.#stepsBefore + this.#steps === 0) drift.add(Math.abs(change));
       if (reference) this.of('reference').add(klEstimate('k3', logprob, reference[i] ?? 0).kl);
     }
   }

@@ -1,18 +1,46 @@
 /** The GPU process: one engine per device; samples and trains. No workflow runs here. */
 
 import { Worker } from '@temporalio/worker';
+import { classified, UserInputError } from '../../activities/failures.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
+import { createShardActivities } from '../../activities/sharded-update.ts';
 import type { GenerateDeps, PolicyTokenizer } from '../../activities/generate.ts';
 import { createEmbeddedEngine } from '../../trainer/embedded-engine.ts';
 import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import { fingerprintOf, MadeOfFiles } from '../../trainer/policy-files.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
-import { QUEUES } from '../../workflows/queues.ts';
+import type { GpuActivities } from '../../workflows/activities.ts';
+import { QUEUES, workerQueue } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import { endingWhenLost } from './ending-when-lost.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
+
+/** A worker that only samples was asked to train: nothing but another setting of the run helps. */
+const refused = (): Promise<never> =>
+  classified(() => Promise.reject(new UserInputError('training.placement', 'colocated', 'this pool has workers that only sample: give apart')));
+
+/** Whether a rollout's next turn has several workers to choose from. */
+const isOneOfMany = ({ does, pool = [does] }: WorkerSettings['gpu']): boolean => does !== 'train' && pool.filter((other) => other !== 'train').length > 1;
+
+type Activities = Readonly<Record<string, (...given: never[]) => Promise<unknown>>>;
+
+const SAMPLING: ReadonlySet<string> = new Set<keyof GpuActivities>(['checkEndpoint', 'generate']);
+
+/** What a worker serves, by queue: those that sample `gpu`, those that train `gpu-train` where there are several, and each its own. */
+export function queuesOf(gpu: WorkerSettings['gpu'], name: string, all: Activities): Array<readonly [queue: string, activities: Activities]> {
+  const { does, pool = [does] } = gpu;
+  const those = (ofSampling: boolean): Activities => Object.fromEntries(Object.entries(all).filter(([activity]) => SAMPLING.has(activity) === ofSampling));
+  const [sampling, training] = [those(true), those(false)];
+  const none = Object.fromEntries(Object.keys(training).map((activity) => [activity, refused]));
+  const samples = does !== 'train';
+  return [
+    ...(samples ? [[QUEUES.gpu, { ...sampling, ...(does === 'both' ? training : none) }] as const] : []),
+    ...(isOneOfMany(gpu) ? [[workerQueue(name), sampling] as const] : []),
+    ...(does !== 'generate' && (pool.length > 1 || !samples) ? [[QUEUES.gpuTrain, training] as const] : []),
+  ];
+}
 
 export async function runGpu(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
   const store = openWorkerStore(settings);
@@ -20,6 +48,7 @@ export async function runGpu(settings: WorkerSettings, temporal: WorkerConnectio
   // Every version of a run's policy has its own copy of the same tokenizer.
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
   const digests = new MadeOfFiles(fingerprintOf, 64);
+  const name = `${settings.host}/${process.env['LONGHAUL_WORKER_NAME'] ?? process.pid}`;
   const deps: GenerateDeps = {
     store,
     engine,
@@ -27,12 +56,11 @@ export async function runGpu(settings: WorkerSettings, temporal: WorkerConnectio
     tokenizerOf: (dir) => tokenizers.of(dir),
     digestOf: (dir) => digests.of(dir),
   };
-  const worker = await Worker.create({
-    ...commonOptions(temporal, settings.slots.gpu),
-    taskQueue: QUEUES.gpu,
-    activities: { ...createGpuActivities(deps) },
-  });
-  await runWorkers('gpu', settings, [worker], async () => {
+  const sampling = isOneOfMany(settings.gpu) ? { ...deps, worker: name } : deps;
+  const workers = queuesOf(settings.gpu, name, { ...createGpuActivities(sampling), ...createShardActivities({ store, engine }) }).map(([taskQueue, activities]) =>
+    Worker.create({ ...commonOptions(temporal, settings.slots.gpu), taskQueue, activities: { ...activities } }),
+  );
+  await runWorkers('gpu', settings, await Promise.all(workers), async () => {
     await engine.close();
     await store.close();
   });

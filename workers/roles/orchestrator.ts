@@ -7,6 +7,8 @@ import { createSweepActivities } from '../../activities/evaluation/sweep-activit
 import { createOrchestratorActivities } from '../../activities/orchestrator.ts';
 import { describePolicy } from '../../trainer/model/describe-policy.ts';
 import { QUEUES } from '../../workflows/queues.ts';
+import type { TrainingPlacement } from '../../workflows/types.ts';
+import { refusedPlacement } from '../gpu-pool.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import type { WorkerSettings } from '../settings.ts';
@@ -54,6 +56,11 @@ async function runVersioned(settings: WorkerSettings, { connection, namespace }:
   });
 }
 
+/** Where the pool is known, a run that it could not train is refused before its first rollout. */
+function placing({ gpu: { pool } }: WorkerSettings) {
+  return pool === undefined ? {} : { refusedPlacement: (placement: TrainingPlacement) => refusedPlacement(placement, pool) };
+}
+
 export async function runOrchestrator(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
   const store = openWorkerStore(settings);
   const { address, namespace } = temporal;
@@ -63,7 +70,7 @@ export async function runOrchestrator(settings: WorkerSettings, temporal: Worker
     ...commonOptions(temporal, settings.slots.orchestrator),
     taskQueue: QUEUES.orchestrator,
     maxCachedWorkflows: CACHED_WORKFLOWS,
-    activities: { ...createOrchestratorActivities({ store, temporal: { address, namespace, ui }, describePolicy }), ...createSweepActivities({ store }) },
+    activities: { ...createOrchestratorActivities({ store, temporal: { address, namespace, ui }, describePolicy, ...placing(settings) }), ...createSweepActivities({ store }) },
   };
   const watchdog = startWatchdog(temporal, (line) => console.error(`${new Date().toISOString()} WARN ${line}`));
   const close = async () => {

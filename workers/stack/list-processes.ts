@@ -12,6 +12,8 @@ export interface ListedProcess {
   readonly restarts: number;
   readonly since: string;
   readonly log: string;
+  /** What sets it apart from others of its role. */
+  readonly note?: string;
 }
 
 export interface ListedStack {
@@ -42,8 +44,8 @@ export function listProcesses(home = stackHome()): ListedStack {
   };
 }
 
-function listed({ name, process: identity, state, restarts, since, log }: ProcessRecord): ListedProcess {
+function listed({ name, process: identity, state, restarts, since, log, note }: ProcessRecord): ListedProcess {
   const alive = identity !== undefined && isAlive(identity);
   const shown = alive || state === 'backing-off' ? state : 'stopped';
-  return { name, pid: alive ? identity.pid : null, state: shown, restarts, since, log };
+  return { name, pid: alive ? identity.pid : null, state: shown, restarts, since, log, ...(note === undefined ? {} : { note }) };
 }

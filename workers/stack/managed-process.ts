@@ -43,7 +43,7 @@ export class ManagedProcess {
   }
 
   get record(): ProcessRecord {
-    const { name, log, digest } = this.spec;
+    const { name, log, digest, note } = this.spec;
     return {
       name,
       ...(this.#running === undefined ? {} : { process: this.#running.identity }),
@@ -53,6 +53,7 @@ export class ManagedProcess {
       since: this.#since,
       log,
       digest,
+      ...(note === undefined ? {} : { note }),
     };
   }
 

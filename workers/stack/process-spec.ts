@@ -12,6 +12,8 @@ export interface ProcessSpec {
   readonly env: NodeJS.ProcessEnv;
   readonly log: string;
   readonly digest: string;
+  /** What sets it apart from others of its role. */
+  readonly note?: string;
   /** Clears what an earlier process of that name left and could be mistaken for this one's. */
   beforeStart(): void;
   isReady(pid: number): Promise<boolean>;
@@ -23,6 +25,7 @@ export interface Command {
   readonly args: readonly string[];
   /** Set for this process on top of what the supervisor inherited. */
   readonly env: Readonly<Record<string, string>>;
+  readonly note?: string;
 }
 
 /** A process that writes `ready/NAME.json` with its pid once it does its work. */

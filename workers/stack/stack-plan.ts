@@ -5,6 +5,8 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { cacheDirectory } from '#setup/paths.mjs';
 import { findTemporal } from '#setup/temporal.mjs';
+import { gpuDevices } from '../gpu-devices.ts';
+import { DUTY_VARIABLE, type GpuWorkerPlan, planGpuPool, POOL_VARIABLE } from '../gpu-pool.ts';
 import { type Role, ROLES } from '../settings.ts';
 import { chooseCluster } from './choose-cluster.ts';
 import type { Command } from './process-spec.ts';
@@ -24,7 +26,7 @@ export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
   return {
     namespace: cluster.namespace,
     cluster: cluster.kind === 'existing' ? { address: cluster.address } : { program: serverProgram(env) },
-    workers: (temporal) => wantedRoles(env).map((role) => workerCommand(role, env, { ...temporal, ...(role === 'gpu' ? engineThreads(env) : {}) })),
+    workers: (temporal) => commandsOf(env, temporal),
   };
 }
 
@@ -46,13 +48,30 @@ export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
   });
 }
 
-/**
- * TensorFlow takes every core for each op; in the stack, Temporal, tools and graders need half of them. `env` may say
- * otherwise by TensorFlow's own variable.
- */
-function engineThreads(env: NodeJS.ProcessEnv): Record<string, string> {
-  const name = 'TF_NUM_INTRAOP_THREADS';
-  return { [name]: env[name] ?? String(Math.max(1, Math.floor(availableParallelism() / 2))) };
+/** Errors: a `TypeError` for a pool that this machine cannot have. */
+export function gpuWorkers(env: NodeJS.ProcessEnv): GpuWorkerPlan[] {
+  return planGpuPool(env, { devices: gpuDevices(env), cores: availableParallelism() });
+}
+
+function commandsOf(env: NodeJS.ProcessEnv, temporal: Readonly<Record<string, string>>): Command[] {
+  const roles = wantedRoles(env);
+  const pool = roles.includes('gpu') ? gpuWorkers(env) : [];
+  // Of workers elsewhere nothing is known.
+  const known = pool.length > 0 ? { [POOL_VARIABLE]: pool.map(({ does }) => does).join(',') } : {};
+  return roles.flatMap((role) => {
+    if (role === 'gpu') return pool.map((plan) => gpuCommand(plan, pool.length, env, { ...temporal, ...known }));
+    return [workerCommand(role, env, role === 'orchestrator' ? { ...temporal, ...known } : temporal)];
+  });
+}
+
+/** TensorFlow takes every core for each op, unless it is told; `env` may say otherwise by TensorFlow's own variable. */
+function gpuCommand({ name, does, device, threads }: GpuWorkerPlan, size: number, env: NodeJS.ProcessEnv, common: Readonly<Record<string, string>>): Command {
+  const ops = env['TF_NUM_INTRAOP_THREADS'] ?? String(threads);
+  const visible: Readonly<Record<string, string>> = device === undefined ? {} : { CUDA_VISIBLE_DEVICES: device };
+  const command = workerCommand('gpu', env, { ...common, TF_NUM_INTRAOP_THREADS: ops, [DUTY_VARIABLE]: does, ...visible });
+  if (size === 1) return command;
+  const note = `${does === 'both' ? 'samples and trains' : does === 'train' ? 'trains' : 'samples'}, ${device === undefined ? `${ops} threads an op` : `device ${device}`}`;
+  return { ...command, name, note };
 }
 
 const moduleUrl = (name: string): URL => new URL(`../${name}${extname(import.meta.filename)}`, import.meta.url);

@@ -21,6 +21,8 @@ export interface ProcessRecord {
   readonly log: string;
   /** Of its command and surroundings: a process with another one is not what is wanted. */
   readonly digest: string;
+  /** What sets it apart from others of its role. */
+  readonly note?: string;
 }
 
 export interface StackState {

@@ -1,6 +1,7 @@
 /** When something that a run waits for has taken too long, and what to do about it. Pure: it is told the time. */
 
 import { classOfError, FAILURES } from '../../workflows/failure-policy.ts';
+import { QUEUES } from '../../workflows/queues.ts';
 
 /** One thing that one workflow waits for. */
 export interface Pending {
@@ -31,10 +32,10 @@ const NO_SLOT_MS = 10 * MINUTE;
 const FAILING_ATTEMPT = 3;
 
 /** Longer than this is worth a word, not an error: limits are the activities' own. Absent: ten minutes. */
-const SLOW_MS: Readonly<Record<string, number>> = { update: 60 * MINUTE, releaseSandbox: 2 * MINUTE, holdSandbox: 2 * MINUTE };
+const SLOW_MS: Readonly<Record<string, number>> = { update: 60 * MINUTE, planUpdate: 60 * MINUTE, forwardBackward: 60 * MINUTE, optimStep: 60 * MINUTE, releaseSandbox: 2 * MINUTE, holdSandbox: 2 * MINUTE };
 
 /** The stage or role that serves a queue: its name, without the host. */
-const roleOf = (queue: string): string => queue.split('@')[0] ?? queue;
+const roleOf = (queue: string): string => (queue === QUEUES.gpuTrain ? QUEUES.gpu : (queue.split('@')[0] ?? queue));
 
 function noWorker(queue: string): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   const host = queue.split('@')[1];

@@ -8,10 +8,13 @@ const MAX_STALENESS_STEPS = 4;
 
 type Given = { readonly [K in keyof TrainingSettings]?: TrainingSettings[K] | undefined } & Pick<TrainingSettings, 'mode'>;
 
+/** How an update is made is no matter of when. */
+const ALWAYS = ['mode', 'shards', 'placement'] as const;
+
 const TAKES: Readonly<Record<TrainingSettings['mode'], ReadonlyArray<keyof TrainingSettings>>> = {
-  sync: ['mode'],
-  'one-step-off': ['mode', 'rolloutVersion', 'maskStalenessSteps'],
-  async: ['mode', 'maxStalenessSteps', 'rolloutVersion', 'maskStalenessSteps'],
+  sync: ALWAYS,
+  'one-step-off': [...ALWAYS, 'rolloutVersion', 'maskStalenessSteps'],
+  async: [...ALWAYS, 'maxStalenessSteps', 'rolloutVersion', 'maskStalenessSteps'],
 };
 
 /** Updates between a unit's begin and the one that trains on it, at most. */
@@ -34,10 +37,13 @@ export function refusedTraining(settings: Given): RefusedSetting | undefined {
   return { field: 'maskStalenessSteps', value: mask, remedy };
 }
 
-export function resolveTraining({ mode, maxStalenessSteps, rolloutVersion, maskStalenessSteps }: Given): TrainingSettings {
-  if (mode === 'sync') return { mode };
+/** One shard is a whole update, and where workers do both there is nothing to say. */
+export function resolveTraining({ mode, maxStalenessSteps, rolloutVersion, maskStalenessSteps, shards = 1, placement }: Given): TrainingSettings {
+  const updates = { ...(shards > 1 ? { shards } : {}), ...(placement === 'apart' ? { placement } : {}) };
+  if (mode === 'sync') return { mode, ...updates };
   return {
     mode,
+    ...updates,
     ...(mode === 'async' ? { maxStalenessSteps: maxStalenessSteps ?? MAX_STALENESS_STEPS } : {}),
     rolloutVersion: rolloutVersion ?? (mode === 'async' ? 'newest' : 'begin'),
     ...(maskStalenessSteps === undefined ? {} : { maskStalenessSteps }),

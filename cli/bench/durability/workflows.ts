@@ -1,7 +1,7 @@
 /** The bundle of `bench durability`: the steps of a training run, by the real batch, rollout and update. */
 
 import { executeChild } from '@temporalio/workflow';
-import { gpu, orchestrator } from '../../../workflows/activities.ts';
+import { orchestrator, training } from '../../../workflows/activities.ts';
 import { batch as batchWorkflow } from '../../../workflows/batch.ts';
 import { selectTasks } from '../../../workflows/select-tasks.ts';
 import type { PolicyRef, RunConfig } from '../../../workflows/types.ts';
@@ -22,7 +22,7 @@ export async function steps(config: RunConfig, runDir: string): Promise<string> 
     const workflowId = `train/${run}/${name}`;
     const input = { run, name, step, tasks, samples, policy, agent, sampling, seed, dispatcher };
     const { seconds } = await executeChild(batchWorkflow, { workflowId, args: [input] });
-    const outcome = await gpu.update({ run, runDir, step, steps: config.steps, batch: workflowId, tasks, samples, policy, algorithm });
+    const outcome = await training('colocated').update({ run, runDir, step, steps: config.steps, batch: workflowId, tasks, samples, policy, algorithm });
     ({ policy, sha256 } = outcome);
     const total = (Date.now() - begun) / 1000;
     const record = { ...outcome.record, seconds: { rollout: seconds, train: total - seconds, total } };

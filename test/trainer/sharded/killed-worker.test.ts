@@ -1,0 +1,80 @@
+/**
+ * Hunts an update that a killed process leaves half-made: real processes, one of which gets SIGKILL in the middle of a
+ * shard. Not asserted: in which moment it is hit; whatever was written by then, the other ends in the same bits.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { readCheckpointRecord } from '../../../trainer/checkpoint.ts';
+import type { PlannedUpdate } from '../../../trainer/engine.ts';
+import { inScratch, qwen3Dir } from '../tiny-policy.ts';
+
+const program = fileURLToPath(new URL('../../../cli/bench/pool/pool-process.ts', import.meta.url));
+
+class WorkerProcess {
+  readonly child: ChildProcess = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], { stdio: ['pipe', 'pipe', 'ignore'], env: { ...process.env, TF_NUM_INTRAOP_THREADS: '1' } });
+  readonly #lines = createInterface({ input: this.child.stdout! })[Symbol.asyncIterator]();
+
+  async call<T>(call: string, given: object): Promise<T> {
+    this.child.stdin!.write(`${JSON.stringify({ call, ...given })}\n`);
+    const { done, value } = await this.#lines.next();
+    if (done) throw new Error('killed');
+    const answer = JSON.parse(value) as T & { error?: string };
+    if (answer.error !== undefined) throw new Error(answer.error);
+    return answer;
+  }
+
+  async kill(): Promise<void> {
+    if (this.child.exitCode !== null || this.child.signalCode !== null) return;
+    const gone = once(this.child, 'exit');
+    this.child.kill('SIGKILL');
+    await gone;
+  }
+}
+
+let workers: readonly [WorkerProcess, WorkerProcess];
+beforeAll(async () => {
+  workers = [new WorkerProcess(), new WorkerProcess()];
+  await Promise.all(workers.map((worker) => worker.call('ready', {})));
+}, 60_000);
+afterAll(() => Promise.all(workers.map((worker) => worker.kill())));
+
+const algorithm = { learningRate: 1e-3, epochs: 2, minibatches: 1, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8, microBatchTokens: 256 };
+const requestIn = (dir: string) => ({
+  made: { rollouts: 16, tokens: 96, vocabulary: 500 }, fromDir: qwen3Dir, toDir: path.join(dir, 'v1'), toVersion: 1, algorithm, dir: path.join(dir, 'parts'), shards: 2,
+});
+
+async function carryOut(worker: WorkerProcess, request: ReturnType<typeof requestIn>): Promise<void> {
+  const { plan, rounds } = await worker.call<PlannedUpdate>('plan', request);
+  for (const [round, shards] of rounds.entries()) {
+    const at = { dir: request.dir, plan, round };
+    for (let shard = 0; shard < shards; shard++) await worker.call('shard', { ...at, shard });
+    await worker.call('step', at);
+  }
+}
+
+test('a worker that is killed in the middle of a shard leaves nothing that the next one stumbles over', () =>
+  inScratch(async (dir) => {
+    const [dying, other] = workers;
+    const reference = requestIn(path.join(dir, 'reference'));
+    await carryOut(other, reference);
+    const request = requestIn(path.join(dir, 'disturbed'));
+    const { plan } = await dying.call<PlannedUpdate>('plan', request);
+    const at = { dir: request.dir, plan, round: 0 };
+    await dying.call('shard', { ...at, shard: 0 });
+    const cut = dying.call('shard', { ...at, shard: 1 }).catch(() => undefined);
+    await sleep(30);
+    await dying.kill();
+    await cut;
+    await carryOut(other, request);
+    const [made, expected] = await Promise.all([request, reference].map(({ toDir }) => readCheckpointRecord(toDir)));
+    expect(made?.sha256).toBe(expected?.sha256);
+    expect(made?.optimizer?.sha256).toBe(expected?.optimizer?.sha256);
+    expect(readdirSync(request.dir).filter((name) => !name.includes('.partial-'))).toEqual(['plan']);
+  }), 60_000);

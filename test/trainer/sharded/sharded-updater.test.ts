@@ -1,0 +1,208 @@
+/**
+ * Hunts updates whose bits depend on who made which part: on the number of workers, on one that died half-way, on shards
+ * that were torn. Each `ShardedUpdater` is a worker with a memory of its own. Not asserted: that shards save time.
+ */
+
+import { readdirSync } from 'node:fs';
+import { readFile, truncate, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { EmbeddedTrainer } from '../../../trainer/embedded-trainer.ts';
+import type { Datum, PlannedUpdate, PlanRequest, UpdateSettings } from '../../../trainer/engine.ts';
+import { tokenBatch } from '../../../trainer/model/token-batch.ts';
+import { readCheckpointRecord } from '../../../trainer/checkpoint.ts';
+import { PlanLost, ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
+import { planUpdate } from '../../../trainer/training/plan.ts';
+import { metricsOf, prepareUpdate, learnMicroBatch, NothingToTrain, Updater } from '../../../trainer/update.ts';
+import { Tally } from '../../../trainer/training/tally.ts';
+import { inScratch, loadLearner, qwen3Dir, someTokens } from '../tiny-policy.ts';
+
+const algorithm: UpdateSettings = {
+  learningRate: 1e-3, epochs: 2, minibatches: 2, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0.01, betas: [0.9, 0.95], epsilon: 1e-8, microBatchTokens: 96,
+};
+
+/** With the log-probabilities that the policy gives, as a sampler would have recorded; rollouts of two groups. */
+async function dataOf(dir: string): Promise<Datum[]> {
+  const learner = await loadLearner(dir);
+  const data = [40, 23, 61, 12, 33, 50, 18, 44].map((length, i) => {
+    const tokens = someTokens(length, i + 1);
+    const mask = tokens.map((_, t) => (t > 5 && t % 3 !== 0 ? 1 : 0));
+    const batch = tokenBatch([{ tokens, mask }]);
+    const { logprobs: known } = learner.statistics(batch, false);
+    const logprobs = tokens.map(() => 0);
+    for (const [at, value] of known.entries()) logprobs[batch.indexOf[at]!] = value;
+    return { tokens, mask, logprobs, credit: { reward: i % 3, group: `g${i % 2}`, rollout: `r${i}` } };
+  });
+  learner.dispose();
+  return data;
+}
+
+const data = await dataOf(qwen3Dir);
+
+const requestIn = (dir: string, shards: number, more: Partial<PlanRequest> = {}): PlanRequest => ({
+  dir: path.join(dir, 'update'), shards, fromDir: qwen3Dir, toDir: path.join(dir, 'v1'), toVersion: 1, data, algorithm, ...more,
+});
+
+const worker = () => new ShardedUpdater(new EmbeddedTrainer());
+
+type Who = (round: number, shard: number | 'step') => ShardedUpdater;
+
+/** Runs what is planned; `who` does each part. */
+async function carryOut({ dir }: PlanRequest, { plan, rounds }: PlannedUpdate, who: Who, begin = 0): Promise<void> {
+  for (const [round, shards] of rounds.entries()) {
+    if (round < begin) continue;
+    for (let shard = shards - 1; shard >= 0; shard--) await who(round, shard).makeShard({ dir, plan, round, shard });
+    await who(round, 'step').applyShards({ dir, plan, round });
+  }
+}
+
+const bytesOf = (dir: string): Promise<Buffer[]> => Promise.all(['model.safetensors', 'optimizer.safetensors', 'longhaul.json'].map((name) => readFile(path.join(dir, name))));
+
+async function whole(request: PlanRequest, who: Who): Promise<Buffer[]> {
+  await carryOut(request, await who(0, 'step').planUpdate(request), who);
+  return bytesOf(request.toDir);
+}
+
+describe('an update in shards', () => {
+  test.each([2, 3])('by %i shards has the same bits with one worker, with two, and with a new one for each part', (shards) =>
+    inScratch(async (dir) => {
+      const one = worker();
+      const alone = await whole(requestIn(path.join(dir, 'a'), shards), () => one);
+      const two = [worker(), worker()] as const;
+      expect(await whole(requestIn(path.join(dir, 'b'), shards), (round, shard) => two[(round + (shard === 'step' ? 1 : shard)) % 2]!)).toEqual(alone);
+      expect(await whole(requestIn(path.join(dir, 'c'), shards), worker)).toEqual(alone);
+      const { rounds } = await worker().planUpdate(requestIn(path.join(dir, 'd'), shards));
+      expect(rounds).toEqual([shards, shards, shards, shards]);
+    }));
+
+  test('measures what an update without shards measures', () =>
+    inScratch(async (dir) => {
+      const one = worker();
+      const request = requestIn(dir, 3);
+      await whole(request, () => one);
+      const sharded = metricsOf((await readCheckpointRecord(request.toDir))!);
+      const plain = await new Updater().run({ ...requestIn(dir, 1), toDir: path.join(dir, 'plain') });
+      expect(sharded.trainedTokens).toBe(plain.trainedTokens);
+      expect(sharded.logprobDrift.maxAbs).toBeLessThan(1e-5);
+      for (const name of ['loss', 'kl', 'entropy', 'gradNorm', 'clipFraction'] as const) expect(sharded[name]).toBeCloseTo(plain[name], 4);
+      expect(Object.keys(sharded.metrics!).sort()).toEqual(Object.keys(plain.metrics!).sort());
+      expect(sharded.metrics!['policy/num_sequences']).toBe(data.length);
+    }));
+
+  test.each([2, 3, 8])('of %i shards the gradients add up to that of the whole minibatch', (shards) =>
+    inScratch(async (dir) => {
+      const trainer = new EmbeddedTrainer();
+      const request = requestIn(dir, shards);
+      const session = await trainer.loadState({ dir: qwen3Dir, optimizer: false });
+      const gradientOf = async (n: number): Promise<Float32Array> => {
+        const { epochs } = await prepareUpdate(request, { trainer, session }, n);
+        const [minibatch] = epochs[0]!;
+        for (const micro of minibatch!.micro) await learnMicroBatch(session, micro, { algorithm, toVersion: 1, pass: 0, epoch: 0, minibatch: minibatch! }, new Tally());
+        return session.takeGradient();
+      };
+      const together = await gradientOf(1);
+      const finer = await gradientOf(shards);
+      const largest = together.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+      const off = together.reduce((most, x, i) => Math.max(most, Math.abs(x - finer[i]!)), 0);
+      expect(largest).toBeGreaterThan(0);
+      expect(off / largest).toBeLessThan(1e-4);
+      await session.release();
+    }));
+
+  test('goes on elsewhere when a worker died half-way, from any part on, and ends in the same bits', () =>
+    inScratch(async (dir) => {
+      const reference = await whole(requestIn(path.join(dir, 'reference'), 2), worker);
+      const request = requestIn(path.join(dir, 'disturbed'), 2);
+      const dying = worker();
+      const planned = await dying.planUpdate(request);
+      const at = { dir: request.dir, plan: planned.plan };
+      await dying.makeShard({ ...at, round: 0, shard: 1 });
+      await dying.makeShard({ ...at, round: 0, shard: 0 });
+      await dying.applyShards({ ...at, round: 0 });
+      await dying.makeShard({ ...at, round: 1, shard: 0 });
+      // A second worker is asked for everything again, from the plan on.
+      const second = worker();
+      expect(await second.planUpdate(request)).toEqual(planned);
+      await carryOut(request, planned, () => second);
+      expect(await bytesOf(request.toDir)).toEqual(reference);
+      // The first one was only slow: what it still says changes nothing, and leaves nothing.
+      await dying.makeShard({ ...at, round: 1, shard: 1 });
+      await dying.applyShards({ ...at, round: 1 });
+      expect(await bytesOf(request.toDir)).toEqual(reference);
+      expect(readdirSync(request.dir)).toEqual(['plan']);
+    }));
+
+  test('makes torn, missing and foreign shards again where they are added up', () =>
+    inScratch(async (dir) => {
+      const reference = await whole(requestIn(path.join(dir, 'reference'), 3), worker);
+      const request = requestIn(path.join(dir, 'torn'), 3);
+      const one = worker();
+      const planned = await one.planUpdate(request);
+      const at = { dir: request.dir, plan: planned.plan, round: 0 };
+      for (const shard of [0, 1, 2]) await one.makeShard({ ...at, shard });
+      const file = (shard: number) => path.join(request.dir, `round-0-shard-${shard}`);
+      const bytes = await readFile(file(1));
+      await truncate(file(0), 1000);
+      bytes[bytes.length - 9]! ^= 1;
+      await writeFile(file(1), bytes);
+      await writeFile(file(2), await readFile(file(1)));
+      await worker().applyShards(at);
+      await carryOut(request, planned, () => one, 1);
+      expect(await bytesOf(request.toDir)).toEqual(reference);
+    }));
+
+  test('a shard that is there is not made again, and a torn one is', () =>
+    inScratch(async (dir) => {
+      const request = requestIn(dir, 2);
+      const { plan } = await worker().planUpdate(request);
+      const trainer = new EmbeddedTrainer();
+      const one = new ShardedUpdater(trainer);
+      const asked = { dir: request.dir, plan, round: 0, shard: 0 };
+      const before = trainer.loads;
+      await one.makeShard(asked);
+      const file = path.join(request.dir, 'round-0-shard-0');
+      const made = await readFile(file);
+      expect(trainer.loads).toBe(before + 1);
+      await new ShardedUpdater(trainer).makeShard(asked);
+      await truncate(file, 100);
+      await one.makeShard(asked);
+      expect(await readFile(file)).toEqual(made);
+      // A worker reads a version once, whatever it makes of it.
+      await one.makeShard({ ...asked, shard: 1 });
+      expect(trainer.loads).toBe(before + 1);
+    }));
+
+  test('trains an adapter, with KL and a correction, as a single worker would', () =>
+    inScratch(async (dir) => {
+      const more: Partial<PlanRequest> = {
+        lora: { rank: 2, alpha: 4, targetModules: ['q_proj', 'down_proj'], seed: 3 },
+        referenceDir: qwen3Dir,
+        algorithm: { ...algorithm, kl: { in: 'loss', estimator: 'k3', coefficient: 0.05 }, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } },
+      };
+      const one = worker();
+      const adapterOf = (to: string) => readFile(path.join(to, 'adapter_model.safetensors'));
+      const [a, b] = [requestIn(path.join(dir, 'a'), 2, more), requestIn(path.join(dir, 'b'), 2, more)];
+      await carryOut(a, await one.planUpdate(a), () => one);
+      await carryOut(b, await worker().planUpdate(b), worker);
+      expect(await adapterOf(b.toDir)).toEqual(await adapterOf(a.toDir));
+      const { metrics } = metricsOf((await readCheckpointRecord(a.toDir))!);
+      expect(metrics).toHaveProperty('policy/kl_loss');
+    }));
+
+  test('without a token to train is refused, and so is a part of a plan that is not there', () =>
+    inScratch(async (dir) => {
+      const nothing = data.map((datum) => ({ ...datum, mask: datum.mask.map(() => 0) }));
+      await expect(worker().planUpdate(requestIn(dir, 2, { data: nothing }))).rejects.toThrow(NothingToTrain);
+      await expect(worker().makeShard({ dir, plan: 'none', round: 0, shard: 0 })).rejects.toThrow(PlanLost);
+    }));
+});
+
+describe('a minibatch for shards', () => {
+  test('is cut finer until every shard has a pass, and no finer than sequences allow', () => {
+    const items = data.map((datum) => ({ sample: { datum, count: 3, recorded: new Float64Array(3), old: new Float64Array(3), reference: undefined }, advantages: new Float64Array(3) }));
+    const micro = (shards: number) => planUpdate(items, { ...algorithm, epochs: 1, minibatches: 1, microBatchTokens: 10_000 }, 'k', shards)[0]![0]!.micro.length;
+    expect(micro(1)).toBe(1);
+    expect(micro(4)).toBeGreaterThanOrEqual(4);
+    expect(micro(20)).toBe(8);
+  });
+});

@@ -1,0 +1,64 @@
+/**
+ * An update over several workers, laid down once: what each shard of each optimizer step is made of, with all that was
+ * computed of all data. Whoever reads the same plan makes the same shard.
+ */
+
+import type { UpdateRequest } from '../engine.ts';
+import type { PassSequence } from '../training/plan.ts';
+import type { PreparedUpdate } from '../update.ts';
+import { assignShards } from './assign-shards.ts';
+
+type PlannedSequence = Omit<PassSequence, 'advantages'>;
+
+interface PlannedPass {
+  /** Counted over the whole update. */
+  readonly pass: number;
+  /** Indices of the plan's sequences, with the advantages that they have here. */
+  readonly items: ReadonlyArray<readonly [sequence: number, advantages: Float64Array]>;
+}
+
+/** One optimizer step. */
+export interface PlannedRound {
+  readonly epoch: number;
+  readonly minibatch: { readonly tokens: number; readonly sequences: number };
+  readonly shards: ReadonlyArray<readonly PlannedPass[]>;
+}
+
+export interface UpdatePlan {
+  readonly request: Omit<UpdateRequest, 'data'>;
+  /** Each stands once, though every epoch passes over it. */
+  readonly sequences: readonly PlannedSequence[];
+  readonly rounds: readonly PlannedRound[];
+  readonly tokens: number;
+  readonly metrics: PreparedUpdate['metrics'];
+}
+
+export function planOf(update: UpdateRequest, { epochs, tokens, metrics }: PreparedUpdate, shards: number): UpdatePlan {
+  const { data: _, ...request } = update;
+  const indices = new Map<PassSequence['sample'], number>();
+  const sequences: PlannedSequence[] = [];
+  const indexOf = ({ sample, tokens: ids, mask }: PassSequence): number => {
+    const known = indices.get(sample);
+    if (known !== undefined) return known;
+    const { count, recorded, old, reference } = sample;
+    indices.set(sample, sequences.length);
+    return sequences.push({ sample: { count, recorded, old, reference }, tokens: ids, mask }) - 1;
+  };
+  let pass = 0;
+  const rounds = epochs.flatMap((minibatches, epoch) =>
+    minibatches.map(({ micro, tokens: trained, sequences: count }): PlannedRound => {
+      const passes = micro.map((one) => ({ pass: pass++, items: one.map((item) => [indexOf(item), item.advantages] as const) }));
+      const shares = assignShards(micro, shards);
+      return { epoch, minibatch: { tokens: trained, sequences: count }, shards: shares.map((share) => share.flatMap((i) => passes[i] ?? [])) };
+    }),
+  );
+  return { request, sequences, rounds, tokens, metrics };
+}
+
+/** The sequences of a pass, as the backend takes them. */
+export function sequencesOf({ sequences }: UpdatePlan, { items }: PlannedPass): PassSequence[] {
+  return items.flatMap(([index, advantages]) => {
+    const sequence = sequences[index];
+    return sequence ? [{ ...sequence, advantages }] : [];
+  });
+}
