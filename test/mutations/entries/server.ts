@@ -70,14 +70,6 @@ export const server: readonly Mutation[] = [
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
   },
   {
-    name: 'recorded answers are asked of the tools again',
-    fault: AWAY,
-    file: 'activities/tool-calls.ts',
-    before: 'const known = await store.get<AnswerRecord>(key);',
-    after: 'const known = undefined as AnswerRecord | undefined;',
-    tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
-  },
-  {
     name: 'a recorded verdict is given again',
     fault: AWAY,
     file: 'activities/reward.ts',
