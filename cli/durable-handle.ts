@@ -1,6 +1,7 @@
 /** A handle on a workflow that goes on by itself: it holds no state of its own, so any number of programs can hold one. */
 
 import type { Client, WorkflowHandle } from '@temporalio/client';
+import { whileAway } from './access/while-away.ts';
 
 export class DurableHandle<Status, Result> {
   readonly workflowId: string;
@@ -33,8 +34,11 @@ export class DurableHandle<Status, Result> {
     await this.handle.cancel();
   }
 
-  /** Waits for the end. Errors: `WorkflowFailedError` with the workflow's failure as its cause. */
+  /**
+   * Waits for the end, also while the server is away (for half an hour).
+   * Errors: `WorkflowFailedError` with the workflow's failure as its cause.
+   */
   result(): Promise<Result> {
-    return this.handle.result() as Promise<Result>;
+    return whileAway(() => this.handle.result() as Promise<Result>);
   }
 }

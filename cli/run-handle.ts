@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Reconfiguration } from '../workflows/reconfigure.ts';
 import type { TrainResult } from '../workflows/train.ts';
 import type { PausePoint, RunConfig, StepRecord, TrainStatus } from '../workflows/types.ts';
+import { whileAway } from './access/while-away.ts';
 import { DurableHandle } from './durable-handle.ts';
 
 const POLL_MS = 500;
@@ -17,11 +18,11 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
     this.run = run;
   }
 
-  /** Every step from the next one on, as it ends; returns when the run is over. */
+  /** Every step from the next one on, as it ends; returns when the run is over. A server that is away is waited for (half an hour). */
   async *steps(after = 0): AsyncGenerator<StepRecord, void, undefined> {
     let seen = after;
     for (;;) {
-      const over = !(await this.isRunning());
+      const over = !(await whileAway(() => this.isRunning()));
       const { recent } = await this.#statusWithPatience();
       for (const record of recent) {
         if (record.step <= seen) continue;

@@ -1,10 +1,11 @@
 /** Hunts a `train` or `watch` that ends with an error because the server was started again while it followed a run. */
 import { type Client, ServiceError } from '@temporalio/client';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { whileAway } from '../../cli/access/while-away.ts';
 import { EvalHandle } from '../../cli/eval-handle.ts';
 import { followEval } from '../../cli/eval/follow.ts';
 import type { Longhaul } from '../../cli/longhaul.ts';
+import { RunHandle } from '../../cli/run-handle.ts';
 import { followRun } from '../../cli/train/follow.ts';
 
 const away = (over: object = {}) => {
@@ -24,6 +25,28 @@ it('gives up when the server has been away for too long', async () => {
   await expect(whileAway(gone, away({ limitMs: -1 }).settings)).rejects.toBeInstanceOf(ServiceError);
 });
 
+it('counts from when the server went away, not from when it was asked', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  try {
+    const { lines, settings } = away({ limitMs: 100_000 });
+    let asked = 0;
+    // Twice it waits for an hour for an answer that the server's end cuts off.
+    const ask = () => {
+      vi.setSystemTime(Date.now() + 3_600_000);
+      return (asked += 1) < 3 ? gone() : Promise.resolve('there');
+    };
+    expect(await whileAway(ask, settings)).toBe('there');
+    expect(lines.length).toBe(2);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+it('does not wait for who answers with a refusal', async () => {
+  const refused = () => Promise.reject(new ServiceError('Failed to describe workflow', { cause: Object.assign(new Error('permission denied'), { code: 7 }) }));
+  await expect(whileAway(refused, away().settings)).rejects.toThrow('Failed to describe workflow');
+});
+
 it('passes on what is no absence, at once', async () => {
   const { lines, settings } = away();
   await expect(whileAway(() => Promise.reject(new TypeError('other')), settings)).rejects.toBeInstanceOf(TypeError);
@@ -41,7 +64,9 @@ it('ends with the signal', async () => {
 function awayAtFirst() {
   let asked = 0;
   const describe = () => ((asked += 1) < 2 ? gone() : Promise.resolve({ status: { name: 'COMPLETED' } }));
-  const client = { workflow: { getHandle: () => ({ describe, query: gone }) } } as unknown as Client;
+  const query = () => (asked < 2 ? gone() : Promise.resolve({ recent: [{ step: 1 }], done: [] }));
+  const result = () => ((asked += 1) < 2 ? gone() : Promise.resolve('its end'));
+  const client = { workflow: { getHandle: () => ({ describe, query, result }) } } as unknown as Client;
   const lines: string[] = [];
   return { client, lines, screen: { line: (text: string) => void lines.push(text), bar: () => undefined }, signal: new AbortController().signal };
 }
@@ -57,4 +82,12 @@ it('an eval is followed through it to its end', async () => {
   const { client, lines, screen, signal } = awayAtFirst();
   await followEval({ client, evaluation: (id: string) => new EvalHandle(client, id) } as unknown as Longhaul, 'e', screen, signal);
   expect(lines).toEqual(TOLD);
+});
+
+it('a program waits through it for the end of its run, and for each step', async () => {
+  const handle = () => new RunHandle(awayAtFirst().client, 'r');
+  expect(await handle().result()).toBe('its end');
+  const steps: unknown[] = [];
+  for await (const step of handle().steps()) steps.push(step);
+  expect(steps).toEqual([{ step: 1 }]);
 });

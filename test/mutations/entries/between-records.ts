@@ -17,6 +17,14 @@ export const betweenRecords: readonly Mutation[] = [
     tests: [{ file: AGENT_RUN_TEST, test: 'records every answer before the next call runs' }],
   },
   {
+    name: 'a recorded answer is asked of the tool again',
+    fault: FAULT,
+    file: 'activities/tool-calls.ts',
+    before: 'const known = await store.get<AnswerRecord>(key);',
+    after: 'const known = undefined as AnswerRecord | undefined;',
+    tests: [{ file: AGENT_RUN_TEST, test: 'goes on after a crash at the call that has no answer, under the same key, and counts the repeat' }],
+  },
+  {
     name: "a turn's recorded answers are not looked for",
     fault: FAULT,
     file: 'activities/agent-run.ts',

@@ -77,6 +77,14 @@ export const disks: readonly Mutation[] = [
     tests: [{ file: DISK_ERRORS_TEST, test: 'is named when the store is opened and when a file is written' }],
   },
   {
+    name: 'a file system that can only be read is not told by its class',
+    fault: FULL,
+    file: 'store/disk-errors.ts',
+    before: "if (error.code === 'EROFS') return new StoreReadOnly(at, { cause: error });\n",
+    after: '',
+    tests: [{ file: DISK_ERRORS_TEST, test: 'is named when the store is opened and when a file is written' }],
+  },
+  {
     name: 'an update does not ask for room before it trains',
     fault: FULL,
     file: 'activities/room.ts',
