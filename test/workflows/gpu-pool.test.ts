@@ -38,7 +38,7 @@ beforeAll(async () => {
   const connection = await NativeConnection.connect({ address: server.address });
   const note = (activity: string) => async () => {
     world.log.calls.push({ activity: `apart ${activity}`, rollout: '', attempt: 0 });
-    return { policy: { dir: 'v1', version: 1 }, sha256: 'x', record: { step: 1, policyVersion: 1, rewardMean: 0, passRate: 0 } };
+    return { policy: { dir: 'v1', version: 1 }, sha256: 'x', record: { step: 1, policyVersion: 1, rewardMean: 0, passRate: 0, groups: 1, valid: 2, masked: {}, dropped: {} } };
   };
   const extra = await Promise.all([
     Worker.create({

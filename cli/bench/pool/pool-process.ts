@@ -28,7 +28,8 @@ type Asked = Omit<PlanRequest, 'data'> & { readonly made: MadeData };
 
 const engine = await createEmbeddedEngine();
 const calls: Readonly<Record<string, (given: never) => Promise<object>>> = {
-  ready: async () => ({}),
+  /** Processor seconds so far. */
+  used: async () => ({ seconds: (process.cpuUsage().user + process.cpuUsage().system) / 1e6 }),
   update: ({ made, ...request }: Asked) => engine.update({ ...request, data: dataOf(made) }),
   plan: ({ made, ...request }: Asked) => engine.planUpdate({ ...request, data: dataOf(made) }),
   shard: async (given: ShardRequest) => (await engine.makeShard(given), {}),

@@ -75,11 +75,25 @@ async function sameBits(request: (name: string) => { readonly dir: string; reado
   }
 }
 
-async function timed(work: () => Promise<unknown>): Promise<number> {
-  const begun = performance.now();
-  await work();
-  return (performance.now() - begun) / 1000;
+/** Of one update: the time that passed, and what all its workers' processors spent. */
+interface Took {
+  readonly seconds: number;
+  readonly processor: number;
 }
+
+async function usedBy(workers: readonly JsonProcess[]): Promise<number> {
+  const used = await Promise.all(workers.map((worker) => worker.call<{ seconds: number }>('used', {})));
+  return used.reduce((sum, { seconds }) => sum + seconds, 0);
+}
+
+async function timed(workers: readonly JsonProcess[], work: () => Promise<unknown>): Promise<Took> {
+  const [before, begun] = [await usedBy(workers), performance.now()];
+  await work();
+  const seconds = (performance.now() - begun) / 1000;
+  return { seconds, processor: (await usedBy(workers)) - before };
+}
+
+const medians = (took: readonly Took[]): Took => ({ seconds: median(took.map(({ seconds }) => seconds)), processor: median(took.map(({ processor }) => processor)) });
 
 /** Errors: `CallFailed`. */
 export async function benchPool(options: PoolBenchOptions) {
@@ -92,27 +106,31 @@ export async function benchPool(options: PoolBenchOptions) {
   try {
     const fromDir = await benchModel(model, scratch);
     const { vocabSize: vocabulary } = await readModelConfig(fromDir);
-    await Promise.all([alone, ...pool].map((one) => one.call('ready', {})));
+    await Promise.all([alone, ...pool].map((one) => one.call('used', {})));
     const request = (name: string) => ({
       made: { rollouts, tokens, vocabulary }, fromDir, toDir: join(scratch, name), toVersion: 1, algorithm: settingsOf(options), dir: join(scratch, `${name}-parts`), shards: count,
     });
-    const seconds = { one: [] as number[], pool: [] as number[], oneInShards: [] as number[] };
+    const measured = { one: [] as Took[], pool: [] as Took[], oneInShards: [] as Took[] };
     const bits = await sameBits(request, alone, pool, threads);
     // The first round allocates and compiles: it is not counted.
     for (let round = 0; round <= rounds; round += 1) {
       const [whole, shared, again] = ['one', 'pool', 'shards'].map((kind) => request(`${kind}-${round}`)) as [ReturnType<typeof request>, ReturnType<typeof request>, ReturnType<typeof request>];
       const took = {
-        one: await timed(() => alone.call('update', whole)),
-        pool: await timed(() => inShards(pool, shared)),
-        oneInShards: await timed(() => inShards([alone], again)),
+        one: await timed([alone], () => alone.call('update', whole)),
+        pool: await timed(pool, () => inShards(pool, shared)),
+        oneInShards: await timed([alone], () => inShards([alone], again)),
       };
       for (const { toDir, dir } of [whole, shared, again]) for (const each of [toDir, dir]) await rm(each, { recursive: true, force: true });
-      note(`bench   round ${round} of ${rounds}: one worker ${took.one.toFixed(2)} s, ${count} workers ${took.pool.toFixed(2)} s, one worker in shards ${took.oneInShards.toFixed(2)} s`);
+      note(`bench   round ${round} of ${rounds}: one worker ${took.one.seconds.toFixed(2)} s, ${count} workers ${took.pool.seconds.toFixed(2)} s, one worker in shards ${took.oneInShards.seconds.toFixed(2)} s`);
       if (round === 0) continue;
-      for (const kind of ['one', 'pool', 'oneInShards'] as const) seconds[kind].push(took[kind]);
+      for (const kind of ['one', 'pool', 'oneInShards'] as const) measured[kind].push(took[kind]);
     }
-    const [one, shared, oneInShards] = [median(seconds.one), median(seconds.pool), median(seconds.oneInShards)];
-    return { model, rollouts, tokens, cores, workers: count, threads, seconds: { one, pool: shared, oneInShards }, speedup: one / shared, ...bits };
+    const [one, shared, oneInShards] = [medians(measured.one), medians(measured.pool), medians(measured.oneInShards)];
+    return {
+      model, rollouts, tokens, cores, workers: count, threads, speedup: one.seconds / shared.seconds, ...bits,
+      seconds: { one: one.seconds, pool: shared.seconds, oneInShards: oneInShards.seconds },
+      processorSeconds: { one: one.processor, pool: shared.processor, oneInShards: oneInShards.processor },
+    };
   } finally {
     await Promise.all([alone, ...pool].map((one) => one.close()));
     await rm(scratch, { recursive: true, force: true });

@@ -41,7 +41,7 @@ class WorkerProcess {
 let workers: readonly [WorkerProcess, WorkerProcess];
 beforeAll(async () => {
   workers = [new WorkerProcess(), new WorkerProcess()];
-  await Promise.all(workers.map((worker) => worker.call('ready', {})));
+  await Promise.all(workers.map((worker) => worker.call('used', {})));
 }, 60_000);
 afterAll(() => Promise.all(workers.map((worker) => worker.kill())));
 
