@@ -1,10 +1,13 @@
-/** The decoder's forward pass over right-padded rows, and its gradient written by hand: nothing is computed twice. */
+/**
+ * The decoder's forward pass over right-padded rows, and its gradient written by hand. Each layer is one graph forward
+ * and one back, the same for all but the last; nothing is computed twice, unless a policy asks for it to save memory.
+ */
 
 import { tf } from '../tensorflow.ts';
 import { type AttentionSaved, type AttentionShape, attend, attendGradient, attentionShape } from './attention.ts';
 import { hasHeadNorms } from './config.ts';
-import type { GradientSink } from './gradients.ts';
-import { type Tensor, add, gatherRows, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './kernels.ts';
+import type { GradientSink, Sum } from './gradients.ts';
+import { type Tensor, add, gatherRows, inGraph, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './kernels.ts';
 import { type MlpSaved, mlp, mlpGradient } from './mlp.ts';
 import type { DecoderWeights, LayerWeights, Policy } from './policy.ts';
 import { type Normalized, normalize, normalizeGradient } from './rms-norm.ts';
@@ -37,10 +40,19 @@ interface LayerSaved {
   readonly mlp: MlpSaved;
 }
 
+/** What the gradient of a layer needs: all that its forward pass computed, or its input, from which that is computed again. */
+type LayerMemory = { readonly saved: LayerSaved } | { readonly input: Tensor };
+
+/**
+ * `all`: of every layer all that its gradient needs. `inputs`: its input alone, so that its forward pass runs again in the
+ * backward pass (Chen et al. 2016), to the same bits. `none`: no gradient is wanted.
+ */
+export type Remember = 'all' | 'inputs' | 'none';
+
 export interface DecoderSaved {
   readonly context: Context;
   readonly ids: Tensor;
-  readonly layers: readonly LayerSaved[];
+  readonly layers: readonly LayerMemory[];
   readonly final: Normalized;
 }
 
@@ -51,7 +63,7 @@ function layerForward(
   context: Context,
   last: boolean,
 ): { x: Tensor; saved: LayerSaved } {
-  return scope(() => {
+  return inGraph(() => {
     const input = normalize(x, context.rotary.epsilon);
     const project = (matrix: Tensor, bias: Tensor | undefined): Tensor => {
       const rows = matMul(input.n, matrix, false, true);
@@ -85,16 +97,18 @@ function contextOf(policy: Policy, weights: DecoderWeights, rows: TokenRows, tab
 }
 
 /** Hidden states at `rows.positions` after the final norm without its weight, [positions, hidden]; `saved` is for the gradient. */
-export function decode(policy: Policy, rows: TokenRows, tables: RotaryTables): { hidden: Tensor; saved: DecoderSaved } {
+export function decode(policy: Policy, rows: TokenRows, tables: RotaryTables, remember: Remember): { hidden: Tensor; saved: DecoderSaved } {
   const weights = policy.weights();
   return scope(() => {
     const context = contextOf(policy, weights, rows, tables);
     const ids = tf.tensor1d(rows.ids, 'int32');
-    const layers: LayerSaved[] = [];
+    const layers: LayerMemory[] = [];
     let x = gatherRows(weights.embed, ids);
     for (const [i, layer] of weights.layers.entries()) {
       const result = layerForward(x, layer, context, i === weights.layers.length - 1);
-      layers.push(result.saved);
+      if (remember !== 'all') free(result.saved);
+      if (remember === 'none') x.dispose();
+      layers.push(remember === 'all' ? { saved: result.saved } : { input: x });
       x = result.x;
     }
     const final = normalize(x, context.rotary.epsilon);
@@ -102,56 +116,75 @@ export function decode(policy: Policy, rows: TokenRows, tables: RotaryTables): {
   });
 }
 
-function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, index: number, into: GradientSink): Tensor {
+const free = (saved: LayerSaved): void => tf.dispose(saved as unknown as Parameters<typeof tf.dispose>[0]);
+
+/** The sums of gradients that one layer's backward pass makes, and the gradient of its input. */
+interface LayerGradient {
+  readonly dx: Tensor;
+  readonly sums: readonly Sum[];
+}
+
+type Add = (key: string, gradient: Tensor) => void;
+
+function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, into: Add): Tensor {
   const gradient = mlpGradient(dx, weights, saved.mlp);
-  into.add(`${index}.gate`, gradient.gate);
-  into.add(`${index}.up`, gradient.up);
-  into.add(`${index}.down`, gradient.down);
+  into('gate', gradient.gate);
+  into('up', gradient.up);
+  into('down', gradient.down);
   return add(dx, normalizeGradient(gradient.dn, saved.middle));
 }
 
-function attentionBackward(
-  dx: Tensor,
-  weights: LayerWeights,
-  saved: LayerSaved,
-  context: Context,
-  index: number,
-  last: boolean,
-  into: GradientSink,
-): Tensor {
-  const spread = (rows: Tensor): Tensor => (last ? scatterRows(rows, context.positions, context.tokens) : rows);
-  into.add(`${index}.o`, matMul(dx, saved.attended, true));
-  const { dy, dv } = attendGradient(spread(matMul(dx, weights.o)), saved.attention, context.attention);
+function attentionBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, context: Context, last: boolean, into: Add): Tensor {
+  const spread = (rows: Tensor, width: number): Tensor => (last ? scatterRows(rows, context.positions, context.tokens, width) : rows);
+  const { heads, headDim, hiddenSize } = context.attention.config;
+  into('o', matMul(dx, saved.attended, true));
+  const { dy, dv } = attendGradient(spread(matMul(dx, weights.o), heads * headDim), saved.attention, context.attention);
   const rotary = rotateGradient(dy, saved.rotary, context.rotary);
   if (context.rotary.headNorms) {
-    into.add(`${index}.headWeights`, rotary.straight);
-    into.add(`${index}.headWeightsSwapped`, rotary.swapped);
+    into('headWeights', rotary.straight);
+    into('headWeightsSwapped', rotary.swapped);
   }
   if (weights.qkBias !== undefined) {
-    into.add(`${index}.qkBias`, sumOver(rotary.dProjected, [0]));
-    into.add(`${index}.vBias`, sumOver(dv, [0]));
+    into('qkBias', sumOver(rotary.dProjected, [0]));
+    into('vBias', sumOver(dv, [0]));
   }
-  into.add(`${index}.qk`, matMul(rotary.dProjected, saved.input.n, true));
-  into.add(`${index}.v`, matMul(dv, saved.input.n, true));
+  into('qk', matMul(rotary.dProjected, saved.input.n, true));
+  into('v', matMul(dv, saved.input.n, true));
   const dn = add(matMul(rotary.dProjected, weights.qk), matMul(dv, weights.v));
-  return add(spread(dx), normalizeGradient(dn, saved.input));
+  return add(spread(dx, hiddenSize), normalizeGradient(dn, saved.input));
 }
 
-/** Adds the gradients of everything below the hidden states, for dHidden [positions, hidden], into `into`. */
+function layerBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, context: Context, index: number, last: boolean, into: GradientSink): LayerGradient {
+  return inGraph(() => {
+    const sums: Sum[] = [];
+    const adding: Add = (key, gradient) => void sums.push(...into.plus(`${index}.${key}`, gradient));
+    const between = mlpBackward(dx, weights, saved, adding);
+    return { dx: attentionBackward(between, weights, saved, context, last, adding), sums };
+  });
+}
+
+/** Adds the gradients of everything below the hidden states, for dHidden [positions, hidden], into `into`; `saved` is used up. */
 export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSaved, into: GradientSink): void {
   const weights = policy.weights();
   scope(() => {
     let dx = normalizeGradient(dHidden, saved.final);
     for (let i = weights.layers.length - 1; i >= 0; i--) {
-      const [layer, state] = [weights.layers[i], saved.layers[i]];
-      if (layer === undefined || state === undefined) throw new Error(`layer ${i} was not computed`);
-      const above = dx;
-      dx = scope(() => {
-        const between = mlpBackward(above, layer, state, i, into);
-        return attentionBackward(between, layer, state, saved.context, i, i === weights.layers.length - 1, into);
-      });
-      above.dispose();
+      const [layer, memory] = [weights.layers[i], saved.layers[i]];
+      if (layer === undefined || memory === undefined) throw new Error(`layer ${i} was not computed`);
+      const last = i === weights.layers.length - 1;
+      const state = 'saved' in memory ? memory.saved : again(memory.input, layer, saved.context, last);
+      const below = layerBackward(dx, layer, state, saved.context, i, last, into);
+      into.keep(below.sums);
+      free(state);
+      dx.dispose();
+      dx = below.dx;
     }
-    if (into.wants('embed')) into.add('embed', sumRowsByIndex(dx, saved.ids, policy.config.vocabSize));
+    if (into.wants('embed')) into.keep(into.plus('embed', sumRowsByIndex(dx, saved.ids, policy.config.vocabSize)));
   });
+}
+
+function again(input: Tensor, layer: LayerWeights, context: Context, last: boolean): LayerSaved {
+  const { x, saved } = layerForward(input, layer, context, last);
+  tf.dispose([x, input]);
+  return saved;
 }

@@ -7,12 +7,17 @@ import type { Layout } from './parameters.ts';
 import { type Policy, foldedInto } from './policy.ts';
 import { headWeightGradients } from './rotary.ts';
 
+/** A sum of gradients and its key. */
+export type Sum = readonly [key: string, total: Tensor];
+
 /** Takes the gradients of a backward pass, one matrix after the other. */
 export interface GradientSink {
   /** Whether the gradient under this key is used at all. */
   wants(key: string): boolean;
-  /** Adds to what is there; outlives any `tf.tidy` around it. */
-  add(key: string, gradient: Tensor): void;
+  /** What is there with `gradient` added, to be given to `keep`; ops alone, which may be part of a graph. */
+  plus(key: string, gradient: Tensor): readonly Sum[];
+  /** Takes sums over; they outlive any `tf.tidy` around them. */
+  keep(sums: readonly Sum[]): void;
   /** The gradient of the trainable flat vector; padding gets zeros. Clears the sums. */
   flatten(policy: Policy): Tensor;
   clear(): void;
@@ -29,10 +34,12 @@ export class Gradients implements GradientSink {
     return true;
   }
 
-  add(key: string, gradient: Tensor): void {
-    const before = this.#sums.get(key);
-    this.#sums.set(key, tf.keep(before === undefined ? tf.clone(gradient) : add(before, gradient)));
-    before?.dispose();
+  plus(key: string, gradient: Tensor): Sum[] {
+    return [plus(this.#sums, key, gradient)];
+  }
+
+  keep(sums: readonly Sum[]): void {
+    keepSums(this.#sums, sums);
   }
 
   flatten(policy: Policy): Tensor {
@@ -55,6 +62,18 @@ export class Gradients implements GradientSink {
   clear(): void {
     for (const sum of this.#sums.values()) sum.dispose();
     this.#sums.clear();
+  }
+}
+
+export function plus(sums: ReadonlyMap<string, Tensor>, key: string, gradient: Tensor): Sum {
+  const before = sums.get(key);
+  return [key, before === undefined ? gradient : add(before, gradient)];
+}
+
+export function keepSums(sums: Map<string, Tensor>, totals: readonly Sum[]): void {
+  for (const [key, total] of totals) {
+    sums.get(key)?.dispose();
+    sums.set(key, tf.keep(total));
   }
 }
 
