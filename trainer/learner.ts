@@ -7,7 +7,7 @@ import { Gradients, type GradientSink } from './model/gradients.ts';
 import { type Tensor, addAll, entropyOf, entropySlope, labelLoss, matMul, mul, reshape, scope } from './model/kernels.ts';
 import { Policy } from './model/policy.ts';
 import { RotaryTables } from './model/rotary.ts';
-import type { TokenBatch } from './model/token-batch.ts';
+import { type TokenBatch, longestOf } from './model/token-batch.ts';
 import type { ModelConfig } from './model/config.ts';
 import type { Weights } from './model/weights.ts';
 import { tf } from './tensorflow.ts';
@@ -41,7 +41,7 @@ export class Learner {
   readonly policy: Policy;
   readonly gradients: GradientSink;
   /** Whether each layer's forward pass runs again in the backward pass, to the same bits with less memory. */
-  recomputeActivations = false;
+  gradientCheckpointing = false;
   #tables: RotaryTables | undefined;
 
   /** With an adapter, it alone is trained. Errors: `WrongWeights`, `UnsupportedAdapter`. */
@@ -63,7 +63,7 @@ export class Learner {
   learn(batch: TokenBatch, entropy: boolean | 'trained', respond: (statistics: TokenStatistics) => Float32Array | TokenGradient): void {
     try {
       leavingNothing(() => {
-        const forward = this.#forward(batch, entropy, this.recomputeActivations ? 'inputs' : 'all');
+        const forward = this.#forward(batch, entropy, this.gradientCheckpointing ? 'inputs' : 'all');
         const answer = respond(read(forward));
         const dHidden = this.#headBackward(forward, answer instanceof Float32Array ? { logprobs: answer } : answer);
         tf.dispose([forward.losses, forward.slope, ...[forward.entropies, forward.entropySlope].filter((x) => x !== undefined)]);
@@ -82,7 +82,7 @@ export class Learner {
   }
 
   #forward(batch: TokenBatch, entropy: boolean | 'trained', remember: Remember): Forward {
-    const tables = this.#tablesFor(batch.length);
+    const tables = this.#tablesFor(longestOf(batch));
     return scope(() => {
       const { hidden, saved } = decode(this.policy, batch, tables, remember);
       const logits = matMul(hidden, this.policy.weights().head, false, true);

@@ -5,7 +5,7 @@ import { loadAlgorithms } from './algorithms/load-module.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import type { Datum, UpdateMetrics, UpdateRequest } from './engine.ts';
 import type { Learner, TokenGradient, TokenStatistics } from './learner.ts';
-import { countTargets, tokenBatch } from './model/token-batch.ts';
+import { batchOf, countTargets } from './model/token-batch.ts';
 import { ResidentPolicy, type Trainee, disposeTrainee, trainedPart } from './resident-policy.ts';
 import { advantageMetrics } from './training/advantage-metrics.ts';
 import { creditSamples } from './training/advantages.ts';
@@ -38,14 +38,14 @@ function usefulData({ data, toDir }: UpdateRequest): Datum[] {
 async function referenceScores({ algorithm, referenceDir, fromDir }: UpdateRequest, learner: Learner, useful: readonly Datum[]): Promise<Scores | undefined> {
   if (algorithm.kl === undefined) return undefined;
   if (referenceDir === undefined) throw new NoReference(`kl in the ${algorithm.kl.in} needs a reference policy`);
-  if (referenceDir === fromDir) return scoresOf(learner, useful, algorithm.microBatchTokens);
-  return scoresOfPolicy(referenceDir, useful, algorithm.microBatchTokens);
+  if (referenceDir === fromDir) return scoresOf(learner, useful, algorithm);
+  return scoresOfPolicy(referenceDir, useful, algorithm);
 }
 
 /** Every datum with what is known of its tokens before the first step. */
 async function samplesOf(request: UpdateRequest, learner: Learner, useful: readonly Datum[]): Promise<Sample[]> {
   const { algorithm, data } = request;
-  const old = recomputesOld(algorithm) ? await scoresOf(learner, useful, algorithm.microBatchTokens) : undefined;
+  const old = recomputesOld(algorithm) ? await scoresOf(learner, useful, algorithm) : undefined;
   const reference = await referenceScores(request, learner, useful);
   return data.map((datum) => {
     const recorded = atTargets(datum, datum.logprobs);
@@ -65,7 +65,7 @@ function learnMicroBatch(learner: Learner, micro: readonly PlannedSample[], pass
   const { algorithm, minibatch } = pass;
   const tokens = passTokens(micro);
   const bonus = algorithm.entropyCoefficient ?? 0;
-  learner.learn(tokenBatch(micro), bonus > 0 ? 'trained' : pass.firstEpoch, (statistics: TokenStatistics): TokenGradient => {
+  learner.learn(batchOf(micro, algorithm), bonus > 0 ? 'trained' : pass.firstEpoch, (statistics: TokenStatistics): TokenGradient => {
     const objective = objectiveOf(tokens, statistics.logprobs, algorithm, minibatch, pass.noiseKey);
     tally.addPass(tokens, pass.firstEpoch ? statistics : { ...statistics, entropies: undefined }, objective);
     const logprobs = Float32Array.from(objective.gradient);
@@ -144,6 +144,7 @@ export class Updater {
     usefulData(request);
     await loadAlgorithms(request.algorithm.module);
     const trainee = await this.#resident.take(request.fromDir, request.lora);
+    trainee.learner.gradientCheckpointing = request.algorithm.gradientCheckpointing ?? false;
     try {
       const metrics = await learn(request, trainee, onProgress);
       const { record, written } = await save(request, trainee, metrics);

@@ -53,7 +53,7 @@ function scaled(items: readonly Credited[], settings: UpdateSettings, micro: Rea
 
 function minibatchOf(items: readonly Credited[], settings: UpdateSettings): Minibatch {
   const sequences = items.map((item) => ({ item, tokens: item.sample.datum.tokens, mask: item.sample.datum.mask }));
-  const micro = microBatches(sequences, settings.microBatchTokens);
+  const micro = microBatches(sequences, settings);
   const advantages = scaled(items, settings, micro.map((one) => one.map(({ item }) => item)));
   return {
     micro: micro.map((one) =>
