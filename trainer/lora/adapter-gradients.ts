@@ -1,7 +1,7 @@
 /** Gradients of an adapter's A and B, summed over micro-batches: of the base's weights none is kept. */
 
 import { type GradientSink, type Sum, concatenate, keepSums, plus } from '../model/gradients.ts';
-import { type Tensor, mul, scope, slice } from '../model/kernels.ts';
+import { type Tensor, inGraph, mul, slice } from '../model/kernels.ts';
 import { type Policy, foldedInto } from '../model/policy.ts';
 import type { Adapter } from './adapter.ts';
 import { moduleOf, segmentKey } from './adapter-layout.ts';
@@ -37,7 +37,7 @@ export class AdapterGradients implements GradientSink {
   }
 
   flatten(): Tensor {
-    const flat = scope(() => concatenate(this.#adapter.layout, this.#sums));
+    const flat = inGraph(() => concatenate(this.#adapter.layout, this.#sums));
     this.clear();
     return flat;
   }

@@ -1,7 +1,7 @@
 /** Gradients of one optimizer step, summed over its micro-batches in the order in which they are added. */
 
 import { tf } from '../tensorflow.ts';
-import { type Tensor, add, concat, mul, reshape, scope, sumOver } from './kernels.ts';
+import { type Tensor, add, concat, inGraph, mul, reshape, scope, sumOver } from './kernels.ts';
 import { hasHeadNorms } from './config.ts';
 import type { Layout } from './parameters.ts';
 import { type Policy, foldedInto } from './policy.ts';
@@ -44,16 +44,11 @@ export class Gradients implements GradientSink {
 
   flatten(policy: Policy): Tensor {
     const flat = scope(() => {
-      const unfolded = new Map(this.#sums);
-      for (const { norm, matrices } of foldedInto(policy.config)) unfold(policy, unfolded, norm, matrices);
+      const sums = new Map(this.#sums);
       if (hasHeadNorms(policy.config)) {
-        for (let i = 0; i < policy.config.layers; i++) unfoldHeadNorms(policy, unfolded, i);
+        for (let i = 0; i < policy.config.layers; i++) unfoldHeadNorms(policy, sums, i);
       }
-      const head = unfolded.get('head');
-      const embed = unfolded.get('embed');
-      if (policy.config.tiedEmbeddings && head !== undefined && embed !== undefined)
-        unfolded.set('embed', add(embed, head));
-      return concatenate(policy.layout, unfolded);
+      return inGraph(() => unfolded(policy, sums));
     });
     this.clear();
     return flat;
@@ -81,6 +76,14 @@ function required(gradients: ReadonlyMap<string, Tensor>, key: string): Tensor {
   const gradient = gradients.get(key);
   if (gradient === undefined) throw new Error(`no gradient was computed for ${key}`);
   return gradient;
+}
+
+/** The flat gradient, the norms taken out of the matrices that they are folded into. */
+function unfolded(policy: Policy, sums: Map<string, Tensor>): Tensor {
+  for (const { norm, matrices } of foldedInto(policy.config)) unfold(policy, sums, norm, matrices);
+  const [head, embed] = [sums.get('head'), sums.get('embed')];
+  if (policy.config.tiedEmbeddings && head !== undefined && embed !== undefined) sums.set('embed', add(embed, head));
+  return concatenate(policy.layout, sums);
 }
 
 /** For M = W · diag(w): dW = dM · diag(w), dw = Σ over rows of dM ∘ W. */
