@@ -8,6 +8,7 @@ const VERBS = {
   quickstart: ['bin/longhaul.mjs', 'train', 'examples/quickstart.yaml', '--require-improvement'],
   test: ['scripts/test.mjs'],
   vectors: ['scripts/vectors.mjs'],
+  interop: ['--disable-warning=ExperimentalWarning', 'test/interop/run-interop.ts'],
 };
 
 const [verb, ...rest] = process.argv.slice(2);

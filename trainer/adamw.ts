@@ -1,6 +1,6 @@
 /** AdamW on the flat vector of a policy, as PyTorch computes it: decoupled decay, bias correction, global-norm clipping. */
 
-import { type Tensor, add, div, reshape, scale, scope, sqrt, square, sub, sumLast } from './model/kernels.ts';
+import { type Tensor, add, div, inGraph, reshape, scale, sqrt, square, sub, sumLast } from './model/kernels.ts';
 import { type Layout, type Trainable, packFlat, unpackFlat } from './model/parameters.ts';
 import type { NamedTensor } from './model/safetensors.ts';
 import { tf } from './tensorflow.ts';
@@ -30,7 +30,7 @@ const secondPrefix = 'exp_avg_sq.';
 
 /** ‖flat‖₂: rows of 16 on the device, the rest in float64 in one order, so that threads do not change it. */
 function normOf(flat: Tensor): number {
-  const rows = scope(() => sumLast(square(reshape(flat, [-1, 16]))));
+  const rows = inGraph(() => sumLast(square(reshape(flat, [-1, 16]))));
   const sums = rows.dataSync() as Float32Array;
   rows.dispose();
   return Math.sqrt(sums.reduce((total, x) => total + x, 0));
@@ -80,7 +80,7 @@ export class AdamW {
     }
     // PyTorch's clip_grad_norm_.
     const clip = Math.min(1, settings.maxGradNorm / (norm + 1e-6));
-    const next = scope(() => this.#next(target.flat, clip < 1 ? scale(gradient, clip) : gradient, settings));
+    const next = inGraph(() => this.#next(target.flat, clip < 1 ? scale(gradient, clip) : gradient, settings));
     tf.dispose([gradient, this.#first, this.#second]);
     this.#first = tf.keep(next.first);
     this.#second = tf.keep(next.second);

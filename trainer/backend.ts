@@ -7,6 +7,7 @@ import type { AdamWSettings } from './adamw.ts';
 import type { Checkpoint, CheckpointRecord } from './checkpoint.ts';
 import type { Datum, GenerateRequest, GenerateResult, NewLora, UpdateSettings } from './engine.ts';
 import type { TokenStatistics } from './learner.ts';
+import type { Batching } from './model/token-batch.ts';
 import type { Objective } from './training/objective.ts';
 import type { Minibatch, PassSequence } from './training/plan.ts';
 import type { Scores } from './training/score.ts';
@@ -49,7 +50,7 @@ export interface PassResult extends TokenStatistics {
 /** One policy in training. What it did is nobody else's before `saveState`; `release` gives up what was not saved. */
 export interface TrainingSession {
   /** Log-probabilities of the tokens that count; nothing is learnt. */
-  forward(data: readonly Datum[], microBatchTokens: number): Promise<Scores>;
+  forward(data: readonly Datum[], batching: Batching): Promise<Scores>;
   /** Adds the pass's gradient to what the next `optimStep` takes. Errors: `LossRefused`, `UnknownName`. */
   forwardBackward(pass: Pass): Promise<PassResult>;
   /** One step along the gradients since the last one; returns their norm before clipping. Errors: `TrainingDiverged`. */
@@ -65,7 +66,7 @@ export interface Trainer<Session extends TrainingSession = TrainingSession> {
   /** Errors: those of reading it. */
   loadState(state: StateToLoad): Promise<Session>;
   /** Log-probabilities by a policy that is not in training, such as the reference. Errors: those of reading it. */
-  score(dir: string, data: readonly Datum[], microBatchTokens: number): Promise<Scores>;
+  score(dir: string, data: readonly Datum[], batching: Batching): Promise<Scores>;
 }
 
 export interface Backend<Session extends TrainingSession = TrainingSession> extends Trainer<Session> {

@@ -1,7 +1,7 @@
 /** How training data is cut: minibatches (one optimizer step each) and micro-batches (one pass each); pure, and seeded. */
 
 import { noiseOf } from './sampler/noise.ts';
-import { type TokenSequence, paddedLength } from './model/token-batch.ts';
+import { type Batching, type TokenSequence, paddedLength } from './model/token-batch.ts';
 
 /** A permutation of 0 … count − 1 named by `key` (Fisher and Yates). */
 export function shuffled(count: number, key: string): number[] {
@@ -20,18 +20,21 @@ export function split<T>(items: readonly T[], parts: number): T[][] {
   return Array.from({ length: parts }, (_, i) => items.slice(cut(i), cut(i + 1))).filter((part) => part.length > 0);
 }
 
-/** By length, longest first, so many to a batch as fit `tokens` when padded; one that is longer stands alone. */
-export function microBatches<T extends TokenSequence>(sequences: readonly T[], tokens: number): T[][] {
+/** By length, longest first, so many to a batch as fit the budget, padded or packed; one that is longer stands alone. */
+export function microBatches<T extends TokenSequence>(sequences: readonly T[], { microBatchTokens, packing }: Batching): T[][] {
   const sorted = [...sequences].sort((a, b) => b.tokens.length - a.tokens.length);
   const batches: T[][] = [];
-  let [current, width]: [T[], number] = [[], 0];
+  let [current, width, total]: [T[], number, number] = [[], 0, 0];
   for (const sequence of sorted) {
-    if (current.length > 0 && (current.length + 1) * width > tokens) current = [];
+    const own = sequence.tokens.length - 1;
+    const taken = packing === true ? total + own : (current.length + 1) * width;
+    if (current.length > 0 && taken > microBatchTokens) current = [];
     if (current.length === 0) {
       batches.push(current);
-      width = paddedLength(sequence.tokens.length - 1);
+      [width, total] = [paddedLength(own), 0];
     }
     current.push(sequence);
+    total += own;
   }
   return batches;
 }

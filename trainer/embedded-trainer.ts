@@ -5,7 +5,7 @@ import type { AdamW, AdamWSettings } from './adamw.ts';
 import type { Backend, Pass, PassResult, ShardSession, StateToLoad, StateToSave, Trainer } from './backend.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import type { Datum } from './engine.ts';
-import { tokenBatch } from './model/token-batch.ts';
+import { type Batching, batchOf } from './model/token-batch.ts';
 import { stampOf } from './policy-files.ts';
 import { disposeTrainee, type Resident, ResidentPolicy, trainedPart } from './resident-policy.ts';
 import type { Sampler } from './sampler/sampler.ts';
@@ -29,8 +29,8 @@ class EmbeddedSession implements ShardSession {
     this.#equals = origin;
   }
 
-  forward(data: readonly Datum[], microBatchTokens: number): Promise<Scores> {
-    return scoresOf(this.#resident.learner, data, microBatchTokens);
+  forward(data: readonly Datum[], batching: Batching): Promise<Scores> {
+    return scoresOf(this.#resident.learner, data, batching);
   }
 
   async forwardBackward({ sequences, algorithm, minibatch, firstEpoch, noiseKey }: Pass): Promise<PassResult> {
@@ -39,7 +39,9 @@ class EmbeddedSession implements ShardSession {
     const tokens = passTokens(sequences);
     const bonus = algorithm.entropyCoefficient ?? 0;
     const { promise, resolve } = Promise.withResolvers<PassResult>();
-    this.#resident.learner.learn(tokenBatch(sequences), bonus > 0 ? 'trained' : firstEpoch, ({ logprobs, entropies }) => {
+    const { learner } = this.#resident;
+    learner.gradientCheckpointing = algorithm.gradientCheckpointing ?? false;
+    learner.learn(batchOf(sequences, algorithm), bonus > 0 ? 'trained' : firstEpoch, ({ logprobs, entropies }) => {
       const { gradient, ...objective } = objectiveOf(tokens, logprobs, algorithm, minibatch, noiseKey);
       resolve({ logprobs, entropies: firstEpoch ? entropies : undefined, objective });
       const slope = Float32Array.from(gradient);
@@ -116,8 +118,8 @@ export class EmbeddedTrainer implements Trainer<ShardSession> {
     return new EmbeddedSession(this.#resident, await this.#resident.take(state), state);
   }
 
-  score(dir: string, data: readonly Datum[], microBatchTokens: number): Promise<Scores> {
-    return scoresOfPolicy(dir, data, microBatchTokens);
+  score(dir: string, data: readonly Datum[], batching: Batching): Promise<Scores> {
+    return scoresOfPolicy(dir, data, batching);
   }
 
   /** Policies that were read from their directories so far. */

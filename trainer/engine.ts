@@ -111,7 +111,12 @@ export interface UpdateSettings extends Partial<Omit<LossSettings, 'noiseKey' | 
   readonly weightDecay: number;
   readonly betas: readonly [number, number];
   readonly epsilon: number;
+  /** Tokens of a pass: padded, or with `packing` as they are. */
   readonly microBatchTokens: number;
+  /** Sequences stand in a pass one after the other, without padding; left out: false. */
+  readonly packing?: boolean;
+  /** Layers are computed again in the backward pass, which takes less memory and more time; left out: false. */
+  readonly gradientCheckpointing?: boolean;
   /** A module whose `defineAdvantage` and `defineLoss` are in force then: an absolute path. */
   readonly module?: string;
   /** An estimator's name; left out: `grpo`. */

@@ -1,13 +1,13 @@
 /** A policy being trained: log-probabilities of the tokens that count, and gradients of any function of them. */
 
-import { type DecoderSaved, decode, decodeGradient } from './model/decoder.ts';
+import { type DecoderSaved, type Remember, decode, decodeGradient } from './model/decoder.ts';
 import type { AdapterWeights } from './lora/adapter-layout.ts';
 import { AdapterGradients } from './lora/adapter-gradients.ts';
 import { Gradients, type GradientSink } from './model/gradients.ts';
-import { type Tensor, add, entropyOf, entropySlope, labelLoss, matMul, mul, reshape, scope } from './model/kernels.ts';
+import { type Tensor, addAll, entropyOf, entropySlope, labelLoss, matMul, mul, reshape, scope } from './model/kernels.ts';
 import { Policy } from './model/policy.ts';
 import { RotaryTables } from './model/rotary.ts';
-import type { TokenBatch } from './model/token-batch.ts';
+import { type TokenBatch, longestOf } from './model/token-batch.ts';
 import type { ModelConfig } from './model/config.ts';
 import type { Weights } from './model/weights.ts';
 import { tf } from './tensorflow.ts';
@@ -40,6 +40,8 @@ interface Forward {
 export class Learner {
   readonly policy: Policy;
   readonly gradients: GradientSink;
+  /** Whether each layer's forward pass runs again in the backward pass, to the same bits with less memory. */
+  gradientCheckpointing = false;
   #tables: RotaryTables | undefined;
 
   /** With an adapter, it alone is trained. Errors: `WrongWeights`, `UnsupportedAdapter`. */
@@ -51,29 +53,26 @@ export class Learner {
 
   /** Forward alone. */
   statistics(batch: TokenBatch, withEntropy: boolean): TokenStatistics {
-    const forward = this.#forward(batch, withEntropy);
-    const statistics = read(forward);
-    tf.dispose(tensorsOf(forward));
-    return statistics;
+    return leavingNothing(() => read(this.#forward(batch, withEntropy, 'none')));
   }
 
   /**
    * Forward, then backward for the gradient that `respond` gives: by the log-probability of each token that counts (an
-   * array alone), and by entropies where these are `trained`. Adds to `gradients`.
+   * array alone), and by entropies where these are `trained`. Adds to `gradients`, which are cleared where it fails.
    */
   learn(batch: TokenBatch, entropy: boolean | 'trained', respond: (statistics: TokenStatistics) => Float32Array | TokenGradient): void {
-    const forward = this.#forward(batch, entropy);
-    const answer = respond(read(forward));
-    const given: TokenGradient = answer instanceof Float32Array ? { logprobs: answer } : answer;
-    // The op's loss is −log p, and so is its slope's.
-    const scale = column(given.logprobs.map((g) => -g));
-    const dHidden = scope(() => {
-      const dLogits = withEntropies(mul(forward.slope, scale), forward, given.entropies);
-      if (this.gradients.wants('head')) this.gradients.add('head', matMul(dLogits, forward.hidden, true));
-      return matMul(dLogits, this.policy.weights().head);
-    });
-    decodeGradient(this.policy, dHidden, forward.saved, this.gradients);
-    tf.dispose([dHidden, scale, ...tensorsOf(forward)]);
+    try {
+      leavingNothing(() => {
+        const forward = this.#forward(batch, entropy, this.gradientCheckpointing ? 'inputs' : 'all');
+        const answer = respond(read(forward));
+        const dHidden = this.#headBackward(forward, answer instanceof Float32Array ? { logprobs: answer } : answer);
+        tf.dispose([forward.losses, forward.slope, ...[forward.entropies, forward.entropySlope].filter((x) => x !== undefined)]);
+        decodeGradient(this.policy, dHidden, forward.saved, this.gradients);
+      });
+    } catch (error) {
+      this.gradients.clear();
+      throw error;
+    }
   }
 
   dispose(): void {
@@ -82,15 +81,29 @@ export class Learner {
     this.#tables?.dispose();
   }
 
-  #forward(batch: TokenBatch, entropy: boolean | 'trained'): Forward {
-    const tables = this.#tablesFor(batch.length);
+  #forward(batch: TokenBatch, entropy: boolean | 'trained', remember: Remember): Forward {
+    const tables = this.#tablesFor(longestOf(batch));
     return scope(() => {
-      const { hidden, saved } = decode(this.policy, batch, tables);
+      const { hidden, saved } = decode(this.policy, batch, tables, remember);
       const logits = matMul(hidden, this.policy.weights().head, false, true);
       const [losses, slope] = labelLoss(logits, tf.tensor1d(batch.labels, 'int32'));
       const entropies = entropy === false ? undefined : entropyOf(logits);
       const trained = entropy === 'trained' && entropies !== undefined;
       return { hidden, saved, losses, slope, entropies, entropySlope: trained ? entropySlope(logits, reshape(entropies, [-1, 1])) : undefined };
+    });
+  }
+
+  /** Adds the head's gradient; returns dHidden [positions, hidden]. */
+  #headBackward(forward: Forward, given: TokenGradient): Tensor {
+    return scope(() => {
+      const { head } = this.policy.weights();
+      const wanted = this.gradients.wants('head');
+      // The op's loss is −log p, and so is its slope's.
+      const parts = [{ slope: forward.slope, scale: column(given.logprobs.map((g) => -g)) }, ...entropyPart(forward, given.entropies)];
+      // Rows are scaled where they are as wide as the hidden states, not as the vocabulary.
+      const dHeads = wanted ? parts.map(({ slope, scale }) => matMul(slope, mul(forward.hidden, scale), true)) : [];
+      for (const dHead of dHeads) this.gradients.keep(this.gradients.plus('head', dHead));
+      return addAll(parts.map(({ slope, scale }) => mul(matMul(slope, head), scale)));
     });
   }
 
@@ -105,11 +118,21 @@ export class Learner {
 
 const column = (values: Float32Array): Tensor => tf.tensor2d(values, [values.length, 1]);
 
-/** `dLogits` with the entropies' part. */
-function withEntropies(dLogits: Tensor, { entropySlope: slope }: Forward, gradient: Float32Array | undefined): Tensor {
-  if (gradient === undefined) return dLogits;
+/** The entropies' part of the logits' gradient. */
+function entropyPart({ entropySlope: slope }: Forward, gradient: Float32Array | undefined): Array<{ slope: Tensor; scale: Tensor }> {
+  if (gradient === undefined) return [];
   if (slope === undefined) throw new Error('a gradient by entropies that are not trained');
-  return add(dLogits, mul(slope, column(gradient)));
+  return [{ slope, scale: column(gradient) }];
+}
+
+/** Whatever `body` makes and does not keep is freed, also where it throws; its result is no tensor. */
+function leavingNothing<T>(body: () => T): T {
+  let result: { readonly value: T } | undefined;
+  scope(() => {
+    result = { value: body() };
+  });
+  if (result === undefined) throw new Error('nothing was computed');
+  return result.value;
 }
 
 function read({ losses, entropies }: Forward): TokenStatistics {
@@ -117,13 +140,4 @@ function read({ losses, entropies }: Forward): TokenStatistics {
     logprobs: (losses.dataSync() as Float32Array).map((loss) => -loss),
     entropies: entropies?.dataSync() as Float32Array | undefined,
   };
-}
-
-/** The tensors of a forward pass, found once each; not the kept ones, which belong to others. */
-function tensorsOf(value: unknown, found = new Set<Tensor>()): Tensor[] {
-  if (value instanceof tf.Tensor) {
-    if (!value.kept) found.add(value);
-  } else if (Array.isArray(value)) for (const item of value) tensorsOf(item, found);
-  else if (value !== null && typeof value === 'object') for (const item of Object.values(value)) tensorsOf(item, found);
-  return [...found];
 }

@@ -9,7 +9,7 @@ import { Learner } from './learner.ts';
 import { learningRateAt, type RateSchedule } from './learning-rate.ts';
 import type { ModelConfig } from './model/config.ts';
 import { initializeWeights } from './model/initialize.ts';
-import { type TokenSequence, countTargets, tokenBatch } from './model/token-batch.ts';
+import { type Batching, type TokenSequence, batchOf, countTargets } from './model/token-batch.ts';
 import { type Trainee, disposeTrainee, loadTrainee, trainedPart } from './resident-policy.ts';
 
 export interface SftStage extends RateSchedule {
@@ -54,8 +54,10 @@ export interface SftRequest {
   readonly optimizer?: Partial<Omit<AdamWSettings, 'learningRate'>>;
   /** Trains an adapter beside `initial`, which is a directory then. */
   readonly lora?: NewLora;
-  /** Padded tokens per pass. */
+  /** Tokens per pass: padded, or with `packing` as they are; left out: 8192. */
   readonly microBatchTokens?: number;
+  readonly packing?: boolean;
+  readonly gradientCheckpointing?: boolean;
   readonly onStep?: (step: SftStep) => void;
 }
 
@@ -86,15 +88,15 @@ async function initialTrainee({ initial, seed, lora }: SftRequest): Promise<Trai
 function learnBatch(
   { learner, optimizer }: Trainee,
   sequences: readonly TokenSequence[],
-  microBatchTokens: number,
+  batching: Batching,
   settings: AdamWSettings,
 ): Pick<SftStep, 'loss' | 'gradNorm' | 'tokens' | 'targets'> {
   const useful = sequences.filter((sequence) => countTargets(sequence) > 0);
   const targets = useful.reduce((sum, sequence) => sum + countTargets(sequence), 0);
   if (targets === 0) throw new OutOfData('a batch has no token that counts');
   let loss = 0;
-  for (const micro of microBatches(useful, microBatchTokens)) {
-    learner.learn(tokenBatch(micro), false, ({ logprobs }) => {
+  for (const micro of microBatches(useful, batching)) {
+    learner.learn(batchOf(micro, batching), false, ({ logprobs }) => {
       loss -= logprobs.reduce((sum, x) => sum + x, 0);
       return new Float32Array(logprobs.length).fill(-1 / targets);
     });
@@ -106,12 +108,14 @@ function learnBatch(
 
 async function runStages(request: SftRequest, trainee: Trainee): Promise<void> {
   const next = reader(request.data);
+  const batching = { microBatchTokens: request.microBatchTokens ?? 8192, packing: request.packing ?? false };
+  trainee.learner.gradientCheckpointing = request.gradientCheckpointing ?? false;
   for (const [index, stage] of request.stages.entries()) {
     for (let step = 0; step < stage.steps; step++) {
       const sequences = await next({ stage: index, step, batchSize: stage.batchSize });
       const learningRate = learningRateAt(stage, step, stage.steps);
       const settings = { ...defaults, ...request.optimizer, learningRate };
-      const done = learnBatch(trainee, sequences, request.microBatchTokens ?? 8192, settings);
+      const done = learnBatch(trainee, sequences, batching, settings);
       request.onStep?.({ stage: index, step, learningRate, ...done });
       await nextTurn();
     }

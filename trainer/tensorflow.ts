@@ -21,6 +21,13 @@ export interface OpAttribute {
 
 export type OpDtype = 'float32' | 'int32' | 'int64' | 'bool' | 'resource';
 
+/** What the binding tells of a tensor that it made. */
+export interface TensorMetadata {
+  readonly id: number;
+  readonly shape: readonly number[];
+  readonly dtype: number;
+}
+
 interface Binding {
   readonly TF_FLOAT: number;
   readonly TF_INT32: number;
@@ -39,6 +46,8 @@ interface Binding {
 interface Backend {
   readonly binding: Binding;
   readonly isUsingGpuDevice: boolean;
+  getInputTensorIds(tensors: readonly Tf.TensorInfo[]): number[];
+  createOutputTensor(metadata: TensorMetadata): Tf.Tensor;
   executeSingleOutput(name: string, attributes: readonly OpAttribute[], inputs: readonly Tf.TensorInfo[]): Tf.Tensor;
   executeMultipleOutputs(
     name: string,
@@ -98,6 +107,26 @@ export function ops(
 ): Tf.Tensor[] {
   return backend.executeMultipleOutputs(name, attributes, inputs, outputs);
 }
+
+/** What an attribute's `type` may be. */
+export const attributeTypes = { type: binding.TF_ATTR_TYPE, bool: binding.TF_ATTR_BOOL, int: binding.TF_ATTR_INT } as const;
+
+/** The element type of the binding's number for it. */
+export function dtypeOf(value: number): 'float32' | 'int32' {
+  if (value === binding.TF_FLOAT) return 'float32';
+  if (value === binding.TF_INT32) return 'int32';
+  throw new TypeError(`${value} is neither float32 nor int32`);
+}
+
+/** The bare id of a tensor, which stays its tensor's. */
+export function idOf(tensor: Tf.TensorInfo): number {
+  const [id] = backend.getInputTensorIds([tensor]);
+  if (id === undefined) throw new Error('a tensor without an id');
+  return id;
+}
+
+/** A tensor for what the binding made; tracked by `tf.tidy` like any other. */
+export const tensorOf = (metadata: TensorMetadata): Tf.Tensor => backend.createOutputTensor(metadata);
 
 /**
  * With oneDNN a row of a product has the same bits alone as among others, without it (Eigen) it has not: a probe of

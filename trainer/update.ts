@@ -50,14 +50,14 @@ interface Sources {
 async function referenceScores({ algorithm, referenceDir, fromDir }: UpdateRequest, { trainer, session }: Sources, useful: readonly Datum[]): Promise<Scores | undefined> {
   if (algorithm.kl === undefined) return undefined;
   if (referenceDir === undefined) throw new NoReference(`kl in the ${algorithm.kl.in} needs a reference policy`);
-  if (referenceDir === fromDir) return session.forward(useful, algorithm.microBatchTokens);
-  return trainer.score(referenceDir, useful, algorithm.microBatchTokens);
+  if (referenceDir === fromDir) return session.forward(useful, algorithm);
+  return trainer.score(referenceDir, useful, algorithm);
 }
 
 /** Every datum with what is known of its tokens before the first step. */
 async function samplesOf(request: UpdateRequest, sources: Sources, useful: readonly Datum[]): Promise<Sample[]> {
   const { algorithm, data } = request;
-  const old = recomputesOld(algorithm) ? await sources.session.forward(useful, algorithm.microBatchTokens) : undefined;
+  const old = recomputesOld(algorithm) ? await sources.session.forward(useful, algorithm) : undefined;
   const reference = await referenceScores(request, sources, useful);
   return data.map((datum) => {
     const recorded = atTargets(datum, datum.logprobs);
@@ -86,7 +86,7 @@ export async function prepareUpdate(
   const { algorithm, toVersion } = request;
   const { critic } = sources;
   const scored = await samplesOf(request, sources, usefulData(request));
-  const samples = critic === undefined ? scored : await withValues(critic.model, scored, algorithm.microBatchTokens);
+  const samples = critic === undefined ? scored : await withValues(critic.model, scored, algorithm);
   const { advantages, returns, metrics } = creditSamples(samples, algorithm);
   const criticMetrics = critic === undefined ? {} : await learnCritic(critic, samples, returns, request, onProgress);
   const items = samples.flatMap((sample, i) => (sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : []));

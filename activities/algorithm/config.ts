@@ -56,6 +56,8 @@ const given = z.strictObject({
   betas: z.tuple([z.number().min(0).lt(1), z.number().min(0).lt(1)]).default([0.9, 0.999]),
   epsilon: positive.default(1e-8),
   microBatchTokens: count.default(8192),
+  packing: z.boolean().default(false),
+  gradientCheckpointing: z.boolean().default(false),
 });
 
 function checkRules(settings: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void {

@@ -100,6 +100,8 @@ export async function runSftConfig(config: SftConfig, note: (line: string) => vo
       tokenizerDir,
       optimizer: { weightDecay: config.weightDecay },
       microBatchTokens: config.microBatchTokens,
+      packing: config.packing,
+      gradientCheckpointing: config.gradientCheckpointing,
       onStep: report.onStep,
     });
     return { out: config.out, sha256, ...(await describePolicy(config.out)), tokens: report.tokens(), seconds: report.seconds() };

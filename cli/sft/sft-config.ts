@@ -48,6 +48,8 @@ const schema = z.strictObject({
   lora: loraSchema.optional(),
   weightDecay: z.number().min(0).default(0.01),
   microBatchTokens: count.default(8192),
+  packing: z.boolean().default(false),
+  gradientCheckpointing: z.boolean().default(false),
   stages: z.array(stage).min(1),
 });
 

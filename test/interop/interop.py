@@ -7,6 +7,10 @@ from pathlib import Path
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.utils import logging
+
+logging.set_verbosity_error()
+logging.disable_progress_bar()
 
 TOLERANCE = 2e-4
 root = Path(sys.argv[1])
@@ -38,14 +42,17 @@ def read_ours(folder):
     check(f"{folder.name} merged by peft", model.merge_and_unload(), json.loads((adapter / "case.json").read_text()))
 
 
-def write_theirs(folder, tokens):
-    """The same shape with weights of torch's own, in shards and in bfloat16, and an adapter with patterns."""
-    target = root / f"theirs-{folder.name}"
+def write_theirs(folder, dtype, tokens):
+    """The same shape with weights of torch's own, in shards or whole, and an adapter with patterns."""
+    target = root / f"theirs-{folder.name}-{dtype}"
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), dtype=torch.float32, attn_implementation="eager").eval()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
-    model.to(torch.bfloat16).save_pretrained(target, max_shard_size="30KB")
+    model.to(getattr(torch, dtype)).save_pretrained(target, max_shard_size="1GB" if dtype == "float16" else "30KB")
+    shards = len(list(target.glob("*.safetensors")))
+    if (shards == 1) != (dtype == "float16"):
+        sys.exit(f"{target.name}: {shards} files")
     case = {"tokens": tokens, "logits": logits_of(load(target), tokens).tolist()}
     (target / "case.json").write_text(json.dumps(case))
     settings = LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "up_proj"], rank_pattern={"v_proj": 2}, use_rslora=True)
@@ -61,4 +68,5 @@ def write_theirs(folder, tokens):
 
 for folder in sorted(root.glob("ours-*")):
     read_ours(folder)
-    write_theirs(folder, json.loads((folder / "case.json").read_text())["tokens"])
+    for dtype in sys.argv[2:]:
+        write_theirs(folder, dtype, json.loads((folder / "case.json").read_text())["tokens"])

@@ -1,13 +1,14 @@
 /**
- * Policies and adapters there and back through Hugging Face's own packages: the same logits on both sides. Run by hand,
- * since torch is some gigabytes: `PYTHON=venv/bin/python node test/interop/run-interop.ts`, with torch, transformers
- * and peft in that Python.
+ * Policies and adapters there and back through Hugging Face's own packages: the same logits on both sides, for each
+ * family, tied and untied, in each type of number. `npm run test:interop`; the packages are fetched once, which are some
+ * gigabytes.
  */
 
 import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { type PythonPackages, pythonPackagesWithPeft } from '../../cli/bench/engine/python-packages.ts';
 import { newAdapter } from '../../trainer/lora/new-adapter.ts';
 import type { AdapterWeights } from '../../trainer/lora/adapter-layout.ts';
 import { type ModelConfig, modelConfigJson } from '../../trainer/model/config.ts';
@@ -20,9 +21,9 @@ import { decodeAll, passesOf } from '../trainer/vectors/passes.ts';
 
 const tolerance = 2e-4;
 const tiny: ModelConfig = { ...smallShape, vocabSize: 256, hiddenSize: 64, intermediateSize: 96, layers: 2, heads: 4, kvHeads: 2, headDim: 16, maxPositions: 512 };
-const shapes: Readonly<Record<string, ModelConfig>> = {
+const families: Readonly<Record<string, ModelConfig>> = {
   qwen3: tiny,
-  qwen2: { ...tiny, family: 'qwen2', tiedEmbeddings: false },
+  qwen2: { ...tiny, family: 'qwen2' },
   llama: {
     ...tiny,
     family: 'llama',
@@ -30,6 +31,12 @@ const shapes: Readonly<Record<string, ModelConfig>> = {
     ropeScaling: { type: 'llama3', factor: 8, lowFreqFactor: 1, highFreqFactor: 4, originalMaxPositions: 64 },
   },
 };
+const shapes = Object.entries(families).flatMap(([name, config]) => [
+  [`${name}-tied`, config] as const,
+  [`${name}-untied`, { ...config, tiedEmbeddings: false }] as const,
+]);
+/** What Python writes for each shape: types of numbers, all but one of them in shards. */
+const types = ['bfloat16', 'float16', 'float32'];
 const tokens = randomIds(3, 40, tiny.vocabSize);
 
 interface Case {
@@ -62,22 +69,31 @@ async function writeOurs(dir: string, config: ModelConfig): Promise<void> {
   policy.dispose();
 }
 
-async function checkTheirs(dir: string): Promise<void> {
+async function checkTheirs(root: string, name: string): Promise<void> {
+  const dir = path.join(root, name);
   const { config, weights } = await loadPolicy(dir);
   const wanted = JSON.parse(await readFile(path.join(dir, 'case.json'), 'utf8')) as Case;
   const got = logitsOf(config, weights, wanted.tokens);
   const farthest = wanted.logits.reduce((most, row, t) => row.reduce((m, x, i) => Math.max(m, Math.abs(x - (got[t]?.[i] ?? NaN))), most), 0);
-  process.stdout.write(`${dir}: largest difference ${farthest.toExponential(2)}\n`);
-  if (!(farthest <= tolerance)) throw new Error(`${dir}: ${farthest} is more than ${tolerance}`);
+  process.stdout.write(`${name}: largest difference ${farthest.toExponential(2)}\n`);
+  if (!(farthest <= tolerance)) throw new Error(`${name}: ${farthest} is more than ${tolerance}`);
 }
 
+/** What Python said of our policies, and of what it wrote itself. */
+function askPython({ python, path: packages }: PythonPackages, dir: string): void {
+  const env = { ...process.env, PYTHONPATH: packages, PYTHONWARNINGS: 'ignore', HF_HUB_OFFLINE: '1', CUDA_VISIBLE_DEVICES: '' };
+  execFileSync(python, [path.join(import.meta.dirname, 'interop.py'), dir, ...types], { env, stdio: 'inherit', timeout: 600_000 });
+}
+
+const packages = await pythonPackagesWithPeft((line) => process.stdout.write(`${line}\n`));
 const root = await mkdtemp(path.join(tmpdir(), 'longhaul-interop-'));
 try {
-  for (const [name, config] of Object.entries(shapes)) await writeOurs(path.join(root, `ours-${name}`), config);
-  execFileSync(process.env['PYTHON'] ?? 'python3', [path.join(import.meta.dirname, 'interop.py'), root], { stdio: 'inherit', timeout: 600_000 });
+  for (const [name, config] of shapes) await writeOurs(path.join(root, `ours-${name}`), config);
+  askPython(packages, root);
   const theirs = (await readdir(root)).filter((name) => name.startsWith('theirs-'));
-  if (theirs.length !== Object.keys(shapes).length) throw new Error(`Python wrote ${theirs.join(', ')}`);
-  for (const name of theirs) for (const dir of [name, `${name}/adapter`]) await checkTheirs(path.join(root, dir));
+  if (theirs.length !== shapes.length * types.length) throw new Error(`Python wrote ${theirs.length} policies: ${theirs.join(', ')}`);
+  for (const name of theirs) for (const dir of [name, `${name}/adapter`]) await checkTheirs(root, dir);
+  process.stdout.write(`interop: ${shapes.length} policies and adapters there, ${theirs.length} back\n`);
 } finally {
   await rm(root, { recursive: true, force: true });
 }

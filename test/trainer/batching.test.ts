@@ -32,7 +32,7 @@ describe('batching', () => {
   test('micro-batches hold every sequence once and keep the budget of padded tokens', () => {
     fc.assert(
       fc.property(fc.array(fc.integer({ min: 2, max: 400 })), fc.integer({ min: 16, max: 2000 }), (lengths, budget) => {
-        const batches = microBatches(lengths.map(sequence), budget);
+        const batches = microBatches(lengths.map(sequence), { microBatchTokens: budget });
         expect(
           batches
             .flat()

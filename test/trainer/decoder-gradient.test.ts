@@ -104,6 +104,16 @@ describe('gradient', () => {
     }
   });
 
+  test('a context of so many tokens that chunks grow: what comes later changes nothing before', () => {
+    const learner = new Learner(smallConfig, initializeWeights(smallConfig, 'f'));
+    const tokens = someTokens(2300, 3);
+    const logprobsOf = (length: number): Float32Array =>
+      learner.statistics(tokenBatch([{ tokens: tokens.slice(0, length), mask: tokens.map(() => 1) }]), false).logprobs;
+    const [short, long] = [logprobsOf(200), logprobsOf(2300)];
+    learner.dispose();
+    for (const [i, x] of short.entries()) expect(Math.abs(long[i]! - x)).toBeLessThan(1e-4);
+  });
+
   test('micro-batches add up to the whole', () => {
     const weights = initializeWeights(smallConfig, 'd');
     const parts = lengths.map((length, seed) => ({

@@ -15,7 +15,7 @@ import { newAdapter } from '../../trainer/lora/new-adapter.ts';
 import { type ModelConfig, modelConfigJson, parseModelConfig } from '../../trainer/model/config.ts';
 import { Policy } from '../../trainer/model/policy.ts';
 import { readSafetensors, writeSafetensors } from '../../trainer/model/safetensors.ts';
-import { type TokenSequence, tokenBatch } from '../../trainer/model/token-batch.ts';
+import { type TokenSequence, batchOf, packedBatch, tokenBatch } from '../../trainer/model/token-batch.ts';
 import type { Weights } from '../../trainer/model/weights.ts';
 import { Sampler } from '../../trainer/sampler/sampler.ts';
 import { inScratch, smallConfig } from './tiny-policy.ts';
@@ -54,12 +54,18 @@ const anySequence: fc.Arbitrary<TokenSequence> = fc
 
 const anyBatch = fc.array(anySequence, { minLength: 2, maxLength: 5 });
 
+/** Short ones beside one of several blocks of length and several chunks of attention. */
+const anyMixedBatch: fc.Arbitrary<TokenSequence[]> = fc
+  .tuple(anyBatch, fc.integer({ min: 100, max: 300 }))
+  .map(([batch, length]) => [...batch, { tokens: Array.from({ length }, (_, i) => (i * 37) % 96), mask: Array.from({ length }, (_, i) => i % 3) }, ...batch.slice(1)]);
+
 const farthest = (a: Float32Array, b: Float32Array): number => b.reduce((most, x, i) => Math.max(most, Math.abs(x - (a[i] ?? NaN))), 0);
 const largest = (values: Float32Array): number => values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
 
-function gradientOf(config: ModelConfig, weights: Weights, batches: ReadonlyArray<readonly TokenSequence[]>): Float32Array {
+function gradientOf(config: ModelConfig, weights: Weights, batches: ReadonlyArray<readonly TokenSequence[]>, how: { packing?: boolean; gradientCheckpointing?: boolean } = {}): Float32Array {
   const learner = new Learner(config, weights);
-  for (const batch of batches) learner.learn(tokenBatch(batch), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(-1));
+  learner.gradientCheckpointing = how.gradientCheckpointing ?? false;
+  for (const batch of batches) learner.learn(batchOf(batch, how), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(-1));
   const flat = learner.gradients.flatten(learner.policy);
   const data = Float32Array.from(flat.dataSync());
   flat.dispose();
@@ -93,7 +99,35 @@ describe('training', () => {
       fc.property(anyConfig, anyBatch, fc.nat(), fc.integer({ min: 1, max: 120 }), (config, batch, seed, budget) => {
         const weights = randomWeights(config, seed);
         const whole = gradientOf(config, weights, [batch]);
-        expect(farthest(gradientOf(config, weights, microBatches(batch, budget)), whole)).toBeLessThan(tolerance * largest(whole));
+        expect(farthest(gradientOf(config, weights, microBatches(batch, { microBatchTokens: budget })), whole)).toBeLessThan(tolerance * largest(whole));
+      }),
+      few,
+    );
+  });
+
+  test('packed sequences have the log-probabilities, entropies and gradient of padded ones', () => {
+    fc.assert(
+      fc.property(anyConfig, anyMixedBatch, fc.nat(), (config, batch, seed) => {
+        const weights = randomWeights(config, seed);
+        const learner = new Learner(config, weights);
+        const [packed, padded] = [packedBatch, tokenBatch].map((make) => learner.statistics(make(batch), true));
+        learner.dispose();
+        expect(packed!.logprobs).toHaveLength(padded!.logprobs.length);
+        expect(farthest(packed!.logprobs, padded!.logprobs)).toBeLessThan(tolerance);
+        expect(farthest(packed!.entropies!, padded!.entropies!)).toBeLessThan(tolerance);
+        const whole = gradientOf(config, weights, [batch]);
+        expect(farthest(gradientOf(config, weights, [batch], { packing: true }), whole)).toBeLessThan(tolerance * largest(whole));
+      }),
+      few,
+    );
+  });
+
+  test('layers that are computed again give the same bits, padded and packed', () => {
+    fc.assert(
+      fc.property(anyConfig, anyMixedBatch, fc.nat(), fc.boolean(), (config, batch, seed, packing) => {
+        const weights = randomWeights(config, seed);
+        const [kept, again] = [false, true].map((gradientCheckpointing) => gradientOf(config, weights, [batch], { packing, gradientCheckpointing }));
+        expect(again).toEqual(kept);
       }),
       few,
     );
@@ -118,14 +152,18 @@ describe('training', () => {
 test('micro-batches hold every sequence once, and none but a single one exceeds the budget', () => {
   fc.assert(
     fc.property(fc.array(anySequence, { maxLength: 20 }), fc.integer({ min: 1, max: 200 }), (sequences, budget) => {
-      const batches = microBatches(sequences, budget);
-      expect(new Set(batches.flat())).toEqual(new Set(sequences));
-      expect(batches.flat()).toHaveLength(sequences.length);
-      for (const batch of batches) expect(batch.length === 1 || tokenBatch(batch).ids.length <= budget).toBe(true);
+      for (const packing of [false, true]) checkBudget(sequences, budget, packing);
     }),
     { numRuns: 200, seed: 2 },
   );
 });
+
+function checkBudget(sequences: readonly TokenSequence[], budget: number, packing: boolean): void {
+  const batches = microBatches(sequences, { microBatchTokens: budget, packing });
+  expect(new Set(batches.flat())).toEqual(new Set(sequences));
+  expect(batches.flat()).toHaveLength(sequences.length);
+  for (const batch of batches) expect(batch.length === 1 || batchOf(batch, { packing }).ids.length <= budget).toBe(true);
+}
 
 test('sampling: what the cache holds, and who else samples, changes no bit', async () => {
   const request = (config: number, tokens: readonly number[], key: string) => ({

@@ -54,6 +54,22 @@ const bytesOf = (dir: string): Promise<string[]> =>
   Promise.all(['model.safetensors', 'optimizer.safetensors'].map(async (name) => createHash('sha256').update(await readFile(path.join(dir, name))).digest('hex')));
 
 describe('runUpdate', () => {
+  test('layers computed again end in the same bits; packed sequences end beside padded ones, each time in the same bits', () =>
+    inScratch(async (dir) => {
+      const data = await dataOf(qwen3Dir);
+      const run = async (name: string, more: Partial<UpdateRequest['algorithm']>): Promise<{ sha256: string; loss: number; gradNorm: number }> => {
+        const plain = request(qwen3Dir, path.join(dir, name), 1, data);
+        return new Updater().run({ ...plain, algorithm: { ...algorithm, ...more } });
+      };
+      const plain = await run('plain', {});
+      expect((await run('again', { gradientCheckpointing: true })).sha256).toBe(plain.sha256);
+      const packed = await run('packed', { packing: true });
+      expect((await run('packed-again', { packing: true, gradientCheckpointing: true })).sha256).toBe(packed.sha256);
+      expect(packed.sha256).not.toBe(plain.sha256);
+      expect(packed.loss).toBeCloseTo(plain.loss, 4);
+      expect(packed.gradNorm / plain.gradNorm).toBeCloseTo(1, 3);
+    }));
+
   test('writes a complete policy and what the contract says of it', () =>
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');

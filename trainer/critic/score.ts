@@ -3,16 +3,16 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { microBatches } from '../batching.ts';
 import type { Datum } from '../engine.ts';
-import { countTargets, tokenBatch } from '../model/token-batch.ts';
+import { type Batching, batchOf, countTargets } from '../model/token-batch.ts';
 import type { Sample } from '../training/sample.ts';
 import type { ValueModel } from './value-model.ts';
 
 /** Each sample with its tokens' values, as they are before the first step. */
-export async function withValues(model: ValueModel, samples: readonly Sample[], microBatchTokens: number): Promise<Sample[]> {
+export async function withValues(model: ValueModel, samples: readonly Sample[], batching: Batching): Promise<Sample[]> {
   const values = new Map<Datum, Float64Array>();
   const data = samples.flatMap(({ datum, count }) => (count > 0 ? [datum] : []));
-  for (const micro of microBatches(data, microBatchTokens)) {
-    const given = model.values(tokenBatch(micro));
+  for (const micro of microBatches(data, batching)) {
+    const given = model.values(batchOf(micro, batching));
     let from = 0;
     for (const datum of micro) {
       const to = from + countTargets(datum);

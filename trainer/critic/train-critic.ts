@@ -5,7 +5,7 @@ import { criticLoss } from '../algorithms/critic-loss.ts';
 import { startsOf } from '../algorithms/rows.ts';
 import { microBatches, shuffled, split } from '../batching.ts';
 import type { UpdateRequest, UpdateSettings } from '../engine.ts';
-import { tokenBatch } from '../model/token-batch.ts';
+import { batchOf, type Batching } from '../model/token-batch.ts';
 import { NoCredit } from '../training/advantages.ts';
 import { joined, ones } from '../training/arrays.ts';
 import type { Sample } from '../training/sample.ts';
@@ -26,15 +26,21 @@ function plan(sequences: readonly ValuedSequence[], settings: UpdateSettings, mi
   return Array.from({ length: settings.epochs }, (_, epoch) => {
     const order = shuffled(sequences.length, `${key} critic epoch ${epoch}`);
     const parts = split(order.flatMap((i) => sequences[i] ?? []), minibatches);
-    return parts.map((part) => microBatches(part, settings.microBatchTokens));
+    return parts.map((part) => microBatches(part, settings));
   });
 }
 
-/** One pass: its sequences' share of the minibatch's loss, whose mean is over sequences. */
-function learnMicroBatch({ model }: Critic, micro: readonly ValuedSequence[], share: number, clip: number, tally: CriticTally): void {
+interface Pass {
+  /** Of the minibatch's loss, whose mean is over sequences. */
+  readonly share: number;
+  readonly clip: number;
+  readonly batching: Batching;
+}
+
+function learnMicroBatch({ model }: Critic, micro: readonly ValuedSequence[], { share, clip, batching }: Pass, tally: CriticTally): void {
   const starts = startsOf(micro.map(({ values }) => values.length));
   const tokens = { starts, mask: ones(starts.at(-1) ?? 0), old: joined(micro.map(({ values }) => values)), returns: joined(micro.map(({ returns }) => returns)) };
-  model.learn(tokenBatch(micro), (values) => {
+  model.learn(batchOf(micro, batching), (values) => {
     const { loss, gradient, clipFraction } = criticLoss({ ...tokens, values }, clip);
     tally.addPass(values, loss * share, clipFraction);
     return Float32Array.from(gradient, (slope) => slope * share);
@@ -74,6 +80,7 @@ export async function trainCritic(
 ): Promise<Record<string, number>> {
   const { valueClip = DEFAULT_VALUE_CLIP } = settings;
   const { model, optimizer } = critic;
+  model.gradientCheckpointing = settings.gradientCheckpointing ?? false;
   const tally = new CriticTally();
   const epochs = plan(sequences, settings, settings.critic.minibatches ?? settings.minibatches, key);
   const total = epochs.flat(2).length;
@@ -81,7 +88,7 @@ export async function trainCritic(
   for (const minibatch of epochs.flat()) {
     const count = minibatch.flat().length;
     for (const micro of minibatch) {
-      learnMicroBatch(critic, micro, micro.length / count, valueClip ?? Infinity, tally);
+      learnMicroBatch(critic, micro, { share: micro.length / count, clip: valueClip ?? Infinity, batching: settings }, tally);
       onProgress(++done / total);
       // Lets the thread answer its owner between passes.
       await nextTurn();

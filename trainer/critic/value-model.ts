@@ -1,12 +1,12 @@
 /** A decoder with a linear head that gives one number for each position: the value of what stands before a token. */
 
-import { decode, decodeGradient } from '../model/decoder.ts';
+import { decode, decodeGradient, type Remember } from '../model/decoder.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { Gradients } from '../model/gradients.ts';
 import { matMul, reshape, scope, type Tensor } from '../model/kernels.ts';
 import { Policy } from '../model/policy.ts';
 import { RotaryTables } from '../model/rotary.ts';
-import type { TokenBatch } from '../model/token-batch.ts';
+import { longestOf, type TokenBatch } from '../model/token-batch.ts';
 import type { Weights } from '../model/weights.ts';
 import { tf } from '../tensorflow.ts';
 
@@ -17,6 +17,8 @@ export class ValueModel {
   /** The decoder; its head is the value's. */
   readonly decoder: Policy;
   readonly gradients = new Gradients();
+  /** As the policy's learner has it. */
+  gradientCheckpointing = false;
   #tables: RotaryTables | undefined;
 
   /** Errors: `WrongWeights`. */
@@ -26,7 +28,7 @@ export class ValueModel {
 
   /** Of the positions before the tokens that count, in the batch's order. */
   values(batch: TokenBatch): Float32Array {
-    return leavingNothing(() => this.#forward(batch).values.dataSync() as Float32Array);
+    return leavingNothing(() => this.#forward(batch, 'none').values.dataSync() as Float32Array);
   }
 
   /**
@@ -49,10 +51,10 @@ export class ValueModel {
   }
 
   #learn(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
-    const { hidden, values, saved } = this.#forward(batch);
+    const { hidden, values, saved } = this.#forward(batch, this.gradientCheckpointing ? 'inputs' : 'all');
     const slope = respond(values.dataSync() as Float32Array);
     const column = tf.tensor2d(slope, [slope.length, 1]);
-    this.gradients.add('head', matMul(column, hidden, true));
+    this.gradients.keep(this.gradients.plus('head', matMul(column, hidden, true)));
     decodeGradient(this.decoder, matMul(column, this.#head()), saved, this.gradients);
   }
 
@@ -61,10 +63,10 @@ export class ValueModel {
     return reshape(this.decoder.weights().head, [1, -1]);
   }
 
-  #forward(batch: TokenBatch) {
-    const tables = this.#tablesFor(batch.length);
+  #forward(batch: TokenBatch, remember: Remember) {
+    const tables = this.#tablesFor(longestOf(batch));
     return scope(() => {
-      const { hidden, saved } = decode(this.decoder, batch, tables);
+      const { hidden, saved } = decode(this.decoder, batch, tables, remember);
       return { hidden, saved, values: matMul(hidden, this.#head(), false, true) };
     });
   }

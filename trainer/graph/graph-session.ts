@@ -6,14 +6,14 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { tf } from '../tensorflow.ts';
+import { type TensorMetadata, tf } from '../tensorflow.ts';
 import type { TensorId } from './device-tensors.ts';
 import type { Edge, GraphNode } from './graph-builder.ts';
 import { encodeSavedModel, SERVE } from './saved-model.ts';
 
 interface Binding {
   loadSavedModel(dir: string, tags: string): number;
-  runSavedModel(id: number, inputs: readonly TensorId[], inputNames: string, outputNames: string): ReadonlyArray<{ readonly id: TensorId }>;
+  runSavedModel(id: number, inputs: readonly TensorId[], inputNames: string, outputNames: string): readonly TensorMetadata[];
   deleteSavedModel(id: number): void;
 }
 
@@ -45,7 +45,12 @@ export class GraphSession {
   run({ inputs, output }: Signature, feeds: readonly TensorId[]): TensorId {
     const [result] = binding.runSavedModel(this.#id, feeds, inputs, output);
     if (result === undefined) throw new Error(`${output} returned nothing`);
-    return result.id;
+    return result.id as TensorId;
+  }
+
+  /** For several outputs, their names joined by commas. */
+  runAll(inputs: string, outputs: string, feeds: readonly TensorId[]): readonly TensorMetadata[] {
+    return binding.runSavedModel(this.#id, feeds, inputs, outputs);
   }
 
   dispose(): void {

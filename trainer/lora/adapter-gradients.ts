@@ -1,9 +1,8 @@
 /** Gradients of an adapter's A and B, summed over micro-batches: of the base's weights none is kept. */
 
-import { type GradientSink, concatenate } from '../model/gradients.ts';
-import { type Tensor, add, mul, scope, slice } from '../model/kernels.ts';
+import { type GradientSink, type Sum, concatenate, keepSums, plus } from '../model/gradients.ts';
+import { type Tensor, inGraph, mul, slice } from '../model/kernels.ts';
 import { type Policy, foldedInto } from '../model/policy.ts';
-import { tf } from '../tensorflow.ts';
 import type { Adapter } from './adapter.ts';
 import { moduleOf, segmentKey } from './adapter-layout.ts';
 
@@ -24,20 +23,21 @@ export class AdapterGradients implements GradientSink {
     return this.#adapted(key).length > 0;
   }
 
-  add(key: string, gradient: Tensor): void {
-    for (const { module, from, rows } of this.#adapted(key)) {
+  plus(key: string, gradient: Tensor): Sum[] {
+    return this.#adapted(key).flatMap(({ module, from, rows }) => {
       const norm = this.#norms.get(key);
-      const { A, B } = scope(() => {
-        const part = slice(gradient, [from, 0], [rows, -1]);
-        return this.#adapter.project(module, norm === undefined ? part : mul(part, this.#policy.view(norm)));
-      });
-      this.#sum(segmentKey(module, 'A'), A);
-      this.#sum(segmentKey(module, 'B'), B);
-    }
+      const part = slice(gradient, [from, 0], [rows, -1]);
+      const { A, B } = this.#adapter.project(module, norm === undefined ? part : mul(part, this.#policy.view(norm)));
+      return [plus(this.#sums, segmentKey(module, 'A'), A), plus(this.#sums, segmentKey(module, 'B'), B)];
+    });
+  }
+
+  keep(sums: readonly Sum[]): void {
+    keepSums(this.#sums, sums);
   }
 
   flatten(): Tensor {
-    const flat = scope(() => concatenate(this.#adapter.layout, this.#sums));
+    const flat = inGraph(() => concatenate(this.#adapter.layout, this.#sums));
     this.clear();
     return flat;
   }
@@ -45,12 +45,6 @@ export class AdapterGradients implements GradientSink {
   clear(): void {
     for (const sum of this.#sums.values()) sum.dispose();
     this.#sums.clear();
-  }
-
-  #sum(key: string, gradient: Tensor): void {
-    const before = this.#sums.get(key);
-    this.#sums.set(key, tf.keep(before === undefined ? tf.clone(gradient) : add(before, gradient)));
-    tf.dispose(before === undefined ? [gradient] : [before, gradient]);
   }
 
   /** The adapted modules of a segment, and their rows in it. */

@@ -26,8 +26,10 @@ import {
   transpose,
 } from './kernels.ts';
 
-/** Queries per chunk: smaller wastes less on masked scores, larger makes better products. */
-const chunkLength = 128;
+/** Queries per chunk, at least: smaller wastes less on masked scores, larger makes better products. */
+const shortestChunk = 128;
+/** Chunks at most: what masked scores waste with so many is little, and a graph holds each of them. */
+const mostChunks = 16;
 /** exp of a score up to here, summed over any context, stays far inside float32. */
 const safeScore = 60;
 
@@ -38,8 +40,12 @@ export interface AttentionShape {
   readonly config: ModelConfig;
   /** The masks are added, and the maximum of each row is taken off, because scores may be large. */
   readonly guarded: boolean;
+  /** Queries per chunk. */
+  readonly chunk: number;
   /** One per chunk: [group · chunk, keys]. */
   readonly masks: readonly Tensor[];
+  /** [kvHeads · batch, length, 1]: the column of ones. */
+  readonly ones: Tensor;
 }
 
 interface Chunk {
@@ -63,8 +69,7 @@ export interface AttentionSaved {
 }
 
 /** [group · length, begin + length]: 1 (or 0) where a query may look, 0 (or −1e9) elsewhere. */
-function causalMask(begin: number, total: number, group: number, additive: boolean): Tensor {
-  const length = Math.min(chunkLength, total - begin);
+function causalMask(begin: number, length: number, group: number, additive: boolean): Tensor {
   const width = begin + length;
   const mask = new Float32Array(length * width);
   for (let row = 0; row < length; row++) {
@@ -75,15 +80,18 @@ function causalMask(begin: number, total: number, group: number, additive: boole
   return tf.tile(tf.tensor2d(mask, [length, width]), [group, 1]);
 }
 
-const starts = (length: number): number[] =>
-  Array.from({ length: Math.ceil(length / chunkLength) }, (_, i) => i * chunkLength);
+const chunkOf = (length: number): number => Math.max(shortestChunk, Math.ceil(length / mostChunks / 16) * 16);
 
 /** `bound`: the largest |score| there can be, from `scoreBound`. */
 export function attentionShape(config: ModelConfig, batch: number, length: number, bound: number): AttentionShape {
   const guarded = !(bound <= safeScore);
   const group = config.heads / config.kvHeads;
-  const masks = scope(() => starts(length).map((begin) => causalMask(begin, length, group, guarded)));
-  return { batch, length, config, guarded, masks };
+  const chunk = chunkOf(length);
+  const begins = Array.from({ length: Math.ceil(length / chunk) }, (_, i) => i * chunk);
+  return scope(() => {
+    const masks = begins.map((begin) => causalMask(begin, Math.min(chunk, length - begin), group, guarded));
+    return { batch, length, config, guarded, chunk, masks, ones: tf.ones([config.kvHeads * batch, length, 1]) };
+  });
 }
 
 function numerators(scores: Tensor, mask: Tensor, additive: boolean): Tensor {
@@ -119,8 +127,8 @@ function attendChunk(
   const { batch, config, guarded } = shape;
   const { heads, kvHeads, headDim } = config;
   const group = heads / kvHeads;
-  const begin = index * chunkLength;
-  const length = Math.min(chunkLength, shape.length - begin);
+  const begin = index * shape.chunk;
+  const length = Math.min(shape.chunk, shape.length - begin);
   return scope(() => {
     const own = reshape(slice(q, [0, 0, 0, begin, 0], [-1, -1, -1, length, -1]), [
       kvHeads * batch,
@@ -149,7 +157,7 @@ export function attend(y: Tensor, v: Tensor, shape: AttentionShape): { out: Tens
       length,
       headDim,
     ]);
-    const v1 = concat([values, tf.ones([kvHeads * batch, length, 1])], 2);
+    const v1 = concat([values, shape.ones], 2);
     const parts = shape.masks.map((mask, i) => attendChunk(q, k, v1, mask, i, shape));
     const all = concat(
       parts.map((part) => part.out),

@@ -1,14 +1,26 @@
-/** The decoder's forward pass over right-padded rows, and its gradient written by hand: nothing is computed twice. */
+/**
+ * The decoder's forward pass over right-padded rows, and its gradient written by hand. Each layer is one graph forward
+ * and one back, the same for all but the last; nothing is computed twice, unless a policy asks for it to save memory.
+ */
 
 import { tf } from '../tensorflow.ts';
 import { type AttentionSaved, type AttentionShape, attend, attendGradient, attentionShape } from './attention.ts';
-import { hasHeadNorms } from './config.ts';
-import type { GradientSink } from './gradients.ts';
-import { type Tensor, add, gatherRows, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './kernels.ts';
+import { type ModelConfig, hasHeadNorms } from './config.ts';
+import type { GradientSink, Sum } from './gradients.ts';
+import { type Tensor, add, addAll, concat, gatherRows, inGraph, matMul, scatterRows, scope, slice, sumOver, sumRowsByIndex } from './kernels.ts';
 import { type MlpSaved, mlp, mlpGradient } from './mlp.ts';
 import type { DecoderWeights, LayerWeights, Policy } from './policy.ts';
 import { type Normalized, normalize, normalizeGradient } from './rms-norm.ts';
 import { type RotaryContext, type RotarySaved, type RotaryTables, rotate, rotateGradient } from './rotary.ts';
+
+/** Sequences of like length in a packed row, where they follow those of the blocks before. */
+export interface PackedBlock {
+  /** Attention sees them as so many rows of so many columns, padded on the right. */
+  readonly batch: number;
+  readonly length: number;
+  /** Where each of their tokens stands there: row · length + column, ascending. */
+  readonly places: Int32Array;
+}
 
 /** Rows of token ids, padded on the right; what stands in the padding is never seen. */
 export interface TokenRows {
@@ -16,32 +28,73 @@ export interface TokenRows {
   readonly length: number;
   /** [batch · length]. */
   readonly ids: Int32Array;
-  /** Flat positions (row · length + column), ascending, whose hidden state is wanted. */
+  /** Flat positions (row · length + column), each at most once, whose hidden state is wanted. */
   readonly positions: Int32Array;
+  /** Of one packed row without padding: its sequences. */
+  readonly blocks?: readonly PackedBlock[];
+}
+
+/** Tokens that attention sees together, as right-padded rows. */
+interface Block {
+  readonly rotary: RotaryContext;
+  readonly attention: AttentionShape;
+  /** Of a packed row: the first of its tokens, how many, and where they stand in the rows, [count]. */
+  readonly packed: { readonly from: number; readonly count: number; readonly places: Tensor } | undefined;
 }
 
 interface Context {
-  readonly rotary: RotaryContext;
-  readonly attention: AttentionShape;
+  readonly epsilon: Tensor;
+  readonly blocks: readonly Block[];
   /** [positions]. */
   readonly positions: Tensor;
   readonly tokens: number;
 }
 
-interface LayerSaved {
-  readonly input: Normalized;
+interface BlockSaved {
   readonly rotary: RotarySaved;
   readonly attention: AttentionSaved;
+}
+
+interface LayerSaved {
+  readonly input: Normalized;
+  readonly blocks: readonly BlockSaved[];
   readonly attended: Tensor;
   readonly middle: Normalized;
   readonly mlp: MlpSaved;
 }
 
+/** What the gradient of a layer needs: all that its forward pass computed, or its input, from which that is computed again. */
+type LayerMemory = { readonly saved: LayerSaved } | { readonly input: Tensor };
+
+/**
+ * `all`: of every layer all that its gradient needs. `inputs`: its input alone, so that its forward pass runs again in the
+ * backward pass (Chen et al. 2016), to the same bits. `none`: no gradient is wanted.
+ */
+export type Remember = 'all' | 'inputs' | 'none';
+
 export interface DecoderSaved {
   readonly context: Context;
   readonly ids: Tensor;
-  readonly layers: readonly LayerSaved[];
+  readonly layers: readonly LayerMemory[];
   readonly final: Normalized;
+}
+
+/** A block's tokens [tokens, width] in their padded rows, [batch · length, width]. */
+function spreadBlock(x: Tensor, { packed, attention }: Block, width: number): Tensor {
+  if (packed === undefined) return x;
+  const own = slice(x, [packed.from, 0], [packed.count, -1]);
+  return scatterRows(own, packed.places, attention.batch * attention.length, width);
+}
+
+/** The opposite: the padding goes. */
+const gatherBlock = (x: Tensor, { packed }: Block): Tensor => (packed === undefined ? x : gatherRows(x, packed.places));
+
+/** `qk` and `v` [tokens, width] of all blocks → [the block's tokens, heads · headDim]. */
+function attendBlock(qk: Tensor, v: Tensor, weights: LayerWeights, block: Block): { out: Tensor; saved: BlockSaved } {
+  const { heads, kvHeads, headDim } = block.attention.config;
+  const { y, saved: rotary } = rotate(spreadBlock(qk, block, (heads + kvHeads) * headDim), weights.headWeights, block.rotary);
+  const { out, saved: attention } = attend(y, spreadBlock(v, block, kvHeads * headDim), block.attention);
+  return { out: gatherBlock(out, block), saved: { rotary, attention } };
 }
 
 /** The last layer computes what follows its attention at the wanted positions alone. */
@@ -51,107 +104,152 @@ function layerForward(
   context: Context,
   last: boolean,
 ): { x: Tensor; saved: LayerSaved } {
-  return scope(() => {
-    const input = normalize(x, context.rotary.epsilon);
+  return inGraph(() => {
+    const input = normalize(x, context.epsilon);
     const project = (matrix: Tensor, bias: Tensor | undefined): Tensor => {
       const rows = matMul(input.n, matrix, false, true);
       return bias === undefined ? rows : add(rows, bias);
     };
-    const { y, saved: rotary } = rotate(project(weights.qk, weights.qkBias), weights.headWeights, context.rotary);
-    const { out, saved: attention } = attend(y, project(weights.v, weights.vBias), context.attention);
+    const [qk, v] = [project(weights.qk, weights.qkBias), project(weights.v, weights.vBias)];
+    const parts = context.blocks.map((block) => attendBlock(qk, v, weights, block));
+    const out = concat(parts.map((part) => part.out), 0);
     const pick = (rows: Tensor): Tensor => (last ? gatherRows(rows, context.positions) : rows);
     const attended = pick(out);
     const between = add(pick(x), matMul(attended, weights.o, false, true));
-    const middle = normalize(between, context.rotary.epsilon);
+    const middle = normalize(between, context.epsilon);
     const { out: delta, saved } = mlp(middle.n, weights);
-    return { x: add(between, delta), saved: { input, rotary, attention, attended, middle, mlp: saved } };
+    return { x: add(between, delta), saved: { input, blocks: parts.map((part) => part.saved), attended, middle, mlp: saved } };
   });
 }
 
 function contextOf(policy: Policy, weights: DecoderWeights, rows: TokenRows, tables: RotaryTables): Context {
   const { config } = policy;
-  const { batch, length } = rows;
   const epsilon = tf.scalar(config.normEpsilon);
-  const rotary = {
-    batch,
-    length,
-    headDim: config.headDim,
-    headNorms: hasHeadNorms(config),
-    epsilon,
-    tables: { ...tables.first(length), swap: tables.swap },
-  };
-  const attention = attentionShape(config, batch, length, weights.scoreBound);
-  return { rotary, attention, positions: tf.tensor1d(rows.positions, 'int32'), tokens: batch * length };
+  const block = (batch: number, length: number, packed: Block['packed']): Block => ({
+    rotary: { batch, length, headDim: config.headDim, headNorms: hasHeadNorms(config), epsilon, tables: { ...tables.first(length), swap: tables.swap } },
+    attention: attentionShape(config, batch, length, weights.scoreBound),
+    packed,
+  });
+  let from = 0;
+  const blocks = rows.blocks?.map(({ batch, length, places }) => {
+    const packed = { from, count: places.length, places: tf.tensor1d(places, 'int32') };
+    from += places.length;
+    return block(batch, length, packed);
+  }) ?? [block(rows.batch, rows.length, undefined)];
+  return { epsilon, blocks, positions: tf.tensor1d(rows.positions, 'int32'), tokens: rows.batch * rows.length };
 }
 
 /** Hidden states at `rows.positions` after the final norm without its weight, [positions, hidden]; `saved` is for the gradient. */
-export function decode(policy: Policy, rows: TokenRows, tables: RotaryTables): { hidden: Tensor; saved: DecoderSaved } {
+export function decode(policy: Policy, rows: TokenRows, tables: RotaryTables, remember: Remember): { hidden: Tensor; saved: DecoderSaved } {
   const weights = policy.weights();
   return scope(() => {
     const context = contextOf(policy, weights, rows, tables);
     const ids = tf.tensor1d(rows.ids, 'int32');
-    const layers: LayerSaved[] = [];
+    const layers: LayerMemory[] = [];
     let x = gatherRows(weights.embed, ids);
     for (const [i, layer] of weights.layers.entries()) {
       const result = layerForward(x, layer, context, i === weights.layers.length - 1);
-      layers.push(result.saved);
+      if (remember !== 'all') free(result.saved);
+      if (remember === 'none') x.dispose();
+      layers.push(remember === 'all' ? { saved: result.saved } : { input: x });
       x = result.x;
     }
-    const final = normalize(x, context.rotary.epsilon);
+    const final = normalize(x, context.epsilon);
     return { hidden: final.n, saved: { context, ids, layers, final } };
   });
 }
 
-function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, index: number, into: GradientSink): Tensor {
+const free = (saved: LayerSaved): void => tf.dispose(saved as unknown as Parameters<typeof tf.dispose>[0]);
+
+/** The sums of gradients that one layer's backward pass makes, and the gradient of its input. */
+interface LayerGradient {
+  readonly dx: Tensor;
+  readonly sums: readonly Sum[];
+}
+
+type Add = (key: string, gradient: Tensor) => void;
+
+function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, into: Add): Tensor {
   const gradient = mlpGradient(dx, weights, saved.mlp);
-  into.add(`${index}.gate`, gradient.gate);
-  into.add(`${index}.up`, gradient.up);
-  into.add(`${index}.down`, gradient.down);
+  into('gate', gradient.gate);
+  into('up', gradient.up);
+  into('down', gradient.down);
   return add(dx, normalizeGradient(gradient.dn, saved.middle));
 }
 
-function attentionBackward(
-  dx: Tensor,
-  weights: LayerWeights,
-  saved: LayerSaved,
-  context: Context,
-  index: number,
-  last: boolean,
-  into: GradientSink,
-): Tensor {
-  const spread = (rows: Tensor): Tensor => (last ? scatterRows(rows, context.positions, context.tokens) : rows);
-  into.add(`${index}.o`, matMul(dx, saved.attended, true));
-  const { dy, dv } = attendGradient(spread(matMul(dx, weights.o)), saved.attention, context.attention);
-  const rotary = rotateGradient(dy, saved.rotary, context.rotary);
-  if (context.rotary.headNorms) {
-    into.add(`${index}.headWeights`, rotary.straight);
-    into.add(`${index}.headWeightsSwapped`, rotary.swapped);
-  }
-  if (weights.qkBias !== undefined) {
-    into.add(`${index}.qkBias`, sumOver(rotary.dProjected, [0]));
-    into.add(`${index}.vBias`, sumOver(dv, [0]));
-  }
-  into.add(`${index}.qk`, matMul(rotary.dProjected, saved.input.n, true));
-  into.add(`${index}.v`, matMul(dv, saved.input.n, true));
-  const dn = add(matMul(rotary.dProjected, weights.qk), matMul(dv, weights.v));
-  return add(spread(dx), normalizeGradient(dn, saved.input));
+interface BlockGradient {
+  /** Of the block's rows of `qk` and `v`. */
+  readonly dQk: Tensor;
+  readonly dV: Tensor;
+  readonly straight: Tensor;
+  readonly swapped: Tensor;
 }
 
-/** Adds the gradients of everything below the hidden states, for dHidden [positions, hidden], into `into`. */
+/** `dOut`: [tokens, heads · headDim] of all blocks. */
+function blockBackward(dOut: Tensor, saved: BlockSaved, block: Block): BlockGradient {
+  const { heads, headDim } = block.attention.config;
+  const { dy, dv } = attendGradient(spreadBlock(dOut, block, heads * headDim), saved.attention, block.attention);
+  const { dProjected, straight, swapped } = rotateGradient(dy, saved.rotary, block.rotary);
+  return { dQk: gatherBlock(dProjected, block), dV: gatherBlock(dv, block), straight, swapped };
+}
+
+function attentionBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, context: Context, last: boolean, config: ModelConfig, into: Add): Tensor {
+  const spread = (rows: Tensor, width: number): Tensor => (last ? scatterRows(rows, context.positions, context.tokens, width) : rows);
+  into('o', matMul(dx, saved.attended, true));
+  const dOut = spread(matMul(dx, weights.o), config.heads * config.headDim);
+  const parts = context.blocks.flatMap((block, i) => {
+    const own = saved.blocks[i];
+    return own === undefined ? [] : [blockBackward(dOut, own, block)];
+  });
+  if (hasHeadNorms(config)) {
+    into('headWeights', addAll(parts.map(({ straight }) => straight)));
+    into('headWeightsSwapped', addAll(parts.map(({ swapped }) => swapped)));
+  }
+  const [dQk, dV] = [concat(parts.map((part) => part.dQk), 0), concat(parts.map((part) => part.dV), 0)];
+  if (weights.qkBias !== undefined) {
+    into('qkBias', sumOver(dQk, [0]));
+    into('vBias', sumOver(dV, [0]));
+  }
+  into('qk', matMul(dQk, saved.input.n, true));
+  into('v', matMul(dV, saved.input.n, true));
+  const dn = add(matMul(dQk, weights.qk), matMul(dV, weights.v));
+  return add(spread(dx, config.hiddenSize), normalizeGradient(dn, saved.input));
+}
+
+function layerBackward(dx: Tensor, policy: Policy, saved: LayerSaved, context: Context, index: number, into: GradientSink): LayerGradient {
+  const { layers } = policy.weights();
+  const weights = layers[index];
+  if (weights === undefined) throw new Error(`the policy has no layer ${index}`);
+  return inGraph(() => {
+    const sums: Sum[] = [];
+    const adding: Add = (key, gradient) => void sums.push(...into.plus(`${index}.${key}`, gradient));
+    const between = mlpBackward(dx, weights, saved, adding);
+    return { dx: attentionBackward(between, weights, saved, context, index === layers.length - 1, policy.config, adding), sums };
+  });
+}
+
+/** Adds the gradients of everything below the hidden states, for dHidden [positions, hidden], into `into`; `saved` is used up. */
 export function decodeGradient(policy: Policy, dHidden: Tensor, saved: DecoderSaved, into: GradientSink): void {
   const weights = policy.weights();
   scope(() => {
     let dx = normalizeGradient(dHidden, saved.final);
     for (let i = weights.layers.length - 1; i >= 0; i--) {
-      const [layer, state] = [weights.layers[i], saved.layers[i]];
-      if (layer === undefined || state === undefined) throw new Error(`layer ${i} was not computed`);
-      const above = dx;
-      dx = scope(() => {
-        const between = mlpBackward(above, layer, state, i, into);
-        return attentionBackward(between, layer, state, saved.context, i, i === weights.layers.length - 1, into);
-      });
-      above.dispose();
+      const [layer, memory] = [weights.layers[i], saved.layers[i]];
+      if (layer === undefined || memory === undefined) throw new Error(`layer ${i} was not computed`);
+      const last = i === weights.layers.length - 1;
+      const state = 'saved' in memory ? memory.saved : again(memory.input, layer, saved.context, last);
+      const below = layerBackward(dx, policy, state, saved.context, i, into);
+      into.keep(below.sums);
+      free(state);
+      dx.dispose();
+      dx = below.dx;
     }
-    if (into.wants('embed')) into.add('embed', sumRowsByIndex(dx, saved.ids, policy.config.vocabSize));
+    if (into.wants('embed')) into.keep(into.plus('embed', sumRowsByIndex(dx, saved.ids, policy.config.vocabSize)));
   });
+}
+
+function again(input: Tensor, layer: LayerWeights, context: Context, last: boolean): LayerSaved {
+  const { x, saved } = layerForward(input, layer, context, last);
+  tf.dispose([x, input]);
+  return saved;
 }

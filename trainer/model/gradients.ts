@@ -1,18 +1,23 @@
 /** Gradients of one optimizer step, summed over its micro-batches in the order in which they are added. */
 
 import { tf } from '../tensorflow.ts';
-import { type Tensor, add, concat, mul, reshape, scope, sumOver } from './kernels.ts';
+import { type Tensor, add, concat, inGraph, mul, reshape, scope, sumOver } from './kernels.ts';
 import { hasHeadNorms } from './config.ts';
 import type { Layout } from './parameters.ts';
 import { type Policy, foldedInto } from './policy.ts';
 import { headWeightGradients } from './rotary.ts';
 
+/** A sum of gradients and its key. */
+export type Sum = readonly [key: string, total: Tensor];
+
 /** Takes the gradients of a backward pass, one matrix after the other. */
 export interface GradientSink {
   /** Whether the gradient under this key is used at all. */
   wants(key: string): boolean;
-  /** Adds to what is there; outlives any `tf.tidy` around it. */
-  add(key: string, gradient: Tensor): void;
+  /** What is there with `gradient` added, to be given to `keep`; ops alone, which may be part of a graph. */
+  plus(key: string, gradient: Tensor): readonly Sum[];
+  /** Takes sums over; they outlive any `tf.tidy` around them. */
+  keep(sums: readonly Sum[]): void;
   /** The gradient of the trainable flat vector; padding gets zeros. Clears the sums. */
   flatten(policy: Policy): Tensor;
   clear(): void;
@@ -29,24 +34,21 @@ export class Gradients implements GradientSink {
     return true;
   }
 
-  add(key: string, gradient: Tensor): void {
-    const before = this.#sums.get(key);
-    this.#sums.set(key, tf.keep(before === undefined ? tf.clone(gradient) : add(before, gradient)));
-    before?.dispose();
+  plus(key: string, gradient: Tensor): Sum[] {
+    return [plus(this.#sums, key, gradient)];
+  }
+
+  keep(sums: readonly Sum[]): void {
+    keepSums(this.#sums, sums);
   }
 
   flatten(policy: Policy): Tensor {
     const flat = scope(() => {
-      const unfolded = new Map(this.#sums);
-      for (const { norm, matrices } of foldedInto(policy.config)) unfold(policy, unfolded, norm, matrices);
+      const sums = new Map(this.#sums);
       if (hasHeadNorms(policy.config)) {
-        for (let i = 0; i < policy.config.layers; i++) unfoldHeadNorms(policy, unfolded, i);
+        for (let i = 0; i < policy.config.layers; i++) unfoldHeadNorms(policy, sums, i);
       }
-      const head = unfolded.get('head');
-      const embed = unfolded.get('embed');
-      if (policy.config.tiedEmbeddings && head !== undefined && embed !== undefined)
-        unfolded.set('embed', add(embed, head));
-      return concatenate(policy.layout, unfolded);
+      return inGraph(() => unfolded(policy, sums));
     });
     this.clear();
     return flat;
@@ -58,10 +60,30 @@ export class Gradients implements GradientSink {
   }
 }
 
+export function plus(sums: ReadonlyMap<string, Tensor>, key: string, gradient: Tensor): Sum {
+  const before = sums.get(key);
+  return [key, before === undefined ? gradient : add(before, gradient)];
+}
+
+export function keepSums(sums: Map<string, Tensor>, totals: readonly Sum[]): void {
+  for (const [key, total] of totals) {
+    sums.get(key)?.dispose();
+    sums.set(key, tf.keep(total));
+  }
+}
+
 function required(gradients: ReadonlyMap<string, Tensor>, key: string): Tensor {
   const gradient = gradients.get(key);
   if (gradient === undefined) throw new Error(`no gradient was computed for ${key}`);
   return gradient;
+}
+
+/** The flat gradient, the norms taken out of the matrices that they are folded into. */
+function unfolded(policy: Policy, sums: Map<string, Tensor>): Tensor {
+  for (const { norm, matrices } of foldedInto(policy.config)) unfold(policy, sums, norm, matrices);
+  const [head, embed] = [sums.get('head'), sums.get('embed')];
+  if (policy.config.tiedEmbeddings && head !== undefined && embed !== undefined) sums.set('embed', add(embed, head));
+  return concatenate(policy.layout, sums);
 }
 
 /** For M = W · diag(w): dW = dM · diag(w), dw = Σ over rows of dM ∘ W. */

@@ -1,9 +1,11 @@
-/** TensorFlow's ops as typed functions: attributes are made once, constants are kept, nothing is taped. */
+/** TensorFlow's ops as typed functions: attributes are made once, nothing is taped; run at once, or written down by `inGraph`. */
 
 import type { Tensor } from '@tensorflow/tfjs-node-gpu';
-import { attr, op, ops, tf } from '../tensorflow.ts';
+import { attr } from '../tensorflow.ts';
+import { Changing, fixed, op, ops, scope } from './in-graph.ts';
 
 export type { Tensor };
+export { inGraph, scope } from './in-graph.ts';
 
 const real = attr.type('T', 'float32');
 const realOnly = [real];
@@ -13,6 +15,7 @@ const permuting = [real, attr.type('Tperm', 'int32')];
 const slicing = [real, attr.type('Index', 'int32')];
 const padding = [real, attr.type('Tpaddings', 'int32')];
 const reshaping = [real, attr.type('Tshape', 'int32')];
+const reshapingIntegers = [attr.type('T', 'int32'), attr.type('Tshape', 'int32')];
 const gathering = [
   attr.type('Tparams', 'float32'),
   attr.type('Tindices', 'int32'),
@@ -27,30 +30,6 @@ const flags = (a: string, b: string) =>
   [false, true].map((x) => [false, true].map((y) => [real, attr.bool(a, x), attr.bool(b, y)]));
 const matMulFlags = flags('transpose_a', 'transpose_b');
 const batchMatMulFlags = flags('adj_x', 'adj_y');
-
-/**
- * `tf.tidy` for any result: tensors made in `body` are freed, except those that it returns. The result is walked, so
- * it holds tensors and small objects, never typed arrays.
- */
-export function scope<T>(body: () => T): T {
-  return tf.tidy(body as unknown as () => Tensor) as unknown as T;
-}
-
-const constants = new Map<string, Tensor>();
-
-/** An int32 vector or scalar that lives as long as the process: for axes and permutations, never for data. */
-export function constant(values: number | readonly number[]): Tensor {
-  const key = String(values) + (typeof values === 'number' ? '' : '[]');
-  let tensor = constants.get(key);
-  if (tensor === undefined) {
-    tensor = tf.keep(typeof values === 'number' ? tf.scalar(values, 'int32') : tf.tensor1d([...values], 'int32'));
-    constants.set(key, tensor);
-  }
-  return tensor;
-}
-
-const lastAxis = constant([-1]);
-const axis0 = constant(0);
 
 /** [m,k] · [k,n]; `ta`, `tb` read an operand transposed. */
 export function matMul(a: Tensor, b: Tensor, ta = false, tb = false): Tensor {
@@ -76,11 +55,11 @@ export const sigmoid = (x: Tensor): Tensor => op('Sigmoid', realOnly, [x]);
 export const sigmoidGrad = (y: Tensor, dy: Tensor): Tensor => op('SigmoidGrad', realOnly, [y, dy]);
 
 /** Along the last axis, which stays with size 1. */
-export const sumLast = (x: Tensor): Tensor => op('Sum', reduction, [x, lastAxis]);
-export const meanLast = (x: Tensor): Tensor => op('Mean', reduction, [x, lastAxis]);
-export const maxLast = (x: Tensor): Tensor => op('Max', reduction, [x, lastAxis]);
+export const sumLast = (x: Tensor): Tensor => op('Sum', reduction, [x, fixed([-1])]);
+export const meanLast = (x: Tensor): Tensor => op('Mean', reduction, [x, fixed([-1])]);
+export const maxLast = (x: Tensor): Tensor => op('Max', reduction, [x, fixed([-1])]);
 /** Over the given axes, which go away. */
-export const sumOver = (x: Tensor, axes: readonly number[]): Tensor => op('Sum', flatReduction, [x, constant(axes)]);
+export const sumOver = (x: Tensor, axes: readonly number[]): Tensor => op('Sum', flatReduction, [x, fixed(axes)]);
 
 export const addAll = (xs: readonly Tensor[]): Tensor => {
   const [first] = xs;
@@ -89,62 +68,35 @@ export const addAll = (xs: readonly Tensor[]): Tensor => {
 };
 
 export const transpose = (x: Tensor, perm: readonly number[]): Tensor =>
-  op('Transpose', permuting, [x, constant(perm)]);
+  op('Transpose', permuting, [x, fixed(perm)]);
 
-export function reshape(x: Tensor, shape: readonly number[]): Tensor {
-  const target = tf.tensor1d([...shape], 'int32');
-  const result = op('Reshape', reshaping, [x, target]);
-  target.dispose();
-  return result;
-}
+export const reshape = (x: Tensor, shape: readonly number[]): Tensor =>
+  op('Reshape', reshaping, [x, Changing.vector(shape)]);
 
 /** A size of −1 is the rest. Along the first axis alone, and aligned, nothing is copied. */
-export function slice(x: Tensor, begin: readonly number[], size: readonly number[]): Tensor {
-  const [from, count] = [tf.tensor1d([...begin], 'int32'), tf.tensor1d([...size], 'int32')];
-  const result = op('Slice', slicing, [x, from, count]);
-  tf.dispose([from, count]);
-  return result;
-}
+export const slice = (x: Tensor, begin: readonly number[], size: readonly number[]): Tensor =>
+  op('Slice', slicing, [x, Changing.vector(begin), Changing.vector(size)]);
 
 export function concat(xs: readonly Tensor[], axis: number): Tensor {
   const [first] = xs;
   if (first !== undefined && xs.length === 1) return first;
-  return op('ConcatV2', [attr.int('N', xs.length), real, attr.type('Tidx', 'int32')], [...xs, constant(axis)]);
+  return op('ConcatV2', [attr.int('N', xs.length), real, attr.type('Tidx', 'int32')], [...xs, fixed(axis)]);
 }
 
 /** Zeros after (`after[i]`) along each axis. */
-export function padAfter(x: Tensor, after: readonly number[]): Tensor {
-  const pads = tf.tensor2d(
-    after.map((n) => [0, n]),
-    [after.length, 2],
-    'int32',
-  );
-  const result = op('Pad', padding, [x, pads]);
-  pads.dispose();
-  return result;
-}
+export const padAfter = (x: Tensor, after: readonly number[]): Tensor =>
+  op('Pad', padding, [x, Changing.pairs(after.map((n) => [0, n]))]);
 
 /** Rows of `x`, one per index. */
-export const gatherRows = (x: Tensor, index: Tensor): Tensor => op('GatherV2', gathering, [x, index, axis0]);
+export const gatherRows = (x: Tensor, index: Tensor): Tensor => op('GatherV2', gathering, [x, index, fixed(0)]);
 
-/** The opposite: `rows` put at `index` (each at most once, so that no sum has an order) among `count` rows of zeros. */
-export function scatterRows(rows: Tensor, index: Tensor, count: number): Tensor {
-  const width = rows.shape[1] ?? 1;
-  const column = reshape32(index, [-1, 1]);
-  const shape = tf.tensor1d([count, width], 'int32');
-  const result = op('ScatterNd', scattering, [column, rows, shape]);
-  tf.dispose([column, shape]);
-  return result;
-}
-
-function reshape32(x: Tensor, shape: readonly number[]): Tensor {
-  return op('Reshape', [attr.type('T', 'int32'), attr.type('Tshape', 'int32')], [x, constant(shape)]);
-}
+/** The opposite: `rows` [n, width] put at `index` (each at most once, so that no sum has an order) among `count` rows of zeros. */
+export const scatterRows = (rows: Tensor, index: Tensor, count: number, width: number): Tensor =>
+  scope(() => op('ScatterNd', scattering, [op('Reshape', reshapingIntegers, [index, fixed([-1, 1])]), rows, Changing.vector([count, width])]));
 
 /** Row i of the result is the sum of the rows whose index is i. */
-export function sumRowsByIndex(rows: Tensor, index: Tensor, count: number): Tensor {
-  return op('UnsortedSegmentSum', segmenting, [rows, index, constant(count)]);
-}
+export const sumRowsByIndex = (rows: Tensor, index: Tensor, count: number): Tensor =>
+  op('UnsortedSegmentSum', segmenting, [rows, index, fixed(count)]);
 
 /** [−log softmax(logits)[label], its gradient softmax − onehot] of shapes [n] and [n, vocabulary], in one pass. */
 export function labelLoss(logits: Tensor, labels: Tensor): [Tensor, Tensor] {
@@ -155,22 +107,17 @@ export function labelLoss(logits: Tensor, labels: Tensor): [Tensor, Tensor] {
 
 /** −Σ p log p of softmax(logits), [n], nats. */
 export function entropyOf(logits: Tensor): Tensor {
-  const probabilities = op('Softmax', realOnly, [logits]);
-  const [entropy, gradient] = ops('SoftmaxCrossEntropyWithLogits', realOnly, [logits, probabilities], 2);
-  if (entropy === undefined || gradient === undefined) throw new Error('TensorFlow gave fewer outputs than the op has');
-  tf.dispose([probabilities, gradient]);
-  return entropy;
+  return scope(() => {
+    const [entropy] = ops('SoftmaxCrossEntropyWithLogits', realOnly, [logits, op('Softmax', realOnly, [logits])], 2);
+    if (entropy === undefined) throw new Error('TensorFlow gave fewer outputs than the op has');
+    return entropy;
+  });
 }
 
 /** dH/dz = −p (log p + H) for p = softmax(z), [n, vocabulary]; the entropies H are [n, 1]. */
 export function entropySlope(logits: Tensor, entropies: Tensor): Tensor {
-  return tf.tidy(() => neg(mul(op('Softmax', realOnly, [logits]), add(op('LogSoftmax', realOnly, [logits]), entropies))));
+  return scope(() => neg(mul(op('Softmax', realOnly, [logits]), add(op('LogSoftmax', realOnly, [logits]), entropies))));
 }
 
 /** x · factor; the factor is rounded to float32. */
-export function scale(x: Tensor, factor: number): Tensor {
-  const scalar = tf.scalar(factor);
-  const result = mul(x, scalar);
-  scalar.dispose();
-  return result;
-}
+export const scale = (x: Tensor, factor: number): Tensor => op('Mul', realOnly, [x, Changing.factor(factor)]);

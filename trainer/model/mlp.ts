@@ -14,7 +14,6 @@ export interface MlpSaved {
   readonly n: Tensor;
   readonly gate: Tensor;
   readonly up: Tensor;
-  readonly sigmoid: Tensor;
   readonly swish: Tensor;
   readonly product: Tensor;
 }
@@ -24,10 +23,10 @@ export function mlp(n: Tensor, weights: MlpWeights): { out: Tensor; saved: MlpSa
   return scope(() => {
     const gate = matMul(n, weights.gate, false, true);
     const up = matMul(n, weights.up, false, true);
-    const open = sigmoid(gate);
-    const swish = mul(gate, open);
+    // In a graph TensorFlow makes one op of these two; the sigmoid by itself is not there to be kept then.
+    const swish = mul(gate, sigmoid(gate));
     const product = mul(swish, up);
-    return { out: matMul(product, weights.down, false, true), saved: { n, gate, up, sigmoid: open, swish, product } };
+    return { out: matMul(product, weights.down, false, true), saved: { n, gate, up, swish, product } };
   });
 }
 
@@ -44,7 +43,8 @@ export function mlpGradient(dOut: Tensor, weights: MlpWeights, saved: MlpSaved):
     const dProduct = matMul(dOut, weights.down);
     const down = matMul(dOut, saved.product, true);
     const dUp = mul(dProduct, saved.swish);
-    const slope = add(sigmoidGrad(saved.sigmoid, saved.gate), saved.sigmoid);
+    const open = sigmoid(saved.gate);
+    const slope = add(sigmoidGrad(open, saved.gate), open);
     const dGate = mul(mul(dProduct, saved.up), slope);
     return {
       dn: add(matMul(dGate, weights.gate), matMul(dUp, weights.up)),

@@ -145,7 +145,7 @@ export function rotateGradient(
     const other = sumOver(mul(sumOver(mul(dy, wide(saved.exchanged)), [0]), tables.sine), [0]);
     const back = matMul(heads(mul(dy, saved.sine)), tables.swap);
     const dn = add(heads(mul(dy, saved.cosine)), back);
-    const width = dy.shape[2] ?? 0;
+    const width = tables.cosine.shape[1] ?? 0;
     const { n, inverse } = saved.normalized;
     const dParts = inverse === undefined ? dn : normalizeGradient(dn, { n, inverse });
     const dProjected = reshape(dParts, [batch * length, width]);

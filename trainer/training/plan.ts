@@ -5,7 +5,7 @@ import { startsOf } from '../algorithms/rows.ts';
 import { microBatches, shuffled, split } from '../batching.ts';
 import type { UpdateSettings } from '../engine.ts';
 import { ones, parted } from './arrays.ts';
-import type { TokenSequence } from '../model/token-batch.ts';
+import type { Batching, TokenSequence } from '../model/token-batch.ts';
 import type { Sample } from './sample.ts';
 
 /** What a pass needs of a sequence. */
@@ -58,19 +58,19 @@ function scaled(items: readonly Credited[], settings: UpdateSettings, micro: Rea
 }
 
 /** At least so many micro-batches as there are shards, where there are so many sequences. */
-function microBatchesFor<T extends TokenSequence>(sequences: readonly T[], tokens: number, shards: number): T[][] {
+function microBatchesFor<T extends TokenSequence>(sequences: readonly T[], { microBatchTokens, packing = false }: Batching, shards: number): T[][] {
   const wanted = Math.min(shards, sequences.length);
-  let micro = microBatches(sequences, tokens);
-  for (let budget = tokens; micro.length < wanted && budget > 1; ) {
+  let micro = microBatches(sequences, { microBatchTokens, packing });
+  for (let budget = microBatchTokens; micro.length < wanted && budget > 1; ) {
     budget = Math.ceil(budget / 2);
-    micro = microBatches(sequences, budget);
+    micro = microBatches(sequences, { microBatchTokens: budget, packing });
   }
   return micro;
 }
 
 function minibatchOf(items: readonly Credited[], settings: UpdateSettings, shards: number): Minibatch {
   const sequences = items.map((item) => ({ item, tokens: item.sample.datum.tokens, mask: item.sample.datum.mask }));
-  const micro = microBatchesFor(sequences, settings.microBatchTokens, shards);
+  const micro = microBatchesFor(sequences, settings, shards);
   const advantages = scaled(items, settings, micro.map((one) => one.map(({ item }) => item)));
   return {
     micro: micro.map((one) =>

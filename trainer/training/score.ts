@@ -5,16 +5,16 @@ import { microBatches } from '../batching.ts';
 import type { Datum } from '../engine.ts';
 import { Learner } from '../learner.ts';
 import { readModelConfig } from '../model/describe-policy.ts';
-import { countTargets, tokenBatch } from '../model/token-batch.ts';
+import { type Batching, batchOf, countTargets } from '../model/token-batch.ts';
 import { readVerifiedPolicy } from '../verified-checkpoint.ts';
 
 /** Of the tokens that count, for each datum that has some. */
 export type Scores = ReadonlyMap<Datum, Float64Array>;
 
-export async function scoresOf(learner: Learner, data: readonly Datum[], microBatchTokens: number): Promise<Scores> {
+export async function scoresOf(learner: Learner, data: readonly Datum[], batching: Batching): Promise<Scores> {
   const scores = new Map<Datum, Float64Array>();
-  for (const micro of microBatches(data, microBatchTokens)) {
-    const { logprobs } = learner.statistics(tokenBatch(micro), false);
+  for (const micro of microBatches(data, batching)) {
+    const { logprobs } = learner.statistics(batchOf(micro, batching), false);
     let from = 0;
     for (const datum of micro) {
       const to = from + countTargets(datum);
@@ -28,11 +28,11 @@ export async function scoresOf(learner: Learner, data: readonly Datum[], microBa
 }
 
 /** By the policy in a directory, which is in memory only meanwhile. Errors: those of reading it. */
-export async function scoresOfPolicy(dir: string, data: readonly Datum[], microBatchTokens: number): Promise<Scores> {
+export async function scoresOfPolicy(dir: string, data: readonly Datum[], batching: Batching): Promise<Scores> {
   const { weights, adapter } = await readVerifiedPolicy(dir);
   const learner = new Learner(await readModelConfig(dir), weights, adapter);
   try {
-    return await scoresOf(learner, data, microBatchTokens);
+    return await scoresOf(learner, data, batching);
   } finally {
     learner.dispose();
   }

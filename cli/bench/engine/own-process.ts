@@ -16,6 +16,12 @@ interface Training {
 
 const SAMPLING = { temperature: 1, topP: 1, topK: 0 };
 
+/** Of all threads of this process. */
+function processorSeconds(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1e6;
+}
+
 class Own {
   #dir = '';
   #engine: EmbeddedEngine | undefined;
@@ -48,9 +54,10 @@ class Own {
   }
 
   /** One step of cross-entropy on every token, as one batch. */
-  async train({ sequences, rate }: { readonly sequences: number[][]; readonly rate: number }) {
+  async train({ sequences, rate, gradientCheckpointing }: { readonly sequences: number[][]; readonly rate: number; readonly gradientCheckpointing: boolean }) {
     const { learner, optimizer } = (this.#training ??= await this.#trainee());
-    const began = performance.now();
+    learner.gradientCheckpointing = gradientCheckpointing;
+    const [began, before] = [performance.now(), processorSeconds()];
     const batch = tokenBatch(sequences.map((tokens) => ({ tokens, mask: tokens.map(() => 1) })));
     let loss = 0;
     learner.learn(batch, false, ({ logprobs }) => {
@@ -59,7 +66,7 @@ class Own {
     });
     const settings = { learningRate: rate, betas: [0.9, 0.999], epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 } as const;
     const gradNorm = optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), settings);
-    return { seconds: (performance.now() - began) / 1000, loss, gradNorm };
+    return { seconds: (performance.now() - began) / 1000, processorSeconds: processorSeconds() - before, loss, gradNorm };
   }
 
   async peak() {

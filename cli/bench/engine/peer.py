@@ -46,20 +46,22 @@ class Peer:
         seconds = time.perf_counter() - began
         return {"seconds": seconds, "tokens": int(out.numel() - ids.numel())}
 
-    def train(self, sequences, rate):
+    def train(self, sequences, rate, gradientCheckpointing):
         self.model.train()
+        if gradientCheckpointing:
+            self.model.gradient_checkpointing_enable()
         if self.optimizer is None:
             self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=rate, weight_decay=0.0)
         ids = torch.tensor(sequences)
-        began = time.perf_counter()
+        began, before = time.perf_counter(), time.process_time()
         logits = self.model(ids[:, :-1]).logits
         loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
         loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        seconds = time.perf_counter() - began
-        return {"seconds": seconds, "loss": loss.item(), "gradNorm": norm.item()}
+        seconds, processor = time.perf_counter() - began, time.process_time() - before
+        return {"seconds": seconds, "processorSeconds": processor, "loss": loss.item(), "gradNorm": norm.item()}
 
     def peak(self):
         return {"bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024}

@@ -9,11 +9,15 @@ export interface TrainBenchOptions {
   readonly batch: number;
   readonly sequenceTokens: number;
   readonly rounds: number;
+  /** On both sides. */
+  readonly gradientCheckpointing: boolean;
   readonly note: (line: string) => void;
 }
 
 interface Trained {
   readonly seconds: number;
+  /** Of all threads: what another job on the machine changes least. */
+  readonly processorSeconds: number;
   readonly loss: number;
   readonly gradNorm: number;
 }
@@ -33,24 +37,28 @@ function checkSame(step: number, ours: Trained, theirs: Trained): void {
 }
 
 /** The first step, which allocates and compiles, is not counted; every step's loss is compared. */
-export async function benchTrain({ model, batch, sequenceTokens, rounds, note }: TrainBenchOptions) {
+export async function benchTrain({ model, batch, sequenceTokens, rounds, gradientCheckpointing, note }: TrainBenchOptions) {
   return withPair(model, note, async ({ own, peer, name, parameters, vocabulary, cores }) => {
     const tokens = batch * (sequenceTokens - 1);
-    const [ours, theirs]: [number[], number[]] = [[], []];
+    const [ours, theirs]: [Trained[], Trained[]] = [[], []];
     for (let round = 0; round <= rounds; round += 1) {
-      const given = { sequences: randomIds(batch, sequenceTokens, vocabulary, `train ${round}`), rate: RATE };
+      const given = { sequences: randomIds(batch, sequenceTokens, vocabulary, `train ${round}`), rate: RATE, gradientCheckpointing };
       const [mine, its] = [await own.call<Trained>('train', given), await peer.call<Trained>('train', given)];
       checkSame(round, mine, its);
       if (round === 0) continue;
-      ours.push(tokens / mine.seconds);
-      theirs.push(tokens / its.seconds);
+      ours.push(mine);
+      theirs.push(its);
       note(`bench   ${model} step ${round} of ${rounds}: ${(tokens / mine.seconds).toFixed(0)} tokens/s, peer ${(tokens / its.seconds).toFixed(0)}`);
     }
-    const [tokensPerSecond, peerSpeed] = [median(ours), median(theirs)];
+    const speedOf = (steps: readonly Trained[]): number => median(steps.map(({ seconds }) => tokens / seconds));
+    const processorOf = (steps: readonly Trained[]): number => median(steps.map(({ processorSeconds }) => processorSeconds));
+    const [tokensPerSecond, peerSpeed] = [speedOf(ours), speedOf(theirs)];
+    const [processorSecondsPerStep, peerProcessor] = [processorOf(ours), processorOf(theirs)];
     const [{ bytes: peakBytes }, { bytes: peerBytes }] = [await own.call<{ bytes: number }>('peak', {}), await peer.call<{ bytes: number }>('peak', {})];
     return {
-      model, parameters, batch, sequenceTokens, cores, tokensPerSecond,
-      peer: { name, tokensPerSecond: peerSpeed, peakBytes: peerBytes }, ratio: tokensPerSecond / peerSpeed, peakBytes,
+      model, parameters, batch, sequenceTokens, gradientCheckpointing, cores, tokensPerSecond, processorSecondsPerStep,
+      peer: { name, tokensPerSecond: peerSpeed, processorSecondsPerStep: peerProcessor, peakBytes: peerBytes },
+      ratio: tokensPerSecond / peerSpeed, processorRatio: peerProcessor / processorSecondsPerStep, peakBytes,
     };
   });
 }

@@ -72,7 +72,7 @@ describe('a critic', () => {
     const model = new ValueModel(smallConfig, weights);
     const values = model.values(batch);
     const tables = new RotaryTables(model.decoder.config, 1024);
-    const hidden = decode(model.decoder, batch, tables).hidden.dataSync() as Float32Array;
+    const hidden = decode(model.decoder, batch, tables, 'none').hidden.dataSync() as Float32Array;
     const [norm, head] = ['model.norm.weight', 'value_head.weight'].map((name) => weights.get(name)!.data);
     const d = smallConfig.hiddenSize;
     for (const [i, value] of values.entries()) {
@@ -106,7 +106,7 @@ describe('a critic', () => {
     const critic: Weights = new Map([...policy, ['value_head.weight', { shape: [1, smallConfig.hiddenSize], data: new Float32Array(smallConfig.hiddenSize).fill(1) }]]);
     const [learner, model] = [new Learner(smallConfig, policy), new ValueModel(smallConfig, critic)];
     const tables = new RotaryTables(smallConfig, 1024);
-    const [a, b] = [learner.policy, model.decoder].map((one) => decode(one, batch, tables).hidden.dataSync() as Float32Array);
+    const [a, b] = [learner.policy, model.decoder].map((one) => decode(one, batch, tables, 'none').hidden.dataSync() as Float32Array);
     expect(b).toEqual(a);
     learner.dispose();
     model.dispose();
