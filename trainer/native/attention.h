@@ -48,17 +48,26 @@ inline void attend(const HeadBlocks& head, const float* queries, int rows, const
   int most = 0;
   for (int r = 0; r < rows; r++) most = seen[r] > most ? seen[r] : most;
   const int blocks = (most + kBlock - 1) / kBlock, width = blocks * kBlock, wide = padded(head.headDim);
+  const auto blockAt = [&](int b, size_t part) { return head.cache + head.table[b] * head.blockSize + part; };
+  const bool pairs = rows <= kPairRows;
   for (int b = 0; b < blocks; b++) {
-    const float* keys = head.cache + head.table[b] * head.blockSize + head.keys;
-    tileOf(rows, queries, wide, keys, kBlock, scores + b * kBlock, width, head.headDim, false);
+    float* to = scores + b * kBlock;
+    if (!pairs || b + 1 == blocks) {
+      tileOf(rows, queries, wide, blockAt(b, head.keys), kBlock, to, width, head.headDim, false);
+      continue;
+    }
+    tilePairOf(rows, queries, wide, blockAt(b, head.keys), blockAt(b + 1, head.keys), kBlock, to, to + kBlock, width, head.headDim, false);
+    b += 1;
   }
   float sums[kTileRows];
   for (int r = 0; r < rows; r++) sums[r] = soften(scores + r * width, seen[r], width);
   for (int b = 0; b < blocks; b++) {
-    const float* values = head.cache + head.table[b] * head.blockSize + head.values;
+    const float* values = blockAt(b, head.values);
     // Of the last block only what was written: the rest may hold anything.
     const int depth = most - b * kBlock < kBlock ? most - b * kBlock : kBlock;
-    for (int c = 0; c < wide; c += kPanel) tileOf(rows, scores + b * kBlock, width, values + c, wide, out + c, wide, depth, b > 0);
+    int c = 0;
+    if (pairs) for (; c + kPanel < wide; c += 2 * kPanel) tilePairOf(rows, scores + b * kBlock, width, values + c, values + c + kPanel, wide, out + c, out + c + kPanel, wide, depth, b > 0);
+    for (; c < wide; c += kPanel) tileOf(rows, scores + b * kBlock, width, values + c, wide, out + c, wide, depth, b > 0);
   }
   for (int r = 0; r < rows; r++) {
     for (int c = 0; c < wide; c++) out[r * wide + c] /= sums[r];

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <memory>
 #include <string>
 #include <sys/mman.h>
 #include <vector>
@@ -29,7 +27,13 @@ struct Shape {
   /// Keys, or values, of a block in one layer.
   size_t blockHalf() const { return static_cast<size_t>(kvHeads) * kBlock * headWidth(); }
   size_t blockSize() const { return 2 * blockHalf() * layers; }
+  /// Multiplications for one token, and for one row of logits; attention's left out.
+  double layerWork() const { return static_cast<double>(layers) * hidden * (projected() + heads * headWidth() + 3.0 * inner); }
+  double headWork() const { return static_cast<double>(hidden) * vocabulary; }
 };
+
+/// A pass of fewer multiplications is done by one thread: meeting others would take longer, and one of them may be asleep.
+constexpr double kWorthSharing = 1e7;
 
 struct Layer {
   std::vector<float> inputNorm, queryNorm, keyNorm, bias, innerNorm;
@@ -168,15 +172,19 @@ class Decoder {
   Cache cache;
 
   void forward(const Model& model, const Plan& plan) {
-    Pass pass{model, plan, *this, model.shape};
-    pass.prepare(buffers_, team_.size());
-    team_.run([&](int thread) { pass.compute(thread); });
+    const double work = plan.tokens * model.shape.layerWork() + plan.ends * model.shape.headWork();
+    Team& team = work < kWorthSharing ? single_ : team_;
+    Pass pass(model, plan, *this, team.size());
+    team.run(pass);
   }
 
  private:
   struct Buffers {
-    std::vector<float> x, normalised, projected, attended, gate, up, ends, logits;
-    std::vector<std::vector<float>> scores;
+    std::vector<float> x, projected, attended, gate, up, logits;
+    /// One of each for every thread.
+    std::vector<std::vector<float>> normalised, scores;
+    /// The phase that a thread normalised its rows for.
+    std::vector<int> normalisedIn;
     std::vector<std::vector<double>> weights;
     std::vector<int> position, sequence;
   };
@@ -186,38 +194,96 @@ class Decoder {
     int token, first;
   };
 
-  struct Pass {
+  /// Tokens become vectors; then each layer's five phases; then logits, and what is drawn by them.
+  class Pass final : public Job {
+   public:
+    Pass(const Model& model, const Plan& plan, Decoder& decoder, int threads)
+        : model(model), plan(plan), decoder(decoder), shape(model.shape), room(&decoder.buffers_), threads(threads) {
+      prepare();
+    }
+
+    int phases() const override { return 1 + kLayerPhases * shape.layers + 2; }
+
+    int chunks(int phase) const override {
+      const int layerPhase = (phase - 1) % kLayerPhases;
+      if (phase == 0) return 1;
+      if (phase == phases() - 2) return chunksOf(panels(shape.vocabulary), plan.ends * shape.headWork());
+      if (phase == phases() - 1) return std::min(std::max(plan.ends, 1), kMostChunks);
+      const double tokens = plan.tokens, wide = shape.headWidth();
+      switch (layerPhase) {
+        case 0: return chunksOf(projectedHeads(), tokens * hidden * shape.projected());
+        case 1: return std::min(attentionItems(), kMostChunks);
+        case 2: return chunksOf(panels(shape.hidden), tokens * shape.heads * wide * hidden);
+        case 3: return chunksOf(panels(shape.inner), 2 * tokens * hidden * inner);
+        default: return chunksOf(panels(shape.hidden), tokens * hidden * inner);
+      }
+    }
+
+    void compute(int phase, int chunk, int thread) override {
+      const Part part{chunk, chunks(phase)};
+      if (phase == 0) return embed();
+      if (phase == phases() - 2) return computeLogits(part, thread, phase);
+      if (phase == phases() - 1) return draw(part, thread);
+      const int index = (phase - 1) / kLayerPhases;
+      const Layer& layer = model.layers[index];
+      switch ((phase - 1) % kLayerPhases) {
+        case 0: return project(part, thread, phase, layer, index);
+        case 1: return attendAll(part, thread, index);
+        case 2: return multiply(part, layer.output, room->attended.data(), heads, plan.tokens, room->x.data(), hidden, true);
+        case 3: return feedForward(part, thread, phase, layer);
+        default: return multiply(part, layer.down, room->gate.data(), inner, plan.tokens, room->x.data(), hidden, true);
+      }
+    }
+
+   private:
+    static constexpr int kLayerPhases = 5;
+    /// Multiplications that are worth being taken by themselves.
+    static constexpr double kChunkWork = 1e6;
+    static constexpr int kChunksPerThread = 4;
+
+    /// One of so many chunks, and what it has of `count` things.
+    struct Part {
+      int chunk, chunks;
+      std::pair<int, int> of(int count) const {
+        return {static_cast<int>(static_cast<long>(count) * chunk / chunks), static_cast<int>(static_cast<long>(count) * (chunk + 1) / chunks)};
+      }
+    };
+
     const Model& model;
     const Plan& plan;
     Decoder& decoder;
     const Shape& shape;
-    Buffers* room = nullptr;
-    int threads = 1;
+    Buffers* room;
+    int threads;
     int hidden = 0, inner = 0, heads = 0;
     std::vector<int> rawRows{};
     std::vector<AttentionItem> items{};
-    std::unique_ptr<std::atomic<int>[]> nextItem{};
-    std::atomic<int> nextEnd{0};
+
+    int chunksOf(int things, double work) const {
+      if (threads == 1) return 1;
+      const int worth = static_cast<int>(std::min(work / kChunkWork, static_cast<double>(kChunksPerThread * threads)));
+      return std::max(1, std::min({worth, things, kMostChunks}));
+    }
+    int projectedHeads() const { return shape.heads + 2 * shape.kvHeads; }
+    int attentionItems() const { return static_cast<int>(items.size()) * shape.kvHeads; }
 
     static void grow(std::vector<float>& buffer, size_t size) {
       if (buffer.size() < size) buffer.resize(size);
     }
 
-    void prepare(Buffers& buffers, int count) {
-      room = &buffers;
-      threads = count;
+    void prepare() {
       hidden = padded(shape.hidden);
       inner = padded(shape.inner);
       heads = shape.heads * shape.headWidth();
       const size_t tokens = plan.tokens;
       grow(room->x, tokens * hidden);
-      grow(room->normalised, tokens * hidden);
       grow(room->projected, tokens * shape.projected());
       grow(room->attended, tokens * heads);
       grow(room->gate, tokens * inner);
       grow(room->up, tokens * inner);
-      grow(room->ends, static_cast<size_t>(plan.ends) * hidden);
       grow(room->logits, static_cast<size_t>(plan.ends) * padded(shape.vocabulary));
+      room->normalised.resize(threads);
+      room->normalisedIn.assign(threads, -1);
       room->scores.resize(threads);
       room->weights.resize(threads);
       room->position.resize(tokens);
@@ -232,16 +298,11 @@ class Decoder {
         const int queries = (plan.starts[s + 1] - plan.starts[s]) * shape.group();
         for (int first = 0; first < queries; first += kTileRows) items.push_back({plan.starts[s], first});
       }
+      for (auto& normalised : room->normalised) grow(normalised, std::max<size_t>(tokens, plan.ends) * hidden);
       for (auto& scores : room->scores) grow(scores, kTileRows * (padded(longest) + 2 * shape.headWidth()));
       for (auto& weights : room->weights) weights.resize(shape.vocabulary + 4);
-      nextItem = std::make_unique<std::atomic<int>[]>(shape.layers);
       int raw = 0;
       for (int e = 0; e < plan.ends; e++) rawRows.push_back(std::isnan(plan.temperatures[e]) ? raw++ : -1);
-    }
-
-    /// This thread's part of `count` things.
-    std::pair<int, int> part(int count, int thread) const {
-      return {static_cast<int>(static_cast<long>(count) * thread / threads), static_cast<int>(static_cast<long>(count) * (thread + 1) / threads)};
     }
 
     void normalise(const float* from, float* to, const std::vector<float>& weight) const {
@@ -251,13 +312,17 @@ class Decoder {
       for (int i = 0; i < hidden; i += kLanes) store(to + i, load(from + i) * scale * load(weight.data() + i));
     }
 
-    void normaliseAll(int thread, const float* from, const std::vector<float>& weight) const {
-      const auto [first, last] = part(plan.tokens, thread);
-      for (int t = first; t < last; t++) normalise(from + static_cast<size_t>(t) * hidden, room->normalised.data() + static_cast<size_t>(t) * hidden, weight);
+    /// Rows of `x`, all of them or those of the ends: by each thread for itself, since that takes less time than to wait.
+    const float* normalised(int thread, int phase, const std::vector<float>& weight, const int* rows, int count) const {
+      float* to = room->normalised[thread].data();
+      if (room->normalisedIn[thread] == phase) return to;
+      for (int i = 0; i < count; i++) normalise(room->x.data() + static_cast<size_t>(rows == nullptr ? i : rows[i]) * hidden, to + static_cast<size_t>(i) * hidden, weight);
+      room->normalisedIn[thread] = phase;
+      return to;
     }
 
-    void multiply(int thread, const Packed& matrix, const float* a, int lda, int rows, float* c, int ldc, bool add) const {
-      const auto [first, last] = part(panels(matrix.columns()), thread);
+    void multiply(const Part& part, const Packed& matrix, const float* a, int lda, int rows, float* c, int ldc, bool add) const {
+      const auto [first, last] = part.of(panels(matrix.columns()));
       matrix.multiply(a, lda, rows, c, ldc, first, last, add);
     }
 
@@ -283,26 +348,30 @@ class Decoder {
       return (2 * static_cast<size_t>(layer) + values) * shape.blockHalf() + static_cast<size_t>(kvHead) * kBlock * shape.headWidth();
     }
 
-    /// Biases, norms and rotation; keys and values go to the cache.
-    void finishProjection(int thread, const Layer& layer, int index) const {
-      const int wide = shape.headWidth(), width = shape.projected();
-      const float scale = 1.0f / std::sqrt(static_cast<float>(shape.headDim));
-      const auto [first, last] = part(plan.tokens, thread);
-      for (int t = first; t < last; t++) {
+    /// Queries, keys and values of some heads; keys and values go to the cache.
+    void project(const Part& part, int thread, int phase, const Layer& layer, int index) const {
+      const int wide = shape.headWidth(), width = shape.projected(), perHead = wide / kPanel;
+      const auto [first, last] = part.of(projectedHeads());
+      const float* rows = normalised(thread, phase, layer.inputNorm, nullptr, plan.tokens);
+      layer.projection.multiply(rows, hidden, plan.tokens, room->projected.data(), width, first * perHead, last * perHead, false);
+      for (int t = 0; t < plan.tokens; t++) {
         float* row = room->projected.data() + static_cast<size_t>(t) * width;
-        const int position = room->position[t];
-        if (shape.biases) for (int i = 0; i < width; i++) row[i] += layer.bias[i];
-        for (int h = 0; h < shape.heads; h++) turn(row + h * wide, layer.queryNorm, position, scale);
-        const int block = plan.tables[plan.tableStarts[room->sequence[t]] + position / kBlock];
-        float* to = decoder.cache.data() + block * decoder.cache.blockSize;
-        for (int h = 0; h < shape.kvHeads; h++) {
-          float* key = row + (shape.heads + h) * wide;
-          turn(key, layer.keyNorm, position, 1);
-          float* keys = to + headOffset(index, h, false) + position % kBlock;
-          for (int i = 0; i < shape.headDim; i++) keys[i * kBlock] = key[i];
-          const float* value = row + (shape.heads + shape.kvHeads + h) * wide;
-          std::copy(value, value + wide, to + headOffset(index, h, true) + position % kBlock * wide);
-        }
+        if (shape.biases) for (int i = first * wide; i < last * wide; i++) row[i] += layer.bias[i];
+        for (int h = first; h < last; h++) finishHead(layer, index, t, h, row + h * wide);
+      }
+    }
+
+    void finishHead(const Layer& layer, int index, int token, int h, float* head) const {
+      const int wide = shape.headWidth(), position = room->position[token];
+      if (h < shape.heads) return turn(head, layer.queryNorm, position, 1.0f / std::sqrt(static_cast<float>(shape.headDim)));
+      const int block = plan.tables[plan.tableStarts[room->sequence[token]] + position / kBlock];
+      float* to = decoder.cache.data() + block * decoder.cache.blockSize;
+      if (h < shape.heads + shape.kvHeads) {
+        turn(head, layer.keyNorm, position, 1);
+        float* keys = to + headOffset(index, h - shape.heads, false) + position % kBlock;
+        for (int i = 0; i < shape.headDim; i++) keys[i * kBlock] = head[i];
+      } else {
+        std::copy(head, head + wide, to + headOffset(index, h - shape.heads - shape.kvHeads, true) + position % kBlock * wide);
       }
     }
 
@@ -326,9 +395,17 @@ class Decoder {
       for (int r = 0; r < rows; r++) std::copy(out + r * wide, out + (r + 1) * wide, room->attended.data() + tokenOf(r) * heads + headOf(r) * wide);
     }
 
-    /// SwiGLU (Shazeer 2020), but for the last product: each thread the columns that it multiplied itself.
-    void activate(int thread) const {
-      const auto [first, last] = part(panels(shape.inner), thread);
+    void attendAll(const Part& part, int thread, int layer) const {
+      const auto [first, last] = part.of(attentionItems());
+      for (int i = first; i < last; i++) attendItem(items[i / shape.kvHeads], i % shape.kvHeads, layer, room->scores[thread]);
+    }
+
+    /// SwiGLU (Shazeer 2020), but for the last product.
+    void feedForward(const Part& part, int thread, int phase, const Layer& layer) const {
+      const float* rows = normalised(thread, phase, layer.innerNorm, nullptr, plan.tokens);
+      multiply(part, layer.gate, rows, hidden, plan.tokens, room->gate.data(), inner, false);
+      multiply(part, layer.up, rows, hidden, plan.tokens, room->up.data(), inner, false);
+      const auto [first, last] = part.of(panels(shape.inner));
       for (int t = 0; t < plan.tokens; t++) {
         float* gate = room->gate.data() + static_cast<size_t>(t) * inner;
         const float* up = room->up.data() + static_cast<size_t>(t) * inner;
@@ -339,54 +416,24 @@ class Decoder {
       }
     }
 
-    void computeLayer(int thread, const Layer& layer, int index) {
-      const int width = shape.projected(), tokens = plan.tokens;
-      normaliseAll(thread, room->x.data(), layer.inputNorm);
-      meet();
-      multiply(thread, layer.projection, room->normalised.data(), hidden, tokens, room->projected.data(), width, false);
-      meet();
-      finishProjection(thread, layer, index);
-      meet();
-      const int count = static_cast<int>(items.size()) * shape.kvHeads;
-      for (int i = nextItem[index].fetch_add(1); i < count; i = nextItem[index].fetch_add(1)) {
-        attendItem(items[i / shape.kvHeads], i % shape.kvHeads, index, room->scores[thread]);
-      }
-      meet();
-      multiply(thread, layer.output, room->attended.data(), heads, tokens, room->x.data(), hidden, true);
-      meet();
-      normaliseAll(thread, room->x.data(), layer.innerNorm);
-      meet();
-      multiply(thread, layer.gate, room->normalised.data(), hidden, tokens, room->gate.data(), inner, false);
-      multiply(thread, layer.up, room->normalised.data(), hidden, tokens, room->up.data(), inner, false);
-      activate(thread);
-      meet();
-      multiply(thread, layer.down, room->gate.data(), inner, tokens, room->x.data(), hidden, true);
-      meet();
-    }
-
-    void compute(int thread) {
-      const auto [first, last] = part(plan.tokens, thread);
-      for (int t = first; t < last; t++) {
-        float* row = room->x.data() + static_cast<size_t>(t) * hidden;
+    void embed() const {
+      for (size_t t = 0; t < static_cast<size_t>(plan.tokens); t++) {
+        float* row = room->x.data() + t * hidden;
         const float* from = model.embedding.data() + static_cast<size_t>(plan.ids[t]) * shape.hidden;
         std::copy(from, from + shape.hidden, row);
         std::fill(row + shape.hidden, row + hidden, 0.0f);
       }
-      for (int i = 0; i < shape.layers; i++) computeLayer(thread, model.layers[i], i);
-      computeEnds(thread);
     }
 
-    void computeEnds(int thread) {
-      const int wide = padded(shape.vocabulary);
-      const auto [first, last] = part(plan.ends, thread);
+    void computeLogits(const Part& part, int thread, int phase) const {
+      const float* ends = normalised(thread, phase, model.norm, plan.endTokens, plan.ends);
+      multiply(part, model.head(), ends, hidden, plan.ends, room->logits.data(), padded(shape.vocabulary), false);
+    }
+
+    void draw(const Part& part, int thread) const {
+      const auto [first, last] = part.of(plan.ends);
       for (int e = first; e < last; e++) {
-        normalise(room->x.data() + static_cast<size_t>(plan.endTokens[e]) * hidden, room->ends.data() + static_cast<size_t>(e) * hidden, model.norm);
-      }
-      meet();
-      multiply(thread, model.head(), room->ends.data(), hidden, plan.ends, room->logits.data(), wide, false);
-      meet();
-      for (int e = nextEnd.fetch_add(1); e < plan.ends; e = nextEnd.fetch_add(1)) {
-        const float* logits = room->logits.data() + static_cast<size_t>(e) * wide;
+        const float* logits = room->logits.data() + static_cast<size_t>(e) * padded(shape.vocabulary);
         if (rawRows[e] >= 0) {
           std::copy(logits, logits + shape.vocabulary, plan.logits + static_cast<size_t>(rawRows[e]) * shape.vocabulary);
           continue;
@@ -396,11 +443,10 @@ class Decoder {
         plan.logprobs[e] = drawn.logprob;
       }
     }
-
-    void meet() const { decoder.team_.barrier(); }
   };
 
   Team team_;
+  Team single_{1};
   Buffers buffers_;
 };
 

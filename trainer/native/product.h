@@ -44,7 +44,48 @@ inline void tile(const float* a, ptrdiff_t lda, const float* b, ptrdiff_t stride
   }
 }
 
-/// The same by a number of rows that is known late: 1 to 6.
+/// Two panels at once, where few rows leave registers: c0 with b0, c1 with b1.
+template <int R>
+inline void tilePair(const float* a, ptrdiff_t lda, const float* b0, const float* b1, ptrdiff_t stride, float* c0, float* c1, ptrdiff_t ldc,
+                     int depth, bool add) {
+  Floats sums[R][4];
+#pragma GCC unroll 2
+  for (int r = 0; r < R; r++) {
+    sums[r][0] = add ? load(c0 + r * ldc) : all(0);
+    sums[r][1] = add ? load(c0 + r * ldc + kLanes) : all(0);
+    sums[r][2] = add ? load(c1 + r * ldc) : all(0);
+    sums[r][3] = add ? load(c1 + r * ldc + kLanes) : all(0);
+  }
+  for (int i = 0; i < depth; i++, b0 += stride, b1 += stride) {
+    const Floats v0 = load(b0), v1 = load(b0 + kLanes), v2 = load(b1), v3 = load(b1 + kLanes);
+#pragma GCC unroll 2
+    for (int r = 0; r < R; r++) {
+      const Floats value = all(a[r * lda + i]);
+      sums[r][0] += value * v0;
+      sums[r][1] += value * v1;
+      sums[r][2] += value * v2;
+      sums[r][3] += value * v3;
+    }
+  }
+#pragma GCC unroll 2
+  for (int r = 0; r < R; r++) {
+    store(c0 + r * ldc, sums[r][0]);
+    store(c0 + r * ldc + kLanes, sums[r][1]);
+    store(c1 + r * ldc, sums[r][2]);
+    store(c1 + r * ldc + kLanes, sums[r][3]);
+  }
+}
+
+/// Rows up to which panels are computed in pairs.
+constexpr int kPairRows = 2;
+
+inline void tilePairOf(int rows, const float* a, ptrdiff_t lda, const float* b0, const float* b1, ptrdiff_t stride, float* c0, float* c1,
+                       ptrdiff_t ldc, int depth, bool add) {
+  if (rows == 1) tilePair<1>(a, lda, b0, b1, stride, c0, c1, ldc, depth, add);
+  else tilePair<2>(a, lda, b0, b1, stride, c0, c1, ldc, depth, add);
+}
+
+/// `tile` by a number of rows that is known late: 1 to 6.
 inline void tileOf(int rows, const float* a, ptrdiff_t lda, const float* b, ptrdiff_t stride, float* c, ptrdiff_t ldc, int depth, bool add) {
   switch (rows) {
     case 1: return tile<1>(a, lda, b, stride, c, ldc, depth, add);
@@ -76,11 +117,19 @@ class Packed {
   void multiply(const float* a, ptrdiff_t lda, int rows, float* c, ptrdiff_t ldc, int first, int last, bool add) const {
     for (int top = 0; top < rows; top += kRows) {
       const int count = rows - top < kRows ? rows - top : kRows;
-      for (int panel = first; panel < last; panel++) multiplyPanel(a + top * lda, lda, count, c + top * ldc + panel * kPanel, ldc, panel, add);
+      int panel = first;
+      if (count <= kPairRows) for (; panel + 1 < last; panel += 2) multiplyPair(a + top * lda, lda, count, c + top * ldc + panel * kPanel, ldc, panel, add);
+      for (; panel < last; panel++) multiplyPanel(a + top * lda, lda, count, c + top * ldc + panel * kPanel, ldc, panel, add);
     }
   }
 
  private:
+  void multiplyPair(const float* a, ptrdiff_t lda, int rows, float* c, ptrdiff_t ldc, int panel, bool add) const {
+    const size_t size = static_cast<size_t>(inputs_) * kPanel;
+    const float* b = data_.data() + panel * size;
+    tilePairOf(rows, a, lda, b, b + size, kPanel, c, c + kPanel, ldc, inputs_, add);
+  }
+
   void multiplyPanel(const float* a, ptrdiff_t lda, int rows, float* c, ptrdiff_t ldc, int panel, bool add) const {
     const float* b = data_.data() + static_cast<size_t>(panel) * inputs_ * kPanel;
     const int tiles = (rows + kTileRows - 1) / kTileRows;

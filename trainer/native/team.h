@@ -1,8 +1,9 @@
-/// Threads that run one function together, each with its number, and meet at barriers.
+/// Threads that work through the phases of a job together: a phase begins when every chunk of the one before is done.
+/// Chunks are taken, not assigned: a thread that the system lets wait holds up nobody unless it has begun one.
 #pragma once
 
 #include <atomic>
-#include <functional>
+#include <cstdint>
 #include <thread>
 #include <vector>
 
@@ -18,6 +19,18 @@ inline void relax() {
 #endif
 }
 
+/// What a team does. Chunks of one phase may be computed at the same time, in any order.
+class Job {
+ public:
+  virtual ~Job() = default;
+  virtual int phases() const = 0;
+  /// 1 to `kMostChunks`.
+  virtual int chunks(int phase) const = 0;
+  virtual void compute(int phase, int chunk, int thread) = 0;
+};
+
+constexpr int kMostChunks = 65535;
+
 class Team {
  public:
   explicit Team(int size) : size_(size < 1 ? 1 : size) {
@@ -25,9 +38,9 @@ class Team {
   }
 
   ~Team() {
-    job_ = nullptr;
-    round_.fetch_add(1);
-    round_.notify_all();
+    ended_ = true;
+    ticket_.store(Ticket{static_cast<uint32_t>(open_ + 1), 0, 0}.word());
+    ticket_.notify_all();
     for (std::thread& worker : workers_) worker.join();
   }
 
@@ -36,48 +49,72 @@ class Team {
 
   int size() const { return size_; }
 
-  /// Returns when every thread has returned from `job(number)`.
-  void run(const std::function<void(int)>& job) {
+  /// Returns when the job is done. One job at a time.
+  void run(Job& job) {
     job_ = &job;
-    round_.fetch_add(1);
-    round_.notify_all();
-    job(0);
-    barrier();
-  }
-
-  /// No thread leaves before all have come. Whoever waits longer than a step takes sleeps: another process may have the core.
-  void barrier() {
-    if (size_ == 1) return;
-    const int phase = phase_.load();
-    if (arrived_.fetch_add(1) + 1 == size_) {
-      arrived_.store(0);
-      phase_.store(phase + 1);
-      phase_.notify_all();
-      return;
+    first_ = open_ + 1;
+    last_ = open_ + job.phases();
+    open(first_);
+    for (;;) {
+      const uint64_t word = ticket_.load();
+      if (static_cast<int32_t>(Ticket(word).phase - last_) > 0) break;
+      if (!take(word, 0)) await(word);
     }
-    for (int spins = 0; phase_.load() == phase && spins < kSpins; spins++) relax();
-    phase_.wait(phase);
+    open_ = last_ + 1;
   }
 
  private:
   static constexpr int kSpins = 2000;
 
-  void serve(int number) {
-    for (int seen = 0;;) {
-      for (int spins = 0; round_.load() == seen && spins < kSpins; spins++) relax();
-      round_.wait(seen);
-      seen += 1;
-      if (job_ == nullptr) return;
-      (*job_)(number);
-      barrier();
+  /// The phase that is open, how many chunks it has, and the next one to take: in one word, so that a chunk is taken only
+  /// while its phase is open. Whoever holds a chunk knows that its job is not over.
+  struct Ticket {
+    uint32_t phase;
+    uint16_t chunks, next;
+    Ticket(uint32_t phase, uint16_t chunks, uint16_t next) : phase(phase), chunks(chunks), next(next) {}
+    explicit Ticket(uint64_t word) : phase(static_cast<uint32_t>(word >> 32)), chunks(static_cast<uint16_t>(word >> 16)), next(static_cast<uint16_t>(word)) {}
+    uint64_t word() const { return static_cast<uint64_t>(phase) << 32 | static_cast<uint64_t>(chunks) << 16 | next; }
+  };
+
+  void open(uint32_t phase) {
+    const bool over = static_cast<int32_t>(phase - last_) > 0;
+    done_.store(0);
+    ticket_.store(Ticket{phase, static_cast<uint16_t>(over ? 0 : job_->chunks(static_cast<int>(phase - first_))), 0}.word());
+    ticket_.notify_all();
+  }
+
+  /// Computes the next chunk, if there is one to take; whoever ends a phase's last one opens the next phase.
+  bool take(uint64_t word, int thread) {
+    const Ticket ticket(word);
+    if (ticket.next >= ticket.chunks) return false;
+    if (!ticket_.compare_exchange_strong(word, word + 1)) return true;
+    job_->compute(static_cast<int>(ticket.phase - first_), ticket.next, thread);
+    if (done_.fetch_add(1) + 1 == ticket.chunks) open(ticket.phase + 1);
+    return true;
+  }
+
+  void await(uint64_t word) {
+    for (int spins = 0; spins < kSpins; spins++) {
+      if (ticket_.load() != word) return;
+      relax();
+    }
+    ticket_.wait(word);
+  }
+
+  void serve(int thread) {
+    while (!ended_) {
+      const uint64_t word = ticket_.load();
+      if (!take(word, thread)) await(word);
     }
   }
 
   const int size_;
-  const std::function<void(int)>* job_ = nullptr;
-  std::atomic<int> round_{0};
-  std::atomic<int> arrived_{0};
-  std::atomic<int> phase_{0};
+  Job* job_ = nullptr;
+  /// Phases of all jobs have one count, which may go round.
+  uint32_t open_ = 0, first_ = 0, last_ = 0;
+  std::atomic<uint64_t> ticket_{0};
+  std::atomic<int> done_{0};
+  std::atomic<bool> ended_{false};
   std::vector<std::thread> workers_;
 };
 

@@ -11,6 +11,7 @@ import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
+import { reportSampling } from './report-sampling.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
 
@@ -29,7 +30,9 @@ function endingWhenLost(engine: Engine): Engine {
 
 export async function runGpu(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
   const store = openWorkerStore(settings);
-  const engine = endingWhenLost(await createEmbeddedEngine());
+  const embedded = await createEmbeddedEngine();
+  const endReport = reportSampling(embedded, (line) => process.stderr.write(`${new Date().toISOString()} INFO ${line}\n`));
+  const engine = endingWhenLost(embedded);
   // Every version of a run's policy has its own copy of the same tokenizer.
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
   const digests = new MadeOfFiles(fingerprintOf, 64);
@@ -46,6 +49,7 @@ export async function runGpu(settings: WorkerSettings, temporal: WorkerConnectio
     activities: { ...createGpuActivities(deps) },
   });
   await runWorkers('gpu', settings, [worker], async () => {
+    endReport();
     await engine.close();
     await store.close();
   });
