@@ -4,7 +4,7 @@
  */
 
 import type { GenerateResult } from '../engine.ts';
-import { type BlockCache, type BlockUse, type Sequence } from './block-cache.ts';
+import { type BlockCache, type BlockUse, type Sequence } from './cache/block-cache.ts';
 import type { Generation } from './generation.ts';
 import type { Decoder, DecoderModel, PassResult, PassRow } from './pass/decoder.ts';
 import { NonFiniteLogits } from './sample-token.ts';

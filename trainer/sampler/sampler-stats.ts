@@ -1,6 +1,6 @@
 /** What the sampler did so far: counters that only grow, and what there is at the moment. */
 
-import type { BlockUse } from './block-cache.ts';
+import type { BlockUse } from './cache/block-cache.ts';
 
 export interface SamplerStats {
   readonly sampledTokens: number;

@@ -5,7 +5,7 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Admitted, BlockCache, type Sequence } from '../../../trainer/sampler/block-cache.ts';
+import { type Admitted, BlockCache, type Sequence } from '../../../trainer/sampler/cache/block-cache.ts';
 
 const size = 4;
 const ids = (from: number, count: number): number[] => Array.from({ length: count }, (_, i) => from + i);
@@ -212,14 +212,14 @@ describe('whatever happens', () => {
         const live: Live[] = [];
         let steps = 0;
         while (queue.length > 0 || live.length > 0) {
-          for (const one of [...queue]) {
+          for (const one of queue.slice()) {
             const found = cache.admit(one.policy, one.tokens, one.tokens.length + one.more, one.afresh);
             if (found === 'full') break;
             if (found === 'soon') continue;
             queue.splice(queue.indexOf(one), 1);
             live.push({ sequence: found.sequence, longest: one.tokens.length + one.more });
           }
-          for (const one of [...live]) {
+          for (const one of live.slice()) {
             compute(cache, one.sequence);
             if (one.sequence.tokens.length < one.longest) one.sequence.tokens.push(steps % 2);
             else cache.release(live.splice(live.indexOf(one), 1)[0]?.sequence ?? one.sequence);

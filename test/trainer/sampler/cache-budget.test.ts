@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { blocksWithin, cacheBudget } from '../../../trainer/sampler/cache-budget.ts';
+import { blocksWithin, cacheBudget } from '../../../trainer/sampler/cache/cache-budget.ts';
 import { smallShape } from './random-policy.ts';
 
 it('takes the variable in MiB, else a sixteenth of the memory, and refuses what is no budget', () => {

@@ -1,7 +1,7 @@
 /** How much memory the key-value cache may take, and how many blocks that is. */
 
 import { totalmem } from 'node:os';
-import type { ModelConfig } from '../model/config.ts';
+import type { ModelConfig } from '../../model/config.ts';
 
 const variable = 'LONGHAUL_KV_CACHE_MIB';
 
