@@ -1,4 +1,4 @@
-/** The engine's native binding, built from the package's own sources against TensorFlow's library, and linked in place. */
+/** The engine's native code: the package's binding against TensorFlow's library and, beside it, the sampler's decoder; linked in place. */
 
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readdirSync } from 'node:fs';
@@ -11,18 +11,26 @@ import { compiler } from './prerequisites.mjs';
 
 export const ENGINE_PACKAGE = '@tensorflow/tfjs-node-gpu';
 
+/** AVX2 and FMA, as every x86-64 server has had for ten years; products are added without rounding between, everywhere. */
+const DECODER_FLAGS = [
+  '-O3', '-std=c++20', '-ffp-contract=fast', '-fno-math-errno',
+  ...(process.arch === 'x64' ? ['-march=x86-64-v3'] : []),
+];
+
 /** Builds the binding once for this library, these sources and this compiler line. Returns the folder that holds it. */
 export async function makeEngineBinding(root, library) {
   const source = requiredPackage(root, ENGINE_PACKAGE);
   const headers = requiredPackage(root, 'node-api-headers');
-  const inputs = hashInputs([join(source, 'binding'), join(headers, 'include')], root);
-  const key = createHash('sha256').update(inputs).update(JSON.stringify(library.wheels)).digest('hex').slice(0, 16);
+  const decoder = join(root, 'trainer', 'native');
+  const inputs = hashInputs([join(source, 'binding'), join(headers, 'include'), decoder], root);
+  const key = createHash('sha256').update(inputs).update(JSON.stringify([library.wheels, DECODER_FLAGS])).digest('hex').slice(0, 16);
   // The binding looks for the library at ../../deps/lib from itself, in the cache as in the package.
   const path = join(library.path, '..', `lib-${key}`);
   await makeDirectoryOnce(path, async (aside) => {
     const out = join(aside, 'napi-v8');
     mkdirSync(out);
     await run(compiler(), compilerArguments(source, headers, library.path, join(out, 'tfjs_binding.node')));
+    await run(compiler(), decoderArguments(decoder, headers, join(out, 'longhaul_decoder.node')));
     return { inputs };
   });
   return path;
@@ -74,6 +82,10 @@ function compilerArguments(source, headers, library, out) {
     `-L${join(library, 'lib')}`, '-l:libtensorflow.so.2', '-l:libtensorflow_framework.so.2',
     '-Wl,-rpath,$ORIGIN/../../deps/lib',
   ];
+}
+
+function decoderArguments(source, headers, out) {
+  return ['-shared', '-fPIC', ...DECODER_FLAGS, '-DNAPI_VERSION=8', `-I${join(headers, 'include')}`, join(source, 'binding.cc'), '-o', out, '-pthread'];
 }
 
 function requiredPackage(root, name) {

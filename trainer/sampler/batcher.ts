@@ -1,15 +1,14 @@
 /**
- * Continuous batching over one policy's weights: sequences join and leave between any two passes. A step is at most
- * one pass over prompts and one over sequences that wait for their next token.
+ * Continuous batching over one policy's weights: sequences join and leave between any two passes. A pass takes every
+ * sequence that waits for its next token, and of prompts, the oldest first, as many tokens as fit beside.
  */
 
 import type { GenerateResult } from '../engine.ts';
-import { type BatchRow, pageSize, paddedWidth, planBatch, wantedLogits } from './pass/batch-plan.ts';
-import type { DecoderSession } from './pass/decoder-session.ts';
+import { type BlockCache, type BlockUse, type Sequence } from './cache/block-cache.ts';
 import type { Generation } from './generation.ts';
+import type { Decoder, DecoderModel, PassResult, PassRow } from './pass/decoder.ts';
+import { NonFiniteLogits } from './sample-token.ts';
 import type { SamplerCounters } from './sampler-stats.ts';
-import type { SamplerModel } from './pass/sampler-model.ts';
-import { type Slot, SlotTable } from './slot-table.ts';
 
 /** A generation and who waits for it. */
 export interface Running {
@@ -19,27 +18,27 @@ export interface Running {
 }
 
 interface Row extends Running {
-  readonly slot: Slot;
+  readonly sequence: Sequence;
 }
 
 export interface BatcherOptions {
   readonly maxRows: number;
-  /** Padded tokens of one pass over prompts. */
+  /** Tokens of prompts in one pass. */
   readonly prefillTokens: number;
 }
 
-const remaining = ({ slot }: Row): number => slot.tokens.length - slot.cached;
+const remaining = ({ sequence }: Row): number => sequence.tokens.length - sequence.cached;
 
 export class Batcher {
-  readonly #decoder: DecoderSession;
-  readonly #slots: SlotTable;
+  readonly #decoder: Decoder;
+  readonly #cache: BlockCache;
   readonly #options: BatcherOptions;
   readonly #counters: SamplerCounters;
   #rows: Row[] = [];
 
-  constructor(decoder: DecoderSession, options: BatcherOptions, counters: SamplerCounters) {
+  constructor(decoder: Decoder, cache: BlockCache, options: BatcherOptions, counters: SamplerCounters) {
     this.#decoder = decoder;
-    this.#slots = new SlotTable(decoder.layout.slots);
+    this.#cache = cache;
     this.#options = options;
     this.#counters = counters;
   }
@@ -48,18 +47,24 @@ export class Batcher {
     return this.#rows.length;
   }
 
-  /** Takes the generation in, unless there is no room, or another one will soon have computed much of its prompt. */
+  blocks(): BlockUse {
+    return this.#cache.use();
+  }
+
+  /** Takes the generation in, unless there is no room, or another one will soon have computed more of its prompt. */
   admit(policy: string, running: Running): 'admitted' | 'soon' | 'full' {
     if (this.#rows.length >= this.#options.maxRows) return 'full';
-    const { cacheKey, tokens, promptLogprobs } = running.generation.request;
-    const acquired = this.#slots.acquire(policy, cacheKey, tokens, promptLogprobs);
-    if (typeof acquired === 'string') return acquired;
-    const { slot, copyFrom } = acquired;
-    const row = { ...running, slot };
+    const { generation } = running;
+    const { tokens, promptLogprobs } = generation.request;
+    const admitted = this.#cache.admit(policy, tokens, generation.longest, promptLogprobs);
+    if (typeof admitted === 'string') return admitted;
+    const { sequence, copy } = admitted;
+    const row = { ...running, sequence };
     this.#rows.push(row);
-    this.#counters.cachedTokens += slot.cached;
+    this.#counters.add('promptTokens', tokens.length);
+    this.#counters.add('cachedTokens', sequence.cached);
     try {
-      if (copyFrom !== undefined) this.#copy(copyFrom, slot);
+      if (copy !== undefined && copy.from !== copy.to) this.#decoder.copyBlock(copy.from, copy.to);
     } catch (error) {
       this.#fail(row, error);
     }
@@ -72,88 +77,77 @@ export class Batcher {
     if (row !== undefined) this.#leave(row);
   }
 
-  step(model: SamplerModel): void {
-    const prompts = this.#prompts();
-    if (prompts.length > 0) this.#pass(model, prompts, this.#options.prefillTokens);
-    const waiting = this.#rows.filter((row) => remaining(row) === 1);
-    if (waiting.length > 0) this.#pass(model, waiting, waiting.length);
-  }
-
-  /** The oldest prompt that is not computed yet, and those of about its length that fit the same pass. */
-  #prompts(): Row[] {
-    const rows = this.#rows.filter((row) => remaining(row) > 1);
-    const chosen: Row[] = [];
-    let [oldest, widest] = [0, 0];
-    for (const row of rows) {
-      const width = paddedWidth(this.#decoder.layout, this.#partOf(row));
-      if (chosen.length === 0) oldest = width;
-      if (width > 2 * oldest || oldest > 2 * width) continue;
-      if (chosen.length > 0 && Math.max(widest, width) * (chosen.length + 1) > this.#options.prefillTokens) continue;
-      widest = Math.max(widest, width);
-      chosen.push(row);
+  step(model: DecoderModel): void {
+    const parts = this.#rows.filter((row) => remaining(row) === 1).map((row) => ({ row, count: 1 }));
+    let room = this.#options.prefillTokens;
+    for (const row of this.#rows) {
+      const count = Math.min(remaining(row), room);
+      if (remaining(row) === 1 || count === 0) continue;
+      parts.push({ row, count });
+      room -= count;
     }
-    return chosen;
+    if (parts.length > 0) this.#pass(model, parts);
   }
 
-  #partOf(row: Row): number {
-    return Math.min(remaining(row), pageSize, this.#options.prefillTokens);
-  }
-
-  #pass(model: SamplerModel, rows: readonly Row[], budget: number): void {
-    const parts = rows.map((row): BatchRow => {
-      const { index, tokens, cached } = row.slot;
-      return { slot: index, tokens, from: cached, count: Math.min(this.#partOf(row), budget), every: row.generation.inPrompt(cached) };
-    });
-    let logits: Float32Array;
+  #pass(model: DecoderModel, parts: ReadonlyArray<{ readonly row: Row; readonly count: number }>): void {
+    const begun = performance.now();
+    let results: PassResult[];
     try {
-      logits = this.#decoder.forward(model, planBatch(this.#decoder.layout, parts));
+      results = this.#decoder.forward(model, parts.map(({ row, count }) => this.#passRow(row, count)));
     } catch (error) {
-      for (const row of rows) this.#fail(row, error);
+      for (const { row } of parts) this.#fail(row, error);
       return;
     }
-    this.#counters.pass(parts);
-    const vocabulary = model.config.vocabSize;
-    let at = 0;
-    const next = (): Float32Array => logits.subarray(at * vocabulary, ++at * vocabulary);
-    rows.forEach((row, i) => {
-      const part = parts[i];
-      if (part === undefined) return;
-      row.slot.cached += part.count;
-      for (let rest = wantedLogits(part) - 1; rest > 0; rest--) row.generation.addPrompt(row.slot.cached - rest, next());
-      const last = next();
-      if (remaining(row) === 0) this.#draw(row, last);
-      else if (part.every === true) row.generation.addPrompt(row.slot.cached, last);
-    });
+    for (const [i, { row, count }] of parts.entries()) {
+      this.#cache.computed(row.sequence, row.sequence.cached + count);
+      const result = results[i];
+      if (result !== undefined) this.#take(row, result);
+    }
+    this.#counters.pass(parts.map(({ count }) => count), (performance.now() - begun) / 1000);
   }
 
-  #draw(row: Row, logits: Float32Array): void {
+  #passRow(row: Row, count: number): PassRow {
+    const { sequence, generation } = row;
+    const { tokens, cached: from } = sequence;
+    this.#cache.extend(sequence, from + count);
+    const last = (): PassRow['want'] => (from + count < tokens.length ? 'nothing' : (generation.draw() ?? 'logits'));
+    return { tokens, from, count, blocks: sequence.blocks, want: generation.inPrompt(from) ? 'every' : last() };
+  }
+
+  #take(row: Row, result: PassResult): void {
+    const { generation, sequence } = row;
     try {
-      const { token, result } = row.generation.next(logits);
-      this.#counters.sampledTokens += 1;
-      row.slot.tokens.push(token);
-      if (result === undefined) return;
-      this.#leave(row);
-      row.resolve(result);
+      if ('drawn' in result) {
+        if (result.drawn === undefined) throw new NonFiniteLogits();
+        this.#accept(row, generation.accept(result.drawn));
+        return;
+      }
+      const from = sequence.cached - result.logits.length + 1;
+      for (const [i, logits] of result.logits.entries()) {
+        if (generation.inPrompt(from + i)) generation.addPrompt(from + i, logits);
+        else this.#accept(row, generation.next(logits));
+      }
     } catch (error) {
       this.#fail(row, error);
     }
   }
 
+  #accept(row: Row, { token, result }: ReturnType<Generation['accept']>): void {
+    this.#counters.add('sampledTokens', 1);
+    row.sequence.tokens.push(token);
+    if (result === undefined) return;
+    this.#leave(row);
+    row.resolve(result);
+  }
+
   #fail(row: Row, error: unknown): void {
     this.#rows = this.#rows.filter((other) => other !== row);
-    this.#slots.forget(row.slot);
+    this.#cache.forget(row.sequence);
     row.reject(error);
   }
 
   #leave(row: Row): void {
     this.#rows = this.#rows.filter((other) => other !== row);
-    this.#slots.release(row.slot);
-  }
-
-  #copy(from: Slot, to: Slot): void {
-    const pages = Array.from({ length: Math.ceil(to.cached / pageSize) }, (_, i) => i);
-    const { pagesPerSlot } = this.#decoder.layout;
-    const pagesOf = (slot: Slot): number[] => pages.map((page) => slot.index * pagesPerSlot + page);
-    this.#decoder.copyPages(pagesOf(from), pagesOf(to));
+    this.#cache.release(row.sequence);
   }
 }

@@ -2,6 +2,7 @@
 
 import type { GenerateRequest, GenerateResult, PromptLogprob, TokenLogprob } from '../engine.ts';
 import { noiseOf } from './noise.ts';
+import type { Draw, Drawn } from './pass/decoder.ts';
 import { rankTokens, sampleToken } from './sample-token.ts';
 import { StopTexts } from './stop-texts.ts';
 
@@ -68,6 +69,12 @@ function check(request: GenerateRequest, limits: Limits): void {
   if (request.tokens.length >= limits.positions) throw new ContextTooLong(request.tokens.length, limits.positions);
 }
 
+export interface NextToken {
+  readonly token: number;
+  /** Of the whole generation, when this was its last token. */
+  readonly result: GenerateResult | undefined;
+}
+
 export class Generation {
   readonly request: GenerateRequest;
   readonly #limits: Limits;
@@ -106,24 +113,50 @@ export class Generation {
     return this.request.sampling.temperature || 1;
   }
 
+  /** Positions that it comes to at most. */
+  get longest(): number {
+    return Math.min(this.request.tokens.length + this.request.sampling.maxTokens, this.#limits.positions);
+  }
+
+  /** How the next token can be drawn without its logits; `undefined` where filters, a penalty or alternatives need them. */
+  draw(): Draw | undefined {
+    const { temperature, topP, topK, minP = 0, repetitionPenalty = 1 } = this.request.sampling;
+    const plain = temperature === 0 || (topP === 1 && topK === 0 && minP === 0);
+    if (!plain || repetitionPenalty !== 1 || (this.request.topLogprobs ?? 0) > 0) return undefined;
+    return { temperature, uniform: this.#uniform, limit: this.#limits.vocabulary };
+  }
+
   /** Draws the next token from `logits` (`[modelVocabulary]`). Errors: `NonFiniteLogits`. */
-  next(logits: Float32Array): { readonly token: number; readonly result: GenerateResult | undefined } {
+  next(logits: Float32Array): NextToken {
     const { request } = this;
-    const position = request.tokens.length + this.#tokens.length;
-    const uniform = request.sampling.temperature === 0 ? 0 : this.#noise(position);
     const { repetitionPenalty = 1 } = request.sampling;
     const seen = repetitionPenalty === 1 ? [] : [...request.tokens, ...this.#tokens];
-    const { token, logprob } = sampleToken(logits, this.#limits.vocabulary, request.sampling, uniform, seen);
+    const drawn = sampleToken(logits, this.#limits.vocabulary, request.sampling, this.#uniform, seen);
+    const { topLogprobs = 0 } = request;
+    if (topLogprobs > 0) this.#top.push(rankTokens(logits, this.#temperature, drawn.token, topLogprobs).top);
+    return this.accept(drawn);
+  }
+
+  /** The next token, as `draw` asked for it. */
+  accept({ token, logprob }: Drawn): NextToken {
+    const { request } = this;
+    const position = this.#position;
     this.#tokens.push(token);
     this.#logprobs.push(logprob);
-    const { topLogprobs = 0 } = request;
-    if (topLogprobs > 0) this.#top.push(rankTokens(logits, this.#temperature, token, topLogprobs).top);
     const stopText = this.#stops.has(token) ? undefined : this.#texts?.endedBy(this.#tokens);
     const stopped = stopText !== undefined || this.#stops.has(token);
     const ended =
       stopped || this.#tokens.length >= request.sampling.maxTokens || position + 1 >= this.#limits.positions;
     if (!ended) return { token, result: undefined };
     return { token, result: this.#result(stopped ? 'stop' : 'length', stopText) };
+  }
+
+  get #position(): number {
+    return this.request.tokens.length + this.#tokens.length;
+  }
+
+  get #uniform(): number {
+    return this.request.sampling.temperature === 0 ? 0 : this.#noise(this.#position);
   }
 
   #result(finishReason: GenerateResult['finishReason'], stopText: string | undefined): GenerateResult {

@@ -3,13 +3,13 @@
 import type { GenerateRequest } from '../engine.ts';
 import type { Limits } from './generation.ts';
 import type { LoadedPolicy } from './policy-loader.ts';
-import { SamplerModel } from './pass/sampler-model.ts';
+import type { DecoderKind, DecoderModel } from './pass/decoder.ts';
 
 export type PolicyName = GenerateRequest['policy'];
 
 export interface ShelvedPolicy {
   readonly key: string;
-  readonly model: SamplerModel;
+  readonly model: DecoderModel;
   readonly limits: Limits;
 }
 
@@ -20,11 +20,13 @@ const kept = 2;
 export class PolicyShelf {
   readonly #load: (policy: PolicyName) => Promise<LoadedPolicy>;
   readonly #maxContext: number;
+  readonly #kind: DecoderKind;
   /** The one used last at the end. */
   readonly #policies = new Map<string, ShelvedPolicy>();
 
-  constructor(load: (policy: PolicyName) => Promise<LoadedPolicy>, maxContext: number) {
+  constructor(load: (policy: PolicyName) => Promise<LoadedPolicy>, kind: DecoderKind, maxContext: number) {
     this.#load = load;
+    this.#kind = kind;
     this.#maxContext = maxContext;
   }
 
@@ -51,7 +53,7 @@ export class PolicyShelf {
   async #make(key: string, policy: PolicyName): Promise<ShelvedPolicy> {
     const { config, weights, vocabulary, decode } = await this.#load(policy);
     const positions = Math.min(config.maxPositions, this.#maxContext);
-    const model = new SamplerModel(config, weights, { positions });
+    const model = this.#kind.model(config, weights, positions);
     return { key, model, limits: { positions, modelVocabulary: config.vocabSize, vocabulary, decode } };
   }
 }

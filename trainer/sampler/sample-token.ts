@@ -1,19 +1,18 @@
 /**
  * Draws one token from a row of logits, in float64 and in time linear in the vocabulary. The log-probability is that of
- * the whole distribution at the sampling temperature, before any filter.
+ * the whole distribution at the sampling temperature, before any filter, as float32: what the compiled decoder says too.
  */
 
 import type { SamplingParameters, TokenLogprob } from '../engine.ts';
+import type { Drawn } from './pass/decoder.ts';
 
-export interface Drawn {
-  readonly token: number;
-  /** Nats. */
-  readonly logprob: number;
-}
 
 /** The policy's logits hold NaN or infinity: its weights are broken, and no token of it means anything. */
 export class NonFiniteLogits extends Error {
   override readonly name = 'NonFiniteLogits';
+  constructor() {
+    super('the logits are not finite: the weights of this policy are broken');
+  }
 }
 
 /** The lowest id among the largest of the first `limit` logits. */
@@ -134,8 +133,7 @@ function weigh(logits: Float32Array, temperature: number): { weights: Float64Arr
     weights[id] = weight;
     sum += weight;
   }
-  if (!Number.isFinite(sum))
-    throw new NonFiniteLogits('the logits are not finite: the weights of this policy are broken');
+  if (!Number.isFinite(sum)) throw new NonFiniteLogits();
   return { weights, largest, sum };
 }
 
@@ -162,7 +160,7 @@ export function sampleToken(
     return draw(weights.subarray(0, limit), sampling, uniform);
   };
   const token = pick();
-  return { token, logprob: ((logits[token] ?? 0) - plain.largest) / temperature - Math.log(plain.sum) };
+  return { token, logprob: Math.fround(((logits[token] ?? 0) - plain.largest) / temperature - Math.log(plain.sum)) };
 }
 
 function draw(weights: Float64Array, sampling: SamplingParameters, uniform: number): number {
@@ -173,7 +171,7 @@ function draw(weights: Float64Array, sampling: SamplingParameters, uniform: numb
 /** log p of `token`, and the `count` likeliest tokens with theirs, likeliest first, lower ids first among equals. */
 export function rankTokens(logits: Float32Array, temperature: number, token: number, count: number): { logprob: number; top: TokenLogprob[] } {
   const { weights, largest, sum } = weigh(logits, temperature);
-  const logprob = (id: number): number => ((logits[id] ?? 0) - largest) / temperature - Math.log(sum);
+  const logprob = (id: number): number => Math.fround(((logits[id] ?? 0) - largest) / temperature - Math.log(sum));
   if (count <= 0) return { logprob: logprob(token), top: [] };
   const least = count >= weights.length ? 0 : threshold(weights.slice(), count, true);
   const candidates = [...logits.keys()].filter((id) => (weights[id] ?? 0) >= least);

@@ -1,58 +1,67 @@
-/** What the sampler did so far: counters that only grow. */
+/** What the sampler did so far: counters that only grow, and what there is at the moment. */
 
-import type { BatchRow } from './pass/batch-plan.ts';
+import type { BlockUse } from './cache/block-cache.ts';
 
 export interface SamplerStats {
   readonly sampledTokens: number;
+  /** Tokens of prompts. */
+  readonly promptTokens: number;
   /** Prompt tokens that were computed. */
   readonly prefillTokens: number;
   /** Prompt tokens that were found in the cache instead. */
   readonly cachedTokens: number;
-  /** Passes that decoded one token per row, and rows in them: their quotient is the mean batch size. */
+  /** Passes that took no prompts, rows in them (their quotient is the mean batch size), the most rows of one, and their time. */
   readonly decodePasses: number;
   readonly decodeRows: number;
+  readonly mostRows: number;
+  readonly decodeSeconds: number;
+  /** Passes that took prompts, with or without rows that wait for their next token beside. */
   readonly prefillPasses: number;
+  readonly prefillSeconds: number;
   /** Time spent in steps. */
   readonly busySeconds: number;
   readonly policiesLoaded: number;
+  /** Requests that were let in, and the time that they had waited for it together. */
+  readonly admitted: number;
+  readonly queueSeconds: number;
   readonly active: number;
   readonly waiting: number;
+  /** Of the key-value cache; none before the first policy. */
+  readonly blocks: BlockUse;
 }
 
-export class SamplerCounters {
-  sampledTokens = 0;
-  prefillTokens = 0;
-  cachedTokens = 0;
-  decodePasses = 0;
-  decodeRows = 0;
-  prefillPasses = 0;
-  busySeconds = 0;
-  policiesLoaded = 0;
+const counted = {
+  sampledTokens: 0, promptTokens: 0, prefillTokens: 0, cachedTokens: 0,
+  decodePasses: 0, decodeRows: 0, mostRows: 0, decodeSeconds: 0, prefillPasses: 0, prefillSeconds: 0,
+  busySeconds: 0, policiesLoaded: 0, admitted: 0, queueSeconds: 0,
+};
 
-  pass(parts: readonly BatchRow[]): void {
-    if (parts.every(({ count }) => count === 1)) {
-      this.decodePasses += 1;
-      this.decodeRows += parts.length;
+const noBlocks: BlockUse = { total: 0, used: 0, idle: 0, free: 0, evicted: 0 };
+
+export class SamplerCounters {
+  readonly #counts = { ...counted };
+
+  add(what: keyof typeof counted, much: number): void {
+    this.#counts[what] += much;
+  }
+
+  /** A pass took so many tokens of each of its rows. */
+  pass(tokens: readonly number[], seconds: number): void {
+    const counts = this.#counts;
+    const prompts = tokens.filter((count) => count > 1);
+    counts.mostRows = Math.max(counts.mostRows, tokens.length);
+    if (prompts.length === 0) {
+      counts.decodePasses += 1;
+      counts.decodeRows += tokens.length;
+      counts.decodeSeconds += seconds;
     } else {
-      this.prefillPasses += 1;
-      for (const { count } of parts) this.prefillTokens += count;
+      counts.prefillPasses += 1;
+      counts.prefillTokens += prompts.reduce((a, b) => a + b, 0);
+      counts.prefillSeconds += seconds;
     }
   }
 
-  snapshot(active: number, waiting: number): SamplerStats {
-    const { sampledTokens, prefillTokens, cachedTokens, decodePasses, decodeRows, prefillPasses } = this;
-    const { busySeconds, policiesLoaded } = this;
-    return {
-      sampledTokens,
-      prefillTokens,
-      cachedTokens,
-      decodePasses,
-      decodeRows,
-      prefillPasses,
-      busySeconds,
-      policiesLoaded,
-      active,
-      waiting,
-    };
+  snapshot(active: number, waiting: number, blocks: BlockUse = noBlocks): SamplerStats {
+    return { ...this.#counts, active, waiting, blocks };
   }
 }

@@ -6,11 +6,12 @@
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { GenerateRequest, GenerateResult } from '../engine.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { pageSize } from './pass/batch-plan.ts';
 import { Batcher } from './batcher.ts';
+import { BlockCache } from './cache/block-cache.ts';
+import { blocksWithin, cacheBudget } from './cache/cache-budget.ts';
 import { Generation } from './generation.ts';
-import { DecoderSession } from './pass/decoder-session.ts';
-import { passLimits } from './pass/pass-limits.ts';
+import { chooseDecoderKind } from './pass/choose-decoder.ts';
+import type { Decoder, DecoderKind } from './pass/decoder.ts';
 import type { LoadedPolicy } from './policy-loader.ts';
 export type { SamplerStats } from './sampler-stats.ts';
 import { type PolicyName, PolicyShelf, type ShelvedPolicy, policyKey } from './policy-shelf.ts';
@@ -22,14 +23,16 @@ export interface SamplerOptions {
   readonly maxRows?: number;
   /** Positions of the longest context, prompt and answer together; at most what the model has. */
   readonly maxContext?: number;
-  /** Memory for keys and values. */
+  /** Memory for keys and values; left out, what `cacheBudget` says. */
   readonly cacheBytes?: number;
   /** How long a request that finds nothing running waits for others that its prompt can share a pass with. */
   readonly admissionMs?: number;
   /** The same while several rollouts sample: then others come soon, and a pass over many costs little more. */
   readonly gatherMs?: number;
-  /** Padded tokens of one pass over prompts. */
+  /** Tokens of prompts in one pass. */
   readonly prefillTokens?: number;
+  /** What computes; left out, what suits the machine. */
+  readonly kind?: DecoderKind;
 }
 
 interface Waiting {
@@ -42,7 +45,7 @@ interface Waiting {
   readonly reject: (error: unknown) => void;
 }
 
-const defaults = { maxRows: 64, maxContext: 2048, cacheBytes: 256 * 2 ** 20, admissionMs: 25, gatherMs: 250, prefillTokens: 512 };
+const defaults = { maxRows: 64, maxContext: 2048, admissionMs: 25, gatherMs: 250, prefillTokens: 512 };
 
 /** Gathering ends early when so many wait, or when nobody came for so long. */
 const gathered = 12;
@@ -60,21 +63,23 @@ const manyAre = 4;
 const decoderShape = (config: ModelConfig, positions: number): string => JSON.stringify([config, positions]);
 
 export class Sampler {
-  readonly #options: typeof defaults;
+  readonly #options: typeof defaults & { readonly cacheBytes: number };
+  readonly #kind: DecoderKind;
   readonly #shelf: PolicyShelf;
   readonly #counters = new SamplerCounters();
   #queue: Waiting[] = [];
   #current: ShelvedPolicy | undefined;
-  #batcher: { readonly shape: string; readonly decoder: DecoderSession; readonly rows: Batcher } | undefined;
+  #batcher: { readonly shape: string; readonly decoder: Decoder; readonly rows: Batcher } | undefined;
   #loop: Promise<void> | undefined;
   /** When each rollout sampled last, oldest first; nothing older than `latelyMs` before the newest. */
   readonly #lately = new Map<string, number>();
   #steps = 0;
 
   constructor(options: SamplerOptions) {
-    const { load, ...given } = options;
-    this.#options = { ...defaults, ...given };
-    this.#shelf = new PolicyShelf(load, this.#options.maxContext);
+    const { load, kind = chooseDecoderKind(), cacheBytes = cacheBudget(), ...given } = options;
+    this.#options = { ...defaults, cacheBytes, ...given };
+    this.#kind = kind;
+    this.#shelf = new PolicyShelf(load, kind, this.#options.maxContext);
   }
 
   /**
@@ -98,7 +103,7 @@ export class Sampler {
   }
 
   stats(): SamplerStats {
-    return this.#counters.snapshot(this.#active, this.#queue.length);
+    return this.#counters.snapshot(this.#active, this.#queue.length, this.#batcher?.rows.blocks());
   }
 
   /** Gives all memory back. Call it when `idle`. */
@@ -132,7 +137,7 @@ export class Sampler {
     this.#steps += 1;
     const begun = performance.now();
     this.#batcher?.rows.step(this.#current.model);
-    this.#counters.busySeconds += (performance.now() - begun) / 1000;
+    this.#counters.add('busySeconds', (performance.now() - begun) / 1000);
   }
 
   /** The oldest request says whose turn it is; a version that is not running waits until the running one is done. */
@@ -188,7 +193,10 @@ export class Sampler {
       waiting.generation ??= new Generation(waiting.request, this.#current.limits);
       const { generation } = waiting;
       const outcome = this.#batcher.rows.admit(key, { generation, resolve: waiting.resolve, reject: waiting.reject });
-      if (outcome === 'admitted') leaveQueue();
+      if (outcome !== 'admitted') return outcome;
+      leaveQueue();
+      this.#counters.add('admitted', 1);
+      this.#counters.add('queueSeconds', (performance.now() - waiting.arrived) / 1000);
       return outcome;
     } catch (error) {
       leaveQueue();
@@ -202,7 +210,7 @@ export class Sampler {
     try {
       this.#current = undefined;
       const { policy: taken, loaded } = await this.#shelf.take(policy);
-      if (loaded) this.#counters.policiesLoaded += 1;
+      if (loaded) this.#counters.add('policiesLoaded', 1);
       this.#prepareBatcher(taken.model.config, taken.limits.positions);
       this.#current = taken;
       return true;
@@ -219,13 +227,10 @@ export class Sampler {
     if (this.#batcher?.shape === shape) return;
     this.#batcher?.decoder.dispose();
     this.#batcher = undefined;
-    const { layers, headDim, kvHeads, heads } = config;
-    const pagesPerSlot = Math.ceil(positions / pageSize);
-    const slotBytes = 4 * 2 * layers * kvHeads * headDim * pagesPerSlot * pageSize;
     const { maxRows, prefillTokens, cacheBytes } = this.#options;
-    const slots = Math.max(1, Math.min(Math.ceil(1.5 * maxRows), Math.floor(cacheBytes / slotBytes)));
-    const decoder = new DecoderSession(config, positions, { slots, pagesPerSlot, kvHeads, group: heads / kvHeads });
-    const limits = passLimits(config, { maxRows: Math.min(maxRows, slots), prefillTokens });
-    this.#batcher = { shape, decoder, rows: new Batcher(decoder, limits, this.#counters) };
+    const blocks = blocksWithin(cacheBytes, config, positions, this.#kind.blockSize);
+    const decoder = this.#kind.decoder(config, positions, blocks);
+    const cache = new BlockCache(blocks, this.#kind.blockSize);
+    this.#batcher = { shape, decoder, rows: new Batcher(decoder, cache, { maxRows, prefillTokens }, this.#counters) };
   }
 }

@@ -14,6 +14,7 @@ import { QUEUES, workerQueue } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import { endingWhenLost } from './ending-when-lost.ts';
+import { reportSampling } from './report-sampling.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
 
@@ -44,7 +45,9 @@ export function queuesOf(gpu: WorkerSettings['gpu'], name: string, all: Activiti
 
 export async function runGpu(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
   const store = openWorkerStore(settings);
-  const engine = endingWhenLost(await createEmbeddedEngine());
+  const embedded = await createEmbeddedEngine();
+  const endReport = reportSampling(embedded, (line) => process.stderr.write(`${new Date().toISOString()} INFO ${line}\n`));
+  const engine = endingWhenLost(embedded);
   // Every version of a run's policy has its own copy of the same tokenizer.
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
   const digests = new MadeOfFiles(fingerprintOf, 64);
@@ -61,6 +64,7 @@ export async function runGpu(settings: WorkerSettings, temporal: WorkerConnectio
     Worker.create({ ...commonOptions(temporal, settings.slots.gpu), taskQueue, activities: { ...activities } }),
   );
   await runWorkers('gpu', settings, await Promise.all(workers), async () => {
+    endReport();
     await engine.close();
     await store.close();
   });

@@ -3,10 +3,10 @@
  * has other bits, and a machine with AVX-512 does not show it. Asserted: every row count that a product sees.
  */
 import { expect, it } from 'vitest';
-import { type BatchRow, planBatch } from '../../../trainer/sampler/pass/batch-plan.ts';
+import { type BatchRow, planBatch } from '../../../trainer/sampler/pass/graph/batch-plan.ts';
 
-const row = (from: number, count: number): BatchRow => ({ slot: 0, tokens: Array.from({ length: from + count }, () => 1), from, count });
-const layout = (group: number) => ({ slots: 4, pagesPerSlot: 8, kvHeads: 2, group });
+const row = (from: number, count: number): BatchRow => ({ pages: [0, 1, 2, 3, 4, 5, 6, 7], tokens: Array.from({ length: from + count }, () => 1), from, count });
+const layout = (group: number) => ({ pages: 8, kvHeads: 2, group });
 /** Nothing is left over, or four or five rows, from four rows on. */
 const whole = (rows: number): boolean => rows >= 4 && [0, 4, 5].includes(rows % 6);
 

@@ -7,36 +7,30 @@
 import { afterAll, describe, expect, it } from 'vitest';
 
 process.env['TF_NUM_INTRAOP_THREADS'] = '1';
-const { planBatch } = await import('../../../trainer/sampler/pass/batch-plan.ts');
-const { DecoderSession } = await import('../../../trainer/sampler/pass/decoder-session.ts');
-const { passLimits } = await import('../../../trainer/sampler/pass/pass-limits.ts');
-const { SamplerModel } = await import('../../../trainer/sampler/pass/sampler-model.ts');
+const { passLimits } = await import('../../../trainer/sampler/pass/graph/pass-limits.ts');
+const { passesOf } = await import('../vectors/passes.ts');
 const { randomIds, randomWeights, smallShape, uniformNoise } = await import('./random-policy.ts');
-type BatchRow = import('../../../trainer/sampler/pass/batch-plan.ts').BatchRow;
+type SlotRow = import('../vectors/passes.ts').SlotRow;
 
 const positions = 512;
 const slots = 16;
 /** Where contexts end: about borders of pages, and somewhere on the first. */
 const ends = [30, 122, 240, 372] as const;
 
-describe.each([
+const shapes = [
   { name: 'the shape of the starter', config: { ...smallShape, layers: 2, kvHeads: 2 } },
   { name: 'five query heads per key head', config: { ...smallShape, layers: 2, heads: 5, kvHeads: 1 } },
-])('$name', ({ config }) => {
-  const layout = { slots, pagesPerSlot: 4, kvHeads: config.kvHeads, group: config.heads / config.kvHeads };
-  const model = new SamplerModel(config, randomWeights(config, 1), { positions });
-  const decoder = new DecoderSession(config, positions, layout);
+];
+const kinds = [{ way: 'compiled', kind: 'native' }, { way: 'as a graph', kind: 'graph' }] as const;
+
+describe.each(shapes.flatMap((shape) => kinds.map((kind) => ({ ...shape, ...kind }))))('$name, $way', ({ config, kind }) => {
+  const passes = passesOf(config, randomWeights(config, 1), kind, slots, positions);
   const sequences = [1, 2, 3].map((seed) => randomIds(seed, 400, config.vocabSize));
-  afterAll(() => {
-    decoder.dispose();
-    model.dispose();
-  });
+  afterAll(() => passes.dispose());
 
   /** The bits of each row's last logits. */
-  const pass = (rows: readonly BatchRow[]): string[] => {
-    const logits = decoder.forward(model, planBatch(layout, rows));
-    return rows.map((_, i) => Buffer.from(logits.buffer, logits.byteOffset + 4 * i * config.vocabSize, 4 * config.vocabSize).toString('latin1'));
-  };
+  const pass = (rows: readonly SlotRow[]): string[] =>
+    passes.of(...rows).map((logits) => Buffer.from(logits.buffer, logits.byteOffset, 4 * config.vocabSize).toString('latin1'));
   const alone = sequences.map((tokens) => tokens.map((_, from) => pass([{ slot: 0, tokens, from, count: 1 }])[0]));
 
   it.each([1, 2])('gives the same in random company, seed %i', (seed) => {
@@ -74,20 +68,17 @@ describe.each([
   });
 });
 
-it('gives the same in the largest passes of a wide policy', () => {
+it.each(kinds)('gives the same in the largest passes of a wide policy, $way', ({ kind }) => {
   const config = { ...smallShape, layers: 1, hiddenSize: 512, intermediateSize: 896, kvHeads: 2 };
   const limits = passLimits(config, { maxRows: 64, prefillTokens: 512 });
   expect(limits).toEqual({ maxRows: 64, prefillTokens: 240 });
-  const layout = { slots, pagesPerSlot: 1, kvHeads: 2, group: 2 };
-  const model = new SamplerModel(config, randomWeights(config, 1), { positions: 128 });
-  const decoder = new DecoderSession(config, 128, layout);
+  const passes = passesOf(config, randomWeights(config, 1), kind, slots, 128);
   const tokens = randomIds(1, 120, config.vocabSize);
-  const last = (rows: number, count: number): Float32Array =>
-    decoder.forward(model, planBatch(layout, Array.from({ length: rows }, (_, slot) => ({ slot, tokens, from: 0, count })))).slice(0, rows * config.vocabSize);
+  const last = (rows: number, count: number): number[] =>
+    passes.of(...Array.from({ length: rows }, (_, slot) => ({ slot, tokens, from: 0, count }))).flatMap((logits) => [...logits]);
   for (const [rows, count] of [[2, 120], [5, 48], [13, 18], [10, 24]] as const) {
     const expected = last(1, count);
-    expect(Array.from({ length: rows }, () => [...expected]).flat()).toEqual([...last(rows, count)]);
+    expect(Array.from({ length: rows }, () => expected).flat()).toEqual(last(rows, count));
   }
-  decoder.dispose();
-  model.dispose();
+  passes.dispose();
 });

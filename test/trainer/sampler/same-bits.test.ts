@@ -5,9 +5,7 @@
 
 import { afterAll, describe, expect, it } from 'vitest';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
-import { type BatchRow, planBatch } from '../../../trainer/sampler/pass/batch-plan.ts';
-import { DecoderSession } from '../../../trainer/sampler/pass/decoder-session.ts';
-import { SamplerModel } from '../../../trainer/sampler/pass/sampler-model.ts';
+import { type SlotRow, passesOf } from '../vectors/passes.ts';
 import { randomIds, randomWeights, smallShape } from './random-policy.ts';
 
 const shapes: Array<{ name: string; config: ModelConfig; alwaysShift: boolean }> = [
@@ -63,29 +61,20 @@ const shapes: Array<{ name: string; config: ModelConfig; alwaysShift: boolean }>
 const length = 150;
 const slots = 34;
 
-describe.each(shapes)('$name', ({ config, alwaysShift }) => {
-  const layout = { slots, pagesPerSlot: 6, kvHeads: config.kvHeads, group: config.heads / config.kvHeads };
-  const model = new SamplerModel(config, randomWeights(config, 1), { positions: 768, alwaysShift });
-  const decoder = new DecoderSession(config, 768, layout);
+const cases = shapes.flatMap(({ name, config, alwaysShift }) => [
+  { name: `${name}, compiled`, config, kind: 'native' as const },
+  { name: `${name}, as a graph`, config, kind: alwaysShift ? ('graph, shifted' as const) : ('graph' as const) },
+]);
+
+describe.each(cases)('$name', ({ config, kind }) => {
+  const passes = passesOf(config, randomWeights(config, 1), kind, slots, 768);
   const sequences = Array.from({ length: slots }, (_, i) => randomIds(i, 720, config.vocabSize));
-  afterAll(() => {
-    decoder.dispose();
-    model.dispose();
-  });
+  afterAll(() => passes.dispose());
 
   const tokensOf = (slot: number): number[] => sequences[slot] ?? [];
-  const pass = (rows: readonly BatchRow[]): Int32Array[] => {
-    const logits = decoder.forward(model, planBatch(layout, rows));
-    return rows.map(
-      (_, i) => new Int32Array(logits.buffer, logits.byteOffset + 4 * i * config.vocabSize, config.vocabSize),
-    );
-  };
-  const row = (slot: number, from: number, count: number, tokens = tokensOf(slot)): BatchRow => ({
-    slot,
-    tokens,
-    from,
-    count,
-  });
+  const pass = (rows: readonly SlotRow[]): Int32Array[] =>
+    passes.of(...rows).map((logits) => new Int32Array(logits.buffer, logits.byteOffset, config.vocabSize));
+  const row = (slot: number, from: number, count: number, tokens = tokensOf(slot)): SlotRow => ({ slot, tokens, from, count });
   const alone = Array.from({ length }, (_, t) => pass([row(0, t, 1)])[0] ?? new Int32Array());
   /** Positions whose logits are not those of decoding alone. */
   const different = (found: ReadonlyArray<readonly [number, Int32Array | undefined]>): number[] =>
@@ -127,8 +116,7 @@ describe.each(shapes)('$name', ({ config, alwaysShift }) => {
 
   it('gives the same from a copy of another slot', () => {
     pass([row(6, 0, 128, tokensOf(0))]);
-    const page = (slot: number): number => slot * layout.pagesPerSlot;
-    decoder.copyPages([page(6)], [page(7)]);
+    for (const [i, from] of passes.blocksOf(6).entries()) passes.decoder.copyBlock(from, passes.blocksOf(7)[i] ?? from);
     expect(different([[140, pass([row(7, 90, 51, tokensOf(0))])[0]]])).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-/** Both forward passes, the sampler's graph and the trainer's, against Hugging Face transformers. */
+/** All forward passes, the sampler's and the trainer's, against Hugging Face transformers. */
 
 import { afterAll, describe, expect, test } from 'vitest';
 import { inverseFrequencies } from '../../../trainer/model/rope-frequencies.ts';
@@ -6,7 +6,7 @@ import { tokenBatch } from '../../../trainer/model/token-batch.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { loadLearner } from '../tiny-policy.ts';
 import { type PaddedCase, expectClose, expectedTensors, models } from './model-folders.ts';
-import { decodeAll, passesOf, prefill } from './passes.ts';
+import { decodeAll, decoderNames, passesOf, prefill } from './passes.ts';
 
 const tolerance = 2e-4;
 
@@ -44,8 +44,8 @@ for (const { file, dir, expected } of models) {
       }
     });
 
-    describe.each([false, true])("the sampler's graph, scores always shifted: %s", (alwaysShift) => {
-      const passes = passesOf(config, weights, alwaysShift);
+    describe.each(decoderNames)("the sampler's decoder: %s", (decoder) => {
+      const passes = passesOf(config, weights, decoder);
       afterAll(() => passes.dispose());
 
       test.each(expected.forward.map((one, i) => [`forward[${i}]`, one] as const))('%s', (name, one) => {

@@ -1,26 +1,47 @@
-/** The sampler's pass over one model, without the sampler: rows in, logits out. */
+/** The sampler's passes over one model, without the sampler: rows in, logits out. */
 
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import type { Weights } from '../../../trainer/model/weights.ts';
-import { type BatchRow, planBatch } from '../../../trainer/sampler/pass/batch-plan.ts';
-import { DecoderSession } from '../../../trainer/sampler/pass/decoder-session.ts';
-import { SamplerModel } from '../../../trainer/sampler/pass/sampler-model.ts';
+import type { Decoder, DecoderKind, PassRow } from '../../../trainer/sampler/pass/decoder.ts';
+import { graphDecoderKind } from '../../../trainer/sampler/pass/graph/graph-decoder.ts';
+import { SamplerModel } from '../../../trainer/sampler/pass/graph/sampler-model.ts';
+import { nativeDecoderKind } from '../../../trainer/sampler/pass/native/native-decoder.ts';
+
+/** The compiled decoder; TensorFlow's graph; the graph that takes the largest score off. */
+export const decoderNames = ['native', 'graph', 'graph, shifted'] as const;
+export type DecoderName = (typeof decoderNames)[number];
+
+export function decoderKind(name: DecoderName): DecoderKind {
+  if (name === 'native') return nativeDecoderKind();
+  const alwaysShift = name === 'graph, shifted';
+  return { ...graphDecoderKind(), model: (config, weights, positions) => new SamplerModel(config, weights, { positions, alwaysShift }) };
+}
+
+export type SlotRow = Omit<PassRow, 'blocks' | 'want'> & { readonly slot: number };
 
 export interface Passes {
+  readonly decoder: Decoder;
+  /** The blocks of a slot, so that each has room for the longest sequence; never one after the other. */
+  blocksOf(slot: number): number[];
   /** Logits of each row's last token, `[vocabulary]` each. */
-  of(...rows: readonly BatchRow[]): Float32Array[];
+  of(...rows: readonly SlotRow[]): Float32Array[];
   dispose(): void;
 }
 
-export function passesOf(config: ModelConfig, weights: Weights, alwaysShift = false): Passes {
-  const layout = { slots: 8, pagesPerSlot: 1, kvHeads: config.kvHeads, group: config.heads / config.kvHeads };
-  const model = new SamplerModel(config, weights, { positions: 128, alwaysShift });
-  const decoder = new DecoderSession(config, 128, layout);
+export function passesOf(config: ModelConfig, weights: Weights, name: DecoderName = 'native', slots = 8, positions = 128): Passes {
+  const kind = decoderKind(name);
+  const perSlot = Math.ceil(positions / kind.blockSize);
+  const model = kind.model(config, weights, positions);
+  const decoder = kind.decoder(config, positions, slots * perSlot);
+  const blocksOf = (slot: number): number[] => Array.from({ length: perSlot }, (_, i) => (perSlot - 1 - i) * slots + slot);
   return {
-    of: (...rows) => {
-      const logits = decoder.forward(model, planBatch(layout, rows));
-      return rows.map((_, i) => logits.subarray(i * config.vocabSize, (i + 1) * config.vocabSize));
-    },
+    decoder,
+    blocksOf,
+    of: (...rows) =>
+      decoder.forward(model, rows.map(({ slot, ...row }) => ({ ...row, blocks: blocksOf(slot), want: 'logits' as const }))).map((result) => {
+        const [logits] = 'logits' in result ? result.logits : [];
+        return logits ?? new Float32Array();
+      }),
     dispose: () => {
       decoder.dispose();
       model.dispose();

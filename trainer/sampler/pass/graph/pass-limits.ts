@@ -3,7 +3,7 @@
  * another order. So the rows of every product stay below that.
  */
 
-import type { ModelConfig } from '../../model/config.ts';
+import type { ModelConfig } from '../../../model/config.ts';
 
 export interface PassLimits {
   /** Sequences decoded together. */

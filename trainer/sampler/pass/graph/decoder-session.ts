@@ -3,11 +3,11 @@
  * variables that are updated in place, only the pages that a pass needs are ever read.
  */
 
-import { attributes } from '../../graph/attributes.ts';
-import { type Frame, inFrame, type TensorId } from '../../graph/device-tensors.ts';
-import { type Edge, GraphBuilder } from '../../graph/graph-builder.ts';
-import { GraphSession, type Signature, signature } from '../../graph/graph-session.ts';
-import { type ModelConfig, hasBiases } from '../../model/config.ts';
+import { attributes } from '../../../graph/attributes.ts';
+import { type Frame, inFrame, type TensorId } from '../../../graph/device-tensors.ts';
+import { type Edge, GraphBuilder } from '../../../graph/graph-builder.ts';
+import { GraphSession, type Signature, signature } from '../../../graph/graph-session.ts';
+import { type ModelConfig, hasBiases } from '../../../model/config.ts';
 import { type BatchPlan, type CacheLayout, decodeQueries, pageCount, pageSize } from './batch-plan.ts';
 import { addPass, type ConstantEdges, type DecoderEdges, type LayerEdges, type PlanEdges, type WidthEdges } from './decoder-graph.ts';
 import { layerShapes, layerTensors, type SamplerModel } from './sampler-model.ts';

@@ -3,9 +3,10 @@
  * side. A pure function of the Hugging Face tensors.
  */
 
-import { type ModelConfig, hasBiases, hasHeadNorms } from '../../model/config.ts';
-import type { Weights } from '../../model/weights.ts';
-import { ropeTable } from '../rope-table.ts';
+import { type ModelConfig, hasBiases, hasHeadNorms } from '../../../model/config.ts';
+import type { Weights } from '../../../model/weights.ts';
+import { ropeTable } from '../../rope-table.ts';
+import { tensorOf } from '../weights-mismatch.ts';
 
 export interface FusedLayer {
   /** `[hidden, (heads + kvHeads) * 2 * headDim]`: each query and key head, followed by itself with its halves swapped. */
@@ -37,31 +38,10 @@ export interface FusedWeights {
   readonly head: Float32Array;
 }
 
-/** The weights lack a tensor, or have it in another shape than `config.json` says. */
-export class WeightsMismatch extends Error {
-  override readonly name = 'WeightsMismatch';
-  readonly tensor: string;
-  readonly expected: readonly number[];
-  readonly found: readonly number[] | undefined;
-  constructor(tensor: string, expected: readonly number[], found: readonly number[] | undefined) {
-    const there = found === undefined ? 'none' : `[${found.join(', ')}]`;
-    super(`tensor ${tensor}: config.json wants [${expected.join(', ')}], the weights have ${there}`);
-    this.tensor = tensor;
-    this.expected = expected;
-    this.found = found;
-  }
-}
-
 /** Elementwise ops give other bits in the last elements of a tensor whose count is no multiple of this. */
 export const lanes = 16;
 
 export const paddedIntermediate = (config: ModelConfig): number => Math.ceil(config.intermediateSize / lanes) * lanes;
-
-function tensor(weights: Weights, name: string, shape: readonly number[]): Float32Array {
-  const found = weights.get(name);
-  if (found === undefined || found.shape.join() !== shape.join()) throw new WeightsMismatch(name, shape, found?.shape);
-  return found.data;
-}
 
 /** Writes row `from` of `[out, in]` as column `to` of `[in, columns]`, each input scaled by `scale`. */
 function putColumn(
@@ -80,8 +60,8 @@ function putColumn(
 
 function fuseQueriesAndKeys(config: ModelConfig, weights: Weights, prefix: string, norm: Float32Array): Float32Array {
   const { hiddenSize: hidden, heads, kvHeads, headDim } = config;
-  const q = tensor(weights, `${prefix}self_attn.q_proj.weight`, [heads * headDim, hidden]);
-  const k = tensor(weights, `${prefix}self_attn.k_proj.weight`, [kvHeads * headDim, hidden]);
+  const q = tensorOf(weights, `${prefix}self_attn.q_proj.weight`, [heads * headDim, hidden]);
+  const k = tensorOf(weights, `${prefix}self_attn.k_proj.weight`, [kvHeads * headDim, hidden]);
   const columns = (heads + kvHeads) * 2 * headDim;
   const out = new Float32Array(hidden * columns);
   for (let z = 0; z < heads + kvHeads; z++) {
@@ -109,9 +89,9 @@ function inputMajor(
 function fuseMlp(config: ModelConfig, weights: Weights, prefix: string): Pick<FusedLayer, 'gate' | 'up' | 'down'> {
   const { hiddenSize: hidden, intermediateSize: inner } = config;
   const padded = paddedIntermediate(config);
-  const norm = tensor(weights, `${prefix}post_attention_layernorm.weight`, [hidden]);
+  const norm = tensorOf(weights, `${prefix}post_attention_layernorm.weight`, [hidden]);
   const matrix = (name: string, shape: readonly [number, number]): Float32Array =>
-    tensor(weights, `${prefix}mlp.${name}_proj.weight`, shape);
+    tensorOf(weights, `${prefix}mlp.${name}_proj.weight`, shape);
   return {
     gate: inputMajor(matrix('gate', [inner, hidden]), [inner, hidden], { norm, columns: padded }),
     up: inputMajor(matrix('up', [inner, hidden]), [inner, hidden], { norm, columns: padded }),
@@ -122,7 +102,7 @@ function fuseMlp(config: ModelConfig, weights: Weights, prefix: string): Pick<Fu
 function fuseBiases(config: ModelConfig, weights: Weights, prefix: string): Pick<FusedLayer, 'qkBias' | 'vBias'> {
   const { heads, kvHeads, headDim } = config;
   if (!hasBiases(config)) return {};
-  const bias = (name: string, size: number): Float32Array => tensor(weights, `${prefix}self_attn.${name}_proj.bias`, [size]);
+  const bias = (name: string, size: number): Float32Array => tensorOf(weights, `${prefix}self_attn.${name}_proj.bias`, [size]);
   const [q, k] = [bias('q', heads * headDim), bias('k', kvHeads * headDim)];
   const both = Float32Array.from([...q, ...k]);
   const qkBias = new Float32Array(2 * both.length);
@@ -139,10 +119,10 @@ const largest = (values: Float32Array): number => values.reduce((a, b) => Math.m
 function fuseLayer(config: ModelConfig, weights: Weights, index: number, positions: number): FusedLayer {
   const { hiddenSize: hidden, heads, kvHeads, headDim } = config;
   const prefix = `model.layers.${index}.`;
-  const norm = tensor(weights, `${prefix}input_layernorm.weight`, [hidden]);
+  const norm = tensorOf(weights, `${prefix}input_layernorm.weight`, [hidden]);
   const headNorm = (name: string): Float32Array =>
     hasHeadNorms(config)
-      ? tensor(weights, `${prefix}self_attn.${name}_norm.weight`, [headDim])
+      ? tensorOf(weights, `${prefix}self_attn.${name}_norm.weight`, [headDim])
       : new Float32Array(headDim).fill(1);
   const [queryNorm, keyNorm] = [headNorm('q'), headNorm('k')];
   const valueShape = [kvHeads * headDim, hidden] as const;
@@ -150,9 +130,9 @@ function fuseLayer(config: ModelConfig, weights: Weights, index: number, positio
   return {
     qk: fuseQueriesAndKeys(config, weights, prefix, norm),
     ...fuseBiases(config, weights, prefix),
-    v: inputMajor(tensor(weights, `${prefix}self_attn.v_proj.weight`, valueShape), valueShape, { norm }),
+    v: inputMajor(tensorOf(weights, `${prefix}self_attn.v_proj.weight`, valueShape), valueShape, { norm }),
     rope: ropeTable(config, positions, queryNorm, keyNorm),
-    output: inputMajor(tensor(weights, `${prefix}self_attn.o_proj.weight`, outputShape), outputShape),
+    output: inputMajor(tensorOf(weights, `${prefix}self_attn.o_proj.weight`, outputShape), outputShape),
     ...fuseMlp(config, weights, prefix),
     // Normalised heads have length sqrt(headDim) before their weights (Cauchy and Schwarz); nothing bounds others.
     scoreBound: hasHeadNorms(config) ? largest(queryNorm) * largest(keyNorm) * Math.sqrt(headDim) : Infinity,
@@ -162,9 +142,9 @@ function fuseLayer(config: ModelConfig, weights: Weights, index: number, positio
 /** Fuses a policy's weights, with rotary tables for `positions`. Errors: `WeightsMismatch`. */
 export function fuseWeights(config: ModelConfig, weights: Weights, positions: number): FusedWeights {
   const { hiddenSize: hidden, vocabSize: vocab } = config;
-  const embedding = tensor(weights, 'model.embed_tokens.weight', [vocab, hidden]);
-  const output = config.tiedEmbeddings ? embedding : tensor(weights, 'lm_head.weight', [vocab, hidden]);
-  const norm = tensor(weights, 'model.norm.weight', [hidden]);
+  const embedding = tensorOf(weights, 'model.embed_tokens.weight', [vocab, hidden]);
+  const output = config.tiedEmbeddings ? embedding : tensorOf(weights, 'lm_head.weight', [vocab, hidden]);
+  const norm = tensorOf(weights, 'model.norm.weight', [hidden]);
   const layers = Array.from({ length: config.layers }, (_, i) => fuseLayer(config, weights, i, positions));
   return { embedding, layers, head: inputMajor(output, [vocab, hidden], { norm }) };
 }

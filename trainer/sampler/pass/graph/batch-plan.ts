@@ -10,22 +10,23 @@
 export const pageSize = 128;
 
 export interface CacheLayout {
-  readonly slots: number;
-  readonly pagesPerSlot: number;
+  /** Pages that sequences may hold. */
+  readonly pages: number;
   readonly kvHeads: number;
   /** Query heads per key-value head. */
   readonly group: number;
 }
 
 /** Written by padding tokens, never read. */
-export const spillPage = (layout: CacheLayout): number => layout.slots * layout.pagesPerSlot;
+export const spillPage = ({ pages }: CacheLayout): number => pages;
 /** All zeros: read by padding, never written. */
 export const nullPage = (layout: CacheLayout): number => spillPage(layout) + 1;
 export const pageCount = (layout: CacheLayout): number => spillPage(layout) + 2;
 
 /** One sequence's part of a pass: tokens `from` to `from + count - 1` are new, those before them are in the cache. */
 export interface BatchRow {
-  readonly slot: number;
+  /** The sequence's pages, in order. */
+  readonly pages: readonly number[];
   readonly tokens: readonly number[];
   readonly from: number;
   readonly count: number;
@@ -114,7 +115,7 @@ function fillTokens(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRo
       const at = r * plan.width + j;
       plan.tokens[at] = real ? (row.tokens[position] ?? 0) : 0;
       plan.positions[at] = position;
-      const page = real ? row.slot * layout.pagesPerSlot + Math.floor(position / pageSize) : spillPage(layout);
+      const page = (real ? row.pages[Math.floor(position / pageSize)] : undefined) ?? spillPage(layout);
       for (let h = 0; h < kvHeads; h++) {
         plan.scatter.set([page, h, (real ? position : j) % pageSize], (at * kvHeads + h) * 3);
       }
@@ -138,7 +139,7 @@ function fillChunks(plan: BatchPlan, layout: CacheLayout, rows: readonly BatchRo
   for (let r = 0; r < plan.rows; r++) {
     const row = rows[r];
     for (let page = 0; page < (row === undefined ? 1 : pagesOf(row)); page++, c++) {
-      plan.pages[c] = row === undefined ? nullPage(layout) : row.slot * layout.pagesPerSlot + page;
+      plan.pages[c] = row?.pages[page] ?? nullPage(layout);
       plan.chunkRows[c] = r;
       fillVisible(plan, c, row, page);
     }

@@ -1,8 +1,8 @@
 /** One policy version in TensorFlow's memory, as the decoder multiplies with it: never changed after it is made. */
 
-import { Frame, type TensorId } from '../../graph/device-tensors.ts';
-import { type ModelConfig, hasBiases } from '../../model/config.ts';
-import type { Weights } from '../../model/weights.ts';
+import { Frame, type TensorId } from '../../../graph/device-tensors.ts';
+import { type ModelConfig, hasBiases } from '../../../model/config.ts';
+import type { Weights } from '../../../model/weights.ts';
 import { type FusedLayer, fuseWeights, paddedIntermediate } from './fused-weights.ts';
 
 /** Below it neither `exp` nor a sum of its results leaves the normal range of float32. */

@@ -4,9 +4,9 @@
  * are multiples of 16, norms divide by a square root, and attention adds pages of fixed length one after the other.
  */
 
-import { attributes } from '../../graph/attributes.ts';
-import type { Edge, GraphBuilder } from '../../graph/graph-builder.ts';
-import { type ModelConfig, hasHeadNorms } from '../../model/config.ts';
+import { attributes } from '../../../graph/attributes.ts';
+import type { Edge, GraphBuilder } from '../../../graph/graph-builder.ts';
+import { type ModelConfig, hasHeadNorms } from '../../../model/config.ts';
 import { pageSize } from './batch-plan.ts';
 
 /** One layer's weights, read from their variables. */

@@ -1,0 +1,212 @@
+/// The decoder for Node: what is given is checked in TypeScript (`native-decoder.ts`), the caller of all this.
+
+#include <node_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "decoder.h"
+
+namespace longhaul {
+namespace {
+
+void check(napi_env env, napi_status status) {
+  if (status != napi_ok) throw std::string("the decoder was called with something else than it takes");
+  (void)env;
+}
+
+/// Arguments of a call, taken one after the other.
+class Arguments {
+ public:
+  Arguments(napi_env env, napi_callback_info info) : env_(env) {
+    size_t count = kMost;
+    check(env, napi_get_cb_info(env, info, &count, values_, nullptr, nullptr));
+  }
+
+  napi_value next() { return values_[at_++]; }
+
+  double number() {
+    double value;
+    check(env_, napi_get_value_double(env_, next(), &value));
+    return value;
+  }
+  int integer() { return static_cast<int>(number()); }
+
+  template <typename T>
+  T* array(napi_typedarray_type type, size_t* size = nullptr) { return arrayOf<T>(next(), type, size); }
+  const int* integers(size_t* size = nullptr) { return array<int>(napi_int32_array, size); }
+
+  template <typename T>
+  T* arrayOf(napi_value value, napi_typedarray_type type, size_t* size) {
+    napi_typedarray_type found;
+    size_t length;
+    void* data;
+    check(env_, napi_get_typedarray_info(env_, value, &found, &length, &data, nullptr, nullptr));
+    if (found != type) throw std::string("an array of another type was wanted");
+    if (size != nullptr) *size = length;
+    return static_cast<T*>(data);
+  }
+
+  TensorReader tensors() {
+    const napi_value list = next();
+    uint32_t count;
+    check(env_, napi_get_array_length(env_, list, &count));
+    std::vector<const float*> data;
+    std::vector<size_t> sizes(count);
+    for (uint32_t i = 0; i < count; i++) {
+      napi_value value;
+      check(env_, napi_get_element(env_, list, i, &value));
+      data.push_back(arrayOf<float>(value, napi_float32_array, &sizes[i]));
+    }
+    return {std::move(data), std::move(sizes)};
+  }
+
+  template <typename T>
+  T& held() {
+    void* data;
+    check(env_, napi_get_value_external(env_, next(), &data));
+    auto& held = *static_cast<std::unique_ptr<T>*>(data);
+    if (held == nullptr) throw std::string("it was disposed of");
+    return *held;
+  }
+
+  /// vocabulary, hidden, inner, layers, heads, kvHeads, headDim, positions, headNorms, biases; then epsilon.
+  Shape shape() {
+    size_t size;
+    const int* n = integers(&size);
+    if (size != 10) throw std::string("a shape has ten numbers");
+    return {n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8] != 0, n[9] != 0, static_cast<float>(number())};
+  }
+
+  void dispose() {
+    void* data;
+    check(env_, napi_get_value_external(env_, next(), &data));
+    static_cast<std::unique_ptr<Disposable>*>(data)->reset();
+  }
+
+  struct Disposable {
+    virtual ~Disposable() = default;
+  };
+
+ private:
+  static constexpr size_t kMost = 20;
+  napi_env env_;
+  napi_value values_[kMost];
+  size_t at_ = 0;
+};
+
+template <typename T>
+struct Held : Arguments::Disposable {
+  T value;
+  template <typename... Given>
+  explicit Held(Given&&... given) : value(std::forward<Given>(given)...) {}
+};
+
+template <typename T>
+napi_value hold(napi_env env, std::unique_ptr<Arguments::Disposable> made) {
+  auto* holder = new std::unique_ptr<Arguments::Disposable>(std::move(made));
+  napi_value result;
+  const auto release = [](napi_env, void* data, void*) { delete static_cast<std::unique_ptr<Arguments::Disposable>*>(data); };
+  check(env, napi_create_external(env, holder, release, nullptr, &result));
+  return result;
+}
+
+template <typename T>
+T& valueOf(Arguments& arguments) {
+  return static_cast<Held<T>&>(arguments.held<Arguments::Disposable>()).value;
+}
+
+napi_value createModel(napi_env env, Arguments& arguments) {
+  const Shape shape = arguments.shape();
+  TensorReader tensors = arguments.tensors();
+  return hold<Model>(env, std::make_unique<Held<Model>>(shape, tensors));
+}
+
+napi_value createDecoder(napi_env env, Arguments& arguments) {
+  const Shape shape = arguments.shape();
+  const int blocks = arguments.integer(), threads = arguments.integer();
+  return hold<Decoder>(env, std::make_unique<Held<Decoder>>(shape, blocks, threads));
+}
+
+napi_value dispose(napi_env, Arguments& arguments) {
+  arguments.dispose();
+  return nullptr;
+}
+
+napi_value copyBlock(napi_env, Arguments& arguments) {
+  Decoder& decoder = valueOf<Decoder>(arguments);
+  const int from = arguments.integer();
+  decoder.cache.copy(from, arguments.integer());
+  return nullptr;
+}
+
+napi_value forward(napi_env, Arguments& arguments) {
+  Decoder& decoder = valueOf<Decoder>(arguments);
+  const Model& model = valueOf<Model>(arguments);
+  size_t tokens, begins, ends;
+  Plan plan{};
+  plan.ids = arguments.integers(&tokens);
+  plan.starts = arguments.integers();
+  plan.begins = arguments.integers(&begins);
+  plan.tables = arguments.integers();
+  plan.tableStarts = arguments.integers();
+  plan.endTokens = arguments.integers(&ends);
+  plan.temperatures = arguments.array<double>(napi_float64_array);
+  plan.uniforms = arguments.array<double>(napi_float64_array);
+  plan.limit = arguments.integer();
+  plan.chosen = arguments.array<int>(napi_int32_array);
+  plan.logprobs = arguments.array<double>(napi_float64_array);
+  plan.logits = arguments.array<float>(napi_float32_array);
+  plan.tokens = static_cast<int>(tokens);
+  plan.sequences = static_cast<int>(begins);
+  plan.ends = static_cast<int>(ends);
+  decoder.forward(model, plan);
+  return nullptr;
+}
+
+/// A function of the module: what it throws becomes an error of JavaScript.
+template <napi_value (*body)(napi_env, Arguments&)>
+napi_value guarded(napi_env env, napi_callback_info info) {
+  try {
+    Arguments arguments(env, info);
+    return body(env, arguments);
+  } catch (const std::string& message) {
+    napi_throw_error(env, nullptr, message.c_str());
+  } catch (const std::bad_alloc&) {
+    napi_throw_error(env, nullptr, "no memory is left for the decoder");
+  }
+  return nullptr;
+}
+
+template <napi_value (*body)(napi_env, Arguments&)>
+void define(napi_env env, napi_value exports, const char* name) {
+  napi_value function;
+  check(env, napi_create_function(env, name, NAPI_AUTO_LENGTH, guarded<body>, nullptr, &function));
+  check(env, napi_set_named_property(env, exports, name, function));
+}
+
+bool supported() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+  return true;
+#endif
+}
+
+}  // namespace
+}  // namespace longhaul
+
+NAPI_MODULE_INIT() {
+  using namespace longhaul;
+  if (!supported()) {
+    napi_throw_error(env, nullptr, "this processor lacks AVX2 or FMA, which the decoder was built for");
+    return nullptr;
+  }
+  define<createModel>(env, exports, "createModel");
+  define<createDecoder>(env, exports, "createDecoder");
+  define<dispose>(env, exports, "dispose");
+  define<copyBlock>(env, exports, "copyBlock");
+  define<forward>(env, exports, "forward");
+  return exports;
+}

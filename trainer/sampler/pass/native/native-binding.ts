@@ -1,0 +1,34 @@
+/** The compiled decoder (`binding.cc`), which `npm run setup` puts beside TensorFlow's binding. */
+
+import { createRequire } from 'node:module';
+
+/** What the binding holds: a model's packed weights, or a decoder with its cache. */
+export type Handle = object & { readonly brand: 'native' };
+
+export interface NativeBinding {
+  /** `shape`: vocabulary, hidden, inner, layers, heads, kvHeads, headDim, positions, headNorms, biases. */
+  createModel(shape: Int32Array, epsilon: number, tensors: readonly Float32Array[]): Handle;
+  createDecoder(shape: Int32Array, epsilon: number, blocks: number, threads: number): Handle;
+  dispose(held: Handle): void;
+  copyBlock(decoder: Handle, from: number, to: number): void;
+  forward(
+    decoder: Handle, model: Handle,
+    ids: Int32Array, starts: Int32Array, begins: Int32Array, tables: Int32Array, tableStarts: Int32Array,
+    endTokens: Int32Array, temperatures: Float64Array, uniforms: Float64Array, limit: number,
+    chosen: Int32Array, logprobs: Float64Array, logits: Float32Array,
+  ): void;
+}
+
+/** Why there is no native decoder here. */
+export class NoNativeDecoder extends Error {
+  override readonly name = 'NoNativeDecoder';
+}
+
+/** Errors: `NoNativeDecoder` where it was not built, or for another processor. */
+export function loadNativeBinding(): NativeBinding {
+  try {
+    return createRequire(import.meta.url)('@tensorflow/tfjs-node-gpu/lib/napi-v8/longhaul_decoder.node') as NativeBinding;
+  } catch (error) {
+    throw new NoNativeDecoder(`the compiled decoder cannot be loaded (${String(error)}): run npm run setup`, { cause: error });
+  }
+}

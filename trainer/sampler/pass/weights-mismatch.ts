@@ -1,0 +1,25 @@
+/** A policy's tensors by name, each held to the shape that `config.json` gives it. */
+
+import type { Weights } from '../../model/weights.ts';
+
+/** The weights lack a tensor, or have it in another shape than `config.json` says. */
+export class WeightsMismatch extends Error {
+  override readonly name = 'WeightsMismatch';
+  readonly tensor: string;
+  readonly expected: readonly number[];
+  readonly found: readonly number[] | undefined;
+  constructor(tensor: string, expected: readonly number[], found: readonly number[] | undefined) {
+    const there = found === undefined ? 'none' : `[${found.join(', ')}]`;
+    super(`tensor ${tensor}: config.json wants [${expected.join(', ')}], the weights have ${there}`);
+    this.tensor = tensor;
+    this.expected = expected;
+    this.found = found;
+  }
+}
+
+/** Errors: `WeightsMismatch`. */
+export function tensorOf(weights: Weights, name: string, shape: readonly number[]): Float32Array {
+  const found = weights.get(name);
+  if (found === undefined || found.shape.join() !== shape.join()) throw new WeightsMismatch(name, shape, found?.shape);
+  return found.data;
+}
