@@ -28,7 +28,7 @@ export interface SamplingParameters {
 export interface GenerateRequest {
   /** Directory of the weights (Hugging Face layout) and the policy version that they are. */
   readonly policy: { readonly dir: string; readonly version: number; readonly digest?: string };
-  /** Rollouts keep their key-value cache from turn to turn under this name: a hint, never visible in the result. */
+  /** Names the rollout: where several sample, requests gather for a pass. What is cached is found by its tokens; neither is visible in the result. */
   readonly cacheKey: string;
   readonly tokens: readonly number[];
   readonly sampling: SamplingParameters;

@@ -13,7 +13,7 @@ export const ENGINE_PACKAGE = '@tensorflow/tfjs-node-gpu';
 
 /** AVX2 and FMA, as every x86-64 server has had for ten years; products are added without rounding between, everywhere. */
 const DECODER_FLAGS = [
-  '-O3', '-std=c++20', '-ffp-contract=fast', '-fno-math-errno',
+  '-O3', '-std=c++17', '-ffp-contract=fast', '-fno-math-errno',
   ...(process.arch === 'x64' ? ['-march=x86-64-v3'] : []),
 ];
 

@@ -87,7 +87,7 @@ class Model {
   }
 
   Layer readLayer(TensorReader& tensors) const {
-    const auto [heads, kvHeads, headDim] = std::tuple(shape.heads, shape.kvHeads, shape.headDim);
+    const int heads = shape.heads, kvHeads = shape.kvHeads, headDim = shape.headDim;
     const int wide = shape.headWidth(), hidden = shape.hidden;
     Layer layer{tensors.vector(hidden, padded(hidden)), {}, {}, {}, {},
                 Packed(hidden, shape.projected()), Packed(heads * wide, hidden),

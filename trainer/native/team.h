@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -39,8 +41,7 @@ class Team {
 
   ~Team() {
     ended_ = true;
-    ticket_.store(Ticket{static_cast<uint32_t>(open_ + 1), 0, 0}.word());
-    ticket_.notify_all();
+    publish(Ticket{static_cast<uint32_t>(open_ + 1), 0, 0});
     for (std::thread& worker : workers_) worker.join();
   }
 
@@ -79,8 +80,15 @@ class Team {
   void open(uint32_t phase) {
     const bool over = static_cast<int32_t>(phase - last_) > 0;
     done_.store(0);
-    ticket_.store(Ticket{phase, static_cast<uint16_t>(over ? 0 : job_->chunks(static_cast<int>(phase - first_))), 0}.word());
-    ticket_.notify_all();
+    publish(Ticket{phase, static_cast<uint16_t>(over ? 0 : job_->chunks(static_cast<int>(phase - first_))), 0});
+  }
+
+  void publish(Ticket ticket) {
+    ticket_.store(ticket.word());
+    // Who goes to sleep counts himself before he looks at the ticket once more.
+    if (sleepers_.load() == 0) return;
+    std::lock_guard<std::mutex> lock(mutex_);
+    changed_.notify_all();
   }
 
   /// Computes the next chunk, if there is one to take; whoever ends a phase's last one opens the next phase.
@@ -98,7 +106,10 @@ class Team {
       if (ticket_.load() != word) return;
       relax();
     }
-    ticket_.wait(word);
+    std::unique_lock<std::mutex> lock(mutex_);
+    sleepers_.fetch_add(1);
+    changed_.wait(lock, [&] { return ticket_.load() != word; });
+    sleepers_.fetch_sub(1);
   }
 
   void serve(int thread) {
@@ -114,7 +125,10 @@ class Team {
   uint32_t open_ = 0, first_ = 0, last_ = 0;
   std::atomic<uint64_t> ticket_{0};
   std::atomic<int> done_{0};
+  std::atomic<int> sleepers_{0};
   std::atomic<bool> ended_{false};
+  std::mutex mutex_;
+  std::condition_variable changed_;
   std::vector<std::thread> workers_;
 };
 

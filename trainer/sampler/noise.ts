@@ -2,15 +2,8 @@
 
 import { createHash } from 'node:crypto';
 
-/** High and low 32 bits of a 32 x 32 bit product, through 16-bit halves: each partial sum stays exact. */
-function multiply(a: number, b: number): readonly [high: number, low: number] {
-  const [ah, al, bh, bl] = [a >>> 16, a & 0xffff, b >>> 16, b & 0xffff];
-  const low = al * bl;
-  const middle = ah * bl + (low >>> 16);
-  const carried = al * bh + (middle % 0x10000);
-  const high = ah * bh + Math.floor(middle / 0x10000) + Math.floor(carried / 0x10000);
-  return [high >>> 0, Math.imul(a, b) >>> 0];
-}
+/** High 32 bits of a 32 x 32 bit product, through the halves of `b`: each partial sum is below 2^49, and exact. */
+const high = (a: number, b: number): number => Math.floor((a * (b >>> 16) + Math.floor((a * (b & 0xffff)) / 0x10000)) / 0x10000);
 
 type Words4 = readonly [number, number, number, number];
 
@@ -22,8 +15,8 @@ export function philox(counter: Words4, key: readonly [number, number]): Words4 
   let [c0, c1, c2, c3] = counter;
   let [k0, k1] = key;
   for (let round = 0; round < 10; round++) {
-    const [h0, l0] = multiply(0xd2511f53, c0);
-    const [h1, l1] = multiply(0xcd9e8d57, c2);
+    const [h0, h1] = [high(c0, 0xd2511f53), high(c2, 0xcd9e8d57)];
+    const [l0, l1] = [Math.imul(c0, 0xd2511f53) >>> 0, Math.imul(c2, 0xcd9e8d57) >>> 0];
     [c0, c1, c2, c3] = [(h1 ^ c1 ^ k0) >>> 0, l1, (h0 ^ c3 ^ k1) >>> 0, l0];
     k0 = (k0 + 0x9e3779b9) >>> 0;
     k1 = (k1 + 0xbb67ae85) >>> 0;

@@ -5,8 +5,9 @@ import type { ModelConfig } from '../../model/config.ts';
 
 const variable = 'LONGHAUL_KV_CACHE_MIB';
 
-/** Of the memory that this process may use, unless it is said otherwise. */
+/** Of the memory that this process may use, unless it is said otherwise; more than a GiB is only taken where it is asked for. */
 const share = 1 / 16;
+const most = 2 ** 30;
 
 /** Keys and values, float32; heads stand in whole vectors. */
 const bytesPerPosition = ({ layers, kvHeads, headDim }: ModelConfig): number => 4 * 2 * layers * kvHeads * Math.ceil(headDim / 16) * 16;
@@ -16,10 +17,10 @@ export class BadCacheBudget extends Error {
   override readonly name = 'BadCacheBudget';
 }
 
-/** Bytes: `LONGHAUL_KV_CACHE_MIB`, else a sixteenth of the memory. Errors: `BadCacheBudget`. */
+/** Bytes: `LONGHAUL_KV_CACHE_MIB`, else a sixteenth of the memory and at most a GiB. Errors: `BadCacheBudget`. */
 export function cacheBudget(env: NodeJS.ProcessEnv = process.env): number {
   const given = env[variable];
-  if (given === undefined || given === '') return Math.floor(Math.min(totalmem(), process.constrainedMemory() || Infinity) * share);
+  if (given === undefined || given === '') return Math.floor(Math.min(most, Math.min(totalmem(), process.constrainedMemory() || Infinity) * share));
   const mebibytes = Number(given);
   if (!Number.isSafeInteger(mebibytes) || mebibytes < 1) throw new BadCacheBudget(`${variable} = ${JSON.stringify(given)}: a whole number of MiB >= 1 is needed`);
   return mebibytes * 2 ** 20;
