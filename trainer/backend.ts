@@ -7,7 +7,7 @@ import type { AdamWSettings } from './adamw.ts';
 import type { Checkpoint, CheckpointRecord } from './checkpoint.ts';
 import type { Datum, GenerateRequest, GenerateResult, NewLora, UpdateSettings } from './engine.ts';
 import type { TokenStatistics } from './learner.ts';
-import type { Batching } from './model/token-batch.ts';
+import type { Batching } from './model/packed-batch.ts';
 import type { Objective } from './training/objective.ts';
 import type { Minibatch, PassSequence } from './training/plan.ts';
 import type { Scores } from './training/score.ts';

@@ -1,7 +1,8 @@
 /** How training data is cut: minibatches (one optimizer step each) and micro-batches (one pass each); pure, and seeded. */
 
 import { noiseOf } from './sampler/noise.ts';
-import { type Batching, type TokenSequence, paddedLength } from './model/token-batch.ts';
+import type { Batching } from './model/packed-batch.ts';
+import { type TokenSequence, paddedLength } from './model/token-batch.ts';
 
 /** A permutation of 0 … count − 1 named by `key` (Fisher and Yates). */
 export function shuffled(count: number, key: string): number[] {

@@ -5,7 +5,7 @@ import type { AdamW, AdamWSettings } from './adamw.ts';
 import type { Backend, Pass, PassResult, ShardSession, StateToLoad, StateToSave, Trainer } from './backend.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import type { Datum } from './engine.ts';
-import { type Batching, batchOf } from './model/token-batch.ts';
+import { type Batching, batchOf } from './model/packed-batch.ts';
 import { stampOf } from './policy-files.ts';
 import { disposeTrainee, type Resident, ResidentPolicy, trainedPart } from './resident-policy.ts';
 import type { Sampler } from './sampler/sampler.ts';

@@ -9,7 +9,8 @@ import { Learner } from './learner.ts';
 import { learningRateAt, type RateSchedule } from './learning-rate.ts';
 import type { ModelConfig } from './model/config.ts';
 import { initializeWeights } from './model/initialize.ts';
-import { type Batching, type TokenSequence, batchOf, countTargets } from './model/token-batch.ts';
+import { type Batching, batchOf } from './model/packed-batch.ts';
+import { type TokenSequence, countTargets } from './model/token-batch.ts';
 import { type Trainee, disposeTrainee, loadTrainee, trainedPart } from './resident-policy.ts';
 
 export interface SftStage extends RateSchedule {

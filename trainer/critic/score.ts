@@ -3,7 +3,8 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { microBatches } from '../batching.ts';
 import type { Datum } from '../engine.ts';
-import { type Batching, batchOf, countTargets } from '../model/token-batch.ts';
+import { type Batching, batchOf } from '../model/packed-batch.ts';
+import { countTargets } from '../model/token-batch.ts';
 import type { Sample } from '../training/sample.ts';
 import type { ValueModel } from './value-model.ts';
 

@@ -5,7 +5,7 @@ import { criticLoss } from '../algorithms/critic-loss.ts';
 import { startsOf } from '../algorithms/rows.ts';
 import { microBatches, shuffled, split } from '../batching.ts';
 import type { UpdateRequest, UpdateSettings } from '../engine.ts';
-import { batchOf, type Batching } from '../model/token-batch.ts';
+import { batchOf, type Batching } from '../model/packed-batch.ts';
 import { NoCredit } from '../training/advantages.ts';
 import { joined, ones } from '../training/arrays.ts';
 import type { Sample } from '../training/sample.ts';

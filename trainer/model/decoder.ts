@@ -4,23 +4,14 @@
  */
 
 import { tf } from '../tensorflow.ts';
-import { type AttentionSaved, type AttentionShape, attend, attendGradient, attentionShape } from './attention.ts';
+import { type Block, type BlockSaved, type PackedBlock, attendBlock, attendBlockGradient, blocksOf } from './attention-blocks.ts';
 import { type ModelConfig, hasHeadNorms } from './config.ts';
 import type { GradientSink, Sum } from './gradients.ts';
-import { type Tensor, add, addAll, concat, gatherRows, inGraph, matMul, scatterRows, scope, slice, sumOver, sumRowsByIndex } from './kernels.ts';
+import { type Tensor, add, addAll, concat, gatherRows, inGraph, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './kernels.ts';
 import { type MlpSaved, mlp, mlpGradient } from './mlp.ts';
 import type { DecoderWeights, LayerWeights, Policy } from './policy.ts';
 import { type Normalized, normalize, normalizeGradient } from './rms-norm.ts';
-import { type RotaryContext, type RotarySaved, type RotaryTables, rotate, rotateGradient } from './rotary.ts';
-
-/** Sequences of like length in a packed row, where they follow those of the blocks before. */
-export interface PackedBlock {
-  /** Attention sees them as so many rows of so many columns, padded on the right. */
-  readonly batch: number;
-  readonly length: number;
-  /** Where each of their tokens stands there: row · length + column, ascending. */
-  readonly places: Int32Array;
-}
+import type { RotaryTables } from './rotary.ts';
 
 /** Rows of token ids, padded on the right; what stands in the padding is never seen. */
 export interface TokenRows {
@@ -34,25 +25,12 @@ export interface TokenRows {
   readonly blocks?: readonly PackedBlock[];
 }
 
-/** Tokens that attention sees together, as right-padded rows. */
-interface Block {
-  readonly rotary: RotaryContext;
-  readonly attention: AttentionShape;
-  /** Of a packed row: the first of its tokens, how many, and where they stand in the rows, [count]. */
-  readonly packed: { readonly from: number; readonly count: number; readonly places: Tensor } | undefined;
-}
-
 interface Context {
   readonly epsilon: Tensor;
   readonly blocks: readonly Block[];
   /** [positions]. */
   readonly positions: Tensor;
   readonly tokens: number;
-}
-
-interface BlockSaved {
-  readonly rotary: RotarySaved;
-  readonly attention: AttentionSaved;
 }
 
 interface LayerSaved {
@@ -77,24 +55,6 @@ export interface DecoderSaved {
   readonly ids: Tensor;
   readonly layers: readonly LayerMemory[];
   readonly final: Normalized;
-}
-
-/** A block's tokens [tokens, width] in their padded rows, [batch · length, width]. */
-function spreadBlock(x: Tensor, { packed, attention }: Block, width: number): Tensor {
-  if (packed === undefined) return x;
-  const own = slice(x, [packed.from, 0], [packed.count, -1]);
-  return scatterRows(own, packed.places, attention.batch * attention.length, width);
-}
-
-/** The opposite: the padding goes. */
-const gatherBlock = (x: Tensor, { packed }: Block): Tensor => (packed === undefined ? x : gatherRows(x, packed.places));
-
-/** `qk` and `v` [tokens, width] of all blocks → [the block's tokens, heads · headDim]. */
-function attendBlock(qk: Tensor, v: Tensor, weights: LayerWeights, block: Block): { out: Tensor; saved: BlockSaved } {
-  const { heads, kvHeads, headDim } = block.attention.config;
-  const { y, saved: rotary } = rotate(spreadBlock(qk, block, (heads + kvHeads) * headDim), weights.headWeights, block.rotary);
-  const { out, saved: attention } = attend(y, spreadBlock(v, block, kvHeads * headDim), block.attention);
-  return { out: gatherBlock(out, block), saved: { rotary, attention } };
 }
 
 /** The last layer computes what follows its attention at the wanted positions alone. */
@@ -125,17 +85,7 @@ function layerForward(
 function contextOf(policy: Policy, weights: DecoderWeights, rows: TokenRows, tables: RotaryTables): Context {
   const { config } = policy;
   const epsilon = tf.scalar(config.normEpsilon);
-  const block = (batch: number, length: number, packed: Block['packed']): Block => ({
-    rotary: { batch, length, headDim: config.headDim, headNorms: hasHeadNorms(config), epsilon, tables: { ...tables.first(length), swap: tables.swap } },
-    attention: attentionShape(config, batch, length, weights.scoreBound),
-    packed,
-  });
-  let from = 0;
-  const blocks = rows.blocks?.map(({ batch, length, places }) => {
-    const packed = { from, count: places.length, places: tf.tensor1d(places, 'int32') };
-    from += places.length;
-    return block(batch, length, packed);
-  }) ?? [block(rows.batch, rows.length, undefined)];
+  const blocks = blocksOf(config, rows, tables, epsilon, weights.scoreBound);
   return { epsilon, blocks, positions: tf.tensor1d(rows.positions, 'int32'), tokens: rows.batch * rows.length };
 }
 
@@ -177,29 +127,13 @@ function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, into:
   return add(dx, normalizeGradient(gradient.dn, saved.middle));
 }
 
-interface BlockGradient {
-  /** Of the block's rows of `qk` and `v`. */
-  readonly dQk: Tensor;
-  readonly dV: Tensor;
-  readonly straight: Tensor;
-  readonly swapped: Tensor;
-}
-
-/** `dOut`: [tokens, heads · headDim] of all blocks. */
-function blockBackward(dOut: Tensor, saved: BlockSaved, block: Block): BlockGradient {
-  const { heads, headDim } = block.attention.config;
-  const { dy, dv } = attendGradient(spreadBlock(dOut, block, heads * headDim), saved.attention, block.attention);
-  const { dProjected, straight, swapped } = rotateGradient(dy, saved.rotary, block.rotary);
-  return { dQk: gatherBlock(dProjected, block), dV: gatherBlock(dv, block), straight, swapped };
-}
-
 function attentionBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, context: Context, last: boolean, config: ModelConfig, into: Add): Tensor {
   const spread = (rows: Tensor, width: number): Tensor => (last ? scatterRows(rows, context.positions, context.tokens, width) : rows);
   into('o', matMul(dx, saved.attended, true));
   const dOut = spread(matMul(dx, weights.o), config.heads * config.headDim);
   const parts = context.blocks.flatMap((block, i) => {
     const own = saved.blocks[i];
-    return own === undefined ? [] : [blockBackward(dOut, own, block)];
+    return own === undefined ? [] : [attendBlockGradient(dOut, own, block)];
   });
   if (hasHeadNorms(config)) {
     into('headWeights', addAll(parts.map(({ straight }) => straight)));

@@ -5,7 +5,8 @@ import { startsOf } from '../algorithms/rows.ts';
 import { microBatches, shuffled, split } from '../batching.ts';
 import type { UpdateSettings } from '../engine.ts';
 import { ones, parted } from './arrays.ts';
-import type { Batching, TokenSequence } from '../model/token-batch.ts';
+import type { Batching } from '../model/packed-batch.ts';
+import type { TokenSequence } from '../model/token-batch.ts';
 import type { Sample } from './sample.ts';
 
 /** What a pass needs of a sequence. */

@@ -5,7 +5,8 @@ import { microBatches } from '../batching.ts';
 import type { Datum } from '../engine.ts';
 import { Learner } from '../learner.ts';
 import { readModelConfig } from '../model/describe-policy.ts';
-import { type Batching, batchOf, countTargets } from '../model/token-batch.ts';
+import { type Batching, batchOf } from '../model/packed-batch.ts';
+import { countTargets } from '../model/token-batch.ts';
 import { readVerifiedPolicy } from '../verified-checkpoint.ts';
 
 /** Of the tokens that count, for each datum that has some. */
