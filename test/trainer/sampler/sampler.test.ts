@@ -188,6 +188,9 @@ describe('policies', () => {
 
 describe('requests that cannot be served', () => {
   const sampling = request(1).sampling;
+  it('for want of memory for one context are refused with what is needed', async () => {
+    await expect(sampler({ cacheBytes: 1000 }).generate(request(1))).rejects.toThrow('one context of 256 tokens of this model needs 1 MiB: raise LONGHAUL_KV_CACHE_MIB');
+  });
   it.each([
     ['tokens', { tokens: [] }],
     ['tokens', { tokens: [1, 512] }],
@@ -217,6 +220,6 @@ describe('an abort', () => {
     await expect(running[3]).rejects.toThrow('enough');
     for (const i of [1, 2]) expect(await running[i]).toEqual(await sampler().generate(long[i] ?? request(0)));
     await one.idle();
-    expect(one.stats()).toMatchObject({ active: 0, waiting: 0 });
+    expect(one.stats()).toMatchObject({ active: 0, waiting: 0, blocks: { used: 0 } });
   });
 });
