@@ -44,6 +44,7 @@ export async function runTests(killers: readonly Killer[], copy: ScratchCopy): P
   const testFiles = [...new Set(killers.map(({ file }) => file))];
   const vitest = join('node_modules', 'vitest', 'vitest.mjs');
   await ended([vitest, 'run', ...testFiles, '-t', names, '--reporter=json', `--outputFile.json=${output}`, '--maxWorkers=1'], copy);
+  copy.endLeftovers();
   if (!existsSync(output)) return [];
   const { testResults } = JSON.parse(readFileSync(output, 'utf8')) as Report;
   return testResults.flatMap(({ name, assertionResults }) =>

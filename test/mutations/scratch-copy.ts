@@ -4,7 +4,7 @@
  */
 
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs';
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { cacheDirectory, packageRoot } from '../../scripts/setup/paths.mjs';
@@ -15,6 +15,8 @@ const OWN_CACHES = new Set(['workflow-bundles', 'supervisor']);
 export interface ScratchCopy {
   readonly root: string;
   readonly env: NodeJS.ProcessEnv;
+  /** Ends what tests that failed have left running of this copy. */
+  endLeftovers(): void;
   remove(): void;
 }
 
@@ -30,6 +32,17 @@ function linkCache(to: string): void {
   for (const name of existsSync(from) ? readdirSync(from) : []) if (!OWN_CACHES.has(name)) symlinkSync(join(from, name), join(to, name));
 }
 
+/** By command line: no other process knows the copy's path. */
+function endProcessesOf(top: string): void {
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/u.test(name) && Number(name) !== process.pid)) {
+    try {
+      if (readFileSync(join('/proc', pid, 'cmdline'), 'utf8').includes(top)) process.kill(Number(pid), 'SIGKILL');
+    } catch {
+      // It has ended meanwhile.
+    }
+  }
+}
+
 export function makeScratchCopy(): ScratchCopy {
   const top = mkdtempSync(join(tmpdir(), 'longhaul-mutations-'));
   const root = join(top, 'checkout');
@@ -42,6 +55,7 @@ export function makeScratchCopy(): ScratchCopy {
   return {
     root,
     env: { ...process.env, LONGHAUL_CACHE: join(top, 'cache') },
+    endLeftovers: () => endProcessesOf(top),
     remove: () => rmSync(top, { recursive: true, force: true }),
   };
 }
