@@ -155,11 +155,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   },
   'bad-input': {
     detected: 'an input cannot be used',
-    errors: ['UserInputError'],
+    errors: [
+      'UserInputError', 'InvalidRequest', 'BadCacheBudget',
+      'UnknownName', 'LossRefused', 'NoReference', 'NoCredit', 'NoValues', 'TooFewTokens', 'TrainingDiverged',
+    ],
     retried: [],
     recovery: 'mask',
     breaks: false,
-    remedy: 'change the field that the message names',
+    remedy: 'change the setting or the field that the message names',
   },
   cancelled: {
     detected: 'somebody cancelled the rollout',
