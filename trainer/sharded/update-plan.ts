@@ -48,7 +48,7 @@ export function planOf(update: UpdateRequest, { epochs, tokens, metrics }: Prepa
   const rounds = epochs.flatMap((minibatches, epoch) =>
     minibatches.map(({ micro, tokens: trained, sequences: count }): PlannedRound => {
       const passes = micro.map((one) => ({ pass: pass++, items: one.map((item) => [indexOf(item), item.advantages] as const) }));
-      const shares = assignShards(micro, shards);
+      const shares = assignShards(micro, shards, update.algorithm.packing);
       return { epoch, minibatch: { tokens: trained, sequences: count }, shards: shares.map((share) => share.flatMap((i) => passes[i] ?? [])) };
     }),
   );
