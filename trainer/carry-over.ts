@@ -3,10 +3,9 @@
 import { type Checkpoint, type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import type { NewLora } from './engine.ts';
 import { newAdapter } from './lora/new-adapter.ts';
-import { readModelConfig } from './model/describe-policy.ts';
 import type { NamedTensor } from './model/safetensors.ts';
 import type { Weights } from './model/weights.ts';
-import { loadVerifiedWeights, readVerifiedOptimizer, readVerifiedPolicy, verifiedCriticDir } from './verified-checkpoint.ts';
+import { loadVerifiedWeights, readVerifiedConfig, readVerifiedOptimizer, readVerifiedPolicy, verifiedCriticDir } from './verified-checkpoint.ts';
 
 const copied = (tensors: ReadonlyMap<string, NamedTensor>): Weights =>
   new Map([...tensors].map(([name, { shape, data }]) => [name, { shape: [...shape], data }]));
@@ -16,7 +15,7 @@ async function criticOf(fromDir: string, version: number): Promise<Checkpoint | 
   const dir = await verifiedCriticDir(fromDir);
   if (dir === undefined) return undefined;
   const optimizer = await readVerifiedOptimizer(dir);
-  return { weights: await loadVerifiedWeights(dir), optimizer, step: version, version, fromDir: undefined, config: await readModelConfig(dir) };
+  return { weights: await loadVerifiedWeights(dir), optimizer, step: version, version, fromDir: undefined, config: await readVerifiedConfig(dir) };
 }
 
 /**
@@ -27,9 +26,9 @@ async function criticOf(fromDir: string, version: number): Promise<Checkpoint | 
 export async function carryOver(fromDir: string, toDir: string, version: number, lora?: NewLora, withCritic = false): Promise<CheckpointRecord> {
   const there = await readCheckpointRecord(toDir);
   if (there) return there;
-  const { weights, adapter: known } = await readVerifiedPolicy(fromDir);
+  const [config, { weights, adapter: known }] = await Promise.all([readVerifiedConfig(fromDir), readVerifiedPolicy(fromDir)]);
   const fresh = known === undefined && lora !== undefined;
-  const adapter = fresh ? newAdapter(await readModelConfig(fromDir), lora, fromDir, lora.seed) : known;
+  const adapter = fresh ? newAdapter(config, lora, fromDir, lora.seed) : known;
   const { record } = await writeCheckpoint(toDir, {
     weights: adapter === undefined ? weights : copied(adapter.tensors),
     adapter: adapter?.json,

@@ -7,10 +7,9 @@ import { Learner } from './learner.ts';
 import { readAdapterJson } from './lora/adapter-files.ts';
 import { newAdapter } from './lora/new-adapter.ts';
 import type { AdapterJson } from './lora/adapter-config.ts';
-import { readModelConfig } from './model/describe-policy.ts';
 import type { Weights } from './model/weights.ts';
 import { stampOf } from './policy-files.ts';
-import { readVerifiedOptimizer, readVerifiedPolicy } from './verified-checkpoint.ts';
+import { readVerifiedConfig, readVerifiedOptimizer, readVerifiedPolicy } from './verified-checkpoint.ts';
 
 export interface Trainee {
   readonly learner: Learner;
@@ -25,7 +24,7 @@ export interface Resident {
 }
 
 async function loadLearner(dir: string, lora: NewLora | undefined): Promise<Learner> {
-  const [config, files] = await Promise.all([readModelConfig(dir), readVerifiedPolicy(dir)]);
+  const [config, files] = await Promise.all([readVerifiedConfig(dir), readVerifiedPolicy(dir)]);
   const fresh = lora === undefined || files.adapter !== undefined ? undefined : newAdapter(config, lora, dir, lora.seed);
   return new Learner(config, files.weights, files.adapter ?? fresh);
 }

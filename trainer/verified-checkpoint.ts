@@ -7,6 +7,8 @@ import path from 'node:path';
 import { type CheckpointRecord, criticFolder, type OptimizerState, readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
 import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson } from './lora/adapter-files.ts';
 import { BadSafetensors, readSafetensors } from './model/safetensors.ts';
+import type { ModelConfig } from './model/config.ts';
+import { readModelConfig } from './model/describe-policy.ts';
 import { loadWeights, type Weights, weightsDigest } from './model/weights.ts';
 
 /** A checkpoint that is not what was written: cut short, or with other bytes. */
@@ -37,6 +39,12 @@ async function recordOf(dir: string): Promise<CheckpointRecord | undefined> {
   const record = await intact(dir, () => readCheckpointRecord(dir));
   if (record !== undefined && typeof record.sha256 !== 'string') throw new CheckpointTorn(dir, 'longhaul.json has no sha256');
   return record;
+}
+
+/** A policy's shape. Errors: `CheckpointTorn`; those of `readModelConfig` for a directory without a record. */
+export async function readVerifiedConfig(dir: string): Promise<ModelConfig> {
+  const read = () => readModelConfig(dir);
+  return (await recordOf(dir)) === undefined ? read() : intact(dir, read);
 }
 
 /** Errors: `CheckpointTorn`; `BadSafetensors` for a directory without a record. */

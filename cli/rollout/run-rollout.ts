@@ -14,6 +14,7 @@ import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack
 import { stackHome } from '../../workers/stack/stack-state.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { RolloutInput, RolloutResult } from '../../workflows/types.ts';
+import { whileAway } from '../access/while-away.ts';
 import { exitCodeOf, Interrupted, UserInputError } from '../errors.ts';
 import { Longhaul } from '../longhaul.ts';
 import type { VerbContext } from '../verb.ts';
@@ -66,7 +67,8 @@ class Follower {
 async function followed(handle: WorkflowHandle, store: Store, { say, signal }: VerbContext): Promise<RolloutResult> {
   const follower = new Follower(handle.workflowId, store, say);
   let over = false;
-  const ended = handle.result().finally(() => {
+  // Its handle gives up with a server that is away; the rollout does not.
+  const ended = whileAway(() => handle.result(), { signal, onAway: (line) => say(line) }).finally(() => {
     over = true;
   }) as Promise<RolloutResult>;
   ended.catch(() => undefined);

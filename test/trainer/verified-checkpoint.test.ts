@@ -60,6 +60,8 @@ describe('a checkpoint', () => {
     ['whose weights were cut short', 'model.safetensors', half],
     ['whose weights are gone', 'model.safetensors', unlinkSync],
     ['whose weights are empty', 'model.safetensors', (file) => truncateSync(file, 0)],
+    ['whose configuration was cut short', 'config.json', half],
+    ['whose configuration is gone', 'config.json', unlinkSync],
     ['whose record was cut short', 'longhaul.json', half],
     ['whose record lacks the digest', 'longhaul.json', (file) => writeFileSync(file, '{"step":1,"version":1}')],
   ])('%s is neither sampled from, trained on nor carried over', (_, name, damage) =>

@@ -5,11 +5,10 @@ import type { Checkpoint } from '../checkpoint.ts';
 import type { NewCritic } from '../engine.ts';
 import { loadMergedWeights } from '../lora/merged-weights.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { readModelConfig } from '../model/describe-policy.ts';
 import { normals } from '../model/initialize.ts';
 import { VALUE_HEAD } from '../model/parameters.ts';
 import type { Weights } from '../model/weights.ts';
-import { readVerifiedOptimizer, verifiedCriticDir } from '../verified-checkpoint.ts';
+import { readVerifiedConfig, readVerifiedOptimizer, verifiedCriticDir } from '../verified-checkpoint.ts';
 import { ValueModel } from './value-model.ts';
 
 export interface Critic {
@@ -38,7 +37,7 @@ async function beginningOf({ base, seed }: NewCritic, config: ModelConfig): Prom
 export async function loadCritic(fromDir: string, begin: NewCritic): Promise<Critic> {
   const own = await verifiedCriticDir(fromDir);
   const dir = own ?? begin.base;
-  const config = await readModelConfig(dir);
+  const config = await readVerifiedConfig(dir);
   const weights = await beginningOf({ ...begin, base: dir }, config);
   const state = own === undefined ? undefined : await readVerifiedOptimizer(own);
   const model = new ValueModel(config, weights);

@@ -5,9 +5,9 @@ import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { loadMergedWeights } from '../lora/merged-weights.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { readModelConfig } from '../model/describe-policy.ts';
 import type { Weights } from '../model/weights.ts';
 import { lazyDecoder } from '../tokenizer/lazy-decoder.ts';
+import { readVerifiedConfig } from '../verified-checkpoint.ts';
 
 export interface LoadedPolicy {
   readonly config: ModelConfig;
@@ -40,7 +40,7 @@ async function readVocabulary(dir: string, modelVocabulary: number): Promise<num
 
 /** An adapter is added to its base's weights. Errors: `UnsupportedModel`, `UnsupportedAdapter`, `BadSafetensors`, `CheckpointTorn`, the file system's own. */
 export async function loadPolicy(dir: string): Promise<LoadedPolicy> {
-  const config = await readModelConfig(dir);
+  const config = await readVerifiedConfig(dir);
   const [weights, vocabulary] = [await loadMergedWeights(dir, config), await readVocabulary(dir, config.vocabSize)];
   return { config, weights, vocabulary, ...(existsSync(path.join(dir, 'tokenizer.json')) ? { decode: lazyDecoder(dir) } : {}) };
 }

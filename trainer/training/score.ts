@@ -4,10 +4,9 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { microBatches } from '../batching.ts';
 import type { Datum } from '../engine.ts';
 import { Learner } from '../learner.ts';
-import { readModelConfig } from '../model/describe-policy.ts';
 import { type Batching, batchOf } from '../model/packed-batch.ts';
 import { countTargets } from '../model/token-batch.ts';
-import { readVerifiedPolicy } from '../verified-checkpoint.ts';
+import { readVerifiedConfig, readVerifiedPolicy } from '../verified-checkpoint.ts';
 
 /** Of the tokens that count, for each datum that has some. */
 export type Scores = ReadonlyMap<Datum, Float64Array>;
@@ -31,7 +30,7 @@ export async function scoresOf(learner: Learner, data: readonly Datum[], batchin
 /** By the policy in a directory, which is in memory only meanwhile. Errors: those of reading it. */
 export async function scoresOfPolicy(dir: string, data: readonly Datum[], batching: Batching): Promise<Scores> {
   const { weights, adapter } = await readVerifiedPolicy(dir);
-  const learner = new Learner(await readModelConfig(dir), weights, adapter);
+  const learner = new Learner(await readVerifiedConfig(dir), weights, adapter);
   try {
     return await scoresOf(learner, data, batching);
   } finally {

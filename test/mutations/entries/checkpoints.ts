@@ -63,8 +63,8 @@ export const checkpoints: readonly Mutation[] = [
     name: 'policies in training are read without a look at their digest',
     fault: FAULT,
     file: 'trainer/resident-policy.ts',
-    before: 'readModelConfig(dir), readVerifiedPolicy(dir)]);',
-    after: "readModelConfig(dir), import('./model/weights.ts').then(async ({ loadWeights }) => ({ weights: await loadWeights(dir), adapter: undefined }))]);",
+    before: 'readVerifiedConfig(dir), readVerifiedPolicy(dir)]);',
+    after: "readVerifiedConfig(dir), import('./model/weights.ts').then(async ({ loadWeights }) => ({ weights: await loadWeights(dir), adapter: undefined }))]);",
     tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'with one bit of its last weight flipped is neither sampled from, trained on nor carried over' }],
   },
 ];
