@@ -10,6 +10,7 @@ import type { BatchStatus } from '../../workflows/batch.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { BatchResult, TrainStatus } from '../../workflows/types.ts';
 import { sandboxLost } from '../support/scripted-activities.ts';
+import { standstill } from '../support/standstill.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();
@@ -17,14 +18,6 @@ const policy = { dir: '/p', version: 3 };
 let serial = 0;
 const newId = () => `p${serial++}`;
 
-/** Until nothing has been called for a while. */
-async function standstill(quietMs = 1500): Promise<number> {
-  for (;;) {
-    const before = world.now.log.calls.length;
-    await sleep(quietMs);
-    if (world.now.log.calls.length === before) return before;
-  }
-}
 const batchInput = (run: string, samples: number, dispatcher: object) => ({
   run, name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1'], samples, policy,
   agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
@@ -63,7 +56,7 @@ describe('a rollout', () => {
     };
     const handle = await world.start('rollout', id, { task: 't-train-0', policy });
     await expect.poll(async () => (await handle.query<RolloutState>('state')).restores, { timeout: 30_000 }).toBe(1);
-    await standstill();
+    await standstill(world);
     expect([world.count('prepareSandbox'), world.count('restoreSandbox')]).toEqual([1, 0]);
     expect(world.now.log.live).toBe(0);
     await handle.signal('resume');
@@ -101,7 +94,7 @@ describe('a batch', () => {
     await expect.poll(() => world.count('generate'), { timeout: 60_000 }).toBeGreaterThan(10);
     await handle.signal('pause');
     await handle.signal('pause');
-    const calls = await standstill();
+    const calls = await standstill(world);
     const { started, ended, paused, total } = await handle.query<BatchStatus>('status');
     expect([paused, total]).toEqual([true, 120]);
     expect(ended).toBeLessThan(120);
@@ -142,7 +135,7 @@ describe('a run', () => {
     const run = newId();
     const handle = await world.start('train', `train/${run}`, config(run));
     await handle.signal('pause');
-    await standstill();
+    await standstill(world);
     expect(await status(handle)).toMatchObject({ phase: 'paused', pauseAt: 'turn', step: 0 });
     const begun = world.count('prepareSandbox');
     await handle.signal('resume');
@@ -154,7 +147,7 @@ describe('a run', () => {
     const run = newId();
     const handle = await world.start('train', `train/${run}`, config(run));
     for (const word of ['resume', 'pause', 'pause']) await handle.signal(word);
-    await standstill();
+    await standstill(world);
     expect(await status(handle)).toMatchObject({ phase: 'paused' });
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ steps: 2 });
@@ -173,13 +166,13 @@ describe('a run', () => {
     };
     const handle = await world.start('train', `train/${run}`, config(run));
     await expect.poll(() => said, { timeout: 30_000 }).toBe('turn');
-    await standstill();
+    await standstill(world);
     expect(world.count('update')).toBe(0);
     const { ended } = await world.now.client.workflow.getHandle(`train/${run}/step-1`).query<BatchStatus>('status');
     expect(ended).toBeLessThan(4);
     await handle.signal('pause', 'step');
     await expect.poll(() => world.count('recordStep'), { timeout: 30_000 }).toBe(1);
-    await standstill();
+    await standstill(world);
     expect(await status(handle)).toMatchObject({ phase: 'paused', pauseAt: 'step', step: 1 });
     expect(world.count('recordStep')).toBe(1);
     await handle.signal('resume');
@@ -191,7 +184,7 @@ describe('a run', () => {
     const handle = await world.start('train', `train/${run}`, config(run));
     await expect.poll(() => world.count('generate'), { timeout: 30_000 }).toBeGreaterThan(0);
     await handle.signal('pause');
-    await standstill();
+    await standstill(world);
     await handle.cancel();
     await expect(handle.result()).rejects.toThrow();
     await expect.poll(() => world.now.log.live, { timeout: 30_000 }).toBe(0);
