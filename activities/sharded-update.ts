@@ -48,7 +48,7 @@ async function planUpdate(input: UpdateInput & { shards: number }, { store, engi
   const [dir, { shards }] = [folderOf(input), input];
   return patiently(request.toDir, patience, async () => {
     // At the same time: a round's state and the next one's, and a gradient for each shard.
-    await roomForCheckpoint(request.fromDir, request.toDir, 2 * WEIGHTS_AND_MOMENTS + shards);
+    await roomForCheckpoint(request, 2 * WEIGHTS_AND_MOMENTS + shards);
     return { dir, ...(await engine.planUpdate({ ...request, dir, shards })) };
   });
 }

@@ -3,6 +3,7 @@
  * valid ones enter their group's baseline.
  */
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../store/store.ts';
 import type { Datum } from '../trainer/engine.ts';
 import { mergeTransitions, type Transition } from '../trainer/merge-transitions.ts';
@@ -68,9 +69,6 @@ function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, copy
   return mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, credit }));
 }
 
-const dataOfGroup = ({ batch, task, members }: Group, algorithm: AlgorithmSettings, copy?: string): Datum[] =>
-  members.flatMap((member) => dataOf(member, `${batch}/${task}`, isLearnt(member, algorithm), copy));
-
 type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'> &
   Partial<Pick<UpdateInput, 'policy'>>;
 
@@ -86,10 +84,23 @@ async function groupsOf(input: TrainingInput, store: Store): Promise<Group[]> {
       const member = await memberOf(rollout, oldest, store);
       if (typeof member === 'string') masked.set(rollout, member);
       else members.push(member);
+      // Reading is done in this thread: a large step must not hold up its own heartbeat.
+      await nextTurn();
     }
     groups.push({ batch: from, task, members, masked });
   }
   return groups;
+}
+
+async function dataOfGroups(groups: ReadonlyArray<readonly [Group, string?]>, algorithm: AlgorithmSettings): Promise<Datum[]> {
+  const data: Datum[] = [];
+  for (const [{ batch, task, members }, copy] of groups) {
+    for (const member of members) {
+      data.push(...dataOf(member, `${batch}/${task}`, isLearnt(member, algorithm), copy));
+      await nextTurn();
+    }
+  }
+  return data;
 }
 
 function fateOf(member: Member, useless: string | undefined, algorithm: AlgorithmSettings): Fate {
@@ -123,7 +134,7 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
   const judged = groups.flatMap(({ members }, i) => (useless[i] === 'surplus' ? [] : members));
   const turns = groups.flatMap(({ members }) => members.flatMap((member) => member.turns));
   return {
-    data: [...trained.flatMap((group) => dataOfGroup(group, algorithm)), ...copies.flatMap(([group, copy]) => dataOfGroup(group, algorithm, copy))],
+    data: await dataOfGroups([...trained.map((group) => [group] as const), ...copies], algorithm),
     fates,
     outcomes: judged.map(({ outcome }) => outcome),
     groups: trained.length,

@@ -1,6 +1,7 @@
 /** What the policy saw and said, rollout by rollout, put together from the store for people and for files. */
 
 import { join } from 'node:path';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Message } from '../agents/message.ts';
 import type { Store } from '../store/store.ts';
 import { environmentOf } from '../tasks/registry.ts';
@@ -64,6 +65,10 @@ export async function writeTrajectories({ run, name, batches = [name] }: Traject
   for (const batch of batches) ended.push(...(await store.list<OutcomeRecord>(keys.outcome(`train/${run}/${batch}/`))));
   if (ended.length === 0) return;
   const lines: string[] = [];
-  for (const { value } of ended) lines.push(`${JSON.stringify(await trajectoryOf(value.rollout, store))}\n`);
+  for (const { value } of ended) {
+    lines.push(`${JSON.stringify(await trajectoryOf(value.rollout, store))}\n`);
+    // Reading is done in this thread: a large step must not hold up its own heartbeat.
+    await nextTurn();
+  }
   await writeAside(join(runDir, 'trajectories', `${name}.jsonl`), lines.join(''));
 }

@@ -81,7 +81,7 @@ export async function updateOnce(
     const taught = teaches(prepared);
     const metrics = await patiently(toDir, patience, async () => {
       if (taught && input.shards !== undefined) await checkMade(input, toDir);
-      else await roomForCheckpoint(fromDir, toDir, undefined, request.critic?.base);
+      else await roomForCheckpoint(request);
       return taught ? engine.update(request, progress) : untaught(fromDir, toDir, version, request.algorithm, lora);
     });
     const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;

@@ -183,7 +183,9 @@ export class Updater {
   }
 
   async #critic({ fromDir, algorithm, critic = { base: fromDir, seed: 0 } }: UpdateRequest): Promise<Critic | undefined> {
-    return algorithm.critic && this.#critics.take(fromDir, critic);
+    if (algorithm.critic !== undefined) return this.#critics.take(fromDir, critic);
+    this.#critics.clear();
+    return undefined;
   }
 
   /** A critic that is not the one that was written is given up; one that cannot be kept is read again. */

@@ -136,10 +136,17 @@ describe('a run with a critic', () => {
     const sizeOf = (dir: string) => readFileSync(join(dir, 'model.safetensors')).byteLength;
     const bytes = 3 * (sizeOf(qwen3Dir) + sizeOf(join(stepDir('live', 1), 'critic')) / 2);
     execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${Math.ceil(bytes / 4096) * 4096}`, 'tmpfs', disk]);
-    const to = join(disk, 'checkpoints', 'step-2');
-    await roomForCheckpoint(stepDir('live', 1), to);
-    await expect(roomForCheckpoint(stepDir('live', 1), to, undefined, qwen3Dir)).rejects.toThrow(/No space/);
-    await expect(roomForCheckpoint(qwen3Dir, to, undefined, qwen3Dir)).rejects.toThrow(/No space/);
+    const toDir = join(disk, 'checkpoints', 'step-2');
+    const critic = { base: qwen3Dir, seed: 1 };
+    await roomForCheckpoint({ fromDir: stepDir('live', 1), toDir });
+    await expect(roomForCheckpoint({ fromDir: stepDir('live', 1), toDir, critic })).rejects.toThrow(/No space/);
+    await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, critic })).rejects.toThrow(/No space/);
+    // Of a policy whose new adapter is trained nothing but that is written, however many shards there are.
+    const lora = { rank: 2, alpha: 4, targetModules: ['q_proj' as const], seed: 3 };
+    await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir }, 9)).rejects.toThrow(/No space/);
+    await roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora }, 9);
+    await roomForCheckpoint({ fromDir: stepDir('live', 1), toDir, lora, critic });
+    await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora }, 2000)).rejects.toThrow(/No space/);
   });
 
   it('keeps and removes it with its checkpoint', async () => {

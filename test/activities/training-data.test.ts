@@ -238,3 +238,19 @@ describe('replacement', () => {
     expect(await Promise.all(orders.map(donorsFor))).toEqual(donors);
   });
 });
+
+it('lets its thread go on between rollouts, so that a large step does not hold up its own heartbeat', async () => {
+  const { store } = world.now;
+  const tasks = Array.from({ length: 6 }, (_, task) => task);
+  for (const task of tasks) for (const k of [0, 1]) await ended(store, task, k, k);
+  let [turns, isDone] = [0, false];
+  const count = (): void => {
+    turns += 1;
+    if (!isDone) setImmediate(count);
+  };
+  setImmediate(count);
+  await prepare(tasks, 2);
+  isDone = true;
+  // Once for each rollout that is read, and once for each that is put together.
+  expect(turns).toBeGreaterThanOrEqual(24);
+});

@@ -18,10 +18,16 @@ export class ResidentCritic {
     return loadCritic(dir, begin);
   }
 
+  /** Nobody goes on with it: its memory is given back. */
+  clear(): void {
+    if (this.#held !== undefined) disposeCritic(this.#held.critic);
+    this.#held = undefined;
+  }
+
   /** It was written beside the policy in `dir` just now. */
   async keep(dir: string, critic: Critic): Promise<void> {
     const stamp = await stampOf(path.join(dir, criticFolder));
-    if (this.#held !== undefined) disposeCritic(this.#held.critic);
+    this.clear();
     this.#held = { dir, stamp, critic };
   }
 }

@@ -4,7 +4,7 @@
  * did which part. All files are in the update's own folder, and the weights of each step are published there under a name.
  */
 
-import { mkdir, rm } from 'node:fs/promises';
+import { access, mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { loadAlgorithms } from '../algorithms/load-module.ts';
 import type { ShardSession, Trainer } from '../backend.ts';
@@ -73,7 +73,9 @@ export class ShardedUpdater {
     try {
       const plan = planOf(update, await prepareUpdate(update, { trainer: this.#trainer, session }, shards), shards);
       await mkdir(dir, { recursive: true });
-      return told(await writeSealed(planFile(dir), plan), plan);
+      // Who was faster may have been told his plan already: where passes differ in a bit, this one is another.
+      const first = await readSealed<UpdatePlan>(planFile(dir));
+      return first === undefined ? told(await writeSealed(planFile(dir), plan), plan) : told(first.sha256, first.value);
     } finally {
       await session.release();
     }
@@ -163,6 +165,10 @@ export class ShardedUpdater {
     const isLast = reached === plan.rounds.length;
     const metrics = isLast ? tally.metrics(plan.tokens, plan.sequences.length, algorithm, plan.metrics) : tally.data;
     const dir = stateDir(at, reached);
+    // Writing a state makes its folder: one that comes late must not bring back what was cleared away.
+    await access(planFile(at.dir)).catch(() => {
+      throw new PlanLost(`${at.dir} was cleared away`);
+    });
     await session.saveState({ dir, version, metrics });
     await session.publish({ dir, version });
   }

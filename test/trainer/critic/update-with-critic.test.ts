@@ -4,11 +4,13 @@ import { cp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
+import { defineLoss } from '../../../trainer/algorithms/losses/registry.ts';
 import { carryOver } from '../../../trainer/carry-over.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoint.ts';
 import type { NewLora, UpdateRequest } from '../../../trainer/engine.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
+import { tf } from '../../../trainer/tensorflow.ts';
 import { NoCredit } from '../../../trainer/training/advantages.ts';
 import { Updater } from '../../../trainer/update.ts';
 import { CheckpointTorn } from '../../../trainer/verified-checkpoint.ts';
@@ -102,6 +104,36 @@ describe('an update with a critic', () => {
       expect(await bytesOf(live)).toEqual(bytes);
       await one.run(request('/nowhere', live, 3));
       expect(await bytesOf(live)).toEqual(bytes);
+    }));
+
+  test('updates that fail half-way, or that have no critic, leave nothing of it in memory', () =>
+    inScratch(async (dir) => {
+      const { critic: _, ...plain } = { ...algorithm, advantage: 'grpo' };
+      const one = new Updater();
+      const [v1, v2] = [path.join(dir, 'v1'), path.join(dir, 'v2')];
+      await one.run(request(qwen3Dir, path.join(dir, 'plain-1'), 1, { algorithm: plain }));
+      const without = tf.memory().numTensors;
+      await one.run(request(qwen3Dir, v1, 1));
+      const held = tf.memory().numTensors;
+      expect(held).toBeGreaterThan(without);
+      // The critic has learnt when the policy fails; both are read again.
+      let passes = 0;
+      defineLoss('fails-late', { correctable: true, terms: ({ mask }) => {
+        passes += 1;
+        if (passes === 3) throw new RangeError('no loss');
+        return { slopes: new Float64Array(mask.length).fill(0.1), values: new Float64Array(mask.length), metrics: {} };
+      } });
+      await expect(one.run(request(v1, v2, 2, { algorithm: { ...algorithm, loss: 'fails-late' } }))).rejects.toThrow('no loss');
+      expect(tf.memory().numTensors).toBeLessThan(held);
+      await one.run(request(v1, v2, 2));
+      await new Updater().run(request(v1, path.join(dir, 'w2'), 2));
+      expect(await bytesOf(v2)).toEqual(await bytesOf(path.join(dir, 'w2')));
+      const kept = async (name: string, ...settings: Array<Partial<UpdateRequest>>): Promise<number> => {
+        const [updater, before] = [new Updater(), tf.memory().numTensors];
+        for (const [i, more] of settings.entries()) await updater.run(request(qwen3Dir, path.join(dir, `${name}-${i}`), 1, more));
+        return tf.memory().numTensors - before;
+      };
+      expect(await kept('after', {}, { algorithm: plain })).toBe(await kept('alone', { algorithm: plain }));
     }));
 
   test('an adapter is trained beside a whole critic, and both go on', () =>

@@ -3,10 +3,11 @@
  * that were torn. Each `ShardedUpdater` is a worker with a memory of its own. Not asserted: that shards save time.
  */
 
-import { readdirSync } from 'node:fs';
-import { readFile, truncate, writeFile } from 'node:fs/promises';
+import { existsSync, readdirSync } from 'node:fs';
+import { mkdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import type { ShardSession, Trainer } from '../../../trainer/backend.ts';
 import { EmbeddedTrainer } from '../../../trainer/embedded-trainer.ts';
 import type { Datum, PlannedUpdate, PlanRequest, UpdateSettings } from '../../../trainer/engine.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
@@ -44,6 +45,29 @@ const requestIn = (dir: string, shards: number, more: Partial<PlanRequest> = {})
 });
 
 const worker = () => new ShardedUpdater(new EmbeddedTrainer());
+
+/** The embedded trainer, of whose sessions some calls are others. */
+function withSessions(other: (session: ShardSession) => Partial<ShardSession>): Trainer<ShardSession> {
+  const trainer = new EmbeddedTrainer();
+  return {
+    loadState: async (state) => {
+      const session = await trainer.loadState(state);
+      const calls = other(session);
+      return {
+        forward: (...given) => session.forward(...given),
+        forwardBackward: (pass) => session.forwardBackward(pass),
+        optimStep: (settings) => session.optimStep(settings),
+        saveState: (to) => session.saveState(to),
+        publish: (to) => session.publish(to),
+        takeGradient: () => session.takeGradient(),
+        setGradient: (sum) => session.setGradient(sum),
+        release: () => session.release(),
+        ...calls,
+      };
+    },
+    score: (...given) => trainer.score(...given),
+  };
+}
 
 type Who = (round: number, shard: number | 'step') => ShardedUpdater;
 
@@ -130,6 +154,40 @@ describe('an update in shards', () => {
       await dying.applyShards({ ...at, round: 1 });
       expect(await bytesOf(request.toDir)).toEqual(reference);
       expect(readdirSync(request.dir)).toEqual(['plan']);
+    }));
+
+  test('a step that comes late, when all was cleared away while it was made, brings nothing back', () =>
+    inScratch(async (dir) => {
+      const request = requestIn(dir, 2);
+      const late = new ShardedUpdater(withSessions((session) => ({
+        optimStep: async (settings) => {
+          await rm(request.dir, { recursive: true });
+          return session.optimStep(settings);
+        },
+      })));
+      const { plan } = await late.planUpdate(request);
+      await expect(late.applyShards({ dir: request.dir, plan, round: 0 })).rejects.toBeInstanceOf(PlanLost);
+      expect(existsSync(request.dir)).toBe(false);
+    }));
+
+  test('of two that plan at once the first one stands, though their passes differ in a bit', () =>
+    inScratch(async (dir) => {
+      const request = requestIn(dir, 2, { algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } } });
+      const known = await worker().planUpdate(request);
+      const first = await readFile(path.join(request.dir, 'plan'));
+      await rm(request.dir, { recursive: true });
+      const slow = new ShardedUpdater(withSessions((session) => ({
+        forward: async (...given) => {
+          // Meanwhile the other one is done.
+          await mkdir(request.dir, { recursive: true });
+          await writeFile(path.join(request.dir, 'plan'), first);
+          const scores = await session.forward(...given);
+          for (const one of scores.values()) one[0]! += 1e-7;
+          return scores;
+        },
+      })));
+      expect(await slow.planUpdate(request)).toEqual(known);
+      expect(await readFile(path.join(request.dir, 'plan'))).toEqual(first);
     }));
 
   test('makes torn, missing and foreign shards again where they are added up', () =>
