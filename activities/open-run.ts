@@ -145,13 +145,14 @@ async function checkModule({ algorithm }: RunConfig): Promise<void> {
  * Where rollouts and updates overlap, which groups a step trains on follows from when they ended: a run that starts
  * again goes on from the last step on record. One that is synchronous goes through its records from the first step.
  */
-async function lastStepOf(run: string, base: PolicyRef, store: Store): Promise<OpenedRun['resume']> {
+async function onRecord(run: string, base: PolicyRef, store: Store): Promise<Pick<OpenedRun, 'recorded' | 'resume'>> {
   const last = (await store.list<StepEntry>(`step:${run}/`)).at(-1)?.value;
   const next = await store.get<UpdateEntry>(keys.update(run, (last?.record.step ?? 0) + 1));
   // It was made, and the run ended before its step was on record: that step trains on the same.
   const owed = next?.units ? { owed: next.units } : {};
-  if (last?.overlap) return { step: last.record.step, policy: last.policy, overlap: last.overlap, ...owed };
-  return next?.units && !last ? { step: 0, policy: base, overlap: NOTHING_BEGUN, ...owed } : undefined;
+  if (last === undefined) return next?.units ? { resume: { step: 0, policy: base, overlap: NOTHING_BEGUN, ...owed } } : {};
+  const recorded = last.record.step;
+  return { recorded, ...(last.overlap && { resume: { step: recorded, policy: last.policy, overlap: last.overlap, ...owed } }) };
 }
 
 /**
@@ -193,6 +194,5 @@ export async function openRun(
   await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
   const policy = { dir: record.policy.base, version: 0 };
-  const resume = await lastStepOf(config.run, policy, store);
-  return { config, runDir: record.runDir, policy, ...(changes.length > 0 ? { changes } : {}), ...(resume ? { resume } : {}) };
+  return { config, runDir: record.runDir, policy, ...(changes.length > 0 ? { changes } : {}), ...(await onRecord(config.run, policy, store)) };
 }

@@ -80,6 +80,8 @@ export interface OpenedRun {
   readonly runDir: string;
   readonly policy: PolicyRef;
   readonly changes?: readonly ConfigChange[];
+  /** The last step on record; absent: there is none. */
+  readonly recorded?: number;
   /** Where rollouts and updates overlap: what a run that starts from its records goes on from. */
   readonly resume?: { readonly step: number; readonly policy: PolicyRef; readonly overlap: AdmissionState; readonly owed?: readonly number[] };
 }

@@ -63,6 +63,8 @@ export interface TrainProgress {
   readonly tripped?: Trip | null;
   /** Changes on record from before a restart, of steps that are still ahead. */
   readonly ahead?: readonly ConfigChange[];
+  /** The last step that was on record when the run began: whoever started it again knows how those went. */
+  readonly recorded?: number;
   /** Where rollouts and updates overlap: what has begun and is not trained on. */
   readonly overlap?: AdmissionState;
   /** The run starts from its records: what ran in `overlap` begins again. */
@@ -92,6 +94,7 @@ class Training {
   /** `null`: each step rolls out its own batch. */
   readonly #overlap: Overlap | null;
   readonly startsAgain: boolean;
+  readonly #recorded: number;
   #pauseAt: PausePoint | null = null;
   /** Why the circuit breaker paused it. */
   #tripped: Trip | null = null;
@@ -113,6 +116,7 @@ class Training {
     this.#tripped = progress.tripped ?? null;
     this.#ahead = progress.ahead ?? [];
     this.startsAgain = progress.again !== undefined;
+    this.#recorded = progress.recorded ?? 0;
     this.#catchUp();
     this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, this.#relay, progress.overlap, progress.again);
     this.pauseAt = progress.pauseAt;
@@ -184,7 +188,7 @@ class Training {
   get progress(): TrainProgress {
     const { config, runDir, step, policy, recent, pauseAt } = this;
     const overlap = this.#overlap ? { overlap: this.#overlap.state } : {};
-    return { config, runDir, step, policy, recent, pauseAt, tripped: this.#tripped, ahead: this.#ahead, ...overlap };
+    return { config, runDir, step, policy, recent, pauseAt, tripped: this.#tripped, ahead: this.#ahead, recorded: this.#recorded, ...overlap };
   }
 
   get status(): TrainStatus {
@@ -294,7 +298,7 @@ class Training {
 
   /** Somebody has to look before further steps go the same way; who did during this step need not be told again. */
   #checkGraded(record: StepRecord): void {
-    if (record.valid > 0 || this.#trippedIn === record.step || this.#pauseAt !== null) return;
+    if (record.valid > 0 || record.step <= this.#recorded || this.#trippedIn === record.step || this.#pauseAt !== null) return;
     this.pauseAt = 'turn';
     this.trip(ungradedTrip(record));
   }
@@ -338,7 +342,7 @@ class Training {
 }
 
 async function begin(given: unknown, run: string): Promise<TrainProgress> {
-  const { config, runDir, policy: base, changes = [], resume } = await orchestrator.openRun(given, run);
+  const { config, runDir, policy: base, changes = [], recorded = 0, resume } = await orchestrator.openRun(given, run);
   const { step, policy } = resume ?? { step: 0, policy: base };
   upsertSearchAttributes([
     { key: runKey, value: config.run },
@@ -346,7 +350,7 @@ async function begin(given: unknown, run: string): Promise<TrainProgress> {
     { key: policyVersionKey, value: policy.version },
   ]);
   const again = resume ? { overlap: resume.overlap, again: { owed: resume.owed ?? [] } } : {};
-  return { config, runDir, step, policy, recent: [], pauseAt: null, ahead: changes, ...again };
+  return { config, runDir, step, policy, recent: [], pauseAt: null, ahead: changes, recorded, ...again };
 }
 
 async function runToTheEnd(training: Training): Promise<void> {

@@ -126,8 +126,11 @@ it('goes on from the last step on record where rollouts overlap with updates, an
   const { store } = world.now;
   const step = (n: number, overlap?: object) => ({ record: { step: n }, policy: { dir: `/v${n}`, version: n }, sha256: 'x', keep: false, ...(overlap ? { overlap } : {}) });
   await open(good());
+  expect((await open(good())).recorded).toBeUndefined();
   await store.putOnce(keys.step(RUN, 1), step(1));
-  expect((await open(good())).resume).toBeUndefined();
+  const again = await open(good());
+  expect(again.recorded).toBe(1);
+  expect(again.resume).toBeUndefined();
   const overlap = { begun: 5, running: [{ number: 4, policy: { dir: '/v1', version: 1 }, lastStep: 4 }], ended: [] };
   await store.putOnce(keys.step(RUN, 2), step(2, overlap));
   expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap });

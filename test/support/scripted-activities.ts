@@ -28,6 +28,8 @@ export interface Script {
   readonly rounds?: () => readonly number[];
   /** Changes on record from before a restart. */
   readonly changes?: () => readonly ConfigChange[];
+  /** The last step that `openRun` finds on record. */
+  readonly recorded?: () => number | undefined;
   /** Where new sandboxes are; absent: where a worker is. */
   readonly host?: () => string;
   /** What a new sandbox says of its time to live. */
@@ -121,7 +123,9 @@ export function scriptedActivities(script: Script, log: Log) {
   const orchestrator: OrchestratorActivities = {
     async openRun(given) {
       const config = resolveRunConfig(given, '/');
-      return { config, runDir: '/run', policy: { dir: 'v0', version: 0 }, changes: script.changes?.() ?? [] };
+      const last = script.recorded?.();
+      const recorded = last === undefined ? {} : { recorded: last };
+      return { config, runDir: '/run', policy: { dir: 'v0', version: 0 }, changes: script.changes?.() ?? [], ...recorded };
     },
     recordChanges: () => note('recordChanges', {}),
     recordDispatched: (input) => note('recordDispatched', { rollout: input.name }),

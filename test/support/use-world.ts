@@ -39,6 +39,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
       worker: (input) => inUse.script.worker?.(input),
       rounds: () => inUse.script.rounds?.() ?? [2, 2],
       changes: () => inUse.script.changes?.() ?? [],
+      recorded: () => inUse.script.recorded?.(),
       ttlSeconds: () => inUse.script.ttlSeconds?.() ?? 1800,
       host: () => inUse.host,
     });

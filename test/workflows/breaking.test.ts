@@ -55,6 +55,9 @@ it('a step of which nothing was graded leaves the policy as it was, and the run 
   expect(world.count('update')).toBe(1);
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ steps: 2 });
+  // Started again from its records, it goes through that step once more: somebody has looked already.
+  world.script = { ...world.script, before: () => undefined, recorded: () => 1 };
+  expect(await (await world.start('train', 'train/u', config)).result()).toMatchObject({ steps: 2 });
 }, 120_000);
 
 it('what fails while its run is paused is tried again once it is resumed, and costs no rollout', async () => {
