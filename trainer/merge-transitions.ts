@@ -23,9 +23,14 @@ function startsWith(sequence: readonly number[], prefix: readonly number[]): boo
 }
 
 function extend(merged: MergedTransitions, observed: readonly number[], { action, logprobs }: Transition): void {
-  merged.tokens.push(...observed, ...action);
-  merged.mask.push(...observed.map(() => 0), ...action.map(() => 1));
-  merged.logprobs.push(...observed.map(() => 0), ...action.map((_, i) => logprobs[i] ?? 0));
+  const add = (token: number, mask: number, logprob: number): void => {
+    merged.tokens.push(token);
+    merged.mask.push(mask);
+    merged.logprobs.push(logprob);
+  };
+  // One by one: as arguments of a call, tokens of a long context do not fit the stack.
+  for (const token of observed) add(token, 0, 0);
+  for (const [i, token] of action.entries()) add(token, 1, logprobs[i] ?? 0);
 }
 
 /**

@@ -37,4 +37,10 @@ describe('mergeTransitions', () => {
       })),
     );
   });
+
+  test('takes contexts of any length', () => {
+    const observation = Array.from({ length: 400_000 }, (_, i) => i % 512);
+    const [merged] = mergeTransitions([{ observation, action: observation, logprobs: [], version: 0 }]);
+    expect([merged?.tokens.length, merged?.mask.indexOf(1), merged?.logprobs.length]).toEqual([800_000, 400_000, 800_000]);
+  });
 });
