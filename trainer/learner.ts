@@ -4,9 +4,9 @@ import { type DecoderSaved, type Remember, decode, decodeGradient } from './mode
 import type { AdapterWeights } from './lora/adapter-layout.ts';
 import { AdapterGradients } from './lora/adapter-gradients.ts';
 import { Gradients, type GradientSink } from './model/gradients.ts';
-import { type Tensor, addAll, entropyOf, entropySlope, labelLoss, matMul, mul, reshape, scope } from './model/kernels.ts';
+import { type Tensor, addAll, entropyOf, entropySlope, labelLoss, leavingNothing, matMul, mul, reshape, scope } from './model/kernels.ts';
 import { Policy } from './model/policy.ts';
-import { RotaryTables } from './model/rotary.ts';
+import { GrowingRotaryTables } from './model/rotary.ts';
 import { type TokenBatch, longestOf } from './model/token-batch.ts';
 import type { ModelConfig } from './model/config.ts';
 import type { Weights } from './model/weights.ts';
@@ -42,11 +42,12 @@ export class Learner {
   readonly gradients: GradientSink;
   /** Whether each layer's forward pass runs again in the backward pass, to the same bits with less memory. */
   gradientCheckpointing = false;
-  #tables: RotaryTables | undefined;
+  readonly #tables: GrowingRotaryTables;
 
   /** With an adapter, it alone is trained. Errors: `WrongWeights`, `UnsupportedAdapter`. */
   constructor(config: ModelConfig, weights: Weights, adapterWeights?: AdapterWeights) {
     this.policy = new Policy(config, weights, adapterWeights);
+    this.#tables = new GrowingRotaryTables(this.policy.config);
     const { adapter } = this.policy;
     this.gradients = adapter === undefined ? new Gradients() : new AdapterGradients(this.policy, adapter);
   }
@@ -78,11 +79,11 @@ export class Learner {
   dispose(): void {
     this.gradients.clear();
     this.policy.dispose();
-    this.#tables?.dispose();
+    this.#tables.dispose();
   }
 
   #forward(batch: TokenBatch, entropy: boolean | 'trained', remember: Remember): Forward {
-    const tables = this.#tablesFor(longestOf(batch));
+    const tables = this.#tables.for(longestOf(batch));
     return scope(() => {
       const { hidden, saved } = decode(this.policy, batch, tables, remember);
       const logits = matMul(hidden, this.policy.weights().head, false, true);
@@ -106,14 +107,6 @@ export class Learner {
       return addAll(parts.map(({ slope, scale }) => mul(matMul(slope, head), scale)));
     });
   }
-
-  #tablesFor(length: number): RotaryTables {
-    if (this.#tables === undefined || this.#tables.capacity < length) {
-      this.#tables?.dispose();
-      this.#tables = new RotaryTables(this.policy.config, Math.max(1024, length));
-    }
-    return this.#tables;
-  }
 }
 
 const column = (values: Float32Array): Tensor => tf.tensor2d(values, [values.length, 1]);
@@ -123,16 +116,6 @@ function entropyPart({ entropySlope: slope }: Forward, gradient: Float32Array | 
   if (gradient === undefined) return [];
   if (slope === undefined) throw new Error('a gradient by entropies that are not trained');
   return [{ slope, scale: column(gradient) }];
-}
-
-/** Whatever `body` makes and does not keep is freed, also where it throws; its result is no tensor. */
-function leavingNothing<T>(body: () => T): T {
-  let result: { readonly value: T } | undefined;
-  scope(() => {
-    result = { value: body() };
-  });
-  if (result === undefined) throw new Error('nothing was computed');
-  return result.value;
 }
 
 function read({ losses, entropies }: Forward): TokenStatistics {

@@ -3,9 +3,9 @@
 import { decode, decodeGradient, type Remember } from '../model/decoder.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { Gradients } from '../model/gradients.ts';
-import { matMul, reshape, scope, type Tensor } from '../model/kernels.ts';
+import { type Tensor, leavingNothing, matMul, reshape, scope } from '../model/kernels.ts';
 import { Policy } from '../model/policy.ts';
-import { RotaryTables } from '../model/rotary.ts';
+import { GrowingRotaryTables } from '../model/rotary.ts';
 import { longestOf, type TokenBatch } from '../model/token-batch.ts';
 import type { Weights } from '../model/weights.ts';
 import { tf } from '../tensorflow.ts';
@@ -19,11 +19,12 @@ export class ValueModel {
   readonly gradients = new Gradients();
   /** As the policy's learner has it. */
   gradientCheckpointing = false;
-  #tables: RotaryTables | undefined;
+  readonly #tables: GrowingRotaryTables;
 
   /** Errors: `WrongWeights`. */
   constructor(config: ModelConfig, weights: Weights) {
     this.decoder = new Policy(valueConfig(config), weights);
+    this.#tables = new GrowingRotaryTables(this.decoder.config);
   }
 
   /** Of the positions before the tokens that count, in the batch's order. */
@@ -47,7 +48,7 @@ export class ValueModel {
   dispose(): void {
     this.gradients.clear();
     this.decoder.dispose();
-    this.#tables?.dispose();
+    this.#tables.dispose();
   }
 
   #learn(batch: TokenBatch, respond: (values: Float32Array) => Float32Array): void {
@@ -64,28 +65,10 @@ export class ValueModel {
   }
 
   #forward(batch: TokenBatch, remember: Remember) {
-    const tables = this.#tablesFor(longestOf(batch));
+    const tables = this.#tables.for(longestOf(batch));
     return scope(() => {
       const { hidden, saved } = decode(this.decoder, batch, tables, remember);
       return { hidden, saved, values: matMul(hidden, this.#head(), false, true) };
     });
   }
-
-  #tablesFor(length: number): RotaryTables {
-    if (this.#tables === undefined || this.#tables.capacity < length) {
-      this.#tables?.dispose();
-      this.#tables = new RotaryTables(this.decoder.config, Math.max(1024, length));
-    }
-    return this.#tables;
-  }
-}
-
-/** Whatever `body` makes and does not keep is freed, also where it throws; its result is no tensor. */
-function leavingNothing<T>(body: () => T): T {
-  let result: { readonly value: T } | undefined;
-  scope(() => {
-    result = { value: body() };
-  });
-  if (result === undefined) throw new Error('nothing was computed');
-  return result.value;
 }

@@ -72,6 +72,16 @@ export function scope<T>(body: () => T): T {
   return graph === undefined ? (tf.tidy(body as unknown as () => Tensor) as unknown as T) : body();
 }
 
+/** Whatever `body` makes and does not keep is freed, also where it throws; its result is no tensor. */
+export function leavingNothing<T>(body: () => T): T {
+  let result: { readonly value: T } | undefined;
+  scope(() => {
+    result = { value: body() };
+  });
+  if (result === undefined) throw new Error('nothing was computed');
+  return result.value;
+}
+
 const constants = new Map<string, Tensor>();
 
 /** An int32 vector or scalar that is the same in every run: for axes and permutations, never for data. */

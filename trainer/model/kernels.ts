@@ -5,7 +5,7 @@ import { attr } from '../tensorflow.ts';
 import { Changing, fixed, op, ops, scope } from './in-graph.ts';
 
 export type { Tensor };
-export { inGraph, scope } from './in-graph.ts';
+export { inGraph, leavingNothing, scope } from './in-graph.ts';
 
 const real = attr.type('T', 'float32');
 const realOnly = [real];

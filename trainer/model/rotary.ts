@@ -48,6 +48,29 @@ export class RotaryTables {
   }
 }
 
+/** The tables of one model, made anew where a longer batch asks for more. */
+export class GrowingRotaryTables {
+  readonly #config: ModelConfig;
+  #tables: RotaryTables | undefined;
+
+  constructor(config: ModelConfig) {
+    this.#config = config;
+  }
+
+  /** For positions 0 to `length` − 1 at least. */
+  for(length: number): RotaryTables {
+    if (this.#tables === undefined || this.#tables.capacity < length) {
+      this.#tables?.dispose();
+      this.#tables = new RotaryTables(this.#config, Math.max(1024, length));
+    }
+    return this.#tables;
+  }
+
+  dispose(): void {
+    this.#tables?.dispose();
+  }
+}
+
 /**
  * The norms' weights along the width: q's (times 1/sqrt(headDim)) per query head, then k's per key head; ones for the
  * weights in families without such norms.

@@ -1,13 +1,13 @@
 /** The engine in a process of its own, so that its threads and its peak of memory are its alone: the calls of `peer.py`. */
 
 import { readFile } from 'node:fs/promises';
-import { createInterface } from 'node:readline';
 import { AdamW } from '../../../trainer/adamw.ts';
 import { type EmbeddedEngine, createEmbeddedEngine } from '../../../trainer/embedded-engine.ts';
 import { Learner } from '../../../trainer/learner.ts';
 import { readModelConfig } from '../../../trainer/model/describe-policy.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
 import { loadWeights } from '../../../trainer/model/weights.ts';
+import { answerCalls, type Calls } from './answer-calls.ts';
 
 interface Training {
   readonly learner: Learner;
@@ -81,24 +81,12 @@ class Own {
 }
 
 const own = new Own();
-const calls: Readonly<Record<string, (given: never) => Promise<object>>> = {
+const calls: Calls = {
   load: (given) => own.load(given),
   sample: (given) => own.sample(given),
   train: (given) => own.train(given),
   peak: () => own.peak(),
 };
 
-console.log = console.error;
-for await (const line of createInterface({ input: process.stdin })) {
-  const { call, ...given } = JSON.parse(line) as { readonly call: string };
-  let answer: object;
-  try {
-    const wanted = calls[call];
-    if (wanted === undefined) throw new TypeError(`there is no call ${call}`);
-    answer = await wanted(given as never);
-  } catch (error) {
-    answer = { error: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };
-  }
-  process.stdout.write(`${JSON.stringify(answer)}\n`);
-}
+await answerCalls(calls);
 process.exit(0);

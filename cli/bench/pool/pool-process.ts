@@ -1,9 +1,9 @@
 /** One worker of `bench pool`: the engine in a process of its own, with the parts of an update as calls of one line of JSON. */
 
-import { createInterface } from 'node:readline';
 import { createEmbeddedEngine } from '../../../trainer/embedded-engine.ts';
 import type { Datum, PlanRequest, RoundRequest, ShardRequest } from '../../../trainer/engine.ts';
 import { noiseOf } from '../../../trainer/sampler/noise.ts';
+import { answerCalls, type Calls } from '../engine/answer-calls.ts';
 
 /** Rollouts as a step would give them: made here, since they would be long lines. */
 export interface MadeData {
@@ -27,7 +27,7 @@ function dataOf({ rollouts, tokens, vocabulary }: MadeData): Datum[] {
 type Asked = Omit<PlanRequest, 'data'> & { readonly made: MadeData };
 
 const engine = await createEmbeddedEngine();
-const calls: Readonly<Record<string, (given: never) => Promise<object>>> = {
+const calls: Calls = {
   /** Processor seconds so far. */
   used: async () => ({ seconds: (process.cpuUsage().user + process.cpuUsage().system) / 1e6 }),
   update: ({ made, ...request }: Asked) => engine.update({ ...request, data: dataOf(made) }),
@@ -36,17 +36,5 @@ const calls: Readonly<Record<string, (given: never) => Promise<object>>> = {
   step: async (given: RoundRequest) => (await engine.applyShards(given), {}),
 };
 
-console.log = console.error;
-for await (const line of createInterface({ input: process.stdin })) {
-  const { call, ...given } = JSON.parse(line) as { readonly call: string };
-  let answer: object;
-  try {
-    const wanted = calls[call];
-    if (wanted === undefined) throw new TypeError(`there is no call ${call}`);
-    answer = await wanted(given as never);
-  } catch (error) {
-    answer = { error: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };
-  }
-  process.stdout.write(`${JSON.stringify(answer)}\n`);
-}
+await answerCalls(calls);
 process.exit(0);

@@ -1,0 +1,22 @@
+/** The other end of `json-process.ts`: one line of JSON in is one call, and one line of JSON out its answer or its error. */
+
+import { createInterface } from 'node:readline';
+
+export type Calls = Readonly<Record<string, (given: never) => Promise<object>>>;
+
+/** Answers one call after the other until stdin ends; whatever else prints goes to stderr. */
+export async function answerCalls(calls: Calls): Promise<void> {
+  console.log = console.error;
+  for await (const line of createInterface({ input: process.stdin })) {
+    const { call, ...given } = JSON.parse(line) as { readonly call: string };
+    let answer: object;
+    try {
+      const wanted = calls[call];
+      if (wanted === undefined) throw new TypeError(`there is no call ${call}`);
+      answer = await wanted(given as never);
+    } catch (error) {
+      answer = { error: error instanceof Error ? `${error.name}: ${error.message}` : String(error) };
+    }
+    process.stdout.write(`${JSON.stringify(answer)}\n`);
+  }
+}
