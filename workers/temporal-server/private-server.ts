@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { serverProgram } from '../stack/stack-plan.ts';
 import { checkCluster } from './cluster-health.ts';
-import { choosePort } from './free-port.ts';
+import { choosePort, isPortFree } from './free-port.ts';
 import { serverArguments } from './server-arguments.ts';
 
 export interface PrivateServer {
@@ -17,13 +17,22 @@ export interface PrivateServer {
 }
 
 const START_WITHIN_MS = 60_000;
+/** Somebody may take a port between its choice and the server's start. */
+const TRIES = 4;
+
+interface Ports {
+  readonly port: number;
+  readonly uiPort: number;
+}
 
 async function untilAnswers(address: string, child: ChildProcess, log: string): Promise<void> {
   const deadline = Date.now() + START_WITHIN_MS;
   for (;;) {
     if (child.exitCode !== null) throw new Error(`The Temporal server ended with code ${child.exitCode}; see ${log}`);
     try {
-      return await checkCluster({ address }, 'default', 1000);
+      await checkCluster({ address }, 'default', 1000);
+      // Who answers is another one's server where ours has ended.
+      if (child.exitCode === null) return;
     } catch (error) {
       if (Date.now() > deadline) throw new Error(`The Temporal server does not answer; see ${log}`, { cause: error });
       await sleep(100);
@@ -31,14 +40,7 @@ async function untilAnswers(address: string, child: ChildProcess, log: string): 
   }
 }
 
-/**
- * Starts a server with its database in `dir`; the settings are those of the stack's, and `more` for its command line.
- * Errors: `Unreachable` without the program.
- */
-export async function startPrivateServer(dir: string, more: readonly string[] = []): Promise<PrivateServer> {
-  const port = await choosePort([]);
-  const uiPort = await choosePort([], (one) => one === port);
-  mkdirSync(dir, { recursive: true });
+async function startAt({ port, uiPort }: Ports, dir: string, more: readonly string[]): Promise<PrivateServer> {
   const log = join(dir, 'temporal.log');
   const descriptor = openSync(log, 'a');
   const args = serverArguments({ port, uiPort, database: join(dir, 'temporal.db'), namespace: 'default' });
@@ -59,4 +61,26 @@ export async function startPrivateServer(dir: string, more: readonly string[] = 
     throw error;
   }
   return { address, pid: child.pid ?? 0, stop };
+}
+
+/**
+ * Starts a server with its database in `dir`; the settings are those of the stack's, and `more` for its command line.
+ * `choose` is for tests. Errors: `Unreachable` without the program; an `Error` with the log's path where it does not start.
+ */
+export async function startPrivateServer(dir: string, more: readonly string[] = [], choose: () => Promise<Ports> = choosePorts): Promise<PrivateServer> {
+  mkdirSync(dir, { recursive: true });
+  for (let left = TRIES; ; left -= 1) {
+    const ports = await choose();
+    try {
+      return await startAt(ports, dir, more);
+    } catch (error) {
+      const areFree = (await isPortFree(ports.port)) && (await isPortFree(ports.uiPort));
+      if (left <= 1 || areFree) throw error;
+    }
+  }
+}
+
+async function choosePorts(): Promise<Ports> {
+  const port = await choosePort([]);
+  return { port, uiPort: await choosePort([], (one) => one === port) };
 }

@@ -1,8 +1,12 @@
 /** Hunts a server that is started on a port that somebody has. */
 
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { choosePort, isPortFree } from '../../../workers/temporal-server/free-port.ts';
+import { startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
 
 async function occupied(work: (port: number) => Promise<void>): Promise<void> {
   const server = createServer();
@@ -25,3 +29,17 @@ test('the first preferred port that is free is taken; one that is in use or give
     expect(await choosePort([free], (port) => port === free)).not.toBe(free);
   });
 });
+
+/** Why: many tests start servers at once, and so do stacks of several users. */
+test('a server whose port was taken after it was chosen starts on another one', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul-taken-'));
+  await occupied(async (inUse) => {
+    const chosen = [inUse, await choosePort([])];
+    const uiPort = await choosePort([], (port) => chosen.includes(port));
+    const server = await startPrivateServer(dir, [], async () => ({ port: chosen.shift() ?? 0, uiPort }));
+    expect(server.address).not.toBe(`127.0.0.1:${inUse}`);
+    expect(chosen).toEqual([]);
+    await server.stop();
+  });
+  rmSync(dir, { recursive: true });
+}, 90_000);
