@@ -301,6 +301,8 @@ class Training {
     if (record.valid > 0 || record.step <= this.#recorded || this.#trippedIn === record.step || this.#pauseAt !== null) return;
     this.pauseAt = 'turn';
     this.trip(ungradedTrip(record));
+    // It was told of the step that has ended: the next one may end the same way.
+    this.#trippedIn = record.step;
   }
 
   /** Within a step, only a pause at a turn holds anything up. */

@@ -60,6 +60,18 @@ it('a step of which nothing was graded leaves the policy as it was, and the run 
   expect(await (await world.start('train', 'train/u', config)).result()).toMatchObject({ steps: 2 });
 }, 120_000);
 
+it('each of several steps of which nothing was graded pauses the run', async () => {
+  world.script = { update: () => ({ valid: 0, masked: { 'endpoint-unavailable': 1 } }) };
+  const handle = await world.start('train', 'train/every', {
+    run: 'every', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 3, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false },
+  });
+  for (const step of [1, 2, 3]) {
+    await expect.poll(async () => (await handle.query<TrainStatus>('status')).tripped?.message ?? '', { timeout: 30_000 }).toContain(`no rollout of step ${step} was graded`);
+    await handle.signal('resume');
+  }
+  expect(await handle.result()).toMatchObject({ steps: 3 });
+}, 120_000);
+
 it('what fails while its run is paused is tried again once it is resumed, and costs no rollout', async () => {
   let failures = 0;
   world.script = {
