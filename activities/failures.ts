@@ -2,7 +2,7 @@
 
 import { ApplicationFailure } from '@temporalio/common';
 import { named } from '../store/disk-errors.ts';
-import { FINAL_ERRORS } from '../workflows/failure-policy.ts';
+import { FINAL_ERRORS } from '../workflows/failures/failure-policy.ts';
 
 /** The same input fails the same way: told at once, never retried. */
 const FINAL = new Set([...FINAL_ERRORS, 'NoValidRollouts', 'ModelUnavailable']);

@@ -2,10 +2,10 @@
 
 import type { GpuActivities } from '../workflows/activities.ts';
 import { classified } from './failures.ts';
-import { type GenerateDeps, generateTurn } from './generate.ts';
+import { type GenerateDeps, generateTurn } from './rollout/generate.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { checkEndpoint } from './sampling/endpoint-offer.ts';
-import { updateOnce } from './update.ts';
+import { updateOnce } from './update/update.ts';
 
 export function createGpuActivities(deps: GenerateDeps): GpuActivities {
   return {

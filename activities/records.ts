@@ -7,7 +7,11 @@ import type { Store } from '../store/store.ts';
 import type { ChatAnswer } from '../trainer/backends/chat.ts';
 import type { Offer } from '../trainer/backends/endpoint.ts';
 import type { AdmissionState } from '../workflows/training/admission.ts';
-import type { Attempt, ConfigChange, EvaluationRecord, PolicyRef, RunConfig, StepRecord, UpdateOutcome } from '../workflows/types.ts';
+import type { PolicyRef } from '../workflows/messages/policy.ts';
+import type { ConfigChange, RunConfig } from '../workflows/messages/run-config.ts';
+import type { Attempt } from '../workflows/messages/stages.ts';
+import type { EvaluationRecord, StepRecord } from '../workflows/messages/step-record.ts';
+import type { UpdateOutcome } from '../workflows/messages/update.ts';
 
 /** Turns sort in byte order. */
 function padded(n: number): string {

@@ -9,7 +9,7 @@ export type FinishReason =
   /** The policy would not answer, or its server's filter took the answer away. */
   | 'refused';
 
-/** What went wrong beside the policy; `workflows/failure-policy.ts` says what is done about each. Never a reward of 0. */
+/** What went wrong beside the policy; `workflows/failures/failure-policy.ts` says what is done about each. Never a reward of 0. */
 export type FailureClass =
   | 'sandbox-unavailable'
   | 'sandbox-impossible'

@@ -1,7 +1,7 @@
 /** A handle on one eval: its sweep lives in Temporal, its results in the store and in its folder. */
 
 import type { Client } from '@temporalio/client';
-import type { SweepResult, SweepStatus } from '../workflows/eval-types.ts';
+import type { SweepResult, SweepStatus } from '../workflows/messages/eval.ts';
 import { DurableHandle } from './durable-handle.ts';
 
 export class EvalHandle extends DurableHandle<SweepStatus, SweepResult> {

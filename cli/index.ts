@@ -3,8 +3,8 @@
 export { Longhaul } from './longhaul.ts';
 export { EvalHandle } from './eval-handle.ts';
 export { RunHandle } from './run-handle.ts';
-export type { EvalSettings } from '../activities/evaluation/sweep-config.ts';
-export type { CellHeadline, Estimate, SweepResult, SweepStatus } from '../workflows/eval-types.ts';
+export type { EvalSettings } from '../activities/evaluation/sweep/sweep-config.ts';
+export type { CellHeadline, Estimate, SweepResult, SweepStatus } from '../workflows/messages/eval.ts';
 export type { ConnectOptions } from './connect.ts';
 export { defineTask } from '../tasks/registry.ts';
 export { defineTool } from '../agents/tools/tool.ts';
@@ -15,4 +15,7 @@ export type { PolicyLossDefinition, PolicyTokens, TokenTerms } from '../trainer/
 export type { LossSettings } from '../trainer/algorithms/losses/settings.ts';
 export type { Environment, Task, Verdict } from '../tasks/task.ts';
 export type { Sandbox, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
-export type { RolloutInput, RolloutResult, RunConfig, StepRecord, TrainStatus } from '../workflows/types.ts';
+export type { RolloutInput, RolloutResult } from '../workflows/messages/rollout.ts';
+export type { RunConfig } from '../workflows/messages/run-config.ts';
+export type { StepRecord } from '../workflows/messages/step-record.ts';
+export type { TrainStatus } from '../workflows/messages/train-status.ts';

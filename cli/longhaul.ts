@@ -3,12 +3,12 @@
 import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
 import { UserInputError } from '../activities/failures.ts';
-import { type EvalSettings, resolveSweepConfig } from '../activities/evaluation/sweep-config.ts';
-import { resolveRunConfig } from '../activities/run-config.ts';
-import type { SweepConfig } from '../workflows/eval-types.ts';
+import { type EvalSettings, resolveSweepConfig } from '../activities/evaluation/sweep/sweep-config.ts';
+import { resolveRunConfig } from '../activities/run/run-config.ts';
+import type { SweepConfig } from '../workflows/messages/eval.ts';
 import { QUEUES } from '../workflows/queues.ts';
-import { resolvePolicy } from '../workflows/resolve-policy.ts';
-import type { RolloutInput, RolloutResult } from '../workflows/types.ts';
+import { resolvePolicy } from '../workflows/rollout/resolve-policy.ts';
+import type { RolloutInput, RolloutResult } from '../workflows/messages/rollout.ts';
 import { type ConnectOptions, connectClient } from './connect.ts';
 import { EvalHandle } from './eval-handle.ts';
 import { refuseOtherSweep, sweepMemo } from './eval/same-sweep.ts';

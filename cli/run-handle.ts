@@ -2,9 +2,11 @@
 
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Reconfiguration } from '../workflows/reconfigure.ts';
+import type { Reconfiguration } from '../workflows/training/reconfigure.ts';
 import type { TrainResult } from '../workflows/train.ts';
-import type { PausePoint, RunConfig, StepRecord, TrainStatus } from '../workflows/types.ts';
+import type { RunConfig } from '../workflows/messages/run-config.ts';
+import type { StepRecord } from '../workflows/messages/step-record.ts';
+import type { PausePoint, TrainStatus } from '../workflows/messages/train-status.ts';
 import { whileAway } from './access/while-away.ts';
 import { DurableHandle } from './durable-handle.ts';
 

@@ -14,7 +14,7 @@ import { exitCodeOf, lastLine, tallyVitest } from './test/tally.mjs';
 const SUBJECTS = {
   'algorithms.json': ['test/trainer/algorithms/'],
   'dispatch.json': ['test/cli/bench/dispatch/simulate.test.ts'],
-  'transitions.json': ['test/trainer/merge-transitions.test.ts', 'test/trainer/merge-steps.test.ts'],
+  'transitions.json': ['test/trainer/data/merge-transitions.test.ts', 'test/trainer/data/merge-steps.test.ts'],
 };
 
 /** Sections of a file that its subject's tests read; `meta` says where a file comes from. Absent: they read all. */

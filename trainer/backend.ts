@@ -3,8 +3,8 @@
  * An update is written in these words alone, so that nothing of it knows which backend it runs on.
  */
 
-import type { AdamWSettings } from './adamw.ts';
-import type { Checkpoint, CheckpointRecord } from './checkpoint.ts';
+import type { AdamWSettings } from './optimizer/adamw.ts';
+import type { Checkpoint, CheckpointRecord } from './checkpoints/checkpoint.ts';
 import type { Datum, GenerateRequest, GenerateResult, NewLora, UpdateSettings } from './engine.ts';
 import type { TokenStatistics } from './learner.ts';
 import type { Batching } from './model/packed-batch.ts';

@@ -4,9 +4,9 @@ import { type DecoderSaved, type Remember, decode, decodeGradient } from './mode
 import type { AdapterWeights } from './lora/adapter-layout.ts';
 import { AdapterGradients } from './lora/adapter-gradients.ts';
 import { Gradients, type GradientSink } from './model/gradients.ts';
-import { type Tensor, addAll, entropyOf, entropySlope, labelLoss, leavingNothing, matMul, mul, reshape, scope } from './model/kernels.ts';
+import { type Tensor, addAll, entropyOf, entropySlope, labelLoss, leavingNothing, matMul, mul, reshape, scope } from './model/layers/kernels.ts';
 import { Policy } from './model/policy.ts';
-import { GrowingRotaryTables } from './model/rotary.ts';
+import { GrowingRotaryTables } from './model/layers/rotary.ts';
 import { type TokenBatch, longestOf } from './model/token-batch.ts';
 import type { ModelConfig } from './model/config.ts';
 import type { Weights } from './model/weights.ts';

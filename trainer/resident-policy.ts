@@ -1,6 +1,6 @@
 /** A policy in training with its optimizer, and the directory that it equals, so that what follows need not read it. */
 
-import { AdamW } from './adamw.ts';
+import { AdamW } from './optimizer/adamw.ts';
 import type { StateToLoad } from './backend.ts';
 import type { NewLora } from './engine.ts';
 import { Learner } from './learner.ts';
@@ -8,8 +8,8 @@ import { readAdapterJson } from './lora/adapter-files.ts';
 import { newAdapter } from './lora/new-adapter.ts';
 import type { AdapterJson } from './lora/adapter-config.ts';
 import type { Weights } from './model/weights.ts';
-import { stampOf } from './policy-files.ts';
-import { readVerifiedConfig, readVerifiedOptimizer, readVerifiedPolicy } from './verified-checkpoint.ts';
+import { stampOf } from './checkpoints/policy-files.ts';
+import { readVerifiedConfig, readVerifiedOptimizer, readVerifiedPolicy } from './checkpoints/verified-checkpoint.ts';
 
 export interface Trainee {
   readonly learner: Learner;

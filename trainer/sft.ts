@@ -1,12 +1,12 @@
 /** Supervised training on token sequences: the same seed and data give the same policy. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { AdamW, type AdamWSettings } from './adamw.ts';
-import { microBatches } from './batching.ts';
-import { type CheckpointRecord, writeCheckpoint } from './checkpoint.ts';
+import { AdamW, type AdamWSettings } from './optimizer/adamw.ts';
+import { microBatches } from './data/batching.ts';
+import { type CheckpointRecord, writeCheckpoint } from './checkpoints/checkpoint.ts';
 import type { NewLora } from './engine.ts';
 import { Learner } from './learner.ts';
-import { learningRateAt, type RateSchedule } from './learning-rate.ts';
+import { learningRateAt, type RateSchedule } from './optimizer/learning-rate.ts';
 import type { ModelConfig } from './model/config.ts';
 import { initializeWeights } from './model/initialize.ts';
 import { type Batching, batchOf } from './model/packed-batch.ts';

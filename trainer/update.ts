@@ -2,12 +2,12 @@
 
 import { loadAlgorithms } from './algorithms/load-module.ts';
 import type { Trainer, TrainingSession } from './backend.ts';
-import { type CheckpointRecord, readCheckpointRecord } from './checkpoint.ts';
+import { type CheckpointRecord, readCheckpointRecord } from './checkpoints/checkpoint.ts';
 import { type Critic, criticCheckpoint, disposeCritic } from './critic/critic.ts';
 import { ResidentCritic } from './critic/resident-critic.ts';
 import { withValues } from './critic/score.ts';
 import { learnCritic } from './critic/train-critic.ts';
-import { EmbeddedTrainer } from './embedded-trainer.ts';
+import { EmbeddedTrainer } from './embedded/embedded-trainer.ts';
 import type { Datum, UpdateMetrics, UpdateRequest } from './engine.ts';
 import { countTargets } from './model/token-batch.ts';
 import { weightsDigest } from './model/weights.ts';

@@ -3,7 +3,7 @@
  * workers that share the processors stand in. Pure: it is told the environment and the machine.
  */
 
-import type { TrainingPlacement } from '../workflows/types.ts';
+import type { TrainingPlacement } from '../workflows/messages/run-config.ts';
 
 export const GPU_DUTIES = ['both', 'generate', 'train'] as const;
 export type GpuDuty = (typeof GPU_DUTIES)[number];

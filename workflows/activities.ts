@@ -1,34 +1,16 @@
 /** The activities as workflows see them: types, queues, deadlines and retry limits. No code of theirs is imported. */
 
 import { proxyActivities } from '@temporalio/workflow';
-import type {
-  AgentRunInput,
-  AgentRunOutcome,
-  Attempt,
-  BatchInput,
-  CheckEndpointInput,
-  CollectOutcome,
-  ConfigChange,
-  EvaluationRecord,
-  GenerateInput,
-  GenerateOutcome,
-  PolicyRef,
-  RestoreInput,
-  RewardInput,
-  RoundInput,
-  RolloutResult,
-  RunConfig,
-  SandboxRef,
-  ShardInput,
-  StepRecord,
-  TrainingPlacement,
-  UpdateInput,
-  UpdateOutcome,
-  UpdateRounds,
-  Verdict,
-} from './types.ts';
-import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './eval-types.ts';
-import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failure-policy.ts';
+import type { Verdict } from '../tasks/task.ts';
+import type { BatchInput } from './messages/batch.ts';
+import type { PolicyRef } from './messages/policy.ts';
+import type { RolloutResult } from './messages/rollout.ts';
+import type { ConfigChange, RunConfig, TrainingPlacement } from './messages/run-config.ts';
+import type { AgentRunInput, AgentRunOutcome, Attempt, CheckEndpointInput, CollectOutcome, GenerateInput, GenerateOutcome, RestoreInput, RewardInput, SandboxRef } from './messages/stages.ts';
+import type { EvaluationRecord, StepRecord } from './messages/step-record.ts';
+import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds } from './messages/update.ts';
+import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './messages/eval.ts';
+import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failures/failure-policy.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
 import { hostQueue, QUEUES, workerQueue } from './queues.ts';
 import type { AdmissionState } from './training/admission.ts';

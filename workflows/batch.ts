@@ -22,18 +22,19 @@ import { BatchLedger, varies } from './batch/ledger.ts';
 import { isFull, isLong } from './batch/long-batch.ts';
 import type { BatchProgress } from './batch/progress.ts';
 import { Countdown, GIVEN_UP, type GivenUpReason, isCompleteWithoutRest, refusedStraggler } from './batch/stragglers.ts';
-import { beginOrder, refusedSetting, type Schedule, scheduleOf } from './dispatch-schedule.ts';
-import { Dispatcher, gatesOf } from './dispatcher.ts';
-import { DynamicSampling } from './dynamic-sampling.ts';
-import { FailureWatch } from './failure-watch.ts';
+import { beginOrder, refusedSetting, type Schedule, scheduleOf } from './batch/dispatch-schedule.ts';
+import { Dispatcher, gatesOf } from './batch/dispatcher.ts';
+import { DynamicSampling } from './batch/dynamic-sampling.ts';
+import { FailureWatch } from './failures/failure-watch.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
-import { ReplaceSampling } from './replace-sampling.ts';
-import { rolloutEndedSignal, unfinished } from './report-end.ts';
-import { refuse } from './resolve-rollout.ts';
+import { ReplaceSampling } from './batch/replace-sampling.ts';
+import { rolloutEndedSignal, unfinished } from './rollout/report-end.ts';
+import { refuse } from './rollout/resolve-rollout.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
-import { stageEndedSignal } from './stage-gates.ts';
-import type { BatchInput, BatchResult, GatedStage, RolloutResult } from './types.ts';
+import { stageEndedSignal } from './rollout/stage-gates.ts';
+import type { BatchInput, BatchResult } from './messages/batch.ts';
+import type { GatedStage, RolloutResult } from './messages/rollout.ts';
 
 /** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */
 const END_WITHIN = '60s';

@@ -23,8 +23,8 @@ import {
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
-import { checkEndpointOnce } from './check-endpoint.ts';
-import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell, SweepChunk, SweepResult, SweepStatus } from './eval-types.ts';
+import { checkEndpointOnce } from './rollout/check-endpoint.ts';
+import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell, SweepChunk, SweepResult, SweepStatus } from './messages/eval.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';

@@ -15,18 +15,18 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { classify } from './classify-failure.ts';
-import { BUDGET, FAILURES } from './failure-policy.ts';
+import { classify } from './failures/classify-failure.ts';
+import { BUDGET, FAILURES } from './failures/failure-policy.ts';
 import { hearSignals, on } from './hear-signals.ts';
-import { isLost, renewalOf } from './hold-sandbox.ts';
-import { initialState, type LoopLimits, type LoopState, reduce, stageOf } from './rollout-loop.ts';
-import { type Context, perform, release } from './rollout-stages.ts';
-import { RolloutClock } from './rollout-clock.ts';
+import { isLost, renewalOf } from './rollout/hold-sandbox.ts';
+import { initialState, type LoopLimits, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
+import { type Context, perform, release } from './rollout/rollout-stages.ts';
+import { RolloutClock } from './rollout/rollout-clock.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
-import { reportingEnd } from './report-end.ts';
-import { resolveRollout } from './resolve-rollout.ts';
-import { proceedSignal, StageGates } from './stage-gates.ts';
-import type { GatedStage, RolloutInput, RolloutResult } from './types.ts';
+import { reportingEnd } from './rollout/report-end.ts';
+import { resolveRollout } from './rollout/resolve-rollout.ts';
+import { proceedSignal, StageGates } from './rollout/stage-gates.ts';
+import type { GatedStage, RolloutInput, RolloutResult } from './messages/rollout.ts';
 
 export interface RolloutState extends LoopState {
   readonly task: string;

@@ -28,11 +28,11 @@ import {
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
-import { DEFAULT_BREAKER, type Trip, tripLine, ungradedTrip } from './circuit-breaker.ts';
-import { circuitOpenedSignal } from './failure-watch.ts';
+import { DEFAULT_BREAKER, type Trip, tripLine, ungradedTrip } from './failures/circuit-breaker.ts';
+import { circuitOpenedSignal } from './failures/failure-watch.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
-import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
+import { changed, changesOf, checkEffect, checkReconfiguration, type Reconfiguration } from './training/reconfigure.ts';
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
 import { whenFree } from './start-child-when-free.ts';
 import type { AdmissionState } from './training/admission.ts';
@@ -41,7 +41,11 @@ import { modeOf } from './training/modes.ts';
 import { Overlap, type StartedAgain, type StepRollouts } from './training/overlap.ts';
 import { aimOf, batchInput, byNeedOf, type Drawn, tasksOfStep } from './training/step-tasks.ts';
 import { type UnitReport, unitEndedSignal } from './training/unit-report.ts';
-import type { BatchResult, ConfigChange, PausePoint, PolicyRef, RunConfig, StepRecord, TrainStatus } from './types.ts';
+import type { BatchResult } from './messages/batch.ts';
+import type { PolicyRef } from './messages/policy.ts';
+import type { ConfigChange, RunConfig } from './messages/run-config.ts';
+import type { StepRecord } from './messages/step-record.ts';
+import type { PausePoint, TrainStatus } from './messages/train-status.ts';
 
 export const trainStatusQuery = defineQuery<TrainStatus>('status');
 /** Without an argument: at a turn. */

@@ -1,7 +1,7 @@
 /** The schema of `algorithm.critic`: a value model of its own, with an optimizer and a learning rate of its own. */
 
 import { z } from 'zod';
-import { RATE_SCHEDULES } from '../../trainer/learning-rate.ts';
+import { RATE_SCHEDULES } from '../../trainer/optimizer/learning-rate.ts';
 
 const count = z.int().min(1);
 const beta = z.number().min(0).lt(1);

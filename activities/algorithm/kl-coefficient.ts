@@ -2,7 +2,8 @@
 
 import { nextKlCoefficient } from '../../trainer/algorithms/kl/controller.ts';
 import type { Store } from '../../store/store.ts';
-import type { AlgorithmSettings, UpdateInput } from '../../workflows/types.ts';
+import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
+import type { UpdateInput } from '../../workflows/messages/update.ts';
 import { keys, type UpdateEntry } from '../records.ts';
 
 type Kl = NonNullable<AlgorithmSettings['kl']>;

@@ -4,7 +4,7 @@
  */
 
 import { createRandom } from '../../tasks/random.ts';
-import type { BootstrapSettings, Estimate } from '../../workflows/eval-types.ts';
+import type { BootstrapSettings, Estimate } from '../../workflows/messages/eval.ts';
 
 /** The value at `share` of a sorted list, between neighbours by line. */
 function quantile(sorted: Float64Array, share: number): number {

@@ -5,7 +5,7 @@
 
 import type { Store } from '../../store/store.ts';
 import { keys, type OutcomeRecord } from '../records.ts';
-import type { RolloutEnd } from '../rollout-ends.ts';
+import type { RolloutEnd } from '../run/rollout-ends.ts';
 import { evalRun } from './eval-records.ts';
 
 export interface Member {

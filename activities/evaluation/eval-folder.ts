@@ -8,10 +8,10 @@ import { accountFor } from '../../store/accounting.ts';
 import type { Store } from '../../store/store.ts';
 import { writeAside } from '../write-aside.ts';
 import { failureOf, membersOf } from './cell-members.ts';
-import type { ResolvedPolicy } from './policy-reference.ts';
+import type { ResolvedPolicy } from './sweep/policy-reference.ts';
 import { type CellResult, type EvalEnd, evalKeys, type EvalRecord, type EvalRound, evalRun } from './eval-records.ts';
 import { passAtKPlot } from './pass-at-k-plot.ts';
-import { taskIdsOf } from './sweep-config.ts';
+import { taskIdsOf } from './sweep/sweep-config.ts';
 
 function told(resolved: ResolvedPolicy) {
   if ('endpoint' in resolved) return resolved;

@@ -1,8 +1,8 @@
 /** What an eval writes into the store: the keys, and the shape under each. A name stands for one sweep from then on. */
 
 import { join } from 'node:path';
-import type { CellResult, SweepChunk, SweepConfig } from '../../workflows/eval-types.ts';
-import type { ResolvedPolicy } from './policy-reference.ts';
+import type { CellResult, SweepChunk, SweepConfig } from '../../workflows/messages/eval.ts';
+import type { ResolvedPolicy } from './sweep/policy-reference.ts';
 
 function padded(n: number): string {
   return String(n).padStart(5, '0');

@@ -3,7 +3,7 @@
  * rollouts: neither a drop nor a rise of the infrastructure's failures can pass for the policy's.
  */
 
-import type { BootstrapSettings, CellResult, Estimate, Scores } from '../../workflows/eval-types.ts';
+import type { BootstrapSettings, CellResult, Estimate, Scores } from '../../workflows/messages/eval.ts';
 import { bootstrapMean } from './bootstrap.ts';
 import { failureOf, type Member } from './cell-members.ts';
 import { passAtK } from './pass-at-k.ts';

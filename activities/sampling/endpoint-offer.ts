@@ -9,7 +9,7 @@ import { checkServedName, detectOffer } from '../../trainer/backends/detect-offe
 import type { Endpoint, Offer } from '../../trainer/backends/endpoint.ts';
 import type { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import { EndpointError } from '../../trainer/backends/endpoint-error.ts';
-import type { CheckEndpointInput } from '../../workflows/types.ts';
+import type { CheckEndpointInput } from '../../workflows/messages/stages.ts';
 import { UserInputError } from '../failures.ts';
 import { keys } from '../records.ts';
 import { endpointFailure } from './endpoint-failure.ts';

@@ -4,7 +4,7 @@ import { malformedChatCallHint, noChatCallHint } from '../../agents/hints.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import { type ChatAnswer, chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../trainer/backends/chat.ts';
-import type { GenerateInput } from '../../workflows/types.ts';
+import type { GenerateInput } from '../../workflows/messages/stages.ts';
 import { UserInputError } from '../failures.ts';
 import { actsOf, answerTo, contextTokensAfter, type GenerateRecord, turnsOf } from '../records.ts';
 import { schemasOf } from './sample-ids.ts';

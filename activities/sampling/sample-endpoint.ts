@@ -8,7 +8,7 @@ import type { ChatAnswer } from '../../trainer/backends/chat.ts';
 import type { Endpoint, Offer } from '../../trainer/backends/endpoint.ts';
 import { EndpointError } from '../../trainer/backends/endpoint-error.ts';
 import { cutAtStop, dialectOf, whyUntrainable } from '../../trainer/backends/tokens/sample-tokens.ts';
-import type { GenerateInput } from '../../workflows/types.ts';
+import type { GenerateInput } from '../../workflows/messages/stages.ts';
 import { UserInputError } from '../failures.ts';
 import type { GenerateRecord } from '../records.ts';
 import { endpointFailure } from './endpoint-failure.ts';

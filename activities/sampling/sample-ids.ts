@@ -8,7 +8,7 @@ import { toolRegistry } from '../../agents/tools/registry.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { SamplingParameters } from '../../trainer/engine.ts';
-import type { GenerateInput } from '../../workflows/types.ts';
+import type { GenerateInput } from '../../workflows/messages/stages.ts';
 import { actsOf, answerTo, contextAfter, type GenerateRecord, spoken, turnsOf } from '../records.ts';
 
 /** A policy's tokenizer with what the agent loop asks of it. */

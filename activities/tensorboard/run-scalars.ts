@@ -1,8 +1,8 @@
 /** What a run's TensorBoard shows: a run that has gone further has the same events, and more after them. */
 
-import type { EvaluationRecord, Staleness } from '../../workflows/types.ts';
+import type { EvaluationRecord, Staleness } from '../../workflows/messages/step-record.ts';
 import { batchesOf } from '../records.ts';
-import type { RunSummary } from '../run-folder.ts';
+import type { RunSummary } from '../run/run-folder.ts';
 import type { ScalarEvent } from './event.ts';
 
 export const secondsOf = (at: string) => Date.parse(at) / 1000;

@@ -14,7 +14,7 @@ import { defineTask } from '../../tasks/registry.ts';
 import { stackPlan } from '../../workers/stack/stack-plan.ts';
 import { buildWorkflowBundle } from '../../workers/workflow-bundle.ts';
 import { QUEUES } from '../../workflows/queues.ts';
-import type { BatchInput, BatchResult, DispatcherSettings } from '../../workflows/types.ts';
+import type { BatchInput, BatchResult, DispatcherSettings } from '../../workflows/messages/batch.ts';
 import { emptyEnvironment } from './empty-parts.ts';
 import { emptyActivities } from './orchestration.ts';
 import { startOwnWorkers, withOwnTemporal } from './own-temporal.ts';

@@ -1,6 +1,6 @@
 /** A model and a sandbox that do nothing, behind the real interfaces: what is left is Longhaul itself. */
 
-import type { PolicyTokenizer } from '../../activities/generate.ts';
+import type { PolicyTokenizer } from '../../activities/rollout/generate.ts';
 import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Environment } from '../../tasks/task.ts';
 import type { Engine } from '../../trainer/engine.ts';

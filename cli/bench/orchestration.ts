@@ -6,16 +6,16 @@
 import { Client, Connection } from '@temporalio/client';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { createAgentRunActivities } from '../../activities/agent-run.ts';
+import { createAgentRunActivities } from '../../activities/rollout/agent-run.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
-import { createInitActivities } from '../../activities/init.ts';
-import { createRewardActivities } from '../../activities/reward.ts';
+import { createInitActivities } from '../../activities/rollout/init.ts';
+import { createRewardActivities } from '../../activities/rollout/reward.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import type { Store } from '../../store/store.ts';
 import { defineTask } from '../../tasks/registry.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
-import type { RolloutInput } from '../../workflows/types.ts';
+import type { RolloutInput } from '../../workflows/messages/rollout.ts';
 import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from './empty-parts.ts';
 import { startOwnWorkers, withOwnTemporal } from './own-temporal.ts';
 

@@ -2,8 +2,8 @@
 
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
-import { resolveRunConfig } from '../../activities/run-config.ts';
-import type { RunConfig } from '../../workflows/types.ts';
+import { resolveRunConfig } from '../../activities/run/run-config.ts';
+import type { RunConfig } from '../../workflows/messages/run-config.ts';
 
 /** The rate is constant: how many steps there will be changes no step. */
 export function jobConfig(run: string, seed: number, steps: number, dir: string): RunConfig {

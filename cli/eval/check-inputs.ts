@@ -2,10 +2,10 @@
 
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
-import { checkEndpoint, parsePolicyReference } from '../../activities/evaluation/policy-reference.ts';
-import { checkTasks } from '../../activities/evaluation/sweep-config.ts';
-import { checkPolicy } from '../../activities/open-run.ts';
-import type { SweepConfig } from '../../workflows/eval-types.ts';
+import { checkEndpoint, parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
+import { checkTasks } from '../../activities/evaluation/sweep/sweep-config.ts';
+import { checkPolicy } from '../../activities/run/open-run.ts';
+import type { SweepConfig } from '../../workflows/messages/eval.ts';
 
 /** A run's checkpoints are known to the workers alone. Errors: `UserInputError` for tasks or directories that are not there. */
 export async function checkEvalInputs({ tasks, policies }: SweepConfig): Promise<void> {

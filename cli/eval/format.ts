@@ -4,7 +4,7 @@ import { dispatching } from '../train/plan.ts';
 import { join } from 'node:path';
 import { evalFolder } from '../../activities/evaluation/eval-records.ts';
 import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
-import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../workflows/eval-types.ts';
+import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../workflows/messages/eval.ts';
 import { table } from '../table.ts';
 
 const number = (value: number) => value.toFixed(3);

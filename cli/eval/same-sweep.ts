@@ -1,9 +1,9 @@
 /** Whether a sweep that goes on under an eval's name is the one that is asked for: to attach to another is refused. */
 
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import { configDigest, refuseOtherConfig } from '../../activities/open-run.ts';
-import { resolveSweepConfig } from '../../activities/evaluation/sweep-config.ts';
-import type { SweepConfig } from '../../workflows/eval-types.ts';
+import { configDigest, refuseOtherConfig } from '../../activities/run/open-run.ts';
+import { resolveSweepConfig } from '../../activities/evaluation/sweep/sweep-config.ts';
+import type { SweepConfig } from '../../workflows/messages/eval.ts';
 import { UserInputError } from '../errors.ts';
 
 /** All that a sweep which goes on would ignore of other settings; where its folder is made does not matter to it. */

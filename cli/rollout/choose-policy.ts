@@ -3,12 +3,13 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
-import { findPolicy, parsePolicyReference } from '../../activities/evaluation/policy-reference.ts';
-import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../workflows/resolve-rollout.ts';
+import { findPolicy, parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
+import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../workflows/rollout/resolve-rollout.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
-import { resolveEndpoint } from '../../workflows/resolve-policy.ts';
-import type { PolicyRef, RolloutInput } from '../../workflows/types.ts';
+import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';
+import type { PolicyRef } from '../../workflows/messages/policy.ts';
+import type { RolloutInput } from '../../workflows/messages/rollout.ts';
 import { withLocalStore } from '../access/local-store.ts';
 import { UserInputError } from '../errors.ts';
 import type { VerbContext } from '../verb.ts';

@@ -6,14 +6,14 @@
 import { type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Trajectory, trajectoryOf } from '../../activities/trajectories.ts';
+import { type Trajectory, trajectoryOf } from '../../activities/run/trajectories.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack.ts';
 import { stackHome } from '../../workers/stack/stack-state.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
-import type { RolloutInput, RolloutResult } from '../../workflows/types.ts';
+import type { RolloutInput, RolloutResult } from '../../workflows/messages/rollout.ts';
 import { whileAway } from '../access/while-away.ts';
 import { exitCodeOf, Interrupted, UserInputError } from '../errors.ts';
 import { Longhaul } from '../longhaul.ts';

@@ -13,7 +13,7 @@ import {
   WorkflowFailedError, WorkflowNotFoundError,
 } from '@temporalio/client';
 import { QUEUES } from '../../workflows/queues.ts';
-import type { SweepConfig, SweepResult } from '../../workflows/eval-types.ts';
+import type { SweepConfig, SweepResult } from '../../workflows/messages/eval.ts';
 import { UserInputError } from '../errors.ts';
 import { summaryOf } from '../longhaul.ts';
 

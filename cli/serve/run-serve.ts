@@ -1,8 +1,8 @@
 /** `longhaul serve`: loads a policy into an engine of its own, and answers for it until it is told to end. */
 
 import { basename } from 'node:path';
-import { createEmbeddedEngine, EngineLost } from '../../trainer/embedded-engine.ts';
-import { fingerprintOf } from '../../trainer/policy-files.ts';
+import { createEmbeddedEngine, EngineLost } from '../../trainer/embedded/embedded-engine.ts';
+import { fingerprintOf } from '../../trainer/checkpoints/policy-files.ts';
 import type { ChatModel } from '../../trainer/serving/chat-completions.ts';
 import { ApiServer, LOOPBACK, type ServerLimits } from '../../trainer/serving/http-server.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';

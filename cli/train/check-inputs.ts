@@ -1,8 +1,8 @@
 /** What a run needs on this machine, looked at before anything is started for it. */
 
-import { checkPolicy } from '../../activities/open-run.ts';
+import { checkPolicy } from '../../activities/run/open-run.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import type { RunConfig } from '../../workflows/types.ts';
+import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { UserInputError } from '../errors.ts';
 
 function checkTask(name: string): void {

@@ -2,10 +2,10 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type RunSummary, summaryOf, type TemporalPlace } from '../../activities/run-folder.ts';
+import { type RunSummary, summaryOf, type TemporalPlace } from '../../activities/run/run-folder.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
-import type { RunConfig } from '../../workflows/types.ts';
+import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { checkInputs } from './check-inputs.ts';
 import { existingRun } from './existing-run.ts';
 import type { Screen } from './follow.ts';

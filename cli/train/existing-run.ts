@@ -4,9 +4,9 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
 import { keys, type RunRecord } from '../../activities/records.ts';
-import { resolveRunConfig } from '../../activities/run-config.ts';
+import { resolveRunConfig } from '../../activities/run/run-config.ts';
 import type { Store } from '../../store/store.ts';
-import type { RunConfig } from '../../workflows/types.ts';
+import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { UserInputError } from '../errors.ts';
 
 export interface Difference {

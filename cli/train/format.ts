@@ -2,9 +2,10 @@
 
 import type { Message } from '../../agents/message.ts';
 import { visible } from '../../agents/visible.ts';
-import type { Trajectory } from '../../activities/trajectories.ts';
-import { tripLine } from '../../workflows/circuit-breaker.ts';
-import type { EvaluationRecord, StepRecord, TrainStatus } from '../../workflows/types.ts';
+import type { Trajectory } from '../../activities/run/trajectories.ts';
+import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
+import type { EvaluationRecord, StepRecord } from '../../workflows/messages/step-record.ts';
+import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 
 const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
 

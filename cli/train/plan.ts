@@ -1,6 +1,7 @@
 /** What a run will do, before it does it. */
 
-import type { DispatcherSettings, RunConfig } from '../../workflows/types.ts';
+import type { DispatcherSettings } from '../../workflows/messages/batch.ts';
+import type { RunConfig } from '../../workflows/messages/run-config.ts';
 
 export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: DispatcherSettings): string {
   if (type === 'batch') return 'all rollouts at once';

@@ -4,9 +4,9 @@ import { readFile } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
 import { parse } from 'yaml';
 import { UserInputError } from '../../activities/failures.ts';
-import { resolveRunConfig } from '../../activities/run-config.ts';
+import { resolveRunConfig } from '../../activities/run/run-config.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
-import type { RunConfig } from '../../workflows/types.ts';
+import type { RunConfig } from '../../workflows/messages/run-config.ts';
 
 export interface ConfigOptions {
   readonly runId?: string;

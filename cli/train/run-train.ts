@@ -3,9 +3,9 @@
  * does not need this process: interrupting it stops nothing.
  */
 
-import { summaryOf, type TemporalPlace } from '../../activities/run-folder.ts';
+import { summaryOf, type TemporalPlace } from '../../activities/run/run-folder.ts';
 import type { Store } from '../../store/store.ts';
-import type { RunConfig } from '../../workflows/types.ts';
+import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { type Stack, withStack } from '../access/with-stack.ts';
 import { exitCodeOf, Interrupted } from '../errors.ts';
 import type { Longhaul } from '../longhaul.ts';

@@ -1,7 +1,7 @@
 /** `longhaul rollout`: one rollout, its turns shown as they happen. */
 
 import { environmentOf } from '../../tasks/registry.ts';
-import type { RolloutInput } from '../../workflows/types.ts';
+import type { RolloutInput } from '../../workflows/messages/rollout.ts';
 import { JobFailed, UserInputError } from '../errors.ts';
 import { newRolloutId } from '../longhaul.ts';
 import { choosePolicy, type PolicyOptions } from '../rollout/choose-policy.ts';

@@ -1,7 +1,7 @@
 /** `longhaul rollouts` and `trajectory`: what happened, rollout by rollout and turn by turn. */
 
 import { batchesOf, keys, type OutcomeRecord, type StepEntry } from '../../activities/records.ts';
-import { trajectoryOf } from '../../activities/trajectories.ts';
+import { trajectoryOf } from '../../activities/run/trajectories.ts';
 import type { Store } from '../../store/store.ts';
 import { UserInputError } from '../errors.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';

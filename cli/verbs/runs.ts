@@ -12,7 +12,7 @@ import { withLonghaul } from '../access/with-run.ts';
 import { table } from '../table.ts';
 import { findStalls } from '../../workers/watchdog/find-stalls.ts';
 import { type Stall, stallLines } from '../../workers/watchdog/stall.ts';
-import type { TrainStatus } from '../../workflows/types.ts';
+import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 function list(context: VerbContext): Promise<Outcome> {

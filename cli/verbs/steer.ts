@@ -6,8 +6,9 @@ import { withRun, withSteered } from '../access/with-run.ts';
 import { evalOf } from '../eval/local-eval.ts';
 import type { DurableHandle } from '../durable-handle.ts';
 import type { RunHandle } from '../run-handle.ts';
-import { RECONFIGURABLE } from '../../workflows/reconfigure.ts';
-import type { PausePoint, RunConfig } from '../../workflows/types.ts';
+import { RECONFIGURABLE } from '../../workflows/training/reconfigure.ts';
+import type { RunConfig } from '../../workflows/messages/run-config.ts';
+import type { PausePoint } from '../../workflows/messages/train-status.ts';
 import type { Verb, VerbContext } from '../verb.ts';
 
 function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>) => Promise<unknown>): Verb {

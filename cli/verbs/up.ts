@@ -5,7 +5,7 @@ import { Interrupted, UserInputError } from '../errors.ts';
 import { followFile } from '../follow-file.ts';
 import { POOL_VARIABLE } from '../../workers/gpu-pool.ts';
 import { ensureStack, type RunningStack, supervisorLog } from '../../workers/stack/ensure-stack.ts';
-import { listProcesses } from '../../workers/stack/list-processes.ts';
+import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
 import { gpuWorkers, wantedRoles } from '../../workers/stack/stack-plan.ts';
 import { stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';

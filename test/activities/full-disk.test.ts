@@ -7,8 +7,8 @@ import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateS
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type GenerateRecord, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../activities/records.ts';
-import { writeRunFiles } from '../../activities/run-folder.ts';
-import { updateOnce } from '../../activities/update.ts';
+import { writeRunFiles } from '../../activities/run/run-folder.ts';
+import { updateOnce } from '../../activities/update/update.ts';
 import { pausedBy } from '../../store/patience.ts';
 import { algorithm, attemptOf, ended, RUN, useWorld } from './world.ts';
 

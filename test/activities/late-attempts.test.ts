@@ -5,11 +5,11 @@
  * the checkpoint's folder; see test/sandboxes/journal.test.ts and test/trainer/update.test.ts.
  */
 import { expect, it, vi } from 'vitest';
-import { createAgentRunActivities } from '../../activities/agent-run.ts';
-import { generateTurn } from '../../activities/generate.ts';
+import { createAgentRunActivities } from '../../activities/rollout/agent-run.ts';
+import { generateTurn } from '../../activities/rollout/generate.ts';
 import { type ActRecord, type GenerateRecord, keys, type OutcomeRecord } from '../../activities/records.ts';
-import { createRewardActivities } from '../../activities/reward.ts';
-import { updateOnce } from '../../activities/update.ts';
+import { createRewardActivities } from '../../activities/rollout/reward.ts';
+import { updateOnce } from '../../activities/update/update.ts';
 import type { GenerateResult, UpdateMetrics } from '../../trainer/engine.ts';
 import type { Verdict } from '../../tasks/task.ts';
 import { call, finishCall, saying, someMetrics } from './scripted-parts.ts';

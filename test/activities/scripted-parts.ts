@@ -1,7 +1,7 @@
 /** A tokenizer, an engine, sandboxes and an environment that do what a test says, and write down what was asked of them. */
 
 import { createHash } from 'node:crypto';
-import type { PolicyTokenizer } from '../../activities/generate.ts';
+import type { PolicyTokenizer } from '../../activities/rollout/generate.ts';
 import type { Message } from '../../agents/message.ts';
 import { type ExecCall, type Sandbox, SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Environment, Verdict } from '../../tasks/task.ts';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { afterEach, beforeEach } from 'vitest';
-import type { GenerateDeps } from '../../activities/generate.ts';
+import type { GenerateDeps } from '../../activities/rollout/generate.ts';
 import { createOrchestratorActivities, type OrchestratorDeps } from '../../activities/orchestrator.ts';
 import { keys, type OutcomeRecord } from '../../activities/records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
@@ -13,7 +13,8 @@ import type { RolloutEventName, Store } from '../../store/store.ts';
 import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import { defineTask } from '../../tasks/registry.ts';
 import type { OrchestratorActivities } from '../../workflows/activities.ts';
-import type { AlgorithmSettings, GenerateInput } from '../../workflows/types.ts';
+import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
+import type { GenerateInput } from '../../workflows/messages/stages.ts';
 import { characterTokenizer, ScriptedEngine, ScriptedEnvironment, ScriptedProvider } from './scripted-parts.ts';
 
 export const environment = new ScriptedEnvironment('toy');

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { type EvalEnd, evalKeys } from '../../activities/evaluation/eval-records.ts';
-import { openSweep } from '../../activities/evaluation/open-sweep.ts';
+import { openSweep } from '../../activities/evaluation/sweep/open-sweep.ts';
 import { scoreCell } from '../../activities/evaluation/score-cell.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';

@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { screenOn } from '../../cli/train/follow.ts';
 import { liveLines, progressBar } from '../../cli/train/format.ts';
-import type { TrainStatus } from '../../workflows/types.ts';
+import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 
 const status: TrainStatus = { run: 'r', phase: 'rollouts', step: 3, steps: 9, policyVersion: 3, batch: { name: 'step-4', total: 8 }, recent: [] };
 const progress = { started: 6, ended: 4, total: 8, passed: 3, failed: 1 };

@@ -8,7 +8,7 @@ import { stringify } from 'yaml';
 import { keys, type RunEnd, type RunRecord } from '../../activities/records.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { resolveRunConfig } from '../../activities/run-config.ts';
+import { resolveRunConfig } from '../../activities/run/run-config.ts';
 
 let directory: string;
 beforeEach(() => {

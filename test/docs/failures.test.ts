@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { classified } from '../../activities/failures.ts';
-import { BUDGET, classOfError, FAILURES, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES, type FailurePolicy } from '../../workflows/failure-policy.ts';
+import { BUDGET, classOfError, FAILURES, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES, type FailurePolicy } from '../../workflows/failures/failure-policy.ts';
 import { root } from './markdown.ts';
 
 const design = readFileSync(join(root, 'docs/design.md'), 'utf8');

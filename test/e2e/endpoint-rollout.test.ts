@@ -16,11 +16,11 @@ import { Longhaul } from '../../cli/longhaul.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
-import { createEmbeddedEngine, type EmbeddedEngine } from '../../trainer/embedded-engine.ts';
+import { createEmbeddedEngine, type EmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 import { ROLES } from '../../workers/settings.ts';
-import type { RolloutInput } from '../../workflows/types.ts';
+import type { RolloutInput } from '../../workflows/messages/rollout.ts';
 import { type LoopbackServer, startLoopback } from '../support/endpoint/http-server.ts';
 import { serveEngine } from '../support/endpoint/serve-engine.ts';
 

@@ -11,10 +11,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { RunSummary } from '../../activities/run-folder.ts';
+import type { RunSummary } from '../../activities/run/run-folder.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import type { TrainStatus } from '../../workflows/types.ts';
+import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 import { documents, fences } from '../docs/markdown.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
 

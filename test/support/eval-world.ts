@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
-import { createSweepActivities } from '../../activities/evaluation/sweep-activities.ts';
+import { createSweepActivities } from '../../activities/evaluation/sweep/sweep-activities.ts';
 import { createOrchestratorActivities } from '../../activities/orchestrator.ts';
 import { keys, type OutcomeRecord } from '../../activities/records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';

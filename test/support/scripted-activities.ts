@@ -10,9 +10,12 @@ import type {
   ShardActivities,
   SweepActivities,
 } from '../../workflows/activities.ts';
-import { resolveRunConfig } from '../../activities/run-config.ts';
-import type { CellHeadline, SweepConfig } from '../../workflows/eval-types.ts';
-import type { ConfigChange, GenerateInput, GenerateOutcome, StepRecord, UpdateInput } from '../../workflows/types.ts';
+import { resolveRunConfig } from '../../activities/run/run-config.ts';
+import type { CellHeadline, SweepConfig } from '../../workflows/messages/eval.ts';
+import type { ConfigChange } from '../../workflows/messages/run-config.ts';
+import type { GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
+import type { StepRecord } from '../../workflows/messages/step-record.ts';
+import type { UpdateInput } from '../../workflows/messages/update.ts';
 
 export interface Script {
   /** What the policy does in a turn. */

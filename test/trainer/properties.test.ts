@@ -6,7 +6,7 @@
 import path from 'node:path';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { microBatches } from '../../trainer/batching.ts';
+import { microBatches } from '../../trainer/data/batching.ts';
 import { Learner } from '../../trainer/learner.ts';
 import { adapterJson } from '../../trainer/lora/adapter-config.ts';
 import type { AdapterWeights } from '../../trainer/lora/adapter-layout.ts';

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { findStalls, openRuns } from '../../workers/watchdog/find-stalls.ts';
 import { type Pending, stallLines, stallOf } from '../../workers/watchdog/stall.ts';
 import { startWatchdog } from '../../workers/watchdog/watchdog.ts';
-import { FAILURES } from '../../workflows/failure-policy.ts';
+import { FAILURES } from '../../workflows/failures/failure-policy.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
 const MINUTE = 60_000;

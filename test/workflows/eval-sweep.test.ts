@@ -10,9 +10,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
 import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
 import { evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
-import type { EvalSettings } from '../../activities/evaluation/sweep-config.ts';
+import type { EvalSettings } from '../../activities/evaluation/sweep/sweep-config.ts';
 import { Longhaul } from '../../cli/longhaul.ts';
-import type { SweepResult, SweepStatus } from '../../workflows/eval-types.ts';
+import type { SweepResult, SweepStatus } from '../../workflows/messages/eval.ts';
 import { makePolicy, useEvalWorld } from '../support/eval-world.ts';
 import { sandboxLost } from '../support/scripted-activities.ts';
 

@@ -10,7 +10,8 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 import { QUEUES, workerQueue } from '../../workflows/queues.ts';
-import type { GenerateInput, GenerateOutcome, UpdateInput } from '../../workflows/types.ts';
+import type { GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
+import type { UpdateInput } from '../../workflows/messages/update.ts';
 import type { Script } from '../support/scripted-activities.ts';
 import { startWorld, type World } from '../support/workflow-world.ts';
 

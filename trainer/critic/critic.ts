@@ -1,14 +1,14 @@
 /** A critic with its optimizer: read from beside its policy, or begun as a decoder with a fresh head; written back beside it. */
 
-import { AdamW } from '../adamw.ts';
-import type { Checkpoint } from '../checkpoint.ts';
+import { AdamW } from '../optimizer/adamw.ts';
+import type { Checkpoint } from '../checkpoints/checkpoint.ts';
 import type { NewCritic } from '../engine.ts';
 import { loadMergedWeights } from '../lora/merged-weights.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { normals } from '../model/initialize.ts';
 import { VALUE_HEAD } from '../model/parameters.ts';
 import type { Weights } from '../model/weights.ts';
-import { readVerifiedConfig, readVerifiedOptimizer, verifiedCriticDir } from '../verified-checkpoint.ts';
+import { readVerifiedConfig, readVerifiedOptimizer, verifiedCriticDir } from '../checkpoints/verified-checkpoint.ts';
 import { ValueModel } from './value-model.ts';
 
 export interface Critic {

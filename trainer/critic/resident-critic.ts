@@ -1,9 +1,9 @@
 /** The critic that was written last stays in memory, so that the next update need not read it; at most one. */
 
 import path from 'node:path';
-import { criticFolder } from '../checkpoint.ts';
+import { criticFolder } from '../checkpoints/checkpoint.ts';
 import type { NewCritic } from '../engine.ts';
-import { stampOf } from '../policy-files.ts';
+import { stampOf } from '../checkpoints/policy-files.ts';
 import { type Critic, disposeCritic, loadCritic } from './critic.ts';
 
 export class ResidentCritic {

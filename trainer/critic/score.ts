@@ -1,7 +1,7 @@
 /** Values that a critic gives to sequences: forward passes alone, nothing is learnt. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { microBatches } from '../batching.ts';
+import { microBatches } from '../data/batching.ts';
 import type { Datum } from '../engine.ts';
 import { type Batching, batchOf } from '../model/packed-batch.ts';
 import { countTargets } from '../model/token-batch.ts';

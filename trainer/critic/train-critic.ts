@@ -3,7 +3,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { criticLoss } from '../algorithms/critic-loss.ts';
 import { startsOf } from '../algorithms/rows.ts';
-import { microBatches, shuffled, split } from '../batching.ts';
+import { microBatches, shuffled, split } from '../data/batching.ts';
 import type { UpdateRequest, UpdateSettings } from '../engine.ts';
 import { batchOf, type Batching } from '../model/packed-batch.ts';
 import { NoCredit } from '../training/advantages.ts';

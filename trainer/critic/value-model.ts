@@ -3,9 +3,9 @@
 import { decode, decodeGradient, type Remember } from '../model/decoder.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { Gradients } from '../model/gradients.ts';
-import { type Tensor, leavingNothing, matMul, reshape, scope } from '../model/kernels.ts';
+import { type Tensor, leavingNothing, matMul, reshape, scope } from '../model/layers/kernels.ts';
 import { Policy } from '../model/policy.ts';
-import { GrowingRotaryTables } from '../model/rotary.ts';
+import { GrowingRotaryTables } from '../model/layers/rotary.ts';
 import { longestOf, type TokenBatch } from '../model/token-batch.ts';
 import type { Weights } from '../model/weights.ts';
 import { tf } from '../tensorflow.ts';

@@ -1,7 +1,7 @@
 /** Gradients of an adapter's A and B, summed over micro-batches: of the base's weights none is kept. */
 
 import { type GradientSink, type Sum, concatenate, keepSums, plus } from '../model/gradients.ts';
-import { type Tensor, inGraph, mul, slice } from '../model/kernels.ts';
+import { type Tensor, inGraph, mul, slice } from '../model/layers/kernels.ts';
 import { type Policy, foldedInto } from '../model/policy.ts';
 import type { Adapter } from './adapter.ts';
 import { moduleOf, segmentKey } from './adapter-layout.ts';

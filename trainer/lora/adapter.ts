@@ -1,6 +1,6 @@
 /** An adapter on the device: one flat vector of all A and B, which is what training changes; the base never does. */
 
-import { type Tensor, matMul, reshape, scale, scope, slice } from '../model/kernels.ts';
+import { type Tensor, matMul, reshape, scale, scope, slice } from '../model/layers/kernels.ts';
 import { type Layout, type Trainable, packFlat, refuseUnknown, unpackFlat } from '../model/parameters.ts';
 import type { Weights } from '../model/weights.ts';
 import { tf } from '../tensorflow.ts';

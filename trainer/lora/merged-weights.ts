@@ -3,7 +3,7 @@
 import type { ModelConfig } from '../model/config.ts';
 import { Policy } from '../model/policy.ts';
 import type { Weights } from '../model/weights.ts';
-import { readVerifiedPolicy } from '../verified-checkpoint.ts';
+import { readVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
 
 /** The weights that the policy computes with, whether it is an adapter or not: the same bits as in training. */
 export async function loadMergedWeights(dir: string, config: ModelConfig): Promise<Weights> {

@@ -1,6 +1,6 @@
 /** A model's shape, read from Hugging Face's `config.json`: what is not implemented is refused by name, never ignored. */
 
-import type { Llama3Scaling } from './rope-frequencies.ts';
+import type { Llama3Scaling } from './layers/rope-frequencies.ts';
 
 export type ModelFamily = 'qwen3' | 'qwen2' | 'llama';
 

@@ -4,14 +4,14 @@
  */
 
 import { tf } from '../tensorflow.ts';
-import { type Block, type BlockSaved, type PackedBlock, attendBlock, attendBlockGradient, blocksOf } from './attention-blocks.ts';
+import { type Block, type BlockSaved, type PackedBlock, attendBlock, attendBlockGradient, blocksOf } from './layers/attention-blocks.ts';
 import { type ModelConfig, hasHeadNorms } from './config.ts';
 import type { GradientSink, Sum } from './gradients.ts';
-import { type Tensor, add, addAll, concat, gatherRows, inGraph, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './kernels.ts';
-import { type MlpSaved, mlp, mlpGradient } from './mlp.ts';
+import { type Tensor, add, addAll, concat, gatherRows, inGraph, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './layers/kernels.ts';
+import { type MlpSaved, mlp, mlpGradient } from './layers/mlp.ts';
 import type { DecoderWeights, LayerWeights, Policy } from './policy.ts';
-import { type Normalized, normalize, normalizeGradient } from './rms-norm.ts';
-import type { RotaryTables } from './rotary.ts';
+import { type Normalized, normalize, normalizeGradient } from './layers/rms-norm.ts';
+import type { RotaryTables } from './layers/rotary.ts';
 
 /** Rows of token ids, padded on the right; what stands in the padding is never seen. */
 export interface TokenRows {

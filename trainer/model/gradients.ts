@@ -1,11 +1,11 @@
 /** Gradients of one optimizer step, summed over its micro-batches in the order in which they are added. */
 
 import { tf } from '../tensorflow.ts';
-import { type Tensor, add, concat, inGraph, mul, reshape, scope, sumOver } from './kernels.ts';
+import { type Tensor, add, concat, inGraph, mul, reshape, scope, sumOver } from './layers/kernels.ts';
 import { hasHeadNorms } from './config.ts';
 import type { Layout } from './parameters.ts';
 import { type Policy, foldedInto } from './policy.ts';
-import { headWeightGradients } from './rotary.ts';
+import { headWeightGradients } from './layers/rotary.ts';
 
 /** A sum of gradients and its key. */
 export type Sum = readonly [key: string, total: Tensor];

@@ -1,6 +1,6 @@
 /** Sequences packed into one row without padding; nothing of it is padded but what attention sees, block by block. */
 
-import type { PackedBlock } from './attention-blocks.ts';
+import type { PackedBlock } from './layers/attention-blocks.ts';
 import { type TokenBatch, type TokenSequence, paddedLength, tokenBatch } from './token-batch.ts';
 
 /** Sequences of one block of a packed row are at most twice as long as its shortest, or this long. */

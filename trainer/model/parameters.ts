@@ -4,7 +4,7 @@
  */
 
 import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
-import type { Tensor } from './kernels.ts';
+import type { Tensor } from './layers/kernels.ts';
 import type { NamedTensor } from './safetensors.ts';
 import type { Weights } from './weights.ts';
 

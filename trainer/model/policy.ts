@@ -4,10 +4,10 @@ import { Adapter } from '../lora/adapter.ts';
 import { type AdapterWeights, moduleOf } from '../lora/adapter-layout.ts';
 import { tf } from '../tensorflow.ts';
 import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
-import { type Tensor, add, concat, mul, reshape, scope, slice } from './kernels.ts';
-import type { MlpWeights } from './mlp.ts';
+import { type Tensor, add, concat, mul, reshape, scope, slice } from './layers/kernels.ts';
+import type { MlpWeights } from './layers/mlp.ts';
 import { type Layout, type Segment, type Trainable, layoutOf, packFlat, refuseUnknown, unpackFlat } from './parameters.ts';
-import { type HeadWeights, headWeights, scoreBound } from './rotary.ts';
+import { type HeadWeights, headWeights, scoreBound } from './layers/rotary.ts';
 import type { Weights } from './weights.ts';
 
 export interface LayerWeights extends MlpWeights {

@@ -7,7 +7,7 @@ import { loadMergedWeights } from '../lora/merged-weights.ts';
 import type { ModelConfig } from '../model/config.ts';
 import type { Weights } from '../model/weights.ts';
 import { lazyDecoder } from '../tokenizer/lazy-decoder.ts';
-import { readVerifiedConfig } from '../verified-checkpoint.ts';
+import { readVerifiedConfig } from '../checkpoints/verified-checkpoint.ts';
 
 export interface LoadedPolicy {
   readonly config: ModelConfig;

@@ -1,6 +1,6 @@
 /** Rotary embedding as two factors per channel, laid out for the fused projection, the head norms' weights inside. */
 
-import { inverseFrequencies, type RopeSettings } from '../model/rope-frequencies.ts';
+import { inverseFrequencies, type RopeSettings } from '../model/layers/rope-frequencies.ts';
 
 export interface RopeShape extends RopeSettings {
   readonly heads: number;

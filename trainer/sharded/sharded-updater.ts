@@ -8,7 +8,7 @@ import { access, mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { loadAlgorithms } from '../algorithms/load-module.ts';
 import type { ShardSession, Trainer } from '../backend.ts';
-import { readCheckpointRecord } from '../checkpoint.ts';
+import { readCheckpointRecord } from '../checkpoints/checkpoint.ts';
 import type { PlanRequest, PlannedUpdate, RoundRequest, ShardRequest } from '../engine.ts';
 import { Tally, type TallyData } from '../training/tally.ts';
 import { learnMicroBatch, prepareUpdate, usefulData } from '../update.ts';

@@ -2,7 +2,7 @@
 
 import { type LossReduction, reductionScales } from '../algorithms/reductions/reduce.ts';
 import { startsOf } from '../algorithms/rows.ts';
-import { microBatches, shuffled, split } from '../batching.ts';
+import { microBatches, shuffled, split } from '../data/batching.ts';
 import type { UpdateSettings } from '../engine.ts';
 import { ones, parted } from './arrays.ts';
 import type { Batching } from '../model/packed-batch.ts';

@@ -1,12 +1,12 @@
 /** Log-probabilities that a policy gives to sequences: forward passes alone, nothing is learnt. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { microBatches } from '../batching.ts';
+import { microBatches } from '../data/batching.ts';
 import type { Datum } from '../engine.ts';
 import { Learner } from '../learner.ts';
 import { type Batching, batchOf } from '../model/packed-batch.ts';
 import { countTargets } from '../model/token-batch.ts';
-import { readVerifiedConfig, readVerifiedPolicy } from '../verified-checkpoint.ts';
+import { readVerifiedConfig, readVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
 
 /** Of the tokens that count, for each datum that has some. */
 export type Scores = ReadonlyMap<Datum, Float64Array>;

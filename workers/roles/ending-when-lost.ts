@@ -1,6 +1,6 @@
 /** A dead engine cannot come back in its process: who asks it hears so, and the process ends, so that its supervisor starts another. */
 
-import { EngineLost } from '../../trainer/embedded-engine.ts';
+import { EngineLost } from '../../trainer/embedded/embedded-engine.ts';
 import type { PoolEngine } from '../../trainer/engine.ts';
 
 const endProcess = () => void process.kill(process.pid, 'SIGTERM');

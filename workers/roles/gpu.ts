@@ -3,11 +3,11 @@
 import { Worker } from '@temporalio/worker';
 import { classified, UserInputError } from '../../activities/failures.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
-import { createShardActivities } from '../../activities/sharded-update.ts';
-import type { GenerateDeps, PolicyTokenizer } from '../../activities/generate.ts';
-import { createEmbeddedEngine } from '../../trainer/embedded-engine.ts';
+import { createShardActivities } from '../../activities/update/sharded-update.ts';
+import type { GenerateDeps, PolicyTokenizer } from '../../activities/rollout/generate.ts';
+import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
-import { fingerprintOf, MadeOfFiles } from '../../trainer/policy-files.ts';
+import { fingerprintOf, MadeOfFiles } from '../../trainer/checkpoints/policy-files.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import type { GpuActivities } from '../../workflows/activities.ts';
 import { QUEUES, workerQueue } from '../../workflows/queues.ts';

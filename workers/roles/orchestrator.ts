@@ -3,11 +3,11 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Worker, type WorkerOptions } from '@temporalio/worker';
-import { createSweepActivities } from '../../activities/evaluation/sweep-activities.ts';
+import { createSweepActivities } from '../../activities/evaluation/sweep/sweep-activities.ts';
 import { createOrchestratorActivities } from '../../activities/orchestrator.ts';
 import { describePolicy } from '../../trainer/model/describe-policy.ts';
 import { QUEUES } from '../../workflows/queues.ts';
-import type { TrainingPlacement } from '../../workflows/types.ts';
+import type { TrainingPlacement } from '../../workflows/messages/run-config.ts';
 import { refusedPlacement } from '../gpu-pool.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';

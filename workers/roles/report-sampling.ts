@@ -1,6 +1,6 @@
 /** Says once a minute in the worker's log what its engine sampled in that minute: nothing where it did nothing. */
 
-import type { EmbeddedEngine } from '../../trainer/embedded-engine.ts';
+import type { EmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import type { SamplerStats } from '../../trainer/sampler/sampler-stats.ts';
 
 const EVERY_MS = 60_000;

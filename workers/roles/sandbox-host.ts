@@ -1,9 +1,9 @@
 /** The processes of a sandbox host: `init` makes sandboxes, `agent-run` acts in them, `reward` grades in fresh ones. */
 
 import { Worker } from '@temporalio/worker';
-import { createAgentRunActivities } from '../../activities/agent-run.ts';
-import { createInitActivities } from '../../activities/init.ts';
-import { createRewardActivities } from '../../activities/reward.ts';
+import { createAgentRunActivities } from '../../activities/rollout/agent-run.ts';
+import { createInitActivities } from '../../activities/rollout/init.ts';
+import { createRewardActivities } from '../../activities/rollout/reward.ts';
 import { startSweeper } from '../../sandboxes/sweep.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';

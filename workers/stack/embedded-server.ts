@@ -4,7 +4,7 @@ import { checkCluster } from '../temporal-server/cluster-health.ts';
 import { choosePort } from '../temporal-server/free-port.ts';
 import { serverArguments } from '../temporal-server/server-arguments.ts';
 import { isClaimedByOther } from './port-claims.ts';
-import { digestOf, type ProcessSpec } from './process-spec.ts';
+import { digestOf, type ProcessSpec } from './processes/process-spec.ts';
 import type { StackPaths, StackState } from './stack-state.ts';
 import { join } from 'node:path';
 

@@ -10,10 +10,10 @@ import { lockHolder } from '#setup/process-lock.mjs';
 import { checkCluster, registerSearchAttributes, SearchAttributesRefused } from '../temporal-server/cluster-health.ts';
 import { SEARCH_ATTRIBUTES } from '../temporal-server/search-attributes.ts';
 import { chooseCluster, type Cluster } from './choose-cluster.ts';
-import { logTail, openLog, rotateLog } from './log-files.ts';
+import { logTail, openLog, rotateLog } from './processes/log-files.ts';
 import { serverProgram } from './stack-plan.ts';
 import { readStackState, stackHome, type StackPaths, stackPaths, type StackState } from './stack-state.ts';
-import { stopProcess } from './stop-process.ts';
+import { stopProcess } from './processes/stop-process.ts';
 import { stopStack } from './stop-stack.ts';
 import { Unreachable } from './unreachable.ts';
 

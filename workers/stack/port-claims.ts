@@ -6,7 +6,7 @@
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { cacheDirectory } from '#setup/paths.mjs';
-import { listProcesses } from './list-processes.ts';
+import { listProcesses } from './processes/list-processes.ts';
 import { readStackState, stackPaths } from './stack-state.ts';
 
 /** The claims of all users of one cache, a file per port: the home of the stack that took it last. */

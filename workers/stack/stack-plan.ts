@@ -9,7 +9,7 @@ import { gpuDevices } from '../gpu-devices.ts';
 import { DUTY_VARIABLE, type GpuWorkerPlan, planGpuPool, POOL_VARIABLE } from '../gpu-pool.ts';
 import { type Role, ROLES } from '../settings.ts';
 import { chooseCluster } from './choose-cluster.ts';
-import type { Command } from './process-spec.ts';
+import type { Command } from './processes/process-spec.ts';
 import { Unreachable } from './unreachable.ts';
 
 export interface StackPlan {

@@ -4,7 +4,7 @@ import { isAlive } from '#setup/process-identity.mjs';
 import { lockHolder, tryLock } from '#setup/process-lock.mjs';
 import { SERVER } from './embedded-server.ts';
 import { type ProcessRecord, readStackState, type StackPaths, stackHome, stackPaths, writeStackState } from './stack-state.ts';
-import { stopProcess } from './stop-process.ts';
+import { stopProcess } from './processes/stop-process.ts';
 
 export interface StopStackOptions {
   readonly home?: string;

@@ -7,13 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { isAlive, ownIdentity } from '#setup/process-identity.mjs';
 import { isPortFree } from '../temporal-server/free-port.ts';
 import { choosePorts, SERVER, type ServerPorts, serverSpec } from './embedded-server.ts';
-import { rotateLog } from './log-files.ts';
-import { ManagedProcess } from './managed-process.ts';
+import { rotateLog } from './processes/log-files.ts';
+import { ManagedProcess } from './processes/managed-process.ts';
 import { claimPorts } from './port-claims.ts';
-import { type ProcessSpec, readyFileSpec } from './process-spec.ts';
+import { type ProcessSpec, readyFileSpec } from './processes/process-spec.ts';
 import type { StackPlan } from './stack-plan.ts';
 import { type ProcessRecord, readStackState, type StackPaths, type StackState, writeStackState } from './stack-state.ts';
-import { stopProcess } from './stop-process.ts';
+import { stopProcess } from './processes/stop-process.ts';
 
 const POLL_MS = 50;
 const ROTATE_EVERY_MS = 30_000;

@@ -1,6 +1,6 @@
 /** When something that a run waits for has taken too long, and what to do about it. Pure: it is told the time. */
 
-import { classOfError, FAILURES } from '../../workflows/failure-policy.ts';
+import { classOfError, FAILURES } from '../../workflows/failures/failure-policy.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 
 /** One thing that one workflow waits for. */

@@ -1,12 +1,13 @@
 /** A batch's rollouts as child workflows: what each is called, how it is started, let in, asked and cancelled. Nothing here decides. */
 
 import { getExternalWorkflowHandle, isCancellation, ParentClosePolicy, startChild, workflowInfo } from '@temporalio/workflow';
-import { rolloutIds } from '../rollout-ids.ts';
+import { rolloutIds } from './rollout-ids.ts';
 import { rollout as rolloutWorkflow } from '../rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from '../search-attributes.ts';
-import { proceedSignal } from '../stage-gates.ts';
+import { proceedSignal } from '../rollout/stage-gates.ts';
 import { whenFree } from '../start-child-when-free.ts';
-import type { BatchInput, GatedStage } from '../types.ts';
+import type { BatchInput } from '../messages/batch.ts';
+import type { GatedStage } from '../messages/rollout.ts';
 
 /** Children started, signalled or cancelled from one workflow task: far below Temporal's limits on commands and bytes. */
 export const CHUNK = 100;

@@ -4,7 +4,7 @@
  */
 
 import type { FailureClass } from '../../agents/finish-reason.ts';
-import type { RolloutResult } from '../types.ts';
+import type { RolloutResult } from '../messages/rollout.ts';
 
 /** Of one group that is not complete yet. */
 export interface GroupTally {

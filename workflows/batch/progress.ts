@@ -1,7 +1,7 @@
 /** What a long batch carries over continue-as-new: numbers and places, a few bytes for each rollout that is left. */
 
-import type { DispatcherProgress } from '../dispatcher.ts';
-import type { SamplingProgress } from '../dynamic-sampling.ts';
+import type { DispatcherProgress } from './dispatcher.ts';
+import type { SamplingProgress } from './dynamic-sampling.ts';
 import type { LedgerProgress } from './ledger.ts';
 import type { GivenUpReason } from './stragglers.ts';
 

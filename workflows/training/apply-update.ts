@@ -4,7 +4,8 @@
  */
 
 import { training } from '../activities.ts';
-import type { TrainingPlacement, UpdateInput, UpdateOutcome } from '../types.ts';
+import type { TrainingPlacement } from '../messages/run-config.ts';
+import type { UpdateInput, UpdateOutcome } from '../messages/update.ts';
 
 /** Errors: those of the activities, after their retries. */
 export async function applyUpdate(input: UpdateInput, placement: TrainingPlacement = 'colocated'): Promise<UpdateOutcome> {

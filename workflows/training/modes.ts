@@ -1,6 +1,7 @@
 /** What the modes of training mean to admission: units of rollouts, how many a step takes, and their bounds. Pure. */
 
-import type { PolicyRef, RunConfig, TrainingSettings } from '../types.ts';
+import type { PolicyRef } from '../messages/policy.ts';
+import type { RunConfig, TrainingSettings } from '../messages/run-config.ts';
 import { maxStalenessOf } from './settings.ts';
 import type { AdmissionLimits, Unit } from './admission.ts';
 import { type Drawn, tasksOfGroup, tasksOfStep } from './step-tasks.ts';

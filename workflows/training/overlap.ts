@@ -5,7 +5,10 @@
 
 import { ApplicationFailure, condition } from '@temporalio/workflow';
 import type { PauseRelay } from '../pause-relay.ts';
-import type { PausePoint, PolicyRef, RunConfig, TrainStatus, UpdateInput } from '../types.ts';
+import type { PolicyRef } from '../messages/policy.ts';
+import type { RunConfig } from '../messages/run-config.ts';
+import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
+import type { UpdateInput } from '../messages/update.ts';
 import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
 import { drawnBy, limitsOf, modeOf, unitsPerStep } from './modes.ts';
 import { aimOf, byNeedOf } from './step-tasks.ts';

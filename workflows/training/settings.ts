@@ -1,7 +1,7 @@
 /** The settings of training's modes: defaults, and what is refused since the chosen mode would not read it. Pure. */
 
-import type { RefusedSetting } from '../dispatch-schedule.ts';
-import type { TrainingSettings } from '../types.ts';
+import type { RefusedSetting } from '../batch/dispatch-schedule.ts';
+import type { TrainingSettings } from '../messages/run-config.ts';
 
 /** As SkyRL's `max_staleness_steps`. */
 const MAX_STALENESS_STEPS = 4;

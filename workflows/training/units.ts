@@ -9,7 +9,8 @@ import {
   startChild,
 } from '@temporalio/workflow';
 import { policyVersionKey, runKey, stepKey } from '../search-attributes.ts';
-import type { RolledOut, RunConfig } from '../types.ts';
+import type { RunConfig } from '../messages/run-config.ts';
+import type { RolledOut } from '../messages/update.ts';
 import type { EndedUnit, Unit } from './admission.ts';
 import { drawnBy, policyOf } from './modes.ts';
 import { batchInput } from './step-tasks.ts';

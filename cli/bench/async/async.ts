@@ -5,7 +5,7 @@
 
 import { Client, Connection } from '@temporalio/client';
 import { QUEUES } from '../../../workflows/queues.ts';
-import type { TrainingSettings } from '../../../workflows/types.ts';
+import type { TrainingSettings } from '../../../workflows/messages/run-config.ts';
 import { startOwnWorkers, withOwnTemporal } from '../own-temporal.ts';
 import { type AsyncMix, configOf, MODES } from './mix.ts';
 import { type Simulated, simulateRun } from './simulate.ts';

@@ -1,8 +1,8 @@
 /** The runs of `bench async`: how long each rollout and each update takes, in units of the mix's own. */
 
-import { resolveRunConfig } from '../../../activities/run-config.ts';
+import { resolveRunConfig } from '../../../activities/run/run-config.ts';
 import { noiseOf } from '../../../trainer/sampler/noise.ts';
-import type { RunConfig, TrainingSettings } from '../../../workflows/types.ts';
+import type { RunConfig, TrainingSettings } from '../../../workflows/messages/run-config.ts';
 
 export interface AsyncMix {
   readonly name: string;

@@ -5,8 +5,8 @@
 
 import { Admission, type Unit } from '../../../workflows/training/admission.ts';
 import { drawnBy, limitsOf, unitsPerStep } from '../../../workflows/training/modes.ts';
-import type { RunConfig } from '../../../workflows/types.ts';
-import { scheduleOf } from '../../../workflows/dispatch-schedule.ts';
+import type { RunConfig } from '../../../workflows/messages/run-config.ts';
+import { scheduleOf } from '../../../workflows/batch/dispatch-schedule.ts';
 import { simulate } from '../dispatch/simulate.ts';
 import { type AsyncMix, durationOf } from './mix.ts';
 

@@ -13,7 +13,8 @@ import type {
   RewardActivities,
 } from '../../../workflows/activities.ts';
 import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
-import type { RunConfig, UpdateInput, UpdateOutcome } from '../../../workflows/types.ts';
+import type { RunConfig } from '../../../workflows/messages/run-config.ts';
+import type { UpdateInput, UpdateOutcome } from '../../../workflows/messages/update.ts';
 import { type AsyncMix, durationOf } from './mix.ts';
 
 const HOST = 'bench-host';

@@ -4,8 +4,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import { z } from 'zod';
-import { SANDBOXES_PER_RUN } from '../../../workflows/dispatch-schedule.ts';
-import type { Stage } from '../../../workflows/types.ts';
+import { SANDBOXES_PER_RUN } from '../../../workflows/batch/dispatch-schedule.ts';
+import type { Stage } from '../../../workflows/messages/rollout.ts';
 import { UserInputError } from '../../errors.ts';
 
 const seconds = z.number().min(0);

@@ -6,7 +6,7 @@
 import { Client, Connection } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { QUEUES } from '../../../workflows/queues.ts';
-import type { BatchInput, BatchResult } from '../../../workflows/types.ts';
+import type { BatchInput, BatchResult } from '../../../workflows/messages/batch.ts';
 import { startOwnWorkers, withOwnTemporal } from '../own-temporal.ts';
 import { type DispatchCase, liveSandboxesCap, lowerBound } from './cases.ts';
 import { measure, type Measures } from './measure.ts';

@@ -1,6 +1,6 @@
 /** What a schedule came to, from the times at which the stages of its rollouts began and ended. */
 
-import type { Stage } from '../../../workflows/types.ts';
+import type { Stage } from '../../../workflows/messages/rollout.ts';
 
 export interface Interval {
   readonly rollout: number;

@@ -1,7 +1,7 @@
 /** The orders that `bench dispatch` compares: our three, and SkyRL-Agent's pipeline as the reference. */
 
-import { type Schedule, scheduleOf } from '../../../workflows/dispatch-schedule.ts';
-import type { DispatcherSettings } from '../../../workflows/types.ts';
+import { type Schedule, scheduleOf } from '../../../workflows/batch/dispatch-schedule.ts';
+import type { DispatcherSettings } from '../../../workflows/messages/batch.ts';
 import type { DispatchCase } from './cases.ts';
 
 export const ORDERS = ['batch', 'bounded', 'pipeline', 'reference'] as const;

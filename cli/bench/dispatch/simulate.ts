@@ -3,9 +3,9 @@
  * own, and hears of a stage's end when the clock has come to it.
  */
 
-import { beginOrder, type Schedule } from '../../../workflows/dispatch-schedule.ts';
-import { Dispatcher } from '../../../workflows/dispatcher.ts';
-import type { Stage } from '../../../workflows/types.ts';
+import { beginOrder, type Schedule } from '../../../workflows/batch/dispatch-schedule.ts';
+import { Dispatcher } from '../../../workflows/batch/dispatcher.ts';
+import type { Stage } from '../../../workflows/messages/rollout.ts';
 import type { DispatchCase } from './cases.ts';
 import { type Interval, measure, type Measures } from './measure.ts';
 

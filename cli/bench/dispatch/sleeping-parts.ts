@@ -13,7 +13,7 @@ import type {
   RewardActivities,
 } from '../../../workflows/activities.ts';
 import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
-import type { Stage } from '../../../workflows/types.ts';
+import type { Stage } from '../../../workflows/messages/rollout.ts';
 import type { DispatchCase } from './cases.ts';
 import type { Interval } from './measure.ts';
 

@@ -1,7 +1,7 @@
 /** The bundle of `bench dispatch`: the real batch and rollout, and the real batch in SkyRL-Agent's order. */
 
 import { runBatch } from '../../../workflows/batch.ts';
-import type { BatchInput, BatchResult } from '../../../workflows/types.ts';
+import type { BatchInput, BatchResult } from '../../../workflows/messages/batch.ts';
 import { skyrlPipeline } from './orders.ts';
 
 export { batch } from '../../../workflows/batch.ts';

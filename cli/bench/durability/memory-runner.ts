@@ -4,16 +4,18 @@
  */
 
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
-import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from '../../../workflows/rollout-loop.ts';
-import { rolloutIds } from '../../../workflows/rollout-ids.ts';
-import { selectTasks } from '../../../workflows/select-tasks.ts';
+import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from '../../../workflows/rollout/rollout-loop.ts';
+import { rolloutIds } from '../../../workflows/batch/rollout-ids.ts';
+import { selectTasks } from '../../../workflows/training/select-tasks.ts';
 import type {
   AgentRunActivities,
   GpuActivities,
   InitActivities,
   RewardActivities,
 } from '../../../workflows/activities.ts';
-import type { CollectOutcome, PolicyRef, RunConfig, SandboxRef } from '../../../workflows/types.ts';
+import type { PolicyRef } from '../../../workflows/messages/policy.ts';
+import type { RunConfig } from '../../../workflows/messages/run-config.ts';
+import type { CollectOutcome, SandboxRef } from '../../../workflows/messages/stages.ts';
 
 export type Activities = InitActivities & GpuActivities & AgentRunActivities & RewardActivities;
 

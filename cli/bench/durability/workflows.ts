@@ -3,8 +3,9 @@
 import { executeChild } from '@temporalio/workflow';
 import { orchestrator, training } from '../../../workflows/activities.ts';
 import { batch as batchWorkflow } from '../../../workflows/batch.ts';
-import { selectTasks } from '../../../workflows/select-tasks.ts';
-import type { PolicyRef, RunConfig } from '../../../workflows/types.ts';
+import { selectTasks } from '../../../workflows/training/select-tasks.ts';
+import type { PolicyRef } from '../../../workflows/messages/policy.ts';
+import type { RunConfig } from '../../../workflows/messages/run-config.ts';
 
 export { batch } from '../../../workflows/batch.ts';
 export { rollout } from '../../../workflows/rollout.ts';

@@ -7,7 +7,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readCheckpointRecord } from '../../../trainer/checkpoint.ts';
+import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { PlannedUpdate, UpdateSettings } from '../../../trainer/engine.ts';
 import { readModelConfig } from '../../../trainer/model/describe-policy.ts';
 import { type BenchModel, benchModel, median } from '../engine/bench-models.ts';

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { type EvaluationEntry, keys, type RunRecord, type StepEntry } from '../../../activities/records.ts';
-import { writeRunFiles } from '../../../activities/run-folder.ts';
+import { writeRunFiles } from '../../../activities/run/run-folder.ts';
 import { scalarEvent, type ScalarEvent, versionEvent } from '../../../activities/tensorboard/event.ts';
 import { tfRecord } from '../../../activities/tensorboard/tfrecord.ts';
 import { tensorboardFile } from '../../../activities/tensorboard/write-tensorboard.ts';

@@ -3,15 +3,15 @@
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = 'a process dies between two records';
-const AGENT_RUN_TEST = 'test/activities/agent-run.test.ts';
-const REWARD_TEST = 'test/activities/reward.test.ts';
-const UPDATE_TEST = 'test/activities/update.test.ts';
+const AGENT_RUN_TEST = 'test/activities/rollout/agent-run.test.ts';
+const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
+const UPDATE_TEST = 'test/activities/update/update.test.ts';
 
 export const betweenRecords: readonly Mutation[] = [
   {
     name: 'answers are recorded only with their whole turn',
     fault: FAULT,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: "return messageOf(await store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, content, sandbox: sandbox.id }));",
     after: "return messageOf({ role: 'tool', name: call.name, content, sandbox: sandbox.id });",
     tests: [{ file: AGENT_RUN_TEST, test: 'records every answer before the next call runs' }],
@@ -19,7 +19,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a recorded answer is asked of the tool again',
     fault: FAULT,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: 'const known = await store.get<AnswerRecord>(key);',
     after: 'const known = undefined as AnswerRecord | undefined;',
     tests: [{ file: AGENT_RUN_TEST, test: 'goes on after a crash at the call that has no answer, under the same key, and counts the repeat' }],
@@ -27,7 +27,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: "a turn's recorded answers are not looked for",
     fault: FAULT,
-    file: 'activities/agent-run.ts',
+    file: 'activities/rollout/agent-run.ts',
     before: 'const known = await store.get<ActRecord>(key);',
     after: 'const known = undefined as ActRecord | undefined;',
     tests: [{ file: AGENT_RUN_TEST, test: 'returns what is on record without touching the sandbox' }],
@@ -35,7 +35,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'executions are not journalled before they begin',
     fault: FAULT,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: "await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);",
     after: '',
     tests: [{ file: AGENT_RUN_TEST, test: 'under the same key, and counts the repeat' }],
@@ -43,7 +43,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a sandbox is released before its diff is on record',
     fault: FAULT,
-    file: 'activities/agent-run.ts',
+    file: 'activities/rollout/agent-run.ts',
     before: 'outcome = await store.putOnce(key, { artifact: await store.putObject(bytes), bytes: bytes.length });\n          }\n          await release(deps, input.sandbox);',
     after: 'await release(deps, input.sandbox);\n            outcome = await store.putOnce(key, { artifact: await store.putObject(bytes), bytes: bytes.length });\n          }',
     tests: [{ file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' }],
@@ -51,7 +51,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a diff on record is taken again',
     fault: FAULT,
-    file: 'activities/agent-run.ts',
+    file: 'activities/rollout/agent-run.ts',
     before: 'let outcome = await store.get<CollectOutcome>(key);',
     after: 'let outcome = undefined as CollectOutcome | undefined;',
     tests: [{ file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' }],
@@ -59,7 +59,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'an outcome is written only by who graded',
     fault: FAULT,
-    file: 'activities/reward.ts',
+    file: 'activities/rollout/reward.ts',
     before: 'const verdict = (await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, store, provider));',
     after: 'const known = await store.get<Graded>(keys.verdict(input));\n          if (known) return known;\n          const verdict = await gradeOnce(input, store, provider);',
     tests: [{ file: REWARD_TEST, test: 'after a crash behind the verdict writes the outcome without grading again' }],
@@ -67,7 +67,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a verdict on record is not looked for',
     fault: FAULT,
-    file: 'activities/reward.ts',
+    file: 'activities/rollout/reward.ts',
     before: '(await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, store, provider))',
     after: 'await gradeOnce(input, store, provider)',
     tests: [{ file: REWARD_TEST, test: 'after a crash behind the verdict writes the outcome without grading again' }],
@@ -75,7 +75,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'the ends of rollouts are told only by who trained',
     fault: FAULT,
-    file: 'activities/update.ts',
+    file: 'activities/update/update.ts',
     before: 'let outcome = await store.get<UpdateEntry>(key);\n',
     after: 'let outcome = await store.get<UpdateEntry>(key);\n  if (outcome) return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };\n',
     tests: [{ file: UPDATE_TEST, test: 'that died between its record and its events appends them when it is tried again' }],
@@ -83,7 +83,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'an update is reported without the record of an earlier one',
     fault: FAULT,
-    file: 'activities/update.ts',
+    file: 'activities/update/update.ts',
     before: 'let outcome = await store.get<UpdateEntry>(key);\n',
     after: 'let outcome = undefined as UpdateEntry | undefined;\n',
     tests: [{ file: UPDATE_TEST, test: 'that is asked for again returns the record, trains nothing and appends nothing' }],
@@ -91,7 +91,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a rollout may end in two ways',
     fault: FAULT,
-    file: 'activities/rollout-ends.ts',
+    file: 'activities/run/rollout-ends.ts',
     before: 'const kept = await store.putOnce(keys.end(end.rollout), end);',
     after: 'const kept = end;',
     tests: [{ file: UPDATE_TEST, test: 'also where an outcome appears between an update and its retry' }],

@@ -3,15 +3,15 @@
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = 'everything fails in the same way (a broken image, a dead endpoint)';
-const CIRCUIT_BREAKER_TEST = 'test/workflows/circuit-breaker.test.ts';
-const BREAKING_TEST = 'test/workflows/breaking.test.ts';
-const UPDATE_TEST = 'test/activities/update.test.ts';
+const CIRCUIT_BREAKER_TEST = 'test/workflows/failures/circuit-breaker.test.ts';
+const BREAKING_TEST = 'test/workflows/failures/breaking.test.ts';
+const UPDATE_TEST = 'test/activities/update/update.test.ts';
 
 export const breaker: readonly Mutation[] = [
   {
     name: 'the breaker hears no row of failures',
     fault: FAULT,
-    file: 'workflows/circuit-breaker.ts',
+    file: 'workflows/failures/circuit-breaker.ts',
     before: 'if (row.length === inARow && row.every((one) => one === failure)) return inARow;\n',
     after: '',
     tests: [
@@ -22,7 +22,7 @@ export const breaker: readonly Mutation[] = [
   {
     name: 'the breaker hears no share of failures',
     fault: FAULT,
-    file: 'workflows/circuit-breaker.ts',
+    file: 'workflows/failures/circuit-breaker.ts',
     before: 'return this.#last.length === WINDOW * inARow && failed >= share * this.#last.length ? this.#last.length : 0;',
     after: 'return failed < 0 * share ? this.#last.length : 0;',
     tests: [{ file: CIRCUIT_BREAKER_TEST, test: 'opens where half of the last twelve fail alike' }],
@@ -30,7 +30,7 @@ export const breaker: readonly Mutation[] = [
   {
     name: 'the breaker counts what a policy did',
     fault: FAULT,
-    file: 'workflows/circuit-breaker.ts',
+    file: 'workflows/failures/circuit-breaker.ts',
     before: 'failure !== undefined && FAILURES[failure].breaks ? failure : undefined;',
     after: 'failure;',
     tests: [{ file: CIRCUIT_BREAKER_TEST, test: 'opens for classes that speak of machines alone' }],
@@ -38,7 +38,7 @@ export const breaker: readonly Mutation[] = [
   {
     name: 'a batch tells nobody that its breaker opened',
     fault: FAULT,
-    file: 'workflows/failure-watch.ts',
+    file: 'workflows/failures/failure-watch.ts',
     before: 'if (trip && parent) getExternalWorkflowHandle',
     after: 'if (trip && parent && !trip) getExternalWorkflowHandle',
     tests: [{ file: BREAKING_TEST, test: 'a run whose rollouts fail alike is paused' }],
@@ -70,7 +70,7 @@ export const breaker: readonly Mutation[] = [
   {
     name: 'a step of which nothing was graded is trained on',
     fault: FAULT,
-    file: 'activities/update.ts',
+    file: 'activities/update/update.ts',
     before: 'if (prepared.valid === 0 && !input.mayBeUngraded) {',
     after: 'if (prepared.valid < 0 && !input.mayBeUngraded) {',
     tests: [{ file: UPDATE_TEST, test: 'with no graded rollout at all is refused for good' }],
@@ -78,7 +78,7 @@ export const breaker: readonly Mutation[] = [
   {
     name: 'a step of which nothing was graded fails a run that could be paused',
     fault: FAULT,
-    file: 'activities/update.ts',
+    file: 'activities/update/update.ts',
     before: 'if (prepared.valid === 0 && !input.mayBeUngraded) {',
     after: 'if (prepared.valid === 0) {',
     tests: [{ file: UPDATE_TEST, test: 'with no graded rollout at all carries the policy over where its run can be paused' }],

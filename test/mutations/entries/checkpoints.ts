@@ -3,13 +3,13 @@
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = 'a checkpoint is cut short, or has other bytes';
-const VERIFIED_CHECKPOINT_TEST = 'test/trainer/verified-checkpoint.test.ts';
+const VERIFIED_CHECKPOINT_TEST = 'test/trainer/checkpoints/verified-checkpoint.test.ts';
 
 export const checkpoints: readonly Mutation[] = [
   {
     name: "weights are not held to their record's digest",
     fault: FAULT,
-    file: 'trainer/verified-checkpoint.ts',
+    file: 'trainer/checkpoints/verified-checkpoint.ts',
     before: 'if (actual !== record.sha256) throw new CheckpointTorn(dir, `its weights',
     after: 'if (actual === undefined) throw new CheckpointTorn(dir, `its weights',
     tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'with one bit of its last weight flipped is neither sampled from, trained on nor carried over' }],
@@ -17,7 +17,7 @@ export const checkpoints: readonly Mutation[] = [
   {
     name: "moments are not held to their record's digest",
     fault: FAULT,
-    file: 'trainer/verified-checkpoint.ts',
+    file: 'trainer/checkpoints/verified-checkpoint.ts',
     before: "if (actual !== expected) throw new CheckpointTorn(path.join(dir, 'optimizer.safetensors')",
     after: "if (actual === null) throw new CheckpointTorn(path.join(dir, 'optimizer.safetensors')",
     tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'whose moments are flipped can be sampled from and is not trained on' }],
@@ -25,7 +25,7 @@ export const checkpoints: readonly Mutation[] = [
   {
     name: "an adapter is not held to its record's digest",
     fault: FAULT,
-    file: 'trainer/verified-checkpoint.ts',
+    file: 'trainer/checkpoints/verified-checkpoint.ts',
     before: 'if (actual !== record?.sha256) throw new CheckpointTorn(dir, `its adapter',
     after: 'if (actual === null) throw new CheckpointTorn(dir, `its adapter',
     tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'of an adapter with one bit flipped is neither sampled from, trained on nor carried over' }],
@@ -33,7 +33,7 @@ export const checkpoints: readonly Mutation[] = [
   {
     name: 'a configuration of an adapter that cannot be read is not told as damage',
     fault: FAULT,
-    file: 'trainer/verified-checkpoint.ts',
+    file: 'trainer/checkpoints/verified-checkpoint.ts',
     before: 'await intact(dir, () => readAdapterJson(dir));',
     after: 'await readAdapterJson(dir);',
     tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'of an adapter whose configuration was cut short is neither' }],
@@ -41,7 +41,7 @@ export const checkpoints: readonly Mutation[] = [
   {
     name: 'files that cannot be read are not told as damage',
     fault: FAULT,
-    file: 'trainer/verified-checkpoint.ts',
+    file: 'trainer/checkpoints/verified-checkpoint.ts',
     before: 'if (isDamage(error)) throw new CheckpointTorn(dir, error.message, { cause: error });\n',
     after: '',
     tests: [
@@ -54,7 +54,7 @@ export const checkpoints: readonly Mutation[] = [
   {
     name: 'a record without a digest is taken for whole',
     fault: FAULT,
-    file: 'trainer/verified-checkpoint.ts',
+    file: 'trainer/checkpoints/verified-checkpoint.ts',
     before: "if (record !== undefined && typeof record.sha256 !== 'string') throw new CheckpointTorn(dir, 'longhaul.json has no sha256');",
     after: "if (record !== undefined && typeof record.sha256 !== 'string') return undefined;",
     tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'whose record lacks the digest is neither' }],

@@ -87,7 +87,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'an update does not ask for room before it trains',
     fault: FULL,
-    file: 'activities/room.ts',
+    file: 'activities/update/room.ts',
     before: 'if (bavail * bsize < needed) throw new StoreFull(parent);\n',
     after: '',
     tests: [{ file: FULL_DISK_TEST, test: 'holds an update up before it trains' }],

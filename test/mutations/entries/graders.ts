@@ -3,14 +3,14 @@
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = "a grader's sandbox is killed, or the grader fails";
-const REWARD_TEST = 'test/activities/reward.test.ts';
+const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
 const HOST_AT_FAULT_TEST = 'test/tasks/swe-mini/host-at-fault.test.ts';
 
 export const graders: readonly Mutation[] = [
   {
     name: 'a grader that lost its sandbox is not told from a rollout that did',
     fault: FAULT,
-    file: 'activities/reward.ts',
+    file: 'activities/rollout/reward.ts',
     before: 'if (error instanceof SandboxLost || error instanceof SandboxUnavailable) throw new GraderFailed(error.message, { cause: error });\n',
     after: '',
     tests: [{ file: REWARD_TEST, test: 'of its own sandbox for the grader' }],
@@ -18,7 +18,7 @@ export const graders: readonly Mutation[] = [
   {
     name: "a grader's own failure is a reward of 0",
     fault: FAULT,
-    file: 'activities/reward.ts',
+    file: 'activities/rollout/reward.ts',
     before: "if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);\n  return store.putOnce(keys.verdict(input), verdict);",
     after: "return store.putOnce(keys.verdict(input), verdict.code === 'graded' ? verdict : { code: 'graded', reward: 0, passed: false, reason: verdict.reason });",
     tests: [{ file: REWARD_TEST, test: "throws a grader's own failure, records nothing, and grades again in another sandbox" }],
@@ -26,7 +26,7 @@ export const graders: readonly Mutation[] = [
   {
     name: 'it is graded again in the same sandbox',
     fault: FAULT,
-    file: 'activities/reward.ts',
+    file: 'activities/rollout/reward.ts',
     before: 'grade-${begun}`',
     after: 'grade-${Math.min(begun, 1)}`',
     tests: [{ file: REWARD_TEST, test: "throws a grader's own failure, records nothing, and grades again in another sandbox" }],

@@ -4,7 +4,7 @@ import type { Mutation } from '../mutation.ts';
 
 const FAULT = 'a worker stands still for longer than 15 s and then goes on';
 const LATE_ATTEMPTS_TEST = 'test/activities/late-attempts.test.ts';
-const INIT_TEST = 'test/activities/init.test.ts';
+const INIT_TEST = 'test/activities/rollout/init.test.ts';
 const JOURNAL_TEST = 'test/sandboxes/journal.test.ts';
 
 export const lateExecutions: readonly Mutation[] = [
@@ -26,7 +26,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a turn is reported as it was sampled, not as it is on record',
     fault: FAULT,
-    file: 'activities/generate.ts',
+    file: 'activities/rollout/generate.ts',
     before: 'record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal));',
     after: 'record = await sample({ ...input, policy }, deps, signal); await store.putOnce(key, record);',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a turn that was sampled late is not the turn' }],
@@ -34,7 +34,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: "a tool's answer is told as it came, not as it is on record",
     fault: FAULT,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: "return messageOf(await store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, content, sandbox: sandbox.id }));",
     after: "const own: AnswerRecord = { role: 'tool', name: call.name, content, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return messageOf(own);",
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late says what is on record' }],
@@ -42,7 +42,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a collected diff is reported as it was taken, not as it is on record',
     fault: FAULT,
-    file: 'activities/agent-run.ts',
+    file: 'activities/rollout/agent-run.ts',
     before: 'outcome = await store.putOnce(key, { artifact: await store.putObject(bytes), bytes: bytes.length });',
     after: 'outcome = { artifact: await store.putObject(bytes), bytes: bytes.length }; await store.putOnce(key, outcome);',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'what was collected late is not what is graded' }],
@@ -50,7 +50,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a verdict is reported as it was given, not as it is on record',
     fault: FAULT,
-    file: 'activities/reward.ts',
+    file: 'activities/rollout/reward.ts',
     before: 'return store.putOnce(keys.verdict(input), verdict);',
     after: 'await store.putOnce(keys.verdict(input), verdict); return verdict;',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late is no verdict' }],
@@ -58,7 +58,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a late failure ends the sandbox of a newer execution',
     fault: FAULT,
-    file: 'activities/init.ts',
+    file: 'activities/rollout/init.ts',
     before: 'return (await store.begun(key)) === execution;',
     after: 'return execution > 0;',
     tests: [{ file: INIT_TEST, test: 'because its worker stood still while another one made it, it is left to that one' }],

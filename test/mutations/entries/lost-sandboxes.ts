@@ -4,8 +4,8 @@ import type { Mutation } from '../mutation.ts';
 
 const LOST = 'a sandbox is killed, or its first process';
 const DAEMON = 'the Docker daemon is killed';
-const RESTORED_ROLLOUT_TEST = 'test/workflows/restored-rollout.test.ts';
-const RESTORE_TEST = 'test/activities/restore.test.ts';
+const RESTORED_ROLLOUT_TEST = 'test/workflows/rollout/restored-rollout.test.ts';
+const RESTORE_TEST = 'test/activities/rollout/restore.test.ts';
 const WORKFLOWS_TEST = 'test/workflows/workflows.test.ts';
 const TRAPS_TEST = 'test/sandboxes/docker/traps.test.ts';
 
@@ -21,7 +21,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'a restored sandbox has run nothing',
     fault: LOST,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: 'for (const [turn, record] of turns) {',
     after: 'for (const [turn, record] of turns.slice(turns.length)) {',
     tests: [{ file: RESTORE_TEST, test: 'has run the recorded calls again in their order' }],
@@ -29,7 +29,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'what only read is believed without its answer',
     fault: LOST,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: 'return !record.untouched || record.messages[index]?.content === content;',
     after: 'return index >= 0 || record.messages[index]?.content === content;',
     tests: [{ file: RESTORE_TEST, test: 'vouch for a sandbox that nothing has changed by their answers' }],
@@ -37,7 +37,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: "a restored sandbox's digest is not compared",
     fault: LOST,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: 'if (now !== digest) throw new RestoreFailed',
     after: 'if (now === undefined) throw new RestoreFailed',
     tests: [{ file: RESTORE_TEST, test: 'whose state differs is given up' }],
@@ -45,7 +45,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'what was never known of a lost sandbox is taken for equal',
     fault: LOST,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: 'if (digest === undefined && !untouched) throw new RestoreFailed',
     after: 'if (turns.length === 0) throw new RestoreFailed',
     tests: [{ file: RESTORE_TEST, test: 'cannot be vouched for where the lost one' }],
@@ -53,7 +53,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'what the lost sandbox answered in the middle of a turn is not run in its successor',
     fault: LOST,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: "if (known && (known.sandbox ?? sandbox.id) !== sandbox.id) await run(call, turn, index, 'replay', acting);",
     after: '',
     tests: [{ file: RESTORE_TEST, test: 'goes on in the middle of a turn' }],
@@ -61,7 +61,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'a turn that ended elsewhere is taken for one that ended here',
     fault: LOST,
-    file: 'activities/tool-calls.ts',
+    file: 'activities/rollout/tool-calls.ts',
     before: 'return restored !== undefined && restored.turn >= turn;',
     after: 'return true;',
     tests: [{ file: RESTORE_TEST, test: 'a turn that ended in the lost sandbox after all is made good before the next one' }],
@@ -69,7 +69,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'a restored sandbox is restored again',
     fault: LOST,
-    file: 'activities/restore.ts',
+    file: 'activities/rollout/restore.ts',
     before: 'if (await store.get<RestoredRecord>(keys.restored(id))) {',
     after: 'if (id === undefined) {',
     tests: [{ file: RESTORE_TEST, test: 'that was lost in its turn is not made again under the same name' }],
@@ -77,7 +77,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: "the lost sandbox's lease is kept",
     fault: LOST,
-    file: 'activities/restore.ts',
+    file: 'activities/rollout/restore.ts',
     before: 'await store.releaseLease(lost);',
     after: '',
     tests: [{ file: RESTORE_TEST, test: 'has run the recorded calls again in their order', hangs: true }],
@@ -85,7 +85,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'a lost sandbox restarts its rollout',
     fault: LOST,
-    file: 'workflows/rollout-loop.ts',
+    file: 'workflows/rollout/rollout-loop.ts',
     before: "if (recovery === 'resume' && restores <= limits.maxRestores) return",
     after: "if (recovery === 'resume' && restores < 1) return",
     tests: [{ file: WORKFLOWS_TEST, test: 'goes on in its turn, in a restored sandbox, when its sandbox is lost' }],
@@ -93,7 +93,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'an attempt that begins again samples with other noise',
     fault: LOST,
-    file: 'workflows/rollout-stages.ts',
+    file: 'workflows/rollout/rollout-stages.ts',
     before: '${input.task}/${input.sample}/${turn}`,',
     after: '${input.task}/${input.sample}/${attempt.attempt}/${turn}`,',
     tests: [{ file: WORKFLOWS_TEST, test: 'begins again where its sandbox cannot be restored' }],
@@ -101,7 +101,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'what cannot be restored fails its rollout',
     fault: LOST,
-    file: 'workflows/rollout-loop.ts',
+    file: 'workflows/rollout/rollout-loop.ts',
     before: 'if (state.attempt < limits.maxAttempts) return { ...initialState, attempt: state.attempt + 1 };\n',
     after: '',
     tests: [{ file: WORKFLOWS_TEST, test: 'begins again where its sandbox cannot be restored' }],
@@ -109,7 +109,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'sandboxes are restored without a limit',
     fault: LOST,
-    file: 'workflows/failure-policy.ts',
+    file: 'workflows/failures/failure-policy.ts',
     before: 'export const BUDGET = { restores: 3, attempts: 3 } as const;',
     after: 'export const BUDGET = { restores: 3, attempts: 4 } as const;',
     tests: [{ file: WORKFLOWS_TEST, test: 'ends as failed, without a reward and without a sandbox, when sandboxes keep being lost' }],

@@ -4,7 +4,7 @@ import type { Mutation } from '../mutation.ts';
 
 const HALF_MADE = 'a worker dies while it makes a sandbox';
 const TERMINATED = 'a run is terminated from outside';
-const INIT_TEST = 'test/activities/init.test.ts';
+const INIT_TEST = 'test/activities/rollout/init.test.ts';
 const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
 const SWEEP_TEST = 'test/sandboxes/sweep.test.ts';
 const OWNER_LIVES_TEST = 'test/workers/owner-lives.test.ts';
@@ -13,7 +13,7 @@ export const sandboxOwners: readonly Mutation[] = [
   {
     name: 'each execution makes a sandbox of its own',
     fault: HALF_MADE,
-    file: 'activities/init.ts',
+    file: 'activities/rollout/init.ts',
     before: 'const sandbox = attemptKey(input);\n  const made = ',
     after: 'const sandbox = `${attemptKey(input)}.${await store.begun(`init:${attemptKey(input)}`)}`;\n  const made = ',
     tests: [{ file: INIT_TEST, test: 'gives an attempt its one sandbox, however often it is asked' }],
@@ -21,7 +21,7 @@ export const sandboxOwners: readonly Mutation[] = [
   {
     name: 'what could not be made keeps its lease',
     fault: HALF_MADE,
-    file: 'activities/init.ts',
+    file: 'activities/rollout/init.ts',
     before: 'if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);',
     after: '',
     tests: [{ file: INIT_TEST, test: 'because it could not be made, neither lease nor remains stay' }],
@@ -69,7 +69,7 @@ export const sandboxOwners: readonly Mutation[] = [
   {
     name: 'an attempt that acted before gets a fresh sandbox without what it did',
     fault: TERMINATED,
-    file: 'activities/init.ts',
+    file: 'activities/rollout/init.ts',
     before: 'const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;',
     after: 'const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length < 0;',
     tests: [{ file: INIT_TEST, test: 'is lost with it, and takes no place on the host' }],

@@ -6,7 +6,7 @@ const KILLED = 'the Temporal server is killed';
 const AWAY = 'the server stays away for 30 s';
 const ENSURE_STACK_TEST = 'test/workers/stack/ensure-stack.test.ts';
 const WHILE_AWAY_TEST = 'test/cli/while-away.test.ts';
-const UNDELIVERED_COMPLETION_TEST = 'test/workflows/undelivered-completion.test.ts';
+const UNDELIVERED_COMPLETION_TEST = 'test/workflows/failures/undelivered-completion.test.ts';
 
 export const server: readonly Mutation[] = [
   {
@@ -96,7 +96,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a recorded turn is sampled again',
     fault: AWAY,
-    file: 'activities/generate.ts',
+    file: 'activities/rollout/generate.ts',
     before: 'let record = await store.get<GenerateRecord>(key);',
     after: 'let record = undefined as GenerateRecord | undefined;',
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
@@ -104,7 +104,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a recorded verdict is given again',
     fault: AWAY,
-    file: 'activities/reward.ts',
+    file: 'activities/rollout/reward.ts',
     before: '(await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, store, provider))',
     after: 'await gradeOnce(input, store, provider)',
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
@@ -112,7 +112,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a recorded diff is taken again',
     fault: AWAY,
-    file: 'activities/agent-run.ts',
+    file: 'activities/rollout/agent-run.ts',
     before: 'let outcome = await store.get<CollectOutcome>(key);',
     after: 'let outcome = undefined as CollectOutcome | undefined;',
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],

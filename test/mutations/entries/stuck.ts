@@ -5,7 +5,7 @@ import type { Mutation } from '../mutation.ts';
 const FAULT = 'a rollout makes no progress';
 const WATCHDOG_TEST = 'test/workers/watchdog.test.ts';
 const WORKFLOWS_TEST = 'test/workflows/workflows.test.ts';
-const STRAGGLERS_TEST = 'test/workflows/stragglers.test.ts';
+const STRAGGLERS_TEST = 'test/workflows/batch/stragglers.test.ts';
 
 export const stuck: readonly Mutation[] = [
   {

@@ -12,7 +12,7 @@ export const supervisor: readonly Mutation[] = [
   {
     name: 'the next supervisor adopts nothing',
     fault: KILLED,
-    file: 'workers/stack/managed-process.ts',
+    file: 'workers/stack/processes/managed-process.ts',
     before: 'const adoptable = found !== undefined && previous?.digest === this.spec.digest && isAlive(found);',
     after: 'const adoptable = found !== undefined && previous?.digest !== this.spec.digest && isAlive(found);',
     tests: [{ file: SUPERVISOR_TEST, test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over' }],
@@ -28,7 +28,7 @@ export const supervisor: readonly Mutation[] = [
   {
     name: 'the death of an adopted worker is not noticed',
     fault: KILLED,
-    file: 'workers/stack/managed-process.ts',
+    file: 'workers/stack/processes/managed-process.ts',
     before: 'while (isAlive(identity)) await sleep(ADOPTED_POLL_MS);',
     after: 'while (identity.pid > 0) await sleep(ADOPTED_POLL_MS);',
     tests: [{ file: SUPERVISOR_TEST, test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over' }],

@@ -13,7 +13,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'what a killed attempt left stays',
     fault: KILLED,
-    file: 'trainer/checkpoint.ts',
+    file: 'trainer/checkpoints/checkpoint.ts',
     before: 'await removePartials(dir);\n',
     after: '',
     tests: [{ file: UPDATE_TEST, test: 'what a killed attempt left is neither taken for made nor kept' }],
@@ -45,7 +45,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'a checkpoint is written in place',
     fault: AT_ONCE,
-    file: 'trainer/checkpoint.ts',
+    file: 'trainer/checkpoints/checkpoint.ts',
     before: 'const aside = `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;',
     after: 'const aside = dir;',
     tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
@@ -53,7 +53,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'who comes second fails',
     fault: AT_ONCE,
-    file: 'trainer/checkpoint.ts',
+    file: 'trainer/checkpoints/checkpoint.ts',
     before: 'if (first !== undefined) return { record: first, written: false };',
     after: '',
     tests: [{ file: UPDATE_TEST, test: 'two attempts at once: one is written, both report it' }],
@@ -61,7 +61,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'who comes second reports its own weights',
     fault: AT_ONCE,
-    file: 'trainer/checkpoint.ts',
+    file: 'trainer/checkpoints/checkpoint.ts',
     before: 'return { record: first, written: false };',
     after: 'return { record, written: false };',
     tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
@@ -69,7 +69,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'what came second stays aside',
     fault: AT_ONCE,
-    file: 'trainer/checkpoint.ts',
+    file: 'trainer/checkpoints/checkpoint.ts',
     before: 'await rm(aside, { recursive: true, force: true });\n    const first',
     after: 'const first',
     tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
@@ -77,7 +77,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'what waits for a thread that ended waits on',
     fault: ENGINE,
-    file: 'trainer/embedded-engine.ts',
+    file: 'trainer/embedded/embedded-engine.ts',
     before: 'for (const { reject } of this.#pending.values()) reject(this.#lost);\n',
     after: '',
     tests: [{ file: EMBEDDED_ENGINE_TEST, test: 'fails what waited, and everything after it, as lost', hangs: true }],
@@ -85,7 +85,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'a thread that ended is asked all the same',
     fault: ENGINE,
-    file: 'trainer/embedded-engine.ts',
+    file: 'trainer/embedded/embedded-engine.ts',
     before: 'if (this.#lost !== undefined) {',
     after: 'if (this.#lost !== undefined && this.#next < 0) {',
     tests: [{ file: EMBEDDED_ENGINE_TEST, test: 'fails what waited, and everything after it, as lost', hangs: true }],

@@ -4,14 +4,14 @@ import type { Mutation } from '../mutation.ts';
 
 const KILLED = 'a worker is killed, idle or busy';
 const SUPERVISOR_TEST = 'test/workers/stack/supervisor.test.ts';
-const GENERATE_TEST = 'test/activities/generate.test.ts';
-const SILENT_WORKERS_TEST = 'test/workflows/silent-workers.test.ts';
+const GENERATE_TEST = 'test/activities/rollout/generate.test.ts';
+const SILENT_WORKERS_TEST = 'test/workflows/failures/silent-workers.test.ts';
 
 export const workers: readonly Mutation[] = [
   {
     name: 'a dead worker is not started again',
     fault: KILLED,
-    file: 'workers/stack/managed-process.ts',
+    file: 'workers/stack/processes/managed-process.ts',
     before: 'this.#restarts += 1;\n      this.#running = this.#spawn();',
     after: 'return;',
     tests: [{ file: SUPERVISOR_TEST, test: 'a worker that is killed starts again, and the stack says so' }],
@@ -19,7 +19,7 @@ export const workers: readonly Mutation[] = [
   {
     name: 'a model call that begins again samples with other noise',
     fault: KILLED,
-    file: 'activities/generate.ts',
+    file: 'activities/rollout/generate.ts',
     before: 'cacheKey: rollout, noiseKey, ...call }',
     after: 'cacheKey: rollout, noiseKey: `${noiseKey} ${Date.now()}`, ...call }',
     tests: [{ file: GENERATE_TEST, test: 'asks the engine for the policy, the noise and the sampling that it was given' }],

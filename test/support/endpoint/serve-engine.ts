@@ -3,7 +3,7 @@
  * log-probabilities out. OpenAI's paths, and vLLM's fields in them, are those of `longhaul serve` itself.
  */
 
-import type { PolicyTokenizer } from '../../../activities/generate.ts';
+import type { PolicyTokenizer } from '../../../activities/rollout/generate.ts';
 import type { Engine, GenerateResult } from '../../../trainer/engine.ts';
 import { asApiError } from '../../../trainer/serving/api-error.ts';
 import { replyTo } from '../../../trainer/serving/api.ts';

@@ -1,7 +1,7 @@
 /** Hunts chat answers that are misread because a server writes them a little otherwise than OpenAI does. */
 import { describe, expect, it } from 'vitest';
 import { chatRequest, parseChatTurn, readChat } from '../../../trainer/backends/chat.ts';
-import { resolveEndpoint } from '../../../workflows/resolve-policy.ts';
+import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
 
 const endpointOf = (over: object) =>
   resolveEndpoint({ baseUrl: 'http://h/v1', model: 'm', mode: 'chat', ...over }, 'endpoint', (field) => {

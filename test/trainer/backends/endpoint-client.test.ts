@@ -8,7 +8,7 @@ import type { Endpoint } from '../../../trainer/backends/endpoint.ts';
 import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
 import type { EndpointError } from '../../../trainer/backends/endpoint-error.ts';
 import type { TokenCall } from '../../../trainer/backends/tokens/token-call.ts';
-import { resolveEndpoint } from '../../../workflows/resolve-policy.ts';
+import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
 import { type Answer, type Handler, type LoopbackServer, startLoopback } from '../../support/endpoint/http-server.ts';
 
 let server: LoopbackServer | undefined;

@@ -2,7 +2,7 @@
 
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded-engine.ts';
+import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded/embedded-engine.ts';
 import type { Datum, UpdateRequest } from '../../../trainer/engine.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 

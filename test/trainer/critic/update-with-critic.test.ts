@@ -5,15 +5,15 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
 import { defineLoss } from '../../../trainer/algorithms/losses/registry.ts';
-import { carryOver } from '../../../trainer/carry-over.ts';
-import { readCheckpointRecord } from '../../../trainer/checkpoint.ts';
+import { carryOver } from '../../../trainer/checkpoints/carry-over.ts';
+import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { NewLora, UpdateRequest } from '../../../trainer/engine.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
 import { tf } from '../../../trainer/tensorflow.ts';
 import { NoCredit } from '../../../trainer/training/advantages.ts';
 import { Updater } from '../../../trainer/update.ts';
-import { CheckpointTorn } from '../../../trainer/verified-checkpoint.ts';
+import { CheckpointTorn } from '../../../trainer/checkpoints/verified-checkpoint.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 import { settings, storedRollouts } from '../training/stored-rollouts.ts';
 

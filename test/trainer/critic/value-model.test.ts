@@ -8,7 +8,7 @@ import { decode } from '../../../trainer/model/decoder.ts';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import { initializeWeights } from '../../../trainer/model/initialize.ts';
 import { unpackFlat } from '../../../trainer/model/parameters.ts';
-import { RotaryTables } from '../../../trainer/model/rotary.ts';
+import { RotaryTables } from '../../../trainer/model/layers/rotary.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
 import type { Weights } from '../../../trainer/model/weights.ts';
 import { tf } from '../../../trainer/tensorflow.ts';

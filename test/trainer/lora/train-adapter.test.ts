@@ -3,10 +3,10 @@
 import { cp, mkdir, readFile, readdir } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { carryOver } from '../../../trainer/carry-over.ts';
-import { readCheckpointRecord } from '../../../trainer/checkpoint.ts';
+import { carryOver } from '../../../trainer/checkpoints/carry-over.ts';
+import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { Datum, NewLora, UpdateRequest } from '../../../trainer/engine.ts';
-import { readVerifiedPolicy } from '../../../trainer/verified-checkpoint.ts';
+import { readVerifiedPolicy } from '../../../trainer/checkpoints/verified-checkpoint.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';

@@ -7,7 +7,7 @@ import {
   type EmbeddedEngineOptions,
   EngineLost,
   createEmbeddedEngine,
-} from '../../../trainer/embedded-engine.ts';
+} from '../../../trainer/embedded/embedded-engine.ts';
 import type { GenerateRequest, UpdateRequest } from '../../../trainer/engine.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { Sampler } from '../../../trainer/sampler/sampler.ts';

@@ -10,12 +10,12 @@ import { environmentOf } from '../../../tasks/registry.ts';
 import { renderPrompt } from '../../../agents/render-conversation.ts';
 import { detectOffer } from '../../../trainer/backends/detect-offer.ts';
 import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
-import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded-engine.ts';
+import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded/embedded-engine.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import type { ChatModel } from '../../../trainer/serving/chat-completions.ts';
 import { ApiServer, type ApiServerOptions } from '../../../trainer/serving/http-server.ts';
 import { loadTokenizer, type Tokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
-import { resolveEndpoint } from '../../../workflows/resolve-policy.ts';
+import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
 
 const starter = join(packageRoot, 'examples', 'starter');
 let engine: EmbeddedEngine;

@@ -11,7 +11,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readCheckpointRecord } from '../../../trainer/checkpoint.ts';
+import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { PlannedUpdate } from '../../../trainer/engine.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 

@@ -1,7 +1,7 @@
 /** All forward passes, the sampler's and the trainer's, against Hugging Face transformers. */
 
 import { afterAll, describe, expect, test } from 'vitest';
-import { inverseFrequencies } from '../../../trainer/model/rope-frequencies.ts';
+import { inverseFrequencies } from '../../../trainer/model/layers/rope-frequencies.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { loadLearner } from '../tiny-policy.ts';

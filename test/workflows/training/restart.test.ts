@@ -9,7 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
 import type { OpenedRun, StepToRecord } from '../../../workflows/activities.ts';
-import type { TrainStatus, UpdateInput } from '../../../workflows/types.ts';
+import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
+import type { UpdateInput } from '../../../workflows/messages/update.ts';
 import type { Script } from '../../support/scripted-activities.ts';
 import { startWorld, type World } from '../../support/workflow-world.ts';
 

@@ -1,7 +1,7 @@
 /** Hunts tasks that another mode would not draw, and noise that two rollouts share. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { resolveRunConfig } from '../../../activities/run-config.ts';
+import { resolveRunConfig } from '../../../activities/run/run-config.ts';
 import { limitsOf } from '../../../workflows/training/modes.ts';
 import { aimOf, byNeedOf, tasksOfGroup, tasksOfStep } from '../../../workflows/training/step-tasks.ts';
 

@@ -1,6 +1,6 @@
 /** Dynamic sampling: batches are drawn until enough groups vary, or groups that do not are replaced by some that do. Pure. */
 
-import { shuffled } from '../../batching.ts';
+import { shuffled } from '../../data/batching.ts';
 import { rowsByGroup } from './zero-variance.ts';
 
 /** A row as dynamic sampling sees it. */

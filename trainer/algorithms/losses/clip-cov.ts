@@ -1,6 +1,6 @@
 /** Clip-Cov: PPO's loss without some tokens, drawn among those that would lower the entropy most. */
 
-import { shuffled } from '../../batching.ts';
+import { shuffled } from '../../data/batching.ts';
 import { at, countOf, maskedMean } from '../rows.ts';
 import { covariances } from './covariance.ts';
 import { type PolicyLossDefinition, type PolicyTokens, termsOf } from './loss.ts';

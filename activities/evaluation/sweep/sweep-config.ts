@@ -1,0 +1,108 @@
+/** The sweep configuration's schema: every field, its default and its bounds. Unknown fields are refused by name. */
+
+import { isAbsolute, resolve } from 'node:path';
+import { z } from 'zod';
+import { environmentOf } from '../../../tasks/registry.ts';
+import type { SweepConfig, SweepSampling, TaskSelection } from '../../../workflows/messages/eval.ts';
+import { UserInputError } from '../../failures.ts';
+import { agentSchema, dispatcherSchema, parseSettings, samplingSchema } from '../../run/run-config.ts';
+import { checkWrittenPolicies, part, policySchema, resolveWritten } from './sweep-policies.ts';
+
+const count = z.int().min(1);
+/** A schedule appends the time that it fired at: `NAME-2026-01-31T06:00:00Z`. */
+const EVAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,149}$/;
+
+const tasksSchema = z.union(
+  [
+    z.strictObject({
+      name: z.string().min(1),
+      split: z.enum(['train', 'held-out']).default('held-out'),
+      from: z.int().min(0).default(0),
+      count: count.default(200),
+    }),
+    z.strictObject({ ids: z.array(z.string().min(1)).min(1) }),
+  ],
+  'give { name, split, from, count } or { ids: [...] }',
+);
+
+const sweepSampling = samplingSchema.extend({ name: part.optional(), samples: count.optional() });
+
+export const sweepConfigSchema = z.strictObject({
+  eval: z.string().regex(EVAL_ID, 'letters, digits, dot, colon, dash and underscore, at most 150').default('default'),
+  dir: z.string().default('evals'),
+  seed: z.int().min(0).default(1),
+  tasks: tasksSchema,
+  policies: z.array(policySchema).min(1),
+  sampling: z.array(sweepSampling).min(1).prefault([{}]),
+  samples: count.default(1),
+  passAt: z.array(count).min(1).default([1]),
+  agent: agentSchema.prefault({}),
+  dispatcher: dispatcherSchema.prefault({}),
+  maxFailed: z.number().min(0).max(1).default(0.1),
+  bootstrap: z
+    .strictObject({ resamples: z.int().min(100).max(100_000).default(2000), confidence: z.number().gt(0).lt(1).default(0.95) })
+    .prefault({}),
+});
+
+/** A sweep's configuration as it is written, defaults left out. */
+export type EvalSettings = z.input<typeof sweepConfigSchema>;
+
+function refuseTwins(field: string, names: readonly string[]): void {
+  const twin = names.find((name, i) => names.indexOf(name) !== i);
+  if (twin !== undefined) throw new UserInputError(field, twin, 'give each one a name of its own: { name: …, … }');
+}
+
+/** A greedy rollout says the same each time: one is enough, where no other number is asked for. */
+function samplingsOf({ sampling, samples }: z.infer<typeof sweepConfigSchema>): SweepSampling[] {
+  const samplings = sampling.map((one) => ({
+    ...one,
+    name: one.name ?? (one.temperature === 0 ? 'greedy' : `t${one.temperature}`),
+    samples: one.samples ?? (one.temperature === 0 ? 1 : samples),
+  }));
+  refuseTwins('sampling', samplings.map(({ name }) => name));
+  return samplings;
+}
+
+/** The ids of the tasks, in their order. */
+export function taskIdsOf(tasks: TaskSelection): readonly string[] {
+  if ('ids' in tasks) return tasks.ids;
+  const environment = environmentOf(`${tasks.name}-${tasks.split}-0`);
+  return Array.from({ length: tasks.count }, (_, i) => environment.taskId(tasks.split, tasks.from + i));
+}
+
+/** Errors: `UserInputError` for a task that the environments do not know. */
+export function checkTasks(tasks: TaskSelection): readonly string[] {
+  try {
+    const ids = taskIdsOf(tasks);
+    for (const id of 'ids' in tasks ? ids : ids.slice(0, 1)) environmentOf(id).load(id);
+    return ids;
+  } catch (error) {
+    if (!(error instanceof Error)) throw error;
+    const [field, value] = 'ids' in tasks ? (['tasks.ids', tasks.ids.slice(0, 5)] as const) : (['tasks.name', tasks.name] as const);
+    throw new UserInputError(field, value, `name tasks that are known (${error.message})`);
+  }
+}
+
+/**
+ * Fills in the defaults; relative paths are taken from `cwd`.
+ * Errors: `UserInputError` for the first field that cannot be used.
+ */
+export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
+  checkWrittenPolicies(given, cwd);
+  const parsed = parseSettings(sweepConfigSchema, given);
+  const sampling = samplingsOf(parsed);
+  const most = Math.max(...sampling.map(({ samples }) => samples));
+  const beyond = parsed.passAt.find((k) => k > most);
+  if (beyond !== undefined) throw new UserInputError('passAt', beyond, `give at most samples (${most})`);
+  if ('ids' in parsed.tasks) refuseTwins('tasks.ids', parsed.tasks.ids);
+  const { samples: _samples, policies: written, dir, passAt, ...rest } = parsed;
+  const policies = written.map((one, i) => resolveWritten(one, i, cwd));
+  refuseTwins('policies', policies.map(({ name }) => name));
+  return {
+    ...rest,
+    dir: isAbsolute(dir) ? dir : resolve(cwd, dir),
+    policies,
+    sampling,
+    passAt: [...new Set(passAt)].sort((a, b) => a - b),
+  } as SweepConfig;
+}

@@ -1,0 +1,124 @@
+/**
+ * One turn of the policy: ids in, ids out. The turn is sampled once under its key; a repeated call returns the turn
+ * that was recorded, and what was sampled is never re-encoded.
+ */
+
+import type { Store } from '../../store/store.ts';
+import type { Engine } from '../../trainer/engine.ts';
+import type { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
+import type { PolicyRef, RolloutPolicy } from '../../workflows/messages/policy.ts';
+import type { GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
+import { UserInputError } from '../failures.ts';
+import { contextTokensAfter, type GenerateRecord, keys, sampledTokensOf, turnsOf, type UpdateEntry } from '../records.ts';
+import { sampleEndpoint } from '../sampling/sample-endpoint.ts';
+import { type PolicyTokenizer, sampleIds } from '../sampling/sample-ids.ts';
+
+export type { PolicyTokenizer } from '../sampling/sample-ids.ts';
+
+export interface GenerateDeps {
+  readonly store: Store;
+  readonly engine: Engine;
+  /** For policies behind other servers. */
+  readonly endpoints: EndpointClient;
+  /** As the directory's files are now, like `digestOf`. */
+  readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
+  /** `fingerprintOf` the policy in a directory. */
+  readonly digestOf: (policyDir: string) => Promise<string>;
+  /** This worker's name, where a rollout's next turn has others to choose from. */
+  readonly worker?: string;
+}
+
+/** Errors: `UserInputError` where the directory holds another policy than the one that the rollout was started with. */
+async function checkedDigest({ dir, digest }: PolicyRef, { digestOf }: GenerateDeps): Promise<string> {
+  const found = await digestOf(dir);
+  if (digest === undefined || digest === found) return found;
+  throw new UserInputError('policy.dir', dir, 'its files are not those that this was started with; put them back, or start anew under another name');
+}
+
+/** The policy itself, or the newest version that its run has made since: which one it was is in the turn's record. */
+async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolicy> {
+  if (!('newestOf' in policy) || policy.newestOf === undefined) return policy;
+  let { dir, version } = policy;
+  for (;;) {
+    const next = await store.get<UpdateEntry>(keys.update(policy.newestOf, version + 1));
+    if (!next) return { dir, version };
+    ({ dir, version } = next.policy);
+  }
+}
+
+async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal): Promise<GenerateRecord> {
+  const { policy, rollout, noiseKey } = input;
+  if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
+  const digest = await checkedDigest(policy, deps);
+  const record = await sampleIds(input, await deps.tokenizerOf(policy.dir), deps.store, async (call) => {
+    const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate({ policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call }, signal);
+    return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
+  });
+  return { ...record, digest };
+}
+
+function lineOf({ parsed, end }: GenerateRecord): string {
+  if (end !== 'stop') return end;
+  if (parsed.kind !== 'calls') return parsed.kind;
+  const calls = parsed.calls.map(({ name, arguments: given }) => {
+    const words = Object.values(given).map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+    return `${name} ${words.join(' ')}`.trim().replaceAll(/\s+/g, ' ').slice(0, 80);
+  });
+  return calls.join('; ').slice(0, 160);
+}
+
+function kindOf({ parsed, end }: GenerateRecord): GenerateOutcome['kind'] {
+  if (end === 'context-full' || end === 'refused') return end;
+  if (end === 'length') return 'response-cut';
+  if (parsed.kind !== 'calls') return 'hint';
+  return parsed.calls.some((call) => call.name === 'finish') ? 'finish' : 'calls';
+}
+
+function callsToRun({ parsed }: GenerateRecord): number {
+  if (parsed.kind !== 'calls') return 0;
+  const finish = parsed.calls.findIndex((call) => call.name === 'finish');
+  return finish < 0 ? parsed.calls.length : finish;
+}
+
+/** A checkpoint that retention has taken away is still what its records say. */
+async function presentDigest({ policy }: GenerateInput, { digestOf }: GenerateDeps): Promise<string | undefined> {
+  if ('endpoint' in policy) return undefined;
+  return policy.digest ?? digestOf(policy.dir).catch(() => undefined);
+}
+
+/** A rollout's records are one policy's: those of another would be passed off as its own. */
+async function checkSamePolicy(key: string, { version, endpoint, digest }: GenerateRecord, input: GenerateInput, deps: GenerateDeps): Promise<void> {
+  const { policy } = input;
+  const remedy = (by: string) => `${key} was sampled by ${by}; give another policy a rollout id of its own`;
+  const follows = 'newestOf' in policy && policy.newestOf !== undefined && version > policy.version;
+  if (version !== policy.version && !follows) throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
+  const asked = 'endpoint' in policy ? policy.endpoint.model : undefined;
+  if (asked !== endpoint?.model) throw new UserInputError('policy', asked ?? policy, remedy(endpoint?.model ?? 'a policy of a directory'));
+  // Of a policy that its run trains meanwhile, the directory that was given holds another version.
+  const now = digest === undefined || follows ? undefined : await presentDigest(input, deps);
+  if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
+}
+
+export async function generateTurn(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal): Promise<GenerateOutcome> {
+  const { store } = deps;
+  const key = keys.generate(input, input.turn);
+  let record = await store.get<GenerateRecord>(key);
+  if (!record) {
+    await store.begin(`model:${key}`);
+    const policy = await newest(input.policy, store);
+    record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal));
+  }
+  await checkSamePolicy(key, record, input, deps);
+  const { run, rollout, attempt } = input;
+  const at = new Date().toISOString();
+  await store.append([{ run, rollout, attempt, event: 'turn', at, detail: String(input.turn) }]);
+  const turns = (await turnsOf(store, input)).slice(0, input.turn);
+  return {
+    kind: kindOf(record),
+    calls: callsToRun(record),
+    contextTokens: contextTokensAfter(turns),
+    sampledTokens: sampledTokensOf(record),
+    line: lineOf(record),
+    ...(deps.worker === undefined || 'endpoint' in input.policy ? {} : { worker: deps.worker }),
+  };
+}

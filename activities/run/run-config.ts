@@ -1,0 +1,204 @@
+/** The run configuration's schema: every field, its default and its bounds. Unknown fields are refused by name. */
+
+import { isAbsolute, resolve } from 'node:path';
+import { z } from 'zod';
+import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+import { LORA_TARGETS } from '../../trainer/lora/lora-settings.ts';
+import { refusedStraggler, type StragglerSettings } from '../../workflows/batch/stragglers.ts';
+import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../../workflows/batch/dispatch-schedule.ts';
+import { DEFAULT_BREAKER } from '../../workflows/failures/circuit-breaker.ts';
+import { OUTAGE_SECONDS } from '../../workflows/failures/failure-policy.ts';
+import { refusedTraining, resolveTraining } from '../../workflows/training/settings.ts';
+import type { DispatcherSettings } from '../../workflows/messages/batch.ts';
+import type { AlgorithmSettings, RunConfig } from '../../workflows/messages/run-config.ts';
+import { algorithmSchema } from '../algorithm/config.ts';
+import { offPolicyCorrectionSchema } from '../algorithm/off-policy-schema.ts';
+import { isCorrectable } from '../algorithm/rules.ts';
+import { UserInputError } from '../failures.ts';
+
+const count = z.int().min(1);
+const width = z.int().min(1).optional();
+
+export const agentSchema = z.strictObject({
+  maxTurns: count.default(30),
+  maxContextTokens: count.default(32_768),
+  toolTimeoutSeconds: z.number().min(1).max(3600).default(120),
+  deadlineSeconds: z.number().min(1).default(OUTAGE_SECONDS),
+});
+
+export const samplingSchema = z.strictObject({
+  temperature: z.number().min(0).max(10).default(1),
+  topP: z.number().gt(0).max(1).default(1),
+  topK: z.int().min(0).default(0),
+  minP: z.number().min(0).max(1).optional(),
+  repetitionPenalty: z.number().positive().max(10).optional(),
+  stop: z.array(z.string().min(1)).max(16).optional(),
+  maxTokens: count.default(4096),
+});
+
+export const dispatcherSchema = z
+  .strictObject({
+    type: z.enum(DISPATCHER_TYPES).default('pipeline'),
+    maxParallelAgents: width,
+    maxEvalParallelAgents: width,
+  })
+  .superRefine((settings, context) => {
+    const refused = refusedSetting(settings as DispatcherSettings);
+    if (refused) context.addIssue({ code: 'custom', path: [refused.field], message: refused.remedy });
+  })
+  .transform((settings) => resolveDispatcher(settings as DispatcherSettings));
+
+const steps = z.int().min(0).optional();
+
+const training = z
+  .strictObject({
+    mode: z.enum(['sync', 'one-step-off', 'async']).default('sync'),
+    maxStalenessSteps: steps,
+    rolloutVersion: z.enum(['newest', 'begin']).optional(),
+    maskStalenessSteps: steps,
+    shards: z.int().min(1).max(64).optional(),
+    placement: z.enum(['colocated', 'apart']).optional(),
+  })
+  .superRefine((settings, context) => {
+    const refused = refusedTraining(settings);
+    if (refused) context.addIssue({ code: 'custom', path: [refused.field], message: refused.remedy });
+  })
+  .transform(resolveTraining);
+
+export const loraSchema = z.strictObject({
+  rank: count.default(8),
+  alpha: z.number().positive().default(16),
+  targetModules: z
+    .array(z.enum(LORA_TARGETS))
+    .min(1)
+    .refine((names) => new Set(names).size === names.length, 'name each module once')
+    .default([...LORA_TARGETS]),
+});
+
+export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+
+export const runConfigSchema = z.strictObject({
+  run: z.string().regex(RUN_ID, 'letters, digits, dot, dash and underscore, at most 100').default('default'),
+  dir: z.string().default('runs'),
+  seed: z.int().min(0).default(1),
+  steps: count.default(20),
+  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
+  task: z.strictObject({ name: z.string().min(1), train: count.default(1000) }),
+  batch: z
+    .strictObject({
+      tasks: count.default(8),
+      samples: z.int().min(2, 'a group needs two rollouts').default(8),
+      dynamicSampling: z
+        .strictObject({
+          type: z.enum(['none', 'filter', 'replace']).default('none'),
+          maxSampleBatches: count.default(4),
+          minReplaceRatio: z.number().min(0).lt(1).optional(),
+        })
+        .superRefine(({ type, minReplaceRatio }, context) => {
+          if (type === 'replace' || minReplaceRatio === undefined) return;
+          context.addIssue({ code: 'custom', path: ['minReplaceRatio'], message: 'leave it out, or give type: replace' });
+        })
+        .transform(({ type, minReplaceRatio = 0.3, ...rest }) => ({ type, ...rest, ...(type === 'replace' && { minReplaceRatio }) }))
+        .prefault({}),
+      stragglers: z.strictObject({ deadlineSeconds: z.number().positive().optional(), completeGroupWithout: z.int().min(0).optional() }).optional(),
+    })
+    .superRefine(({ samples, stragglers }, context) => {
+      const refused = stragglers ? refusedStraggler(stragglers as StragglerSettings, samples) : undefined;
+      if (refused) context.addIssue({ code: 'custom', path: ['stragglers', refused.field], message: refused.remedy });
+    })
+    .prefault({}),
+  agent: agentSchema.prefault({}),
+  sampling: samplingSchema.prefault({}),
+  dispatcher: dispatcherSchema.prefault({}),
+  training: training.prefault({}),
+  algorithm: algorithmSchema.prefault({}),
+  evaluation: z
+    .strictObject({ tasks: count.default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
+    .prefault({}),
+  checkpoint: z.strictObject({ every: z.int().min(0).default(0) }).prefault({}),
+  breaker: z
+    .strictObject({ inARow: z.int().min(0).default(DEFAULT_BREAKER.inARow), share: z.number().gt(0).max(1).default(DEFAULT_BREAKER.share) })
+    .prefault({}),
+});
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  let at = value;
+  for (const key of path) at = typeof at === 'object' && at !== null ? (at as Record<PropertyKey, unknown>)[key] : undefined;
+  return at;
+}
+
+/** Told apart from a setting that there is not: somebody who asks for this wants the reason. */
+function refuseEndpoint(given: unknown): void {
+  const policy = valueAt(given, ['policy']);
+  const base = valueAt(policy, ['base']);
+  const isAddress = typeof base === 'string' && /^https?:\/\//.test(base);
+  if (!isAddress && valueAt(policy, ['endpoint']) === undefined) return;
+  const remedy =
+    'an endpoint cannot be trained, since its server takes no updates (and many give no log-probabilities); ' +
+    'give policy.base, a directory in Hugging Face layout, and keep endpoints for evaluation and single rollouts';
+  throw new UserInputError(isAddress ? 'policy.base' : 'policy.endpoint', '(an endpoint)', remedy);
+}
+
+/** What there is no setting for may be a key that was put where it does not belong: errors end in histories and logs. */
+function shown(name: string, value: unknown): unknown {
+  const maySay = typeof value === 'string' ? !/key|token|secret|pass|auth|credential/i.test(name) : typeof value !== 'object';
+  return maySay ? value : '(not shown)';
+}
+
+/**
+ * `given` with the schema's defaults filled in.
+ * Errors: `UserInputError` for the first field that cannot be used.
+ */
+export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const issue = parsed.error.issues[0];
+  const unknown = issue?.code === 'unrecognized_keys' ? issue.keys : [];
+  const path = [...(issue?.path ?? []), ...unknown.slice(0, 1)];
+  const remedy = unknown.length > 0 ? 'remove it, there is no such setting' : (issue?.message ?? 'see the documentation');
+  const value = valueAt(given, path) ?? null;
+  throw new UserInputError(path.join('.') || 'configuration', unknown.length > 0 ? shown(unknown[0] ?? '', value) : value, remedy);
+}
+
+/**
+ * Fills in the defaults; relative paths are taken from `cwd`.
+ * Errors: `UserInputError` for the first field that cannot be used.
+ */
+export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
+  refuseEndpoint(given);
+  const config = parseSettings(runConfigSchema, given);
+  if ((config.algorithm as Partial<AlgorithmSettings>).critic !== undefined && (config.training.shards ?? 1) > 1) {
+    throw new UserInputError('training.shards', config.training.shards, 'leave it out: a critic is trained by one worker, and its values are needed before the update is cut into shards');
+  }
+  const { tasks, dynamicSampling } = config.batch;
+  if (tasks > config.task.train) {
+    throw new UserInputError('batch.tasks', tasks, `give at most task.train (${config.task.train})`);
+  }
+  const { type } = dynamicSampling;
+  if (type !== 'none' && tasks * dynamicSampling.maxSampleBatches > config.task.train) {
+    const remedy = `times batch.tasks (${tasks}) it must be at most task.train (${config.task.train})`;
+    throw new UserInputError('batch.dynamicSampling.maxSampleBatches', dynamicSampling.maxSampleBatches, remedy);
+  }
+  const { module, zeroVarianceFilter, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
+  if (type === 'replace' && config.training.mode === 'async') {
+    throw new UserInputError('batch.dynamicSampling.type', type, 'give filter, or training.mode: sync or one-step-off: in async groups are trained on as they end, and no batch is judged as one');
+  }
+  if (type !== 'none' && zeroVarianceFilter === false) {
+    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
+  }
+  // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
+  const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && isCorrectable(config.algorithm);
+  const correction = corrects ? { offPolicyCorrection: offPolicyCorrectionSchema.parse({}) } : {};
+  const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
+  return {
+    ...config,
+    dir: absolute(config.dir),
+    policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
+    algorithm: {
+      ...config.algorithm,
+      ...correction,
+      ...(critic?.base !== undefined && { critic: { ...critic, base: absoluteModel(critic.base, cwd) } }),
+      ...(module !== undefined && { module: absolute(module) }),
+    },
+  } as unknown as RunConfig;
+}

@@ -1,0 +1,58 @@
+/**
+ * Which groups of a step are trained on, which of them twice, and why the others are not: a function of what is on record,
+ * so that an update that is made again chooses the same.
+ */
+
+import { comparesGroups } from '../../trainer/algorithms/advantages/registry.ts';
+import { donorsOf, mayReplace } from '../../trainer/algorithms/filters/dynamic-sampling.ts';
+import { keepVarying } from '../../trainer/algorithms/filters/zero-variance.ts';
+import type { ReplaceSettings } from '../../workflows/messages/batch.ts';
+import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
+import type { UpdateInput } from '../../workflows/messages/update.ts';
+import type { Member } from './rollout-metrics.ts';
+
+/** A group that was drawn: the members that are valid, and why each of the others is not. */
+export interface Group {
+  readonly batch: string;
+  readonly task: string;
+  readonly members: readonly Member[];
+  readonly masked: ReadonlyMap<string, string>;
+}
+
+/** Why a whole group is not trained on; `undefined` when it is. */
+function uselessness(members: readonly Member[], enough: boolean, { advantage, zeroVarianceFilter = true }: AlgorithmSettings): string | undefined {
+  if (enough) return 'surplus';
+  if (members.length < (comparesGroups(advantage) ? 2 : 1)) return 'group-too-small';
+  const rewards = members.map((m) => m.outcome.reward ?? 0);
+  const varies = keepVarying({ rewards, groups: rewards.map(() => '') }, 0).length > 0;
+  return zeroVarianceFilter && !varies ? 'zero-variance' : undefined;
+}
+
+/** Why each group is not trained on; `undefined` where it is. */
+export function judge(groups: readonly Group[], { wanted, replace, algorithm }: Pick<UpdateInput, 'wanted' | 'replace' | 'algorithm'>): Array<string | undefined> {
+  const counted = new Map<string, number>();
+  // All that were drawn before the last ones had too few that vary.
+  const resampled = replace === undefined ? 0 : groups.length - replace.groups;
+  return groups.map(({ batch, members }, i) => {
+    if (i < resampled) return 'resampled';
+    const useless = uselessness(members, (counted.get(batch) ?? 0) === wanted, algorithm);
+    if (useless === undefined) counted.set(batch, (counted.get(batch) ?? 0) + 1);
+    return useless;
+  });
+}
+
+/**
+ * Of the groups that are not trained on, those that stand in for them: groups of their own in what they are compared
+ * with, so that no rollout is in its own copy's baseline. The draw is named by tasks, which seed and step name.
+ */
+export function copiesOf(groups: readonly Group[], useless: ReadonlyArray<string | undefined>, replace: ReplaceSettings | undefined): Array<readonly [Group, string]> {
+  if (replace === undefined) return [];
+  const drawn = groups.slice(-replace.groups);
+  const good = groups.filter((_, i) => useless[i] === undefined);
+  if (!mayReplace(good.length, drawn.length, replace.minReplaceRatio)) return [];
+  const bad = drawn.filter((group) => !good.includes(group));
+  return donorsOf(good.length, bad.length, drawn.map(({ task }) => task).join(' ')).flatMap((donor, i) => {
+    const group = good[donor];
+    return group ? [[group, ` for ${bad[i]?.task}`] as const] : [];
+  });
+}

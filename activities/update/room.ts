@@ -1,0 +1,46 @@
+/** Whether a disk has room for a checkpoint: asked before the work, since training again costs more than asking. */
+
+import { mkdir, readdir, stat, statfs } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { StoreFull } from '../../store/disk-errors.ts';
+import { criticFolder } from '../../trainer/checkpoints/checkpoint.ts';
+import type { UpdateRequest } from '../../trainer/engine.ts';
+import { adapterJson, adapterModules } from '../../trainer/lora/adapter-config.ts';
+import { readAdapterJson, weightsDirectory } from '../../trainer/lora/adapter-files.ts';
+import { adapterLayout } from '../../trainer/lora/adapter-layout.ts';
+import { readModelConfig } from '../../trainer/model/describe-policy.ts';
+import { layoutOf } from '../../trainer/model/parameters.ts';
+
+/** Weights and two moments of each, in float32; a policy in half precision doubles what is counted here. */
+export const WEIGHTS_AND_MOMENTS = 3;
+
+async function weightBytes(dir: string): Promise<number> {
+  const names = (await readdir(dir)).filter((name) => name.endsWith('.safetensors') && name !== 'optimizer.safetensors');
+  const sizes = await Promise.all(names.map(async (name) => (await stat(join(dir, name))).size));
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+/** A new adapter is all that is written of the policy beside which it is put. */
+async function trainedBytes({ fromDir, lora }: Pick<UpdateRequest, 'fromDir' | 'lora'>): Promise<number> {
+  if (lora === undefined || (await readAdapterJson(fromDir)) !== undefined) return weightBytes(fromDir);
+  return 4 * adapterLayout(adapterModules(adapterJson(lora, fromDir), layoutOf(await readModelConfig(fromDir)))).size;
+}
+
+/** What the critic is beside the policy, or begins as: an adapter's base then, for it is trained whole. */
+async function criticBytes({ fromDir, critic }: Pick<UpdateRequest, 'fromDir' | 'critic'>): Promise<number> {
+  if (critic === undefined) return 0;
+  return weightBytes(join(fromDir, criticFolder)).catch(async () => weightBytes(await weightsDirectory(critic.base)));
+}
+
+/**
+ * Errors: `StoreFull` where so many times what is trained of `fromDir`, by default a checkpoint made from it, would not fit
+ * beside `toDir`, a critic's checkpoint with it.
+ */
+export async function roomForCheckpoint(request: Pick<UpdateRequest, 'fromDir' | 'toDir' | 'lora' | 'critic'>, copies = WEIGHTS_AND_MOMENTS): Promise<void> {
+  const parent = dirname(request.toDir);
+  await mkdir(parent, { recursive: true });
+  const [policy, critic] = [await trainedBytes(request).catch(() => 0), await criticBytes(request).catch(() => 0)];
+  const needed = copies * policy + WEIGHTS_AND_MOMENTS * critic;
+  const { bavail, bsize } = await statfs(parent);
+  if (bavail * bsize < needed) throw new StoreFull(parent);
+}

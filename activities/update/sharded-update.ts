@@ -1,0 +1,84 @@
+/**
+ * The parts of an update that several GPU workers share. What each part is follows from the step's input and from the
+ * records; its files are in a folder of the run, and `update` clears them away when the update is on record.
+ */
+
+import { createHash } from 'node:crypto';
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import { patiently, type Patience, WORKER_PATIENCE } from '../../store/patience.ts';
+import type { Store } from '../../store/store.ts';
+import type { PoolEngine } from '../../trainer/engine.ts';
+import type { ShardActivities } from '../../workflows/activities.ts';
+import type { RoundInput, UpdateInput, UpdateRounds } from '../../workflows/messages/update.ts';
+import { classified } from '../failures.ts';
+import { withHeartbeat } from '../heartbeat.ts';
+import { keys } from '../records.ts';
+import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './room.ts';
+import { trainingDataOf } from './training-data.ts';
+import { teaches, updateRequestOf } from './update-request.ts';
+
+const updatesDir = (runDir: string): string => join(runDir, 'updates');
+
+/** Another input is another update, with a folder of its own. */
+function folderOf(input: UpdateInput): string {
+  const name = createHash('sha256').update(JSON.stringify(input)).digest('hex').slice(0, 12);
+  return join(updatesDir(input.runDir), `step-${input.step}-${name}`);
+}
+
+/** Nobody needs parts of updates any more. */
+export function clearUpdates(runDir: string): Promise<void> {
+  return rm(updatesDir(runDir), { recursive: true, force: true });
+}
+
+/** `update` alone says what becomes of the step. */
+const NOTHING_TO_SHARE: UpdateRounds = { dir: '', plan: '', rounds: [] };
+
+export interface ShardDeps {
+  readonly store: Store;
+  readonly engine: Pick<PoolEngine, 'planUpdate' | 'makeShard' | 'applyShards'>;
+  readonly patience?: Patience;
+}
+
+async function planUpdate(input: UpdateInput & { shards: number }, { store, engine, patience = WORKER_PATIENCE }: ShardDeps): Promise<UpdateRounds> {
+  if ((await store.get(keys.update(input.run, input.step))) !== undefined) return NOTHING_TO_SHARE;
+  const prepared = await trainingDataOf(input, store);
+  if (!teaches(prepared)) return NOTHING_TO_SHARE;
+  const request = await updateRequestOf(input, prepared, store);
+  const [dir, { shards }] = [folderOf(input), input];
+  return patiently(request.toDir, patience, async () => {
+    // At the same time: a round's state and the next one's, and a gradient for each shard.
+    await roomForCheckpoint(request, 2 * WEIGHTS_AND_MOMENTS + shards);
+    return { dir, ...(await engine.planUpdate({ ...request, dir, shards })) };
+  });
+}
+
+/** Everything that may be made twice is noted before it begins. */
+async function begun({ run, step, round }: RoundInput, part: string, store: Store): Promise<void> {
+  await store.begin(`shard:${keys.update(run, step)}/${round}/${part}`);
+}
+
+export function createShardActivities(deps: ShardDeps): ShardActivities {
+  const { store, engine, patience = WORKER_PATIENCE } = deps;
+  return {
+    planUpdate: (input) => classified(() => withHeartbeat(() => planUpdate(input, deps))),
+
+    forwardBackward: (input) =>
+      classified(() =>
+        withHeartbeat(async (_signal, progress) => {
+          const { dir, plan, round, shard } = input;
+          await begun(input, String(shard), store);
+          await patiently(dir, patience, () => engine.makeShard({ dir, plan, round, shard }, progress));
+        }),
+      ),
+
+    optimStep: (input) =>
+      classified(() =>
+        withHeartbeat(async (_signal, progress) => {
+          const { dir, plan, round } = input;
+          await begun(input, 'step', store);
+          await patiently(dir, patience, () => engine.applyShards({ dir, plan, round }, progress));
+        }),
+      ),
+  };
+}

@@ -1,0 +1,148 @@
+/**
+ * From a step's rollouts to training data: every rollout is trained, masked or dropped, with its reason, and only the
+ * valid ones enter their group's baseline.
+ */
+
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Store } from '../../store/store.ts';
+import type { Datum } from '../../trainer/engine.ts';
+import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
+import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
+import type { UpdateInput } from '../../workflows/messages/update.ts';
+import { rolloutIds } from '../../workflows/batch/rollout-ids.ts';
+import { copiesOf, type Group, judge } from './choose-groups.ts';
+import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from '../records.ts';
+import { type Member, rolloutMetrics } from './rollout-metrics.ts';
+
+export type Fate =
+  | { readonly event: 'trained'; readonly reason: '' }
+  | { readonly event: 'masked' | 'dropped'; readonly reason: string };
+
+export interface TrainingData {
+  readonly data: readonly Datum[];
+  readonly fates: ReadonlyMap<string, Fate>;
+  readonly outcomes: readonly OutcomeRecord[];
+  /** Groups that were trained on. */
+  readonly groups: number;
+  readonly valid: number;
+  readonly sampledTokens: number;
+  /** Tokens of the rollouts that are trained on, by the version that sampled them. */
+  readonly tokensByVersion: ReadonlyMap<number, number>;
+  /** Times a template rewrote the past, so that a rollout became several training sequences. */
+  readonly prefixBreaks: number;
+  /** Of the valid rollouts, by name. */
+  readonly metrics: Readonly<Record<string, number>>;
+}
+
+/** The model calls of one attempt as transitions: all ids seen, the ids said. Empty calls teach nothing. */
+export function transitionsOf(turns: readonly GenerateRecord[]): Transition[] {
+  const transitions: Transition[] = [];
+  let context: number[] = [];
+  for (const { appended, reset, sampled, logprobs, version } of turns) {
+    const observation = [...(reset ? [] : context), ...appended];
+    if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, version });
+    context = [...observation, ...sampled];
+  }
+  return transitions;
+}
+
+/** Versions before `oldest` are too old. */
+async function memberOf(rollout: string, oldest: number, store: Store): Promise<Member | string> {
+  const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
+  if (!outcome) return 'no-outcome';
+  if (outcome.status === 'failed') return outcome.failure ?? 'internal';
+  const turns = await turnsOf(store, outcome);
+  // Without ids or their log-probabilities there is no ratio to clip: such a rollout is no training data.
+  if (turns.some(({ untrainable, sampled, logprobs }) => untrainable !== undefined || logprobs.length !== sampled.length)) return 'no-logprobs';
+  if (turns.some(({ version, sampled }) => sampled.length > 0 && version < oldest)) return 'too-stale';
+  return { outcome, turns };
+}
+
+const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean => !overlongFilter || outcome.finish === 'finish-tool';
+
+/**
+ * A rollout's sequences; where it is not to be learnt from, one without a token, which stands for it in the baseline. `copy`
+ * sets a rollout of a group that stands in for another apart from itself.
+ */
+function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, copy = ''): Datum[] {
+  const credit = { reward: outcome.reward ?? 0, group: group + copy, rollout: outcome.rollout + copy };
+  if (!learnt) return [{ tokens: [], mask: [], logprobs: [], credit }];
+  return mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, credit }));
+}
+
+type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'> &
+  Partial<Pick<UpdateInput, 'policy'>>;
+
+/** Every group that was drawn, in the order of batches and tasks. */
+async function groupsOf(input: TrainingInput, store: Store): Promise<Group[]> {
+  const { batch, tasks, further = [], samples, policy, maskStaleness } = input;
+  const oldest = policy && maskStaleness !== undefined ? policy.version - maskStaleness : 0;
+  const groups: Group[] = [];
+  for (const [from, task] of [{ batch, tasks }, ...further].flatMap((one) => one.tasks.map((each) => [one.batch, each] as const))) {
+    const members: Member[] = [];
+    const masked = new Map<string, string>();
+    for (const rollout of rolloutIds(from, [task], samples)) {
+      const member = await memberOf(rollout, oldest, store);
+      if (typeof member === 'string') masked.set(rollout, member);
+      else members.push(member);
+      // Reading is done in this thread: a large step must not hold up its own heartbeat.
+      await nextTurn();
+    }
+    groups.push({ batch: from, task, members, masked });
+  }
+  return groups;
+}
+
+async function dataOfGroups(groups: ReadonlyArray<readonly [Group, string?]>, algorithm: AlgorithmSettings): Promise<Datum[]> {
+  const data: Datum[] = [];
+  for (const [{ batch, task, members }, copy] of groups) {
+    for (const member of members) {
+      data.push(...dataOf(member, `${batch}/${task}`, isLearnt(member, algorithm), copy));
+      await nextTurn();
+    }
+  }
+  return data;
+}
+
+function fateOf(member: Member, useless: string | undefined, algorithm: AlgorithmSettings): Fate {
+  if (useless !== undefined) return { event: 'dropped', reason: useless };
+  return isLearnt(member, algorithm) ? { event: 'trained', reason: '' } : { event: 'masked', reason: 'overlong' };
+}
+
+function tokensByVersion(members: readonly Member[]): Map<number, number> {
+  const tokens = new Map<number, number>();
+  for (const { version, sampled } of members.flatMap(({ turns }) => turns)) tokens.set(version, (tokens.get(version) ?? 0) + sampled.length);
+  return tokens;
+}
+
+/**
+ * What a step's groups teach. With `wanted`, of each batch the first so many groups that vary are trained on, in the
+ * order of their tasks: which ones that are does not depend on which of them happened to be drawn beyond need. With
+ * `replace`, groups that vary teach once more in the place of those that do not: copies are data, no rollouts, and have
+ * no part in any count of these.
+ */
+export async function trainingDataOf(input: TrainingInput, store: Store): Promise<TrainingData> {
+  const { algorithm, replace, samples } = input;
+  const fates = new Map<string, Fate>();
+  const groups = await groupsOf(input, store);
+  const useless = judge(groups, input);
+  for (const [i, { members, masked }] of groups.entries()) {
+    for (const [rollout, reason] of masked) fates.set(rollout, { event: 'masked', reason });
+    for (const member of members) fates.set(member.outcome.rollout, fateOf(member, useless[i], algorithm));
+  }
+  const trained = groups.filter((_, i) => useless[i] === undefined);
+  const copies = copiesOf(groups, useless, replace);
+  const judged = groups.flatMap(({ members }, i) => (useless[i] === 'surplus' ? [] : members));
+  const turns = groups.flatMap(({ members }) => members.flatMap((member) => member.turns));
+  return {
+    data: await dataOfGroups([...trained.map((group) => [group] as const), ...copies], algorithm),
+    fates,
+    outcomes: judged.map(({ outcome }) => outcome),
+    groups: trained.length,
+    valid: judged.length,
+    sampledTokens: turns.reduce((sum, { sampled }) => sum + sampled.length, 0),
+    tokensByVersion: tokensByVersion(trained.flatMap(({ members }) => members.filter((member) => isLearnt(member, algorithm)))),
+    prefixBreaks: turns.filter(({ reset }) => reset).length,
+    metrics: { ...rolloutMetrics(judged, samples), ...(replace && { 'reward/num_replaced_groups': copies.length }) },
+  };
+}

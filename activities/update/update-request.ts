@@ -1,0 +1,45 @@
+/** What an update is asked of the engine: a function of the step's input and of what is on record alone. */
+
+import type { Store } from '../../store/store.ts';
+import { learningRateAt } from '../../trainer/optimizer/learning-rate.ts';
+import type { UpdateRequest } from '../../trainer/engine.ts';
+import type { UpdateInput } from '../../workflows/messages/update.ts';
+import { klCoefficientOf } from '../algorithm/kl-coefficient.ts';
+import { keys, type RunRecord } from '../records.ts';
+import { checkpointDir } from '../run/run-folder.ts';
+import type { TrainingData } from './training-data.ts';
+
+/**
+ * What the update learns by: the step's learning rates and weight of KL, the policy that KL is taken to, the run's base,
+ * and what its critic began as.
+ */
+async function learning(input: UpdateInput, store: Store): Promise<Pick<UpdateRequest, 'algorithm' | 'referenceDir' | 'critic'>> {
+  const plain = { ...input.algorithm, learningRate: learningRateAt(input.algorithm, input.step - 1, input.steps) };
+  const { kl, critic } = input.algorithm;
+  if (kl === undefined && critic === undefined) return { algorithm: plain };
+  const run = await store.get<RunRecord>(keys.run(input.run));
+  if (run === undefined) throw new Error(`Run ${input.run} is not in the store: its base policy is the reference, or what its critic began as`);
+  const reference = kl && { referenceDir: run.policy.base };
+  const begin = critic && { critic: { base: run.critic?.base ?? run.policy.base, seed: run.seed } };
+  const algorithm = {
+    ...plain,
+    ...(kl && { kl: { ...kl, coefficient: await klCoefficientOf(kl, input, store) } }),
+    ...(critic && { critic: { ...critic, learningRate: learningRateAt(critic, input.step - 1, input.steps) } }),
+  };
+  return { algorithm, ...reference, ...begin };
+}
+
+export async function updateRequestOf(input: UpdateInput, { data }: Pick<TrainingData, 'data'>, store: Store): Promise<UpdateRequest> {
+  const { policy, runDir, step, lora } = input;
+  return {
+    fromDir: policy.dir,
+    toDir: checkpointDir(runDir, step),
+    toVersion: policy.version + 1,
+    data,
+    ...(await learning(input, store)),
+    ...(lora === undefined ? {} : { lora }),
+  };
+}
+
+/** Whether anything is to be learnt from the data at all. */
+export const teaches = ({ data }: Pick<TrainingData, 'data'>): boolean => data.some(({ mask }) => mask.includes(1));

@@ -1,0 +1,119 @@
+/**
+ * One optimizer update: `update(step, batch) -> version + 1`, once per step whatever is retried. The new weights are
+ * complete in their directory before the result is recorded, and recorded before it is reported.
+ */
+
+import { patiently, type Patience, WORKER_PATIENCE } from '../../store/patience.ts';
+import type { Store } from '../../store/store.ts';
+import { carryOver } from '../../trainer/checkpoints/carry-over.ts';
+import { readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
+import type { Engine, NewLora, UpdateMetrics, UpdateSettings } from '../../trainer/engine.ts';
+import type { UpdateInput, UpdateOutcome } from '../../workflows/messages/update.ts';
+import { NoValidRollouts } from '../failures.ts';
+import { COEFFICIENT } from '../algorithm/kl-coefficient.ts';
+import { keys, type OutcomeRecord, type UpdateEntry } from '../records.ts';
+import { type RolloutEnd, recordEnds } from '../run/rollout-ends.ts';
+import { roomForCheckpoint } from './room.ts';
+import { clearUpdates } from './sharded-update.ts';
+import { stalenessOf } from './staleness.ts';
+import { type TrainingData, trainingDataOf } from './training-data.ts';
+import { teaches, updateRequestOf } from './update-request.ts';
+
+function endsOf(input: UpdateInput, { fates, outcomes }: TrainingData, version: number): RolloutEnd[] {
+  const attempts = new Map(outcomes.map(({ rollout, attempt }) => [rollout, attempt]));
+  const at = new Date().toISOString();
+  return [...fates].map(([rollout, { event, reason }]) => ({
+    run: input.run,
+    rollout,
+    attempt: attempts.get(rollout) ?? 1,
+    event,
+    at,
+    detail: event === 'trained' ? `v${version}` : reason,
+  }));
+}
+
+function countBy(fates: TrainingData['fates'], event: 'masked' | 'dropped'): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const fate of fates.values()) {
+    if (fate.event === event) counts[fate.reason] = (counts[fate.reason] ?? 0) + 1;
+  }
+  return counts;
+}
+
+function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord) => number): number {
+  return outcomes.length === 0 ? 0 : outcomes.reduce((sum, outcome) => sum + value(outcome), 0) / outcomes.length;
+}
+
+/** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
+async function untaught(fromDir: string, toDir: string, version: number, { kl, critic }: UpdateSettings, lora?: NewLora): Promise<UpdateMetrics> {
+  const { sha256 } = await carryOver(fromDir, toDir, version, lora, critic !== undefined);
+  const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
+  const metrics = kl === undefined ? {} : { [COEFFICIENT]: kl.coefficient };
+  return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };
+}
+
+/** Errors: an `Error` where the steps before this activity were not made, or their result was taken away. */
+async function checkMade({ step, shards }: UpdateInput, toDir: string): Promise<void> {
+  if ((await readCheckpointRecord(toDir)) !== undefined) return;
+  throw new Error(`The update of step ${step} in ${shards} shards is not in ${toDir}: bring it back, or start a run of another name`);
+}
+
+export async function updateOnce(
+  input: UpdateInput,
+  store: Store,
+  engine: Engine,
+  progress: (fraction: number) => void,
+  patience: Patience = WORKER_PATIENCE,
+): Promise<UpdateOutcome> {
+  const { policy, step } = input;
+  const version = policy.version + 1;
+  const prepared = await trainingDataOf(input, store);
+  const key = keys.update(input.run, step);
+  let outcome = await store.get<UpdateEntry>(key);
+  if (!outcome) {
+    if (prepared.valid === 0 && !input.mayBeUngraded) {
+      await recordEnds(store, endsOf(input, prepared, version));
+      throw new NoValidRollouts(step, countBy(prepared.fates, 'masked'));
+    }
+    await store.begin(key);
+    const request = await updateRequestOf(input, prepared, store);
+    const { fromDir, toDir, lora } = request;
+    const taught = teaches(prepared);
+    const metrics = await patiently(toDir, patience, async () => {
+      if (taught && input.shards !== undefined) await checkMade(input, toDir);
+      else await roomForCheckpoint(request);
+      return taught ? engine.update(request, progress) : untaught(fromDir, toDir, version, request.algorithm, lora);
+    });
+    const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
+    outcome = await store.putOnce<UpdateEntry>(key, {
+      policy: { dir: toDir, version },
+      sha256,
+      ...(input.units ? { units: input.units } : {}),
+      record: {
+        step,
+        policyVersion: version,
+        rewardMean: mean(prepared.outcomes, (o) => o.reward ?? 0),
+        passRate: mean(prepared.outcomes, (o) => Number(o.passed)),
+        groups: prepared.groups,
+        valid: prepared.valid,
+        masked: countBy(prepared.fates, 'masked'),
+        dropped: countBy(prepared.fates, 'dropped'),
+        sampledTokens: prepared.sampledTokens,
+        trainedTokens,
+        prefixBreaks: prepared.prefixBreaks,
+        learningRate: request.algorithm.learningRate,
+        loss,
+        kl,
+        entropy,
+        gradNorm,
+        clipFraction,
+        logprobDrift,
+        staleness: stalenessOf(prepared.tokensByVersion, policy.version),
+      },
+      metrics: { ...prepared.metrics, ...metrics.metrics },
+    });
+  }
+  await recordEnds(store, endsOf(input, prepared, version));
+  if (input.shards !== undefined) await clearUpdates(input.runDir);
+  return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };
+}

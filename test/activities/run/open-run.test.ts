@@ -1,0 +1,187 @@
+/** Hunts bad input that is accepted, or refused without saying which field, which value and what to do. */
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { UserInputError } from '../../../activities/failures.ts';
+import { keys, type RunRecord } from '../../../activities/records.ts';
+import { orchestratorActivities, RUN, useWorld } from '../world.ts';
+
+const world = useWorld();
+
+function open(given: unknown, run?: string) {
+  const { store } = world.now;
+  const describePolicy = async () => ({ parameters: 12, vocabulary: 34 });
+  return orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy }).openRun(given, run as string);
+}
+const base = () => join(world.now.dir, 'policy');
+const good = () => ({ run: RUN, dir: join(world.now.dir, 'runs'), seed: 5, policy: { base: base() }, task: { name: 'toy', train: 10 } });
+
+beforeEach(() => {
+  mkdirSync(base());
+  for (const file of ['config.json', 'tokenizer.json']) writeFileSync(join(base(), file), '{}');
+});
+
+it('makes the folder with the resolved configuration, and records the run', async () => {
+  const { config, runDir, policy } = await open(good());
+  expect(runDir).toBe(join(world.now.dir, 'runs', RUN));
+  expect(policy).toEqual({ dir: base(), version: 0 });
+  expect(config).toMatchObject({ seed: 5, steps: 20, batch: { tasks: 8, samples: 8 }, algorithm: { advantage: 'grpo' } });
+  expect(parse(readFileSync(join(runDir, 'config.yaml'), 'utf8'))).toEqual(config);
+  expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({
+    run: RUN, runDir, seed: 5, policy: { base: base(), parameters: 12, vocabulary: 34 }, task: { name: 'toy', train: 10, heldOut: 200 },
+  });
+});
+
+it('that the GPU workers could not train is refused before anything is written', async () => {
+  const parts = { store: world.now.store, temporal: { address: '', namespace: '', ui: '' }, describePolicy: async () => ({ parameters: 1, vocabulary: 1 }) };
+  const activities = orchestratorActivities({ ...parts, refusedPlacement: (placement) => (placement === 'apart' ? 'one worker does both' : undefined) });
+  await expect(activities.openRun({ ...good(), training: { placement: 'apart' } }, RUN)).rejects.toMatchObject({ type: 'UserInputError', message: expect.stringContaining('training.placement: "apart"') as unknown });
+  expect(await world.now.store.get(keys.run(RUN))).toBeUndefined();
+  expect((await activities.openRun(good(), RUN)).config.training).toEqual({ mode: 'sync' });
+});
+
+it('twice is the run that it was', async () => {
+  const first = await open(good());
+  const record = await world.now.store.get(keys.run(RUN));
+  expect(await open(good())).toEqual(first);
+  expect(await world.now.store.get(keys.run(RUN))).toEqual(record);
+});
+
+const refusal = async (opening: Promise<unknown>) => {
+  const refused: unknown = await opening.catch((error: unknown) => error);
+  expect(refused).toMatchObject({ type: 'UserInputError', nonRetryable: true });
+  return (refused as { cause: UserInputError }).cause;
+};
+
+it('takes the name that the workflow has, and refuses another one', async () => {
+  const { run: _, ...nameless } = good();
+  const { config, runDir } = await open(nameless, 'mine');
+  expect([config.run, runDir]).toEqual(['mine', join(world.now.dir, 'runs', 'mine')]);
+  expect((await open(good(), RUN)).config.run).toBe(RUN);
+  expect(await refusal(open(good(), 'mine'))).toMatchObject({ field: 'run', value: RUN, remedy: expect.stringContaining('train/mine') as string });
+});
+
+it('refuses a known name with another configuration, and leaves the first one on disk', async () => {
+  const { config, runDir } = await open(good());
+  const { seed, ...rest } = good();
+  expect((await open({ ...rest, seed })).config).toEqual(config);
+  const refused = await refusal(open({ ...good(), sampling: { temperature: 0.5 }, steps: 7 }));
+  expect(refused).toMatchObject({ field: 'sampling.temperature', value: 0.5, remedy: expect.stringMatching(/began with 1; .*another run name/) as string });
+  expect(await refusal(open({ ...good(), dispatcher: { maxParallelAgents: 3 } }))).toMatchObject({ field: 'dispatcher.maxParallelAgents', value: 3 });
+  expect(parse(readFileSync(join(runDir, 'config.yaml'), 'utf8'))).toEqual(config);
+});
+
+it('refuses a folder with the weights of a run that the store does not know', async () => {
+  const runDir = join(world.now.dir, 'runs', RUN);
+  mkdirSync(join(runDir, 'checkpoints', 'step-3'), { recursive: true });
+  expect(await refusal(open(good()))).toMatchObject({ field: 'run', value: RUN, remedy: expect.stringContaining(runDir) as string });
+  rmSync(join(runDir, 'checkpoints'), { recursive: true });
+  await open(good());
+  mkdirSync(join(runDir, 'checkpoints', 'step-1'), { recursive: true });
+  expect((await open(good())).runDir).toBe(runDir);
+});
+
+it.each([
+  ['an unknown field', { colour: 'red' }, 'colour', 'red', /there is no such setting/],
+  ['an unknown nested field', { sampling: { warmth: 2 } }, 'sampling.warmth', 2, /there is no such setting/],
+  ['groups of one', { batch: { samples: 1 } }, 'batch.samples', 1, /two rollouts/],
+  ['more tasks a step than there are', { batch: { tasks: 11 } }, 'batch.tasks', 11, /task\.train \(10\)/],
+  ['a task nobody knows', { task: { name: 'nope', train: 10 } }, 'task.name', 'nope', /toy/],
+  ['a run name that is no folder name', { run: '../up' }, 'run', '../up', /letters, digits/],
+  ['a number of steps that is none', { steps: 0 }, 'steps', 0, /1/],
+])('refuses %s', async (_, change, field, value, remedy) => {
+  const refused: unknown = await open({ ...good(), ...change }).catch((error: unknown) => error);
+  expect(refused).toMatchObject({ type: 'UserInputError', nonRetryable: true });
+  const { cause } = refused as { cause: unknown };
+  expect(cause).toBeInstanceOf(UserInputError);
+  expect(cause).toMatchObject({ field, value, remedy: expect.stringMatching(remedy) as string });
+  expect(await world.now.store.get(keys.run(RUN))).toBeUndefined();
+});
+
+it.each(['config.json', 'tokenizer.json'])('refuses a policy without %s', async (file) => {
+  rmSync(join(base(), file));
+  await expect(open(good())).rejects.toMatchObject({
+    cause: { field: 'policy.base', value: base(), remedy: `give a directory with ${file}: a model in Hugging Face layout` },
+  });
+});
+
+it('knows what was changed on the live run, in its order, once each; the folder tells of it', async () => {
+  const { store } = world.now;
+  const { runDir, config, changes: none } = await open(good());
+  expect(none).toBeUndefined();
+  const activities = orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy: async () => ({ parameters: 1, vocabulary: 1 }) });
+  const change = (step: number, to: number) => ({ at: `2026-01-01T00:00:0${step}.000Z`, step, field: 'steps', from: 20, to });
+  for (const step of [2, 1, 2]) {
+    const made = change(step, 30 + step);
+    await activities.recordChanges({ run: RUN, runDir, key: `${made.at}/00001/u`, changes: [made] });
+  }
+  const expected = [change(1, 31), change(2, 32)];
+  expect(await open(good())).toMatchObject({ config, changes: expected });
+  const lines = readFileSync(join(runDir, 'changes.jsonl'), 'utf8').trim().split('\n');
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(expected);
+});
+
+it('goes on from the last step on record where rollouts overlap with updates, and from the first where they do not', async () => {
+  const { store } = world.now;
+  const step = (n: number, overlap?: object) => ({ record: { step: n }, policy: { dir: `/v${n}`, version: n }, sha256: 'x', keep: false, ...(overlap ? { overlap } : {}) });
+  await open(good());
+  expect((await open(good())).recorded).toBeUndefined();
+  await store.putOnce(keys.step(RUN, 1), step(1));
+  const again = await open(good());
+  expect(again.recorded).toBe(1);
+  expect(again.resume).toBeUndefined();
+  const overlap = { begun: 5, running: [{ number: 4, policy: { dir: '/v1', version: 1 }, lastStep: 4 }], ended: [] };
+  await store.putOnce(keys.step(RUN, 2), step(2, overlap));
+  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap });
+  await store.putOnce(keys.update(RUN, 3), { units: [4, 5] });
+  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap, owed: [4, 5] });
+});
+
+it('trains the first step on what its update was made of, where nothing but that is on record', async () => {
+  await world.now.store.putOnce(keys.update(RUN, 1), { units: [1, 3] });
+  const { resume, policy } = await open(good());
+  expect(resume).toEqual({ step: 0, policy, overlap: { begun: 0, running: [], ended: [] }, owed: [1, 3] });
+});
+
+it('a module of one own is loaded before anything is made, and must define what is asked for', async () => {
+  const registry = join(import.meta.dirname, '../../../../trainer/algorithms/losses/registry.ts');
+  const module = join(world.now.dir, 'losses.mjs');
+  const algorithm = { loss: 'open-run-test', module };
+  await expect(open({ ...good(), algorithm })).rejects.toMatchObject({ cause: { field: 'algorithm.module', remedy: expect.stringMatching(/must load on the workers/) } });
+  writeFileSync(module, `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss('open-run-test', { correctable: false, terms: () => { throw new Error(); } });\n`);
+  expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
+  await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({ cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; there are regular/) } });
+  await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } })).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
+});
+
+describe('what a critic begins as', () => {
+  const withCritic = (critic: object) => ({ ...good(), algorithm: { advantage: 'gae', critic } });
+  const other = () => join(world.now.dir, 'critic');
+  beforeEach(() => {
+    mkdirSync(other());
+    writeFileSync(join(other(), 'config.json'), '{}');
+  });
+
+  it('is the base policy, or the directory that is named, on record with the run', async () => {
+    await open(withCritic({}));
+    expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({ critic: { base: base() } });
+    await open({ ...withCritic({ base: other() }), run: 'second' });
+    expect(await world.now.store.get<RunRecord>(keys.run('second'))).toMatchObject({ critic: { base: other() } });
+    await open({ ...good(), run: 'third' });
+    expect(await world.now.store.get<RunRecord>(keys.run('third'))).not.toHaveProperty('critic');
+  });
+
+  it('is refused where it is no model, has other tokens, or the base policy has a critic beside it', async () => {
+    const field = 'algorithm.critic.base';
+    expect(await refusal(open(withCritic({ base: join(world.now.dir, 'none') })))).toMatchObject({ field, remedy: expect.stringContaining('config.json') as string });
+    writeFileSync(join(base(), 'longhaul.json'), JSON.stringify({ step: 1, version: 1, sha256: 'a', critic: { sha256: 'b' } }));
+    expect(await refusal(open(withCritic({ base: other() })))).toMatchObject({ field, remedy: expect.stringContaining('has a critic beside it') as string });
+    expect(await open(withCritic({}))).toMatchObject({ runDir: expect.any(String) as string });
+    rmSync(join(base(), 'longhaul.json'));
+    const { store } = world.now;
+    const describePolicy = async (dir: string) => ({ parameters: 12, vocabulary: dir === other() ? 35 : 34 });
+    const opening = orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy }).openRun({ ...withCritic({ base: other() }), run: 'fourth' }, 'fourth');
+    expect(await refusal(opening)).toMatchObject({ field, remedy: expect.stringMatching(/35 vocabulary entries, the policy 34/) as string });
+  });
+});

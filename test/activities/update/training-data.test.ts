@@ -1,0 +1,256 @@
+/** Hunts rollouts that get no fate or two, and baselines that failures have a part in. */
+import { describe, expect, it } from 'vitest';
+import { type GenerateRecord, keys } from '../../../activities/records.ts';
+import { trainingDataOf } from '../../../activities/update/training-data.ts';
+import type { Datum } from '../../../trainer/engine.ts';
+import { creditSamples } from '../../../trainer/training/advantages.ts';
+import type { Sample } from '../../../trainer/training/sample.ts';
+import type { AlgorithmSettings } from '../../../workflows/messages/run-config.ts';
+import { algorithm, attemptOf, ended, RUN, useWorld } from '../world.ts';
+
+const world = useWorld();
+
+async function said(task: number, k: number, turns: ReadonlyArray<Partial<GenerateRecord>>): Promise<void> {
+  for (const [i, turn] of turns.entries()) {
+    await world.now.store.putOnce<GenerateRecord>(keys.generate(attemptOf(task, k), i + 1), {
+      version: 0, appended: [], reset: false, sampled: [], logprobs: [], end: 'stop', parsed: { kind: 'no-call', content: '' }, ...turn,
+    });
+  }
+}
+
+function prepare(tasks: readonly number[], samples: number, wanted?: number, settings: Partial<AlgorithmSettings> = {}) {
+  const names = tasks.map((task) => attemptOf(task).task);
+  return trainingDataOf({ batch: `train/${RUN}/step-1`, tasks: names, samples, algorithm: { ...algorithm, ...settings }, ...(wanted && { wanted }) }, world.now.store);
+}
+
+async function fatesOf(tasks: readonly number[], samples: number, wanted?: number) {
+  const { fates } = await prepare(tasks, samples, wanted);
+  return Object.fromEntries([...fates].map(([rollout, { event, reason }]) => [rollout.slice(rollout.indexOf('toy')), `${event} ${reason}`.trim()]));
+}
+
+it('masks what failed, by class, and what never ended; the rest of the group is trained on', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 0, 1);
+  await ended(store, 0, 1, 0);
+  await ended(store, 0, 2, 'sandbox-lost');
+  await ended(store, 0, 3, 'grader-failed');
+  expect(await fatesOf([0], 5)).toEqual({
+    'toy-train-0/0': 'trained', 'toy-train-0/1': 'trained',
+    'toy-train-0/2': 'masked sandbox-lost', 'toy-train-0/3': 'masked grader-failed', 'toy-train-0/4': 'masked no-outcome',
+  });
+});
+
+it('drops groups that teach nothing, with the reason', async () => {
+  const { store } = world.now;
+  for (const k of [0, 1]) await ended(store, 0, k, 1);
+  await ended(store, 1, 0, 1);
+  await ended(store, 1, 1, 'sandbox-lost');
+  expect(await fatesOf([0, 1], 2)).toEqual({
+    'toy-train-0/0': 'dropped zero-variance', 'toy-train-0/1': 'dropped zero-variance',
+    'toy-train-1/0': 'dropped group-too-small', 'toy-train-1/1': 'masked sandbox-lost',
+  });
+  expect(await prepare([0, 1], 2)).toMatchObject({ data: [], groups: 0, valid: 3 });
+});
+
+it('trains on the first groups that vary, and counts nothing of those that were drawn beyond need', async () => {
+  const { store } = world.now;
+  const rewards = [[1, 0], [1, 1], [0, 1], [1, 0], [0, 'engine-lost']] as const;
+  for (const [task, group] of rewards.entries()) for (const [k, reward] of group.entries()) await ended(store, task, k, reward);
+  const both = (task: number, fate: string) => ({ [`toy-train-${task}/0`]: fate, [`toy-train-${task}/1`]: fate });
+  expect(await fatesOf([0, 1, 2, 3, 4], 2, 2)).toEqual({
+    ...both(0, 'trained'), ...both(1, 'dropped zero-variance'), ...both(2, 'trained'), ...both(3, 'dropped surplus'),
+    'toy-train-4/0': 'dropped surplus', 'toy-train-4/1': 'masked engine-lost',
+  });
+  expect(await prepare([0, 1, 2, 3, 4], 2, 2)).toMatchObject({ groups: 2, valid: 6 });
+  expect(await prepare([0, 1, 2, 3, 4], 2, 9)).toMatchObject({ groups: 3, valid: 9 });
+});
+
+it('takes the baseline over the valid ones only: a failure is not a reward of 0', async () => {
+  const { store } = world.now;
+  const rewards = [1, 0.5, 0];
+  for (const [k, reward] of rewards.entries()) {
+    await ended(store, 0, k, reward);
+    await said(0, k, [{ appended: [10, 11], sampled: [20 + k, 0], logprobs: [-1, -2] }]);
+  }
+  await ended(store, 0, 3, 'engine-lost');
+  await said(0, 3, [{ appended: [10, 11], sampled: [99, 0], logprobs: [-1, -2] }]);
+  const { data, groups, valid, sampledTokens } = await prepare([0], 4);
+  expect(data.map(({ credit }) => credit?.reward)).toEqual(rewards);
+  expect(new Set(data.map(({ credit }) => credit?.group))).toEqual(new Set(['train/r/step-1/toy-train-0']));
+  expect(data[1]).toMatchObject({ tokens: [10, 11, 21, 0], mask: [0, 0, 1, 1], logprobs: [0, 0, -1, -2] });
+  expect([groups, valid, sampledTokens]).toEqual([1, 3, 6]);
+});
+
+it('makes one sequence of a rollout, and one more for each time the past was rewritten', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 0, 1);
+  await ended(store, 0, 1, 0);
+  await said(0, 0, [
+    { appended: [1, 2], sampled: [3], logprobs: [-1] },
+    { appended: [4], sampled: [5], logprobs: [-2] },
+    { appended: [6], end: 'context-full' },
+  ]);
+  await said(0, 1, [
+    { appended: [1, 2], sampled: [3], logprobs: [-1] },
+    { appended: [1, 9], reset: true, sampled: [5], logprobs: [-2] },
+  ]);
+  const { data, prefixBreaks, sampledTokens } = await prepare([0], 2);
+  expect(data.map(({ tokens, mask }) => ({ tokens, mask }))).toEqual([
+    { tokens: [1, 2, 3, 4, 5], mask: [0, 0, 1, 0, 1] },
+    { tokens: [1, 2, 3], mask: [0, 0, 1] },
+    { tokens: [1, 9, 5], mask: [0, 0, 1] },
+  ]);
+  expect([prefixBreaks, sampledTokens]).toEqual([1, 4]);
+});
+
+it('reads the turns of the attempt that ended, not those of an attempt that lost its sandbox', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 1, 0);
+  await said(0, 0, [{ appended: [1], sampled: [7], logprobs: [-1] }]);
+  const again = { ...attemptOf(0, 0), attempt: 2 };
+  await store.putOnce<GenerateRecord>(keys.generate(again, 1), {
+    version: 0, appended: [1], reset: false, sampled: [8], logprobs: [-1], end: 'stop', parsed: { kind: 'no-call', content: '' },
+  });
+  await store.putOnce(keys.outcome(again.rollout), {
+    rollout: again.rollout, task: again.task, attempt: 2, turns: 1, status: 'graded', reward: 1, passed: true, finish: 'finish-tool', failure: null, reason: '',
+  });
+  expect((await prepare([0], 2)).data.map(({ tokens }) => tokens)).toEqual([[1, 8]]);
+});
+
+it('takes the groups of several batches, of each so many as are wanted, and counts tokens by their version', async () => {
+  const { store } = world.now;
+  for (const task of [0, 1, 2]) for (const k of [0, 1]) await ended(store, task, k, k);
+  for (const task of [0, 1]) for (const k of [0, 1]) await said(task, k, [{ version: 3, sampled: [1], logprobs: [-1] }, { version: 4 + task, sampled: [2, 3], logprobs: [-1, -1] }]);
+  const [first, second, third] = [0, 1, 2].map((task) => attemptOf(task).task);
+  const batch = `train/${RUN}/step-1`;
+  const given = { batch, tasks: [first!], further: [{ batch, tasks: [second!, third!] }], samples: 2, algorithm };
+  const { tokensByVersion, groups } = await trainingDataOf(given, store);
+  expect(groups).toBe(3);
+  expect(Object.fromEntries(tokensByVersion)).toEqual({ 3: 4, 4: 4, 5: 4 });
+  const elsewhere = { batch: `train/${RUN}/group-2`, tasks: [first!] };
+  for (const k of [0, 1]) {
+    const outcome = await store.get<object>(keys.outcome(attemptOf(0, k).rollout));
+    const rollout = `${elsewhere.batch}/${first}/${k}`;
+    await store.putOnce(keys.outcome(rollout), { ...outcome, rollout });
+  }
+  const { fates } = await trainingDataOf({ ...given, tasks: [first!, third!], further: [elsewhere], wanted: 1 }, store);
+  expect([...fates.values()].map(({ event }) => event)).toEqual(['trained', 'trained', 'dropped', 'dropped', 'trained', 'trained']);
+});
+
+it('masks what has a token from too long ago, with the reason', async () => {
+  const { store } = world.now;
+  for (const k of [0, 1, 2]) await ended(store, 0, k, k === 2 ? 1 : 0);
+  for (const [k, version] of [3, 5, 4].entries()) await said(0, k, [{ version, sampled: [1], logprobs: [-1] }, { version: 5, sampled: [1], logprobs: [-1] }]);
+  const given = { batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 3, algorithm, policy: { dir: '/p', version: 5 } };
+  const { fates } = await trainingDataOf({ ...given, maskStaleness: 1 }, store);
+  expect([...fates.values()].map(({ reason, event }) => `${event} ${reason}`)).toEqual(['masked too-stale', 'trained ', 'trained ']);
+});
+
+it('never reads log-probabilities that are not there as zeros', async () => {
+  await ended(world.now.store, 0, 0, 1);
+  await said(0, 0, [{ sampled: [1, 2], logprobs: [-1] }]);
+  expect(await fatesOf([0], 1)).toEqual({ 'toy-train-0/0': 'masked no-logprobs' });
+});
+
+it('keeps what did not finish by itself in its group, without a token to learn', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 0, 1);
+  await ended(store, 0, 1, 0);
+  await store.putOnce(keys.outcome(attemptOf(0, 2).rollout), {
+    ...attemptOf(0, 2), turns: 1, status: 'graded', reward: 0, passed: false, finish: 'context-full', failure: null, reason: '',
+  });
+  for (const k of [0, 1, 2]) await said(0, k, [{ appended: [1], sampled: [7, 0], logprobs: [-1, -1] }]);
+  const { data, fates, valid } = await prepare([0], 3, undefined, { overlongFilter: true });
+  expect([...fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim())).toEqual(['trained', 'trained', 'masked overlong']);
+  expect(data.map(({ mask, credit }) => [mask.length, credit?.reward])).toEqual([[3, 1], [3, 0], [0, 0]]);
+  expect(valid).toBe(3);
+});
+
+it('trains on groups that do not vary where that is asked for, and on single rollouts where no group is compared', async () => {
+  const { store } = world.now;
+  for (const k of [0, 1]) await ended(store, 0, k, 1);
+  await ended(store, 1, 0, 1);
+  const told = async (settings: Partial<AlgorithmSettings>) => [...(await prepare([0, 1], 1 + 1, undefined, settings)).fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim());
+  expect(await told({ zeroVarianceFilter: false })).toEqual(['trained', 'trained', 'masked no-outcome', 'dropped group-too-small']);
+  expect(await told({ zeroVarianceFilter: false, advantage: 'reinforce++' })).toEqual(['trained', 'trained', 'masked no-outcome', 'trained']);
+});
+
+describe('replacement', () => {
+  const replace = { groups: 4, minReplaceRatio: 0.3 };
+  const batch = `train/${RUN}/step-1`;
+  const named = (tasks: readonly number[]) => tasks.map((task) => attemptOf(task).task);
+  const drawn = (count: number, settings: Partial<AlgorithmSettings> = {}, over: object = {}) =>
+    trainingDataOf({ batch, tasks: named(Array.from({ length: count }, (_, i) => i)), samples: 2, algorithm: { ...algorithm, ...settings }, replace, ...over }, world.now.store);
+  const groupsBy = async (rewards: ReadonlyArray<readonly (number | 'engine-lost')[]>) => {
+    for (const [task, group] of rewards.entries()) {
+      for (const [k, reward] of group.entries()) {
+        await ended(world.now.store, task, k, reward);
+        await said(task, k, [{ appended: [1], sampled: [10 * task + k + 2], logprobs: [-1] }]);
+      }
+    }
+  };
+  const firstTokens = (data: readonly Datum[]) => data.map(({ tokens }) => tokens[1]);
+  const eventsOf = (fates: ReadonlyMap<string, { event: string; reason: string }>) =>
+    [...fates].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { event, reason }]) => `${event} ${reason}`.trim());
+
+  it('copies groups that vary into the place of those that do not, and counts every rollout once', async () => {
+    await groupsBy([[1, 0], [1, 1], [0, 'engine-lost'], [0, 1]]);
+    const { data, fates, groups, valid, metrics, tokensByVersion } = await drawn(4);
+    expect([...firstTokens(data.slice(0, 4))]).toEqual([2, 3, 32, 33]);
+    // Two donors for two places: each once.
+    expect(new Set(firstTokens(data.slice(4)))).toEqual(new Set([2, 3, 32, 33]));
+    expect(data.length).toBe(8);
+    expect([groups, valid, metrics['reward/num_replaced_groups']]).toEqual([2, 7, 2]);
+    expect(Object.fromEntries(tokensByVersion)).toEqual({ 0: 4 });
+    expect(eventsOf(fates)).toEqual(['trained', 'trained', 'dropped zero-variance', 'dropped zero-variance', 'dropped group-too-small', 'masked engine-lost', 'trained', 'trained']);
+    expect(await drawn(4)).toEqual(await drawn(4));
+  });
+
+  it('keeps a copy out of its original\'s baseline: both get the advantage that the group gives', async () => {
+    await groupsBy([[1, 0], [1, 1], [0, 0], [1, 1]]);
+    const { data } = await drawn(4, {}, { replace: { groups: 4, minReplaceRatio: 0.2 } });
+    expect(data.length).toBe(8);
+    const samples = data.map((datum): Sample => ({ datum, count: 1, recorded: Float64Array.of(-1), old: Float64Array.of(-1), reference: undefined }));
+    const advantages = creditSamples(samples, { ...algorithm, advantage: 'rloo' }).advantages.map((part) => part[0]);
+    expect(advantages).toEqual([1, -1, 1, -1, 1, -1, 1, -1]);
+    expect(new Set(data.map(({ credit }) => credit!.rollout)).size).toBe(8);
+    expect(new Set(data.map(({ credit }) => credit!.group)).size).toBe(4);
+  });
+
+  it('leaves out every batch but the last, and copies nothing where that one has too few', async () => {
+    await groupsBy([[1, 0], [1, 1], [0, 0], [0, 0], [1, 1], [1, 0], [1, 1], [0, 0]]);
+    const { data, fates, metrics } = await drawn(8);
+    expect(firstTokens(data)).toEqual([52, 53]);
+    expect(metrics['reward/num_replaced_groups']).toBe(0);
+    const [resampled, alike] = ['dropped resampled', 'dropped zero-variance'];
+    expect(eventsOf(fates)).toEqual([...Array<string>(8).fill(resampled), alike, alike, 'trained', 'trained', ...Array<string>(4).fill(alike)]);
+  });
+
+  it('draws another donor for other tasks, the same for the same ones under another run', async () => {
+    await groupsBy([[1, 0], [1, 0], [1, 0], [1, 1], [1, 0], [0, 0]]);
+    const donorsFor = async (order: readonly number[]) => {
+      const { data } = await trainingDataOf({ batch, tasks: named(order), samples: 2, algorithm, replace: { groups: 5, minReplaceRatio: 0.3 } }, world.now.store);
+      return firstTokens(data.slice(8));
+    };
+    const orders = [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [2, 1, 0, 3, 4], [4, 1, 2, 3, 0], [0, 1, 2, 5, 4], [0, 4, 2, 5, 1]];
+    const donors = await Promise.all(orders.map(donorsFor));
+    expect(new Set(donors.map((one) => one[0])).size).toBeGreaterThan(1);
+    expect(await Promise.all(orders.map(donorsFor))).toEqual(donors);
+  });
+});
+
+it('lets its thread go on between rollouts, so that a large step does not hold up its own heartbeat', async () => {
+  const { store } = world.now;
+  const tasks = Array.from({ length: 6 }, (_, task) => task);
+  for (const task of tasks) for (const k of [0, 1]) await ended(store, task, k, k);
+  let [turns, isDone] = [0, false];
+  const count = (): void => {
+    turns += 1;
+    if (!isDone) setImmediate(count);
+  };
+  setImmediate(count);
+  await prepare(tasks, 2);
+  isDone = true;
+  // Once for each rollout that is read, and once for each that is put together.
+  expect(turns).toBeGreaterThanOrEqual(24);
+});

@@ -1,0 +1,138 @@
+/**
+ * Hunts a large batch that outgrows one history, and what could be lost where it goes on in a new one: an end, a place at
+ * a gate, a pause, a cancellation. The server is real and suggests a new history every few rollouts; activities are scripted.
+ */
+import type { WorkflowHandle } from '@temporalio/client';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { BatchStatus } from '../../../workflows/batch.ts';
+import type { BatchProgress } from '../../../workflows/batch/progress.ts';
+import { isFull, isLong } from '../../../workflows/batch/long-batch.ts';
+import type { BatchResult, DispatcherSettings } from '../../../workflows/messages/batch.ts';
+import { sandboxLost } from '../../support/scripted-activities.ts';
+import { useWorkflowWorld } from '../../support/use-world.ts';
+
+const SUGGESTED = 200;
+const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${SUGGESTED}`]);
+let ids = 0;
+const newId = () => `train/long/batch-${ids++}`;
+const batchInput = (tasks: number, samples: number, dispatcher: DispatcherSettings, over: object = {}) => ({
+  run: 'long', name: 'b', step: 1, tasks: Array.from({ length: tasks }, (_, i) => `t-train-${i}`), samples, policy: { dir: '/p', version: 1 },
+  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1, dispatcher, ...over,
+});
+/** As a batch carries it over that has not begun anything: a small one is then long too. */
+const nothingYet: BatchProgress = {
+  begunAt: Date.now(), started: 0, paused: false, sampling: { begun: 0, ended: 0, varied: 0 },
+  places: { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] },
+  ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] }, admitted: [], givenUp: [],
+};
+const start = (input: object) => world.start('batch', newId(), input, nothingYet);
+const pipeline = { type: 'pipeline', maxParallelAgents: 4, maxEvalParallelAgents: 2 } as const;
+
+/** Lengths of the histories that a workflow went through, oldest first. */
+async function histories({ workflowId }: WorkflowHandle): Promise<number[]> {
+  const { client } = world.now;
+  const lengths: number[] = [];
+  for await (const run of client.workflow.list({ query: `WorkflowId = '${workflowId}'` })) lengths.unshift(Number(run.historyLength));
+  return lengths;
+}
+
+/** Until nothing has been called for three seconds; returns how much was. */
+async function standstill(): Promise<number> {
+  for (let seen = -1; ; await sleep(3000)) {
+    const now = world.now.log.calls.length;
+    if (now === seen) return now;
+    seen = now;
+  }
+}
+
+afterEach(() => expect(world.now.log.live).toBe(0));
+
+describe('a long batch', () => {
+  it('goes on in new histories, keeps its widths, and ends every rollout once', async () => {
+    const inside: Record<string, number> = { agentRun: 0, computeReward: 0 };
+    const peak: Record<string, number> = { agentRun: 0, computeReward: 0 };
+    world.script = {
+      before: async (activity, { rollout }) => {
+        if (activity === 'agentRun' && rollout?.includes('t-train-7/')) throw sandboxLost();
+        if (!(activity in inside)) return;
+        peak[activity] = Math.max(peak[activity] ?? 0, (inside[activity] = (inside[activity] ?? 0) + 1));
+        await sleep(5);
+        inside[activity] = (inside[activity] ?? 0) - 1;
+      },
+    };
+    const handle = await start(batchInput(9, 4, pipeline));
+    expect((await handle.result()) as BatchResult).toMatchObject({ groups: 9, rollouts: 36, graded: 32, failures: { 'sandbox-lost': 4 } });
+    expect(world.count('computeReward')).toBe(32);
+    expect(world.count('recordDispatched')).toBe(1);
+    expect(peak['agentRun']).toBeLessThanOrEqual(4);
+    expect(peak['computeReward']).toBeLessThanOrEqual(2);
+    const lengths = await histories(handle);
+    expect(lengths.length).toBeGreaterThan(2);
+    // Those that were open when it was full end their stages in the same history.
+    expect(Math.max(...lengths)).toBeLessThan(3 * SUGGESTED);
+  }, 240_000);
+
+  it('draws groups by need across its histories', async () => {
+    world.script = { turn: () => 'finish', reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
+    const handle = await start(batchInput(40, 2, { type: 'bounded', maxParallelAgents: 6 }, { wanted: 8 }));
+    const result = (await handle.result()) as BatchResult;
+    expect(result.groups).toBeGreaterThanOrEqual(15);
+    expect(result.groups).toBeLessThan(40);
+    expect(result).toMatchObject({ rollouts: 2 * result.groups, graded: 2 * result.groups });
+    expect((await histories(handle)).length).toBeGreaterThan(1);
+  }, 240_000);
+
+  it('draws whole batches again across its histories, and judges the last one alone', async () => {
+    // Of groups 0 to 11 none varies, of the next twelve six do.
+    world.script = { turn: () => 'finish', reward: (rollout) => (/t-train-1[2-7]\/1$/.test(rollout) ? 0 : 1) };
+    const handle = await start(batchInput(36, 2, { type: 'bounded', maxParallelAgents: 6 }, { replace: { groups: 12, minReplaceRatio: 0.3 } }));
+    expect((await handle.result()) as BatchResult).toMatchObject({ groups: 24, rollouts: 48, graded: 48 });
+    expect(world.count('computeReward')).toBe(48);
+    expect((await histories(handle)).length).toBeGreaterThan(1);
+  }, 240_000);
+
+  it('pauses in one history and is resumed in whichever it is', async () => {
+    world.script = { turn: ({ turn }) => (turn < 2 ? 'hint' : 'finish') };
+    const handle = await start(batchInput(9, 4, pipeline));
+    for (const at of [6, 18]) {
+      await expect.poll(() => world.count('computeReward'), { timeout: 90_000 }).toBeGreaterThan(at);
+      await handle.signal('pause');
+      const calls = await standstill();
+      expect((await handle.query<BatchStatus>('status')).paused).toBe(true);
+      await sleep(1000);
+      expect(world.now.log.calls.length).toBe(calls);
+      await handle.signal('resume');
+    }
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 36, graded: 36 });
+    expect(world.count('computeReward')).toBe(36);
+  }, 240_000);
+
+  it('cancels the rollouts of every history, and ends when they have ended', async () => {
+    let hold = false;
+    world.script = { before: async (activity) => { while (hold && activity === 'agentRun') await sleep(50); } };
+    const handle = await start(batchInput(15, 4, pipeline));
+    await expect.poll(async () => (await histories(handle)).length, { timeout: 120_000, interval: 500 }).toBeGreaterThan(2);
+    hold = true;
+    await standstill();
+    const { started, ended } = await handle.query<BatchStatus>('status');
+    expect(started - ended).toBeGreaterThan(4);
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+    hold = false;
+    expect((await handle.describe()).status.name).toBe('CANCELLED');
+    const open: string[] = [];
+    for await (const run of world.now.client.workflow.list({ query: `WorkflowType = 'rollout' AND ExecutionStatus = 'Running'` })) open.push(run.workflowId);
+    expect(open).toEqual([]);
+  }, 240_000);
+});
+
+describe('the length of a history', () => {
+  it('makes a batch long where its rollouts may cost more than the room that there is', () => {
+    expect([isLong(300, []), isLong(301, []), isLong(120, ['reward']), isLong(121, ['reward'])]).toEqual([false, true, false, true]);
+    expect(isFull({ historyLength: 2999, continueAsNewSuggested: false })).toBe(false);
+    expect(isFull({ historyLength: 3000, continueAsNewSuggested: false })).toBe(true);
+    expect(isFull({ historyLength: 10, continueAsNewSuggested: true })).toBe(true);
+  });
+});

@@ -1,0 +1,92 @@
+/**
+ * Hunts a run that trains on without its machines, or that ends for them: rollouts fail alike, the run is paused with
+ * a reason and a remedy, and goes on when it is resumed. The server is real, activities are scripted.
+ */
+import { ApplicationFailure } from '@temporalio/common';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it } from 'vitest';
+import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
+import { useWorkflowWorld } from '../../support/use-world.ts';
+
+const world = useWorkflowWorld();
+const down = () => ApplicationFailure.nonRetryable('connection refused', 'EndpointUnavailable');
+const details = async (id: string) => {
+  const { currentDetails } = await world.now.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata');
+  return currentDetails;
+};
+
+it('a run whose rollouts fail alike is paused, says why and what to do, and goes on when it is resumed', async () => {
+  let broken = true;
+  world.script = { before: (activity, { rollout }) => { if (activity === 'generate' && broken && rollout?.includes('/step-1/')) throw down(); } };
+  const config = {
+    run: 'b', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 1, batch: { tasks: 4, samples: 4 },
+    evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 2 }, breaker: { inARow: 3 },
+  };
+  const handle = await world.start('train', 'train/b', config);
+  const status = () => handle.query<TrainStatus>('status');
+  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3 });
+  expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
+  expect(await details('train/b')).toMatch(/circuit breaker: 3 of the last 3 rollouts failed as endpoint-unavailable \(connection refused\); see whether the server runs.*longhaul resume/);
+  await sleep(1500);
+  const asked = world.count('generate');
+  await sleep(1000);
+  expect(world.count('generate')).toBe(asked);
+  const begun = world.now.log.calls.filter(({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-1/')).length;
+  expect(begun).toBeLessThan(16);
+  broken = false;
+  await handle.signal('resume');
+  expect((await status()).tripped).toBeUndefined();
+  expect(await handle.result()).toMatchObject({ steps: 1 });
+}, 120_000);
+
+it('a step of which nothing was graded leaves the policy as it was, and the run waits for somebody to look', async () => {
+  world.script = {
+    before: (activity, { rollout }) => { if (activity === 'generate' && rollout?.includes('/step-1/')) throw down(); },
+    update: ({ step, mayBeUngraded }) => (step === 1 && mayBeUngraded ? { valid: 0, masked: { 'endpoint-unavailable': 3, stale: 1 } } : {}),
+  };
+  const config = {
+    run: 'u', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 1, greedy: false },
+  };
+  const handle = await world.start('train', 'train/u', config);
+  const status = () => handle.query<TrainStatus>('status');
+  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 4 });
+  expect(await status()).toMatchObject({ phase: 'paused', step: 1, policyVersion: 1, recent: [{ valid: 0 }] });
+  expect(await details('train/u')).toMatch(/3 of the last 4 rollouts failed as endpoint-unavailable \(no rollout of step 1 was graded/);
+  expect(world.count('update')).toBe(1);
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ steps: 2 });
+  // Started again from its records, it goes through that step once more: somebody has looked already.
+  world.script = { ...world.script, before: () => undefined, recorded: () => 1 };
+  expect(await (await world.start('train', 'train/u', config)).result()).toMatchObject({ steps: 2 });
+}, 120_000);
+
+it('each of several steps of which nothing was graded pauses the run', async () => {
+  world.script = { update: () => ({ valid: 0, masked: { 'endpoint-unavailable': 1 } }) };
+  const handle = await world.start('train', 'train/every', {
+    run: 'every', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 3, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false },
+  });
+  for (const step of [1, 2, 3]) {
+    await expect.poll(async () => (await handle.query<TrainStatus>('status')).tripped?.message ?? '', { timeout: 30_000 }).toContain(`no rollout of step ${step} was graded`);
+    await handle.signal('resume');
+  }
+  expect(await handle.result()).toMatchObject({ steps: 3 });
+}, 120_000);
+
+it('what fails while its run is paused is tried again once it is resumed, and costs no rollout', async () => {
+  let failures = 0;
+  world.script = {
+    before: async (activity) => {
+      if (activity !== 'generate' || failures > 0) return;
+      failures += 1;
+      await world.now.client.workflow.getHandle('kept').signal('pause');
+      throw down();
+    },
+  };
+  const handle = await world.start('rollout', 'kept', { task: 't-train-0', policy: { dir: '/p', version: 1 } });
+  await expect.poll(() => failures, { timeout: 30_000 }).toBe(1);
+  await sleep(500);
+  expect((await handle.describe()).status.name).toBe('RUNNING');
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
+  expect([world.count('generate'), world.count('prepareSandbox')]).toEqual([3, 1]);
+});

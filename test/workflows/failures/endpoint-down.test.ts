@@ -1,0 +1,63 @@
+/**
+ * Hunts rollouts that lose their sandbox, or give up, because the server of their policy is down for a while; and work
+ * that begins for an endpoint whose key cannot work. On real Temporal; the activities are scripted.
+ */
+import { ApplicationFailure } from '@temporalio/common';
+import { expect, it } from 'vitest';
+import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
+import { sandboxLost } from '../../support/scripted-activities.ts';
+import { useWorkflowWorld } from '../../support/use-world.ts';
+
+const world = useWorkflowWorld();
+const down = () => ApplicationFailure.create({ message: 'connection refused', type: 'EndpointUnavailable' });
+let serial = 0;
+const rollOut = async (over: object = {}) => {
+  const endpoint = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...over };
+  return (await (await world.start('rollout', `d${serial++}`, { task: 't-train-0', policy: { endpoint } })).result()) as RolloutResult;
+};
+
+it('the sandbox is held for as long as the server is down, and the rollout goes on in it', async () => {
+  let asked = 0;
+  world.script = {
+    ttlSeconds: () => 3,
+    before: (activity) => { if (activity === 'generate' && (asked += 1) <= 5) throw down(); },
+  };
+  expect(await rollOut()).toMatchObject({ status: 'graded', attempt: 1, turns: 2 });
+  expect(world.count('holdSandbox')).toBeGreaterThan(1);
+  expect(world.count('prepareSandbox')).toBe(1);
+}, 60_000);
+
+it('patience ends: the rollout fails as the server did, and keeps nothing', async () => {
+  world.script = { ttlSeconds: () => 3, before: (activity) => { if (activity === 'generate') throw down(); } };
+  const begun = Date.now();
+  const result = await rollOut({ timeoutSeconds: 4, patienceSeconds: 5 });
+  expect(result).toMatchObject({ status: 'failed', failure: 'endpoint-unavailable' });
+  expect(result.reward).toBeUndefined();
+  expect(Date.now() - begun).toBeGreaterThan(3000);
+  expect(world.now.log.live).toBe(0);
+}, 60_000);
+
+it('a sandbox that is lost meanwhile is found out, and the rollout begins again', async () => {
+  let asked = 0;
+  let lost = false;
+  world.script = {
+    ttlSeconds: () => 3,
+    before: (activity, { attempt }) => {
+      if (activity === 'generate' && (asked += 1) <= 4) throw down();
+      if (activity === 'holdSandbox' || (lost && activity === 'agentRun' && attempt === 1)) { lost = true; throw sandboxLost(); }
+    },
+  };
+  expect(await rollOut()).toMatchObject({ status: 'graded', attempt: 2 });
+}, 60_000);
+
+it('a key that cannot work is refused before a sandbox is made, and a server that is down is not', async () => {
+  world.script = {
+    before: (activity) => {
+      if (activity === 'checkEndpoint') throw ApplicationFailure.nonRetryable('policy.endpoint.apiKeyEnv: "KEY" cannot be used', 'UserInputError');
+    },
+  };
+  expect(await rollOut({ apiKeyEnv: 'KEY' })).toMatchObject({ status: 'failed', failure: 'bad-input', message: expect.stringContaining('apiKeyEnv') as string });
+  expect(world.now.log.calls.map(({ activity }) => activity)).toEqual(['checkEndpoint']);
+  world.script = { before: (activity) => { if (activity === 'checkEndpoint') throw ApplicationFailure.nonRetryable('out of order', 'Error'); } };
+  expect(await rollOut()).toMatchObject({ status: 'graded' });
+}, 60_000);

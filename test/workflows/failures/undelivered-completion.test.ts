@@ -1,0 +1,96 @@
+/**
+ * The server stands still for longer than a heartbeat may take, at the moment when a model call, a tool call, a collected
+ * diff and a verdict are on record and not yet reported. Why: Temporal delivers an activity at least once; it gives these
+ * up as timed out and asks for them again. Asserted: what is on record does not run again, and every rollout ends.
+ * Not asserted: that the server did ask again, which a delivery just in time may spare it.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
+import { createGpuActivities } from '../../../activities/gpu.ts';
+import { createInitActivities } from '../../../activities/rollout/init.ts';
+import { createRewardActivities } from '../../../activities/rollout/reward.ts';
+import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../cli/bench/empty-parts.ts';
+import { openSqliteStore } from '../../../store/sqlite-store.ts';
+import type { Store } from '../../../store/store.ts';
+import { defineTask } from '../../../tasks/registry.ts';
+import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
+import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
+import { startWorld, type World } from '../../support/workflow-world.ts';
+
+const TURNS = 3;
+/** Heartbeats may take 15 s. */
+const STANDS_MS = 30_000;
+const RECORDS = ['generate', 'act', 'collect', 'verdict'];
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-undelivered-'));
+let server: PrivateServer;
+let store: Store;
+let world: World;
+const reached = new Set<string>();
+const all = Promise.withResolvers<void>();
+const stopped = Promise.withResolvers<void>();
+const asked: string[] = [];
+
+/** Each rollout is held up at the record that it is named for, until all are and the server stands still. */
+function holdingUp(real: Store): Store {
+  const putOnce = async <T>(key: string, value: T): Promise<T> => {
+    const kept = await real.putOnce(key, value);
+    const name = RECORDS.find((kind) => key.startsWith(`${kind}:held/${kind}#1`));
+    if (name === undefined || reached.has(name)) return kept;
+    reached.add(name);
+    if (reached.size === RECORDS.length) all.resolve();
+    await stopped.promise;
+    return kept;
+  };
+  return new Proxy(real, { get: (target, name) => (name === 'putOnce' ? putOnce : (Reflect.get(target, name) as () => unknown).bind(target)) });
+}
+
+beforeAll(async () => {
+  defineTask(emptyEnvironment);
+  server = await startPrivateServer(dir);
+  store = openSqliteStore(join(dir, 'store'));
+  const slow = holdingUp(store);
+  const engine = emptyEngine(TURNS);
+  const generate = engine.generate.bind(engine);
+  engine.generate = (request, signal) => {
+    asked.push(`${request.cacheKey} ${request.noiseKey.split('/').at(-1)}`);
+    return generate(request, signal);
+  };
+  const provider = emptyProvider;
+  const parts = { store: slow, provider, host: 'test-host', maxLiveSandboxes: 100, sandboxTtlSeconds: 600 };
+  world = await startWorld(server.address, {}, () => ({
+    init: createInitActivities(parts),
+    agentRun: createAgentRunActivities(parts),
+    gpu: createGpuActivities({ store: slow, engine, endpoints: new EndpointClient(), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }),
+    reward: createRewardActivities(parts),
+  }));
+}, 120_000);
+afterAll(async () => {
+  process.kill(server.pid, 'SIGCONT');
+  await world?.stop();
+  await server?.stop();
+  await store?.close();
+  rmSync(dir, { recursive: true, force: true });
+}, 60_000);
+
+it('a finished and recorded call never runs again, although its completion was not delivered for 30 s', async () => {
+  const agent = { maxTurns: TURNS, maxContextTokens: 100_000, toolTimeoutSeconds: 60 };
+  const input = { task: 'empty-train-0', policy: { dir: 'empty', version: 0 }, agent, run: 'held' };
+  const start = (kind: string) => world.client.workflow.start('rollout', { taskQueue: 'orchestrator', workflowId: `held/${kind}`, args: [input] });
+  const handles = await Promise.all(RECORDS.map(start));
+  await all.promise;
+  process.kill(server.pid, 'SIGSTOP');
+  stopped.resolve();
+  await sleep(STANDS_MS);
+  process.kill(server.pid, 'SIGCONT');
+  for (const handle of handles) expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, turns: TURNS });
+  expect([...reached].sort()).toEqual(RECORDS.toSorted());
+  const keys = (await store.executions(0)).map(({ key }) => key);
+  expect(keys.length).toBe(4 * (2 * TURNS + 2));
+  expect(keys.filter((key, i) => keys.indexOf(key) !== i)).toEqual([]);
+  expect(asked.toSorted()).toEqual([...new Set(asked)].sort());
+}, 180_000);

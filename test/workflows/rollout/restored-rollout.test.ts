@@ -1,0 +1,145 @@
+/**
+ * Hunts a lost sandbox that costs a rollout more than the call under way: real Temporal, store, tools, grader and
+ * bubblewrap sandboxes, whose supervisor is killed in the middle. The policy alone is scripted.
+ * Not asserted: the loss of a whole host; by then its queue has no worker, which the workflow tells by a timeout.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
+import { createInitActivities } from '../../../activities/rollout/init.ts';
+import { actsOf, type GenerateRecord, keys, turnsOf } from '../../../activities/records.ts';
+import { createRewardActivities } from '../../../activities/rollout/reward.ts';
+import type { ToolCall } from '../../../agents/message.ts';
+import { killProcess } from '../../../sandboxes/supervised/process-identity.ts';
+import { folderOf, readIdentity } from '../../../sandboxes/supervised/state.ts';
+import { openSqliteStore } from '../../../store/sqlite-store.ts';
+import type { Store } from '../../../store/store.ts';
+import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
+import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
+import type { CollectOutcome, GenerateInput, GenerateOutcome } from '../../../workflows/messages/stages.ts';
+import { type Bench, openBench } from '../../sandboxes/harness.ts';
+import { startWorld, type World } from '../../support/workflow-world.ts';
+
+const TASK = 'swe-mini-train-0';
+const bench: Bench = await openBench();
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-restored-'));
+let server: PrivateServer;
+let world: World;
+let store: Store;
+/** What happens when a turn's model call is asked for. */
+let atTurn: (input: GenerateInput) => void | Promise<void> = () => undefined;
+let turns: ReadonlyArray<readonly ToolCall[]> = [];
+
+const bash = (command: string): ToolCall => ({ name: 'bash', arguments: { command } });
+const editor = (given: Record<string, unknown>): ToolCall => ({ name: 'str_replace_editor', arguments: given });
+
+/** The shell's directory, variables and functions, the editor's memory and a background process: all of it matters later. */
+const WORK: ReadonlyArray<readonly ToolCall[]> = [
+  [bash('mkdir -p notes && cd notes && export WHO=me && greet() { echo "hello $1"; } && plain=kept && echo one > a.txt && pwd')],
+  [editor({ command: 'create', path: '/work/notes/b.txt', file_text: 'first\n' }), editor({ command: 'str_replace', path: '/work/notes/b.txt', old_str: 'first', new_str: 'second' })],
+  [bash('greet $WHO-$plain >> a.txt; cat a.txt')],
+  [bash('echo begun >> a.txt'), bash('sleep 1; echo two >> a.txt; cat a.txt')],
+  [editor({ command: 'undo_edit', path: '/work/notes/b.txt' }), bash('cat b.txt; git add -A . && git commit -qm work; git log --oneline | wc -l')],
+];
+
+async function generate(input: GenerateInput): Promise<GenerateOutcome> {
+  await atTurn(input);
+  const calls = turns[input.turn - 1] ?? [{ name: 'finish', arguments: {} }];
+  const key = keys.generate(input, input.turn);
+  await store.begin(`model:${key}`);
+  const record = { version: 0, appended: [input.turn], reset: false, sampled: [7, input.turn], logprobs: [-1, -2], end: 'stop' as const, parsed: { kind: 'calls' as const, content: '', calls } };
+  await store.putOnce<GenerateRecord>(key, record);
+  const finish = calls[0]?.name === 'finish';
+  return { kind: finish ? 'finish' : 'calls', calls: finish ? 0 : calls.length, contextTokens: 1, sampledTokens: 2, line: 'said' };
+}
+
+beforeAll(async () => {
+  store = openSqliteStore(join(dir, 'store'));
+  server = await startPrivateServer(dir);
+  const { provider } = bench;
+  world = await startWorld(server.address, {}, (scripted) => ({
+    init: createInitActivities({ store, provider, host: 'test-host', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 }),
+    agentRun: createAgentRunActivities({ store, provider, host: 'test-host', sandboxTtlSeconds: 60 }),
+    reward: createRewardActivities({ store, provider }),
+    gpu: { ...scripted.gpu, generate },
+  }));
+}, 90_000);
+afterAll(async () => {
+  await world?.stop();
+  await server?.stop();
+  await store?.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+function kill(sandbox: string): void {
+  const inner = readIdentity(folderOf(bench.stateDir, sandbox), 'inner');
+  if (!inner) throw new Error(`${sandbox} has no supervisor`);
+  killProcess(inner);
+}
+
+async function rollout(id: string): Promise<RolloutResult> {
+  const policy = { dir: '/p', version: 0 };
+  return world.client.workflow.execute('rollout', { taskQueue: 'orchestrator', workflowId: id, args: [{ task: TASK, policy }] });
+}
+
+/** What came of it: tokens, answers and the diff. */
+async function traceOf(id: string, attempt = 1) {
+  const at = { run: id, rollout: id, attempt, task: TASK };
+  const collected = await store.get<CollectOutcome>(keys.collect(at));
+  const acts = [...(await actsOf(store, at)).values()];
+  return { turns: await turnsOf(store, at), answers: acts.map(({ messages }) => messages), digests: acts.map(({ digest }) => digest), diff: collected?.artifact };
+}
+
+const begun = async () => {
+  const repeats = await store.repeats();
+  return { model: repeats['model'] ?? 0, tool: repeats['tool'] ?? 0, replay: repeats['replay'] ?? 0 };
+};
+
+it('goes on from its turn after its sandboxes were killed between two calls and during one, to the same tokens, answers and diff', async () => {
+  turns = WORK;
+  expect(await rollout('undisturbed')).toMatchObject({ status: 'graded', attempt: 1, turns: 6 });
+  const expected = await traceOf('undisturbed');
+  expect(expected.digests.every((digest) => digest !== undefined)).toBe(true);
+  expect(expected.answers.flat().filter(({ content }) => content.startsWith('Error'))).toEqual([]);
+  expect(new Set(expected.digests).size).toBe(5);
+  const asked: number[] = [];
+  atTurn = ({ turn, rollout: id, attempt }) => {
+    asked.push(turn);
+    if (turn === 3) kill(`${id}#${attempt}`);
+    // In the second call of the turn, whose first one is answered by then.
+    if (turn === 4) {
+      const key = keys.answer({ run: id, rollout: id, attempt, task: TASK }, 4, 0);
+      void (async () => {
+        while ((await store.get(key)) === undefined) await sleep(20);
+        await sleep(200);
+        kill(`${id}#${attempt}~1`);
+      })();
+    }
+  };
+  const before = await begun();
+  expect(await rollout('disturbed')).toMatchObject({ status: 'graded', attempt: 1, turns: 6, restores: 2 });
+  expect(await traceOf('disturbed')).toEqual(expected);
+  expect(asked).toEqual([1, 2, 3, 4, 5, 6]);
+  // Of all tool calls the one that was cut off alone was begun twice.
+  expect(await begun()).toEqual({ model: before.model, tool: before.tool + 1, replay: 0 });
+  expect(await bench.provider.list()).toEqual([]);
+  expect(await store.leases('sandbox')).toEqual([]);
+}, 120_000);
+
+it('begins its attempt again where the workspace cannot be brought back, and says so by its number', async () => {
+  turns = [[bash('date +%s%N > stamp')], [bash('echo more >> stamp')]];
+  let killed = false;
+  atTurn = ({ turn, rollout: id, attempt }) => {
+    if (turn !== 2 || killed) return;
+    killed = true;
+    kill(`${id}#${attempt}`);
+  };
+  expect(await rollout('stamped')).toMatchObject({ status: 'graded', attempt: 2, turns: 3 });
+  expect((await traceOf('stamped', 1)).diff).toBeUndefined();
+  expect((await traceOf('stamped', 2)).diff).toMatch(/^sha256:/);
+  expect(await bench.provider.list()).toEqual([]);
+  expect(await store.leases('sandbox')).toEqual([]);
+}, 120_000);

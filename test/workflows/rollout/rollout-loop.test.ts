@@ -1,0 +1,140 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import type { FailureClass } from '../../../agents/finish-reason.ts';
+import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
+import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from '../../../workflows/rollout/rollout-loop.ts';
+
+const limits = { maxTurns: 3, maxAttempts: 2, maxRestores: 1 };
+const run = (events: readonly LoopEvent[], from: LoopState = initialState) =>
+  events.reduce((state, event) => reduce(state, event, limits), from);
+
+const calls: LoopEvent = { type: 'generated', kind: 'calls', calls: 1 };
+const finish = (n: number): LoopEvent => ({ type: 'generated', kind: 'finish', calls: n });
+
+describe('the agent loop', () => {
+  it('alternates turns until the finish tool, then collects and grades', () => {
+    const state = run([
+      { type: 'prepared' }, calls, { type: 'acted' }, finish(0), { type: 'collected' },
+      { type: 'graded', reward: 1, passed: true },
+    ]);
+    expect(state).toEqual({ phase: 'graded', attempt: 1, turn: 2, finish: 'finish-tool', reward: 1, passed: true });
+  });
+
+  it('runs the calls that stand before finish in the same turn', () => {
+    const acting = run([{ type: 'prepared' }, finish(2)]);
+    expect(acting).toMatchObject({ phase: 'act', finish: 'finish-tool' });
+    expect(reduce(acting, { type: 'acted' }, limits)).toMatchObject({ phase: 'collect', turn: 1 });
+  });
+
+  it('stops at the last turn, whether it called or was given a hint', () => {
+    const hint: LoopEvent = { type: 'generated', kind: 'hint', calls: 0 };
+    expect(run([{ type: 'prepared' }, hint, calls, { type: 'acted' }, calls, { type: 'acted' }])).toMatchObject({
+      phase: 'collect', finish: 'max-turns', turn: 3,
+    });
+    expect(run([{ type: 'prepared' }, hint, hint, hint])).toMatchObject({ phase: 'collect', finish: 'max-turns' });
+  });
+
+  it('grades what a full context or a cut response left behind', () => {
+    for (const kind of ['context-full', 'response-cut'] as const) {
+      expect(run([{ type: 'prepared' }, { type: 'generated', kind, calls: 0 }])).toMatchObject({
+        phase: 'collect', finish: kind,
+      });
+    }
+  });
+
+  const lost: LoopEvent = { type: 'failed', failure: 'sandbox-lost', message: 'gone' };
+
+  it.each([
+    ['generate', [{ type: 'prepared' }]],
+    ['act', [{ type: 'prepared' }, calls, { type: 'acted' }, calls]],
+    ['collect', [{ type: 'prepared' }, finish(0)]],
+  ] as ReadonlyArray<[string, LoopEvent[]]>)('goes on with %s in its turn when its lost sandbox is restored', (phase, events) => {
+    const before = run(events);
+    const restoring = reduce(before, lost, limits);
+    expect(restoring).toEqual({ ...before, phase: 'restore', restores: 1, resume: phase });
+    expect(reduce(restoring, { type: 'restored' }, limits)).toEqual({ ...before, restores: 1 });
+  });
+
+  it('asks an attempt that acted before its history began for its turns again, from the records', () => {
+    expect(reduce(run([lost]), { type: 'restored' }, limits)).toEqual({ phase: 'generate', attempt: 1, turn: 1, restores: 1 });
+  });
+
+  it('restarts where restoring is spent, or failed, within the budget of attempts, and is never graded for it', () => {
+    const spent = run([{ type: 'prepared' }, calls, lost, { type: 'restored' }, lost]);
+    expect(spent).toEqual({ phase: 'prepare', attempt: 2, turn: 1 });
+    const other: LoopEvent = { type: 'failed', failure: 'restore-failed', message: 'another digest' };
+    expect(run([{ type: 'prepared' }, calls, lost, other])).toEqual({ phase: 'prepare', attempt: 2, turn: 1 });
+    expect(run([other], run([lost], spent))).toEqual({ phase: 'failed', failure: 'restore-failed', message: 'another digest', attempt: 2, turn: 1, restores: 1 });
+  });
+
+  it('has no sandbox to restore while it is graded', () => {
+    expect(run([{ type: 'prepared' }, finish(0), { type: 'collected' }, lost])).toMatchObject({ phase: 'failed', failure: 'sandbox-lost' });
+  });
+
+  it('fails with the class of any other failure and without a reward', () => {
+    const state = run([{ type: 'prepared' }, { type: 'failed', failure: 'engine-lost', message: 'm' }]);
+    expect(state).toMatchObject({ phase: 'failed', failure: 'engine-lost' });
+    expect(state.reward).toBeUndefined();
+    expect(stageOf(state)).toBe('done');
+  });
+
+  it('refuses an event that the phase does not wait for', () => {
+    expect(() => reduce(initialState, { type: 'acted' }, limits)).toThrow(/prepare does not wait for acted/);
+  });
+
+  const failures = Object.keys(FAILURES) as FailureClass[];
+  const answer = fc.oneof(
+    fc.constantFrom<LoopEvent>(calls, finish(0), finish(1), { type: 'generated', kind: 'hint', calls: 0 }, { type: 'generated', kind: 'refused', calls: 0 }),
+    fc.constantFrom(...failures).map((failure): LoopEvent => ({ type: 'failed', failure, message: '' })),
+    fc.constant(lost),
+    fc.constant(lost),
+  );
+  const ok: Readonly<Record<string, LoopEvent>> = {
+    prepare: { type: 'prepared' }, restore: { type: 'restored' }, act: { type: 'acted' }, collect: { type: 'collected' }, grade: { type: 'graded', reward: 1, passed: true },
+  };
+  const eventIn = (state: LoopState, drawn: LoopEvent) => (drawn.type === 'failed' || state.phase === 'generate' ? drawn : (ok[state.phase] ?? drawn));
+  const anyLimits = fc.record({ maxTurns: fc.integer({ min: 1, max: 5 }), maxAttempts: fc.integer({ min: 1, max: 4 }), maxRestores: fc.integer({ min: 0, max: 4 }) });
+
+  it('always ends, within the turns, attempts and restorations that any limits allow, with a reward or a class and never both', () => {
+    fc.assert(
+      fc.property(fc.infiniteStream(answer), anyLimits, (stream, given) => {
+        let state = initialState;
+        let steps = 0;
+        while (stageOf(state) !== 'done') {
+          state = reduce(state, eventIn(state, stream.next().value), given);
+          expect(state.turn).toBeLessThanOrEqual(given.maxTurns);
+          expect(state.attempt).toBeLessThanOrEqual(given.maxAttempts);
+          expect(state.restores ?? 0).toBeLessThanOrEqual(given.maxRestores);
+          steps += 1;
+          // An attempt: its phases of each turn, and for each lost sandbox one phase that is done again after a restoration.
+          expect(steps).toBeLessThanOrEqual(given.maxAttempts * (2 * given.maxTurns + 4 + 2 * given.maxRestores));
+        }
+        expect(state.phase === 'graded').toBe(state.reward !== undefined);
+        expect(state.phase === 'failed').toBe(state.failure !== undefined);
+      }),
+    );
+  });
+
+  it('that loses sandboxes which are all restored says and does the same as one that loses none', () => {
+    const script = fc.array(fc.constantFrom<LoopEvent>(calls, finish(0), { type: 'generated', kind: 'hint', calls: 0 }), { minLength: 3, maxLength: 3 });
+    fc.assert(
+      fc.property(script, fc.array(fc.boolean(), { minLength: 30, maxLength: 30 }), (said, losses) => {
+        const play = (disturbed: boolean) => {
+          const plenty = { maxTurns: 3, maxAttempts: 1, maxRestores: 100 };
+          const asked: string[] = [];
+          let state = initialState;
+          for (let i = 0; stageOf(state) !== 'done'; i += 1) {
+            if (disturbed && losses[i] && state.phase !== 'grade' && state.phase !== 'prepare') state = reduce(state, lost, plenty);
+            else {
+              if (state.phase !== 'restore') asked.push(`${state.phase} ${state.turn}`);
+              state = reduce(state, state.phase === 'generate' ? (said[state.turn - 1] ?? calls) : (ok[state.phase] ?? calls), plenty);
+            }
+          }
+          const { restores: _, ...end } = state;
+          return { asked, end };
+        };
+        expect(play(true)).toEqual(play(false));
+      }),
+    );
+  });
+});

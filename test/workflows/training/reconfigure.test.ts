@@ -1,0 +1,62 @@
+/** Hunts changes of a live run that are taken for another setting, that reach too far, or that say nothing of what was before. */
+import { describe, expect, it } from 'vitest';
+import { resolveRunConfig } from '../../../activities/run/run-config.ts';
+import { changed, changesOf, checkEffect, checkReconfiguration } from '../../../workflows/training/reconfigure.ts';
+
+const config = resolveRunConfig({ run: 'r', policy: { base: '/p' }, task: { name: 't' }, steps: 9 }, '/');
+const at = '2026-01-01T00:00:00.000Z';
+
+it('a short name and the name in the configuration mean the same', () => {
+  const short = changesOf(config, { learningRate: 0.5, evaluateEvery: 2, maxParallelAgents: 3 }, 4, at);
+  const dotted = changesOf(config, { 'algorithm.learningRate': 0.5, 'evaluation.every': 2, 'dispatcher.maxParallelAgents': 3 }, 4, at);
+  expect(short).toEqual(dotted);
+  expect(short[0]).toEqual({ at, step: 4, field: 'algorithm.learningRate', from: 1e-6, to: 0.5 });
+  expect(changed(config, short)).toEqual({
+    ...config,
+    algorithm: { ...config.algorithm, learningRate: 0.5 },
+    evaluation: { ...config.evaluation, every: 2 },
+    dispatcher: { ...config.dispatcher, maxParallelAgents: 3 },
+  });
+});
+
+it('what is so already is no change', () => {
+  expect(changesOf(config, { steps: 9 }, 0, at)).toEqual([]);
+});
+
+describe('is refused:', () => {
+  it.each([
+    [{ seed: 2 }, /seed: cannot be changed on a live run; one of learningRate, temperature, steps/],
+    [{ 'policy.base': 2 }, /policy.base: cannot be changed/],
+    [{ learningRate: 0 }, /learningRate: 0 cannot be used; give a number above 0/],
+    [{ learningRate: 1, 'algorithm.learningRate': 2 }, /algorithm.learningRate: 2 cannot be used; it is given twice/],
+    [{ temperature: 11 }, /at most 10/],
+    [{ temperature: Number.NaN }, /a number of at least 0/],
+    [{ steps: 4 }, /more than 4, the step that the run is at/],
+    [{ checkpointEvery: 1.5 }, /a whole number/],
+    [{ maxParallelAgents: 0 }, /a whole number of at least 1/],
+  ])('%j', (change, why) => {
+    expect(() => checkReconfiguration(change as Record<string, number>, 4)).toThrow(why);
+  });
+});
+
+it('refuses a width that the dispatcher of the run does not have', () => {
+  const bounded = { ...config, dispatcher: { type: 'bounded' as const, maxParallelAgents: 4 } };
+  expect(() => checkEffect(bounded, { 'dispatcher.maxEvalParallelAgents': 2 })).toThrow(/no effect with bounded/);
+  expect(() => checkEffect(bounded, { maxParallelAgents: 2, learningRate: 1 })).not.toThrow();
+});
+
+it('moves the learning rate of a critic where one is trained', () => {
+  const given = { run: 'r', policy: { base: '/p' }, task: { name: 't' }, algorithm: { advantage: 'gae' } };
+  const withCritic = resolveRunConfig(given, '/');
+  expect(() => checkEffect(withCritic, { criticLearningRate: 1e-4 })).not.toThrow();
+  const { critic, ...rest } = changed(withCritic, changesOf(withCritic, { criticLearningRate: 1e-4 }, 1, at)).algorithm;
+  expect([critic?.learningRate, rest.learningRate]).toEqual([1e-4, withCritic.algorithm.learningRate]);
+  expect(() => checkEffect(config, { 'algorithm.critic.learningRate': 1e-4 })).toThrow(/trains no critic \(advantage grpo\)/);
+});
+
+it('moves the bound on staleness of an asynchronous run, and of no other', () => {
+  const overlapping = { ...config, training: { mode: 'async' as const, maxStalenessSteps: 4 } };
+  expect(() => checkEffect(overlapping, { maxStalenessSteps: 2 })).not.toThrow();
+  expect(changed(overlapping, changesOf(overlapping, { maxStalenessSteps: 2 }, 1, at)).training).toEqual({ mode: 'async', maxStalenessSteps: 2 });
+  expect(() => checkEffect(config, { 'training.maxStalenessSteps': 2 })).toThrow(/no effect in mode sync/);
+});

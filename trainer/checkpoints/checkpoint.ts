@@ -1,0 +1,161 @@
+/** Policy directories: Hugging Face's layout with `longhaul.json` and the optimizer's moments; one that exists is complete. */
+
+import { copyFile, mkdir, open, readFile, readdir, rename, rm } from 'node:fs/promises';
+import path from 'node:path';
+import type { AdapterJson } from '../lora/adapter-config.ts';
+import { adapterConfigFile, adapterFile } from '../lora/adapter-files.ts';
+import { modelConfigJson } from '../model/config.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { type NamedTensor, readSafetensors, writeSafetensors } from '../model/safetensors.ts';
+import { type Weights, saveWeights, weightsDigest } from '../model/weights.ts';
+
+/** `longhaul.json`. */
+export interface CheckpointRecord {
+  readonly step: number;
+  readonly version: number;
+  /** `weightsDigest` of `model.safetensors`, or of `adapter_model.safetensors` where the policy is an adapter. */
+  readonly sha256: string;
+  /** Optimizer steps taken so far; the moments are in `optimizer.safetensors`. */
+  readonly optimizer?: { readonly steps: number; /** `weightsDigest` of the moments. */ readonly sha256?: string };
+  /** The critic's weights are in `critic/`, a directory with a record of its own; absent: there is none. */
+  readonly critic?: { readonly sha256: string };
+  /** What the training that wrote it reported. */
+  readonly metrics?: unknown;
+}
+
+export interface OptimizerState {
+  readonly steps: number;
+  readonly moments: ReadonlyMap<string, NamedTensor>;
+}
+
+const recordFile = 'longhaul.json';
+const optimizerFile = 'optimizer.safetensors';
+/** A folder in the policy's: as complete as that. */
+export const criticFolder = 'critic';
+
+/** Files that a policy takes along unchanged. */
+const companions = [
+  'generation_config.json',
+  'tokenizer.json',
+  'tokenizer_config.json',
+  'special_tokens_map.json',
+  'added_tokens.json',
+  'vocab.json',
+  'merges.txt',
+  'chat_template.jinja',
+];
+
+function isMissing(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+}
+
+/** `undefined` where there is none. */
+export async function readCheckpointRecord(dir: string): Promise<CheckpointRecord | undefined> {
+  try {
+    return JSON.parse(await readFile(path.join(dir, recordFile), 'utf8')) as CheckpointRecord;
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+/** `undefined` where the policy has never been trained here: its moments begin at zero. */
+export async function readOptimizerState(dir: string): Promise<OptimizerState | undefined> {
+  const steps = (await readCheckpointRecord(dir))?.optimizer?.steps;
+  if (steps === undefined) return undefined;
+  return { steps, moments: await readSafetensors(path.join(dir, optimizerFile)) };
+}
+
+export interface Checkpoint {
+  /** The policy's, or its adapter's alone. */
+  readonly weights: Weights;
+  /** PEFT's configuration, where the weights are an adapter's. */
+  readonly adapter?: AdapterJson | undefined;
+  readonly optimizer: OptimizerState | undefined;
+  readonly step: number;
+  readonly version: number;
+  /** Where configuration and tokenizer are copied from; `undefined`: `config` is all there is of them. */
+  readonly fromDir: string | undefined;
+  /** Written as `config.json` in place of the one in `fromDir`. */
+  readonly config?: ModelConfig;
+  /** Written beside the policy, in a folder of its own. */
+  readonly critic?: Checkpoint | undefined;
+  readonly metrics?: unknown;
+}
+
+async function writeText(file: string, text: string): Promise<void> {
+  const handle = await open(file, 'w');
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+}
+
+async function copyCompanions(from: string, to: string, names: readonly string[]): Promise<void> {
+  const there = new Set(await readdir(from));
+  for (const name of names) if (there.has(name)) await copyFile(path.join(from, name), path.join(to, name));
+}
+
+function recordOf({ step, version, weights, optimizer, critic, metrics }: Checkpoint): CheckpointRecord {
+  return {
+    step,
+    version,
+    sha256: weightsDigest(weights),
+    ...(optimizer === undefined ? {} : { optimizer: { steps: optimizer.steps, sha256: weightsDigest(optimizer.moments) } }),
+    ...(critic === undefined ? {} : { critic: { sha256: weightsDigest(critic.weights) } }),
+    ...(metrics === undefined ? {} : { metrics }),
+  };
+}
+
+async function fill(dir: string, checkpoint: Checkpoint, record: CheckpointRecord): Promise<void> {
+  const { fromDir, config, weights, adapter, optimizer, critic } = checkpoint;
+  if (fromDir !== undefined) await copyCompanions(fromDir, dir, config === undefined ? ['config.json', ...companions] : companions);
+  if (config !== undefined)
+    await writeText(path.join(dir, 'config.json'), `${JSON.stringify(modelConfigJson(config), null, 2)}\n`);
+  if (adapter === undefined) await saveWeights(dir, weights);
+  else {
+    await writeText(path.join(dir, adapterConfigFile), `${JSON.stringify(adapter, null, 2)}\n`);
+    await writeSafetensors(path.join(dir, adapterFile), weights);
+  }
+  if (optimizer !== undefined) await writeSafetensors(path.join(dir, optimizerFile), optimizer.moments);
+  if (critic !== undefined) {
+    const folder = path.join(dir, criticFolder);
+    await mkdir(folder);
+    await fill(folder, critic, recordOf(critic));
+  }
+  await writeText(path.join(dir, recordFile), `${JSON.stringify(record, null, 2)}\n`);
+}
+
+/**
+ * Attempts that were killed half-way, or are about to find out that they came second: one that still writes into its
+ * folder clears it away itself.
+ */
+async function removePartials(dir: string): Promise<void> {
+  const [parent, prefix] = [path.dirname(dir), `${path.basename(dir)}.partial-`];
+  for (const name of await readdir(parent)) {
+    if (name.startsWith(prefix)) await rm(path.join(parent, name), { recursive: true, force: true }).catch(() => undefined);
+  }
+}
+
+/** Writes `dir` aside, then renames it; where another attempt was first, its record stands, and `written` is false. */
+export async function writeCheckpoint(
+  dir: string,
+  checkpoint: Checkpoint,
+): Promise<{ readonly record: CheckpointRecord; readonly written: boolean }> {
+  const record = recordOf(checkpoint);
+  const aside = `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;
+  await mkdir(aside, { recursive: true });
+  try {
+    await fill(aside, checkpoint, record);
+    await rename(aside, dir);
+  } catch (error) {
+    await rm(aside, { recursive: true, force: true });
+    const first = await readCheckpointRecord(dir);
+    if (first !== undefined) return { record: first, written: false };
+    throw error;
+  }
+  await removePartials(dir);
+  return { record, written: true };
+}

@@ -1,0 +1,92 @@
+/**
+ * Policies as they are read for sampling or training: what does not match the digest that was recorded when it was
+ * written is torn, and is never used. A directory without a record of ours is taken as it is.
+ */
+
+import path from 'node:path';
+import { type CheckpointRecord, criticFolder, type OptimizerState, readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
+import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson } from '../lora/adapter-files.ts';
+import { BadSafetensors, readSafetensors } from '../model/safetensors.ts';
+import type { ModelConfig } from '../model/config.ts';
+import { readModelConfig } from '../model/describe-policy.ts';
+import { loadWeights, type Weights, weightsDigest } from '../model/weights.ts';
+
+/** A checkpoint that is not what was written: cut short, or with other bytes. */
+export class CheckpointTorn extends Error {
+  override readonly name = 'CheckpointTorn';
+  readonly dir: string;
+
+  constructor(dir: string, problem: string, options?: ErrorOptions) {
+    super(`The checkpoint ${dir} is torn (${problem}) and is not used: bring its files back from a copy, or go on from another checkpoint`, options);
+    this.dir = dir;
+  }
+}
+
+function isDamage(error: unknown): error is Error {
+  return error instanceof BadSafetensors || error instanceof SyntaxError || (error instanceof Error && 'code' in error && error.code === 'ENOENT');
+}
+
+async function intact<T>(dir: string, read: () => Promise<T>): Promise<T> {
+  try {
+    return await read();
+  } catch (error) {
+    if (isDamage(error)) throw new CheckpointTorn(dir, error.message, { cause: error });
+    throw error;
+  }
+}
+
+async function recordOf(dir: string): Promise<CheckpointRecord | undefined> {
+  const record = await intact(dir, () => readCheckpointRecord(dir));
+  if (record !== undefined && typeof record.sha256 !== 'string') throw new CheckpointTorn(dir, 'longhaul.json has no sha256');
+  return record;
+}
+
+/** A policy's shape. Errors: `CheckpointTorn`; those of `readModelConfig` for a directory without a record. */
+export async function readVerifiedConfig(dir: string): Promise<ModelConfig> {
+  const read = () => readModelConfig(dir);
+  return (await recordOf(dir)) === undefined ? read() : intact(dir, read);
+}
+
+/** Errors: `CheckpointTorn`; `BadSafetensors` for a directory without a record. */
+export async function loadVerifiedWeights(dir: string): Promise<Weights> {
+  const record = await recordOf(dir);
+  if (record === undefined) return loadWeights(dir);
+  const weights = await intact(dir, () => loadWeights(dir));
+  const actual = weightsDigest(weights);
+  if (actual !== record.sha256) throw new CheckpointTorn(dir, `its weights hash to ${actual}, not to ${record.sha256}`);
+  return weights;
+}
+
+/** The policy's weights, or its adapter and the base's. Errors: `CheckpointTorn`, `UnsupportedAdapter`, `BadSafetensors`. */
+export async function readVerifiedPolicy(dir: string): Promise<PolicyFiles> {
+  const json = await intact(dir, () => readAdapterJson(dir));
+  if (json === undefined) return { weights: await loadVerifiedWeights(dir), adapter: undefined };
+  const record = await recordOf(dir);
+  const read = () => readSafetensors(path.join(dir, adapterFile));
+  const tensors = await (record === undefined ? read() : intact(dir, read));
+  const actual = record === undefined ? undefined : weightsDigest(tensors);
+  if (actual !== record?.sha256) throw new CheckpointTorn(dir, `its adapter hashes to ${actual}, not to ${record?.sha256}`);
+  return { weights: await loadVerifiedWeights(await baseDirectory(dir, json)), adapter: { json, tensors } };
+}
+
+/** `undefined` where the policy has never been trained here. Errors: `CheckpointTorn`. */
+export async function readVerifiedOptimizer(dir: string): Promise<OptimizerState | undefined> {
+  const expected = (await recordOf(dir))?.optimizer?.sha256;
+  const state = await intact(dir, () => readOptimizerState(dir));
+  const actual = state && expected !== undefined ? weightsDigest(state.moments) : expected;
+  if (actual !== expected) throw new CheckpointTorn(path.join(dir, 'optimizer.safetensors'), `its moments hash to ${actual}, not to ${expected}`);
+  return state;
+}
+
+/**
+ * Directory of the critic that was written with a policy; `undefined` where none was. Its weights and moments are held to
+ * its own record, and that one to the policy's. Errors: `CheckpointTorn`.
+ */
+export async function verifiedCriticDir(dir: string): Promise<string | undefined> {
+  const expected = (await recordOf(dir))?.critic?.sha256;
+  if (expected === undefined) return undefined;
+  const own = path.join(dir, criticFolder);
+  const actual = (await recordOf(own))?.sha256;
+  if (actual !== expected) throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);
+  return own;
+}

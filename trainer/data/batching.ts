@@ -1,0 +1,41 @@
+/** How training data is cut: minibatches (one optimizer step each) and micro-batches (one pass each); pure, and seeded. */
+
+import { noiseOf } from '../sampler/noise.ts';
+import type { Batching } from '../model/packed-batch.ts';
+import { type TokenSequence, paddedLength } from '../model/token-batch.ts';
+
+/** A permutation of 0 … count − 1 named by `key` (Fisher and Yates). */
+export function shuffled(count: number, key: string): number[] {
+  const order = Array.from({ length: count }, (_, i) => i);
+  const noise = noiseOf(key);
+  for (let i = count - 1; i > 0; i--) {
+    const j = Math.floor(noise(i) * (i + 1));
+    [order[i], order[j]] = [order[j] ?? 0, order[i] ?? 0];
+  }
+  return order;
+}
+
+/** `parts` runs of `items` whose lengths differ by at most one; empty ones are left out. */
+export function split<T>(items: readonly T[], parts: number): T[][] {
+  const cut = (i: number): number => Math.floor((i * items.length) / parts);
+  return Array.from({ length: parts }, (_, i) => items.slice(cut(i), cut(i + 1))).filter((part) => part.length > 0);
+}
+
+/** By length, longest first, so many to a batch as fit the budget, padded or packed; one that is longer stands alone. */
+export function microBatches<T extends TokenSequence>(sequences: readonly T[], { microBatchTokens, packing }: Batching): T[][] {
+  const sorted = [...sequences].sort((a, b) => b.tokens.length - a.tokens.length);
+  const batches: T[][] = [];
+  let [current, width, total]: [T[], number, number] = [[], 0, 0];
+  for (const sequence of sorted) {
+    const own = sequence.tokens.length - 1;
+    const taken = packing === true ? total + own : (current.length + 1) * width;
+    if (current.length > 0 && taken > microBatchTokens) current = [];
+    if (current.length === 0) {
+      batches.push(current);
+      [width, total] = [paddedLength(own), 0];
+    }
+    current.push(sequence);
+    total += own;
+  }
+  return batches;
+}

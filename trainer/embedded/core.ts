@@ -1,0 +1,52 @@
+/**
+ * Sampling and training that share a thread: what is trained waits for the generations that were asked for before it,
+ * and those asked for after it wait for its end.
+ */
+
+import type { Backend } from '../backend.ts';
+import type { GenerateRequest, GenerateResult } from '../engine.ts';
+import type { EngineStats, Trained, TrainingWork } from './messages.ts';
+import type { Sampler } from '../sampler/sampler.ts';
+
+type Progress = (fraction: number) => void;
+export type Train = (work: TrainingWork, onProgress: Progress) => Promise<Trained>;
+
+export class EngineCore {
+  readonly #sampler: Pick<Sampler, 'idle' | 'stats'>;
+  readonly #sample: Backend['sample'];
+  readonly #train: Train;
+  #lastWork: Promise<unknown> = Promise.resolve();
+  #updates = 0;
+  #updateSeconds = 0;
+
+  constructor(sampler: Pick<Sampler, 'idle' | 'stats'>, sample: Backend['sample'], train: Train) {
+    this.#sampler = sampler;
+    this.#sample = sample;
+    this.#train = train;
+  }
+
+  async generate(request: GenerateRequest, signal: AbortSignal): Promise<GenerateResult> {
+    await this.#lastWork;
+    signal.throwIfAborted();
+    return this.#sample(request, signal);
+  }
+
+  async train(work: TrainingWork, onProgress: Progress): Promise<Trained> {
+    const running = this.#lastWork.then(() => this.#run(work, onProgress));
+    this.#lastWork = running.catch(() => undefined);
+    return running;
+  }
+
+  stats(): EngineStats {
+    return { ...this.#sampler.stats(), updates: this.#updates, updateSeconds: this.#updateSeconds };
+  }
+
+  async #run(work: TrainingWork, onProgress: Progress): Promise<Trained> {
+    await this.#sampler.idle();
+    const begun = performance.now();
+    const trained = await this.#train(work, onProgress);
+    if (work.what === 'update') this.#updates += 1;
+    this.#updateSeconds += (performance.now() - begun) / 1000;
+    return trained;
+  }
+}

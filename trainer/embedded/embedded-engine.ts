@@ -1,0 +1,168 @@
+/** The engine inside of this process: TensorFlow has a thread of its own, so that this one never waits for an op. */
+
+import { SHARE_ENV, Worker } from 'node:worker_threads';
+import type { GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, PoolEngine, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from '../engine.ts';
+import {
+  type EngineStats,
+  type FromThread,
+  type ThreadOptions,
+  type ToThread,
+  type TrainingWork,
+  errorFrom,
+} from './messages.ts';
+import { prepareTensorflowEnvironment } from '../tensorflow-environment.ts';
+
+export type { EngineStats } from './messages.ts';
+
+export interface EmbeddedEngineOptions extends ThreadOptions {
+  /** The thread's module; another one than the engine's own is for tests. */
+  readonly thread?: URL;
+}
+
+export interface EmbeddedEngine extends PoolEngine {
+  /** What the thread did so far. */
+  stats(): Promise<EngineStats>;
+}
+
+/** The engine's thread is gone, and what it was asked for is not done; only a new engine helps. */
+export class EngineLost extends Error {
+  override readonly name = 'EngineLost';
+  /** How the thread ended: its exit code, or `undefined` when an error ended it (then `cause`). */
+  readonly exitCode: number | undefined;
+  constructor(message: string, exitCode: number | undefined, cause?: unknown) {
+    super(message, { cause });
+    this.exitCode = exitCode;
+  }
+}
+
+interface Pending {
+  readonly resolve: (result: never) => void;
+  readonly reject: (error: unknown) => void;
+  readonly onProgress: ((fraction: number) => void) | undefined;
+}
+
+/** A thread in the middle of an update is ended after so long, rather than waited for. */
+const closeTimeoutMs = 10_000;
+
+class ThreadEngine implements EmbeddedEngine {
+  readonly #worker: Worker;
+  readonly #pending = new Map<number, Pending>();
+  readonly #exited: Promise<void>;
+  readonly #ready = Promise.withResolvers<void>();
+  #lost: EngineLost | undefined;
+  #next = 0;
+
+  constructor(worker: Worker) {
+    this.#worker = worker;
+    worker.on('message', (message: FromThread) => this.#receive(message));
+    worker.on('error', (error) =>
+      this.#lose(new EngineLost(`the engine's thread failed: ${String(error)}`, undefined, error)),
+    );
+    this.#exited = new Promise((resolve) => {
+      worker.on('exit', (code) => {
+        this.#lose(new EngineLost(`the engine's thread ended with exit code ${code}`, code));
+        resolve();
+      });
+    });
+  }
+
+  ready(): Promise<void> {
+    return this.#ready.promise;
+  }
+
+  generate(request: GenerateRequest, signal?: AbortSignal): Promise<GenerateResult> {
+    const id = this.#next++;
+    const answer = this.#ask<GenerateResult>({ kind: 'generate', id, request });
+    if (signal === undefined) return answer;
+    const abort = (): void => {
+      this.#pending.get(id)?.reject(signal.reason);
+      if (this.#pending.delete(id)) this.#send({ kind: 'abort', id });
+    };
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    return answer.finally(() => signal.removeEventListener('abort', abort));
+  }
+
+  update(request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics> {
+    return this.#train({ what: 'update', request }, onProgress);
+  }
+
+  planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
+    return this.#train({ what: 'plan', request });
+  }
+
+  makeShard(request: ShardRequest, onProgress?: (fraction: number) => void): Promise<void> {
+    return this.#train({ what: 'shard', request }, onProgress);
+  }
+
+  applyShards(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void> {
+    return this.#train({ what: 'step', request }, onProgress);
+  }
+
+  stats(): Promise<EngineStats> {
+    return this.#ask({ kind: 'stats', id: this.#next++ });
+  }
+
+  async close(): Promise<void> {
+    this.#lose(new EngineLost('the engine was closed', undefined));
+    this.#send({ kind: 'close' });
+    const timer = setTimeout(() => void this.#worker.terminate(), closeTimeoutMs);
+    await this.#exited;
+    clearTimeout(timer);
+  }
+
+  #train<T>(work: TrainingWork, onProgress?: (fraction: number) => void): Promise<T> {
+    return this.#ask({ kind: 'train', id: this.#next++, work }, onProgress);
+  }
+
+  #ask<T>(message: Extract<ToThread, { id: number }>, onProgress?: (fraction: number) => void): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.#lost !== undefined) {
+        reject(this.#lost);
+        return;
+      }
+      this.#pending.set(message.id, { resolve, reject, onProgress });
+      this.#send(message);
+    });
+  }
+
+  #send(message: ToThread): void {
+    this.#worker.postMessage(message);
+  }
+
+  #receive(message: FromThread): void {
+    if (message.kind === 'ready') {
+      this.#ready.resolve();
+      return;
+    }
+    const pending = this.#pending.get(message.id);
+    if (message.kind === 'progress') {
+      pending?.onProgress?.(message.fraction);
+      return;
+    }
+    this.#pending.delete(message.id);
+    if (message.kind === 'done') pending?.resolve(message.result as never);
+    else pending?.reject(errorFrom(message.error));
+  }
+
+  #lose(lost: EngineLost): void {
+    this.#lost ??= lost;
+    this.#ready.reject(this.#lost);
+    for (const { reject } of this.#pending.values()) reject(this.#lost);
+    this.#pending.clear();
+  }
+}
+
+/**
+ * Starts the engine's thread and returns when TensorFlow is loaded. Errors: `EngineLost` when the thread ends, from
+ * then on and for all that waited; errors of a request carry the `name` and the fields of their class in the thread.
+ */
+export async function createEmbeddedEngine(options: EmbeddedEngineOptions = {}): Promise<EmbeddedEngine> {
+  // Built, this file and the thread's are JavaScript.
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  const { thread = new URL(`./engine-worker.${extension}`, import.meta.url), ...workerData } = options;
+  prepareTensorflowEnvironment();
+  const engine = new ThreadEngine(new Worker(thread, { workerData, env: SHARE_ENV }));
+  await engine.ready();
+  return engine;
+}

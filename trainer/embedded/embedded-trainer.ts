@@ -1,0 +1,139 @@
+/** The embedded engine's half of the seam that trains: one policy at a time, in the thread that TensorFlow runs in. */
+
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { AdamW, AdamWSettings } from '../optimizer/adamw.ts';
+import type { Backend, Pass, PassResult, ShardSession, StateToLoad, StateToSave, Trainer } from '../backend.ts';
+import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from '../checkpoints/checkpoint.ts';
+import type { Datum } from '../engine.ts';
+import { type Batching, batchOf } from '../model/packed-batch.ts';
+import { stampOf } from '../checkpoints/policy-files.ts';
+import { disposeTrainee, type Resident, ResidentPolicy, trainedPart } from '../resident-policy.ts';
+import type { Sampler } from '../sampler/sampler.ts';
+import { tf } from '../tensorflow.ts';
+import { objectiveOf, passTokens } from '../training/objective.ts';
+import { type Scores, scoresOf, scoresOfPolicy } from '../training/score.ts';
+import { CheckpointTorn } from '../checkpoints/verified-checkpoint.ts';
+
+class EmbeddedSession implements ShardSession {
+  readonly #home: ResidentPolicy;
+  readonly #resident: Resident;
+  /** What memory holds is in this state's directory; `undefined` where it is in none. */
+  #equals: Pick<StateToLoad, 'dir' | 'lora'> | undefined;
+  readonly #origin: StateToLoad;
+  #given: Float32Array | undefined;
+
+  constructor(home: ResidentPolicy, resident: Resident, origin: StateToLoad) {
+    this.#home = home;
+    this.#resident = resident;
+    this.#origin = origin;
+    this.#equals = origin;
+  }
+
+  forward(data: readonly Datum[], batching: Batching): Promise<Scores> {
+    return scoresOf(this.#resident.learner, data, batching);
+  }
+
+  async forwardBackward({ sequences, algorithm, minibatch, firstEpoch, noiseKey }: Pass): Promise<PassResult> {
+    const equals = this.#equals;
+    this.#equals = undefined;
+    const tokens = passTokens(sequences);
+    const bonus = algorithm.entropyCoefficient ?? 0;
+    const { promise, resolve } = Promise.withResolvers<PassResult>();
+    const { learner } = this.#resident;
+    learner.gradientCheckpointing = algorithm.gradientCheckpointing ?? false;
+    learner.learn(batchOf(sequences, algorithm), bonus > 0 ? 'trained' : firstEpoch, ({ logprobs, entropies }) => {
+      const { gradient, ...objective } = objectiveOf(tokens, logprobs, algorithm, minibatch, noiseKey);
+      resolve({ logprobs, entropies: firstEpoch ? entropies : undefined, objective });
+      const slope = Float32Array.from(gradient);
+      return bonus > 0 ? { logprobs: slope, entropies: new Float32Array(slope.length).fill(-bonus / minibatch.tokens) } : { logprobs: slope };
+    });
+    this.#equals = equals;
+    // Lets the thread answer its owner between passes.
+    await nextTurn();
+    return promise;
+  }
+
+  async takeGradient(): Promise<Float32Array> {
+    const { gradients, policy } = this.#resident.learner;
+    const flat = gradients.flatten(policy);
+    const values = flat.dataSync() as Float32Array;
+    flat.dispose();
+    return values;
+  }
+
+  setGradient(sum: Float32Array): void {
+    this.#given = sum;
+  }
+
+  async optimStep(settings: AdamWSettings): Promise<number> {
+    const { policy, gradients } = this.#resident.learner;
+    const optimizer = this.#optimizer();
+    this.#equals = undefined;
+    const gradient = this.#given === undefined ? gradients.flatten(policy) : tf.tensor1d(this.#given);
+    this.#given = undefined;
+    return optimizer.apply(policy.trainable, gradient, settings);
+  }
+
+  async saveState({ dir, version, metrics, critic }: StateToSave): Promise<CheckpointRecord> {
+    const { learner } = this.#resident;
+    const optimizer = this.#optimizer();
+    const { record, written } = await writeCheckpoint(dir, {
+      ...trainedPart(learner),
+      optimizer: { steps: optimizer.steps, moments: optimizer.save(learner.policy.trainable.layout) },
+      step: version,
+      version,
+      fromDir: this.#origin.dir,
+      critic,
+      metrics,
+    });
+    if (!written) return record;
+    this.#equals = { dir, lora: this.#origin.lora };
+    this.#resident.stamp = await stampOf(dir);
+    return record;
+  }
+
+  /** A saved state is a policy directory: it is there for whoever asks for it by its name. */
+  async publish({ dir, version }: Pick<StateToSave, 'dir' | 'version'>): Promise<void> {
+    const found = (await readCheckpointRecord(dir))?.version;
+    if (found !== version) throw new CheckpointTorn(dir, `it is version ${found ?? 'of no record'}, not ${version}`);
+  }
+
+  async release(): Promise<void> {
+    this.#resident.learner.gradients.clear();
+    if (this.#equals === undefined) disposeTrainee(this.#resident);
+    else this.#home.keep(this.#equals, this.#resident);
+  }
+
+  #optimizer(): AdamW {
+    const { optimizer } = this.#resident;
+    if (optimizer === undefined) throw new Error(`${this.#origin.dir} was loaded without its optimizer`);
+    return optimizer;
+  }
+}
+
+export class EmbeddedTrainer implements Trainer<ShardSession> {
+  readonly #resident = new ResidentPolicy();
+
+  async loadState(state: StateToLoad): Promise<ShardSession> {
+    return new EmbeddedSession(this.#resident, await this.#resident.take(state), state);
+  }
+
+  score(dir: string, data: readonly Datum[], batching: Batching): Promise<Scores> {
+    return scoresOfPolicy(dir, data, batching);
+  }
+
+  /** Policies that were read from their directories so far. */
+  get loads(): number {
+    return this.#resident.loads;
+  }
+}
+
+/** The whole seam: the sampler has policies of its own, each version of which is read once. */
+export class EmbeddedBackend extends EmbeddedTrainer implements Backend<ShardSession> {
+  readonly sample: Backend['sample'];
+
+  constructor(sampler: Pick<Sampler, 'generate'>) {
+    super();
+    this.sample = (request, signal) => sampler.generate(request, signal);
+  }
+}

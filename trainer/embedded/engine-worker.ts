@@ -1,0 +1,75 @@
+/** The engine's thread: the one that TensorFlow runs in. It answers each message of its owner once. */
+
+import { parentPort, workerData } from 'node:worker_threads';
+import { EngineCore, type Train } from './core.ts';
+import { type FromThread, type ThreadOptions, type ToThread, errorData } from './messages.ts';
+import { EmbeddedBackend } from './embedded-trainer.ts';
+import { loadPolicy } from '../sampler/policy-loader.ts';
+import { Sampler } from '../sampler/sampler.ts';
+import { ShardedUpdater } from '../sharded/sharded-updater.ts';
+import { Updater } from '../update.ts';
+
+const port = parentPort;
+if (port === null) throw new Error('engine-worker.ts runs in a worker thread: use createEmbeddedEngine');
+
+const sampler = new Sampler({ ...(workerData as ThreadOptions), load: ({ dir }) => loadPolicy(dir) });
+const backend = new EmbeddedBackend(sampler);
+const [updater, sharded] = [new Updater(backend), new ShardedUpdater(backend)];
+
+const train: Train = async (work, onProgress) => {
+  switch (work.what) {
+    case 'update':
+      return updater.run(work.request, onProgress);
+    case 'plan':
+      return sharded.planUpdate(work.request);
+    case 'shard':
+      await sharded.makeShard(work.request, onProgress);
+      return undefined;
+    case 'step':
+      await sharded.applyShards(work.request, onProgress);
+      return undefined;
+  }
+};
+
+const core = new EngineCore(sampler, backend.sample, train);
+const running = new Map<number, AbortController>();
+
+const say = (message: FromThread): void => port.postMessage(message);
+
+function answer(id: number, result: Promise<Extract<FromThread, { kind: 'done' }>['result']>): void {
+  result
+    .then((value) => say({ kind: 'done', id, result: value }))
+    .catch((error: unknown) => say({ kind: 'failed', id, error: errorData(error) }))
+    .finally(() => running.delete(id));
+}
+
+/** Whatever still waits has been told by the owner; without the port nothing keeps the thread alive. */
+async function close(): Promise<void> {
+  for (const controller of running.values()) controller.abort();
+  await sampler.idle();
+  sampler.dispose();
+  port?.close();
+}
+
+port.on('message', (message: ToThread) => {
+  switch (message.kind) {
+    case 'generate': {
+      const controller = new AbortController();
+      running.set(message.id, controller);
+      return answer(message.id, core.generate(message.request, controller.signal));
+    }
+    case 'train':
+      return answer(
+        message.id,
+        core.train(message.work, (fraction) => say({ kind: 'progress', id: message.id, fraction })),
+      );
+    case 'stats':
+      return answer(message.id, Promise.resolve(core.stats()));
+    case 'abort':
+      return running.get(message.id)?.abort();
+    case 'close':
+      return void close();
+  }
+});
+
+say({ kind: 'ready' });

@@ -1,0 +1,60 @@
+/** What the engine's thread and its owner say to each other; every request has an id, and exactly one last answer. */
+
+import type { GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from '../engine.ts';
+import type { SamplerOptions, SamplerStats } from '../sampler/sampler.ts';
+
+export type ThreadOptions = Omit<SamplerOptions, 'load'>;
+
+export interface EngineStats extends SamplerStats {
+  readonly updates: number;
+  readonly updateSeconds: number;
+}
+
+/** What the thread does while it samples nothing. */
+export type TrainingWork =
+  | { readonly what: 'update'; readonly request: UpdateRequest }
+  | { readonly what: 'plan'; readonly request: PlanRequest }
+  | { readonly what: 'shard'; readonly request: ShardRequest }
+  | { readonly what: 'step'; readonly request: RoundRequest };
+
+export type Trained = UpdateMetrics | PlannedUpdate | undefined;
+
+export type ToThread =
+  | { readonly kind: 'generate'; readonly id: number; readonly request: GenerateRequest }
+  | { readonly kind: 'train'; readonly id: number; readonly work: TrainingWork }
+  | { readonly kind: 'stats'; readonly id: number }
+  | { readonly kind: 'abort'; readonly id: number }
+  | { readonly kind: 'close' };
+
+/** An error as data: classes do not survive the way between threads, their names and fields do. */
+export interface ErrorData {
+  readonly name: string;
+  readonly message: string;
+  readonly stack: string | undefined;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+export type FromThread =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'done'; readonly id: number; readonly result: GenerateResult | Trained | EngineStats }
+  | { readonly kind: 'failed'; readonly id: number; readonly error: ErrorData }
+  | { readonly kind: 'progress'; readonly id: number; readonly fraction: number };
+
+const isPlain = (value: unknown): boolean =>
+  value === null ||
+  ['string', 'number', 'boolean', 'undefined'].includes(typeof value) ||
+  (Array.isArray(value) && value.every(isPlain));
+
+export function errorData(error: unknown): ErrorData {
+  if (!(error instanceof Error)) return { name: 'Error', message: String(error), stack: undefined, fields: {} };
+  const fields = Object.fromEntries(Object.entries(error).filter(([key, value]) => key !== 'name' && isPlain(value)));
+  return { name: error.name, message: error.message, stack: error.stack, fields };
+}
+
+/** An error of the engine's thread: `name` is its class there, its fields are here too. */
+export function errorFrom({ name, message, stack, fields }: ErrorData): Error {
+  const error = new Error(message);
+  Object.defineProperty(error, 'name', { value: name });
+  if (stack !== undefined) error.stack = stack;
+  return Object.assign(error, fields);
+}

@@ -1,0 +1,84 @@
+/**
+ * The circuit breaker: hears how rollouts end, and opens when the machines, not the policy, fail the same way again and
+ * again. Pure; what is done about it (the run is paused) is its caller's. Once it has opened it says so once, until it is reset.
+ */
+
+import type { FailureClass } from '../../agents/finish-reason.ts';
+import { FAILURES } from './failure-policy.ts';
+
+export interface BreakerSettings {
+  /** Rollouts that fail alike, one after the other; 0: never. */
+  readonly inARow: number;
+  /** Or this share of the last four times as many: a success now and then hides nothing. */
+  readonly share: number;
+}
+
+export const DEFAULT_BREAKER: BreakerSettings = { inARow: 8, share: 0.5 };
+
+/** Why it opened. */
+export interface Trip {
+  readonly failure: FailureClass;
+  /** Rollouts that failed so, of the last `of`. */
+  readonly failed: number;
+  readonly of: number;
+  /** What the last of them said. */
+  readonly message: string;
+}
+
+interface Ended {
+  readonly failure?: FailureClass;
+  readonly message?: string;
+}
+
+/** In multiples of `inARow`. */
+const WINDOW = 4;
+
+export class CircuitBreaker {
+  readonly #settings: BreakerSettings;
+  #last: Array<FailureClass | undefined> = [];
+  #isOpen = false;
+
+  constructor(settings: BreakerSettings) {
+    this.#settings = settings;
+  }
+
+  /** In the order in which rollouts end; answers with a trip when this one opens it. */
+  heard({ failure, message = '' }: Ended): Trip | undefined {
+    const { inARow } = this.#settings;
+    if (inARow === 0 || this.#isOpen) return undefined;
+    const counted = failure !== undefined && FAILURES[failure].breaks ? failure : undefined;
+    this.#last = [...this.#last, counted].slice(-WINDOW * inARow);
+    const of = counted === undefined ? 0 : this.#reach(counted);
+    if (of === 0 || counted === undefined) return undefined;
+    this.#isOpen = true;
+    return { failure: counted, failed: this.#last.slice(-of).filter((one) => one === counted).length, of, message };
+  }
+
+  /** Somebody has looked: it counts from nothing. */
+  reset(): void {
+    this.#last = [];
+    this.#isOpen = false;
+  }
+
+  /** How many of the last rollouts say that `failure` prevails; 0: none do. */
+  #reach(failure: FailureClass): number {
+    const { inARow, share } = this.#settings;
+    const row = this.#last.slice(-inARow);
+    if (row.length === inARow && row.every((one) => one === failure)) return inARow;
+    const failed = this.#last.filter((one) => one === failure).length;
+    return this.#last.length === WINDOW * inARow && failed >= share * this.#last.length ? this.#last.length : 0;
+  }
+}
+
+/** Of a step none of whose rollouts was graded: why most of them were masked. */
+export function ungradedTrip({ step, masked }: { readonly step: number; readonly masked: Readonly<Record<string, number>> }): Trip {
+  const counts = Object.entries(masked).toSorted(([, a], [, b]) => b - a);
+  const [failure, failed] = counts.find((one): one is [FailureClass, number] => Object.hasOwn(FAILURES, one[0])) ?? ['internal', 0];
+  const of = counts.reduce((sum, [, count]) => sum + count, 0);
+  return { failure, failed, of, message: `no rollout of step ${step} was graded, and its policy is the one before` };
+}
+
+/** For a person: what failed, and what to do. */
+export function tripLine({ failure, failed, of, message }: Trip): string {
+  return `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\``;
+}

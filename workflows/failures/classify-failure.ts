@@ -1,0 +1,25 @@
+/** From what an activity's last attempt failed with to the class of a rollout's failure. */
+
+import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/workflow';
+import { classOfError } from './failure-policy.ts';
+import type { Failure, FailureClass } from '../../agents/finish-reason.ts';
+
+/** By what passed: nobody took the task, it or its worker was silent, or all its time was spent. */
+function classOfTimeout({ timeoutType }: TimeoutFailure): FailureClass {
+  if (timeoutType === 'SCHEDULE_TO_START') return 'sandbox-lost';
+  return timeoutType === 'SCHEDULE_TO_CLOSE' ? 'deadline' : 'timeout';
+}
+
+/**
+ * Sorts an activity's final failure by its class name, and a deadline that passed by its stage.
+ * Errors: what is no activity's failure is thrown on.
+ */
+export function classify(error: unknown): Failure {
+  if (!(error instanceof ActivityFailure)) throw error;
+  const message = (rootCause(error) ?? error.message).slice(0, 300);
+  if (error.cause instanceof ApplicationFailure) {
+    return { failure: classOfError(error.cause.type ?? ''), message };
+  }
+  if (error.cause instanceof TimeoutFailure) return { failure: classOfTimeout(error.cause), message };
+  return { failure: 'internal', message };
+}

@@ -1,0 +1,197 @@
+/**
+ * What is done about each class of failure, as data: activities' retries, the agent loop, the circuit breaker and
+ * the documentation read this table and nothing else. No class is ever a reward.
+ */
+
+import type { FailureClass } from '../../agents/finish-reason.ts';
+
+/** Stages by the queue that their activities run on: a retry is made there. */
+export type RetryPlace = 'init' | 'gpu' | 'agent-run' | 'reward';
+
+export interface Backoff {
+  /** Tries in all. */
+  readonly attempts: number;
+  readonly firstMs: number;
+  readonly factor: number;
+  readonly longestMs: number;
+}
+
+const backoff = (attempts: number): Backoff => ({ attempts, firstMs: 500, factor: 2, longestMs: 10_000 });
+
+/** Of one activity, whatever it failed with, unless its class is final. */
+export const RETRIES: Readonly<Record<RetryPlace, Backoff>> = {
+  init: backoff(20),
+  gpu: backoff(8),
+  'agent-run': backoff(6),
+  reward: backoff(5),
+};
+
+/**
+ * Seconds that anything waits for workers: an outage that ends within a week ends no run and no rollout. What waits
+ * longer than it should is named long before.
+ */
+export const OUTAGE_SECONDS = 7 * 86_400;
+
+/** Of one attempt: lost sandboxes whose place another one takes; of one rollout: attempts in all. */
+export const BUDGET = { restores: 3, attempts: 3 } as const;
+
+/**
+ * What follows when an activity's retries are spent. `resume`: a fresh sandbox, brought to where the rollout was.
+ * `restart`: the next attempt, from the first turn. `mask`: the rollout fails, without a reward. Where a budget is
+ * spent, `resume` becomes `restart`, and `restart` becomes `mask`.
+ */
+export type Recovery = 'resume' | 'restart' | 'mask';
+
+export interface FailurePolicy {
+  /** How it is known. */
+  readonly detected: string;
+  /** Names of the errors that say so: `ApplicationFailure.type` over Temporal. */
+  readonly errors: readonly string[];
+  /** Where activities are tried again; empty: the class is final, and trying the same again is of no use. */
+  readonly retried: readonly RetryPlace[];
+  readonly recovery: Recovery;
+  /** Whether it says something of the machines, so that a run which meets it again and again is paused. */
+  readonly breaks: boolean;
+  /** What a user can do about it. */
+  readonly remedy: string;
+}
+
+export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
+  'sandbox-unavailable': {
+    detected: 'a sandbox could not be made or reached',
+    errors: ['SandboxUnavailable'],
+    retried: ['init', 'agent-run'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'run `longhaul doctor`; see the log of the init worker, and room on the disk',
+  },
+  'sandbox-impossible': {
+    detected: 'a task or a setting asks for a sandbox that cannot be had here',
+    errors: ['SandboxImpossible'],
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'change the setting that the message names (LONGHAUL_SANDBOX, image, runtime, limits)',
+  },
+  'sandbox-lost': {
+    detected: "nobody listens on the sandbox's socket, or nobody has served its host's queue for 35 minutes",
+    errors: ['SandboxLost'],
+    retried: [],
+    recovery: 'resume',
+    breaks: true,
+    remedy: 'look for a host or a daemon that died, or for memory that ran out (`dmesg`)',
+  },
+  'restore-failed': {
+    detected: 'a fresh sandbox, given the recorded tool calls again, has another digest than the lost one had',
+    errors: ['RestoreFailed'],
+    retried: [],
+    recovery: 'restart',
+    breaks: false,
+    remedy: 'nothing: the attempt began again. Tools that answer otherwise each time (clocks, random names) cannot be replayed',
+  },
+  'engine-lost': {
+    detected: "the engine's process ended or does not answer",
+    errors: ['EngineLost'],
+    retried: ['gpu'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'see the log of the gpu worker; memory may have run out',
+  },
+  'endpoint-unavailable': {
+    detected: "an endpoint gave no answer within a call's own tries",
+    errors: ['EndpointUnavailable'],
+    retried: ['gpu'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'see whether the server runs, and its limits on requests (docs/endpoints.md)',
+  },
+  'grader-failed': {
+    detected: 'the grader, or the sandbox it ran in, failed; each try has a fresh one',
+    errors: ['GraderFailed'],
+    retried: ['reward'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'see the log of the reward worker; `longhaul rollouts RUN` has the reason',
+  },
+  'checkpoint-torn': {
+    detected: 'a checkpoint’s files are not those that were written: cut short, or changed',
+    errors: ['CheckpointTorn'],
+    retried: ['gpu'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'bring the checkpoint back from a copy, or begin from an earlier one: the message names it',
+  },
+  'store-unavailable': {
+    detected: 'the disk was full, read-only or damaged for longer than all tries',
+    errors: ['StoreFull', 'StoreReadOnly', 'StoreCorrupt'],
+    retried: ['init', 'gpu', 'agent-run', 'reward'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'free room on the disk that the message names, or mount it for writing again',
+  },
+  timeout: {
+    detected: 'an activity was silent for 15 s or took longer than its limit, every time that it was tried',
+    errors: [],
+    retried: ['init', 'gpu', 'agent-run', 'reward'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'see which worker ends or hangs: `longhaul ps`, and its log',
+  },
+  deadline: {
+    detected: 'the rollout spent more than agent.deadlineSeconds on its turns',
+    errors: [],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy: 'give it more time, fewer turns or a shorter limit for tools',
+  },
+  straggler: {
+    detected: 'its group was complete without it (batch.stragglers)',
+    errors: [],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy: 'nothing: it was asked for; wait for more members, or for longer',
+  },
+  'bad-input': {
+    detected: 'an input cannot be used',
+    errors: [
+      'UserInputError', 'InvalidRequest', 'BadCacheBudget',
+      'UnknownName', 'LossRefused', 'NoReference', 'NoCredit', 'NoValues', 'TooFewTokens', 'TrainingDiverged',
+    ],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy: 'change the setting or the field that the message names',
+  },
+  cancelled: {
+    detected: 'somebody cancelled the rollout',
+    errors: [],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy: 'nothing: it was asked for',
+  },
+  internal: {
+    detected: 'any other error',
+    errors: [],
+    retried: ['init', 'gpu', 'agent-run', 'reward'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: "the message and the worker's log say what failed; report it as a bug",
+  },
+};
+
+const entries = Object.entries(FAILURES) as ReadonlyArray<[FailureClass, FailurePolicy]>;
+
+const CLASS_OF: ReadonlyMap<string, FailureClass> = new Map(
+  entries.flatMap(([name, { errors }]) => errors.map((error): [string, FailureClass] => [error, name])),
+);
+
+/** The class that an error of this name belongs to. */
+export function classOfError(name: string): FailureClass {
+  return CLASS_OF.get(name) ?? 'internal';
+}
+
+/** Names of errors that no retry of the same call can cure. */
+export const FINAL_ERRORS: readonly string[] = entries.flatMap(([, { errors, retried }]) => (retried.length === 0 ? errors : []));

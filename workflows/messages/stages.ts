@@ -1,0 +1,77 @@
+/** What the activities of a rollout are asked for and what they answer: everything large is on record, under the attempt's keys. */
+
+import type { FinishReason } from '../../agents/finish-reason.ts';
+import type { ObjectRef } from '../../store/store.ts';
+import type { Endpoint } from '../../trainer/backends/endpoint.ts';
+import type { SamplingParameters } from '../../trainer/engine.ts';
+import type { RolloutPolicy } from './policy.ts';
+
+/** Names one attempt of one rollout: the prefix of every key that it records under. */
+export interface Attempt {
+  readonly run: string;
+  readonly rollout: string;
+  readonly attempt: number;
+  readonly task: string;
+}
+
+export interface CheckEndpointInput {
+  /** What the endpoint is found to offer is on record for this run. */
+  readonly run: string;
+  readonly endpoint: Endpoint;
+  /** Where the endpoint stands in what was given: `policy.endpoint`. */
+  readonly field: string;
+}
+
+export interface GenerateInput extends Attempt {
+  readonly turn: number;
+  readonly policy: RolloutPolicy;
+  readonly sampling: SamplingParameters;
+  readonly maxContextTokens: number;
+  /** The noise of this turn: a function of seed, step, task, sample and turn. */
+  readonly noiseKey: string;
+}
+
+export interface GenerateOutcome {
+  readonly kind: 'calls' | 'hint' | 'finish' | 'context-full' | 'response-cut' | 'refused';
+  /** Tool calls to run in the sandbox. */
+  readonly calls: number;
+  readonly contextTokens: number;
+  readonly sampledTokens: number;
+  /** The turn in a line, for the workflow's details. */
+  readonly line: string;
+  /** Who has the context in its cache; absent where there is one worker, or nobody has. */
+  readonly worker?: string;
+}
+
+export interface SandboxRef {
+  readonly sandbox: string;
+  readonly host: string;
+  /** For so long it lives without being used or renewed. */
+  readonly ttlSeconds?: number;
+}
+
+export interface RestoreInput extends Attempt {
+  /** How many sandboxes of this attempt were lost. */
+  readonly restore: number;
+  readonly toolTimeoutSeconds: number;
+}
+
+export interface AgentRunInput extends Attempt, SandboxRef {
+  readonly turn: number;
+  readonly toolTimeoutSeconds: number;
+}
+
+export interface AgentRunOutcome {
+  readonly line: string;
+}
+
+export interface CollectOutcome {
+  readonly artifact: ObjectRef;
+  readonly bytes: number;
+}
+
+export interface RewardInput extends Attempt {
+  readonly artifact: ObjectRef;
+  readonly finish: FinishReason;
+  readonly turns: number;
+}

@@ -1,0 +1,42 @@
+/**
+ * A rollout whose parent may have gone on in a new history tells its end by a signal, before it ends: Temporal tells the
+ * end of a child only to the history that began it.
+ */
+
+import { CancellationScope, ContinueAsNew, defineSignal, getExternalWorkflowHandle, isCancellation, workflowInfo } from '@temporalio/workflow';
+import type { RolloutInput, RolloutResult } from '../messages/rollout.ts';
+
+/** To the parent. */
+export const rolloutEndedSignal = defineSignal<[RolloutResult]>('rolloutEnded');
+
+/** How a rollout that did not come to a result is counted. */
+export function unfinished(rollout: string, task: string, error: unknown): RolloutResult {
+  const message = (error instanceof Error ? error.message : String(error)).slice(0, 300);
+  const failure = isCancellation(error) ? 'cancelled' : 'internal';
+  return { rollout, task, status: 'failed', attempt: 1, turns: 0, failure, message };
+}
+
+async function report(result: RolloutResult): Promise<void> {
+  const { parent } = workflowInfo();
+  if (!parent) return;
+  await CancellationScope.nonCancellable(async () => {
+    try {
+      await getExternalWorkflowHandle(parent.workflowId).signal(rolloutEndedSignal, result);
+    } catch {
+      // The parent has ended: nobody waits for this.
+    }
+  });
+}
+
+/** Does `work`, and tells how it ended where `reports` asks for it. A new history of the rollout is no end. */
+export async function reportingEnd(given: Pick<RolloutInput, 'task' | 'reportsEnd'> | undefined, work: () => Promise<RolloutResult>): Promise<RolloutResult> {
+  if (!given?.reportsEnd) return work();
+  try {
+    const result = await work();
+    await report(result);
+    return result;
+  } catch (error) {
+    if (!(error instanceof ContinueAsNew)) await report(unfinished(workflowInfo().workflowId, given.task, error));
+    throw error;
+  }
+}

@@ -1,0 +1,68 @@
+/** A rollout's input with every default filled in; what is wrong is refused before any work starts. */
+
+import { ApplicationFailure } from '@temporalio/common';
+import type { SamplingParameters } from '../../trainer/engine.ts';
+import { OUTAGE_SECONDS } from '../failures/failure-policy.ts';
+import { resolvePolicy } from './resolve-policy.ts';
+import type { RolloutPolicy } from '../messages/policy.ts';
+import type { AgentSettings, GatedStage, RolloutInput } from '../messages/rollout.ts';
+
+export const DEFAULT_AGENT: Required<AgentSettings> = {
+  maxTurns: 30,
+  maxContextTokens: 32_768,
+  toolTimeoutSeconds: 120,
+  deadlineSeconds: OUTAGE_SECONDS,
+};
+export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 };
+
+export interface ResolvedRollout {
+  readonly task: string;
+  readonly policy: RolloutPolicy;
+  readonly agent: Required<AgentSettings>;
+  readonly sampling: SamplingParameters;
+  readonly run: string;
+  readonly step: number;
+  readonly sample: number;
+  readonly seed: number;
+  readonly gates: readonly GatedStage[];
+  readonly reportsEnd: boolean;
+}
+
+/** Errors: a non-retryable `UserInputError`, always. */
+export function refuse(field: string, value: unknown, remedy: string): never {
+  const message = `${field}: ${JSON.stringify(value)} cannot be used; ${remedy}`;
+  throw ApplicationFailure.nonRetryable(message, 'UserInputError', { field, value, remedy });
+}
+
+function positiveInteger(field: string, value: number): void {
+  if (!Number.isSafeInteger(value) || value < 1) refuse(field, value, 'give a whole number of at least 1');
+}
+
+/** Errors: a non-retryable `UserInputError` that names field, value and remedy. */
+export function resolveRollout(input: RolloutInput, workflowId: string): ResolvedRollout {
+  if (typeof input?.task !== 'string' || input.task === '') {
+    refuse('task', input?.task, 'give a task id such as swe-mini-train-0');
+  }
+  const policy = resolvePolicy(input.policy, refuse);
+  const agent = { ...DEFAULT_AGENT, ...input.agent };
+  const sampling = { ...DEFAULT_SAMPLING, ...input.sampling };
+  positiveInteger('agent.maxTurns', agent.maxTurns);
+  positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
+  positiveInteger('sampling.maxTokens', sampling.maxTokens);
+  if (!(agent.deadlineSeconds > 0 && Number.isFinite(agent.deadlineSeconds))) {
+    refuse('agent.deadlineSeconds', agent.deadlineSeconds, 'give a number of seconds above 0');
+  }
+  if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
+  return {
+    task: input.task,
+    policy,
+    agent,
+    sampling,
+    run: input.run ?? workflowId,
+    step: input.step ?? 0,
+    sample: input.sample ?? 0,
+    seed: input.seed ?? 0,
+    gates: input.gates ?? [],
+    reportsEnd: input.reportsEnd ?? false,
+  };
+}

@@ -1,0 +1,128 @@
+/**
+ * The agent loop as a pure reducer: (state, event) -> state, and the command that the state asks for. It has no clock,
+ * no randomness and no I/O, so the workflow, an in-memory runner and the tests run the very same loop.
+ */
+
+import type { FailureClass, FinishReason } from '../../agents/finish-reason.ts';
+import { FAILURES } from '../failures/failure-policy.ts';
+import type { Stage } from '../messages/rollout.ts';
+import type { GenerateOutcome } from '../messages/stages.ts';
+
+export interface LoopLimits {
+  readonly maxTurns: number;
+  /** Attempts in all, when sandboxes are lost. */
+  readonly maxAttempts: number;
+  /** Lost sandboxes of one attempt whose place another one takes. */
+  readonly maxRestores: number;
+}
+
+/** What a sandbox that took a lost one's place goes on with. */
+type Resumable = 'generate' | 'act' | 'collect';
+
+export type LoopState = Readonly<{
+  phase: 'prepare' | 'restore' | 'generate' | 'act' | 'collect' | 'grade' | 'graded' | 'failed';
+  attempt: number;
+  /** Sandboxes of this attempt that were lost and given a successor; absent: none. */
+  restores?: number;
+  /** While it is restored: what follows. */
+  resume?: Resumable;
+  /** Turns begun in this attempt. */
+  turn: number;
+  finish?: FinishReason;
+  reward?: number;
+  passed?: boolean;
+  failure?: FailureClass;
+  message?: string;
+}>;
+
+export type LoopEvent =
+  | { readonly type: 'prepared' }
+  | { readonly type: 'restored' }
+  | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind']; readonly calls: number }
+  | { readonly type: 'acted' }
+  | { readonly type: 'collected' }
+  | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean }
+  | { readonly type: 'failed'; readonly failure: FailureClass; readonly message: string };
+
+export const initialState: LoopState = { phase: 'prepare', attempt: 1, turn: 1 };
+
+/** The stage that a phase belongs to; the last two are over. */
+export function stageOf(state: LoopState): Stage | 'done' {
+  switch (state.phase) {
+    case 'prepare':
+      return 'init';
+    case 'restore':
+    case 'generate':
+    case 'act':
+    case 'collect':
+      return 'agent-run';
+    case 'grade':
+      return 'reward';
+    default:
+      return 'done';
+  }
+}
+
+function nextTurn(state: LoopState, limits: LoopLimits): LoopState {
+  return state.turn >= limits.maxTurns
+    ? { ...state, phase: 'collect', finish: 'max-turns' }
+    : { ...state, phase: 'generate', turn: state.turn + 1 };
+}
+
+function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: number, limits: LoopLimits): LoopState {
+  switch (kind) {
+    case 'calls':
+      return { ...state, phase: 'act' };
+    case 'hint':
+      return nextTurn(state, limits);
+    case 'finish':
+      return calls > 0
+        ? { ...state, phase: 'act', finish: 'finish-tool' }
+        : { ...state, phase: 'collect', finish: 'finish-tool' };
+    case 'context-full':
+    case 'response-cut':
+    case 'refused':
+      return { ...state, phase: 'collect', finish: kind };
+  }
+}
+
+/** What goes on when this state's sandbox has a successor. A prepared attempt that was lost has acted before. */
+function resumableOf({ phase, resume }: LoopState): Resumable | undefined {
+  if (phase === 'restore') return resume;
+  if (phase === 'prepare') return 'generate';
+  return phase === 'generate' || phase === 'act' || phase === 'collect' ? phase : undefined;
+}
+
+/** By the class's policy, for as long as there is a budget. A grader's sandbox is none of the rollout's. */
+function afterFailure(state: LoopState, failure: FailureClass, message: string, limits: LoopLimits): LoopState {
+  const { recovery } = FAILURES[failure];
+  const resume = resumableOf(state);
+  const restores = (state.restores ?? 0) + 1;
+  if (recovery !== 'mask' && resume !== undefined) {
+    if (recovery === 'resume' && restores <= limits.maxRestores) return { ...state, phase: 'restore', restores, resume };
+    if (state.attempt < limits.maxAttempts) return { ...initialState, attempt: state.attempt + 1 };
+  }
+  const { resume: _, ...ended } = state;
+  return { ...ended, phase: 'failed', failure, message };
+}
+
+function afterRestore({ resume, ...state }: LoopState): LoopState {
+  return { ...state, phase: resume ?? 'generate' };
+}
+
+/** The state after `event`. Errors: a `TypeError` for an event that the phase does not wait for. */
+export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): LoopState {
+  if (event.type === 'failed') return afterFailure(state, event.failure, event.message, limits);
+  const { phase } = state;
+  if (phase === 'prepare' && event.type === 'prepared') return { ...state, phase: 'generate' };
+  if (phase === 'restore' && event.type === 'restored') return afterRestore(state);
+  if (phase === 'generate' && event.type === 'generated') return afterGenerate(state, event.kind, event.calls, limits);
+  if (phase === 'act' && event.type === 'acted') {
+    return state.finish ? { ...state, phase: 'collect' } : nextTurn(state, limits);
+  }
+  if (phase === 'collect' && event.type === 'collected') return { ...state, phase: 'grade' };
+  if (phase === 'grade' && event.type === 'graded') {
+    return { ...state, phase: 'graded', reward: event.reward, passed: event.passed };
+  }
+  throw new TypeError(`The loop in phase ${phase} does not wait for ${event.type}`);
+}

@@ -1,0 +1,163 @@
+/**
+ * What each phase of a rollout's loop asks of activities, and what Temporal's UI shows meanwhile. Nothing here decides
+ * what comes next: that is the loop's.
+ */
+
+import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import { initWithin, onEndpoint, onHost, releasing, reward } from '../activities.ts';
+import { checkEndpointOnce } from './check-endpoint.ts';
+import { BUDGET } from '../failures/failure-policy.ts';
+import { generateNearCache } from './generate-near-cache.ts';
+import { isLost, renewalOf } from './hold-sandbox.ts';
+import type { ResolvedRollout } from './resolve-rollout.ts';
+import type { RolloutClock } from './rollout-clock.ts';
+import type { LoopEvent, LoopState } from './rollout-loop.ts';
+import type { StageGates } from './stage-gates.ts';
+import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from '../messages/stages.ts';
+
+/** What only the running workflow knows beside the loop's state. */
+export interface Context {
+  readonly input: ResolvedRollout;
+  readonly rollout: string;
+  readonly gates: StageGates;
+  sandbox: SandboxRef | null;
+  collected: CollectOutcome | null;
+  contextTokens: number;
+  /** The GPU worker that has the context in its cache, where there are several. */
+  worker: string | null;
+  lines: readonly string[];
+  /** What it waits for. */
+  doing: string;
+  readonly clock: RolloutClock;
+  paused: boolean;
+  /** Turns, and renewals of a waiting rollout's sandbox, in this history: twelve events each at most, two more with an endpoint. */
+  rounds: number;
+}
+
+/** Lines that Temporal's UI shows of a rollout. */
+const LINES = 20;
+
+/** One phase. Errors: those of its activity; a deadline that has passed is an event. */
+export async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
+  const { input, rollout } = context;
+  const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
+  const withinMs = context.clock.leftMs(Date.now());
+  if (withinMs <= 0 && state.phase !== 'collect' && state.phase !== 'grade') return context.clock.passed();
+  begin(context, state);
+  switch (state.phase) {
+    case 'prepare':
+      await checkPolicy(state, context);
+      context.sandbox = await initWithin(withinMs).prepareSandbox(attempt);
+      context.clock.start(Date.now());
+      return { type: 'prepared' };
+    case 'restore':
+      context.sandbox = await initWithin(withinMs).restoreSandbox({ ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds: input.agent.toolTimeoutSeconds });
+      return { type: 'restored' };
+    case 'generate':
+      return generate(attempt, state.turn, withinMs, context);
+    case 'act': {
+      const { toolTimeoutSeconds } = input.agent;
+      const sandbox = sandboxOf(context);
+      const outcome = await onHost(sandbox.host, toolTimeoutSeconds, withinMs).agentRun({ ...attempt, ...sandbox, turn: state.turn, toolTimeoutSeconds });
+      tell(context, `   ${outcome.line}`);
+      return { type: 'acted' };
+    }
+    case 'collect':
+      context.collected = await hostOf(context).collect({ ...attempt, ...sandboxOf(context) });
+      context.sandbox = null;
+      return { type: 'collected' };
+    case 'grade':
+      return grade(attempt, state, context);
+    default:
+      throw new TypeError(`Phase ${state.phase} asks for nothing`);
+  }
+}
+
+async function generate(attempt: Attempt, turn: number, withinMs: number, context: Context): Promise<LoopEvent> {
+  const { input } = context;
+  const outcome = await sampled(attempt.attempt, withinMs, context, {
+    ...attempt,
+    turn,
+    policy: input.policy,
+    sampling: input.sampling,
+    maxContextTokens: input.agent.maxContextTokens,
+    noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
+  });
+  context.contextTokens = outcome.contextTokens;
+  context.worker = outcome.worker ?? null;
+  tell(context, `${turn}. ${outcome.line}`);
+  return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
+}
+
+/** Who started a sweep or a batch has asked its endpoint already. */
+async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: Context): Promise<void> {
+  if (!('endpoint' in policy) || attempt > 1 || workflowInfo().parent) return;
+  await checkEndpointOnce({ run, endpoint: policy.endpoint, field: 'policy.endpoint' });
+}
+
+/** A server may be down for longer than a sandbox lives without being used: it is held meanwhile. */
+async function sampled(attempt: number, withinMs: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
+  const { policy } = input;
+  if (!('endpoint' in policy)) return generateNearCache(withinMs, context, input);
+  const sandbox = sandboxOf(context);
+  let over = false;
+  const work = onEndpoint(policy.endpoint, withinMs).generate(input).finally(() => {
+    over = true;
+  });
+  work.catch(() => undefined);
+  // One that is lost is found out by the tools, if sampling ends well.
+  while (!(await condition(() => over, renewalOf(sandbox)))) {
+    context.rounds += 1;
+    if (await isLost(sandbox, attempt, context)) break;
+  }
+  return work;
+}
+
+async function grade(attempt: Attempt, { finish, turn }: LoopState, { collected }: Context): Promise<LoopEvent> {
+  if (!collected || !finish) throw new TypeError('Nothing was collected to grade');
+  const verdict = await reward.computeReward({ ...attempt, artifact: collected.artifact, finish, turns: turn });
+  return verdict.code === 'graded'
+    ? { type: 'graded', reward: verdict.reward, passed: verdict.passed }
+    : { type: 'failed', failure: 'grader-failed', message: verdict.reason };
+}
+
+function sandboxOf(context: Context): SandboxRef {
+  if (!context.sandbox) throw new TypeError('There is no sandbox');
+  return context.sandbox;
+}
+
+function hostOf(context: Context) {
+  return onHost(sandboxOf(context).host, context.input.agent.toolTimeoutSeconds);
+}
+
+/** Shown in Temporal's UI while the rollout runs: its last turns, and what it waits for since when. */
+function show({ lines, doing }: Context): void {
+  setCurrentDetails([...lines, doing].join('\n\n'));
+}
+
+function tell(context: Context, line: string): void {
+  context.lines = [...context.lines, line].slice(-LINES);
+  show(context);
+}
+
+function begin(context: Context, { phase, attempt, turn, restores }: LoopState): void {
+  const where = phase === 'act' || phase === 'collect' ? ` on ${context.sandbox?.host ?? 'no host'}` : '';
+  const again = phase === 'restore' ? `, sandbox ${restores ?? 0} of ${BUDGET.restores} lost` : '';
+  context.doing = `${phase}${where} since ${new Date().toISOString()} (attempt ${attempt}, turn ${turn}${again})`;
+  show(context);
+}
+
+/** Where that fails, its host's sweeper takes it: nobody waits for long. */
+export async function release(context: Context, state: LoopState): Promise<void> {
+  const { sandbox, input, rollout } = context;
+  if (!sandbox) return;
+  context.sandbox = null;
+  const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
+  await CancellationScope.nonCancellable(async () => {
+    try {
+      await releasing(sandbox.host).releaseSandbox({ ...attempt, ...sandbox });
+    } catch {
+      // Its lease ends it: the sweeper of that host takes what could not be released.
+    }
+  });
+}

@@ -1,0 +1,101 @@
+/** What can be changed on a live run, and by which names; what cannot is refused by field, value and remedy. Pure. */
+
+import { refusedSetting } from '../batch/dispatch-schedule.ts';
+import type { DispatcherSettings } from '../messages/batch.ts';
+import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
+
+/** Widths of the dispatcher: they hold from the next batch on. */
+const WIDTHS = ['maxParallelAgents', 'maxEvalParallelAgents'] as const satisfies ReadonlyArray<keyof DispatcherSettings>;
+
+interface Bounds {
+  /** A name without dots that means the same. */
+  readonly short?: string;
+  readonly least: number;
+  readonly above?: number;
+  readonly most?: number;
+  readonly whole?: boolean;
+}
+
+const SETTINGS: Readonly<Record<string, Bounds>> = {
+  'algorithm.learningRate': { short: 'learningRate', least: 0, above: 0 },
+  'sampling.temperature': { short: 'temperature', least: 0, most: 10 },
+  steps: { least: 1, whole: true },
+  'evaluation.every': { short: 'evaluateEvery', least: 0, whole: true },
+  'checkpoint.every': { short: 'checkpointEvery', least: 0, whole: true },
+  'algorithm.critic.learningRate': { short: 'criticLearningRate', least: 0, above: 0 },
+  'training.maxStalenessSteps': { short: 'maxStalenessSteps', least: 0, whole: true },
+  ...Object.fromEntries(WIDTHS.map((short) => [`dispatcher.${short}`, { short, least: 1, whole: true }])),
+};
+
+const FIELD_OF = new Map(Object.entries(SETTINGS).flatMap(([field, { short }]) => [[field, field], ...(short ? [[short, field]] : [])] as Array<[string, string]>));
+
+/** New values by name, each name as in the configuration (`algorithm.learningRate`) or short (`learningRate`). */
+export type Reconfiguration = Readonly<Record<string, number>>;
+
+/** All names that `configure` knows, short ones where there are such. */
+export const RECONFIGURABLE: readonly string[] = Object.entries(SETTINGS).map(([field, { short }]) => short ?? field);
+
+function problemOf(value: unknown, { least, above, most, whole }: Bounds): string | undefined {
+  const kind = whole ? 'a whole number' : 'a number';
+  if (typeof value !== 'number' || !Number.isFinite(value) || value < least) return `give ${kind} of at least ${least}`;
+  if (above !== undefined && value <= above) return `give ${kind} above ${above}`;
+  if (most !== undefined && value > most) return `give ${kind} of at most ${most}`;
+  return whole && !Number.isSafeInteger(value) ? 'give a whole number' : undefined;
+}
+
+/** Errors: a `TypeError` for the first name or value that cannot be used by a run that has done `step` steps. */
+export function checkReconfiguration(change: Reconfiguration, step: number): void {
+  const seen = new Set<string>();
+  for (const [name, value] of Object.entries(change ?? {})) {
+    const field = FIELD_OF.get(name);
+    const bounds = field === undefined ? undefined : SETTINGS[field];
+    if (field === undefined || bounds === undefined) {
+      throw new TypeError(`${name}: cannot be changed on a live run; one of ${RECONFIGURABLE.join(', ')}`);
+    }
+    const late = field === 'steps' && value <= step ? `give more than ${step}, the step that the run is at` : undefined;
+    const problem = seen.has(field) ? 'it is given twice' : (problemOf(value, bounds) ?? late);
+    if (problem !== undefined) throw new TypeError(`${name}: ${JSON.stringify(value)} cannot be used; ${problem}`);
+    seen.add(field);
+  }
+}
+
+type Tree = Readonly<Record<string, unknown>>;
+
+function valueAt(tree: Tree, path: readonly string[]): unknown {
+  return path.reduce<unknown>((at, key) => (typeof at === 'object' && at !== null ? (at as Tree)[key] : undefined), tree);
+}
+
+function withValue(tree: Tree, [key = '', ...rest]: readonly string[], value: number): Tree {
+  return { ...tree, [key]: rest.length === 0 ? value : withValue((tree[key] ?? {}) as Tree, rest, value) };
+}
+
+/** Errors: a `TypeError` for a value that has no effect in a run so configured. */
+export function checkEffect(config: RunConfig, change: Reconfiguration): void {
+  const mode = config.training?.mode ?? 'sync';
+  const changes = (field: string) => Object.keys(change).some((name) => FIELD_OF.get(name) === field);
+  if (config.algorithm.critic === undefined && changes('algorithm.critic.learningRate')) {
+    throw new TypeError(`algorithm.critic.learningRate: cannot be used; the run trains no critic (advantage ${config.algorithm.advantage})`);
+  }
+  if (mode !== 'async' && changes('training.maxStalenessSteps')) {
+    throw new TypeError(`training.maxStalenessSteps: cannot be used; it has no effect in mode ${mode}`);
+  }
+  const widths = Object.entries(change).flatMap(([name, value]) => {
+    const [section, field] = (FIELD_OF.get(name) ?? name).split('.');
+    return section === 'dispatcher' && field !== undefined ? [[field, value] as const] : [];
+  });
+  const refused = widths.length > 0 ? refusedSetting({ ...config.dispatcher, ...Object.fromEntries(widths) }) : undefined;
+  if (refused) throw new TypeError(`dispatcher.${refused.field}: ${JSON.stringify(refused.value)} cannot be used; ${refused.remedy}`);
+}
+
+/** What `change` would make different in `config`. */
+export function changesOf(config: RunConfig, change: Reconfiguration, step: number, at: string): ConfigChange[] {
+  return Object.entries(change).flatMap(([name, to]) => {
+    const field = FIELD_OF.get(name) ?? name;
+    const from = valueAt(config as unknown as Tree, field.split('.'));
+    return from === to ? [] : [{ at, step, field, from: typeof from === 'number' ? from : null, to }];
+  });
+}
+
+export function changed(config: RunConfig, changes: readonly ConfigChange[]): RunConfig {
+  return changes.reduce<Tree>((tree, { field, to }) => withValue(tree, field.split('.'), to), config as unknown as Tree) as unknown as RunConfig;
+}
