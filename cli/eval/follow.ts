@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { StallTeller } from '../access/stall-teller.ts';
 import { whileAway } from '../access/while-away.ts';
-import type { BatchStatus } from '../../workflows/batch.ts';
+import type { BatchStatus } from '../../workflows/batch/open-batch.ts';
 import type { SweepStatus } from '../../workflows/messages/eval.ts';
 import type { Longhaul } from '../longhaul.ts';
 import type { Screen } from '../train/follow.ts';

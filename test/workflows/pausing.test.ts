@@ -6,7 +6,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { BatchStatus } from '../../workflows/batch.ts';
+import type { BatchStatus } from '../../workflows/batch/open-batch.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { BatchResult } from '../../workflows/messages/batch.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';

@@ -1,10 +1,7 @@
 /**
- * Dynamic sampling (DAPO: Yu et al. 2025, §3.2): groups whose rewards are all the same teach nothing, so a batch goes
- * on drawing groups until enough of them vary. A pure scheduler: it decides how many groups have begun, nothing else.
+ * How many of a batch's candidate groups have begun: always the first so many of them, and never one fewer than before.
+ * A rule says from the counts alone how many that are; who counts does nothing else.
  */
-
-/** Groups that are believed to vary before any has ended: one useless group alone says little. */
-const PRIOR = 4;
 
 /** Groups so far; carried over to another history. */
 export interface SamplingProgress {
@@ -13,44 +10,37 @@ export interface SamplingProgress {
   readonly varied: number;
 }
 
-export class DynamicSampling {
-  readonly #candidates: number;
-  readonly #wanted: number;
-  #begun: number;
-  #ended: number;
-  #varied: number;
+/** The counts once all groups that may begin now have begun. */
+export type SamplingRule = (counts: SamplingProgress) => SamplingProgress;
 
-  /** `wanted`: groups that must vary; without it, all candidates begin at once. */
-  constructor(candidates: number, wanted: number | undefined, { begun, ended, varied }: SamplingProgress = { begun: 0, ended: 0, varied: 0 }) {
-    this.#candidates = candidates;
-    this.#wanted = wanted ?? Number.POSITIVE_INFINITY;
-    this.#begun = begun;
-    this.#ended = ended;
-    this.#varied = varied;
+const NONE: SamplingProgress = { begun: 0, ended: 0, varied: 0 };
+
+export class DynamicSampling {
+  readonly #rule: SamplingRule;
+  #counts: SamplingProgress;
+
+  constructor(rule: SamplingRule, { begun, ended, varied } = NONE) {
+    this.#rule = rule;
+    this.#counts = { begun, ended, varied };
   }
 
   get progress(): SamplingProgress {
-    return { begun: this.#begun, ended: this.#ended, varied: this.#varied };
+    return this.#counts;
   }
 
-  /** Groups that have begun: always the first so many candidates. */
   get begun(): number {
-    return this.#begun;
+    return this.#counts.begun;
   }
 
-  /**
-   * Lets in as many groups as are needed if those that run vary as often as those that have ended; returns how many.
-   * At first these are the wanted ones, and never fewer run than are still wanted while there are candidates.
-   */
+  /** Lets in what may begin now; returns how many groups that are. */
   admit(): number {
-    const before = this.#begun;
-    const rate = (this.#varied + PRIOR) / (this.#ended + PRIOR);
-    while (this.#begun < this.#candidates && this.#varied + (this.#begun - this.#ended) * rate < this.#wanted) this.#begun += 1;
-    return this.#begun - before;
+    const before = this.begun;
+    this.#counts = this.#rule(this.#counts);
+    return this.begun - before;
   }
 
   groupEnded(varied: boolean): void {
-    this.#ended += 1;
-    if (varied) this.#varied += 1;
+    const { begun, ended, varied: before } = this.#counts;
+    this.#counts = { begun, ended: ended + 1, varied: before + (varied ? 1 : 0) };
   }
 }

@@ -46,9 +46,9 @@ export const breaker: readonly Mutation[] = [
   {
     name: 'a run whose breaker opened goes on',
     fault: FAULT,
-    file: 'workflows/train.ts',
-    before: "      pause('turn');\n      training()?.trip(trip);",
-    after: '      training()?.trip(trip);',
+    file: 'workflows/training/steering.ts',
+    before: "this.#pause('turn');\n        this.#training?.trip(trip);",
+    after: 'this.#training?.trip(trip);',
     tests: [{ file: BREAKING_TEST, test: 'a run whose rollouts fail alike is paused' }],
   },
   {
@@ -62,10 +62,18 @@ export const breaker: readonly Mutation[] = [
   {
     name: 'a run goes on after a step of which nothing was graded',
     fault: FAULT,
-    file: 'workflows/train.ts',
-    before: "this.pauseAt = 'turn';\n    this.trip(ungradedTrip(record));",
+    file: 'workflows/training/run-pause.ts',
+    before: "this.set('turn');\n    this.trip(ungradedTrip(record), record.step);",
     after: 'void record;',
     tests: [{ file: BREAKING_TEST, test: 'a step of which nothing was graded leaves the policy as it was, and the run waits' }],
+  },
+  {
+    name: 'a run goes on after every second step of which nothing was graded',
+    fault: FAULT,
+    file: 'workflows/training/run-pause.ts',
+    before: 'this.trip(ungradedTrip(record), record.step);',
+    after: 'this.trip(ungradedTrip(record), record.step + 1);',
+    tests: [{ file: BREAKING_TEST, test: 'each of several steps of which nothing was graded pauses the run' }],
   },
   {
     name: 'a step of which nothing was graded is trained on',

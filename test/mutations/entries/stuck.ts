@@ -73,7 +73,7 @@ export const stuck: readonly Mutation[] = [
   {
     name: 'a batch has no deadline',
     fault: FAULT,
-    file: 'workflows/batch.ts',
+    file: 'workflows/batch/open-batch.ts',
     before: "this.#giveUp(this.#children.members(0, this.groups), 'deadline');",
     after: '',
     tests: [{ file: STRAGGLERS_TEST, test: 'gives up at its deadline what runs and what has not begun, and keeps what was graded', hangs: true }],

@@ -5,7 +5,7 @@
 import type { WorkflowHandle } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { BatchStatus } from '../../../workflows/batch.ts';
+import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { BatchProgress } from '../../../workflows/batch/progress.ts';
 import { isFull, isLong } from '../../../workflows/batch/long-batch.ts';
 import type { BatchResult, DispatcherSettings } from '../../../workflows/messages/batch.ts';

@@ -5,13 +5,15 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { ReplaceSampling } from '../../../workflows/batch/replace-sampling.ts';
+import { DynamicSampling } from '../../../workflows/batch/dynamic-sampling.ts';
+import { untilReplaceable } from '../../../workflows/batch/replace-sampling.ts';
 
 const picks = fc.infiniteStream(fc.nat({ max: 10_000 }));
 
 /** Ends groups in the order of `order`; after each end it may go on from its progress, as in a new history. */
 function play(varies: readonly boolean[], groups: number, minReplaceRatio: number, order: Iterator<number>): number[] {
-  let sampling = new ReplaceSampling(varies.length, { groups, minReplaceRatio });
+  const rule = untilReplaceable(varies.length, { groups, minReplaceRatio });
+  let sampling = new DynamicSampling(rule);
   const running: number[] = [];
   const batches: number[] = [];
   let next = 0;
@@ -29,7 +31,7 @@ function play(varies: readonly boolean[], groups: number, minReplaceRatio: numbe
     const pick = order.next().value as number;
     const [group = 0] = running.splice(pick % running.length, 1);
     sampling.groupEnded(varies[group] === true);
-    if (pick % 3 === 0) sampling = new ReplaceSampling(varies.length, { groups, minReplaceRatio }, sampling.progress);
+    if (pick % 3 === 0) sampling = new DynamicSampling(rule, sampling.progress);
     fill();
   }
   expect(sampling.begun).toBe(next);

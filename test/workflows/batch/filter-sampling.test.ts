@@ -6,10 +6,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DynamicSampling } from '../../../workflows/batch/dynamic-sampling.ts';
+import { allAtOnce, untilVaried } from '../../../workflows/batch/filter-sampling.ts';
 
 /** Ends groups in the order of `picks` until none runs; how many began and varied. */
 function play(varies: readonly boolean[], wanted: number | undefined, picks: Iterator<number>) {
-  const sampling = new DynamicSampling(varies.length, wanted);
+  const sampling = new DynamicSampling(wanted === undefined ? allAtOnce(varies.length) : untilVaried(varies.length, wanted));
   const running: number[] = [];
   let next = 0;
   let varied = 0;

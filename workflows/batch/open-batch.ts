@@ -1,0 +1,332 @@
+/**
+ * A batch under way, in one of its histories: it does what the roster, the sampling and the ledger say, and tells them
+ * what has happened. A rollout that fails is a result like another: it never aborts the batch and never blocks it.
+ */
+
+import { CancellationScope, condition, defineQuery, setCurrentDetails, sleep, workflowInfo } from '@temporalio/workflow';
+import { orchestrator } from '../activities.ts';
+import { FailureWatch } from '../failures/failure-watch.ts';
+import type { BatchInput, BatchResult } from '../messages/batch.ts';
+import type { GatedStage, RolloutResult } from '../messages/rollout.ts';
+import { PauseRelay } from '../pause-relay.ts';
+import { unfinished } from '../rollout/report-end.ts';
+import { Children, CHUNK, chunksOf } from './children.ts';
+import { beginOrder, type Schedule } from './dispatch-schedule.ts';
+import { gatesOf } from './dispatcher.ts';
+import { DynamicSampling, type SamplingRule } from './dynamic-sampling.ts';
+import { allAtOnce, untilVaried } from './filter-sampling.ts';
+import { BatchLedger, type GroupTally, varies } from './ledger.ts';
+import { isFull } from './long-batch.ts';
+import type { BatchProgress } from './progress.ts';
+import { untilReplaceable } from './replace-sampling.ts';
+import { Roster } from './roster.ts';
+import { Countdown, type GivenUpReason, isCompleteWithoutRest } from './stragglers.ts';
+import { UnderWay } from './under-way.ts';
+
+/** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */
+const END_WITHIN = '60s';
+/** How often rollouts of earlier histories are asked whether they live: one that was terminated reports nothing. */
+const PROBE_EVERY = '10m';
+
+export interface BatchStatus {
+  readonly total: number;
+  readonly started: number;
+  readonly ended: number;
+  readonly passed: number;
+  readonly failed: number;
+  /** Rollouts stop before their next turn, and none begins. */
+  readonly paused: boolean;
+}
+
+export const batchStatusQuery = defineQuery<BatchStatus>('status');
+
+/** `long`: the batch may go on in new histories, with `progress`. */
+export interface LongBatch {
+  readonly long: boolean;
+  readonly progress?: BatchProgress | undefined;
+}
+
+function ruleOf({ tasks, wanted, replace }: BatchInput): SamplingRule {
+  if (replace) return untilReplaceable(tasks.length, replace);
+  return wanted === undefined ? allAtOnce(tasks.length) : untilVaried(tasks.length, wanted);
+}
+
+function isCancelled(): boolean {
+  return CancellationScope.current().parent?.consideredCancelled ?? false;
+}
+
+export class OpenBatch {
+  readonly #input: BatchInput;
+  readonly #children: Children;
+  readonly #gates: GatedStage[];
+  readonly #order: Schedule['order'];
+  readonly #roster: Roster;
+  readonly #sampling: DynamicSampling;
+  readonly #ledger: BatchLedger;
+  readonly #underWay = new UnderWay();
+  readonly #long: boolean;
+  readonly #begunAt: number;
+  /** Begun in an earlier history. */
+  readonly #adopted: ReadonlySet<number>;
+  readonly #relay: PauseRelay;
+  readonly #failures: FailureWatch;
+  readonly #countdown: Countdown | null;
+  #expired = false;
+  #paused: boolean;
+  #started: number;
+  /** Nothing more begins in this history. */
+  #resting = false;
+  /** Settles when the groups begun so far are dispatched. */
+  #dispatched: Promise<void> = Promise.resolve();
+
+  constructor(input: BatchInput, { caps, order }: Schedule, { long, progress }: LongBatch) {
+    this.#input = input;
+    this.#failures = new FailureWatch(input.breaker);
+    this.#gates = gatesOf(input.tasks.length * input.samples, caps);
+    this.#children = new Children(input, { gates: this.#gates, long });
+    this.#order = order;
+    this.#long = long;
+    this.#roster = new Roster(caps, progress);
+    this.#sampling = new DynamicSampling(ruleOf(input), progress?.sampling);
+    this.#ledger = new BatchLedger(input.samples, progress?.ledger);
+    this.#begunAt = progress?.begunAt ?? Date.now();
+    this.#paused = progress?.paused ?? false;
+    this.#started = progress?.started ?? 0;
+    const { deadlineSeconds } = input.stragglers ?? {};
+    this.#countdown = deadlineSeconds === undefined ? null : new Countdown(progress?.leftMs ?? deadlineSeconds * 1000);
+    this.#relay = new PauseRelay(this.#paused);
+    this.#adopted = new Set(this.#roster.running);
+    for (const index of this.#adopted) this.#relay.adopt(this.#children.id(index), this.#children.handle(index));
+  }
+
+  /** Groups that have begun. */
+  get groups(): number {
+    return this.#sampling.begun;
+  }
+
+  /** Rollouts of the groups that have begun. */
+  get total(): number {
+    return this.groups * this.#input.samples;
+  }
+
+  get progress(): BatchProgress {
+    return {
+      begunAt: this.#begunAt,
+      started: this.#started,
+      paused: this.#paused,
+      sampling: this.#sampling.progress,
+      ...this.#roster.progress,
+      ledger: this.#ledger.progress,
+      ...(this.#countdown ? { leftMs: this.#countdown.leftMs(Date.now()) } : {}),
+    };
+  }
+
+  get result(): BatchResult {
+    const { ended, graded, passed, rewardSum, failures } = this.#ledger.counts;
+    return { groups: this.groups, rollouts: ended, graded, passed, rewardSum, failures, seconds: (Date.now() - this.#begunAt) / 1000 };
+  }
+
+  get status(): BatchStatus {
+    const { ended, passed, failed } = this.#ledger.counts;
+    return { total: this.total, started: this.#started, ended, passed, failed, paused: this.#paused };
+  }
+
+  /** Nothing begins while it is paused, and what runs is told. */
+  pause(paused: boolean): void {
+    this.#paused = paused;
+    this.#relay.set(paused);
+    if (paused) return;
+    this.#failures.reset();
+    this.#admit();
+  }
+
+  stageEnded(id: string, stage: 'init' | GatedStage): void {
+    const index = this.#children.indexOf(id);
+    if (index === undefined || stage === 'reward') return;
+    if (this.#roster.stageEnded(index, stage)) this.#admit();
+  }
+
+  /** Told by Temporal, by the rollout itself, or by both: it counts once. */
+  rolloutEnded(given: RolloutResult): void {
+    const index = this.#children.indexOf(given.rollout);
+    if (index === undefined || !this.#roster.isOpen(index)) return;
+    const result = this.#roster.ended(index, given);
+    this.#failures.heard(result);
+    this.#relay.remove(given.rollout);
+    const group = this.#children.group(index);
+    const tally = this.#count(group, result);
+    if (result.status === 'graded' && isCompleteWithoutRest(tally, this.#input.samples, this.#input.stragglers ?? {})) {
+      this.#giveUp(this.#children.members(group, group + 1), 'straggler');
+    }
+    this.#admit();
+    const { ended, passed } = this.#ledger.counts;
+    setCurrentDetails(`${ended} of ${this.total} rollouts ended, ${passed} passed`);
+  }
+
+  /** True when every rollout has ended, false when the batch is to go on in a new history; rollouts begin in chunks. */
+  async run(): Promise<boolean> {
+    this.#underWay.watch(this.#expire());
+    this.#underWay.watch(this.#probe());
+    this.#begin();
+    this.#admit();
+    while (!this.#isOver()) {
+      const mayBegin = () => this.#roster.hasAdmitted && !this.#paused;
+      await condition(() => mayBegin() || this.#isOver() || this.#underWay.hasFailed || this.#isFull());
+      this.#underWay.throwIfFailed();
+      if (this.#isFull() && !this.#isOver()) {
+        await this.#rest();
+        return false;
+      }
+      for (const index of this.#roster.begin(CHUNK)) this.#underWay.track(this.#beginChild(index));
+      if (this.#roster.hasAdmitted) await sleep(1);
+    }
+    await condition(() => this.#underWay.isSettled);
+    return true;
+  }
+
+  /** Those that were not graded, on record. */
+  async recordFailures(): Promise<void> {
+    for (const failures of chunksOf(this.#ledger.takeFailures())) await orchestrator.recordFailures({ run: this.#input.run, failures });
+  }
+
+  /** Ends what runs: Temporal cancels what this history began, and we the rest. What does not end has its own deadlines. */
+  async cancel(): Promise<void> {
+    this.#resting = true;
+    const open = this.#roster.running;
+    this.#roster.forgetAdmitted();
+    await this.#children.cancel(open.filter((index) => this.#adopted.has(index) || !isCancelled()));
+    await condition(() => !open.some((index) => this.#roster.isOpen(index)), END_WITHIN);
+  }
+
+  #unfinished(index: number, error: unknown): RolloutResult {
+    return unfinished(this.#children.id(index), this.#children.task(index), error);
+  }
+
+  #isOver(): boolean {
+    return this.#ledger.counts.ended === this.total;
+  }
+
+  #isFull(): boolean {
+    return this.#long && isFull(workflowInfo());
+  }
+
+  /** Lets what is under way come to its end, so that no signal, start or record is lost with this history. */
+  async #rest(): Promise<void> {
+    this.#resting = true;
+    const settled = () => this.#underWay.isSettled && this.#relay.isSettled;
+    do {
+      await condition(settled);
+      await this.recordFailures();
+    } while (!settled());
+    this.#underWay.throwIfFailed();
+  }
+
+  /** Begins the groups that are needed now, after those that were begun before. */
+  #begin(): void {
+    if (this.#resting || this.#expired) return;
+    const from = this.groups;
+    const count = this.#sampling.admit();
+    if (count === 0) return;
+    this.#dispatched = this.#dispatched.then(() => this.#dispatch(from, from + count));
+    this.#underWay.track(this.#dispatched);
+  }
+
+  /** Noted as dispatched before anything of them runs. */
+  async #dispatch(from: number, to: number): Promise<void> {
+    const { run, name, samples, firstSample = 0, tasks } = this.#input;
+    const batch = workflowInfo().workflowId;
+    await orchestrator.recordDispatched({ run, name, batch, tasks: tasks.slice(from, to), samples, firstSample });
+    this.#roster.add(beginOrder(this.#input, from, to, this.#order));
+    if (this.#expired) this.#giveUp(this.#children.members(from, to), 'deadline');
+    this.#admit();
+  }
+
+  /** Once for each rollout; the last of a group may begin other groups. */
+  #count(group: number, result: RolloutResult): GroupTally {
+    const tally = this.#ledger.end(group, result);
+    const drawsByNeed = this.#input.wanted !== undefined || this.#input.replace !== undefined;
+    if (tally.ended === this.#input.samples && drawsByNeed) {
+      this.#sampling.groupEnded(varies(tally));
+      this.#begin();
+    }
+    return tally;
+  }
+
+  /** Lets in what may go on now: at once, so that a stage without a gate is entered before its end is reported. */
+  #admit(): void {
+    if (this.#paused || this.#resting) return;
+    for (const { rollout, stage } of this.#roster.admit()) {
+      if (stage !== 'init' && this.#gates.includes(stage)) this.#underWay.track(this.#children.proceed(rollout, stage));
+    }
+  }
+
+  async #beginChild(index: number): Promise<void> {
+    this.#started += 1;
+    const id = this.#children.id(index);
+    try {
+      const child = await this.#children.start(index);
+      this.#relay.add(id, child);
+      this.#underWay.watch(this.#follow(index, child.result()));
+    } catch (error) {
+      this.rolloutEnded(this.#unfinished(index, error));
+    }
+  }
+
+  async #follow(index: number, end: Promise<RolloutResult>): Promise<void> {
+    this.rolloutEnded(await end.catch((error: unknown) => this.#unfinished(index, error)));
+  }
+
+  /** Gives up what has not ended when the batch's time is over; a pause stops the clock. */
+  async #expire(): Promise<void> {
+    const clock = this.#countdown;
+    if (!clock) return;
+    const stops = () => this.#paused || this.#resting || this.#isOver();
+    while (clock.leftMs(Date.now()) > 0) {
+      await condition(() => !this.#paused);
+      clock.start(Date.now());
+      await condition(stops, clock.leftMs(Date.now()));
+      clock.stop(Date.now());
+      if (this.#resting || this.#isOver()) return;
+    }
+    this.#expired = true;
+    this.#giveUp(this.#children.members(0, this.groups), 'deadline');
+  }
+
+  /** Finds those of earlier histories that have ended without a word. */
+  async #probe(): Promise<void> {
+    const living = () => [...this.#adopted].filter((index) => this.#roster.isOpen(index));
+    const isDone = () => this.#resting || this.#isOver() || living().length === 0;
+    while (!isDone()) {
+      if (await condition(isDone, PROBE_EVERY)) return;
+      for (const chunk of chunksOf(living())) {
+        const asked = Promise.all(chunk.map((index) => this.#ask(index))).then(() => undefined);
+        this.#underWay.track(asked);
+        await asked;
+      }
+    }
+  }
+
+  async #ask(index: number): Promise<void> {
+    if (!(await this.#children.isGone(index))) return;
+    this.rolloutEnded(this.#unfinished(index, new Error('The rollout ended without a result: it was terminated, or its workflow failed')));
+  }
+
+  /** What of `members` has not ended: what has not begun does not begin, what runs is cancelled and ends soon. */
+  #giveUp(members: readonly number[], reason: GivenUpReason): void {
+    const { withdrawn, unbegun, running } = this.#roster.giveUp(members, reason);
+    for (const index of withdrawn) this.#count(this.#children.group(index), this.#roster.withdrawn(index, this.#unfinished(index, '')));
+    for (const index of unbegun) this.#without(index);
+    if (running.length > 0) this.#underWay.track(this.#endSoon(running));
+  }
+
+  #without(index: number): void {
+    this.rolloutEnded(this.#unfinished(index, ''));
+  }
+
+  async #endSoon(members: readonly number[]): Promise<void> {
+    await this.#children.cancel(members);
+    const left = () => members.filter((index) => this.#roster.isOpen(index));
+    await condition(() => left().length === 0, END_WITHIN);
+    for (const index of left()) this.#without(index);
+  }
+}

@@ -1,0 +1,52 @@
+/**
+ * A run's configuration as it is now. What is changed on the live run is in force at once and on record: a run that
+ * starts again from its records makes the same changes at the same steps.
+ */
+
+import { patched } from '@temporalio/workflow';
+import { orchestrator } from '../activities.ts';
+import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
+import { changed, changesOf, type Reconfiguration } from './reconfigure.ts';
+
+export class LiveConfig {
+  #now: RunConfig;
+  #ahead: readonly ConfigChange[];
+  /** Times that it was changed in this history. */
+  #times = 0;
+
+  /** `ahead`: changes on record, of steps up to now and of steps that are still ahead. */
+  constructor(config: RunConfig, ahead: readonly ConfigChange[], step: number) {
+    this.#now = config;
+    this.#ahead = ahead;
+    this.catchUp(step);
+  }
+
+  get now(): RunConfig {
+    return this.#now;
+  }
+
+  get ahead(): readonly ConfigChange[] {
+    return this.#ahead;
+  }
+
+  /** `step` steps are done. */
+  catchUp(step: number): void {
+    this.#now = changed(this.#now, this.#ahead.filter((change) => change.step <= step));
+    this.#ahead = this.#ahead.filter((change) => change.step > step);
+  }
+
+  /** In force from now on; returns what puts it on record, or nothing where it changes nothing. */
+  change(change: Reconfiguration, id: string, { step, runDir }: { readonly step: number; readonly runDir: string }): (() => Promise<void>) | undefined {
+    const at = new Date().toISOString();
+    const changes = changesOf(this.#now, change, step, at);
+    if (changes.length === 0) return undefined;
+    this.#now = changed(this.#now, changes);
+    this.#times += 1;
+    const { run } = this.#now;
+    const key = `${at}/${String(this.#times).padStart(5, '0')}/${id}`;
+    return async () => {
+      // A run that was changed by earlier code goes on without the record that it did not make.
+      if (patched('changes-on-record')) await orchestrator.recordChanges({ run, runDir, key, changes });
+    };
+  }
+}

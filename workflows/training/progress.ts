@@ -1,0 +1,28 @@
+/** What a run carries over continue-as-new: small, and enough to go on from. */
+
+import type { Trip } from '../failures/circuit-breaker.ts';
+import type { PolicyRef } from '../messages/policy.ts';
+import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
+import type { StepRecord } from '../messages/step-record.ts';
+import type { PausePoint } from '../messages/train-status.ts';
+import type { AdmissionState } from './admission.ts';
+import type { StartedAgain } from './overlap.ts';
+
+export interface TrainProgress {
+  readonly config: RunConfig;
+  readonly runDir: string;
+  /** Steps done. */
+  readonly step: number;
+  readonly policy: PolicyRef;
+  readonly recent: readonly StepRecord[];
+  readonly pauseAt: PausePoint | null;
+  readonly tripped?: Trip | null;
+  /** Changes on record from before a restart, of steps that are still ahead. */
+  readonly ahead?: readonly ConfigChange[];
+  /** The last step that was on record when the run began: whoever started it again knows how those went. */
+  readonly recorded?: number;
+  /** Where rollouts and updates overlap: what has begun and is not trained on. */
+  readonly overlap?: AdmissionState;
+  /** The run starts from its records: what ran in `overlap` begins again. */
+  readonly again?: StartedAgain;
+}

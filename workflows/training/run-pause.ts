@@ -1,0 +1,87 @@
+/**
+ * Whether a run stands still, and where: its rollouts before their next turn, or the run before its next step. Whoever
+ * pauses it, a person or the circuit breaker, it goes on only when it is resumed.
+ */
+
+import { condition, log, setCurrentDetails } from '@temporalio/workflow';
+import { type Trip, tripLine, ungradedTrip } from '../failures/circuit-breaker.ts';
+import type { StepRecord } from '../messages/step-record.ts';
+import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
+import { PauseRelay } from '../pause-relay.ts';
+
+export class RunPause {
+  readonly #run: string;
+  /** The last step that was on record when the run began. */
+  readonly #recorded: number;
+  #at: PausePoint | null = null;
+  /** Why the circuit breaker paused it. */
+  #tripped: Trip | null;
+  /** The step in which it last did. */
+  #trippedIn = 0;
+  /** Waits for the end of a pause between two steps. */
+  #stands = false;
+  /** Batches that run hear of a pause at a turn. */
+  readonly relay = new PauseRelay();
+
+  constructor(run: string, { tripped = null, recorded = 0 }: { readonly tripped?: Trip | null; readonly recorded?: number }) {
+    this.#run = run;
+    this.#tripped = tripped;
+    this.#recorded = recorded;
+  }
+
+  get at(): PausePoint | null {
+    return this.#at;
+  }
+
+  get tripped(): Trip | null {
+    return this.#tripped;
+  }
+
+  get recorded(): number {
+    return this.#recorded;
+  }
+
+  get isStill(): boolean {
+    return this.#at === 'turn' || (this.#at === 'step' && this.#stands);
+  }
+
+  get status(): Pick<TrainStatus, 'pauseAt' | 'tripped'> {
+    return { ...(this.#at === null ? {} : { pauseAt: this.#at }), ...(this.#tripped === null ? {} : { tripped: this.#tripped }) };
+  }
+
+  /** `null`: goes on. Rollouts that run hear of it. True where a pause has ended. */
+  set(point: PausePoint | null): boolean {
+    const ended = point === null && this.#at !== null;
+    this.#at = point;
+    if (point === null) this.#tripped = null;
+    this.relay.set(point === 'turn');
+    return ended;
+  }
+
+  /** Rollouts of `step` failed alike: nothing begins until somebody has looked and resumes it. */
+  trip(trip: Trip, step: number): void {
+    this.#tripped = trip;
+    this.#trippedIn = step;
+    log.warn(tripLine(trip), { run: this.#run });
+    setCurrentDetails(tripLine(trip));
+  }
+
+  /** Somebody has to look before further steps go the same way; who did during this step need not be told again. */
+  checkGraded(record: StepRecord): void {
+    if (record.valid > 0 || record.step <= this.#recorded || this.#trippedIn === record.step || this.#at !== null) return;
+    this.set('turn');
+    this.trip(ungradedTrip(record), record.step);
+  }
+
+  /** Before a step or an evaluation. */
+  async untilResumed(): Promise<void> {
+    this.#stands = true;
+    await condition(() => this.#at === null);
+    this.#stands = false;
+  }
+
+  /** Within a step, only a pause at a turn holds anything up. */
+  mayBegin(): Promise<void> {
+    return condition(() => this.#at !== 'turn');
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * How a run is steered and asked: its query, signals and update. They are answered from the run's first moment on, also
+ * while its configuration is still being checked; what is said then holds once it has begun.
+ */
+
+import { ApplicationFailure, condition, currentUpdateInfo, defineQuery, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow';
+import { circuitOpenedSignal } from '../failures/failure-watch.ts';
+import { hearSignals, on } from '../hear-signals.ts';
+import type { RunConfig } from '../messages/run-config.ts';
+import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
+import { checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
+import type { Training } from './training.ts';
+import { type UnitReport, unitEndedSignal } from './unit-report.ts';
+
+export const trainStatusQuery = defineQuery<TrainStatus>('status');
+/** Without an argument: at a turn. */
+export const pauseTrainSignal = defineSignal<[PausePoint?]>('pause');
+export const resumeTrainSignal = defineSignal('resume');
+
+/** From the next step or evaluation on. */
+export const configureUpdate = defineUpdate<RunConfig, [Reconfiguration]>('configure');
+
+/** What is known of a run before its configuration is checked. */
+function startingStatus(run: string, pauseAt: PausePoint | null): TrainStatus {
+  const phase = pauseAt === null ? 'starting' : 'paused';
+  const common = { step: 0, steps: 0, policyVersion: 0, batch: null, recent: [] };
+  return { run, phase, ...common, ...(pauseAt === null ? {} : { pauseAt }) };
+}
+
+async function configure(begun: Training, change: Reconfiguration): Promise<RunConfig> {
+  try {
+    checkEffect(begun.config, change);
+  } catch (error) {
+    throw ApplicationFailure.nonRetryable(error instanceof Error ? error.message : String(error), 'UserInputError');
+  }
+  return begun.configure(change, currentUpdateInfo()?.id ?? '');
+}
+
+/** Who steers a run that may not have begun yet. */
+export class Steering {
+  #training: Training | null = null;
+  /** The pause that was last asked for. */
+  #pauseAt: PausePoint | null;
+  /** Of units that run since before the run started from its records. */
+  readonly #early: UnitReport[] = [];
+
+  /** `pauseAt`: what a new history goes on with. */
+  constructor(run: string, pauseAt: PausePoint | null) {
+    this.#pauseAt = pauseAt;
+    setHandler(trainStatusQuery, () => this.#training?.status ?? startingStatus(run, this.#pauseAt));
+    hearSignals(
+      on<[PausePoint?]>(pauseTrainSignal, (point) => this.#pause(point === 'step' ? 'step' : 'turn')),
+      on(resumeTrainSignal, () => this.#pause(null)),
+      on(circuitOpenedSignal, (trip) => {
+        this.#pause('turn');
+        this.#training?.trip(trip);
+      }),
+      on(unitEndedSignal, (report) => {
+        if (this.#training) this.#training.unitEnded(report);
+        else this.#early.push(report);
+      }),
+    );
+    setHandler(
+      configureUpdate,
+      async (change) => {
+        await condition(() => this.#training !== null);
+        if (!this.#training) throw new TypeError('The run has not begun');
+        return configure(this.#training, change);
+      },
+      { validator: (change) => checkReconfiguration(change, this.#training?.step ?? 0) },
+    );
+  }
+
+  /** Hands over what was said before. */
+  begun(training: Training): void {
+    training.pauseAt = this.#pauseAt;
+    for (const report of this.#early) training.unitEnded(report);
+    this.#training = training;
+  }
+
+  #pause(point: PausePoint | null): void {
+    this.#pauseAt = point;
+    if (this.#training) this.#training.pauseAt = point;
+  }
+}

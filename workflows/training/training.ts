@@ -1,0 +1,225 @@
+/**
+ * A run under way, in one of its histories: each step rolls out, updates once and is put on record, and only then is it
+ * the run's step. All that it must remember is `progress`.
+ */
+
+import { setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
+import { orchestrator } from '../activities.ts';
+import { DEFAULT_BREAKER, type Trip } from '../failures/circuit-breaker.ts';
+import type { BatchResult } from '../messages/batch.ts';
+import type { PolicyRef } from '../messages/policy.ts';
+import type { RunConfig } from '../messages/run-config.ts';
+import type { StepRecord } from '../messages/step-record.ts';
+import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
+import type { UpdateOutcome } from '../messages/update.ts';
+import { policyVersionKey, stepKey } from '../search-attributes.ts';
+import { applyUpdate } from './apply-update.ts';
+import { LiveConfig } from './live-config.ts';
+import { modeOf } from './modes.ts';
+import { Overlap, type StepRollouts } from './overlap.ts';
+import type { TrainProgress } from './progress.ts';
+import type { Reconfiguration } from './reconfigure.ts';
+import { RunBatches } from './run-batches.ts';
+import { RunPause } from './run-pause.ts';
+import { batchInput, byNeedOf, type Drawn, tasksOfStep } from './step-tasks.ts';
+import type { UnitReport } from './unit-report.ts';
+
+/** Steps that the `status` query tells of. */
+const RECENT = 20;
+
+export class Training {
+  readonly #live: LiveConfig;
+  readonly #pause: RunPause;
+  readonly #batches: RunBatches;
+  /** `null`: each step rolls out its own batch. */
+  readonly #overlap: Overlap | null;
+  #recent: readonly StepRecord[];
+  readonly runDir: string;
+  readonly startsAgain: boolean;
+  step: number;
+  policy: PolicyRef;
+  phase: TrainStatus['phase'] = 'starting';
+
+  constructor(progress: TrainProgress) {
+    const { config, runDir, step, policy, recent, ahead = [], again } = progress;
+    this.runDir = runDir;
+    this.step = step;
+    this.policy = policy;
+    this.#recent = recent;
+    this.#live = new LiveConfig(config, ahead, step);
+    this.#pause = new RunPause(config.run, progress);
+    this.#batches = new RunBatches(this.#pause.relay);
+    this.startsAgain = again !== undefined;
+    this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, this.#pause.relay, progress.overlap, again);
+    this.pauseAt = progress.pauseAt;
+  }
+
+  get config(): RunConfig {
+    return this.#live.now;
+  }
+
+  get folder() {
+    return { run: this.config.run, runDir: this.runDir };
+  }
+
+  get progress(): TrainProgress {
+    const { config, runDir, step, policy, pauseAt } = this;
+    const { tripped, recorded } = this.#pause;
+    const overlap = this.#overlap ? { overlap: this.#overlap.state } : {};
+    return { config, runDir, step, policy, recent: this.#recent, pauseAt, tripped, ahead: this.#live.ahead, recorded, ...overlap };
+  }
+
+  get status(): TrainStatus {
+    return {
+      run: this.config.run,
+      phase: this.#pause.isStill ? 'paused' : this.phase,
+      step: this.step,
+      steps: this.config.steps,
+      policyVersion: this.policy.version,
+      ...this.#shown,
+      ...this.#pause.status,
+      recent: this.#recent,
+    };
+  }
+
+  get pauseAt(): PausePoint | null {
+    return this.#pause.at;
+  }
+
+  set pauseAt(point: PausePoint | null) {
+    if (this.#pause.set(point)) this.#overlap?.resume();
+  }
+
+  /** Nothing is being told or begun: a new history would lose it. */
+  get isSettled(): boolean {
+    return this.#overlap === null || (this.#overlap.isSettled && this.#pause.relay.isSettled);
+  }
+
+  async configure(change: Reconfiguration, id: string): Promise<RunConfig> {
+    const record = this.#live.change(change, id, this);
+    if (!record) return this.config;
+    const { config } = this;
+    this.#overlap?.pump();
+    await record();
+    return config;
+  }
+
+  unitEnded(report: UnitReport): void {
+    this.#overlap?.hear(report);
+  }
+
+  /** During the step that is next. */
+  trip(trip: Trip): void {
+    this.#pause.trip(trip, this.step + 1);
+  }
+
+  untilResumed(): Promise<void> {
+    return this.#pause.untilResumed();
+  }
+
+  /** Ends rollouts that no step waits for any more; returns their batches. */
+  async close(): Promise<readonly string[]> {
+    return (await this.#overlap?.close()) ?? [];
+  }
+
+  /** Evaluates the current policy on held-out tasks: the same rollouts whenever it is asked. */
+  async evaluate(): Promise<void> {
+    await this.#pause.untilResumed();
+    this.phase = 'evaluating';
+    const { run, evaluation, task } = this.config;
+    const tasks = Array.from({ length: evaluation.tasks }, (_, i) => `${task.name}-held-out-${i}`);
+    const sampled = `eval-${this.step}-sampled`;
+    const greedy = evaluation.greedy ? `eval-${this.step}-greedy` : null;
+    await Promise.all([
+      this.#rollOut({ name: sampled, step: 0, tasks }, 1, 1),
+      ...(greedy ? [this.#rollOut({ name: greedy, step: 0, tasks }, 1, 0)] : []),
+    ]);
+    const record = await orchestrator.summariseEvaluation({
+      run,
+      tasks,
+      sampled: `train/${run}/${sampled}`,
+      greedy: greedy && `train/${run}/${greedy}`,
+    });
+    await orchestrator.recordEvaluation({ ...this.folder, step: this.step, evaluation: record });
+  }
+
+  async trainOneStep(): Promise<void> {
+    const begun = Date.now();
+    const { config } = this;
+    const step = this.step + 1;
+    this.phase = 'rollouts';
+    const rolled = await this.#stepRollouts(step);
+    await this.#pause.mayBegin();
+    this.phase = 'training';
+    const trainBegun = Date.now();
+    const outcome = await this.#update(config, step, rolled);
+    const ended = Date.now();
+    const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
+    const record: StepRecord = { ...outcome.record, ...(rolled.batches ? { batches: rolled.batches } : {}), seconds };
+    const every = config.checkpoint.every;
+    // As it is now: the run may have been shortened meanwhile.
+    const keep = step >= this.config.steps || (every > 0 && step % every === 0);
+    const overlap = this.#overlap ? { overlap: this.#overlap.seal() } : {};
+    await orchestrator.recordStep({ ...this.folder, record, policy: outcome.policy, sha256: outcome.sha256, keep, ...overlap });
+    this.#stepDone(record, outcome.policy);
+  }
+
+  get #shown(): Pick<TrainStatus, 'batch' | 'overlap'> {
+    const overlapping = this.#overlap?.status;
+    const { anyRuns, shown } = this.#batches;
+    return { ...overlapping, batch: anyRuns ? shown : (overlapping?.batch ?? shown) };
+  }
+
+  async #stepRollouts(step: number): Promise<StepRollouts> {
+    if (this.#overlap) return this.#overlap.take(step);
+    const { run, batch, sampling } = this.config;
+    const drawn = tasksOfStep(this.config, step);
+    const { groups, seconds } = await this.#rollOut(drawn, batch.samples, sampling.temperature);
+    const rollouts = { batch: `train/${run}/${drawn.name}`, tasks: drawn.tasks.slice(0, groups), ...byNeedOf(drawn) };
+    return { rollouts, seconds };
+  }
+
+  /** `config`: as it was when the step began. */
+  #update(config: RunConfig, step: number, { rollouts }: StepRollouts): Promise<UpdateOutcome> {
+    const { maskStalenessSteps: maskStaleness, shards, placement } = config.training ?? { mode: 'sync' };
+    const { lora } = config.policy;
+    const mayBreak = (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
+    return applyUpdate({
+      ...this.folder,
+      step,
+      steps: config.steps,
+      ...rollouts,
+      samples: config.batch.samples,
+      ...(maskStaleness === undefined ? {} : { maskStaleness }),
+      policy: this.policy,
+      algorithm: config.algorithm,
+      ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
+      ...(mayBreak ? { mayBeUngraded: true } : {}),
+      ...(shards === undefined ? {} : { shards }),
+    }, placement);
+  }
+
+  /** It is on record. */
+  #stepDone(record: StepRecord, policy: PolicyRef): void {
+    const { step } = record;
+    this.step = step;
+    this.#live.catchUp(step);
+    this.policy = policy;
+    this.#overlap?.trained();
+    this.#recent = [...this.#recent, record].slice(-RECENT);
+    upsertSearchAttributes([
+      { key: stepKey, value: step },
+      { key: policyVersionKey, value: policy.version },
+    ]);
+    const { steps } = this.config;
+    setCurrentDetails(`step ${step} of ${steps} · reward ${record.rewardMean.toFixed(3)} · pass rate ${record.passRate.toFixed(3)}`);
+    this.#pause.checkGraded(record);
+  }
+
+  async #rollOut(drawn: Drawn, samples: number, temperature: number): Promise<BatchResult> {
+    const input = batchInput(this.config, drawn, this.policy);
+    const { step } = this;
+    await this.#pause.mayBegin();
+    return this.#batches.rollOut({ ...input, samples, sampling: { ...input.sampling, temperature } }, step);
+  }
+}
