@@ -1,8 +1,7 @@
 /** A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, begun twice or not checked for room. */
-import { execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { resolveRunConfig } from '../../activities/run/run-config.ts';
 import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../activities/records.ts';
 import { roomForCheckpoint } from '../../activities/update/room.ts';
@@ -12,15 +11,12 @@ import type { Engine, UpdateRequest } from '../../trainer/engine.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
 import { Updater } from '../../trainer/update.ts';
 import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
+import { useSmallDisk } from './small-disk.ts';
 import { attemptOf, ended, orchestratorActivities, RUN, useWorld } from './world.ts';
 
 const world = useWorld();
 const qwen3Dir = join(import.meta.dirname, '../vectors/models/qwen3-tiny');
-let mounted: string | undefined;
-afterEach(() => {
-  if (mounted !== undefined) execFileSync('umount', ['-l', mounted]);
-  mounted = undefined;
-});
+const smallDisk = useSmallDisk();
 
 const algorithm = resolveRunConfig(
   {
@@ -130,12 +126,10 @@ describe('a run with a critic', () => {
   it('asks for room for both, whether the critic is there or begins now', async () => {
     await rolledOut();
     await stepOf('live', 1, engineOf(new Updater()).engine);
-    const disk = (mounted = join(world.now.dir, 'disk'));
-    mkdirSync(disk);
     // A tiny policy of about 0.3 MB takes three times that; its critic as much again.
     const sizeOf = (dir: string) => readFileSync(join(dir, 'model.safetensors')).byteLength;
     const bytes = 3 * (sizeOf(qwen3Dir) + sizeOf(join(stepDir('live', 1), 'critic')) / 2);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${Math.ceil(bytes / 4096) * 4096}`, 'tmpfs', disk]);
+    const disk = smallDisk(join(world.now.dir, 'disk'), bytes);
     const toDir = join(disk, 'checkpoints', 'step-2');
     const critic = { base: qwen3Dir, seed: 1 };
     await roomForCheckpoint({ fromDir: stepDir('live', 1), toDir });

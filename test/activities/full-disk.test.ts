@@ -2,23 +2,19 @@
  * A run whose disk is full for a while (a real one of 2 MB; mounting it needs root), and files that were cut short: hunted
  * are an update that is lost or made twice, and a torn line that stays.
  */
-import { execFileSync } from 'node:child_process';
-import { appendFileSync, mkdirSync, readdirSync, readFileSync, rmSync, truncateSync, statSync, writeFileSync } from 'node:fs';
+import { appendFileSync, readdirSync, readFileSync, rmSync, truncateSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterEach, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { type GenerateRecord, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../activities/records.ts';
 import { writeRunFiles } from '../../activities/run/run-folder.ts';
 import { updateOnce } from '../../activities/update/update.ts';
 import { pausedBy } from '../../store/patience.ts';
+import { useSmallDisk } from './small-disk.ts';
 import { algorithm, attemptOf, ended, RUN, useWorld } from './world.ts';
 
 const world = useWorld();
 const qwen3Dir = join(import.meta.dirname, '../vectors/models/qwen3-tiny');
-let mounted: string | undefined;
-afterEach(() => {
-  if (mounted !== undefined) execFileSync('umount', ['-l', mounted]);
-  mounted = undefined;
-});
+const smallDisk = useSmallDisk();
 
 async function aRun(runDir: string) {
   const { store } = world.now;
@@ -34,9 +30,7 @@ async function aRun(runDir: string) {
 
 describe('a full disk', () => {
   it('holds an update up before it trains, and the update is made once there is room', async () => {
-    const runDir = (mounted = join(world.now.dir, 'runs'));
-    mkdirSync(runDir);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=2m', 'tmpfs', runDir]);
+    const runDir = smallDisk(join(world.now.dir, 'runs'), 2 * 1024 * 1024);
     writeFileSync(join(runDir, 'filler'), Buffer.alloc(2 * 1024 * 1024 - 8192));
     const said: string[] = [];
     const patience = { firstMs: 20, longestMs: 50, totalMs: 60_000, say: (line: string) => said.push(line) };

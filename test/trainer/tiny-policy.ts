@@ -7,6 +7,7 @@ import path from 'node:path';
 import { Learner } from '../../trainer/learner.ts';
 import type { ModelConfig } from '../../trainer/model/config.ts';
 import { readModelConfig } from '../../trainer/model/describe-policy.ts';
+import { tokenBatch } from '../../trainer/model/token-batch.ts';
 import { loadWeights } from '../../trainer/model/weights.ts';
 
 export const vectors = path.resolve(process.env['LONGHAUL_VECTORS'] ?? path.join(import.meta.dirname, '../vectors'));
@@ -50,4 +51,20 @@ export function someTokens(count: number, seed: number, limit = 500): number[] {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * limit);
   });
+}
+
+/** Sequences of so many tokens, with the log-probabilities that the policy in `dir` gives them, as a sampler would have recorded. */
+export async function asSampled(dir: string, lengths: readonly number[]) {
+  const learner = await loadLearner(dir);
+  const data = lengths.map((length, i) => {
+    const tokens = someTokens(length, i + 1);
+    const mask = tokens.map((_, t) => (t > 5 && t % 3 !== 0 ? 1 : 0));
+    const batch = tokenBatch([{ tokens, mask }]);
+    const { logprobs: known } = learner.statistics(batch, false);
+    const logprobs = tokens.map(() => 0);
+    for (const [at, value] of known.entries()) logprobs[batch.indexOf[at]!] = value;
+    return { tokens, mask, logprobs };
+  });
+  learner.dispose();
+  return data;
 }

@@ -10,7 +10,7 @@ import { readSafetensors } from '../../trainer/model/safetensors.ts';
 import { tokenBatch } from '../../trainer/model/token-batch.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
 import { NothingToTrain, Updater } from '../../trainer/update.ts';
-import { inScratch, loadLearner, qwen3Dir, someTokens } from './tiny-policy.ts';
+import { asSampled, inScratch, loadLearner, qwen3Dir } from './tiny-policy.ts';
 
 const algorithm: UpdateRequest['algorithm'] = {
   learningRate: 1e-3,
@@ -25,20 +25,9 @@ const algorithm: UpdateRequest['algorithm'] = {
   microBatchTokens: 128,
 };
 
-/** Sequences with the log-probabilities that the policy in `dir` gives them, as a sampler would have recorded. */
 async function dataOf(dir: string): Promise<Datum[]> {
-  const learner = await loadLearner(dir);
-  const data = [40, 23, 61, 12, 33, 50].map((length, i) => {
-    const tokens = someTokens(length, i + 1);
-    const mask = tokens.map((_, t) => (t > 5 && t % 3 !== 0 ? 1 : 0));
-    const batch = tokenBatch([{ tokens, mask }]);
-    const { logprobs: known } = learner.statistics(batch, false);
-    const logprobs = tokens.map(() => 0);
-    for (const [at, value] of known.entries()) logprobs[batch.indexOf[at]!] = value;
-    return { tokens, mask, logprobs, advantage: i % 2 === 0 ? 1 : -0.7 };
-  });
-  learner.dispose();
-  return data;
+  const sampled = await asSampled(dir, [40, 23, 61, 12, 33, 50]);
+  return sampled.map((one, i) => ({ ...one, advantage: i % 2 === 0 ? 1 : -0.7 }));
 }
 
 const request = (fromDir: string, toDir: string, toVersion: number, data: readonly Datum[]): UpdateRequest => ({

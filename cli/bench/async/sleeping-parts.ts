@@ -5,16 +5,11 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withHeartbeat } from '../../../activities/heartbeat.ts';
-import type {
-  AgentRunActivities,
-  GpuActivities,
-  InitActivities,
-  OrchestratorActivities,
-  RewardActivities,
-} from '../../../workflows/activities.ts';
+import type { GpuActivities, InitActivities, OrchestratorActivities, RewardActivities } from '../../../workflows/activities.ts';
 import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
 import type { RunConfig } from '../../../workflows/messages/run-config.ts';
 import type { UpdateInput, UpdateOutcome } from '../../../workflows/messages/update.ts';
+import { idleAgent } from '../sleeping-agent.ts';
 import { type AsyncMix, durationOf } from './mix.ts';
 
 const HOST = 'bench-host';
@@ -75,12 +70,6 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
     },
     update: (input) => withHeartbeat((signal) => update(jobOf(input.run), input, scale, signal)),
   };
-  const agentRun: AgentRunActivities = {
-    agentRun: async () => ({ line: '' }),
-    collect: async () => ({ artifact: 'sha256:00', bytes: 0 }),
-    releaseSandbox: async () => undefined,
-    holdSandbox: async () => undefined,
-  };
   const reward: RewardActivities = { computeReward: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }) };
   const orchestrator: OrchestratorActivities = {
     openRun: async (_given, run) => ({ config: jobOf(run).config, runDir: '/none', policy: { dir: 'empty', version: 0 } }),
@@ -92,5 +81,5 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
     recordEvaluation: async () => undefined,
     closeRun: async () => undefined,
   };
-  return { [QUEUES.init]: init, [QUEUES.gpu]: gpu, [hostQueue(HOST)]: agentRun, [QUEUES.reward]: reward, [QUEUES.orchestrator]: orchestrator };
+  return { [QUEUES.init]: init, [QUEUES.gpu]: gpu, [hostQueue(HOST)]: idleAgent, [QUEUES.reward]: reward, [QUEUES.orchestrator]: orchestrator };
 }

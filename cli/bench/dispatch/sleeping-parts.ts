@@ -5,15 +5,10 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withHeartbeat } from '../../../activities/heartbeat.ts';
-import type {
-  AgentRunActivities,
-  GpuActivities,
-  InitActivities,
-  OrchestratorActivities,
-  RewardActivities,
-} from '../../../workflows/activities.ts';
+import type { GpuActivities, InitActivities, OrchestratorActivities, RewardActivities } from '../../../workflows/activities.ts';
 import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
 import type { Stage } from '../../../workflows/messages/rollout.ts';
+import { idleAgent } from '../sleeping-agent.ts';
 import type { DispatchCase } from './cases.ts';
 import type { Interval } from './measure.ts';
 
@@ -56,12 +51,6 @@ export function sleepingActivities(jobs: ReadonlyMap<string, Job>, scale: number
       return { kind: 'finish', calls: 0, contextTokens: 0, sampledTokens: 0, line: 'slept' };
     },
   };
-  const agentRun: AgentRunActivities = {
-    agentRun: async () => ({ line: '' }),
-    collect: async () => ({ artifact: 'sha256:00', bytes: 0 }),
-    releaseSandbox: async () => undefined,
-    holdSandbox: async () => undefined,
-  };
   const reward: RewardActivities = {
     async computeReward({ rollout }) {
       await stay(rollout, 'reward');
@@ -75,7 +64,7 @@ export function sleepingActivities(jobs: ReadonlyMap<string, Job>, scale: number
   return {
     [QUEUES.init]: init,
     [QUEUES.gpu]: gpu,
-    [hostQueue(HOST)]: agentRun,
+    [hostQueue(HOST)]: idleAgent,
     [QUEUES.reward]: reward,
     [QUEUES.orchestrator]: orchestrator,
   };

@@ -10,32 +10,21 @@ import { describe, expect, test } from 'vitest';
 import type { ShardSession, Trainer } from '../../../trainer/backend.ts';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
 import type { Datum, PlannedUpdate, PlanRequest, UpdateSettings } from '../../../trainer/engine.ts';
-import { tokenBatch } from '../../../trainer/model/token-batch.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import { PlanLost, ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { planUpdate } from '../../../trainer/training/plan.ts';
 import { metricsOf, prepareUpdate, learnMicroBatch, NothingToTrain, Updater } from '../../../trainer/update.ts';
 import { Tally } from '../../../trainer/training/tally.ts';
-import { inScratch, loadLearner, qwen3Dir, someTokens } from '../tiny-policy.ts';
+import { asSampled, inScratch, qwen3Dir } from '../tiny-policy.ts';
 
 const algorithm: UpdateSettings = {
   learningRate: 1e-3, epochs: 2, minibatches: 2, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0.01, betas: [0.9, 0.95], epsilon: 1e-8, microBatchTokens: 96,
 };
 
-/** With the log-probabilities that the policy gives, as a sampler would have recorded; rollouts of two groups. */
+/** Rollouts of two groups. */
 async function dataOf(dir: string): Promise<Datum[]> {
-  const learner = await loadLearner(dir);
-  const data = [40, 23, 61, 12, 33, 50, 18, 44].map((length, i) => {
-    const tokens = someTokens(length, i + 1);
-    const mask = tokens.map((_, t) => (t > 5 && t % 3 !== 0 ? 1 : 0));
-    const batch = tokenBatch([{ tokens, mask }]);
-    const { logprobs: known } = learner.statistics(batch, false);
-    const logprobs = tokens.map(() => 0);
-    for (const [at, value] of known.entries()) logprobs[batch.indexOf[at]!] = value;
-    return { tokens, mask, logprobs, credit: { reward: i % 3, group: `g${i % 2}`, rollout: `r${i}` } };
-  });
-  learner.dispose();
-  return data;
+  const sampled = await asSampled(dir, [40, 23, 61, 12, 33, 50, 18, 44]);
+  return sampled.map((one, i) => ({ ...one, credit: { reward: i % 3, group: `g${i % 2}`, rollout: `r${i}` } }));
 }
 
 const data = await dataOf(qwen3Dir);

@@ -7,7 +7,7 @@
 
 import { z } from 'zod';
 import { EndpointError } from '../endpoint-error.ts';
-import { checkPromptIds, id, readAs, type TokenDialect, wholeLogprobs } from './token-call.ts';
+import { checkPromptIds, id, readAs, sharedSampling, type TokenDialect, wholeLogprobs } from './token-call.ts';
 
 const generated = z.object({
   meta_info: z.object({
@@ -21,19 +21,11 @@ export const sglang: TokenDialect = {
   path: 'generate',
   native: true,
   logprobsAtTemperature: true,
-  request: (_model, { tokens, sampling, stopTokenIds }) => ({
-    input_ids: tokens,
+  request: (_model, call) => ({
+    input_ids: call.tokens,
     sampling_params: {
-      max_new_tokens: sampling.maxTokens,
-      temperature: sampling.temperature,
-      top_p: sampling.topP,
-      top_k: sampling.topK > 0 ? sampling.topK : -1,
-      min_p: 0,
-      repetition_penalty: 1,
-      presence_penalty: 0,
-      frequency_penalty: 0,
-      stop_token_ids: stopTokenIds,
-      skip_special_tokens: false,
+      max_new_tokens: call.sampling.maxTokens,
+      ...sharedSampling(call),
       no_stop_trim: true,
     },
     return_logprob: true,

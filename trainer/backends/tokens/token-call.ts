@@ -33,6 +33,19 @@ export interface TokenDialect {
 
 export const id = z.int().min(0);
 
+/** A call's sampling as vLLM and SGLang both name it: what Longhaul does not set is off, whatever the model's own defaults are. */
+export const sharedSampling = ({ sampling, stopTokenIds }: TokenCall) => ({
+  temperature: sampling.temperature,
+  top_p: sampling.topP,
+  top_k: sampling.topK > 0 ? sampling.topK : -1,
+  min_p: 0,
+  repetition_penalty: 1,
+  presence_penalty: 0,
+  frequency_penalty: 0,
+  stop_token_ids: stopTokenIds,
+  skip_special_tokens: false,
+});
+
 /** Errors: `EndpointError` of kind `protocol` that names the field. */
 export function readAs<T>(schema: z.ZodType<T>, body: unknown, what: string): T {
   const read = schema.safeParse(body);

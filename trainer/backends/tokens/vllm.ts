@@ -8,7 +8,7 @@
 
 import { z } from 'zod';
 import { EndpointError } from '../endpoint-error.ts';
-import { checkPromptIds, id, readAs, type TokenDialect, wholeLogprobs } from './token-call.ts';
+import { checkPromptIds, id, readAs, sharedSampling, type TokenDialect, wholeLogprobs } from './token-call.ts';
 
 const completion = z.object({
   choices: z
@@ -39,24 +39,16 @@ export const vllm: TokenDialect = {
   native: false,
   // Its default, `--logprobs-mode raw_logprobs`.
   logprobsAtTemperature: false,
-  request: (model, { tokens, sampling, stopTokenIds, seed }) => ({
+  request: (model, call) => ({
     model,
-    prompt: tokens,
-    max_tokens: sampling.maxTokens,
-    temperature: sampling.temperature,
-    top_p: sampling.topP,
-    top_k: sampling.topK > 0 ? sampling.topK : -1,
-    min_p: 0,
-    repetition_penalty: 1,
-    presence_penalty: 0,
-    frequency_penalty: 0,
-    stop_token_ids: stopTokenIds,
-    seed,
+    prompt: call.tokens,
+    max_tokens: call.sampling.maxTokens,
+    ...sharedSampling(call),
+    seed: call.seed,
     n: 1,
     logprobs: 1,
     return_token_ids: true,
     return_tokens_as_token_ids: true,
-    skip_special_tokens: false,
     stream: false,
   }),
   read(body, call) {

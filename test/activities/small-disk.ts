@@ -1,0 +1,20 @@
+/** A real disk with little room, for one test: mounting it needs root. */
+
+import { execFileSync } from 'node:child_process';
+import { mkdirSync } from 'node:fs';
+import { afterEach } from 'vitest';
+
+/** Mounts a disk of `bytes` (whole pages) at `dir`, which is made; it is gone after the test. */
+export function useSmallDisk(): (dir: string, bytes: number) => string {
+  let mounted: string | undefined;
+  afterEach(() => {
+    if (mounted !== undefined) execFileSync('umount', ['-l', mounted]);
+    mounted = undefined;
+  });
+  return (dir, bytes) => {
+    mkdirSync(dir);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${Math.ceil(bytes / 4096) * 4096}`, 'tmpfs', dir]);
+    mounted = dir;
+    return dir;
+  };
+}
