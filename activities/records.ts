@@ -6,6 +6,7 @@ import type { ParsedTurn } from '../agents/parse-tool-calls.ts';
 import type { Store } from '../store/store.ts';
 import type { ChatAnswer } from '../trainer/backends/chat.ts';
 import type { Offer } from '../trainer/backends/endpoint.ts';
+import type { GenerateCost } from '../trainer/engine.ts';
 import type { AdmissionState } from '../workflows/training/admission.ts';
 import type { PolicyRef } from '../workflows/messages/policy.ts';
 import type { ConfigChange, RunConfig } from '../workflows/messages/run-config.ts';
@@ -80,6 +81,8 @@ export interface GenerateRecord {
   readonly endpoint?: { readonly baseUrl: string; readonly model: string; readonly offer: Offer };
   /** The text that ended the turn, where no token did: it belongs to what was said. */
   readonly stopText?: string;
+  /** Where an engine of ours sampled. */
+  readonly cost?: GenerateCost;
   /** Why no transition can be made of this turn; absent where one can. */
   readonly untrainable?: string;
   /** What was said in chat, in OpenAI's form: there are no ids then. */

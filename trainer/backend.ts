@@ -5,7 +5,7 @@
 
 import type { AdamWSettings } from './optimizer/adamw.ts';
 import type { Checkpoint, CheckpointRecord } from './checkpoints/checkpoint.ts';
-import type { Datum, GenerateRequest, GenerateResult, NewLora, UpdateSettings } from './engine.ts';
+import type { Datum, GenerateCost, GenerateRequest, GenerateResult, NewLora, UpdateSettings } from './engine.ts';
 import type { TokenStatistics } from './learner.ts';
 import type { Batching } from './model/packed-batch.ts';
 import type { Objective } from './training/objective.ts';
@@ -70,7 +70,7 @@ export interface Trainer<Session extends TrainingSession = TrainingSession> {
 }
 
 export interface Backend<Session extends TrainingSession = TrainingSession> extends Trainer<Session> {
-  sample(request: GenerateRequest, signal: AbortSignal): Promise<GenerateResult>;
+  sample(request: GenerateRequest, signal: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult>;
 }
 
 /** A session whose gradients can leave it, so that several backends share an optimizer step. */

@@ -66,6 +66,18 @@ export interface GenerateResult {
   readonly promptLogprobs?: ReadonlyArray<PromptLogprob | null>;
 }
 
+/** What a call took: it depends on what ran beside, and nothing that is computed depends on it. */
+export interface GenerateCost {
+  /** Until it was let in. */
+  readonly queueSeconds: number;
+  /** From then on. */
+  readonly seconds: number;
+  /** Tokens of the prompt that were found in the cache. */
+  readonly cachedTokens: number;
+  /** Sequences in the passes that it had part in, itself counted: the mean. */
+  readonly batchSize: number;
+}
+
 /** What a sequence's advantage is estimated from. */
 export interface Credit {
   /** Of the whole rollout. */
@@ -204,7 +216,8 @@ export interface UpdateMetrics {
 }
 
 export interface Engine {
-  generate(request: GenerateRequest, signal?: AbortSignal): Promise<GenerateResult>;
+  /** `onCost` hears of a call that succeeds, before its result is there; an engine that does not know tells nothing. */
+  generate(request: GenerateRequest, signal?: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult>;
   update(request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics>;
   close(): Promise<void>;
 }

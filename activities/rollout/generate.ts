@@ -4,7 +4,7 @@
  */
 
 import type { Store } from '../../store/store.ts';
-import type { Engine } from '../../trainer/engine.ts';
+import type { Engine, GenerateCost } from '../../trainer/engine.ts';
 import type { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import type { PolicyRef, RolloutPolicy } from '../../workflows/messages/policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
@@ -50,11 +50,13 @@ async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSig
   const { policy, rollout, noiseKey } = input;
   if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
   const digest = await checkedDigest(policy, deps);
+  let cost: GenerateCost | undefined;
   const record = await sampleIds(input, await deps.tokenizerOf(policy.dir), deps.store, async (call) => {
-    const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate({ policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call }, signal);
+    const request = { policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call };
+    const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(request, signal, (told) => (cost = told));
     return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
   });
-  return { ...record, digest };
+  return { ...record, digest, ...(cost && { cost }) };
 }
 
 function lineOf({ parsed, end }: GenerateRecord): string {

@@ -13,6 +13,7 @@ import { rolloutIds } from '../../workflows/batch/rollout-ids.ts';
 import { copiesOf, type Group, judge } from './choose-groups.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from '../records.ts';
 import { type Member, rolloutMetrics } from './rollout-metrics.ts';
+import { samplerMetrics } from './sampler-metrics.ts';
 
 export type Fate =
   | { readonly event: 'trained'; readonly reason: '' }
@@ -133,7 +134,8 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
   const trained = groups.filter((_, i) => useless[i] === undefined);
   const copies = copiesOf(groups, useless, replace);
   const judged = groups.flatMap(({ members }, i) => (useless[i] === 'surplus' ? [] : members));
-  const turns = groups.flatMap(({ members }) => members.flatMap((member) => member.turns));
+  const sampled = groups.flatMap(({ members }) => members.map((member) => member.turns));
+  const turns = sampled.flat();
   return {
     data: await dataOfGroups([...trained.map((group) => [group] as const), ...copies], algorithm),
     fates,
@@ -143,6 +145,6 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
     sampledTokens: turns.reduce((sum, { sampled }) => sum + sampled.length, 0),
     tokensByVersion: tokensByVersion(trained.flatMap(({ members }) => members.filter((member) => isLearnt(member, algorithm)))),
     prefixBreaks: turns.filter(({ reset }) => reset).length,
-    metrics: { ...rolloutMetrics(judged, samples), ...(replace && { 'reward/num_replaced_groups': copies.length }) },
+    metrics: { ...rolloutMetrics(judged, samples), ...samplerMetrics(sampled), ...(replace && { 'reward/num_replaced_groups': copies.length }) },
   };
 }

@@ -5,7 +5,7 @@ import type { PolicyTokenizer } from '../../activities/rollout/generate.ts';
 import type { Message } from '../../agents/message.ts';
 import { type ExecCall, type Sandbox, SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Environment, Verdict } from '../../tasks/task.ts';
-import type { Engine, GenerateRequest, GenerateResult, UpdateMetrics, UpdateRequest } from '../../trainer/engine.ts';
+import type { Engine, GenerateCost, GenerateRequest, GenerateResult, UpdateMetrics, UpdateRequest } from '../../trainer/engine.ts';
 
 const END = 0;
 /** Ids from here on are second names of characters: text that is decoded and encoded again gets other ids. */
@@ -53,13 +53,16 @@ export class ScriptedEngine implements Engine {
   readonly signals: Array<AbortSignal | undefined> = [];
   readonly updates: UpdateRequest[] = [];
   answers: Array<GenerateResult | (() => Promise<GenerateResult>)> = [];
+  /** Told of every call, where it is there. */
+  cost: GenerateCost | undefined;
   onUpdate: () => Promise<UpdateMetrics> = async () => someMetrics;
 
-  async generate(request: GenerateRequest, signal?: AbortSignal): Promise<GenerateResult> {
+  async generate(request: GenerateRequest, signal?: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult> {
     const answer = this.answers[this.requests.length];
     this.requests.push(request);
     this.signals.push(signal);
     if (!answer) throw new Error(`The engine was asked ${this.requests.length} times`);
+    if (this.cost) onCost?.(this.cost);
     return typeof answer === 'function' ? answer() : answer;
   }
 

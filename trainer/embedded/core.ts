@@ -4,7 +4,7 @@
  */
 
 import type { Backend } from '../backend.ts';
-import type { GenerateRequest, GenerateResult } from '../engine.ts';
+import type { GenerateCost, GenerateRequest, GenerateResult } from '../engine.ts';
 import type { EngineStats, Trained, TrainingWork } from './messages.ts';
 import type { Sampler } from '../sampler/sampler.ts';
 
@@ -25,10 +25,10 @@ export class EngineCore {
     this.#train = train;
   }
 
-  async generate(request: GenerateRequest, signal: AbortSignal): Promise<GenerateResult> {
+  async generate(request: GenerateRequest, signal: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult> {
     await this.#lastWork;
     signal.throwIfAborted();
-    return this.#sample(request, signal);
+    return this.#sample(request, signal, onCost);
   }
 
   async train(work: TrainingWork, onProgress: Progress): Promise<Trained> {

@@ -1,7 +1,7 @@
 /** The engine inside of this process: TensorFlow has a thread of its own, so that this one never waits for an op. */
 
 import { SHARE_ENV, Worker } from 'node:worker_threads';
-import type { GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, PoolEngine, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from '../engine.ts';
+import type { GenerateCost, GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, PoolEngine, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from '../engine.ts';
 import {
   type EngineStats,
   type FromThread,
@@ -38,7 +38,8 @@ export class EngineLost extends Error {
 interface Pending {
   readonly resolve: (result: never) => void;
   readonly reject: (error: unknown) => void;
-  readonly onProgress: ((fraction: number) => void) | undefined;
+  readonly onProgress?: ((fraction: number) => void) | undefined;
+  readonly onCost?: ((cost: GenerateCost) => void) | undefined;
 }
 
 /** A thread in the middle of an update is ended after so long, rather than waited for. */
@@ -70,9 +71,9 @@ class ThreadEngine implements EmbeddedEngine {
     return this.#ready.promise;
   }
 
-  generate(request: GenerateRequest, signal?: AbortSignal): Promise<GenerateResult> {
+  generate(request: GenerateRequest, signal?: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult> {
     const id = this.#next++;
-    const answer = this.#ask<GenerateResult>({ kind: 'generate', id, request });
+    const answer = this.#ask<GenerateResult>({ kind: 'generate', id, request }, { onCost });
     if (signal === undefined) return answer;
     const abort = (): void => {
       this.#pending.get(id)?.reject(signal.reason);
@@ -112,16 +113,16 @@ class ThreadEngine implements EmbeddedEngine {
   }
 
   #train<T>(work: TrainingWork, onProgress?: (fraction: number) => void): Promise<T> {
-    return this.#ask({ kind: 'train', id: this.#next++, work }, onProgress);
+    return this.#ask({ kind: 'train', id: this.#next++, work }, { onProgress });
   }
 
-  #ask<T>(message: Extract<ToThread, { id: number }>, onProgress?: (fraction: number) => void): Promise<T> {
+  #ask<T>(message: Extract<ToThread, { id: number }>, meanwhile: Pick<Pending, 'onProgress' | 'onCost'> = {}): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.#lost !== undefined) {
         reject(this.#lost);
         return;
       }
-      this.#pending.set(message.id, { resolve, reject, onProgress });
+      this.#pending.set(message.id, { resolve, reject, ...meanwhile });
       this.#send(message);
     });
   }
@@ -138,6 +139,10 @@ class ThreadEngine implements EmbeddedEngine {
     const pending = this.#pending.get(message.id);
     if (message.kind === 'progress') {
       pending?.onProgress?.(message.fraction);
+      return;
+    }
+    if (message.kind === 'cost') {
+      pending?.onCost?.(message.cost);
       return;
     }
     this.#pending.delete(message.id);

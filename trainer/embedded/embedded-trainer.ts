@@ -134,6 +134,6 @@ export class EmbeddedBackend extends EmbeddedTrainer implements Backend<ShardSes
 
   constructor(sampler: Pick<Sampler, 'generate'>) {
     super();
-    this.sample = (request, signal) => sampler.generate(request, signal);
+    this.sample = (request, signal, onCost) => sampler.generate(request, signal, onCost);
   }
 }

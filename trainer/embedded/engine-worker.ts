@@ -56,7 +56,7 @@ port.on('message', (message: ToThread) => {
     case 'generate': {
       const controller = new AbortController();
       running.set(message.id, controller);
-      return answer(message.id, core.generate(message.request, controller.signal));
+      return answer(message.id, core.generate(message.request, controller.signal, (cost) => say({ kind: 'cost', id: message.id, cost })));
     }
     case 'train':
       return answer(

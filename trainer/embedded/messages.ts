@@ -1,6 +1,6 @@
 /** What the engine's thread and its owner say to each other; every request has an id, and exactly one last answer. */
 
-import type { GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from '../engine.ts';
+import type { GenerateCost, GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from '../engine.ts';
 import type { SamplerOptions, SamplerStats } from '../sampler/sampler.ts';
 
 export type ThreadOptions = Omit<SamplerOptions, 'load'>;
@@ -38,6 +38,7 @@ export type FromThread =
   | { readonly kind: 'ready' }
   | { readonly kind: 'done'; readonly id: number; readonly result: GenerateResult | Trained | EngineStats }
   | { readonly kind: 'failed'; readonly id: number; readonly error: ErrorData }
+  | { readonly kind: 'cost'; readonly id: number; readonly cost: GenerateCost }
   | { readonly kind: 'progress'; readonly id: number; readonly fraction: number };
 
 const isPlain = (value: unknown): boolean =>

@@ -3,7 +3,7 @@
  * sequence that waits for its next token, and of prompts, the oldest first, as many tokens as fit beside.
  */
 
-import type { GenerateResult } from '../engine.ts';
+import type { GenerateCost, GenerateResult } from '../engine.ts';
 import { type BlockCache, type BlockUse, type Sequence } from './cache/block-cache.ts';
 import type { Generation } from './generation.ts';
 import type { Decoder, DecoderModel, PassResult, PassRow } from './pass/decoder.ts';
@@ -13,12 +13,19 @@ import type { SamplerCounters } from './sampler-stats.ts';
 /** A generation and who waits for it. */
 export interface Running {
   readonly generation: Generation;
-  readonly resolve: (result: GenerateResult) => void;
+  readonly resolve: (result: GenerateResult, cost: Omit<GenerateCost, 'queueSeconds'>) => void;
   readonly reject: (error: unknown) => void;
 }
 
 interface Row extends Running {
   readonly sequence: Sequence;
+  /** When it was let in. */
+  readonly begun: number;
+  /** Of the prompt, found in the cache. */
+  readonly found: number;
+  /** Passes that it had part in, and the rows in all of them. */
+  passes: number;
+  company: number;
 }
 
 export interface BatcherOptions {
@@ -59,7 +66,7 @@ export class Batcher {
     const admitted = this.#cache.admit(policy, tokens, generation.longest, promptLogprobs);
     if (typeof admitted === 'string') return admitted;
     const { sequence, copy } = admitted;
-    const row = { ...running, sequence };
+    const row = { ...running, sequence, begun: performance.now(), found: sequence.cached, passes: 0, company: 0 };
     this.#rows.push(row);
     this.#counters.add('promptTokens', tokens.length);
     this.#counters.add('cachedTokens', sequence.cached);
@@ -100,6 +107,8 @@ export class Batcher {
     }
     for (const [i, { row, count }] of parts.entries()) {
       this.#cache.computed(row.sequence, row.sequence.cached + count);
+      row.passes += 1;
+      row.company += parts.length;
       const result = results[i];
       if (result !== undefined) this.#take(row, result);
     }
@@ -137,7 +146,8 @@ export class Batcher {
     row.sequence.tokens.push(token);
     if (result === undefined) return;
     this.#leave(row);
-    row.resolve(result);
+    const { begun, found, passes, company } = row;
+    row.resolve(result, { seconds: (performance.now() - begun) / 1000, cachedTokens: found, batchSize: company / passes });
   }
 
   #fail(row: Row, error: unknown): void {

@@ -4,9 +4,9 @@
  */
 
 import { setImmediate, setTimeout } from 'node:timers/promises';
-import type { GenerateRequest, GenerateResult } from '../engine.ts';
+import type { GenerateCost, GenerateRequest, GenerateResult } from '../engine.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { Batcher } from './batcher.ts';
+import { Batcher, type Running } from './batcher.ts';
 import { BlockCache } from './cache/block-cache.ts';
 import { blocksWithin, cacheBudget } from './cache/cache-budget.ts';
 import { Generation } from './generation.ts';
@@ -43,6 +43,7 @@ interface Waiting {
   generation: Generation | undefined;
   readonly resolve: (result: GenerateResult) => void;
   readonly reject: (error: unknown) => void;
+  readonly onCost: ((cost: GenerateCost) => void) | undefined;
 }
 
 const defaults = { maxRows: 64, maxContext: 2048, admissionMs: 25, gatherMs: 250, prefillTokens: 512 };
@@ -85,12 +86,12 @@ export class Sampler {
   /**
    * Errors: `InvalidRequest`, `ContextTooLong`, `NonFiniteLogits`, those of loading a policy, and the signal's reason.
    */
-  generate(request: GenerateRequest, signal?: AbortSignal): Promise<GenerateResult> {
+  generate(request: GenerateRequest, signal?: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       const [arrived, arrivedAt] = [performance.now(), this.#steps];
       this.#remember(request.cacheKey, arrived);
-      const waiting: Waiting = { request, arrived, arrivedAt, generation: undefined, resolve, reject };
+      const waiting: Waiting = { request, arrived, arrivedAt, generation: undefined, resolve, reject, onCost };
       signal?.addEventListener('abort', () => this.#cancel(waiting, signal.reason), { once: true });
       this.#queue.push(waiting);
       this.#loop ??= this.#run();
@@ -192,11 +193,16 @@ export class Sampler {
     try {
       waiting.generation ??= new Generation(waiting.request, this.#current.limits);
       const { generation } = waiting;
-      const outcome = this.#batcher.rows.admit(key, { generation, resolve: waiting.resolve, reject: waiting.reject });
+      const queueSeconds = (performance.now() - waiting.arrived) / 1000;
+      const resolve: Running['resolve'] = (result, cost) => {
+        waiting.onCost?.({ queueSeconds, ...cost });
+        waiting.resolve(result);
+      };
+      const outcome = this.#batcher.rows.admit(key, { generation, resolve, reject: waiting.reject });
       if (outcome !== 'admitted') return outcome;
       leaveQueue();
       this.#counters.add('admitted', 1);
-      this.#counters.add('queueSeconds', (performance.now() - waiting.arrived) / 1000);
+      this.#counters.add('queueSeconds', queueSeconds);
       return outcome;
     } catch (error) {
       leaveQueue();

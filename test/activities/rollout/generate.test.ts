@@ -37,6 +37,14 @@ describe('a turn', () => {
     expect(await recordOf(1)).toMatchObject({ version: 3, appended: PROMPT, reset: false, ...asRecorded(saying(call('ls'))) });
   });
 
+  it('keeps what the call took, where the engine tells it', async () => {
+    const cost = { queueSeconds: 0.1, seconds: 0.5, cachedTokens: 3, batchSize: 2 };
+    world.now.engine.cost = cost;
+    world.now.engine.answers = [saying(call('ls'))];
+    await generate(turnInput(1));
+    expect((await recordOf(1))?.cost).toEqual(cost);
+  });
+
   it('says who has its context only where there are several, and the engine is ours', async () => {
     world.now.engine.answers = [saying(call('ls'))];
     const named = await generateTurn(turnInput(1), { ...world.now.deps, worker: 'host/gpu-2' }, signal);

@@ -8,7 +8,7 @@ import {
   EngineLost,
   createEmbeddedEngine,
 } from '../../../trainer/embedded/embedded-engine.ts';
-import type { GenerateRequest, UpdateRequest } from '../../../trainer/engine.ts';
+import type { GenerateCost, GenerateRequest, UpdateRequest } from '../../../trainer/engine.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { Sampler } from '../../../trainer/sampler/sampler.ts';
 import { vectorsDir } from './vectors.ts';
@@ -62,7 +62,9 @@ describe('the engine in its thread', () => {
     const sampler = new Sampler({ load: ({ dir }) => loadPolicy(dir) });
     const wanted = await Promise.all([0, 1, 2, 3].map((name) => sampler.generate(request(name))));
     sampler.dispose();
-    expect(await Promise.all([0, 1, 2, 3].map((name) => engine.generate(request(name))))).toEqual(wanted);
+    const costs: GenerateCost[] = [];
+    expect(await Promise.all([0, 1, 2, 3].map((name) => engine.generate(request(name), undefined, (cost) => costs.push(cost))))).toEqual(wanted);
+    expect(costs.map(({ batchSize }) => batchSize >= 1)).toEqual([true, true, true, true]);
     expect(await engine.stats()).toMatchObject({ sampledTokens: 80, policiesLoaded: 1, active: 0, waiting: 0 });
   });
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import type { GenerateRequest } from '../../../trainer/engine.ts';
+import type { GenerateCost, GenerateRequest } from '../../../trainer/engine.ts';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import { ContextTooLong, InvalidRequest } from '../../../trainer/sampler/generation.ts';
 import type { LoadedPolicy } from '../../../trainer/sampler/policy-loader.ts';
@@ -183,6 +183,26 @@ describe('policies', () => {
     const [good, bad] = [mixed.generate(request(1)), mixed.generate(request(2, { dir: 'missing' }))];
     await expect(bad).rejects.toThrow('no policy missing');
     expect((await good).tokens).toHaveLength(12);
+  });
+});
+
+describe('what a call took', () => {
+  it('is told before its result: how long, with whom, and what of its prompt was cached', async () => {
+    const one = sampler();
+    const costs: GenerateCost[] = [];
+    const told = (cost: GenerateCost) => costs.push(cost);
+    const tokens = randomIds(77, 100, 100);
+    await one.generate(request(1, { tokens }), undefined, told);
+    expect(costs).toEqual([{ queueSeconds: expect.any(Number), seconds: expect.any(Number), cachedTokens: 0, batchSize: 1 }]);
+    expect(costs[0]!.seconds).toBeGreaterThan(0);
+    await Promise.all([2, 3].map((name) => one.generate(request(name, { tokens }), undefined, told)));
+    expect(costs.slice(1)).toMatchObject([{ cachedTokens: 99, batchSize: 2 }, { cachedTokens: 99, batchSize: 2 }]);
+  });
+
+  it('of one that fails is not told', async () => {
+    const costs: GenerateCost[] = [];
+    await expect(sampler().generate(request(1, { tokens: [] }), undefined, (cost) => costs.push(cost))).rejects.toThrow('tokens');
+    expect(costs).toEqual([]);
   });
 });
 

@@ -1,0 +1,40 @@
+/** What a step's model calls took, summed over the workers that made them: for charts; nothing that is learnt depends on it. */
+
+import type { GenerateCost } from '../../trainer/engine.ts';
+import type { GenerateRecord } from '../records.ts';
+
+/** A call with the tokens of its prompt. */
+interface Call {
+  readonly cost: GenerateCost;
+  readonly prompt: number;
+  readonly sampled: number;
+}
+
+/** Of one rollout. Calls that did not tell their cost are left out. */
+function callsOf(turns: readonly GenerateRecord[]): Call[] {
+  let context = 0;
+  return turns.flatMap(({ reset, appended, sampled, cost }) => {
+    const prompt = (reset ? 0 : context) + appended.length;
+    context = prompt + sampled.length;
+    return cost ? [{ cost, prompt, sampled: sampled.length }] : [];
+  });
+}
+
+/**
+ * `rollouts`: the turns of each. Means are over calls, that of the batch size over sampled tokens; tokens per second are
+ * those of one sequence, with what ran beside it. Empty where no call told its cost.
+ */
+export function samplerMetrics(rollouts: ReadonlyArray<readonly GenerateRecord[]>): Record<string, number> {
+  const calls = rollouts.flatMap(callsOf);
+  const sum = (value: (call: Call) => number): number => calls.reduce((total, call) => total + value(call), 0);
+  const [prompt, sampled, seconds] = [sum((call) => call.prompt), sum((call) => call.sampled), sum(({ cost }) => cost.seconds)];
+  if (calls.length === 0) return {};
+  return {
+    'sampler/calls': calls.length,
+    'sampler/cache_hit_rate': sum(({ cost }) => cost.cachedTokens) / Math.max(1, prompt),
+    'sampler/batch_size': sum(({ cost, sampled: tokens }) => cost.batchSize * tokens) / Math.max(1, sampled),
+    'sampler/queue_seconds': sum(({ cost }) => cost.queueSeconds) / calls.length,
+    'sampler/seconds': seconds / calls.length,
+    'sampler/tokens_per_second': seconds > 0 ? sampled / seconds : 0,
+  };
+}
