@@ -9,7 +9,7 @@ import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 
 const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
 
-/** `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups vary · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`. */
+/** `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups trained on · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`. */
 export function stepLine(record: StepRecord, steps: number): string {
   const { seconds, staleness } = record;
   // Rollouts that overlap with updates are sampled all the time, not only while the step waits for them.
@@ -22,7 +22,7 @@ export function stepLine(record: StepRecord, steps: number): string {
     `step ${String(record.step).padStart(String(steps).length)}/${steps}`,
     `reward ${record.rewardMean.toFixed(3)}`,
     `pass ${percent(record.passRate).padStart(6)}`,
-    `${rollouts} rollouts, ${record.groups} groups vary`,
+    `${rollouts} rollouts, ${record.groups} groups trained on`,
     `${speed} tok/s`,
     `${seconds.total.toFixed(1)} s (rollout ${seconds.rollout.toFixed(1)}, train ${seconds.train.toFixed(1)})`,
     ...(staleness && staleness.max > 0 ? [`${staleness.mean.toFixed(1)} updates stale, at most ${staleness.max}`] : []),
