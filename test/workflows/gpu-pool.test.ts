@@ -141,6 +141,25 @@ describe('an update in shards', () => {
     expect(updates.map(({ shards }) => shards)).toEqual([2]);
   });
 
+  it('whose files were taken away half-way is laid down again, three times at most', async () => {
+    let lost = 0;
+    const taken = (times: number): Script => ({
+      rounds: () => [1],
+      before: (activity) => {
+        if (activity === 'optimStep' && lost++ < times) throw ApplicationFailure.create({ message: 'it was cleared away', type: 'PlanLost', nonRetryable: true });
+      },
+    });
+    script = taken(1);
+    await (await start('train', 'train/taken', config('taken', { shards: 2 }))).result();
+    const once = ['planUpdate', 'forwardBackward 0/0', 'optimStep 0'];
+    expect(parts()).toEqual([...once, ...once, 'update']);
+    world.log.calls.length = 0;
+    lost = 0;
+    script = taken(9);
+    await expect((await start('train', 'train/taken-again', config('taken-again', { shards: 2 }))).result()).rejects.toThrow();
+    expect(parts()).toEqual([...once, ...once, ...once]);
+  });
+
   it('without a second shard is one activity, as ever', async () => {
     await (await start('train', 'train/whole', config('whole', { shards: 1 }))).result();
     expect(parts()).toEqual(['update']);

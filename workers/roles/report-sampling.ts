@@ -16,7 +16,9 @@ const rate = (tokens: number, seconds: number): string => (seconds > 0 ? (tokens
 export function describeSampling(before: SamplerStats, now: SamplerStats): string | undefined {
   const since = (what: keyof Counts): number => now[what] - before[what];
   if (since('sampledTokens') + since('prefillTokens') === 0) return undefined;
-  const { used, idle, free, evicted } = now.blocks;
+  const { used, idle, free } = now.blocks;
+  // A model of another shape has a cache of its own, which counts from nothing.
+  const evicted = now.blocks.evicted - (now.blocks.evicted < before.blocks.evicted ? 0 : before.blocks.evicted);
   const hits = since('promptTokens') > 0 ? ` (${((100 * since('cachedTokens')) / since('promptTokens')).toFixed(0)}%)` : '';
   const batch = since('decodePasses') > 0 ? (since('decodeRows') / since('decodePasses')).toFixed(1) : '0';
   const waited = since('admitted') > 0 ? ((1000 * since('queueSeconds')) / since('admitted')).toFixed(0) : '0';
@@ -24,7 +26,7 @@ export function describeSampling(before: SamplerStats, now: SamplerStats): strin
     `sampled ${since('sampledTokens')} tokens: batch ${batch} on average, ${now.mostRows} at most so far`,
     `${rate(since('decodeRows'), since('decodeSeconds'))} tokens/s decoded, ${rate(since('prefillTokens'), since('prefillSeconds'))} prompt tokens/s`,
     `prompts ${since('promptTokens')} tokens, of them cached ${since('cachedTokens')}${hits}`,
-    `cache blocks ${used} used, ${idle} kept, ${free} free, ${evicted - before.blocks.evicted} evicted`,
+    `cache blocks ${used} used, ${idle} kept, ${free} free, ${evicted} evicted`,
     `requests waited ${waited} ms on average; ${now.active} running, ${now.waiting} waiting`,
   ].join('; ');
 }

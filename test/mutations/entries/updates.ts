@@ -4,8 +4,11 @@ import type { Mutation } from '../mutation.ts';
 
 const KILLED = 'the GPU worker is killed during an update';
 const AT_ONCE = 'two executions of one update end at the same time';
+const SHARDS = 'the files of an update in shards are taken away, or cut short';
 const ENGINE = "the engine's thread dies";
 const UPDATE_TEST = 'test/trainer/update.test.ts';
+const SHARDED_UPDATER_TEST = 'test/trainer/sharded/sharded-updater.test.ts';
+const GPU_POOL_TEST = 'test/workflows/gpu-pool.test.ts';
 const EMBEDDED_ENGINE_TEST = 'test/trainer/sampler/embedded-engine.test.ts';
 const ENDING_WHEN_LOST_TEST = 'test/workers/ending-when-lost.test.ts';
 
@@ -49,6 +52,22 @@ export const updates: readonly Mutation[] = [
     before: 'const aside = `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;',
     after: 'const aside = dir;',
     tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+  },
+  {
+    name: 'an update whose plan is gone fails its run',
+    fault: SHARDS,
+    file: 'workflows/training/apply-update.ts',
+    before: 'if (!isPlanLost(error) || plans >= PLANS',
+    after: 'if (isPlanLost(error) || plans >= PLANS',
+    tests: [{ file: GPU_POOL_TEST, test: 'whose files were taken away half-way is laid down again, three times at most' }],
+  },
+  {
+    name: 'a torn shard is added as it is',
+    fault: SHARDS,
+    file: 'trainer/sharded/sealed-file.ts',
+    before: 'if (digest.length < DIGEST_BYTES || !digestOf(content).equals(digest)) return undefined;',
+    after: 'if (digest.length < DIGEST_BYTES || content.length < 1000) return undefined;',
+    tests: [{ file: SHARDED_UPDATER_TEST, test: 'makes torn, missing and foreign shards again where they are added up' }],
   },
   {
     name: 'who comes second fails',
