@@ -1,0 +1,33 @@
+/** `longhaul bench durability`: Temporal and records on disk against memory. */
+
+import type { Outcome, Verb, VerbContext } from '../../verb.ts';
+import { count } from './options.ts';
+
+interface DurabilityFlags {
+  readonly blocks: string;
+  readonly steps: string;
+  readonly tasks: string;
+}
+
+async function durability(options: DurabilityFlags, context: VerbContext): Promise<Outcome> {
+  const asked = { blocks: count('blocks', options.blocks, 1), steps: count('steps', options.steps, 1), tasks: count('tasks', options.tasks, 1) };
+  // Only where it is used: the engine takes as long to load as other benches to begin.
+  const { benchDurability } = await import('../../bench/durability/durability.ts');
+  const document = await benchDurability(asked, context.note);
+  const { durable, inMemory } = document.stepsPerSecond;
+  context.say(`${durable.toFixed(3)} steps/s durable, ${inMemory.toFixed(3)} in memory; ratio ${document.ratio.toFixed(2)}`);
+  context.say(document.identical ? '  every block ended with the same weights' : '  blocks ended with different weights');
+  return { document };
+}
+
+export const durabilityBench: Verb = {
+  define(command, run) {
+    command
+      .command('durability')
+      .description('the same training steps with Temporal and records on disk, and in memory')
+      .option('--blocks <n>', 'alternating blocks of each kind', '4')
+      .option('--steps <n>', 'training steps of a block', '3')
+      .option('--tasks <n>', 'groups of four rollouts in a step', '7')
+      .action((options: DurabilityFlags) => run((context) => durability(options, context)));
+  },
+};

@@ -1,0 +1,37 @@
+/** `longhaul bench sample`: sampling against transformers. */
+
+import { BENCH_MODELS } from '../../bench/engine/bench-models.ts';
+import { benchSample } from '../../bench/engine/sample.ts';
+import type { Outcome, Verb, VerbContext } from '../../verb.ts';
+import { type EngineFlags, perModel } from './engine-options.ts';
+import { count } from './options.ts';
+
+async function sample(options: EngineFlags, context: VerbContext): Promise<Outcome> {
+  const document = await perModel(options.model, (model) =>
+    benchSample({
+      model,
+      batch: count('batch', options.batch, 1),
+      promptTokens: count('prompt', options.prompt, 1),
+      newTokens: count('tokens', options.tokens, 1),
+      rounds: count('rounds', options.rounds, 1),
+      note: context.note,
+    }),
+  );
+  for (const { model, batch, tokensPerSecond, peer, ratio } of document.models)
+    context.say(`${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ${peer.name}: ${ratio.toFixed(2)} ×`);
+  return { document };
+}
+
+export const sampleBench: Verb = {
+  define(command, run) {
+    command
+      .command('sample')
+      .description("tokens a second that the engine samples, against transformers' generate on PyTorch")
+      .option('--model <name>', `${BENCH_MODELS.join(', ')} or all`, 'all')
+      .option('--batch <n>', 'prompts at once', '32')
+      .option('--prompt <n>', 'tokens of each prompt', '64')
+      .option('--tokens <n>', 'tokens sampled for each', '64')
+      .option('--rounds <n>', 'rounds to measure, in turns with the peer', '5')
+      .action((options: EngineFlags) => run((context) => sample(options, context)));
+  },
+};
