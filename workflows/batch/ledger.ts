@@ -21,6 +21,7 @@ export interface LedgerProgress {
   readonly passed: number;
   readonly rewardSum: number;
   readonly failures: Readonly<Partial<Record<FailureClass, number>>>;
+  readonly said?: Readonly<Partial<Record<FailureClass, string>>>;
   readonly groups: ReadonlyArray<readonly [number, GroupTally]>;
 }
 
@@ -36,29 +37,36 @@ export class BatchLedger {
   #passed: number;
   #rewardSum: number;
   readonly #failures: Partial<Record<FailureClass, number>>;
+  /** What the last one of each class said. */
+  readonly #said: Partial<Record<FailureClass, string>>;
   readonly #groups: Map<number, GroupTally>;
   #unrecorded: RolloutResult[] = [];
 
   /** `samples`: members of a group. */
-  constructor(samples: number, { ended = 0, graded = 0, passed = 0, rewardSum = 0, failures = {}, groups = [] }: Partial<LedgerProgress> = {}) {
+  constructor(samples: number, { ended = 0, graded = 0, passed = 0, rewardSum = 0, failures = {}, said = {}, groups = [] }: Partial<LedgerProgress> = {}) {
     this.#samples = samples;
     this.#ended = ended;
     this.#graded = graded;
     this.#passed = passed;
     this.#rewardSum = rewardSum;
     this.#failures = { ...failures };
+    this.#said = { ...said };
     this.#groups = new Map(groups);
   }
 
   /** For another history; failures that are not on record yet do not go with it. */
   get progress(): LedgerProgress {
     const { ended, graded, passed, rewardSum, failures } = this.counts;
-    return { ended, graded, passed, rewardSum, failures, groups: [...this.#groups] };
+    return { ended, graded, passed, rewardSum, failures, said: { ...this.#said }, groups: [...this.#groups] };
   }
 
   get counts() {
     const [ended, graded, passed, rewardSum] = [this.#ended, this.#graded, this.#passed, this.#rewardSum];
     return { ended, graded, passed, failed: ended - graded, rewardSum, failures: { ...this.#failures } };
+  }
+
+  get said(): Readonly<Partial<Record<FailureClass, string>>> {
+    return this.#said;
   }
 
   /** Counts an end; returns how its group stands. */
@@ -70,7 +78,10 @@ export class BatchLedger {
       if (result.passed) this.#passed += 1;
       this.#rewardSum += result.reward ?? 0;
     } else this.#unrecorded.push(result);
-    if (result.failure) this.#failures[result.failure] = (this.#failures[result.failure] ?? 0) + 1;
+    if (result.failure) {
+      this.#failures[result.failure] = (this.#failures[result.failure] ?? 0) + 1;
+      this.#said[result.failure] = result.message ?? '';
+    }
     return this.#inGroup(group, graded ? (result.reward ?? 0) : undefined);
   }
 

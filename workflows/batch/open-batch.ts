@@ -123,7 +123,8 @@ export class OpenBatch {
 
   get result(): BatchResult {
     const { ended, graded, passed, rewardSum, failures } = this.#ledger.counts;
-    return { groups: this.groups, rollouts: ended, graded, passed, rewardSum, failures, seconds: (Date.now() - this.#begunAt) / 1000 };
+    const said = Object.keys(failures).length > 0 ? { said: this.#ledger.said } : {};
+    return { groups: this.groups, rollouts: ended, graded, passed, rewardSum, failures, ...said, seconds: (Date.now() - this.#begunAt) / 1000 };
   }
 
   get status(): BatchStatus {

@@ -61,5 +61,7 @@ export interface BatchResult {
   readonly passed: number;
   readonly rewardSum: number;
   readonly failures: Readonly<Partial<Record<FailureClass, number>>>;
+  /** What the last rollout that failed so said; absent where none failed. */
+  readonly said?: Readonly<Partial<Record<FailureClass, string>>>;
   readonly seconds: number;
 }

@@ -4,6 +4,7 @@
  */
 
 import { ApplicationFailure, condition } from '@temporalio/workflow';
+import { DEFAULT_BREAKER, type Trip } from '../failures/circuit-breaker.ts';
 import type { PauseRelay } from '../pause-relay.ts';
 import type { PolicyRef } from '../messages/policy.ts';
 import type { RunConfig } from '../messages/run-config.ts';
@@ -13,6 +14,7 @@ import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Uni
 import { drawnBy, limitsOf, modeOf, unitsPerStep } from './modes.ts';
 import { aimOf, byNeedOf } from './step-tasks.ts';
 import type { UnitReport } from './unit-report.ts';
+import { UnitFailures } from './unit-failures.ts';
 import { Units } from './units.ts';
 
 /** The run, as it is at the moment. */
@@ -54,6 +56,7 @@ export class Overlap {
   readonly #relay: PauseRelay;
   readonly #admission: Admission;
   readonly #units: Units;
+  readonly #failures: UnitFailures;
   /** Admitted, not started yet. */
   #queue: Unit[] = [];
   #starting = false;
@@ -68,6 +71,7 @@ export class Overlap {
     this.#host = host;
     this.#relay = relay;
     this.#units = new Units(host);
+    this.#failures = new UnitFailures(host.config.breaker ?? DEFAULT_BREAKER);
     this.#admission = new Admission(unitsPerStep(host.config), state, again?.owed);
     if (again) this.#queue = [...state.running];
     else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
@@ -100,13 +104,15 @@ export class Overlap {
 
   /** After a pause: what began meanwhile, and what was ended by hand. */
   resume(): void {
+    this.#failures.reset(this.#admission.state.running.map(({ number }) => number));
     this.#mustLook = true;
     this.pump();
   }
 
-  hear(report: UnitReport): void {
+  /** Answers with a trip where the unit's failures, and those before, say something of the machines. */
+  hear(report: UnitReport): Trip | undefined {
     const unit = this.#admission.state.running.find(({ number }) => number === report.number);
-    if (!unit) return;
+    if (!unit) return undefined;
     const name = this.#units.nameOf(unit);
     this.#relay.remove(name);
     this.#admission.end(unit.number, report.end === 'rolled-out' ? report.groups : 0);
@@ -114,7 +120,9 @@ export class Overlap {
       // No step follows.
       this.#failure ??= ApplicationFailure.nonRetryable(`${name} ${report.end}: ${report.message}`, 'UnitFailed');
     }
-    this.pump();
+    const trip = report.end === 'rolled-out' && report.ends && this.#host.pauseAt === null ? this.#failures.heard(unit.number, report.ends) : undefined;
+    if (!trip) this.pump();
+    return trip;
   }
 
   /** Waits for what `step` trains on. Errors: that of a unit. */

@@ -105,7 +105,10 @@ export class Training {
   }
 
   unitEnded(report: UnitReport): void {
-    this.#overlap?.hear(report);
+    const trip = this.#overlap?.hear(report);
+    if (!trip) return;
+    this.pauseAt = 'turn';
+    this.trip(trip);
   }
 
   /** During the step that is next. */

@@ -68,6 +68,14 @@ export const breaker: readonly Mutation[] = [
     tests: [{ file: BREAKING_TEST, test: 'a step of which nothing was graded leaves the policy as it was, and the run waits' }],
   },
   {
+    name: 'groups of an asynchronous run each count for themselves',
+    fault: FAULT,
+    file: 'workflows/training/training.ts',
+    before: 'const trip = this.#overlap?.hear(report);',
+    after: 'this.#overlap?.hear(report);\n    const trip = null as Trip | null;',
+    tests: [{ file: BREAKING_TEST, test: 'an asynchronous run is paused by rollouts that fail alike in one group after the other' }],
+  },
+  {
     name: 'a run goes on after every second step of which nothing was graded',
     fault: FAULT,
     file: 'workflows/training/run-pause.ts',

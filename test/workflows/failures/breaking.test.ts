@@ -60,6 +60,22 @@ it('a step of which nothing was graded leaves the policy as it was, and the run 
   expect(await (await world.start('train', 'train/u', config)).result()).toMatchObject({ steps: 2 });
 }, 120_000);
 
+it('an asynchronous run is paused by rollouts that fail alike in one group after the other', async () => {
+  let broken = true;
+  world.script = { before: (activity, { rollout }) => { if (activity === 'generate' && broken && rollout?.includes('/group-')) throw down(); } };
+  const handle = await world.start('train', 'train/groups', {
+    run: 'groups', policy: { base: '/p' }, task: { name: 't', train: 20 }, steps: 4, batch: { tasks: 2, samples: 2 }, training: { mode: 'async' },
+    evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, breaker: { inARow: 4 },
+  });
+  const status = () => handle.query<TrainStatus>('status');
+  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 4, of: 4, message: 'connection refused' });
+  expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn', step: 0 });
+  broken = false;
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ steps: 4 });
+  expect((await status()).tripped).toBeUndefined();
+}, 120_000);
+
 it('each of several steps of which nothing was graded pauses the run', async () => {
   world.script = { update: () => ({ valid: 0, masked: { 'endpoint-unavailable': 1 } }) };
   const handle = await world.start('train', 'train/every', {
