@@ -1,6 +1,6 @@
 /** pass@k of every cell as an SVG: a row per cell and k, the estimate as a dot in its interval. */
 
-import type { EvalResults } from './eval-folder.ts';
+import type { EvalResults } from './eval-results.ts';
 
 const WIDTH = 720;
 const ROW = 22;

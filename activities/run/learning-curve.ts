@@ -1,6 +1,6 @@
 /** The learning curve of a run as an SVG: training pass rate by step, and the held-out pass rates over it. */
 
-import type { RunSummary } from './run-folder.ts';
+import type { RunSummary } from './run-summary.ts';
 
 const WIDTH = 720;
 const HEIGHT = 360;

@@ -2,7 +2,7 @@
 
 import type { EvaluationRecord, Staleness } from '../../workflows/messages/step-record.ts';
 import { batchesOf } from '../records.ts';
-import type { RunSummary } from '../run/run-folder.ts';
+import type { RunSummary } from '../run/run-summary.ts';
 import type { ScalarEvent } from './event.ts';
 
 export const secondsOf = (at: string) => Date.parse(at) / 1000;

@@ -5,7 +5,7 @@
 
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import type { RunSummary } from '../run/run-folder.ts';
+import type { RunSummary } from '../run/run-summary.ts';
 import { writeAside } from '../write-aside.ts';
 import { scalarEvent, versionEvent } from './event.ts';
 import { runScalars, secondsOf } from './run-scalars.ts';

@@ -6,7 +6,7 @@ import type { UpdateRequest } from '../../trainer/engine.ts';
 import type { UpdateInput } from '../../workflows/messages/update.ts';
 import { klCoefficientOf } from '../algorithm/kl-coefficient.ts';
 import { keys, type RunRecord } from '../records.ts';
-import { checkpointDir } from '../run/run-folder.ts';
+import { checkpointDir } from '../run/run-summary.ts';
 import type { TrainingData } from './training-data.ts';
 
 /**

@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type RunSummary, summaryOf } from '../../activities/run/run-folder.ts';
+import { type RunSummary, summaryOf } from '../../activities/run/run-summary.ts';
 import type { RunRecord } from '../../activities/records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';

@@ -1,7 +1,7 @@
 /** The stack of this working directory, brought up where it is not, with a client and the store: closed afterwards. */
 
 import { join } from 'node:path';
-import type { TemporalPlace } from '../../activities/run/run-folder.ts';
+import type { TemporalPlace } from '../../activities/run/run-summary.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 import { ensureStack } from '../../workers/stack/ensure-stack.ts';

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
 import { keys, type StepEntry } from '../../activities/records.ts';
-import { checkpointDir, summaryOf } from '../../activities/run/run-folder.ts';
+import { checkpointDir, summaryOf } from '../../activities/run/run-summary.ts';
 import { accountFor } from '../../store/accounting.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';

@@ -3,7 +3,7 @@
 import { dispatching } from '../train/plan.ts';
 import { join } from 'node:path';
 import { evalFolder } from '../../activities/evaluation/eval-records.ts';
-import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
+import type { EvalResults } from '../../activities/evaluation/eval-results.ts';
 import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../workflows/messages/eval.ts';
 import { table } from '../table.ts';
 

@@ -1,6 +1,6 @@
 /** Evals as verbs of runs name them, `eval/ID`, and what this working directory's store has of one. */
 
-import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eval-folder.ts';
+import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eval-results.ts';
 import type { EvalRecord } from '../../activities/evaluation/eval-records.ts';
 import type { Store } from '../../store/store.ts';
 import { UserInputError } from '../errors.ts';

@@ -5,7 +5,7 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eval-folder.ts';
+import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eval-results.ts';
 import { evalFolder, evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
 import { checkUnchanged } from '../../activities/evaluation/sweep/open-sweep.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';

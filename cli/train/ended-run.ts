@@ -2,7 +2,7 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type RunSummary, summaryOf, type TemporalPlace } from '../../activities/run/run-folder.ts';
+import { type RunSummary, summaryOf, type TemporalPlace } from '../../activities/run/run-summary.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';

@@ -6,7 +6,7 @@
 import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { visible } from '../../agents/visible.ts';
-import type { RunSummary } from '../../activities/run/run-folder.ts';
+import type { RunSummary } from '../../activities/run/run-summary.ts';
 import type { BatchStatus } from '../../workflows/batch/open-batch.ts';
 import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';

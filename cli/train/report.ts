@@ -1,7 +1,7 @@
 /** What a user sees when a run has ended: before and after, where the files are, one trajectory, what to do next. */
 
 import { join } from 'node:path';
-import type { RunSummary } from '../../activities/run/run-folder.ts';
+import type { RunSummary } from '../../activities/run/run-summary.ts';
 import { trajectoryOf } from '../../activities/run/trajectories.ts';
 import type { Store } from '../../store/store.ts';
 import { batchesOf, type OutcomeRecord } from '../../activities/records.ts';

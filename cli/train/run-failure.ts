@@ -1,6 +1,6 @@
 /** How a run's end reads to its user: a summary that is not `completed`, or a workflow that never came to have one. */
 
-import type { RunSummary } from '../../activities/run/run-folder.ts';
+import type { RunSummary } from '../../activities/run/run-summary.ts';
 import { JobFailed, RunRefused, exitCodeOf } from '../errors.ts';
 
 /** The innermost cause: Temporal's own failures say only that something failed. */

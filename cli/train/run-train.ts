@@ -3,7 +3,7 @@
  * does not need this process: interrupting it stops nothing.
  */
 
-import { summaryOf, type TemporalPlace } from '../../activities/run/run-folder.ts';
+import { summaryOf, type TemporalPlace } from '../../activities/run/run-summary.ts';
 import type { Store } from '../../store/store.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { type Stack, withStack } from '../access/with-stack.ts';

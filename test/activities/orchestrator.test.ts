@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { keys, type OutcomeRecord, type RunRecord } from '../../activities/records.ts';
-import { checkpointDir, type RunSummary, summaryOf } from '../../activities/run/run-folder.ts';
+import { checkpointDir, type RunSummary, summaryOf } from '../../activities/run/run-summary.ts';
 import type { StepRecord } from '../../workflows/messages/step-record.ts';
 import { attemptOf, ended, environment, eventLines, orchestratorActivities, RUN, useWorld } from './world.ts';
 

@@ -1,6 +1,6 @@
 /** Hunts runs that are called better because fewer of their rollouts failed. */
 import { expect, it } from 'vitest';
-import type { RunSummary } from '../../activities/run/run-folder.ts';
+import type { RunSummary } from '../../activities/run/run-summary.ts';
 import { improved } from '../../cli/train/report.ts';
 import { evaluationLines } from '../../cli/train/format.ts';
 import type { EvaluationRecord } from '../../workflows/messages/step-record.ts';

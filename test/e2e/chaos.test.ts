@@ -8,7 +8,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { RunSummary } from '../../activities/run/run-folder.ts';
+import type { RunSummary } from '../../activities/run/run-summary.ts';
 import type { ChaosReport } from '../../cli/chaos/run-chaos.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
 

@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { RunSummary } from '../../activities/run/run-folder.ts';
+import type { RunSummary } from '../../activities/run/run-summary.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';

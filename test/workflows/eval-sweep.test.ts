@@ -8,7 +8,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { EvalResults } from '../../activities/evaluation/eval-folder.ts';
+import type { EvalResults } from '../../activities/evaluation/eval-results.ts';
 import { evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
 import type { EvalSettings } from '../../activities/evaluation/sweep/sweep-config.ts';
 import { Longhaul } from '../../cli/longhaul.ts';

@@ -3,7 +3,7 @@
 import { isCancellation } from '@temporalio/workflow';
 import { onHost } from '../activities.ts';
 import { classify } from '../failures/classify-failure.ts';
-import type { Context } from './rollout-stages.ts';
+import type { Context } from './rollout-context.ts';
 import type { SandboxRef } from '../messages/stages.ts';
 
 /** Of sandboxes whose host did not say how long they live. */

@@ -9,30 +9,9 @@ import { checkEndpointOnce } from './check-endpoint.ts';
 import { BUDGET } from '../failures/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
-import type { ResolvedRollout } from './resolve-rollout.ts';
-import type { RolloutClock } from './rollout-clock.ts';
 import type { LoopEvent, LoopState } from './rollout-loop.ts';
-import type { StageGates } from './stage-gates.ts';
-import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from '../messages/stages.ts';
-
-/** What only the running workflow knows beside the loop's state. */
-export interface Context {
-  readonly input: ResolvedRollout;
-  readonly rollout: string;
-  readonly gates: StageGates;
-  sandbox: SandboxRef | null;
-  collected: CollectOutcome | null;
-  contextTokens: number;
-  /** The GPU worker that has the context in its cache, where there are several. */
-  worker: string | null;
-  lines: readonly string[];
-  /** What it waits for. */
-  doing: string;
-  readonly clock: RolloutClock;
-  paused: boolean;
-  /** Turns, and renewals of a waiting rollout's sandbox, in this history: twelve events each at most, two more with an endpoint. */
-  rounds: number;
-}
+import type { Attempt, GenerateInput, GenerateOutcome, SandboxRef } from '../messages/stages.ts';
+import type { Context } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */
 const LINES = 20;

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { classified } from '../../../activities/failures.ts';
 import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../activities/records.ts';
-import { summaryOf } from '../../../activities/run/run-folder.ts';
+import { summaryOf } from '../../../activities/run/run-summary.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
 import type { Store } from '../../../store/store.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';

@@ -6,6 +6,7 @@
 import type { Metrics } from '../losses/loss.ts';
 import { type Masked, type Values, at, clampedExp } from '../rows.ts';
 import { ratioStatistics } from './ratio-statistics.ts';
+import type { RatioTokens } from './ratio-tokens.ts';
 import { outlierMask, sequenceMask, tokenMask } from './masks.ts';
 import { checkCorrection, isCorrecting, masksOutliers, masksTokens, type OffPolicySettings } from './settings.ts';
 import { tisWeights } from './tis.ts';
@@ -14,14 +15,6 @@ export interface OffPolicyTokens extends Masked {
   /** Of the policy as it was when the update began, and of the one that sampled; nats. */
   readonly old: Values;
   readonly rollout: Values;
-}
-
-/** Tokens with what the masks and weights are made of. */
-export interface RatioTokens extends Masked {
-  /** old − rollout. */
-  readonly logRatios: Float64Array;
-  /** Its exponential, clamped to e^±20. */
-  readonly ratios: Float64Array;
 }
 
 export interface Correction {

@@ -3,7 +3,7 @@
  * ago first, and of one policy those that were left longest ago. What follows a block always goes before it.
  */
 
-import type { CachedBlock } from './block-cache.ts';
+import type { CachedBlock } from './cached-block.ts';
 
 export class IdleBlocks {
   /** The policy used last at the end; in each the block left last at the end. */

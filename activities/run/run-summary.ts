@@ -1,0 +1,53 @@
+/** The document of `summary.json`: a run in numbers, from the store alone. */
+
+import { join } from 'node:path';
+import { type Account, accountFor } from '../../store/accounting.ts';
+import type { Store } from '../../store/store.ts';
+import { changesOfRun, type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
+
+export interface TemporalPlace {
+  readonly address: string;
+  readonly namespace: string;
+  readonly ui: string;
+}
+
+export function checkpointDir(runDir: string, step: number): string {
+  return join(runDir, 'checkpoints', `step-${step}`);
+}
+
+/** `undefined` for a run that is not there; `account` is the run's, for callers that have it. */
+export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, account?: Account) {
+  const record = await store.get<RunRecord>(keys.run(run));
+  if (!record) return undefined;
+  const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
+  const evaluations = (await store.list<EvaluationEntry>(`evaluation:${run}/`)).map(({ value }) => value);
+  const updates = new Map((await store.list<UpdateEntry>(`update:${run}/`)).map(({ value }) => [value.record.step, value.metrics]));
+  const metricsOf = (step: number) => (updates.get(step) === undefined ? {} : { metrics: updates.get(step) });
+  const end = await store.get<RunEnd>(keys.runEnd(run));
+  const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
+  return {
+    runId: run,
+    status: end?.status ?? ('running' as const),
+    startedAt: record.startedAt,
+    finishedAt: end?.finishedAt ?? null,
+    ...(end?.message ? { message: end.message } : {}),
+    seed: record.seed,
+    temporal: { ...temporal, workflowId: `train/${run}` },
+    policy: record.policy,
+    task: record.task,
+    evaluation: {
+      before: evaluations[0]?.evaluation ?? null,
+      after: after?.evaluation ?? null,
+      all: evaluations.map(({ step, evaluation }) => ({ step, ...evaluation })),
+    },
+    /** Settings that were changed while it ran; `config.yaml` is what it began with. */
+    changes: await changesOfRun(store, run),
+    steps: steps.map(({ record: made }) => ({ ...made, ...metricsOf(made.step) })),
+    checkpoints: steps
+      .filter((entry) => entry.keep)
+      .map(({ record: { step }, sha256 }) => ({ step, path: join('checkpoints', `step-${step}`), sha256 })),
+    accounting: account?.totals(end !== undefined) ?? accountFor(await store.events(run), end !== undefined),
+  };
+}
+
+export type RunSummary = NonNullable<Awaited<ReturnType<typeof summaryOf>>>;
