@@ -7,7 +7,7 @@ import type { Store } from '../store/store.ts';
 import type { ChatAnswer } from '../trainer/backends/chat.ts';
 import type { Offer } from '../trainer/backends/endpoint.ts';
 import type { GenerateCost } from '../trainer/engine.ts';
-import type { AdmissionState } from '../workflows/training/admission.ts';
+import type { AdmissionState } from '../workflows/training/overlap/admission.ts';
 import type { PolicyRef } from '../workflows/messages/policy.ts';
 import type { ConfigChange, RunConfig } from '../workflows/messages/run-config.ts';
 import type { Attempt } from '../workflows/messages/stages.ts';

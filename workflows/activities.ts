@@ -13,7 +13,7 @@ import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './messa
 import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failures/failure-policy.ts';
 import type { Endpoint } from '../trainer/backends/endpoint.ts';
 import { hostQueue, QUEUES, workerQueue } from './queues.ts';
-import type { AdmissionState } from './training/admission.ts';
+import type { AdmissionState } from './training/overlap/admission.ts';
 
 export interface InitActivities {
   prepareSandbox(input: Attempt): Promise<SandboxRef>;

@@ -13,7 +13,7 @@ import { loadAlgorithms } from '../../trainer/algorithms/load-module.ts';
 import { readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../../workflows/activities.ts';
-import { NOTHING_BEGUN } from '../../workflows/training/admission.ts';
+import { NOTHING_BEGUN } from '../../workflows/training/overlap/admission.ts';
 import type { PolicyRef } from '../../workflows/messages/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../workflows/messages/run-config.ts';
 import { checkDefinitions } from '../algorithm/config.ts';

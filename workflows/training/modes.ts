@@ -3,7 +3,7 @@
 import type { PolicyRef } from '../messages/policy.ts';
 import type { RunConfig, TrainingSettings } from '../messages/run-config.ts';
 import { maxStalenessOf } from './settings.ts';
-import type { AdmissionLimits, Unit } from './admission.ts';
+import type { AdmissionLimits, Unit } from './overlap/admission.ts';
 import { type Drawn, tasksOfGroup, tasksOfStep } from './step-tasks.ts';
 
 export function modeOf({ training }: RunConfig): TrainingSettings['mode'] {

@@ -5,8 +5,8 @@ import type { PolicyRef } from '../messages/policy.ts';
 import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
 import type { StepRecord } from '../messages/step-record.ts';
 import type { PausePoint } from '../messages/train-status.ts';
-import type { AdmissionState } from './admission.ts';
-import type { StartedAgain } from './overlap.ts';
+import type { AdmissionState } from './overlap/admission.ts';
+import type { StartedAgain } from './overlap/overlap.ts';
 
 export interface TrainProgress {
   readonly config: RunConfig;

@@ -10,7 +10,7 @@ import type { RunConfig } from '../messages/run-config.ts';
 import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
 import { checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import type { Training } from './training.ts';
-import { type UnitReport, unitEndedSignal } from './unit-report.ts';
+import { type UnitReport, unitEndedSignal } from './overlap/unit-report.ts';
 
 export const trainStatusQuery = defineQuery<TrainStatus>('status');
 /** Without an argument: at a turn. */

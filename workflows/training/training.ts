@@ -16,13 +16,13 @@ import { policyVersionKey, stepKey } from '../search-attributes.ts';
 import { applyUpdate } from './apply-update.ts';
 import { LiveConfig } from './live-config.ts';
 import { modeOf } from './modes.ts';
-import { Overlap, type StepRollouts } from './overlap.ts';
+import { Overlap, type StepRollouts } from './overlap/overlap.ts';
 import type { TrainProgress } from './progress.ts';
 import type { Reconfiguration } from './reconfigure.ts';
 import { RunBatches } from './run-batches.ts';
 import { RunPause } from './run-pause.ts';
 import { batchInput, byNeedOf, type Drawn, tasksOfStep } from './step-tasks.ts';
-import type { UnitReport } from './unit-report.ts';
+import type { UnitReport } from './overlap/unit-report.ts';
 
 /** Steps that the `status` query tells of. */
 const RECENT = 20;

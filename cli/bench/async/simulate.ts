@@ -3,7 +3,7 @@
  * are the workflow's own; they hear of an end when the clock has come to it.
  */
 
-import { Admission, type Unit } from '../../../workflows/training/admission.ts';
+import { Admission, type Unit } from '../../../workflows/training/overlap/admission.ts';
 import { drawnBy, limitsOf, unitsPerStep } from '../../../workflows/training/modes.ts';
 import type { RunConfig } from '../../../workflows/messages/run-config.ts';
 import { scheduleOf } from '../../../workflows/batch/dispatch-schedule.ts';

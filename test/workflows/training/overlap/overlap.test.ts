@@ -5,10 +5,10 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { TrainingSettings } from '../../../workflows/messages/run-config.ts';
-import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
-import type { UpdateInput } from '../../../workflows/messages/update.ts';
-import { useWorkflowWorld } from '../../support/use-world.ts';
+import type { TrainingSettings } from '../../../../workflows/messages/run-config.ts';
+import type { TrainStatus } from '../../../../workflows/messages/train-status.ts';
+import type { UpdateInput } from '../../../../workflows/messages/update.ts';
+import { useWorkflowWorld } from '../../../support/use-world.ts';
 
 const world = useWorkflowWorld(['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=60']);
 

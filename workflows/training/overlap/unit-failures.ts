@@ -3,9 +3,9 @@
  * has ended. Pure. A unit that was under way when somebody looked is not heard: its failures may be from before.
  */
 
-import type { FailureClass } from '../../agents/finish-reason.ts';
-import { type BreakerSettings, CircuitBreaker, type Trip } from '../failures/circuit-breaker.ts';
-import type { BatchResult } from '../messages/batch.ts';
+import type { FailureClass } from '../../../agents/finish-reason.ts';
+import { type BreakerSettings, CircuitBreaker, type Trip } from '../../failures/circuit-breaker.ts';
+import type { BatchResult } from '../../messages/batch.ts';
 
 /** Rollouts of a unit, as it reports them. */
 export type UnitEnds = Pick<BatchResult, 'rollouts' | 'failures' | 'said'>;

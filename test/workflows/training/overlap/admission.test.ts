@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Admission, type AdmissionLimits, type EndedUnit, NOTHING_BEGUN } from '../../../workflows/training/admission.ts';
+import { Admission, type AdmissionLimits, type EndedUnit, NOTHING_BEGUN } from '../../../../workflows/training/overlap/admission.ts';
 
 const dir = (version: number) => ({ dir: `v${version}`, version });
 

@@ -12,15 +12,15 @@ import {
   startChild,
   type ChildWorkflowHandle,
 } from '@temporalio/workflow';
-import { batch as batchWorkflow } from '../batch.ts';
-import { circuitOpenedSignal } from '../failures/failure-watch.ts';
-import { hearSignals, on } from '../hear-signals.ts';
-import { PauseRelay } from '../pause-relay.ts';
-import { pauseSignal, resumeSignal } from '../rollout.ts';
-import { policyVersionKey, runKey, stepKey } from '../search-attributes.ts';
-import { whenFree } from '../start-child-when-free.ts';
-import type { BatchInput } from '../messages/batch.ts';
-import { aimOf } from './step-tasks.ts';
+import { batch as batchWorkflow } from '../../batch.ts';
+import { circuitOpenedSignal } from '../../failures/failure-watch.ts';
+import { hearSignals, on } from '../../hear-signals.ts';
+import { PauseRelay } from '../../pause-relay.ts';
+import { pauseSignal, resumeSignal } from '../../rollout.ts';
+import { policyVersionKey, runKey, stepKey } from '../../search-attributes.ts';
+import { whenFree } from '../../start-child-when-free.ts';
+import type { BatchInput } from '../../messages/batch.ts';
+import { aimOf } from '../step-tasks.ts';
 import { type UnitReport, unitEndedSignal } from './unit-report.ts';
 
 export interface UnitInput {

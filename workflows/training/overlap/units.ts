@@ -8,12 +8,12 @@ import {
   ParentClosePolicy,
   startChild,
 } from '@temporalio/workflow';
-import { policyVersionKey, runKey, stepKey } from '../search-attributes.ts';
-import type { RunConfig } from '../messages/run-config.ts';
-import type { RolledOut } from '../messages/update.ts';
+import { policyVersionKey, runKey, stepKey } from '../../search-attributes.ts';
+import type { RunConfig } from '../../messages/run-config.ts';
+import type { RolledOut } from '../../messages/update.ts';
 import type { EndedUnit, Unit } from './admission.ts';
-import { drawnBy, policyOf } from './modes.ts';
-import { batchInput } from './step-tasks.ts';
+import { drawnBy, policyOf } from '../modes.ts';
+import { batchInput } from '../step-tasks.ts';
 import { unit as unitWorkflow } from './unit.ts';
 
 /** What a unit does not know it ignores: it only shows whether the unit is there. */

@@ -1,6 +1,6 @@
 /** Hunts machines that fail in units too small to notice, and a run that is paused again for what somebody has looked at. */
 import { describe, expect, it } from 'vitest';
-import { type UnitEnds, UnitFailures } from '../../../workflows/training/unit-failures.ts';
+import { type UnitEnds, UnitFailures } from '../../../../workflows/training/overlap/unit-failures.ts';
 
 const settings = { inARow: 8, share: 0.5 };
 const lost = (rollouts: number, failed: number): UnitEnds => ({ rollouts, failures: failed > 0 ? { 'engine-lost': failed } : {}, said: { 'engine-lost': 'gone' } });

@@ -4,15 +4,15 @@
  */
 
 import { ApplicationFailure, condition } from '@temporalio/workflow';
-import { DEFAULT_BREAKER, type Trip } from '../failures/circuit-breaker.ts';
-import type { PauseRelay } from '../pause-relay.ts';
-import type { PolicyRef } from '../messages/policy.ts';
-import type { RunConfig } from '../messages/run-config.ts';
-import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
-import type { UpdateInput } from '../messages/update.ts';
+import { DEFAULT_BREAKER, type Trip } from '../../failures/circuit-breaker.ts';
+import type { PauseRelay } from '../../pause-relay.ts';
+import type { PolicyRef } from '../../messages/policy.ts';
+import type { RunConfig } from '../../messages/run-config.ts';
+import type { PausePoint, TrainStatus } from '../../messages/train-status.ts';
+import type { UpdateInput } from '../../messages/update.ts';
 import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
-import { drawnBy, limitsOf, modeOf, unitsPerStep } from './modes.ts';
-import { aimOf, byNeedOf } from './step-tasks.ts';
+import { drawnBy, limitsOf, modeOf, unitsPerStep } from '../modes.ts';
+import { aimOf, byNeedOf } from '../step-tasks.ts';
 import type { UnitReport } from './unit-report.ts';
 import { UnitFailures } from './unit-failures.ts';
 import { Units } from './units.ts';
