@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunSummary } from '../../activities/run/run-summary.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
+import type { StepRecord } from '../../workflows/messages/step-record.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
 
 interface Event {
@@ -97,7 +98,10 @@ describe('a run whose workers were all killed', () => {
       expect(existsSync(join(run, name)), name).toBe(true);
     }
     expect(JSON.parse(readFileSync(join(run, 'summary.json'), 'utf8'))).toEqual(summary);
-    expect(readFileSync(join(run, 'metrics.jsonl'), 'utf8').trim().split('\n').length).toBe(2);
+    const lines = readFileSync(join(run, 'metrics.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as StepRecord & { metrics: Record<string, number> });
+    expect(lines.map(({ step }) => step)).toEqual([1, 2]);
+    // Each turn's cost comes from the worker that sampled it.
+    for (const { metrics } of lines) expect(metrics['sampler/calls']).toBeGreaterThan(0);
     expect(summary.checkpoints.map((c) => c.step)).toEqual([1, 2]);
     for (const { path, sha256 } of summary.checkpoints) {
       expect(weightsDigest(await loadWeights(join(run, path)))).toBe(sha256);

@@ -18,6 +18,19 @@ it('ends the process when its thread is gone, and whoever asked hears why', asyn
   await engine.close();
 });
 
+it('hands on all that an engine is asked and told', async () => {
+  const scripted = new ScriptedEngine();
+  scripted.cost = { queueSeconds: 0, seconds: 1, cachedTokens: 2, batchSize: 3 };
+  scripted.answers = [{ tokens: [1], logprobs: [0], finishReason: 'stop' }];
+  const none = () => Promise.reject(new Error('no update was asked for'));
+  const pooled = Object.assign(scripted, { planUpdate: none, makeShard: none, applyShards: none });
+  const told = vi.fn();
+  const { signal } = new AbortController();
+  await endingWhenLost(pooled).generate(request, signal, told);
+  expect(scripted.signals).toEqual([signal]);
+  expect(told).toHaveBeenCalledWith(scripted.cost);
+});
+
 it('does not end for what one request did wrong', async () => {
   const scripted = new ScriptedEngine();
   scripted.answers = [() => Promise.reject(new TypeError('no such token'))];

@@ -11,12 +11,15 @@ export function endingWhenLost(engine: PoolEngine, end: () => void = endProcess)
     if (error instanceof EngineLost) end();
     throw error;
   };
+  /** The same call with all that it is given. */
+  const watched = <Given extends unknown[], Result>(ask: (...given: Given) => Promise<Result>) =>
+    (...given: Given): Promise<Result> => ask(...given).catch(orEnd);
   return {
-    generate: (request, signal) => engine.generate(request, signal).catch(orEnd),
-    update: (request, onProgress) => engine.update(request, onProgress).catch(orEnd),
-    planUpdate: (request) => engine.planUpdate(request).catch(orEnd),
-    makeShard: (request, onProgress) => engine.makeShard(request, onProgress).catch(orEnd),
-    applyShards: (request, onProgress) => engine.applyShards(request, onProgress).catch(orEnd),
+    generate: watched(engine.generate.bind(engine)),
+    update: watched(engine.update.bind(engine)),
+    planUpdate: watched(engine.planUpdate.bind(engine)),
+    makeShard: watched(engine.makeShard.bind(engine)),
+    applyShards: watched(engine.applyShards.bind(engine)),
     close: () => engine.close(),
   };
 }
