@@ -145,7 +145,7 @@ it('trains the first step on what its update was made of, where nothing but that
 });
 
 it('a module of one own is loaded before anything is made, and must define what is asked for', async () => {
-  const registry = join(import.meta.dirname, '../../../../trainer/algorithms/losses/registry.ts');
+  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
   const module = join(world.now.dir, 'losses.mjs');
   const algorithm = { loss: 'open-run-test', module };
   await expect(open({ ...good(), algorithm })).rejects.toMatchObject({ cause: { field: 'algorithm.module', remedy: expect.stringMatching(/must load on the workers/) } });
