@@ -4,6 +4,7 @@
  */
 
 import type { FailureClass } from '../../agents/finish-reason.ts';
+import type { BatchResult } from '../messages/batch.ts';
 import type { RolloutResult } from '../messages/rollout.ts';
 
 /** Of one group that is not complete yet. */
@@ -15,13 +16,8 @@ export interface GroupTally {
   readonly most?: number;
 }
 
-export interface LedgerProgress {
+export interface LedgerProgress extends Pick<BatchResult, 'graded' | 'passed' | 'rewardSum' | 'failures' | 'said'> {
   readonly ended: number;
-  readonly graded: number;
-  readonly passed: number;
-  readonly rewardSum: number;
-  readonly failures: Readonly<Partial<Record<FailureClass, number>>>;
-  readonly said?: Readonly<Partial<Record<FailureClass, string>>>;
   readonly groups: ReadonlyArray<readonly [number, GroupTally]>;
 }
 
