@@ -89,15 +89,17 @@ export interface GenerateRecord {
   readonly chat?: Pick<ChatAnswer, 'turn' | 'usage'>;
 }
 
-/** One tool's answer, and the sandbox that its call ran in. */
-export type AnswerRecord = Message & { readonly sandbox?: string };
+/** One tool's answer, whether the call was refused, and the sandbox that it ran in. */
+export type AnswerRecord = Message & { readonly refused?: true; readonly sandbox?: string };
 
 /** What the tools answered in one turn. */
 export interface ActRecord {
   readonly messages: readonly Message[];
+  /** The policy called `finish`, and is told that a call before it was refused: the rollout goes on. */
+  readonly unfinished?: true;
   /** That the calls ran in. */
   readonly sandbox?: string;
-  /** Of the workspace and the shell after the turn; absent where it could not be told, and where the sandbox is `untouched`. */
+  /** Of the workspace and the shell after the turn; absent where it could not be told, where the sandbox is `untouched`, and where nothing ran after it. */
   readonly digest?: string;
   /** The attempt's calls have only read so far: the sandbox is as it was prepared. */
   readonly untouched?: true;

@@ -19,7 +19,7 @@ import { classify } from './failures/classify-failure.ts';
 import { BUDGET, FAILURES } from './failures/failure-policy.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { isLost, renewalOf } from './rollout/hold-sandbox.ts';
-import { initialState, type LoopLimits, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
+import { initialState, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
 import type { Context } from './rollout/rollout-context.ts';
 import { perform, release } from './rollout/rollout-stages.ts';
 import { RolloutClock } from './rollout/rollout-clock.ts';
@@ -82,7 +82,8 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
   const { allowed = [], sandbox = null, contextTokens = 0, worker = null, lines = [], paused = false, spentMs = null } = progress ?? {};
   const gates = new StageGates(input.gates, allowed);
   const clock = new RolloutClock(input.agent.deadlineSeconds, spentMs, Date.now());
-  return { input, rollout, gates, clock, sandbox, contextTokens, worker, lines, doing: '', paused, collected: null, rounds: 0 };
+  const limits = { maxTurns: input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
+  return { input, rollout, limits, gates, clock, sandbox, contextTokens, worker, lines, doing: '', paused, collected: null, rounds: 0 };
 }
 
 function progressOf(state: LoopState, { sandbox, contextTokens, worker, lines, paused, gates, clock }: Context): RolloutProgress {
@@ -96,7 +97,6 @@ export function rollout(given: RolloutInput, progress?: RolloutProgress): Promis
 
 async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   const context = contextOf(given, progress);
-  const limits = { maxTurns: context.input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
   let state = progress?.state ?? initialState;
   setHandler(stateQuery, () => ({ ...state, task: context.input.task, paused: context.paused, contextTokens: context.contextTokens }));
   hearSignals(
@@ -111,7 +111,7 @@ async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise
       if (isFull(state, context)) {
         await condition(allHandlersFinished);
         goesOn = true;
-      } else state = await (mustWait(state, context) ? standStill(state, context, limits, () => !context.paused) : advance(state, context, limits));
+      } else state = await (mustWait(state, context) ? standStill(state, context, () => !context.paused) : advance(state, context));
     }
   } finally {
     if (!goesOn) await release(context, state);
@@ -131,17 +131,17 @@ function mustWait({ phase }: LoopState, { paused }: Context): boolean {
 }
 
 /** Time in which it stands still is none of its own. */
-async function standStill(state: LoopState, context: Context, limits: LoopLimits, mayGoOn: () => boolean): Promise<LoopState> {
+async function standStill(state: LoopState, context: Context, mayGoOn: () => boolean): Promise<LoopState> {
   const since = Date.now();
   try {
-    return await waitUntil(mayGoOn, state, context, limits);
+    return await waitUntil(mayGoOn, state, context);
   } finally {
     context.clock.stoodStill(Date.now() - since);
   }
 }
 
 /** Until it may go on, or for as long as its sandbox lives without being renewed. */
-async function waitUntil(mayGoOn: () => boolean, state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
+async function waitUntil(mayGoOn: () => boolean, state: LoopState, context: Context): Promise<LoopState> {
   const { sandbox } = context;
   if (!sandbox) {
     await condition(mayGoOn);
@@ -151,28 +151,28 @@ async function waitUntil(mayGoOn: () => boolean, state: LoopState, context: Cont
   context.rounds += 1;
   if (!(await isLost(sandbox, state.attempt, context))) return state;
   await release(context, state);
-  return reduce(state, { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost while the rollout stood still' }, limits);
+  return reduce(state, { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost while the rollout stood still' }, context.limits);
 }
 
 /** One step of the loop, and what a stage's end asks for. */
-async function advance(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
+async function advance(state: LoopState, context: Context): Promise<LoopState> {
   if (state.phase === 'generate') context.rounds += 1;
-  const next = await attempted(state, context, limits);
+  const next = await attempted(state, context);
   const before = stageOf(state);
   const after = stageOf(next);
   if (before === after || before === 'done' || after === 'init' || after === 'done') return next;
   await context.gates.report(before);
-  const letIn = await atGate(next, after, context, limits);
+  const letIn = await atGate(next, after, context);
   if (stageOf(letIn) === after) upsertSearchAttributes([{ key: stageKey, value: after }]);
   return letIn;
 }
 
 /** Until the parent lets it in; the sandbox is kept alive meanwhile, and may be found lost. */
-async function atGate(state: LoopState, stage: GatedStage, context: Context, limits: LoopLimits): Promise<LoopState> {
+async function atGate(state: LoopState, stage: GatedStage, context: Context): Promise<LoopState> {
   let now = state;
   const isOpen = () => context.gates.isOpen(stage);
   while (stageOf(now) === stage && !isOpen()) {
-    now = await standStill(now, context, limits, isOpen);
+    now = await standStill(now, context, isOpen);
     // A parent that was terminated lets nobody in: asked again, it is found missing.
     if (context.input.reportsEnd && !isOpen()) await context.gates.report(stage === 'reward' ? 'agent-run' : 'init');
   }
@@ -180,17 +180,17 @@ async function atGate(state: LoopState, stage: GatedStage, context: Context, lim
 }
 
 /** What the state asks for, its failure included; a sandbox that was lost or given up is released. */
-async function attempted(state: LoopState, context: Context, limits: LoopLimits): Promise<LoopState> {
+async function attempted(state: LoopState, context: Context): Promise<LoopState> {
   try {
-    return reduce(state, await perform(state, context), limits);
+    return reduce(state, await perform(state, context), context.limits);
   } catch (error) {
     if (isCancellation(error)) throw error;
     const failure = classify(error);
     // A paused run's machines are being mended: what they did meanwhile is tried again once it is resumed.
     if (context.paused && FAILURES[failure.failure].breaks && FAILURES[failure.failure].recovery === 'mask') {
-      return standStill(state, context, limits, () => !context.paused);
+      return standStill(state, context, () => !context.paused);
     }
-    const failed = reduce(state, { type: 'failed', ...failure }, limits);
+    const failed = reduce(state, { type: 'failed', ...failure }, context.limits);
     if (failed.attempt !== state.attempt || failed.phase === 'restore') await release(context, state);
     return failed;
   }

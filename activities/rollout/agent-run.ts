@@ -8,11 +8,11 @@ import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { AgentRunActivities } from '../../workflows/activities.ts';
-import type { Attempt, CollectOutcome, SandboxRef } from '../../workflows/messages/stages.ts';
+import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../workflows/messages/stages.ts';
 import { classified } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { type ActRecord, keys } from '../records.ts';
-import { actTurn, isHere, replayTurns } from './tool-calls.ts';
+import { actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
 export interface AgentRunDeps {
   readonly store: Store;
@@ -44,37 +44,58 @@ async function release(deps: AgentRunDeps, id: string): Promise<void> {
   await sandboxLeases(deps.store, deps.host, Number.MAX_SAFE_INTEGER).release(id);
 }
 
+/** What is graded, taken out and recorded: what was recorded first is what counts. */
+async function takenOut(input: Attempt, sandbox: Sandbox, store: Store): Promise<CollectOutcome> {
+  const key = keys.collect(input);
+  const execution = await store.begin(key);
+  const bytes = await environmentOf(input.task).collect(input.task, sandbox, execution);
+  return store.putOnce(key, { artifact: await store.putObject(bytes), bytes: bytes.length });
+}
+
+function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'unfinished'>): boolean {
+  return collect === 'always' || (collect === 'if-finished' && !unfinished);
+}
+
+/** The turn in its sandbox; where it is the last one, what is graded is taken out before the turn is on record. */
+async function act(input: AgentRunInput, known: ActRecord | undefined, sandbox: Sandbox, store: Store): Promise<ActRecord> {
+  const acting = { attempt: input, sandbox, store, toolTimeoutSeconds: input.toolTimeoutSeconds };
+  const takeOut = async (record: Pick<ActRecord, 'unfinished'>) => {
+    if (!collects(input, record)) return false;
+    await takenOut(input, sandbox, store);
+    return true;
+  };
+  if (!known) return actTurn(acting, input.turn, takeOut);
+  if (!(await isHere(input, input.turn, known, store))) await replayTurns(acting, [[input.turn, known]]);
+  await takeOut(known);
+  return known;
+}
+
+/** Of an attempt that was collected from, nothing runs any more, wherever it is asked for again. */
+async function acted(input: AgentRunInput, deps: AgentRunDeps): Promise<AgentRunOutcome> {
+  const { store } = deps;
+  const { turn } = input;
+  const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;
+  const known = (await store.get<ActRecord>(keys.act(input, turn))) ?? (isOver ? await recordLastTurn({ attempt: input, store }, turn) : undefined);
+  const isDone = known !== undefined && (isOver || (!collects(input, known) && (await isHere(input, turn, known, store))));
+  const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, store));
+  const { unfinished } = record;
+  const outcome = { line: lineOf(record), ...(unfinished === undefined ? {} : { unfinished }) };
+  const collected = collects(input, record) ? await store.get<CollectOutcome>(keys.collect(input)) : undefined;
+  if (!collected) return outcome;
+  await release(deps, input.sandbox);
+  return { ...outcome, collected };
+}
+
 export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities {
   const { store } = deps;
   return {
-    agentRun: (input) =>
-      classified(() =>
-        withHeartbeat(async () => {
-          const key = keys.act(input, input.turn);
-          const known = await store.get<ActRecord>(key);
-          if (known && (await isHere(input, input.turn, known, store))) return { line: lineOf(known) };
-          const record = await withSandbox(deps, input, async (sandbox) => {
-            const acting = { attempt: input, sandbox, store, toolTimeoutSeconds: input.toolTimeoutSeconds };
-            if (!known) return actTurn(acting, input.turn);
-            await replayTurns(acting, [[input.turn, known]]);
-            return known;
-          });
-          return { line: lineOf(record) };
-        }),
-      ),
+    agentRun: (input) => classified(() => withHeartbeat(() => acted(input, deps))),
 
     collect: (input) =>
       classified(() =>
         withHeartbeat(async () => {
-          const key = keys.collect(input);
-          let outcome = await store.get<CollectOutcome>(key);
-          if (!outcome) {
-            const execution = await store.begin(key);
-            const bytes = await withSandbox(deps, input, (sandbox) =>
-              environmentOf(input.task).collect(input.task, sandbox, execution),
-            );
-            outcome = await store.putOnce(key, { artifact: await store.putObject(bytes), bytes: bytes.length });
-          }
+          const known = await store.get<CollectOutcome>(keys.collect(input));
+          const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, store)));
           await release(deps, input.sandbox);
           return outcome;
         }),

@@ -4,7 +4,9 @@
  */
 
 import type { Message, ToolCall } from '../../agents/message.ts';
+import { AFTER_FINISH, NOT_FINISHED } from '../../agents/tools/finish.ts';
 import { onlyReads, runToolCall } from '../../agents/tools/run-tool-call.ts';
+import type { Observation } from '../../agents/tools/tool.ts';
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import type { Store } from '../../store/store.ts';
@@ -21,16 +23,24 @@ export interface Acting {
   readonly toolTimeoutSeconds: number;
 }
 
-/** Up to `finish`, which runs nowhere. */
-async function callsOf({ store, attempt }: Acting, turn: number): Promise<readonly ToolCall[]> {
+interface TurnCalls {
+  /** Those before `finish`, which runs nowhere, and all where it is not called. */
+  readonly run: readonly ToolCall[];
+  /** From `finish` on. */
+  readonly rest: readonly ToolCall[];
+}
+
+async function callsOf({ store, attempt }: Pick<Acting, 'attempt' | 'store'>, turn: number): Promise<TurnCalls> {
   const key = keys.generate(attempt, turn);
   const record = await store.get<GenerateRecord>(key);
   if (record?.parsed.kind !== 'calls') throw new Error(`${key} holds no tool calls`);
-  const finish = record.parsed.calls.findIndex((call) => call.name === 'finish');
-  return finish < 0 ? record.parsed.calls : record.parsed.calls.slice(0, finish);
+  const { calls } = record.parsed;
+  const finish = calls.findIndex((call) => call.name === 'finish');
+  const end = finish < 0 ? calls.length : finish;
+  return { run: calls.slice(0, end), rest: calls.slice(end) };
 }
 
-async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | 'replay', acting: Acting): Promise<string> {
+async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | 'replay', acting: Acting): Promise<Observation> {
   const { attempt, sandbox, store, toolTimeoutSeconds } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);
@@ -38,20 +48,33 @@ async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | '
 }
 
 function messageOf(record: AnswerRecord): Message {
-  const { sandbox: _, ...message } = record;
+  const { sandbox: _, refused: __, ...message } = record;
   return message;
 }
 
 /** On record before the next call begins: a view that is repeated would see what later calls have changed. */
-async function answerOf(call: ToolCall, turn: number, index: number, acting: Acting): Promise<Message> {
+async function answerOf(call: ToolCall, turn: number, index: number, acting: Acting): Promise<AnswerRecord> {
   const { attempt, sandbox, store } = acting;
   const key = keys.answer(attempt, turn, index);
   const known = await store.get<AnswerRecord>(key);
   // In the sandbox that took over, the journal knows what was replayed already.
   if (known && (known.sandbox ?? sandbox.id) !== sandbox.id) await run(call, turn, index, 'replay', acting);
-  if (known) return messageOf(known);
-  const content = await run(call, turn, index, 'tool', acting);
-  return messageOf(await store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, content, sandbox: sandbox.id }));
+  if (known) return known;
+  const observation = await run(call, turn, index, 'tool', acting);
+  return store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, ...observation, sandbox: sandbox.id });
+}
+
+/** A policy that was refused a call has not finished: every call of its message is answered, since it goes on from them. */
+function toldIn({ rest }: TurnCalls, answers: readonly AnswerRecord[]): Pick<ActRecord, 'messages' | 'unfinished'> {
+  const messages = answers.map(messageOf);
+  if (rest.length === 0 || !answers.some(({ refused }) => refused)) return { messages };
+  const notTaken = rest.map(({ name }, i): Message => ({ role: 'tool', name, content: i === 0 ? NOT_FINISHED : AFTER_FINISH }));
+  return { messages: [...messages, ...notTaken], unfinished: true };
+}
+
+function ranIn(answers: readonly AnswerRecord[]): Pick<ActRecord, 'sandbox'> {
+  const sandbox = answers.at(-1)?.sandbox;
+  return sandbox === undefined ? {} : { sandbox };
 }
 
 function toolsOf({ task }: Attempt): readonly string[] {
@@ -72,13 +95,27 @@ async function leftBy(calls: readonly ToolCall[], turn: number, { attempt, sandb
   return digest === undefined ? {} : { digest };
 }
 
-/** Runs what has no answer yet, and records the turn. */
-export async function actTurn(acting: Acting, turn: number): Promise<ActRecord> {
+/**
+ * Runs what has no answer yet, and records the turn. `isLast` says of a turn that is `unfinished` or not whether
+ * nothing runs after it: then what it leaves is not told.
+ */
+export async function actTurn(acting: Acting, turn: number, isLast: (told: Pick<ActRecord, 'unfinished'>) => Promise<boolean>): Promise<ActRecord> {
   const { attempt, sandbox, store } = acting;
   const calls = await callsOf(acting, turn);
-  const messages: Message[] = [];
-  for (const [index, call] of calls.entries()) messages.push(await answerOf(call, turn, index, acting));
-  return store.putOnce<ActRecord>(keys.act(attempt, turn), { messages, sandbox: sandbox.id, ...(await leftBy(calls, turn, acting)) });
+  const answers: AnswerRecord[] = [];
+  for (const [index, call] of calls.run.entries()) answers.push(await answerOf(call, turn, index, acting));
+  const told = toldIn(calls, answers);
+  const left = (await isLast(told)) ? {} : await leftBy(calls.run, turn, acting);
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...told, sandbox: sandbox.id, ...left });
+}
+
+/** Records the turn after which all was taken out of the sandbox, which may be gone: its answers are on record. */
+export async function recordLastTurn({ attempt, store }: Pick<Acting, 'attempt' | 'store'>, turn: number): Promise<ActRecord> {
+  const calls = await callsOf({ attempt, store }, turn);
+  const answers = await Promise.all(calls.run.map((_, index) => store.get<AnswerRecord>(keys.answer(attempt, turn, index))));
+  const known = answers.filter((answer) => answer !== undefined);
+  if (known.length < answers.length) throw new Error(`${keys.collect(attempt)} is on record without all answers of turn ${turn}`);
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...toldIn(calls, known), ...ranIn(known) });
 }
 
 /** Where nothing but reading was done, the same answers vouch for the same workspace. */
@@ -97,8 +134,8 @@ export async function replayTurns(acting: Acting, turns: ReadonlyArray<readonly 
   const [lastTurn, { digest, untouched }] = last;
   if (digest === undefined && !untouched) throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
   for (const [turn, record] of turns) {
-    for (const [index, call] of (await callsOf(acting, turn)).entries()) {
-      const content = await run(call, turn, index, 'replay', acting);
+    for (const [index, call] of (await callsOf(acting, turn)).run.entries()) {
+      const { content } = await run(call, turn, index, 'replay', acting);
       if (!sameAnswer(record, index, content)) throw new RestoreFailed(`${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the new sandbox`);
     }
   }

@@ -12,10 +12,15 @@ import { readText, view } from './view.ts';
 
 const NAME = 'str_replace_editor';
 
-/** Writes `content` and answers with `note`; what cannot be written is an observation. */
+/** `note`, once it was written. Errors: `ToolArgumentError` for what could not be. */
+function saved(path: string, note: string, error: string | undefined): string {
+  if (error !== undefined) throw new ToolArgumentError(NAME, 'path', `${path} was not written: ${error}.`);
+  return note;
+}
+
 async function save(sandbox: Sandbox, callId: string, path: string, content: Uint8Array, note: string): Promise<string> {
   const { note: written, error } = await sandbox.write({ callId, path, content, note });
-  return error === undefined ? written : `Error: ${path} was not written: ${error}.`;
+  return saved(path, written, error);
 }
 
 async function edit(sandbox: Sandbox, callId: string, path: string, before: Buffer, after: Uint8Array): Promise<string> {
@@ -72,7 +77,7 @@ async function run(args: Arguments, sandbox: Sandbox, context: ToolContext): Pro
   if (command === 'view') return await view(args, sandbox, context);
   if (command === 'undo_edit') return await undo(args, sandbox, callId);
   const known = await sandbox.written(callId);
-  if (known !== undefined) return known.error === undefined ? known.note : `Error: ${args.text('path')} was not written: ${known.error}.`;
+  if (known !== undefined) return saved(args.text('path'), known.note, known.error);
   if (command === 'create') return await create(args, sandbox, callId);
   if (command === 'insert') return await insert(args, sandbox, callId);
   return await strReplace(args, sandbox, callId);

@@ -1,6 +1,13 @@
-/** `finish`: the policy's word that it is done; the agent loop ends at this call and never waits for its answer. */
+/**
+ * `finish`: the policy's word that it is done. The agent loop ends at this call and never waits for its answer, unless a
+ * call before it in the same message was refused: what the policy has not seen, it does not mean to finish on.
+ */
 
 import { defineTool } from './tool.ts';
+
+/** What it is answered then, and what the calls after it are. */
+export const NOT_FINISHED = 'Error: not finished, since a call before it failed.';
+export const AFTER_FINISH = 'Error: not run, since it comes after finish.';
 
 export const finish = defineTool({
   name: 'finish',

@@ -3,7 +3,7 @@
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import type { ToolCall } from '../message.ts';
 import { toolRegistry } from './registry.ts';
-import type { Tool, ToolContext } from './tool.ts';
+import { type Observation, refusal, type Tool, type ToolContext } from './tool.ts';
 
 function offered(call: ToolCall, allowed: readonly string[], registry: ReadonlyMap<string, Tool>): Tool | undefined {
   return allowed.includes(call.name) ? registry.get(call.name) : undefined;
@@ -23,8 +23,8 @@ export async function runToolCall(
   sandbox: Sandbox,
   context: ToolContext,
   registry: ReadonlyMap<string, Tool> = toolRegistry,
-): Promise<string> {
+): Promise<Observation> {
   const tool = offered(call, allowed, registry);
-  if (tool === undefined) return `Error: there is no tool ${JSON.stringify(call.name)}; use ${allowed.join(', ')}.`;
+  if (tool === undefined) return refusal(`there is no tool ${JSON.stringify(call.name)}; use ${allowed.join(', ')}.`);
   return await tool.run(call, sandbox, context);
 }

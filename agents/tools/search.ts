@@ -4,9 +4,11 @@
  */
 
 import type { ExecResult } from '../../sandboxes/sandbox.ts';
+import { ToolArgumentError } from './arguments.ts';
 import { normalizeOutput, truncateMiddle } from './observation.ts';
 import { DEFAULT_MAX_CHARACTERS, defineTool } from './tool.ts';
 
+const NAME = 'search';
 const OUTPUT_BYTES = 1 << 20;
 const MAX_MATCHES = 50;
 const MAX_LINE = 300;
@@ -48,11 +50,12 @@ export function parseMatches(output: string): Match[] {
     .toSorted(byPathAndLine);
 }
 
+/** Errors: `ToolArgumentError` for what could not be searched. */
 function observation(result: ExecResult, query: string, maxCharacters: number): string {
-  if (result.timedOut) return 'Error: the search took too long; search a smaller path.';
+  if (result.timedOut) throw new ToolArgumentError(NAME, 'path', 'the search took too long; search a smaller path.');
   if (result.exitCode === 1) return `No matches for ${JSON.stringify(query)}.`;
   const matches = parseMatches(result.output);
-  if (matches.length === 0) return `Error: ${normalizeOutput(result.output).replaceAll('grep: ', '').trim()}`;
+  if (matches.length === 0) throw new ToolArgumentError(NAME, 'query', normalizeOutput(result.output).replaceAll('grep: ', '').trim());
   const lines = matches
     .slice(0, MAX_MATCHES)
     .map(({ path, line, text }) => `${path}:${line}:${truncateMiddle(normalizeOutput(text), MAX_LINE).replaceAll('\n', ' ')}`);
@@ -62,7 +65,7 @@ function observation(result: ExecResult, query: string, maxCharacters: number): 
 }
 
 export const search = defineTool({
-  name: 'search',
+  name: NAME,
   description: 'Finds the lines of files that contain a text, and prints them as path:line:text.',
   parameters: {
     query: { type: 'string', description: 'The exact text, or an extended regular expression if `regex` is true; one line.' },

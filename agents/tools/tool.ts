@@ -15,14 +15,25 @@ export interface ToolContext {
   readonly maxCharacters?: number;
 }
 
+/** What a call is answered. */
+export interface Observation {
+  readonly content: string;
+  /** The call was not carried out, and nothing has changed: its tool, its arguments or what they name are wrong. */
+  readonly refused?: true;
+}
+
+export function refusal(reason: string): Observation {
+  return { content: `Error: ${reason}`, refused: true };
+}
+
 export interface Tool {
   readonly schema: ToolSchema;
   /** What is wrong with the arguments: parameter, value, remedy. `undefined` when nothing is. */
   validate(args: Readonly<Record<string, unknown>>): string | undefined;
   /** Such a call leaves workspace, shell and processes as they are, whatever comes of it. */
   onlyReads(call: ToolCall): boolean;
-  /** The observation. Errors: `SandboxLost`, `SandboxUnavailable`; what the policy did wrong is an observation. */
-  run(call: ToolCall, sandbox: Sandbox, context: ToolContext): Promise<string>;
+  /** Errors: `SandboxLost`, `SandboxUnavailable`; what the policy did wrong is an observation. */
+  run(call: ToolCall, sandbox: Sandbox, context: ToolContext): Promise<Observation>;
 }
 
 export interface ToolDefinition {
@@ -32,7 +43,7 @@ export interface ToolDefinition {
   readonly required: readonly string[];
   /** Left out: no call does. */
   readonly onlyReads?: (args: Readonly<Record<string, unknown>>) => boolean;
-  /** Errors: `ToolArgumentError`, which becomes the observation. */
+  /** The observation. Errors: `ToolArgumentError`, which becomes a refusal. */
   run(args: Arguments, sandbox: Sandbox, context: ToolContext): Promise<string>;
 }
 
@@ -63,9 +74,9 @@ export function defineTool(definition: ToolDefinition): Tool {
     onlyReads: (call) => definition.onlyReads?.(call.arguments) ?? false,
     async run(call, sandbox, context) {
       try {
-        return await definition.run(read(call.arguments), sandbox, context);
+        return { content: await definition.run(read(call.arguments), sandbox, context) };
       } catch (error) {
-        if (error instanceof ToolArgumentError) return `Error: ${error.message}`;
+        if (error instanceof ToolArgumentError) return refusal(error.message);
         throw error;
       }
     },

@@ -4,6 +4,7 @@
  */
 
 import type { Message, ToolCall } from '../../agents/message.ts';
+import { NOT_FINISHED } from '../../agents/tools/finish.ts';
 import { createRandom, type Random } from '../random.ts';
 import type { Edit, Family } from './draft.ts';
 import { splitOfName, SYLLABLES } from './names.ts';
@@ -94,21 +95,28 @@ function viewSlip(problem: Problem, random: Random): Message[] {
   return [turn(viewCall(path)), observation('str_replace_editor', missing(path))];
 }
 
-/** An edit of a text that is not in the file, and what it is answered. Now and then; else nothing. */
-function editSlip(problem: Problem, edit: Edit, random: Random): Message[] {
+/** An edit of a text that is not in the file, with the calls of its turn, and what they are answered. Now and then; else nothing. */
+function editSlip(problem: Problem, edit: Edit, rest: readonly ToolCall[], random: Random): Message[] {
   const old = slipped(edit.old, random);
   if (!random.chance(0.15) || old === edit.new || sourceOf(problem).includes(old)) return [];
-  return [turn(editCall(problem.path, { ...edit, old })), observation('str_replace_editor', notFound(problem.path))];
+  return [
+    turn(editCall(problem.path, { ...edit, old }), ...rest),
+    observation('str_replace_editor', notFound(problem.path)),
+    ...rest.map(({ name }) => observation(name, NOT_FINISHED)),
+  ];
 }
 
 function editCall(path: string, edit: Edit): ToolCall {
   return call('str_replace_editor', { command: 'str_replace', path, old_str: edit.old, new_str: edit.new });
 }
 
-/** How the attempt ends after the edit. One in seven in the turn of the edit; of the right ones, one in ten runs the tests. */
+/** One attempt in seven finishes in the turn of the edit. */
+const FINISHING = 0.14;
+
+/** How the attempt ends after the edit. Of the right ones, one in ten runs the tests. */
 function editTurns(problem: Problem, edit: Edit, outcome: Outcome, roll: number): Message[] {
   const change = editCall(problem.path, edit);
-  if (roll < 0.14) return [turn(change, FINISH)];
+  if (roll < FINISHING) return [turn(change, FINISH)];
   const checked = outcome === 'right' && roll > 0.9;
   return [
     turn(change),
@@ -135,7 +143,7 @@ export function demonstrate(taskId: string, quality: Quality, variant = 0): Demo
   const edit = outcome === 'right' ? problem.fix : problem.mistake;
   const wrongView = viewSlip(problem, random);
   const view = viewTurn(problem);
-  const wrongEdit = outcome === 'give-up' ? [] : editSlip(problem, edit, random);
+  const wrongEdit = outcome === 'give-up' ? [] : editSlip(problem, edit, endingRoll < FINISHING ? [FINISH] : [], random);
   const rest = outcome === 'give-up' ? [turn(FINISH)] : editTurns(problem, edit, outcome, endingRoll);
   const messages = [...start, ...wrongView, ...view, ...wrongEdit, ...rest];
   const slips = [wrongView, wrongEdit].flatMap(([first]) => (first === undefined ? [] : [messages.indexOf(first)]));

@@ -13,13 +13,15 @@ import type {
 import { resolveRunConfig } from '../../activities/run/run-config.ts';
 import type { CellHeadline, SweepConfig } from '../../workflows/messages/eval.ts';
 import type { ConfigChange } from '../../workflows/messages/run-config.ts';
-import type { GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
+import type { AgentRunInput, GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
 import type { StepRecord } from '../../workflows/messages/step-record.ts';
 import type { UpdateInput } from '../../workflows/messages/update.ts';
 
 export interface Script {
   /** What the policy does in a turn. */
   readonly turn?: (input: GenerateInput) => GenerateOutcome['kind'];
+  /** Whether a call before `finish` is refused in a turn. */
+  readonly unfinished?: (input: AgentRunInput) => boolean;
   /** Throws to make an activity fail. */
   readonly before?: (activity: string, input: { rollout?: string; attempt?: number; turn?: number }) => void | Promise<void>;
   readonly reward?: (rollout: string) => number;
@@ -79,7 +81,11 @@ export function scriptedActivities(script: Script, log: Log) {
   const agentRun: AgentRunActivities = {
     async agentRun(input) {
       await note('agentRun', input);
-      return { line: 'ok' };
+      const unfinished = script.unfinished?.(input) ?? false;
+      const told = { line: 'ok', ...(unfinished ? { unfinished } : {}) };
+      if (input.collect === undefined || (input.collect === 'if-finished' && unfinished)) return told;
+      end(input.sandbox);
+      return { ...told, collected: { artifact: 'sha256:00', bytes: 0 } };
     },
     async collect(input) {
       await note('collect', input);

@@ -59,10 +59,19 @@ export interface RestoreInput extends Attempt {
 export interface AgentRunInput extends Attempt, SandboxRef {
   readonly turn: number;
   readonly toolTimeoutSeconds: number;
+  /**
+   * Whether what is to be graded is taken out with the turn that is the last: `always`, or `if-finished`, unless that turn
+   * turns out `unfinished`. Absent: never.
+   */
+  readonly collect?: 'always' | 'if-finished';
 }
 
 export interface AgentRunOutcome {
   readonly line: string;
+  /** A call before `finish` was refused: the policy is told, and goes on. */
+  readonly unfinished?: true;
+  /** What was taken out; the sandbox is released. */
+  readonly collected?: CollectOutcome;
 }
 
 export interface CollectOutcome {

@@ -1,6 +1,7 @@
 /** What a running rollout knows from phase to phase; the loop itself knows nothing of it. */
 
 import type { ResolvedRollout } from './resolve-rollout.ts';
+import type { LoopLimits } from './rollout-loop.ts';
 import type { RolloutClock } from './rollout-clock.ts';
 import type { StageGates } from './stage-gates.ts';
 import type { CollectOutcome, SandboxRef } from '../messages/stages.ts';
@@ -9,6 +10,7 @@ import type { CollectOutcome, SandboxRef } from '../messages/stages.ts';
 export interface Context {
   readonly input: ResolvedRollout;
   readonly rollout: string;
+  readonly limits: LoopLimits;
   readonly gates: StageGates;
   sandbox: SandboxRef | null;
   collected: CollectOutcome | null;

@@ -6,7 +6,7 @@
 import type { FailureClass, FinishReason } from '../../agents/finish-reason.ts';
 import { FAILURES } from '../failures/failure-policy.ts';
 import type { Stage } from '../messages/rollout.ts';
-import type { GenerateOutcome } from '../messages/stages.ts';
+import type { AgentRunInput, GenerateOutcome } from '../messages/stages.ts';
 
 export interface LoopLimits {
   readonly maxTurns: number;
@@ -39,7 +39,8 @@ export type LoopEvent =
   | { readonly type: 'prepared' }
   | { readonly type: 'restored' }
   | { readonly type: 'generated'; readonly kind: GenerateOutcome['kind']; readonly calls: number }
-  | { readonly type: 'acted' }
+  /** `unfinished`: a call before `finish` was refused. `collected`: with the turn, which was the last. */
+  | { readonly type: 'acted'; readonly unfinished?: boolean; readonly collected?: boolean }
   | { readonly type: 'collected' }
   | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean }
   | { readonly type: 'failed'; readonly failure: FailureClass; readonly message: string };
@@ -86,6 +87,17 @@ function afterGenerate(state: LoopState, kind: GenerateOutcome['kind'], calls: n
   }
 }
 
+/** The policy that was refused a call has not seen that, and does not mean to finish on it. */
+function afterAct({ finish, ...state }: LoopState, unfinished: boolean, limits: LoopLimits): LoopState {
+  return finish === undefined || unfinished ? nextTurn(state, limits) : { ...state, phase: 'collect', finish };
+}
+
+/** Whether the sandbox is collected from with the turn that is acted: where it may be the last one. */
+export function collectsWith({ turn, finish }: LoopState, limits: LoopLimits): AgentRunInput['collect'] {
+  if (turn >= limits.maxTurns) return 'always';
+  return finish === undefined ? undefined : 'if-finished';
+}
+
 /** What goes on when this state's sandbox has a successor. A prepared attempt that was lost has acted before. */
 function resumableOf({ phase, resume }: LoopState): Resumable | undefined {
   if (phase === 'restore') return resume;
@@ -118,7 +130,8 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
   if (phase === 'restore' && event.type === 'restored') return afterRestore(state);
   if (phase === 'generate' && event.type === 'generated') return afterGenerate(state, event.kind, event.calls, limits);
   if (phase === 'act' && event.type === 'acted') {
-    return state.finish ? { ...state, phase: 'collect' } : nextTurn(state, limits);
+    const next = afterAct(state, event.unfinished === true, limits);
+    return event.collected ? reduce(next, { type: 'collected' }, limits) : next;
   }
   if (phase === 'collect' && event.type === 'collected') return { ...state, phase: 'grade' };
   if (phase === 'grade' && event.type === 'graded') {

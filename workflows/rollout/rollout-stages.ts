@@ -9,8 +9,8 @@ import { checkEndpointOnce } from './check-endpoint.ts';
 import { BUDGET } from '../failures/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
-import type { LoopEvent, LoopState } from './rollout-loop.ts';
-import type { Attempt, GenerateInput, GenerateOutcome, SandboxRef } from '../messages/stages.ts';
+import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
+import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from '../messages/stages.ts';
 import type { Context } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */
@@ -34,22 +34,33 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
       return { type: 'restored' };
     case 'generate':
       return generate(attempt, state.turn, withinMs, context);
-    case 'act': {
-      const { toolTimeoutSeconds } = input.agent;
-      const sandbox = sandboxOf(context);
-      const outcome = await onHost(sandbox.host, toolTimeoutSeconds, withinMs).agentRun({ ...attempt, ...sandbox, turn: state.turn, toolTimeoutSeconds });
-      tell(context, `   ${outcome.line}`);
-      return { type: 'acted' };
-    }
+    case 'act':
+      return act(attempt, state, withinMs, context);
     case 'collect':
-      context.collected = await hostOf(context).collect({ ...attempt, ...sandboxOf(context) });
-      context.sandbox = null;
+      take(await hostOf(context).collect({ ...attempt, ...sandboxOf(context) }), context);
       return { type: 'collected' };
     case 'grade':
       return grade(attempt, state, context);
     default:
       throw new TypeError(`Phase ${state.phase} asks for nothing`);
   }
+}
+
+async function act(attempt: Attempt, state: LoopState, withinMs: number, context: Context): Promise<LoopEvent> {
+  const { toolTimeoutSeconds } = context.input.agent;
+  const sandbox = sandboxOf(context);
+  const collect = collectsWith(state, context.limits);
+  const input = { ...attempt, ...sandbox, turn: state.turn, toolTimeoutSeconds, ...(collect === undefined ? {} : { collect }) };
+  const { line, unfinished = false, collected } = await onHost(sandbox.host, toolTimeoutSeconds, withinMs).agentRun(input);
+  tell(context, `   ${line}`);
+  if (collected) take(collected, context);
+  return { type: 'acted', unfinished, collected: collected !== undefined };
+}
+
+/** What was collected; its sandbox is gone. */
+function take(collected: CollectOutcome, context: Context): void {
+  context.collected = collected;
+  context.sandbox = null;
 }
 
 async function generate(attempt: Attempt, turn: number, withinMs: number, context: Context): Promise<LoopEvent> {

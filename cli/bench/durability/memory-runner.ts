@@ -4,7 +4,7 @@
  */
 
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
-import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from '../../../workflows/rollout/rollout-loop.ts';
+import { collectsWith, initialState, type LoopEvent, type LoopLimits, type LoopState, reduce, stageOf } from '../../../workflows/rollout/rollout-loop.ts';
 import { rolloutIds } from '../../../workflows/batch/rollout-ids.ts';
 import { selectTasks } from '../../../workflows/training/select-tasks.ts';
 import type {
@@ -34,6 +34,10 @@ interface Held {
   collected?: CollectOutcome;
 }
 
+function limitsOf({ agent }: RunConfig): LoopLimits {
+  return { maxTurns: agent.maxTurns, maxAttempts: 3, maxRestores: 0 };
+}
+
 async function perform(state: LoopState, rollout: Rollout, held: Held, act: Activities): Promise<LoopEvent> {
   const { config, id, task, step, sample, policy } = rollout;
   const { agent, sampling, seed } = config;
@@ -49,9 +53,13 @@ async function perform(state: LoopState, rollout: Rollout, held: Held, act: Acti
       const { kind, calls } = await act.generate({ ...attempt, turn, policy, sampling, maxContextTokens: agent.maxContextTokens, noiseKey });
       return { type: 'generated', kind, calls };
     }
-    case 'act':
-      await act.agentRun({ ...attempt, ...sandbox, turn, toolTimeoutSeconds: agent.toolTimeoutSeconds });
-      return { type: 'acted' };
+    case 'act': {
+      const collect = collectsWith(state, limitsOf(config));
+      const asked = { ...attempt, ...sandbox, turn, toolTimeoutSeconds: agent.toolTimeoutSeconds, ...(collect === undefined ? {} : { collect }) };
+      const { unfinished = false, collected } = await act.agentRun(asked);
+      if (collected) held.collected = collected;
+      return { type: 'acted', unfinished, collected: collected !== undefined };
+    }
     case 'collect':
       held.collected = await act.collect({ ...attempt, ...sandbox });
       return { type: 'collected' };
@@ -66,7 +74,7 @@ async function perform(state: LoopState, rollout: Rollout, held: Held, act: Acti
 }
 
 async function runRollout(rollout: Rollout, act: Activities): Promise<void> {
-  const limits = { maxTurns: rollout.config.agent.maxTurns, maxAttempts: 3, maxRestores: 0 };
+  const limits = limitsOf(rollout.config);
   const held: Held = {};
   let state = initialState;
   while (stageOf(state) !== 'done') state = reduce(state, await perform(state, rollout, held, act), limits);

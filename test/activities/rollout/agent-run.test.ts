@@ -6,6 +6,9 @@ import { ApplicationFailure } from '@temporalio/common';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../../activities/records.ts';
+import type { ToolCall } from '../../../agents/message.ts';
+import { AFTER_FINISH, NOT_FINISHED } from '../../../agents/tools/finish.ts';
+import type { AgentRunOutcome } from '../../../workflows/messages/stages.ts';
 import { SandboxLost, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { attemptOf, dyingAt, environment, inActivity, useWorld } from '../world.ts';
 
@@ -20,10 +23,10 @@ function activities(store = world.now.store) {
 const act = () => inActivity(() => activities().agentRun(input));
 const actRecord = () => world.now.store.get<ActRecord>(keys.act(input, 1));
 
-async function policyCalled(...commands: string[]): Promise<void> {
-  const calls = commands.map((command) =>
-    command === 'finish' ? { name: 'finish', arguments: {} } : { name: 'bash', arguments: { command } },
-  );
+const policyCalled = (...commands: string[]) =>
+  turnOf(...commands.map((command) => (command === 'finish' ? { name: 'finish', arguments: {} } : { name: 'bash', arguments: { command } })));
+
+async function turnOf(...calls: ToolCall[]): Promise<void> {
   await world.now.store.putOnce<GenerateRecord>(keys.generate(input, 1), {
     version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
   });
@@ -126,6 +129,84 @@ describe('agentRun', () => {
 
   it('fails where the turn holds no calls', async () => {
     await expect(act()).rejects.toThrow(`${keys.generate(input, 1)} holds no tool calls`);
+  });
+});
+
+describe('a turn that may be the last', () => {
+  const last = (collect: 'always' | 'if-finished', store = world.now.store) => inActivity(() => activities(store).agentRun({ ...input, collect }));
+  const diffOf = async ({ collected }: AgentRunOutcome) => Buffer.from(await world.now.store.getObject(collected?.artifact ?? 'sha256:')).toString();
+  const missing = { name: 'rm', arguments: {} };
+  const finish = { name: 'finish', arguments: {} };
+  const ls = { name: 'bash', arguments: { command: 'ls' } };
+
+  it('has what is graded taken out with it, and lets go of the sandbox', async () => {
+    await policyCalled('ls', 'finish');
+    const outcome = await last('if-finished');
+    expect(outcome).toMatchObject({ line: 'ran ls', collected: { bytes: 'diff of toy-train-0'.length } });
+    expect(outcome.unfinished).toBeUndefined();
+    expect(await diffOf(outcome)).toBe('diff of toy-train-0');
+    expect([...world.now.provider.live]).toEqual([]);
+    expect(await world.now.store.leases('sandbox')).toEqual([]);
+  });
+
+  it('leaves nothing to compare with, and asks for none: its workspace is looked at no more', async () => {
+    await policyCalled('ls', 'finish');
+    await last('always');
+    expect(world.now.provider.calls.map(({ callId }) => callId)).toEqual([`${sandbox}/1/0`]);
+    expect(await actRecord()).toEqual({ messages: [{ role: 'tool', name: 'bash', content: 'ran ls' }], sandbox });
+  });
+
+  it('is not the last where a call before finish was refused, and every call is answered', async () => {
+    await turnOf(missing, ls, finish, ls);
+    const outcome = await last('if-finished');
+    expect(outcome).toMatchObject({ unfinished: true, line: expect.stringContaining('4 answers: Error: there is no tool "rm"') });
+    expect(outcome.collected).toBeUndefined();
+    expect((await actRecord())?.messages).toEqual([
+      { role: 'tool', name: 'rm', content: expect.stringContaining('Error: there is no tool') },
+      { role: 'tool', name: 'bash', content: 'ran ls' },
+      { role: 'tool', name: 'finish', content: NOT_FINISHED },
+      { role: 'tool', name: 'bash', content: AFTER_FINISH },
+    ]);
+    expect([...world.now.provider.live]).toEqual([sandbox]);
+    expect(await last('if-finished')).toEqual(outcome);
+    expect(world.now.provider.calls.filter(({ command }) => command === 'ls').length).toBe(1);
+  });
+
+  it('is the last by number whatever was refused in it', async () => {
+    await turnOf(missing, finish);
+    const outcome = await last('always');
+    expect(outcome.unfinished).toBe(true);
+    expect(await diffOf(outcome)).toBe('diff of toy-train-0');
+  });
+
+  it('that a command fails in is finished: what a command did is its answer', async () => {
+    await policyCalled('false', 'finish');
+    expect((await last('if-finished')).unfinished).toBeUndefined();
+  });
+
+  it.each([['putOnce', 'collect:'], ['putOnce', 'act:'], ['releaseLease', '']] as const)('killed at %s %s ends the same, once', async (method, prefix) => {
+    await policyCalled('ls', 'finish');
+    await expect(last('if-finished', dyingAt(world.now.store, method, prefix))).rejects.toThrow('killed here');
+    const outcome = await last('if-finished');
+    expect(await diffOf(outcome)).toBe('diff of toy-train-0');
+    expect(world.now.provider.calls.filter(({ command }) => command === 'ls').length).toBe(1);
+    expect([...world.now.provider.live]).toEqual([]);
+    expect(await world.now.store.leases('sandbox')).toEqual([]);
+  });
+
+  it('whose sandbox is gone after all was taken out of it is still put on record', async () => {
+    await policyCalled('ls', 'finish');
+    await expect(last('if-finished', dyingAt(world.now.store, 'putOnce', 'act:'))).rejects.toThrow('killed here');
+    await world.now.provider.destroy(sandbox);
+    expect(await diffOf(await last('if-finished'))).toBe('diff of toy-train-0');
+    expect((await actRecord())?.messages).toEqual([{ role: 'tool', name: 'bash', content: 'ran ls' }]);
+  });
+
+  it('asked for again when a later turn was the last, has still not finished', async () => {
+    await turnOf(missing, finish);
+    const unfinished = await last('if-finished');
+    await inActivity(() => activities().collect({ ...attempt, sandbox, host: 'here' }));
+    expect(await last('if-finished')).toEqual(unfinished);
   });
 });
 

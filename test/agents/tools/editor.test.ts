@@ -21,7 +21,7 @@ beforeEach(async () => {
 const edit = async (args: Record<string, unknown>, callId?: string): Promise<string> => {
   calls += 1;
   const call = { name: 'str_replace_editor', arguments: args };
-  return await runToolCall(call, ['str_replace_editor'], sandbox, { callId: callId ?? `edit-${calls}`, timeoutMs: 5000 });
+  return (await runToolCall(call, ['str_replace_editor'], sandbox, { callId: callId ?? `edit-${calls}`, timeoutMs: 5000 })).content;
 };
 
 const content = async (path: string): Promise<string> => (await sh(sandbox, `cat ${path}`)).output;
@@ -97,7 +97,7 @@ describe('str_replace', () => {
     expect(await edit(args, 'twice')).toBe('Edited pkg/m.py.');
     const later = await bench.provider.connect('editor');
     const call = { name: 'str_replace_editor', arguments: args };
-    expect(await runToolCall(call, ['str_replace_editor'], later, { callId: 'twice', timeoutMs: 5000 })).toBe('Edited pkg/m.py.');
+    expect(await runToolCall(call, ['str_replace_editor'], later, { callId: 'twice', timeoutMs: 5000 })).toEqual({ content: 'Edited pkg/m.py.' });
     expect(await content('pkg/m.py')).toBe('def f(a, b):\n    return a - b - b\n');
     later.close();
   });

@@ -28,7 +28,7 @@ beforeAll(async () => {
 
 const use = async (name: string, args: Record<string, unknown>, timeoutMs = 5000): Promise<string> => {
   calls += 1;
-  return await runToolCall({ name, arguments: args }, all, sandbox, { callId: `tool-${calls}`, timeoutMs });
+  return (await runToolCall({ name, arguments: args }, all, sandbox, { callId: `tool-${calls}`, timeoutMs })).content;
 };
 
 describe('bash', () => {
@@ -131,10 +131,22 @@ describe('the registry', () => {
     );
     expect(await use('bash', { command: ['ls'] })).toBe('Error: command ["ls"]: must be a text.');
     expect(await use('rm', {})).toBe('Error: there is no tool "rm"; use bash, str_replace_editor, search, finish.');
-    expect(await runToolCall({ name: 'bash', arguments: {} }, ['finish'], sandbox, { callId: 'x', timeoutMs: 1 })).toBe(
-      'Error: there is no tool "bash"; use finish.',
+    expect(await runToolCall({ name: 'bash', arguments: {} }, ['finish'], sandbox, { callId: 'x', timeoutMs: 1 })).toEqual(
+      { content: 'Error: there is no tool "bash"; use finish.', refused: true },
     );
     expect(await use('finish', { answer: 'done' })).toBe('Finished.');
+  });
+
+  it('tells calls that were refused from those that were carried out and did not go well', async () => {
+    const refused = async (name: string, args: Record<string, unknown>) =>
+      (await runToolCall({ name, arguments: args }, all, sandbox, { callId: `refused-${(calls += 1)}`, timeoutMs: 5000 })).refused ?? false;
+    expect(await refused('bash', { command: 'exit 3' })).toBe(false);
+    expect(await refused('bash', { command: 'sleep 9', timeout: 1 })).toBe(false);
+    expect(await refused('search', { query: 'nowhere to be found' })).toBe(false);
+    expect(await refused('search', { query: '(', regex: true })).toBe(true);
+    expect(await refused('str_replace_editor', { command: 'view', path: 'b.py' })).toBe(false);
+    expect(await refused('str_replace_editor', { command: 'view', path: 'missing.py' })).toBe(true);
+    expect(await refused('str_replace_editor', { command: 'create', path: '/proc/no/file', file_text: '' })).toBe(true);
   });
 
   it('tells calls that only read from those that may change something', () => {
@@ -157,7 +169,7 @@ describe('the registry', () => {
     });
     const registry = new Map([['shout', shout]]);
     const call = { name: 'shout', arguments: { text: '  hi ' } };
-    expect(await runToolCall(call, ['shout'], sandbox, { callId: 'y', timeoutMs: 1 }, registry)).toBe('  HI ');
+    expect(await runToolCall(call, ['shout'], sandbox, { callId: 'y', timeoutMs: 1 }, registry)).toEqual({ content: '  HI ' });
   });
 });
 

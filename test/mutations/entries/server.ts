@@ -113,8 +113,8 @@ export const server: readonly Mutation[] = [
     name: 'a recorded diff is taken again',
     fault: AWAY,
     file: 'activities/rollout/agent-run.ts',
-    before: 'let outcome = await store.get<CollectOutcome>(key);',
-    after: 'let outcome = undefined as CollectOutcome | undefined;',
+    before: 'const known = await store.get<CollectOutcome>(keys.collect(input));',
+    after: 'const known = undefined as CollectOutcome | undefined;',
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
   },
 ];

@@ -19,7 +19,7 @@ let calls = 0;
 
 async function tool(sandbox: Sandbox, name: string, args: Record<string, unknown>): Promise<string> {
   calls += 1;
-  return runToolCall({ name, arguments: args }, ['bash', 'search', 'str_replace_editor'], sandbox, { callId: `tool-${calls}`, timeoutMs: 20_000 });
+  return (await runToolCall({ name, arguments: args }, ['bash', 'search', 'str_replace_editor'], sandbox, { callId: `tool-${calls}`, timeoutMs: 20_000 })).content;
 }
 
 describe.each(benches)('$name', (bench) => {

@@ -3,6 +3,7 @@
 import { describe, expect, it } from 'vitest';
 
 import type { Message } from '../../../agents/message.ts';
+import { NOT_FINISHED } from '../../../agents/tools/finish.ts';
 import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';
 import { type Demonstration, demonstrate, MIX } from '../../../tasks/swe-mini/demonstrations.ts';
@@ -20,13 +21,16 @@ async function replay({ taskId, messages }: Demonstration, sandbox: Sandbox): Pr
   for (const message of messages) {
     if (message.role !== 'assistant') continue;
     replayed.push(message);
+    const answers: Message[] = [];
+    let failed = false;
     for (const call of message.toolCalls ?? []) {
-      if (call.name === 'finish') return replayed;
+      if (call.name === 'finish' && !failed) return replayed;
       calls += 1;
-      const content = await runToolCall(call, tools, sandbox, { callId: `call-${calls}`, timeoutMs: 20_000 });
-      const ends = message.toolCalls?.some(({ name }) => name === 'finish') ?? false;
-      if (!ends) replayed.push({ role: 'tool', name: call.name, content });
+      const { content, refused } = call.name === 'finish' ? { content: NOT_FINISHED } : await runToolCall(call, tools, sandbox, { callId: `call-${calls}`, timeoutMs: 20_000 });
+      failed ||= refused === true;
+      answers.push({ role: 'tool', name: call.name, content });
     }
+    replayed.push(...answers);
   }
   return replayed;
 }
@@ -38,7 +42,7 @@ const uses = (demonstration: Demonstration, name: string): boolean =>
 const answered = ({ messages, slips }: Demonstration, words: string): boolean =>
   slips.some((i) => messages[i + 1]?.content.includes(words));
 
-/** A few of each kind: every family right and mistaken, a search, a test run, a turn with two calls, both kinds of slips. */
+/** A few of each kind: every family right and mistaken, a search, a test run, a turn of one call and of two, both kinds of slips. */
 function chosen(): Demonstration[] {
   const all = Array.from({ length: 400 }, (_, i) => demonstrate(`swe-mini-train-${i}`, 'mixed'));
   const first = (test: (demonstration: Demonstration) => boolean): Demonstration => {
@@ -51,9 +55,11 @@ function chosen(): Demonstration[] {
     first((d) => d.outcome === 'give-up'),
     first((d) => uses(d, 'search')),
     first((d) => uses(d, 'bash')),
+    first((d) => d.outcome === 'right' && d.messages.every((m) => m.role !== 'assistant' || m.toolCalls?.length === 1)),
     first((d) => d.messages.some((m) => m.role === 'assistant' && (m.toolCalls?.length ?? 0) > 1)),
     first((d) => answered(d, 'does not exist')),
-    first((d) => answered(d, 'is not in')),
+    first((d) => answered(d, 'is not in') && d.messages.some(({ content }) => content === NOT_FINISHED)),
+    first((d) => answered(d, 'is not in') && d.messages.every(({ content }) => content !== NOT_FINISHED)),
   ];
 }
 
@@ -87,7 +93,7 @@ describe('demonstrations', () => {
   it('slip now and then, in turns that are told so and are not to be learnt', () => {
     const all = Array.from({ length: 1000 }, (_, i) => demonstrate(`swe-mini-train-${i}`, 'clean'));
     for (const { messages, slips } of all) {
-      const errors = messages.flatMap(({ role, content }, i) => (role === 'tool' && content.startsWith('Error: ') ? [i - 1] : []));
+      const errors = messages.flatMap(({ role }, i) => (role === 'assistant' && messages[i + 1]?.content.startsWith('Error: ') ? [i] : []));
       expect(slips).toEqual(errors);
     }
     expect(all.filter(({ slips }) => slips.length > 0).length).toBeGreaterThan(100);

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { FailureClass } from '../../../agents/finish-reason.ts';
 import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
-import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from '../../../workflows/rollout/rollout-loop.ts';
+import { collectsWith, initialState, type LoopEvent, type LoopState, reduce, stageOf } from '../../../workflows/rollout/rollout-loop.ts';
 
 const limits = { maxTurns: 3, maxAttempts: 2, maxRestores: 1 };
 const run = (events: readonly LoopEvent[], from: LoopState = initialState) =>
@@ -24,6 +24,24 @@ describe('the agent loop', () => {
     const acting = run([{ type: 'prepared' }, finish(2)]);
     expect(acting).toMatchObject({ phase: 'act', finish: 'finish-tool' });
     expect(reduce(acting, { type: 'acted' }, limits)).toMatchObject({ phase: 'collect', turn: 1 });
+    expect(reduce(acting, { type: 'acted', collected: true }, limits)).toEqual({ phase: 'grade', attempt: 1, turn: 1, finish: 'finish-tool' });
+  });
+
+  it('has not finished where a call before finish was refused', () => {
+    const acting = run([{ type: 'prepared' }, finish(1)]);
+    expect(reduce(acting, { type: 'acted', unfinished: true }, limits)).toEqual({ phase: 'generate', attempt: 1, turn: 2 });
+    const last = run([{ type: 'prepared' }, calls, { type: 'acted' }, calls, { type: 'acted' }, finish(1)]);
+    expect(reduce(last, { type: 'acted', unfinished: true }, limits)).toEqual({ phase: 'collect', attempt: 1, turn: 3, finish: 'max-turns' });
+  });
+
+  it('takes what is graded out with the turn that must or may be the last, and with no other', () => {
+    const acting = (turn: number, kind: LoopEvent): LoopState => reduce({ phase: 'generate', attempt: 1, turn }, kind, limits);
+    expect(collectsWith(acting(1, calls), limits)).toBeUndefined();
+    expect(collectsWith(acting(1, finish(1)), limits)).toBe('if-finished');
+    expect(collectsWith(acting(3, calls), limits)).toBe('always');
+    expect(collectsWith(acting(3, finish(1)), limits)).toBe('always');
+    expect(reduce(acting(3, calls), { type: 'acted', collected: true }, limits)).toMatchObject({ phase: 'grade', finish: 'max-turns' });
+    expect(() => reduce(acting(1, calls), { type: 'acted', collected: true }, limits)).toThrow(TypeError);
   });
 
   it('stops at the last turn, whether it called or was given a hint', () => {
