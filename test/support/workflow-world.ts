@@ -5,6 +5,7 @@ import { NativeConnection, Worker } from '@temporalio/worker';
 import { buildWorkflowBundle } from '../../workers/workflow-bundle.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
 import { type Log, type Script, type ScriptedActivities, scriptedActivities } from './scripted-activities.ts';
+import { quietTemporal } from './quiet-temporal.ts';
 
 export interface World {
   readonly client: Client;
@@ -21,6 +22,7 @@ export async function startWorld(
   script: Script,
   replaced: (scripted: ScriptedActivities) => Partial<ScriptedActivities> = () => ({}),
 ): Promise<World> {
+  quietTemporal();
   const log: Log = { calls: [], live: 0, peakLive: 0 };
   const scripted = scriptedActivities(script, log);
   const activities = { ...scripted, ...replaced(scripted) };

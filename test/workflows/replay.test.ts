@@ -2,13 +2,14 @@
  * Golden histories replayed against the workflow code of today: what runs now must be able to go on after an upgrade.
  * Not asserted: that histories written by other SDK versions exist; each dependency bump runs this gate.
  */
-import { DefaultLogger, Runtime, Worker } from '@temporalio/worker';
+import { Worker } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { buildWorkflowBundle } from '../../workers/workflow-bundle.ts';
+import { quietTemporal } from '../support/quiet-temporal.ts';
 
 const folder = fileURLToPath(new URL('../histories', import.meta.url));
 const names = readdirSync(folder).filter((name) => name.endsWith('.json'));
@@ -20,7 +21,7 @@ const read = (name: string) => {
 describe('golden histories', () => {
   let codePath: string;
   beforeAll(async () => {
-    Runtime.install({ logger: new DefaultLogger('ERROR') });
+    quietTemporal();
     codePath = await buildWorkflowBundle();
   });
   const replay = (history: { events: unknown[] }, workflowId: string) =>

@@ -14,6 +14,9 @@ import { EarlierBuilds } from '../../../workers/versioning/earlier-builds.ts';
 import { buildIdOf, buildWorkflowBundle } from '../../../workers/workflow-bundle.ts';
 import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
 import { type Log, scriptedActivities } from '../../support/scripted-activities.ts';
+import { quietTemporal } from '../../support/quiet-temporal.ts';
+
+quietTemporal();
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-builds-'));
 const log: Log = { calls: [], live: 0, peakLive: 0 };

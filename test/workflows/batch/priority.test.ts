@@ -13,6 +13,9 @@ import { type PrivateServer, startPrivateServer } from '../../../workers/tempora
 import { buildWorkflowBundle } from '../../../workers/workflow-bundle.ts';
 import type { BatchPriority } from '../../../workflows/messages/batch.ts';
 import { type Log, scriptedActivities } from '../../support/scripted-activities.ts';
+import { quietTemporal } from '../../support/quiet-temporal.ts';
+
+quietTemporal();
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-priority-'));
 const EACH = 12;
