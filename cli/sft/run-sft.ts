@@ -49,11 +49,18 @@ function modelConfig(model: NonNullable<SftConfig['model']>, vocabulary: number,
   });
 }
 
-/** Sequences of each stage; the numbering of a kind goes on where its last stage ended. */
+/** Number of each stage's first sequence: its own, or where the last stage of its kind ended. */
+export function firstsOf(stages: SftConfig['stages']): number[] {
+  const next = new Map<SequenceKind, number>();
+  return stages.map(({ data, first = next.get(data) ?? 0, steps, batchSize }) => {
+    next.set(data, first + steps * batchSize);
+    return first;
+  });
+}
+
+/** Sequences of each stage. */
 function batches(config: SftConfig, sequence: (kind: SequenceKind, n: number) => ReturnType<ReturnType<typeof sequenceSource>>) {
-  const firsts = config.stages.map(({ data }, index) =>
-    config.stages.slice(0, index).reduce((sum, s) => sum + (s.data === data ? s.steps * s.batchSize : 0), 0),
-  );
+  const firsts = firstsOf(config.stages);
   return ({ stage, step, batchSize }: SftBatchRequest) => {
     const kind = config.stages[stage]?.data ?? 'clean';
     const first = (firsts[stage] ?? 0) + step * batchSize;

@@ -14,8 +14,10 @@ import { RATE_SCHEDULES } from '../../trainer/optimizer/learning-rate.ts';
 const count = z.int().min(1);
 
 const stage = z.strictObject({
-  /** What the sequences are; numbers go on from stage to stage of the same kind. */
+  /** What the sequences are. */
   data: z.enum(SEQUENCE_KINDS),
+  /** Number of the first one; without it, numbers go on from the last stage of the same kind. */
+  first: z.int().min(0).optional(),
   steps: count,
   batchSize: count,
   learningRate: z.number().positive(),

@@ -110,8 +110,8 @@ function editCall(path: string, edit: Edit): ToolCall {
   return call('str_replace_editor', { command: 'str_replace', path, old_str: edit.old, new_str: edit.new });
 }
 
-/** One attempt in seven finishes in the turn of the edit. */
-const FINISHING = 0.14;
+/** In the turn of the edit most attempts finish as well: each turn of a rollout costs as much as what is done in it. */
+const FINISHING = 0.85;
 
 /** How the attempt ends after the edit. Of the right ones, one in ten runs the tests. */
 function editTurns(problem: Problem, edit: Edit, outcome: Outcome, roll: number): Message[] {

@@ -13,16 +13,19 @@ const examples = fileURLToPath(new URL('../../examples', import.meta.url));
 const recipes = readdirSync(examples).filter((name) => name.startsWith('starter-'));
 const quickstart = join(examples, 'quickstart.yaml');
 
-it('there are recipes', () => expect(recipes).toEqual(['starter-clean.yaml', 'starter-mixed.yaml']));
+it('there are recipes', () => expect(recipes).toEqual(['starter-clean.yaml', 'starter-copying.yaml', 'starter-mixed.yaml']));
 
 it.each(recipes)('%s is read by longhaul sft', async (name) => {
   const { stages } = await readSftConfig(join(examples, name), undefined);
   expect(stages.length).toBeGreaterThan(0);
 });
 
-it('the recipe of the starter goes on where its first part ends', async () => {
-  const [clean, mixed] = await Promise.all(['clean', 'mixed'].map((part) => readSftConfig(join(examples, `starter-${part}.yaml`), undefined)));
-  expect(mixed?.initial).toBe(clean?.out);
+it('each part of the starter’s recipe goes on where the one before it ends, with tasks that were not seen', async () => {
+  const parts = await Promise.all(['clean', 'copying', 'mixed'].map((part) => readSftConfig(join(examples, `starter-${part}.yaml`), undefined)));
+  const [clean, copying, mixed] = parts;
+  expect([copying?.initial, mixed?.initial]).toEqual([clean?.out, copying?.out]);
+  const { steps = 0, batchSize = 0 } = clean?.stages.find(({ data }) => data === 'clean') ?? {};
+  expect(copying?.stages[0]).toMatchObject({ data: 'clean', first: steps * batchSize });
 });
 
 it('quickstart.yaml is planned by a dry run, which refuses a policy that is not there', async () => {
