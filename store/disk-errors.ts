@@ -1,6 +1,6 @@
 /**
- * What a disk can do to us, by class: full, read-only, or damaged. The first two pass, and work goes on when they have;
- * damage is never read as something else.
+ * What a disk can do to us, by class: full, read-only, held by somebody else, or damaged. All but the last pass, and work
+ * goes on when they have; damage is never read as something else.
  */
 
 import { constants } from 'node:fs';
@@ -28,6 +28,17 @@ export class StoreReadOnly extends Error {
   }
 }
 
+/** Another program is in the middle of a transaction there, and does not end it. */
+export class StoreBusy extends Error {
+  override readonly name = 'StoreBusy';
+  readonly place: string;
+
+  constructor(place: string, options?: ErrorOptions) {
+    super(`The store at ${place} is locked by another program: end its transaction (an open sqlite3, a backup); what waits goes on by itself`, options);
+    this.place = place;
+  }
+}
+
 /** What is read is not what was written. */
 export class StoreCorrupt extends Error {
   override readonly name = 'StoreCorrupt';
@@ -40,7 +51,7 @@ export class StoreCorrupt extends Error {
 }
 
 /** SQLite's primary result codes: https://sqlite.org/rescode.html */
-const SQLITE = { READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, NOTADB: 26 } as const;
+const SQLITE = { BUSY: 5, LOCKED: 6, READONLY: 8, IOERR: 10, CORRUPT: 11, FULL: 13, CANTOPEN: 14, NOTADB: 26 } as const;
 
 function freeBytes(dir: string): number {
   try {
@@ -72,6 +83,7 @@ function ofSqlite(error: Error & { errcode?: unknown }, dir: string): Error | un
   if (typeof error.errcode !== 'number') return undefined;
   const code = error.errcode & 0xff;
   if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB) return new StoreCorrupt(dir, error.message, { cause: error });
+  if (code === SQLITE.BUSY || code === SQLITE.LOCKED) return new StoreBusy(dir, { cause: error });
   if (code === SQLITE.FULL) return new StoreFull(dir, { cause: error });
   if (code === SQLITE.READONLY) return new StoreReadOnly(dir, { cause: error });
   if (code !== SQLITE.IOERR && code !== SQLITE.CANTOPEN) return undefined;
@@ -85,7 +97,9 @@ export function named(error: unknown, place: string): unknown {
   return ofFiles(error, place) ?? ofSqlite(error, place) ?? error;
 }
 
+const PASSING: ReadonlySet<string> = new Set(['StoreFull', 'StoreReadOnly', 'StoreBusy']);
+
 /** Whether the disk may be well again without anything being done here. */
-export function passes(error: unknown): error is StoreFull | StoreReadOnly {
-  return error instanceof Error && (error.name === 'StoreFull' || error.name === 'StoreReadOnly');
+export function passes(error: unknown): error is StoreFull | StoreReadOnly | StoreBusy {
+  return error instanceof Error && PASSING.has(error.name);
 }

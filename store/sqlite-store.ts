@@ -28,8 +28,11 @@ CREATE TABLE IF NOT EXISTS leases (
 CREATE INDEX IF NOT EXISTS leases_by_kind ON leases (kind, host, expires_at);
 `;
 
-/** How long a writer waits for another process's transaction before it fails; milliseconds. */
-const BUSY_TIMEOUT_MS = 30_000;
+/**
+ * How long a writer waits for another process's transaction before it fails as `StoreBusy`; milliseconds. The whole
+ * process stands still for so long: a third of the silence after which an activity is given up.
+ */
+const BUSY_TIMEOUT_MS = 5_000;
 
 /** The first key after every key that begins with `prefix`, in byte order. */
 function afterPrefix(prefix: string): string {
@@ -221,7 +224,7 @@ class SqliteStore implements Store {
 
 /**
  * Opens (or makes) the store in `dir`. With `patience`, its calls wait for a disk that is full or read-only.
- * Errors, here and of every call: `StoreFull`, `StoreReadOnly`, `StoreCorrupt`, and others of SQLite.
+ * Errors, here and of every call: `StoreFull`, `StoreReadOnly`, `StoreBusy`, `StoreCorrupt`, and others of SQLite.
  */
 export function openSqliteStore(dir: string, patience?: Patience): Store {
   try {

@@ -107,6 +107,24 @@ describe('a disk that can only be read', () => {
   });
 });
 
+describe('a store that another program holds locked', () => {
+  it('is named, waited for with the event loop free in between, and used again', async () => {
+    const said: string[] = [];
+    const store = open(join(dir, 'store'), { ...impatient, say: (line) => said.push(line) });
+    await store.putOnce('before', 1);
+    const other = new DatabaseSync(join(dir, 'store', 'store.sqlite'));
+    other.exec('BEGIN IMMEDIATE');
+    const written = store.putOnce('during', 2);
+    await expect.poll(() => pausedBy(), { timeout: 20_000 }).toMatch(/^paused: The store at .* is locked by another program/);
+    expect(await store.get('before')).toBe(1);
+    other.exec('ROLLBACK');
+    other.close();
+    expect(await written).toBe(2);
+    expect(pausedBy()).toBeNull();
+    expect(said).toEqual([expect.stringMatching(/^StoreBusy: The store at/), `${join(dir, 'store')}: goes on`]);
+  });
+});
+
 describe('damage', () => {
   /** A store's files as a machine that lost its power leaves them: the log is there, its end is not. */
   async function torn(cut: (wal: string) => void): Promise<Store> {

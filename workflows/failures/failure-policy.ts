@@ -122,8 +122,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'bring the checkpoint back from a copy, or begin from an earlier one: the message names it',
   },
   'store-unavailable': {
-    detected: 'the disk was full, read-only or damaged for longer than all tries',
-    errors: ['StoreFull', 'StoreReadOnly', 'StoreCorrupt'],
+    detected: 'the disk was full, read-only or damaged, or the store locked by another program, for longer than all tries',
+    errors: ['StoreFull', 'StoreReadOnly', 'StoreBusy', 'StoreCorrupt'],
     retried: ['init', 'gpu', 'agent-run', 'reward'],
     recovery: 'mask',
     breaks: true,

@@ -2,7 +2,7 @@
 
 import type { Mutation } from '../mutation.ts';
 
-const FULL = 'the disk is full, or can only be read';
+const FULL = 'the disk is full or can only be read, or another program holds the store locked';
 const DAMAGED = "the store's file is damaged, or its last record is torn";
 const DISK_ERRORS_TEST = 'test/store/disk-errors.test.ts';
 const FULL_DISK_TEST = 'test/activities/full-disk.test.ts';
@@ -83,6 +83,14 @@ export const disks: readonly Mutation[] = [
     before: "if (error.code === 'EROFS') return new StoreReadOnly(at, { cause: error });\n",
     after: '',
     tests: [{ file: DISK_ERRORS_TEST, test: 'is named when the store is opened and when a file is written' }],
+  },
+  {
+    name: 'a store that another program holds locked is not told by its class',
+    fault: FULL,
+    file: 'store/disk-errors.ts',
+    before: 'if (code === SQLITE.BUSY || code === SQLITE.LOCKED) return new StoreBusy(dir, { cause: error });\n',
+    after: '',
+    tests: [{ file: DISK_ERRORS_TEST, test: 'is named, waited for with the event loop free in between' }],
   },
   {
     name: 'an update does not ask for room before it trains',
