@@ -131,8 +131,8 @@ it('a run that ended between an update and its step’s record trains that step 
   expect(owed.length).toBe(2);
   updates.length = 0;
   // Another choice than by who ended first.
-  const others = [owed[1]! === 2 ? 1 : 2, 3].filter((number) => !owed.includes(number));
-  const again = [owed[1]!, others[0] ?? 3].toSorted((a, b) => a - b);
+  const another = [1, 2, 3].find((number) => !owed.includes(number))!;
+  const again = [owed[1]!, another].toSorted((a, b) => a - b);
   resume = { step: 0, policy: { dir: 'v0', version: 0 }, overlap: { begun: 0, running: [], ended: [] }, owed: again };
   expect(await (await start('between')).result()).toMatchObject({ steps: 3 });
   expect(updates.find(({ step }) => step === 1)).toMatchObject({ units: again });
