@@ -7,7 +7,7 @@ import { allHandlersFinished, CancellationScope, condition, ContinueAsNew, conti
 import { refusedSetting, type Schedule, scheduleOf } from './batch/dispatch-schedule.ts';
 import { gatesOf } from './batch/dispatcher.ts';
 import { isLong } from './batch/long-batch.ts';
-import { batchStatusQuery, type LongBatch, OpenBatch } from './batch/open-batch.ts';
+import { batchStatusQuery, OpenBatch } from './batch/open-batch.ts';
 import type { BatchProgress } from './batch/progress.ts';
 import { refusedStraggler } from './batch/stragglers.ts';
 import { hearSignals, on } from './hear-signals.ts';
@@ -26,15 +26,14 @@ export async function batch(input: BatchInput, progress?: BatchProgress): Promis
   if (refused) refuse(`dispatcher.${refused.field}`, refused.value, refused.remedy);
   const straggler = refusedStraggler(input.stragglers ?? {}, input.samples);
   if (straggler) refuse(`stragglers.${straggler.field}`, straggler.value, straggler.remedy);
-  const schedule = scheduleOf(input.dispatcher);
-  const rollouts = input.tasks.length * input.samples;
-  const long = progress !== undefined || isLong(rollouts, gatesOf(rollouts, schedule.caps));
-  return runBatch(input, schedule, { long, progress });
+  return runBatch(input, scheduleOf(input.dispatcher), progress);
 }
 
-/** The whole of a batch but for the reading of its settings. */
-export async function runBatch(input: BatchInput, schedule: Schedule, history: LongBatch = { long: false }): Promise<BatchResult> {
-  const open = new OpenBatch(input, schedule, history);
+/** The whole of a batch but for the reading of its settings. Its workflow takes `input` and, in a new history, `progress`. */
+export async function runBatch(input: BatchInput, schedule: Schedule, progress: BatchProgress | undefined): Promise<BatchResult> {
+  const rollouts = input.tasks.length * input.samples;
+  const long = progress !== undefined || isLong(rollouts, gatesOf(rollouts, schedule.caps));
+  const open = new OpenBatch(input, schedule, { long, progress });
   setHandler(batchStatusQuery, () => open.status);
   hearSignals(
     on(pauseSignal, () => open.pause(true)),

@@ -6,13 +6,14 @@
 import { Client, Connection } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { QUEUES } from '../../../workflows/queues.ts';
-import type { BatchInput, BatchResult } from '../../../workflows/messages/batch.ts';
+import type { BatchInput } from '../../../workflows/messages/batch.ts';
 import { startOwnWorkers, withOwnTemporal } from '../own-temporal.ts';
 import { type DispatchCase, liveSandboxesCap, lowerBound } from './cases.ts';
 import { measure, type Measures } from './measure.ts';
 import { type Order, ORDERS, scheduleFor, settingsFor } from './orders.ts';
 import { simulated } from './simulate.ts';
 import { type Job, sleepingActivities } from './sleeping-parts.ts';
+import type { batch, referenceBatch } from './workflows.ts';
 
 export interface DispatchOptions {
   readonly cases: readonly DispatchCase[];
@@ -45,14 +46,14 @@ function deadlineOf(given: DispatchCase, order: Order, scale: number): `${number
 
 /** Starts a batch; `result` is what it came to, in the case's own units. */
 async function begin(client: Client, given: DispatchCase, order: Order, job: Job, scale: number): Promise<{ result: Promise<Measures> }> {
-  const handle = await client.workflow.start(order === 'reference' ? 'referenceBatch' : 'batch', {
-    taskQueue: QUEUES.orchestrator,
-    workflowId: idOf(given, order),
-    args: [inputOf(given, order), given.maxParallelAgents, given.maxEvalParallelAgents],
-    workflowExecutionTimeout: deadlineOf(given, order, scale),
-  });
+  const options = { taskQueue: QUEUES.orchestrator, workflowId: idOf(given, order), workflowExecutionTimeout: deadlineOf(given, order, scale) };
+  const input = inputOf(given, order);
+  const reference = { run: given.maxParallelAgents, evaluation: given.maxEvalParallelAgents };
+  const handle = await (order === 'reference'
+    ? client.workflow.start<typeof referenceBatch>('referenceBatch', { ...options, args: [{ ...input, reference }] })
+    : client.workflow.start<typeof batch>('batch', { ...options, args: [input] }));
   const result = async () => {
-    const { seconds, graded } = (await handle.result().finally(() => (job.over = true))) as BatchResult;
+    const { seconds, graded } = await handle.result().finally(() => (job.over = true));
     const stages = 3 * given.times.length;
     if (graded !== given.times.length || job.intervals.length !== stages) {
       throw new Error(`${idOf(given, order)}: ${job.intervals.length} stages ran for ${stages}; on an overloaded machine give a larger --scale`);
