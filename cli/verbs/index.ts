@@ -64,6 +64,10 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'one rollout, turn by turn',
     load: async () => (await import('./rollouts.ts')).trajectoryVerb,
   },
+  times: {
+    summary: 'where the time of its rollouts went',
+    load: async () => (await import('./times.ts')).timesVerb,
+  },
   pause: {
     summary: 'pause a run at a turn, or at a step',
     load: async () => (await import('./steer.ts')).pauseVerb,

@@ -1,11 +1,11 @@
 /** `longhaul rollouts` and `trajectory`: what happened, rollout by rollout and turn by turn. */
 
-import { batchesOf, keys, type OutcomeRecord, type StepEntry } from '../../activities/records.ts';
+import { keys, type OutcomeRecord } from '../../activities/records.ts';
 import { trajectoryOf } from '../../activities/run/trajectories.ts';
-import type { Store } from '../../store/store.ts';
 import { UserInputError } from '../errors.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { withLocalStore } from '../access/local-store.ts';
+import { rolloutPrefixes } from '../access/rollout-prefixes.ts';
 import { table } from '../table.ts';
 import { trajectoryText } from '../train/format.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
@@ -14,24 +14,12 @@ interface Options {
   readonly step?: string;
 }
 
-/** What the ids of the rollouts begin with. */
-async function prefixesOf(run: string, step: string | undefined, store: Store): Promise<string[]> {
-  if (evalOf(run) !== undefined) {
-    if (step !== undefined) throw new UserInputError('--step', step, 'an eval has no steps; leave it out');
-    return [`${run}/`];
-  }
-  if (step === undefined) return [`train/${run}/`];
-  if (!/^\d+$/.test(step)) throw new UserInputError('--step', step, 'give a whole number');
-  const entry = await store.get<StepEntry>(keys.step(run, Number(step)));
-  return batchesOf(entry?.record ?? { step: Number(step) }).map((batch) => `train/${run}/${batch}/`);
-}
-
 function rollouts(run: string, options: Options, context: VerbContext): Promise<Outcome> {
   return withLocalStore(context, async (local) => {
     const { store } = local;
     const id = evalOf(run);
     const { accounting } = id === undefined ? await local.summary(run) : await localEval(id, store);
-    const prefixes = await prefixesOf(run, options.step, store);
+    const prefixes = await rolloutPrefixes(run, options.step, store);
     const events = (await store.events(run)).filter(({ rollout }) => prefixes.some((prefix) => rollout.startsWith(prefix)));
     const outcomes: OutcomeRecord[] = [];
     for (const prefix of prefixes) outcomes.push(...(await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value));

@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, it } from 'vitest';
 import type { EvalResults } from '../../activities/evaluation/eval-results.ts';
+import type { MeanTimes } from '../../cli/times/mean-times.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-eval-'));
@@ -37,4 +38,10 @@ it('evaluates the starter, and shows it when it is asked again', async () => {
   expect(await longhaulJson(['show', 'eval/starter'], dir)).toEqual(results);
   const { accounting, rollouts } = await longhaulJson<{ accounting: unknown; rollouts: unknown[] }>(['rollouts', 'eval/starter'], dir);
   expect([accounting, rollouts.length]).toEqual([results.accounting, 20]);
+  const times = await longhaulJson<MeanTimes>(['times', 'eval/starter'], dir);
+  expect(times).toMatchObject({ ended: 20, rollouts: 20 });
+  const counts = new Map(times.activities.map(({ name, count }) => [name, count]));
+  expect([counts.get('prepareSandbox'), counts.get('computeReward')]).toEqual([1, 1]);
+  const parts = times.activities.reduce((sum, { seconds, waitedSeconds }) => sum + seconds + waitedSeconds, times.workflowTasks.seconds + times.stoodSeconds);
+  expect(parts).toBeCloseTo(times.wallSeconds, 6);
 }, 300_000);

@@ -1,0 +1,18 @@
+/** Which rollouts belong to a run, an eval, or one step of a run. */
+
+import { batchesOf, keys, type StepEntry } from '../../activities/records.ts';
+import type { Store } from '../../store/store.ts';
+import { UserInputError } from '../errors.ts';
+import { evalOf } from '../eval/local-eval.ts';
+
+/** What their ids begin with. Errors: `UserInputError` for a step that is none. */
+export async function rolloutPrefixes(run: string, step: string | undefined, store: Store): Promise<string[]> {
+  if (evalOf(run) !== undefined) {
+    if (step !== undefined) throw new UserInputError('--step', step, 'an eval has no steps; leave it out');
+    return [`${run}/`];
+  }
+  if (step === undefined) return [`train/${run}/`];
+  if (!/^\d+$/.test(step)) throw new UserInputError('--step', step, 'give a whole number');
+  const entry = await store.get<StepEntry>(keys.step(run, Number(step)));
+  return batchesOf(entry?.record ?? { step: Number(step) }).map((batch) => `train/${run}/${batch}/`);
+}
