@@ -73,6 +73,8 @@ export interface GenerateRecord {
   readonly reset: boolean;
   readonly sampled: readonly number[];
   readonly logprobs: readonly number[];
+  /** That it was sampled at, 0 where greedily; absent where nothing was, in chat, and in records of before it was noted. */
+  readonly temperature?: number;
   readonly end: 'stop' | 'length' | 'context-full' | 'refused';
   readonly parsed: ParsedTurn;
   /** What the policy is told before its next turn; where it made calls, the tools answer instead. */

@@ -95,6 +95,8 @@ export interface Datum {
   readonly mask: readonly number[];
   /** As recorded when sampled; 0 where `mask` is 0. */
   readonly logprobs: readonly number[];
+  /** That each token was sampled at, and its log-probability is of; 0 (greedy) counts as 1. Left out: 1. */
+  readonly temperatures?: readonly number[];
   /** Of every token that counts, where the caller knows it; else it is estimated from the `credit` of all data. */
   readonly advantage?: number;
   readonly credit?: Credit;

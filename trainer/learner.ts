@@ -1,10 +1,13 @@
-/** A policy being trained: log-probabilities of the tokens that count, and gradients of any function of them. */
+/**
+ * A policy being trained: log-probabilities of the tokens that count, and gradients of any function of them. Both, and
+ * entropies, are of logits over the temperature that a token was sampled at: of the distribution that it was drawn from.
+ */
 
 import { type DecoderSaved, type Remember, decode, decodeGradient } from './model/decoder.ts';
 import type { AdapterWeights } from './lora/adapter-layout.ts';
 import { AdapterGradients } from './lora/adapter-gradients.ts';
 import { Gradients, type GradientSink } from './model/gradients.ts';
-import { type Tensor, addAll, entropyOf, entropySlope, labelLoss, leavingNothing, matMul, mul, reshape, scope } from './model/layers/kernels.ts';
+import { type Tensor, addAll, div, entropyOf, entropySlope, labelLoss, leavingNothing, matMul, mul, reshape, scope } from './model/layers/kernels.ts';
 import { Policy } from './model/policy.ts';
 import { GrowingRotaryTables } from './model/layers/rotary.ts';
 import { type TokenBatch, longestOf } from './model/token-batch.ts';
@@ -29,7 +32,10 @@ export interface TokenGradient {
 interface Forward {
   /** d entropy / d logits, where entropies are trained. */
   readonly entropySlope: Tensor | undefined;
+  /** Over the temperatures. */
   readonly hidden: Tensor;
+  /** [positions, 1]; `undefined` where all are 1. */
+  readonly temperatures: Tensor | undefined;
   readonly saved: DecoderSaved;
   readonly losses: Tensor;
   /** softmax − onehot. */
@@ -85,12 +91,15 @@ export class Learner {
   #forward(batch: TokenBatch, entropy: boolean | 'trained', remember: Remember): Forward {
     const tables = this.#tables.for(longestOf(batch));
     return scope(() => {
-      const { hidden, saved } = decode(this.policy, batch, tables, remember);
+      const { hidden: plain, saved } = decode(this.policy, batch, tables, remember);
+      const temperatures = batch.temperatures && column(batch.temperatures);
+      // Not the logits themselves: these are as wide as the vocabulary.
+      const hidden = temperatures === undefined ? plain : div(plain, temperatures);
       const logits = matMul(hidden, this.policy.weights().head, false, true);
       const [losses, slope] = labelLoss(logits, tf.tensor1d(batch.labels, 'int32'));
       const entropies = entropy === false ? undefined : entropyOf(logits);
       const trained = entropy === 'trained' && entropies !== undefined;
-      return { hidden, saved, losses, slope, entropies, entropySlope: trained ? entropySlope(logits, reshape(entropies, [-1, 1])) : undefined };
+      return { hidden, temperatures, saved, losses, slope, entropies, entropySlope: trained ? entropySlope(logits, reshape(entropies, [-1, 1])) : undefined };
     });
   }
 
@@ -104,7 +113,8 @@ export class Learner {
       // Rows are scaled where they are as wide as the hidden states, not as the vocabulary.
       const dHeads = wanted ? parts.map(({ slope, scale }) => matMul(slope, mul(forward.hidden, scale), true)) : [];
       for (const dHead of dHeads) this.gradients.keep(this.gradients.plus('head', dHead));
-      return addAll(parts.map(({ slope, scale }) => mul(matMul(slope, head), scale)));
+      const dHidden = addAll(parts.map(({ slope, scale }) => mul(matMul(slope, head), scale)));
+      return forward.temperatures === undefined ? dHidden : div(dHidden, forward.temperatures);
     });
   }
 }

@@ -102,6 +102,7 @@ export async function sampleIds(
     reset,
     sampled: tokens,
     logprobs,
+    temperature: sampling.temperature,
     end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
     ...(stopped ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate)) : { parsed: { kind: 'no-call', content: text } }),
     ...(untrainable === undefined ? {} : { untrainable }),

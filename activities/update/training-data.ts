@@ -12,6 +12,7 @@ import type { UpdateInput } from '../../workflows/messages/update.ts';
 import { rolloutIds } from '../../workflows/batch/rollout-ids.ts';
 import { copiesOf, type Group, judge } from './choose-groups.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from '../records.ts';
+import { configuredTemperature, saysTemperature } from './configured-temperature.ts';
 import { type Member, rolloutMetrics } from './rollout-metrics.ts';
 import { samplerMetrics } from './sampler-metrics.ts';
 
@@ -35,13 +36,16 @@ export interface TrainingData {
   readonly metrics: Readonly<Record<string, number>>;
 }
 
-/** The model calls of one attempt as transitions: all ids seen, the ids said. Empty calls teach nothing. */
-export function transitionsOf(turns: readonly GenerateRecord[]): Transition[] {
+/**
+ * The model calls of one attempt as transitions: all ids seen, the ids said. Empty calls teach nothing. `configured` is the
+ * temperature of turns whose records do not say theirs.
+ */
+export function transitionsOf(turns: readonly GenerateRecord[], configured = 1): Transition[] {
   const transitions: Transition[] = [];
   let context: number[] = [];
-  for (const { appended, reset, sampled, logprobs, version } of turns) {
+  for (const { appended, reset, sampled, logprobs, version, temperature = configured } of turns) {
     const observation = [...(reset ? [] : context), ...appended];
-    if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, version });
+    if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, version, temperature });
     context = [...observation, ...sampled];
   }
   return transitions;
@@ -65,14 +69,14 @@ const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): b
  * A rollout's sequences; where it is not to be learnt from, one without a token, which stands for it in the baseline. `copy`
  * sets a rollout of a group that stands in for another apart from itself.
  */
-function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, copy = ''): Datum[] {
+function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, configured: number, copy = ''): Datum[] {
   const credit = { reward: outcome.reward ?? 0, group: group + copy, rollout: outcome.rollout + copy };
   if (!learnt) return [{ tokens: [], mask: [], logprobs: [], credit }];
-  return mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, credit }));
+  return mergeTransitions(transitionsOf(turns, configured)).map((merged) => ({ ...merged, credit }));
 }
 
 type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'> &
-  Partial<Pick<UpdateInput, 'policy'>>;
+  Partial<Pick<UpdateInput, 'policy' | 'run' | 'step'>>;
 
 /** Every group that was drawn, in the order of batches and tasks. */
 async function groupsOf(input: TrainingInput, store: Store): Promise<Group[]> {
@@ -94,11 +98,11 @@ async function groupsOf(input: TrainingInput, store: Store): Promise<Group[]> {
   return groups;
 }
 
-async function dataOfGroups(groups: ReadonlyArray<readonly [Group, string?]>, algorithm: AlgorithmSettings): Promise<Datum[]> {
+async function dataOfGroups(groups: ReadonlyArray<readonly [Group, string?]>, algorithm: AlgorithmSettings, configured: number): Promise<Datum[]> {
   const data: Datum[] = [];
   for (const [{ batch, task, members }, copy] of groups) {
     for (const member of members) {
-      data.push(...dataOf(member, `${batch}/${task}`, isLearnt(member, algorithm), copy));
+      data.push(...dataOf(member, `${batch}/${task}`, isLearnt(member, algorithm), configured, copy));
       await nextTurn();
     }
   }
@@ -136,8 +140,9 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
   const judged = groups.flatMap(({ members }, i) => (useless[i] === 'surplus' ? [] : members));
   const sampled = groups.flatMap(({ members }) => members.map((member) => member.turns));
   const turns = sampled.flat();
+  const configured = turns.every(saysTemperature) ? 1 : await configuredTemperature(input, store);
   return {
-    data: await dataOfGroups([...trained.map((group) => [group] as const), ...copies], algorithm),
+    data: await dataOfGroups([...trained.map((group) => [group] as const), ...copies], algorithm, configured),
     fates,
     outcomes: judged.map(({ outcome }) => outcome),
     groups: trained.length,

@@ -133,6 +133,20 @@ describe('an endpoint that takes ids', () => {
     await generate(1, { sampling: { temperature: 0.7, topP: 1, topK: 0, maxTokens: 100 } });
     expect((await recordOf(1))?.untrainable).toContain('temperature 1');
   });
+
+  it('with log-probabilities of the sampling temperature is trained on at that one', async () => {
+    const { handler, engine } = engineServer({ owner: 'sglang' });
+    probed(engine);
+    const { generate } = await serving(handler, { ...ids, protocol: 'sglang' });
+    const sampling = { temperature: 0.7, topP: 1, topK: 0, maxTokens: 100 };
+    for (const k of [0, 1]) {
+      await generate(1, { ...attemptOf(0, k), sampling });
+      await ended(world.now.store, 0, k, k);
+    }
+    const { data } = await trainingDataOf({ batch: 'train/r/step-1', tasks: [attemptOf().task], samples: 2, algorithm }, world.now.store);
+    expect(data.map(({ mask, temperatures }) => mask.map((counts, i) => (counts ? temperatures?.[i] : 0.7)))).toEqual(data.map(({ mask }) => mask.map(() => 0.7)));
+    expect(data).toHaveLength(2);
+  });
 });
 
 describe('an endpoint that takes chat', () => {

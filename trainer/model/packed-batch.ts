@@ -1,7 +1,7 @@
 /** Sequences packed into one row without padding; nothing of it is padded but what attention sees, block by block. */
 
 import type { PackedBlock } from './layers/attention-blocks.ts';
-import { type TokenBatch, type TokenSequence, paddedLength, tokenBatch } from './token-batch.ts';
+import { type TokenBatch, type TokenSequence, heatOf, paddedLength, tokenBatch } from './token-batch.ts';
 
 /** Sequences of one block of a packed row are at most twice as long as its shortest, or this long. */
 const shortBlock = 128;
@@ -53,6 +53,7 @@ export function packedBatch(sequences: readonly TokenSequence[]): TokenBatch {
     labels: Int32Array.from(targets, ({ label }) => label),
     rowOf: Int32Array.from(targets, ({ row }) => row),
     indexOf: Int32Array.from(targets, ({ index }) => index),
+    ...heatOf(sequences),
   };
 }
 

@@ -6,6 +6,8 @@ export interface TokenSequence {
   readonly tokens: readonly number[];
   /** 1 where a token's own log-probability counts; the first token has none, so its entry is not looked at. */
   readonly mask: readonly number[];
+  /** As long as `tokens`: what the logits that each token is drawn from are divided by, where 0 (greedy) counts as 1; left out: 1. */
+  readonly temperatures?: readonly number[];
 }
 
 export interface TokenBatch extends TokenRows {
@@ -14,6 +16,8 @@ export interface TokenBatch extends TokenRows {
   /** Sequence of each position, and the index of its label in its tokens. */
   readonly rowOf: Int32Array;
   readonly indexOf: Int32Array;
+  /** [positions]: of the label; left out where all are 1, so that nothing is divided. */
+  readonly temperatures?: Float32Array;
 }
 
 /** Lengths are rounded up to this, so that few shapes occur. */
@@ -24,6 +28,23 @@ export const countTargets = ({ tokens, mask }: TokenSequence): number => {
   for (let i = 1; i < tokens.length; i++) count += mask[i] ? 1 : 0;
   return count;
 };
+
+function temperatureAt(temperatures: readonly number[], i: number): number {
+  const temperature = temperatures[i];
+  if (temperature === undefined || !(temperature >= 0 && Number.isFinite(temperature))) {
+    throw new RangeError(`temperatures[${i}]: ${temperature} cannot be used; give each token the temperature that it was sampled at, 0 (greedy) or more`);
+  }
+  return temperature === 0 ? 1 : temperature;
+}
+
+/** Of the tokens that count, in the order of the sequences. Errors: `RangeError` for what is no temperature. */
+export function heatOf(sequences: readonly TokenSequence[]): Pick<TokenBatch, 'temperatures'> {
+  if (sequences.every(({ temperatures }) => temperatures === undefined)) return {};
+  const heat = sequences.flatMap(({ tokens, mask, temperatures }) =>
+    tokens.flatMap((_, i) => (i > 0 && mask[i] ? [temperatures === undefined ? 1 : temperatureAt(temperatures, i)] : [])),
+  );
+  return heat.every((temperature) => temperature === 1) ? {} : { temperatures: Float32Array.from(heat) };
+}
 
 export const paddedLength = (tokens: number): number => Math.max(1, Math.ceil(tokens / lengthStep)) * lengthStep;
 
@@ -38,6 +59,7 @@ export function tokenBatch(sequences: readonly TokenSequence[]): TokenBatch {
     labels: new Int32Array(total),
     rowOf: new Int32Array(total),
     indexOf: new Int32Array(total),
+    ...heatOf(sequences),
   };
   let at = 0;
   for (const [row, { tokens, mask }] of sequences.entries()) {

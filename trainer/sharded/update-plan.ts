@@ -37,12 +37,12 @@ export function planOf(update: UpdateRequest, { epochs, tokens, metrics }: Prepa
   const { data: _, ...request } = update;
   const indices = new Map<PassSequence['sample'], number>();
   const sequences: PlannedSequence[] = [];
-  const indexOf = ({ sample, tokens: ids, mask }: PassSequence): number => {
+  const indexOf = ({ sample, advantages: _advantages, ...sequence }: PassSequence): number => {
     const known = indices.get(sample);
     if (known !== undefined) return known;
     const { count, recorded, old, reference } = sample;
     indices.set(sample, sequences.length);
-    return sequences.push({ sample: { count, recorded, old, reference }, tokens: ids, mask }) - 1;
+    return sequences.push({ sample: { count, recorded, old, reference }, ...sequence }) - 1;
   };
   let pass = 0;
   const rounds = epochs.flatMap((minibatches, epoch) =>

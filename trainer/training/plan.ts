@@ -3,7 +3,7 @@
 import { type LossReduction, reductionScales } from '../algorithms/reductions/reduce.ts';
 import { startsOf } from '../algorithms/rows.ts';
 import { microBatches, shuffled, split } from '../data/batching.ts';
-import type { UpdateSettings } from '../engine.ts';
+import type { Datum, UpdateSettings } from '../engine.ts';
 import { ones, parted } from './arrays.ts';
 import type { Batching } from '../model/packed-batch.ts';
 import type { TokenSequence } from '../model/token-batch.ts';
@@ -14,6 +14,8 @@ export interface PassSequence {
   readonly sample: Omit<Sample, 'datum'>;
   readonly tokens: readonly number[];
   readonly mask: readonly number[];
+  /** As the datum's. */
+  readonly temperatures?: readonly number[];
   /** Scaled for the reduction over the minibatch. */
   readonly advantages: Float64Array;
 }
@@ -58,6 +60,8 @@ function scaled(items: readonly Credited[], settings: UpdateSettings, micro: Rea
   return new Map(byGroup.map((item, i) => [item, item.advantages.map((advantage, t) => advantage * (parts[i]?.[t] ?? 0))]));
 }
 
+const sequenceOf = ({ tokens, mask, temperatures }: Datum): TokenSequence => ({ tokens, mask, ...(temperatures && { temperatures }) });
+
 /** At least so many micro-batches as there are shards, where there are so many sequences. */
 function microBatchesFor<T extends TokenSequence>(sequences: readonly T[], { microBatchTokens, packing = false }: Batching, shards: number): T[][] {
   const wanted = Math.min(shards, sequences.length);
@@ -70,12 +74,12 @@ function microBatchesFor<T extends TokenSequence>(sequences: readonly T[], { mic
 }
 
 function minibatchOf(items: readonly Credited[], settings: UpdateSettings, shards: number): Minibatch {
-  const sequences = items.map((item) => ({ item, tokens: item.sample.datum.tokens, mask: item.sample.datum.mask }));
+  const sequences = items.map((item) => ({ item, ...sequenceOf(item.sample.datum) }));
   const micro = microBatchesFor(sequences, settings, shards);
   const advantages = scaled(items, settings, micro.map((one) => one.map(({ item }) => item)));
   return {
     micro: micro.map((one) =>
-      one.map(({ item, tokens, mask }) => ({ sample: item.sample, tokens, mask, advantages: advantages.get(item) ?? new Float64Array(0) })),
+      one.map(({ item, ...sequence }) => ({ sample: item.sample, ...sequence, advantages: advantages.get(item) ?? new Float64Array(0) })),
     ),
     tokens: items.reduce((sum, { sample }) => sum + sample.count, 0),
     sequences: items.length,

@@ -37,6 +37,12 @@ describe('a turn', () => {
     expect(await recordOf(1)).toMatchObject({ version: 3, appended: PROMPT, reset: false, ...asRecorded(saying(call('ls'))) });
   });
 
+  it.each([0.6, 0])('keeps the temperature %d that it was sampled at', async (temperature) => {
+    world.now.engine.answers = [saying(call('ls'))];
+    await generate(turnInput(1, { sampling: { ...turnInput(1).sampling, temperature } }));
+    expect((await recordOf(1))?.temperature).toBe(temperature);
+  });
+
   it('keeps what the call took, where the engine tells it', async () => {
     const cost = { queueSeconds: 0.1, seconds: 0.5, cachedTokens: 3, batchSize: 2 };
     world.now.engine.cost = cost;

@@ -6,6 +6,8 @@ const KILLED = 'the GPU worker is killed during an update';
 const AT_ONCE = 'two executions of one update end at the same time';
 const SHARDS = 'the files of an update in shards are taken away, or cut short';
 const ENGINE = "the engine's thread dies";
+const TEMPERATURES = 'turns of one update were sampled at different temperatures, or not at 1';
+const TEMPERATURE_TEST = 'test/trainer/training/temperature.test.ts';
 const UPDATE_TEST = 'test/trainer/update.test.ts';
 const SHARDED_UPDATER_TEST = 'test/trainer/sharded/sharded-updater.test.ts';
 const GPU_POOL_TEST = 'test/workflows/gpu-pool.test.ts';
@@ -68,6 +70,49 @@ export const updates: readonly Mutation[] = [
     before: 'if (digest.length < DIGEST_BYTES || !digestOf(content).equals(digest)) return undefined;',
     after: 'if (digest.length < DIGEST_BYTES || content.length < 1000) return undefined;',
     tests: [{ file: SHARDED_UPDATER_TEST, test: 'makes torn, missing and foreign shards again where they are added up' }],
+  },
+  {
+    name: 'logits are not divided by the temperature',
+    fault: TEMPERATURES,
+    file: 'trainer/learner.ts',
+    before: 'temperatures === undefined ? plain : div(plain, temperatures)',
+    after: 'plain',
+    tests: [
+      { file: TEMPERATURE_TEST, test: 'an update of what was sampled at 0.6 finds the policy that sampled' },
+      { file: TEMPERATURE_TEST, test: 'an update of what was sampled at 1.7 finds the policy that sampled' },
+    ],
+  },
+  {
+    name: 'gradients are not divided by the temperature',
+    fault: TEMPERATURES,
+    file: 'trainer/learner.ts',
+    before: 'forward.temperatures === undefined ? dHidden : div(dHidden, forward.temperatures)',
+    after: 'dHidden',
+    tests: [{ file: TEMPERATURE_TEST, test: 'the gradient is that of finite differences' }],
+  },
+  {
+    name: 'passes are not told of temperatures',
+    fault: TEMPERATURES,
+    file: 'trainer/training/plan.ts',
+    before: '...(temperatures && { temperatures })',
+    after: '...(temperatures && {})',
+    tests: [{ file: TEMPERATURE_TEST, test: 'an update of what was sampled at 0.6 finds the policy that sampled' }],
+  },
+  {
+    name: 'a turn does not say its temperature',
+    fault: TEMPERATURES,
+    file: 'activities/sampling/sample-ids.ts',
+    before: '    temperature: sampling.temperature,\n',
+    after: '',
+    tests: [{ file: 'test/activities/rollout/generate.test.ts', test: 'keeps the temperature 0.6 that it was sampled at' }],
+  },
+  {
+    name: 'what does not say its temperature is taken for 1',
+    fault: TEMPERATURES,
+    file: 'activities/update/training-data.ts',
+    before: 'turns.every(saysTemperature) ? 1 : await configuredTemperature(input, store)',
+    after: 'turns.every(saysTemperature) ? 1 : 1 + 0 * (await configuredTemperature(input, store))',
+    tests: [{ file: 'test/activities/update/configured-temperature.test.ts', test: 'what the run was configured with when the step began' }],
   },
   {
     name: 'who comes second fails',
