@@ -13,7 +13,7 @@ import type { DispatcherSettings } from '../../workflows/messages/batch.ts';
 import type { AlgorithmSettings, RunConfig } from '../../workflows/messages/run-config.ts';
 import { algorithmSchema } from '../algorithm/config.ts';
 import { offPolicyCorrectionSchema } from '../algorithm/off-policy-schema.ts';
-import { isCorrectable } from '../algorithm/rules.ts';
+import { needsCorrection } from '../algorithm/rules.ts';
 import { UserInputError } from '../failures.ts';
 
 const count = z.int().min(1);
@@ -187,7 +187,7 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
     throw new UserInputError('algorithm.zeroVarianceFilter', false, 'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
   }
   // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
-  const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && isCorrectable(config.algorithm);
+  const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
   const correction = corrects ? { offPolicyCorrection: offPolicyCorrectionSchema.parse({}) } : {};
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {

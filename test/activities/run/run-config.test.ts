@@ -51,6 +51,24 @@ it('what overlaps with updates is corrected, unless it is said otherwise; what d
   expect(resolved(none).algorithm.offPolicyCorrection).toEqual({ tisRatioType: 'none', sequenceMaskMetric: 'none' });
 });
 
+it.each([
+  ['rollout_is', {}],
+  ['dppo', {}],
+  ['cispo', { cispo: { anchor: 'rollout' } }],
+])('what overlaps is not weighted twice: %s takes its own ratio to what sampled', (loss, more) => {
+  const resolved = (mode: string, given: object = {}) => resolveRunConfig({ ...settings, policy: { base: '/p' }, training: { mode }, algorithm: { loss, ...more, ...given } }, '/').algorithm;
+  for (const mode of ['async', 'one-step-off']) expect(resolved(mode)).not.toHaveProperty('offPolicyCorrection');
+  expect(resolved('async', { offPolicyCorrection: { sequenceMaskMetric: 'geometric' } }).offPolicyCorrection).toMatchObject({ tisRatioType: 'none', geoMaskLow: 0.99 });
+  const weighted = () => resolved('async', { offPolicyCorrection: { tisRatioType: 'token' } });
+  if (loss === 'cispo') expect(weighted).toThrow(expect.objectContaining({ field: 'algorithm.offPolicyCorrection', remedy: expect.stringMatching(/tisRatioType: none/) as string }));
+  else expect(weighted().offPolicyCorrection).toMatchObject({ tisRatioType: 'token' });
+});
+
+it.each([['regular', {}], ['cispo', {}]])('what overlaps is weighted by token with %s, whose ratio is to the policy before the update', (loss, more) => {
+  const { algorithm } = resolveRunConfig({ ...settings, policy: { base: '/p' }, training: { mode: 'one-step-off' }, algorithm: { loss, ...more } }, '/');
+  expect(algorithm.offPolicyCorrection).toMatchObject({ tisRatioType: 'token' });
+});
+
 const algorithmOf = (algorithm: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, algorithm }, '/').algorithm;
 const refused = (field: string, remedy: RegExp) => expect.objectContaining({ name: 'UserInputError', field: `algorithm.${field}`, remedy: expect.stringMatching(remedy) as string });
 
