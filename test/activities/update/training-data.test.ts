@@ -254,3 +254,20 @@ it('lets its thread go on between rollouts, so that a large step does not hold u
   // Once for each rollout that is read, and once for each that is put together.
   expect(turns).toBeGreaterThanOrEqual(24);
 });
+
+it('rewards that differ in their last digits alone do not vary', async () => {
+  const { store } = world.now;
+  for (const [task, difference] of [5e-7, 2e-6].entries()) for (const k of [0, 1]) await ended(store, task, k, 0.5 + k * difference);
+  expect(Object.values(await fatesOf([0, 1], 2))).toEqual(['dropped zero-variance', 'dropped zero-variance', 'trained', 'trained']);
+});
+
+it('one that is left of a group does not vary where groups are drawn until enough do; else it stands for itself', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 0, 1);
+  await ended(store, 0, 1, 'engine-lost');
+  const told = async (samples: number, wanted?: number) =>
+    [...(await prepare([0], samples, wanted, { advantage: 'reinforce++', zeroVarianceFilter: true })).fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim());
+  expect(await told(2)).toEqual(['masked engine-lost', 'trained']);
+  expect(await told(2, 1)).toEqual(['masked engine-lost', 'dropped zero-variance']);
+  expect(await told(1, 1)).toEqual(['trained']);
+});
