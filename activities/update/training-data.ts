@@ -14,6 +14,7 @@ import { copiesOf, type Group, judge } from './choose-groups.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from '../records.ts';
 import { type Member, rolloutMetrics } from './rollout-metrics.ts';
 import { samplerMetrics } from './sampler-metrics.ts';
+import { asyncMetrics } from './staleness.ts';
 
 export type Fate =
   | { readonly event: 'trained'; readonly reason: '' }
@@ -71,7 +72,7 @@ function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, copy
   return mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, credit }));
 }
 
-type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'> &
+type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'units' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'> &
   Partial<Pick<UpdateInput, 'policy'>>;
 
 /** Every group that was drawn, in the order of batches and tasks. */
@@ -116,6 +117,18 @@ function tokensByVersion(members: readonly Member[]): Map<number, number> {
   return tokens;
 }
 
+const versionsOf = ({ members }: Group): number[] => members.flatMap(({ turns }) => turns.flatMap(({ version, sampled }) => (sampled.length > 0 ? [version] : [])));
+
+/** By SkyRL's names: groups that did not vary, and where rollouts overlap with updates how late those came that did. */
+function groupMetrics({ algorithm, units, policy, wanted }: TrainingInput, groups: readonly Group[], useless: ReadonlyArray<string | undefined>): Record<string, number> {
+  const alike = useless.filter((reason) => reason === 'zero-variance').length;
+  const trained = groups.filter((_, i) => useless[i] === undefined);
+  return {
+    ...(algorithm.zeroVarianceFilter !== false && { 'reward/num_zero_variance_filtered': alike }),
+    ...(units && policy && asyncMetrics(trained.map(versionsOf), policy.version, wanted === undefined ? undefined : alike)),
+  };
+}
+
 /**
  * What a step's groups teach. With `wanted`, of each batch the first so many groups that vary are trained on, in the
  * order of their tasks: which ones that are does not depend on which of them happened to be drawn beyond need. With
@@ -145,6 +158,6 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
     sampledTokens: turns.reduce((sum, { sampled }) => sum + sampled.length, 0),
     tokensByVersion: tokensByVersion(trained.flatMap(({ members }) => members.filter((member) => isLearnt(member, algorithm)))),
     prefixBreaks: turns.filter(({ reset }) => reset).length,
-    metrics: { ...rolloutMetrics(judged, samples), ...samplerMetrics(sampled), ...(replace && { 'reward/num_replaced_groups': copies.length }) },
+    metrics: { ...rolloutMetrics(judged, samples), ...groupMetrics(input, groups, useless), ...samplerMetrics(sampled), ...(replace && { 'reward/num_replaced_groups': copies.length }) },
   };
 }

@@ -271,3 +271,15 @@ it('one that is left of a group does not vary where groups are drawn until enoug
   expect(await told(2, 1)).toEqual(['masked engine-lost', 'dropped zero-variance']);
   expect(await told(1, 1)).toEqual(['trained']);
 });
+
+it('reports groups that did not vary, and where rollouts overlap with updates how late the others are', async () => {
+  const { store } = world.now;
+  for (const [task, rewards] of [[1, 0], [1, 1], [0, 0]].entries()) for (const [k, reward] of rewards.entries()) await ended(store, task, k, reward);
+  await said(0, 0, [{ version: 3, sampled: [1], logprobs: [-1] }]);
+  await said(0, 1, [{ version: 5, sampled: [1], logprobs: [-1] }]);
+  expect((await prepare([0, 1, 2], 2)).metrics).toMatchObject({ 'reward/num_zero_variance_filtered': 2 });
+  expect((await prepare([0, 1, 2], 2, undefined, { zeroVarianceFilter: false })).metrics).not.toHaveProperty('reward/num_zero_variance_filtered');
+  const input = { batch: `train/${RUN}/step-1`, tasks: [0, 1, 2].map((task) => attemptOf(task).task), samples: 2, algorithm, policy: { dir: '', version: 5 } };
+  expect((await trainingDataOf({ ...input, units: [1], wanted: 1 }, store)).metrics).toMatchObject({ 'async/staleness_max': 2, 'async/staleness_ratio': 1 });
+  expect((await trainingDataOf(input, store)).metrics).not.toHaveProperty('async/staleness_max');
+});
