@@ -1,5 +1,6 @@
 /** Hunts a run that begins with a policy that nothing can train, or is refused without its reason. */
 import { expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { resolveRunConfig } from '../../../activities/run/run-config.ts';
 import { checkDefinitions } from '../../../activities/algorithm/config.ts';
 import { advantageEstimators, defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
@@ -80,6 +81,12 @@ it('what is resolved can be given again and stays the same, for every loss and e
   }
 });
 
+it.each(['.inf', 'null'])('gradients are not clipped where maxGradNorm is %s, also after a way through JSON', (word) => {
+  const { maxGradNorm, critic } = algorithmOf(parse(`{ advantage: gae, maxGradNorm: ${word}, critic: { maxGradNorm: ${word} } }`) as object);
+  expect([maxGradNorm, critic?.maxGradNorm]).toEqual([null, null]);
+  expect(algorithmOf(JSON.parse(JSON.stringify({ maxGradNorm })) as object)).toMatchObject({ maxGradNorm: null });
+});
+
 it('fills in what has an effect and nothing else', () => {
   expect(algorithmOf({})).toMatchObject({ loss: 'regular', advantage: 'grpo', clipLow: 0.2, clipHigh: 0.28, lossReduction: 'token_mean', zeroVarianceFilter: true });
   expect(algorithmOf({ loss: 'sapo' })).toMatchObject({ sapo: { tauPositive: 1, tauNegative: 1.05 } });
@@ -120,6 +127,8 @@ it.each<[string, object, RegExp]>([
   ['offPolicyCorrection.sequenceTisRatioClipHigh', { offPolicyCorrection: { sequenceTisRatioClipHigh: 5 } }, /tisRatioType: sequence/],
   ['offPolicyCorrection.geoMaskLow', { offPolicyCorrection: { geoMaskLow: 0.9 } }, /geometric/],
   ['offPolicyCorrection.tokenMaskIsThresholdLow', { offPolicyCorrection: { tokenMaskIsThresholdLow: 0.9 } }, /two bounds/],
+  ['maxGradNorm', { maxGradNorm: 0 }, /./],
+  ['maxGradNorm', { maxGradNorm: -Infinity }, /./],
   ['kl.target', { kl: { target: 0.1 } }, /adaptive/],
   ['kl.coefficient', { kl: { in: 'none', coefficient: 0.1 } }, /in: loss or in: reward/],
 ])('algorithm.%s without effect, or unknown, is refused with its remedy', (field, algorithm, remedy) => {
