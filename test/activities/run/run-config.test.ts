@@ -144,6 +144,13 @@ it('a critic beside an estimator of one own is refused where that compares group
   expect(() => checkDefinitions(algorithmOf({ advantage: 'gae' }))).not.toThrow();
 });
 
+it('groups of one are for estimators that compare no group', () => {
+  const resolved = (advantage: string, batch: object = {}) => resolveRunConfig({ ...settings, policy: { base: '/p' }, batch: { samples: 1, ...batch }, algorithm: { advantage } }, '/');
+  for (const advantage of ['gae', 'reinforce++']) expect(resolved(advantage).batch.samples).toBe(1);
+  for (const advantage of ['grpo', 'rloo', 'maxrl']) expect(() => resolved(advantage)).toThrow(expect.objectContaining({ field: 'batch.samples', remedy: expect.stringMatching(`2 or more: ${advantage} compares`) as string }));
+  expect(() => resolved('gae', { samples: 0 })).toThrow(expect.objectContaining({ field: 'batch.samples' }));
+});
+
 it('dynamic sampling and groups that do not vary exclude each other', () => {
   const given = { ...settings, policy: { base: '/p' }, batch: { dynamicSampling: { type: 'filter' } }, algorithm: { zeroVarianceFilter: false } };
   expect(() => resolveRunConfig(given, '/')).toThrow(refused('zeroVarianceFilter', /groups that vary alone/));
