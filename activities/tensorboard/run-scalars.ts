@@ -13,7 +13,7 @@ function stalenessScalars({ mean, max, offPolicy }: Staleness): ScalarEvent['sca
 }
 
 function ofStep(step: RunSummary['steps'][number]): ScalarEvent['scalars'] {
-  return [
+  const recorded: ScalarEvent['scalars'] = [
     ['reward/mean', step.rewardMean],
     ['reward/pass_rate', step.passRate],
     ['policy/loss', step.loss],
@@ -27,8 +27,9 @@ function ofStep(step: RunSummary['steps'][number]): ScalarEvent['scalars'] {
     ['timing/rollout', step.seconds.rollout],
     ['timing/train', step.seconds.train],
     ['tokens/sampled', step.sampledTokens],
-    ...Object.entries(step.metrics ?? {}),
   ];
+  // Some are measured under the same name: each is shown once.
+  return [...new Map([...recorded, ...Object.entries(step.metrics ?? {})])];
 }
 
 function ofEvaluation(evaluation: EvaluationRecord): ScalarEvent['scalars'] {

@@ -52,7 +52,7 @@ it('writes steps and evaluations in their order, at the time when their last rol
   await world.now.store.append([{ ...end('eval-0-sampled', 0, 10), event: 'evaluated' }]);
   await evaluated(1, null);
   await stepped(1);
-  await world.now.store.putOnce(keys.update(RUN, 1), { record: { step: 1 }, metrics: { 'policy/clip_ratio': 0.5 } });
+  await world.now.store.putOnce(keys.update(RUN, 1), { record: { step: 1 }, metrics: { 'policy/clip_ratio': 0.5, 'policy/grad_norm': 2 } });
   await evaluated(0, 0.5);
   await write();
   expect(readFileSync(path()).toString('hex')).toBe(
