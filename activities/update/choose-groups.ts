@@ -8,6 +8,7 @@ import { donorsOf, mayReplace } from '../../trainer/algorithms/filters/dynamic-s
 import { keepVarying } from '../../trainer/algorithms/filters/zero-variance.ts';
 import { SAME_REWARD } from '../../workflows/batch/ledger.ts';
 import type { ReplaceSettings } from '../../workflows/messages/batch.ts';
+import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
 import type { UpdateInput } from '../../workflows/messages/update.ts';
 import type { Member } from './rollout-metrics.ts';
 
@@ -21,12 +22,20 @@ export interface Group {
 
 type Choice = Pick<UpdateInput, 'wanted' | 'replace' | 'algorithm' | 'samples'>;
 
-/** One that is left of several does not vary where groups are drawn until enough do; else it is as good as a group of one. */
-function varies(members: readonly Member[], { wanted, replace, samples }: Choice): boolean {
+/** Whether its tokens are learnt; where not, it is in its group's baseline alone. */
+export const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean => !overlongFilter || outcome.finish === 'finish-tool';
+
+/**
+ * Among all members, and among those that are learnt: where these are alike, the difference is to what is not learnt. One
+ * that is left of several does not vary where groups are drawn until enough do; else it is as good as a group of one.
+ */
+function varies(members: readonly Member[], { wanted, replace, samples, algorithm }: Choice): boolean {
   const drawsByNeed = wanted !== undefined || replace !== undefined;
   if (drawsByNeed && members.length === 1 && samples > 1) return false;
   const rewards = members.map((m) => m.outcome.reward ?? 0);
-  return keepVarying({ rewards, groups: rewards.map(() => '') }, SAME_REWARD).length > 0;
+  const group = { rewards, groups: rewards.map(() => '') };
+  const judgements = [group, { ...group, counts: members.map((member) => isLearnt(member, algorithm)) }];
+  return judgements.every((judged) => keepVarying(judged, SAME_REWARD).length > 0);
 }
 
 /** Why a whole group is not trained on; `undefined` when it is. */

@@ -10,7 +10,7 @@ import { mergeTransitions, type Transition } from '../../trainer/data/merge-tran
 import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
 import type { UpdateInput } from '../../workflows/messages/update.ts';
 import { rolloutIds } from '../../workflows/batch/rollout-ids.ts';
-import { copiesOf, type Group, judge } from './choose-groups.ts';
+import { copiesOf, type Group, isLearnt, judge } from './choose-groups.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from '../records.ts';
 import { type Member, rolloutMetrics } from './rollout-metrics.ts';
 import { samplerMetrics } from './sampler-metrics.ts';
@@ -59,8 +59,6 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
   if (turns.some(({ version, sampled }) => sampled.length > 0 && version < oldest)) return 'too-stale';
   return { outcome, turns };
 }
-
-const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean => !overlongFilter || outcome.finish === 'finish-tool';
 
 /**
  * A rollout's sequences; where it is not to be learnt from, one without a token, which stands for it in the baseline. `copy`

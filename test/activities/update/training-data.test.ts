@@ -283,3 +283,15 @@ it('reports groups that did not vary, and where rollouts overlap with updates ho
   expect((await trainingDataOf({ ...input, units: [1], wanted: 1 }, store)).metrics).toMatchObject({ 'async/staleness_max': 2, 'async/staleness_ratio': 1 });
   expect((await trainingDataOf(input, store)).metrics).not.toHaveProperty('async/staleness_max');
 });
+
+it('rollouts that are learnt and are all alike teach nothing, whatever those got that are not learnt', async () => {
+  const { store } = world.now;
+  const overlong = async (task: number, k: number, reward: number) =>
+    store.putOnce(keys.outcome(attemptOf(task, k).rollout), { ...attemptOf(task, k), turns: 1, status: 'graded', reward, passed: false, finish: 'context-full', failure: null, reason: '' });
+  for (const [k, reward] of [1, 1].entries()) await ended(store, 0, k, reward);
+  for (const [k, reward] of [1, 0].entries()) await ended(store, 1, k, reward);
+  for (const task of [0, 1]) await overlong(task, 2, 0);
+  const told = async (overlongFilter: boolean) => Object.values(Object.fromEntries([...(await prepare([0, 1], 3, undefined, { overlongFilter })).fates].map(([rollout, { event }]) => [rollout, event])));
+  expect(await told(true)).toEqual(['dropped', 'dropped', 'dropped', 'trained', 'trained', 'masked']);
+  expect(await told(false)).toEqual(Array(6).fill('trained'));
+});
