@@ -121,7 +121,8 @@ export interface UpdateSettings extends Partial<Omit<LossSettings, 'noiseKey' | 
   readonly learningRate: number;
   readonly epochs: number;
   readonly minibatches: number;
-  readonly maxGradNorm: number;
+  /** Gradients of a larger norm are scaled down to it; `null`: none is. */
+  readonly maxGradNorm: number | null;
   readonly weightDecay: number;
   readonly betas: readonly [number, number];
   readonly epsilon: number;

@@ -6,7 +6,7 @@ import type { NewLora } from './engine.ts';
 import { Learner } from './learner.ts';
 import { readAdapterJson } from './lora/adapter-files.ts';
 import { newAdapter } from './lora/new-adapter.ts';
-import type { AdapterJson } from './lora/adapter-config.ts';
+import { type AdapterJson, withoutEffect } from './lora/adapter-config.ts';
 import type { Weights } from './model/weights.ts';
 import { stampOf } from './checkpoints/policy-files.ts';
 import { readVerifiedConfig, readVerifiedOptimizer, readVerifiedPolicy } from './checkpoints/verified-checkpoint.ts';
@@ -23,8 +23,18 @@ export interface Resident {
   stamp: string;
 }
 
+/** What was said of adapters that were read: each thing once in a process. */
+const said = new Set<string>();
+
+function sayOnce(note: string | undefined): void {
+  if (note === undefined || said.has(note)) return;
+  said.add(note);
+  process.stderr.write(`${note}\n`);
+}
+
 async function loadLearner(dir: string, lora: NewLora | undefined): Promise<Learner> {
   const [config, files] = await Promise.all([readVerifiedConfig(dir), readVerifiedPolicy(dir)]);
+  sayOnce(files.adapter && withoutEffect(files.adapter.json));
   const fresh = lora === undefined || files.adapter !== undefined ? undefined : newAdapter(config, lora, dir, lora.seed);
   return new Learner(config, files.weights, files.adapter ?? fresh);
 }

@@ -13,6 +13,7 @@ import { countTargets } from './model/token-batch.ts';
 import { weightsDigest } from './model/weights.ts';
 import { advantageMetrics } from './training/advantage-metrics.ts';
 import { creditSamples } from './training/advantages.ts';
+import { differenceMetrics, recordedDifferences, ROLLOUT_TRAIN } from './training/logprob-difference.ts';
 import { passTokens } from './training/objective.ts';
 import { type Minibatch, type PassSequence, planUpdate } from './training/plan.ts';
 import { atTargets, type Sample } from './training/sample.ts';
@@ -92,7 +93,8 @@ export async function prepareUpdate(
   const items = samples.flatMap((sample, i) => (sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : []));
   const epochs = planUpdate(items, algorithm, `update ${toVersion}`, shards);
   const tokens = items.reduce((sum, { sample }) => sum + sample.count, 0);
-  return { epochs, tokens, sequences: items.length, metrics: { ...advantageMetrics(advantages), ...metrics, ...criticMetrics } };
+  const compared = recomputesOld(algorithm) ? differenceMetrics(ROLLOUT_TRAIN, recordedDifferences(samples)) : {};
+  return { epochs, tokens, sequences: items.length, metrics: { ...advantageMetrics(advantages), ...metrics, ...compared, ...criticMetrics } };
 }
 
 /** What a pass is told beside its sequences. */

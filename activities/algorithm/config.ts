@@ -9,6 +9,7 @@ import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
 import { UserInputError } from '../failures.ts';
 import { filled, refusedBy } from './conditional-settings.ts';
 import { criticSchema } from './critic-schema.ts';
+import { gradientBound } from './gradient-bound.ts';
 import { klSchema } from './kl-schema.ts';
 import { cispo, clipCov, dppo, klCov, sapo } from './loss-schemas.ts';
 import { offPolicyCorrectionSchema } from './off-policy-schema.ts';
@@ -51,7 +52,7 @@ const given = z.strictObject({
   finalRate: share.default(0),
   epochs: count.default(1),
   minibatches: count.default(1),
-  maxGradNorm: positive.default(1),
+  maxGradNorm: gradientBound,
   weightDecay: z.number().min(0).default(0),
   betas: z.tuple([z.number().min(0).lt(1), z.number().min(0).lt(1)]).default([0.9, 0.999]),
   epsilon: positive.default(1e-8),

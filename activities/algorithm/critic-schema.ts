@@ -2,6 +2,7 @@
 
 import { z } from 'zod';
 import { RATE_SCHEDULES } from '../../trainer/optimizer/learning-rate.ts';
+import { gradientBound } from './gradient-bound.ts';
 
 const count = z.int().min(1);
 const beta = z.number().min(0).lt(1);
@@ -14,7 +15,7 @@ export const criticSchema = z.strictObject({
   schedule: z.enum(RATE_SCHEDULES).default('constant'),
   finalRate: z.number().min(0).max(1).default(0),
   minibatches: count.optional(),
-  maxGradNorm: z.number().positive().default(1),
+  maxGradNorm: gradientBound,
   weightDecay: z.number().min(0).default(0),
   betas: z.tuple([beta, beta]).default([0.9, 0.999]),
   epsilon: z.number().positive().default(1e-8),

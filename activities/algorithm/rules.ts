@@ -26,12 +26,20 @@ const onlyLoss = (name: string) => ({ applies: (s: Settings) => s['loss'] === na
 
 const isGae = (s: Settings): boolean => s['advantage'] === 'gae';
 
-/** Not so: losses that no correction weighs, and where it would count one difference twice. */
-export function isCorrectable(s: Settings): boolean {
-  const name = String(s['loss']);
-  const anchoredAtRollout = name === 'cispo' && (s['cispo'] as { anchor?: string } | undefined)?.anchor === 'rollout';
-  return !anchoredAtRollout && BUILT_IN.loss[name]?.correctable !== false;
-}
+const isCispoAtRollout = (s: Settings): boolean => s['loss'] === 'cispo' && (s['cispo'] as { anchor?: string } | undefined)?.anchor === 'rollout';
+
+/** Losses whose own ratio is to what sampled: weights by that ratio would count one difference twice. */
+const isAnchoredAtRollout = (s: Settings): boolean => ['rollout_is', 'dppo'].includes(String(s['loss'])) || isCispoAtRollout(s);
+
+const isCorrectable = (s: Settings): boolean => BUILT_IN.loss[String(s['loss'])]?.correctable !== false;
+
+/** Whether data that another version sampled is weighted where nobody said how. */
+export const needsCorrection = (s: Settings): boolean => isCorrectable(s) && !isAnchoredAtRollout(s);
+
+const isWeighting = (s: Settings): boolean => {
+  const { tisRatioType = 'none' } = (s['offPolicyCorrection'] ?? {}) as { tisRatioType?: string };
+  return tisRatioType !== 'none';
+};
 
 export const RULES: readonly Rule[] = [
   { field: 'normaliseByStd', ...forAdvantages('grpo'), fill: () => true },
@@ -48,7 +56,12 @@ export const RULES: readonly Rule[] = [
   { field: 'dppo', ...onlyLoss('dppo'), fill: () => dppo.parse({}) },
   { field: 'klCov', ...onlyLoss('kl_cov'), fill: () => klCov.parse({}) },
   { field: 'clipCov', ...onlyLoss('clip_cov'), fill: () => clipCov.parse({}) },
-  { field: 'offPolicyCorrection', applies: isCorrectable, remedy: 'leave it out: this loss takes no off-policy correction (cispo takes one with anchor: old)' },
+  { field: 'offPolicyCorrection', applies: isCorrectable, remedy: 'leave it out: this loss takes no off-policy correction' },
+  {
+    field: 'offPolicyCorrection',
+    applies: (s) => !(isCispoAtRollout(s) && isWeighting(s)),
+    remedy: 'give tisRatioType: none (masks alone), or cispo.anchor: old: the ratio to what sampled is cispo\'s own weight with anchor: rollout',
+  },
   { field: 'lossReduction', applies: (s) => s['loss'] !== 'cross_entropy', fill: () => 'token_mean', remedy: 'leave it out: cross_entropy is a plain sum' },
   {
     field: 'maxSequenceTokens',

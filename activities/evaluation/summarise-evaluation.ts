@@ -8,6 +8,7 @@ import { environmentOf } from '../../tasks/registry.ts';
 import { rolloutIds } from '../../workflows/batch/rollout-ids.ts';
 import type { EvaluationRecord } from '../../workflows/messages/step-record.ts';
 import { keys, type OutcomeRecord } from '../records.ts';
+import { scoresOf } from './evaluation-metrics.ts';
 import { type RolloutEnd, recordEnds } from '../run/rollout-ends.ts';
 
 export interface EvaluationInput {
@@ -69,10 +70,12 @@ export async function summariseEvaluation(
   const graded = members.filter((member) => failureOf(member) === undefined);
   const failed: Record<string, number> = {};
   for (const reason of members.map(failureOf)) if (reason !== undefined) failed[reason] = (failed[reason] ?? 0) + 1;
+  const scores = scoresOf(graded.map(({ outcome }) => outcome?.reward ?? 0));
   return {
     passRate: passRate(members),
     gradedPassRate: graded.length > 0 ? passRate(graded) : null,
     failed,
+    ...(scores && { scores }),
     greedyPassRate: greedy === null ? null : passRate(greedyMembers),
     rollouts: members.length,
     byFamily: byFamily(tasks, members),

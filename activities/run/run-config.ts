@@ -2,6 +2,7 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
+import { comparesGroups } from '../../trainer/algorithms/advantages/registry.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 import { LORA_TARGETS } from '../../trainer/lora/lora-settings.ts';
 import { refusedStraggler, type StragglerSettings } from '../../workflows/batch/stragglers.ts';
@@ -13,7 +14,7 @@ import type { DispatcherSettings } from '../../workflows/messages/batch.ts';
 import type { AlgorithmSettings, RunConfig } from '../../workflows/messages/run-config.ts';
 import { algorithmSchema } from '../algorithm/config.ts';
 import { offPolicyCorrectionSchema } from '../algorithm/off-policy-schema.ts';
-import { isCorrectable } from '../algorithm/rules.ts';
+import { needsCorrection } from '../algorithm/rules.ts';
 import { UserInputError } from '../failures.ts';
 
 const count = z.int().min(1);
@@ -87,7 +88,7 @@ export const runConfigSchema = z.strictObject({
   batch: z
     .strictObject({
       tasks: count.default(8),
-      samples: z.int().min(2, 'a group needs two rollouts').default(8),
+      samples: count.default(8),
       dynamicSampling: z
         .strictObject({
           type: z.enum(['none', 'filter', 'replace']).default('none'),
@@ -160,6 +161,28 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
   throw new UserInputError(path.join('.') || 'configuration', unknown.length > 0 ? shown(unknown[0] ?? '', value) : value, remedy);
 }
 
+type ParsedConfig = z.output<typeof runConfigSchema>;
+
+/** Errors: `UserInputError` for a group or a step that cannot be drawn, or could not teach. */
+function checkBatch({ batch, task, training: { mode }, algorithm }: ParsedConfig): void {
+  const { tasks, samples, dynamicSampling: { type, maxSampleBatches } } = batch;
+  const { advantage = '', zeroVarianceFilter } = algorithm as Partial<AlgorithmSettings>;
+  if (samples < 2 && comparesGroups(advantage)) {
+    throw new UserInputError('batch.samples', samples, `give 2 or more: ${advantage} compares the rollouts of a group with each other (reinforce++ and gae do not)`);
+  }
+  if (tasks > task.train) throw new UserInputError('batch.tasks', tasks, `give at most task.train (${task.train})`);
+  if (type === 'none') return;
+  if (tasks * maxSampleBatches > task.train) {
+    throw new UserInputError('batch.dynamicSampling.maxSampleBatches', maxSampleBatches, `times batch.tasks (${tasks}) it must be at most task.train (${task.train})`);
+  }
+  if (type === 'replace' && mode === 'async') {
+    throw new UserInputError('batch.dynamicSampling.type', type, 'give filter, or training.mode: sync or one-step-off: in async groups are trained on as they end, and no batch is judged as one');
+  }
+  if (zeroVarianceFilter === false) {
+    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
+  }
+}
+
 /**
  * Fills in the defaults; relative paths are taken from `cwd`.
  * Errors: `UserInputError` for the first field that cannot be used.
@@ -167,27 +190,13 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
 export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   refuseEndpoint(given);
   const config = parseSettings(runConfigSchema, given);
-  if ((config.algorithm as Partial<AlgorithmSettings>).critic !== undefined && (config.training.shards ?? 1) > 1) {
+  const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
+  if (critic !== undefined && (config.training.shards ?? 1) > 1) {
     throw new UserInputError('training.shards', config.training.shards, 'leave it out: a critic is trained by one worker, and its values are needed before the update is cut into shards');
   }
-  const { tasks, dynamicSampling } = config.batch;
-  if (tasks > config.task.train) {
-    throw new UserInputError('batch.tasks', tasks, `give at most task.train (${config.task.train})`);
-  }
-  const { type } = dynamicSampling;
-  if (type !== 'none' && tasks * dynamicSampling.maxSampleBatches > config.task.train) {
-    const remedy = `times batch.tasks (${tasks}) it must be at most task.train (${config.task.train})`;
-    throw new UserInputError('batch.dynamicSampling.maxSampleBatches', dynamicSampling.maxSampleBatches, remedy);
-  }
-  const { module, zeroVarianceFilter, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
-  if (type === 'replace' && config.training.mode === 'async') {
-    throw new UserInputError('batch.dynamicSampling.type', type, 'give filter, or training.mode: sync or one-step-off: in async groups are trained on as they end, and no batch is judged as one');
-  }
-  if (type !== 'none' && zeroVarianceFilter === false) {
-    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
-  }
+  checkBatch(config);
   // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
-  const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && isCorrectable(config.algorithm);
+  const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
   const correction = corrects ? { offPolicyCorrection: offPolicyCorrectionSchema.parse({}) } : {};
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {

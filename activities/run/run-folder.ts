@@ -5,8 +5,9 @@
 
 import { join } from 'node:path';
 import type { Store } from '../../store/store.ts';
+import { evaluationMetrics } from '../evaluation/evaluation-metrics.ts';
 import { changesOfRun } from '../records.ts';
-import { type RunSummary, summaryOf, type TemporalPlace } from './run-summary.ts';
+import { type RunSummary, summaryOf, type TemporalPlace, withMetrics } from './run-summary.ts';
 import { RunTallies } from './run-tally.ts';
 import { writeTensorboard } from '../tensorboard/write-tensorboard.ts';
 import { writeAside } from '../write-aside.ts';
@@ -25,12 +26,13 @@ export async function writeRunFiles(
   temporal: TemporalPlace,
   tallies = new RunTallies(store),
 ): Promise<RunSummary> {
-  const { account, batchEnds } = await tallies.of(run);
-  const summary = await summaryOf(run, store, temporal, account);
+  const tally = await tallies.of(run);
+  const summary = await summaryOf(run, store, temporal, tally);
   if (!summary) throw new Error(`Run ${run} is not in the store`);
   await writeAside(join(runDir, 'summary.json'), `${JSON.stringify(summary, null, 2)}\n`);
-  const lines = summary.steps.map((step) => `${JSON.stringify(step)}\n`);
+  const evaluated = new Map(summary.evaluation.all.map((one) => [one.step, evaluationMetrics(one)]));
+  const lines = summary.steps.map((step) => `${JSON.stringify(withMetrics(step, evaluated.get(step.step)))}\n`);
   await writeAside(join(runDir, 'metrics.jsonl'), lines.join(''));
-  await writeTensorboard(runDir, summary, batchEnds);
+  await writeTensorboard(runDir, summary, tally.batchEnds);
   return summary;
 }

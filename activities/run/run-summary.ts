@@ -1,9 +1,10 @@
 /** The document of `summary.json`: a run in numbers, from the store alone. */
 
 import { join } from 'node:path';
-import { type Account, accountFor } from '../../store/accounting.ts';
 import type { Store } from '../../store/store.ts';
-import { changesOfRun, type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
+import type { StepRecord } from '../../workflows/messages/step-record.ts';
+import { batchesOf, changesOfRun, type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
+import { type RunTally, tallyOf } from './run-tally.ts';
 
 export interface TemporalPlace {
   readonly address: string;
@@ -11,18 +12,26 @@ export interface TemporalPlace {
   readonly ui: string;
 }
 
+/** A step's record with what was measured by SkyRL's names. */
+type StepSummary = StepRecord & { readonly metrics?: Readonly<Record<string, number>> };
+
 export function checkpointDir(runDir: string, step: number): string {
   return join(runDir, 'checkpoints', `step-${step}`);
 }
 
-/** `undefined` for a run that is not there; `account` is the run's, for callers that have it. */
-export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, account?: Account) {
+/** A record with what else was measured of it, where anything was. */
+export function withMetrics<T extends { readonly metrics?: Readonly<Record<string, number>> }>(record: T, more: Readonly<Record<string, number>> = {}): T {
+  return Object.keys(more).length === 0 ? record : { ...record, metrics: { ...record.metrics, ...more } };
+}
+
+/** `undefined` for a run that is not there; `tally` is the run's, for callers that have it. */
+export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, tally?: RunTally) {
   const record = await store.get<RunRecord>(keys.run(run));
   if (!record) return undefined;
   const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
   const evaluations = (await store.list<EvaluationEntry>(`evaluation:${run}/`)).map(({ value }) => value);
   const updates = new Map((await store.list<UpdateEntry>(`update:${run}/`)).map(({ value }) => [value.record.step, value.metrics]));
-  const metricsOf = (step: number) => (updates.get(step) === undefined ? {} : { metrics: updates.get(step) });
+  const { account, times } = tally ?? (await tallyOf(run, store));
   const end = await store.get<RunEnd>(keys.runEnd(run));
   const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
   return {
@@ -42,11 +51,11 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
     },
     /** Settings that were changed while it ran; `config.yaml` is what it began with. */
     changes: await changesOfRun(store, run),
-    steps: steps.map(({ record: made }) => ({ ...made, ...metricsOf(made.step) })),
+    steps: steps.map(({ record }) => withMetrics<StepSummary>(record, { ...updates.get(record.step), ...times.metrics(batchesOf(record)) })),
     checkpoints: steps
       .filter((entry) => entry.keep)
       .map(({ record: { step }, sha256 }) => ({ step, path: join('checkpoints', `step-${step}`), sha256 })),
-    accounting: account?.totals(end !== undefined) ?? accountFor(await store.events(run), end !== undefined),
+    accounting: account.totals(end !== undefined),
   };
 }
 

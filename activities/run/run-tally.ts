@@ -5,6 +5,7 @@
 
 import { Account } from '../../store/accounting.ts';
 import type { RolloutEvent, Store } from '../../store/store.ts';
+import { TrajectoryTimes } from './trajectory-times.ts';
 
 const ENDS: ReadonlySet<string> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
 
@@ -15,13 +16,22 @@ export class RunTally {
   readonly account = new Account();
   /** When the last rollout of each batch ended, by the batch's name (`step-3`, `eval-0-sampled`); seconds since the epoch. */
   readonly batchEnds = new Map<string, number>();
+  readonly times = new TrajectoryTimes();
 
   add(event: RolloutEvent): void {
     this.account.add(event);
+    this.times.add(event);
     if (!ENDS.has(event.event)) return;
     const batch = event.rollout.split('/')[2] ?? '';
     this.batchEnds.set(batch, Math.max(this.batchEnds.get(batch) ?? 0, Date.parse(event.at) / 1000));
   }
+}
+
+/** From all events at once, for who asks once. */
+export async function tallyOf(run: string, store: Store): Promise<RunTally> {
+  const tally = new RunTally();
+  for (const event of await store.events(run)) tally.add(event);
+  return tally;
 }
 
 /** One process's tallies; another process has its own, and comes to the same. */

@@ -1,6 +1,7 @@
 /** What a run's TensorBoard shows: a run that has gone further has the same events, and more after them. */
 
 import type { EvaluationRecord, Staleness } from '../../workflows/messages/step-record.ts';
+import { evaluationMetrics } from '../evaluation/evaluation-metrics.ts';
 import { batchesOf } from '../records.ts';
 import type { RunSummary } from '../run/run-summary.ts';
 import type { ScalarEvent } from './event.ts';
@@ -12,7 +13,7 @@ function stalenessScalars({ mean, max, offPolicy }: Staleness): ScalarEvent['sca
 }
 
 function ofStep(step: RunSummary['steps'][number]): ScalarEvent['scalars'] {
-  return [
+  const recorded: ScalarEvent['scalars'] = [
     ['reward/mean', step.rewardMean],
     ['reward/pass_rate', step.passRate],
     ['policy/loss', step.loss],
@@ -26,12 +27,15 @@ function ofStep(step: RunSummary['steps'][number]): ScalarEvent['scalars'] {
     ['timing/rollout', step.seconds.rollout],
     ['timing/train', step.seconds.train],
     ['tokens/sampled', step.sampledTokens],
-    ...Object.entries(step.metrics ?? {}),
   ];
+  // Some are measured under the same name: each is shown once.
+  return [...new Map([...recorded, ...Object.entries(step.metrics ?? {})])];
 }
 
-function ofEvaluation({ passRate, greedyPassRate }: EvaluationRecord): ScalarEvent['scalars'] {
-  return [['eval/pass_rate', passRate], ...(greedyPassRate === null ? [] : [['eval/greedy_pass_rate', greedyPassRate] as const])];
+function ofEvaluation(evaluation: EvaluationRecord): ScalarEvent['scalars'] {
+  const { passRate, greedyPassRate } = evaluation;
+  const greedy = greedyPassRate === null ? [] : [['eval/greedy_pass_rate', greedyPassRate] as const];
+  return [['eval/pass_rate', passRate], ...greedy, ...Object.entries(evaluationMetrics(evaluation))];
 }
 
 /** In the order in which a run makes them: a step, then the evaluation after it. Times in seconds (`timing/…`). */

@@ -6,6 +6,7 @@
 import { comparesGroups } from '../../trainer/algorithms/advantages/registry.ts';
 import { donorsOf, mayReplace } from '../../trainer/algorithms/filters/dynamic-sampling.ts';
 import { keepVarying } from '../../trainer/algorithms/filters/zero-variance.ts';
+import { SAME_REWARD } from '../../workflows/batch/ledger.ts';
 import type { ReplaceSettings } from '../../workflows/messages/batch.ts';
 import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
 import type { UpdateInput } from '../../workflows/messages/update.ts';
@@ -19,23 +20,41 @@ export interface Group {
   readonly masked: ReadonlyMap<string, string>;
 }
 
+type Choice = Pick<UpdateInput, 'wanted' | 'replace' | 'algorithm' | 'samples'>;
+
+/** Whether its tokens are learnt; where not, it is in its group's baseline alone. */
+export const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean => !overlongFilter || outcome.finish === 'finish-tool';
+
+/**
+ * Among all members, and among those that are learnt: where these are alike, the difference is to what is not learnt. One
+ * that is left of several does not vary where groups are drawn until enough do; else it is as good as a group of one.
+ */
+function varies(members: readonly Member[], { wanted, replace, samples, algorithm }: Choice): boolean {
+  const drawsByNeed = wanted !== undefined || replace !== undefined;
+  if (drawsByNeed && members.length === 1 && samples > 1) return false;
+  const rewards = members.map((m) => m.outcome.reward ?? 0);
+  const group = { rewards, groups: rewards.map(() => '') };
+  const judgements = [group, { ...group, counts: members.map((member) => isLearnt(member, algorithm)) }];
+  return judgements.every((judged) => keepVarying(judged, SAME_REWARD).length > 0);
+}
+
 /** Why a whole group is not trained on; `undefined` when it is. */
-function uselessness(members: readonly Member[], enough: boolean, { advantage, zeroVarianceFilter = true }: AlgorithmSettings): string | undefined {
+function uselessness(members: readonly Member[], enough: boolean, choice: Choice): string | undefined {
+  const { advantage, zeroVarianceFilter = true } = choice.algorithm;
   if (enough) return 'surplus';
   if (members.length < (comparesGroups(advantage) ? 2 : 1)) return 'group-too-small';
-  const rewards = members.map((m) => m.outcome.reward ?? 0);
-  const varies = keepVarying({ rewards, groups: rewards.map(() => '') }, 0).length > 0;
-  return zeroVarianceFilter && !varies ? 'zero-variance' : undefined;
+  return zeroVarianceFilter && !varies(members, choice) ? 'zero-variance' : undefined;
 }
 
 /** Why each group is not trained on; `undefined` where it is. */
-export function judge(groups: readonly Group[], { wanted, replace, algorithm }: Pick<UpdateInput, 'wanted' | 'replace' | 'algorithm'>): Array<string | undefined> {
+export function judge(groups: readonly Group[], choice: Choice): Array<string | undefined> {
+  const { wanted, replace } = choice;
   const counted = new Map<string, number>();
   // All that were drawn before the last ones had too few that vary.
   const resampled = replace === undefined ? 0 : groups.length - replace.groups;
   return groups.map(({ batch, members }, i) => {
     if (i < resampled) return 'resampled';
-    const useless = uselessness(members, (counted.get(batch) ?? 0) === wanted, algorithm);
+    const useless = uselessness(members, (counted.get(batch) ?? 0) === wanted, choice);
     if (useless === undefined) counted.set(batch, (counted.get(batch) ?? 0) + 1);
     return useless;
   });

@@ -2,6 +2,7 @@
 
 import { generatorMetrics } from '../../trainer/algorithms/metrics/generator-metrics.ts';
 import type { GenerateRecord, OutcomeRecord } from '../records.ts';
+import { spreadOf, timeMetrics } from './spread.ts';
 
 /** A rollout that was graded, with its model calls. */
 export interface Member {
@@ -9,43 +10,51 @@ export interface Member {
   readonly turns: readonly GenerateRecord[];
 }
 
-interface Spread {
-  readonly mean: number;
-  readonly min: number;
-  readonly max: number;
-  readonly std: number;
+const saidBy = ({ turns }: Pick<Member, 'turns'>): number => turns.reduce((sum, { sampled }) => sum + sampled.length, 0);
+
+/** Tokens of its sequences after the first prompt of each: what was said, and what tools answered in between. */
+function responseOf({ turns }: Member): number {
+  const answered = turns.reduce((sum, { reset, appended }, i) => sum + (reset || i === 0 ? 0 : appended.length), 0);
+  return saidBy({ turns }) + answered;
 }
 
-/** Zeros where there is nothing; the deviation is the population's. */
-function spreadOf(values: readonly number[]): Spread {
-  const mean = values.reduce((sum, x) => sum + x, 0) / Math.max(1, values.length);
-  const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / Math.max(1, values.length);
-  const extreme = (pick: (a: number, b: number) => number): number => (values.length === 0 ? 0 : values.reduce((a, b) => pick(a, b)));
-  return { mean, min: extreme(Math.min), max: extreme(Math.max), std: Math.sqrt(variance) };
+/** Seconds in the engine, waiting for room included; of the rollouts all of whose calls told their cost. */
+function modelSeconds(members: readonly Member[]): number[] {
+  const told = members.filter(({ turns }) => turns.length > 0 && turns.every(({ cost }) => cost !== undefined));
+  return told.map(({ turns }) => turns.reduce((sum, { cost }) => sum + (cost ? cost.queueSeconds + cost.seconds : 0), 0));
 }
 
-const saidBy = ({ turns }: Member): number => turns.reduce((sum, { sampled }) => sum + sampled.length, 0);
+function tokenMetrics(members: readonly Member[]): Record<string, number> {
+  const [response, said] = [spreadOf(members.map(responseOf)), spreadOf(members.map(saidBy))];
+  const perTurn = spreadOf(members.flatMap(({ turns }) => turns.map(({ sampled }) => sampled.length)).filter((count) => count > 0));
+  const tokensWhere = (holds: (reward: number) => boolean): number => spreadOf(members.filter(({ outcome }) => holds(outcome.reward ?? 0)).map(responseOf)).mean;
+  return {
+    'generate/avg_num_tokens': response.mean,
+    'generate/min_num_tokens': response.min,
+    'generate/max_num_tokens': response.max,
+    'generate/std_num_tokens': response.std,
+    'generate/avg_assistant_tokens': said.mean,
+    'generate/min_assistant_tokens': said.min,
+    'generate/max_assistant_tokens': said.max,
+    'generate/std_assistant_tokens': said.std,
+    'generate/avg_tokens_non_zero_rewards': tokensWhere((reward) => reward > 0),
+    'generate/avg_tokens_zero_rewards': tokensWhere((reward) => reward === 0),
+    'generate/tokens_per_turn_mean': perTurn.mean,
+    'generate/tokens_per_turn_min': perTurn.min,
+    'generate/tokens_per_turn_max': perTurn.max,
+    'generate/tokens_per_turn_std': perTurn.std,
+  };
+}
 
 /** `samples` is a group's size, which names the pass rate. */
 export function rolloutMetrics(members: readonly Member[], samples: number): Record<string, number> {
-  const rewards = members.map(({ outcome }) => outcome.reward ?? 0);
-  const scored = generatorMetrics(rewards, members.map(({ outcome }) => outcome.task));
-  const tokens = spreadOf(members.map(saidBy));
-  const perTurn = spreadOf(members.flatMap(({ turns }) => turns.map(({ sampled }) => sampled.length)).filter((count) => count > 0));
-  const tokensWhere = (rewarded: boolean): number => spreadOf(members.filter(({ outcome }) => (outcome.reward ?? 0) > 0 === rewarded).map(saidBy)).mean;
+  const scored = generatorMetrics(members.map(({ outcome }) => outcome.reward ?? 0), members.map(({ outcome }) => outcome.task));
   return {
     'reward/avg_raw_reward': scored.avgScore,
     [`reward/avg_pass_at_${samples}`]: scored.passAtN,
     'reward/mean_positive_reward': scored.meanPositiveReward,
-    'generate/avg_num_tokens': tokens.mean,
-    'generate/min_num_tokens': tokens.min,
-    'generate/max_num_tokens': tokens.max,
-    'generate/std_num_tokens': tokens.std,
-    'generate/avg_tokens_non_zero_rewards': tokensWhere(true),
-    'generate/avg_tokens_zero_rewards': tokensWhere(false),
-    'generate/tokens_per_turn_mean': perTurn.mean,
-    'generate/tokens_per_turn_min': perTurn.min,
-    'generate/tokens_per_turn_max': perTurn.max,
+    ...tokenMetrics(members),
     'generate/avg_turns': spreadOf(members.map(({ turns }) => turns.length)).mean,
+    ...timeMetrics('generate/trajectory_time_llm', modelSeconds(members)),
   };
 }

@@ -1,6 +1,7 @@
 /** How far off policy a step's tokens are, from the versions that sampled them: counted, never estimated. */
 
 import type { Staleness } from '../../workflows/messages/step-record.ts';
+import { spreadOf } from './spread.ts';
 
 /** `tokens`: by the version that sampled them. `version`: the one that is trained. All 0 without a token. */
 export function stalenessOf(tokens: ReadonlyMap<number, number>, version: number): Staleness {
@@ -12,5 +13,23 @@ export function stalenessOf(tokens: ReadonlyMap<number, number>, version: number
     mean: counted.reduce((sum, { age, count }) => sum + age * count, 0) / all,
     max: Math.max(...counted.map(({ age }) => age)),
     offPolicy: older.reduce((sum, { count }) => sum + count, 0) / all,
+  };
+}
+
+/**
+ * By SkyRL's names, of groups that were trained on: `versions` are those that sampled each one's tokens, of which the oldest
+ * counts. `dropped`: groups that were drawn for these and did not vary; absent where none is drawn by need. Nothing where no
+ * group was trained on.
+ */
+export function asyncMetrics(versions: ReadonlyArray<readonly number[]>, version: number, dropped?: number): Record<string, number> {
+  const ages = versions.flatMap((group) => (group.length === 0 ? [] : [version - spreadOf(group).min]));
+  if (ages.length === 0) return {};
+  const { mean, max, min } = spreadOf(ages);
+  return {
+    'async/staleness_mean': mean,
+    'async/staleness_max': max,
+    'async/staleness_min': min,
+    'async/staleness_ratio': ages.filter((age) => age > 0).length / ages.length,
+    ...(dropped !== undefined && { 'async/num_groups_dropped': dropped, 'async/keep_rate': versions.length / (versions.length + dropped) }),
   };
 }

@@ -10,11 +10,12 @@ import { mergeTransitions, type Transition } from '../../trainer/data/merge-tran
 import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
 import type { UpdateInput } from '../../workflows/messages/update.ts';
 import { rolloutIds } from '../../workflows/batch/rollout-ids.ts';
-import { copiesOf, type Group, judge } from './choose-groups.ts';
+import { copiesOf, type Group, isLearnt, judge } from './choose-groups.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, turnsOf } from '../records.ts';
 import { configuredTemperature, saysTemperature } from './configured-temperature.ts';
 import { type Member, rolloutMetrics } from './rollout-metrics.ts';
 import { samplerMetrics } from './sampler-metrics.ts';
+import { asyncMetrics } from './staleness.ts';
 
 export type Fate =
   | { readonly event: 'trained'; readonly reason: '' }
@@ -63,8 +64,6 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
   return { outcome, turns };
 }
 
-const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean => !overlongFilter || outcome.finish === 'finish-tool';
-
 /**
  * A rollout's sequences; where it is not to be learnt from, one without a token, which stands for it in the baseline. `copy`
  * sets a rollout of a group that stands in for another apart from itself.
@@ -75,7 +74,7 @@ function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, conf
   return mergeTransitions(transitionsOf(turns, configured)).map((merged) => ({ ...merged, credit }));
 }
 
-type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'> &
+type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'units' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'> &
   Partial<Pick<UpdateInput, 'policy' | 'run' | 'step'>>;
 
 /** Every group that was drawn, in the order of batches and tasks. */
@@ -120,6 +119,18 @@ function tokensByVersion(members: readonly Member[]): Map<number, number> {
   return tokens;
 }
 
+const versionsOf = ({ members }: Group): number[] => members.flatMap(({ turns }) => turns.flatMap(({ version, sampled }) => (sampled.length > 0 ? [version] : [])));
+
+/** By SkyRL's names: groups that did not vary, and where rollouts overlap with updates how late those came that did. */
+function groupMetrics({ algorithm, units, policy, wanted }: TrainingInput, groups: readonly Group[], useless: ReadonlyArray<string | undefined>): Record<string, number> {
+  const alike = useless.filter((reason) => reason === 'zero-variance').length;
+  const trained = groups.filter((_, i) => useless[i] === undefined);
+  return {
+    ...(algorithm.zeroVarianceFilter !== false && { 'reward/num_zero_variance_filtered': alike }),
+    ...(units && policy && asyncMetrics(trained.map(versionsOf), policy.version, wanted === undefined ? undefined : alike)),
+  };
+}
+
 /**
  * What a step's groups teach. With `wanted`, of each batch the first so many groups that vary are trained on, in the
  * order of their tasks: which ones that are does not depend on which of them happened to be drawn beyond need. With
@@ -150,6 +161,6 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
     sampledTokens: turns.reduce((sum, { sampled }) => sum + sampled.length, 0),
     tokensByVersion: tokensByVersion(trained.flatMap(({ members }) => members.filter((member) => isLearnt(member, algorithm)))),
     prefixBreaks: turns.filter(({ reset }) => reset).length,
-    metrics: { ...rolloutMetrics(judged, samples), ...samplerMetrics(sampled), ...(replace && { 'reward/num_replaced_groups': copies.length }) },
+    metrics: { ...rolloutMetrics(judged, samples), ...groupMetrics(input, groups, useless), ...samplerMetrics(sampled), ...(replace && { 'reward/num_replaced_groups': copies.length }) },
   };
 }

@@ -116,6 +116,7 @@ describe('an evaluation', () => {
     for (let i = 0; i < 2; i++) {
       expect(await activities().summariseEvaluation({ run: RUN, tasks, sampled, greedy })).toEqual({
         passRate: 0.25, gradedPassRate: 0.5, failed: { 'no-outcome': 1, 'sandbox-lost': 1 }, greedyPassRate: 1, rollouts: 4,
+        scores: { avgScore: 0.5, passAt1: 0.5, meanPositiveReward: 0.5 },
         byFamily: { even: { rollouts: 2, passRate: 0.5 }, odd: { rollouts: 2, passRate: 0 } },
       });
     }

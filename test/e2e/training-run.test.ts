@@ -101,7 +101,12 @@ describe('a run whose workers were all killed', () => {
     const lines = readFileSync(join(run, 'metrics.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as StepRecord & { metrics: Record<string, number> });
     expect(lines.map(({ step }) => step)).toEqual([1, 2]);
     // Each turn's cost comes from the worker that sampled it.
-    for (const { metrics } of lines) expect(metrics['sampler/calls']).toBeGreaterThan(0);
+    for (const { metrics } of lines) {
+      for (const name of ['sampler/calls', 'generate/trajectory_time_llm_mean', 'generate/trajectory_time_completion_mean', 'generate/group_completion_time_max']) expect(metrics[name], name).toBeGreaterThan(0);
+      expect(metrics['generate/avg_num_tokens']).toBeGreaterThan(metrics['generate/avg_assistant_tokens']!);
+      expect(metrics).toHaveProperty(['reward/num_zero_variance_filtered']);
+    }
+    expect(lines.at(-1)?.metrics).toHaveProperty(['eval/all/avg_score']);
     expect(summary.checkpoints.map((c) => c.step)).toEqual([1, 2]);
     for (const { path, sha256 } of summary.checkpoints) {
       expect(weightsDigest(await loadWeights(join(run, path)))).toBe(sha256);

@@ -5,14 +5,17 @@ import os from 'node:os';
 import path from 'node:path';
 import type { HubId } from './hub-id.ts';
 
-type Environment = Readonly<Record<string, string | undefined>>;
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+/** `HF_HOME`, else `~/.cache/huggingface`. */
+export function hubHome(env: Environment): string {
+  return env['HF_HOME'] ?? path.join(env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'huggingface');
+}
 
 /** `HF_HUB_CACHE`, else `HF_HOME/hub`, else `~/.cache/huggingface/hub`, as `huggingface_hub` finds it. */
 export function hubCache(env: Environment = process.env): string {
   const explicit = env['HF_HUB_CACHE'] ?? env['HUGGINGFACE_HUB_CACHE'];
-  if (explicit !== undefined) return explicit;
-  const home = env['HF_HOME'] ?? path.join(env['XDG_CACHE_HOME'] ?? path.join(os.homedir(), '.cache'), 'huggingface');
-  return path.join(home, 'hub');
+  return explicit ?? path.join(hubHome(env), 'hub');
 }
 
 export const repoFolder = (cache: string, { repo }: HubId): string => path.join(cache, `models--${repo.replace('/', '--')}`);

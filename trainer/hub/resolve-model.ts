@@ -1,8 +1,9 @@
 /** From a path or a hub id to a directory with a policy; a closed network is told with what was looked at and what helps. */
 
 import type { DownloadProgress } from './download-model.ts';
-import { cachedSnapshot, hubCache, isCommit, isComplete } from './hub-cache.ts';
+import { cachedSnapshot, type Environment, hubCache, isCommit, isComplete } from './hub-cache.ts';
 import { type HubId, parseHubId } from './hub-id.ts';
+import { hubToken } from './hub-token.ts';
 
 /** The model is neither in the cache nor to be had. */
 export class ModelUnavailable extends Error {
@@ -16,8 +17,6 @@ export class ModelUnavailable extends Error {
   }
 }
 
-type Environment = Readonly<Record<string, string | undefined>>;
-
 export interface ResolveOptions {
   readonly env?: Environment;
   readonly onProgress?: (progress: DownloadProgress) => void;
@@ -28,7 +27,7 @@ const elsewhere = (cache: string): string =>
 
 function refusal(id: HubId, cache: string, status: number): ModelUnavailable {
   const problem = `the hub refused it (HTTP ${status})`;
-  const remedy = 'check id and revision; a gated or private model needs HF_TOKEN';
+  const remedy = 'check id and revision; a gated or private model needs a token (`hf auth login`, or HF_TOKEN)';
   return new ModelUnavailable(id, cache, problem, `${remedy}; or give the path of its directory`);
 }
 
@@ -48,7 +47,7 @@ async function fromHub(id: HubId, { env = process.env, onProgress = () => undefi
   // The hub's client is large, and only who has a hub id waits for it.
   const { downloadModel, isPassing, refusedWith } = await import('./download-model.ts');
   try {
-    const snapshot = await downloadModel(id, { cache, endpoint, token: env['HF_TOKEN'] }, onProgress);
+    const snapshot = await downloadModel(id, { cache, endpoint, token: await hubToken(env) }, onProgress);
     if (await isComplete(snapshot)) return snapshot;
     throw new ModelUnavailable(id, cache, 'the hub has no config.json, tokenizer.json and safetensors weights of it', 'choose a model in that layout');
   } catch (error) {

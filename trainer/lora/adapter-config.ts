@@ -68,6 +68,13 @@ function refuseUnsupported(json: AdapterJson): void {
   }
 }
 
+/** What of the file has no effect here, for who trains with it; `undefined` where all of it has. */
+export function withoutEffect(json: AdapterJson): string | undefined {
+  const dropout = json['lora_dropout'];
+  if (isEmpty(dropout) || dropout === 0) return undefined;
+  return `adapter_config.json: lora_dropout = ${JSON.stringify(dropout)} has no effect: adapters are trained without dropout`;
+}
+
 /** A list names modules by their last parts, a text is a pattern for whole names, as in PEFT. */
 function matches(module: string, names: unknown, field: string): boolean {
   if (typeof names === 'string') return new RegExp(`^(?:${names})$`).test(module);

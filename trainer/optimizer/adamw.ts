@@ -11,8 +11,8 @@ export interface AdamWSettings {
   readonly epsilon: number;
   /** On all parameters. */
   readonly weightDecay: number;
-  /** Larger gradients are scaled down to this norm; Infinity never does. */
-  readonly maxGradNorm: number;
+  /** Larger gradients are scaled down to this norm; `null`: none is. */
+  readonly maxGradNorm: number | null;
 }
 
 /** A gradient became infinite or no number at all; the weights are those before the step. */
@@ -79,7 +79,7 @@ export class AdamW {
       throw new TrainingDiverged(norm);
     }
     // PyTorch's clip_grad_norm_.
-    const clip = Math.min(1, settings.maxGradNorm / (norm + 1e-6));
+    const clip = Math.min(1, (settings.maxGradNorm ?? Infinity) / (norm + 1e-6));
     const next = inGraph(() => this.#next(target.flat, clip < 1 ? scale(gradient, clip) : gradient, settings));
     tf.dispose([gradient, this.#first, this.#second]);
     this.#first = tf.keep(next.first);

@@ -7,8 +7,9 @@ import { randomUUID } from 'node:crypto';
 import type { Message, ToolSchema } from '../../agents/message.ts';
 import { parseToolCalls, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
 import { type ChatTokenizer, renderPrompt } from '../../agents/render-conversation.ts';
+import type { TokenLogprob } from '../engine.ts';
 import { ApiError } from './api-error.ts';
-import type { ChatRequest } from './read-request.ts';
+import { type ChatRequest, samplingOf } from './read-request.ts';
 import { type Chunks, type Reply, seedKey, usageOf } from './reply.ts';
 import { type Answer, type AnswerRequest, sampleAnswer, type ServedModel } from './sample-answer.ts';
 import { tellable } from './text-stream.ts';
@@ -58,12 +59,13 @@ function saidBy({ text, finish }: Answer, tools: readonly ToolSchema[], { tokeni
   return { content: parsed.content, calls, finish: 'tool_calls' };
 }
 
-function logprobsOf({ tokens, logprobs }: Answer, request: ChatRequest, { tokenizer }: ChatModel) {
+function logprobsOf({ tokens, logprobs, alternatives }: Answer, request: ChatRequest, { tokenizer }: ChatModel) {
   if (!request.logprobs) return null;
-  const content = tokens.map((id, i) => {
+  const told = ({ token: id, logprob }: TokenLogprob) => {
     const token = tokenizer.decode([id]);
-    return { token, logprob: logprobs[i] ?? 0, bytes: [...Buffer.from(token)], top_logprobs: [] };
-  });
+    return { token, logprob, bytes: [...Buffer.from(token)] };
+  };
+  const content = tokens.map((token, i) => ({ ...told({ token, logprob: logprobs[i] ?? 0 }), top_logprobs: (alternatives[i] ?? []).map(told) }));
   return { content, refusal: null };
 }
 
@@ -72,7 +74,7 @@ const CALL = { 'function-xml': '<function=', 'hermes-json': '<tool_call>' } as c
 
 /** Errors: `ApiError`; `ChatTemplateRefused`; those of the engine. */
 export function chatCompletions(request: ChatRequest, model: ChatModel, signal: AbortSignal): Reply {
-  const { n, stop, temperature, top_p: topP, top_k: topK, stream } = request;
+  const { n, stop, stream } = request;
   const tools = request.tool_choice === 'none' ? [] : request.tools;
   const prompt = renderPrompt(model.tokenizer, templated(request.messages), tools);
   const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? undefined;
@@ -80,7 +82,8 @@ export function chatCompletions(request: ChatRequest, model: ChatModel, signal: 
   const common = { id: `chatcmpl-${randomUUID()}`, created: Math.floor(Date.now() / 1000), model: model.name };
   const requestOf = (index: number): AnswerRequest => ({
     prompt,
-    sampling: { temperature, topP, topK, maxTokens },
+    sampling: { ...samplingOf(request), maxTokens },
+    alternatives: request.top_logprobs,
     stopTokenIds: request.stop_token_ids,
     stops: stop,
     // What a call is written with may be special tokens.

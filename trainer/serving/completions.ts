@@ -1,8 +1,9 @@
 /** `/v1/completions`: text or token ids in; text, and on request vLLM's token ids and log-probabilities, out. */
 
 import { randomUUID } from 'node:crypto';
+import type { TokenLogprob } from '../engine.ts';
 import { ApiError } from './api-error.ts';
-import type { CompletionRequest } from './read-request.ts';
+import { type CompletionRequest, samplingOf } from './read-request.ts';
 import { type Chunks, type Reply, seedKey, usageOf } from './reply.ts';
 import { type Answer, type AnswerRequest, sampleAnswer, type ServedModel } from './sample-answer.ts';
 import { tellable } from './text-stream.ts';
@@ -18,10 +19,18 @@ function promptsOf({ prompt }: CompletionRequest, { tokenizer }: ServedModel): R
   return (prompt as Array<string | number[]>).map((one) => (typeof one === 'string' ? tokenizer.encode(one) : one));
 }
 
-function logprobsOf({ tokens, logprobs }: Answer, request: CompletionRequest, { tokenizer }: ServedModel) {
+/** By name; of ids that are written alike, the likeliest. The sampled token is always among them. */
+function byName(likeliest: readonly TokenLogprob[], sampled: TokenLogprob, name: (id: number) => string): Record<string, number> {
+  const named = new Map<string, number>();
+  for (const { token, logprob } of [...likeliest, sampled]) if (!named.has(name(token))) named.set(name(token), logprob);
+  return Object.fromEntries(named);
+}
+
+function logprobsOf({ tokens, logprobs, alternatives }: Answer, request: CompletionRequest, { tokenizer }: ServedModel) {
   if (request.logprobs === undefined || request.logprobs === null) return null;
   const name = (id: number) => (request.return_tokens_as_token_ids ? `token_id:${id}` : tokenizer.decode([id]));
-  return { tokens: tokens.map(name), token_logprobs: logprobs, top_logprobs: null, text_offset: [] };
+  const top = request.logprobs === 0 ? null : tokens.map((token, i) => byName(alternatives[i] ?? [], { token, logprob: logprobs[i] ?? 0 }, name));
+  return { tokens: tokens.map(name), token_logprobs: logprobs, top_logprobs: top, text_offset: [] };
 }
 
 function idsOf(request: CompletionRequest, prompt: readonly number[], { tokens }: Answer): object {
@@ -31,7 +40,7 @@ function idsOf(request: CompletionRequest, prompt: readonly number[], { tokens }
 /** Errors: `ApiError`; those of the engine. */
 export function completions(request: CompletionRequest, model: ServedModel, signal: AbortSignal): Reply {
   const prompts = promptsOf(request, model);
-  const { n, stream, stop, temperature, top_p: topP, top_k: topK, max_tokens: maxTokens } = request;
+  const { n, stream, stop, max_tokens: maxTokens } = request;
   if (prompts.length * n > MOST_CHOICES) throw new ApiError(400, `n: a request may ask for ${MOST_CHOICES} answers`, { param: 'n' });
   if (prompts.some((prompt) => prompt.length === 0)) throw new ApiError(400, 'prompt: at least one token is needed', { param: 'prompt' });
   const jobs = prompts.flatMap((prompt) => Array.from({ length: n }, () => prompt));
@@ -39,7 +48,8 @@ export function completions(request: CompletionRequest, model: ServedModel, sign
   const common = { id: `cmpl-${randomUUID()}`, object: 'text_completion', created: Math.floor(Date.now() / 1000), model: model.name };
   const requestOf = (prompt: readonly number[], index: number): AnswerRequest => ({
     prompt,
-    sampling: { temperature, topP, topK, maxTokens: maxTokens ?? DEFAULT_TOKENS },
+    sampling: { ...samplingOf(request), maxTokens: maxTokens ?? DEFAULT_TOKENS },
+    alternatives: request.logprobs ?? 0,
     stopTokenIds: request.stop_token_ids,
     stops: stop,
     skipSpecialTokens: request.skip_special_tokens,

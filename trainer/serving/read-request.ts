@@ -4,11 +4,15 @@
  */
 
 import { z } from 'zod';
+import type { SamplingParameters } from '../engine.ts';
 import { ApiError } from './api-error.ts';
 
 const count = z.int().min(1);
 const neutral = <T extends z.core.util.Literal>(value: T) => z.literal(value).nullish();
 const stops = z.union([z.string().min(1), z.array(z.string().min(1)).max(4)]).nullish().transform((stop) => (typeof stop === 'string' ? [stop] : (stop ?? [])));
+
+/** vLLM's `max_logprobs`. */
+const alternatives = z.int().min(0).max(20);
 
 const common = {
   model: z.string(),
@@ -17,6 +21,8 @@ const common = {
   top_p: z.number().gt(0).max(1).nullish().transform((value) => value ?? 1),
   /** vLLM says −1 where others say 0. */
   top_k: z.int().min(-1).nullish().transform((value) => Math.max(0, value ?? 0)),
+  min_p: z.number().min(0).max(1).nullish().transform((value) => value ?? 0),
+  repetition_penalty: z.number().positive().max(10).nullish().transform((value) => value ?? 1),
   n: z.int().min(1).max(64).nullish().transform((value) => value ?? 1),
   seed: z.int().nullish(),
   stop: stops,
@@ -26,8 +32,6 @@ const common = {
   skip_special_tokens: z.boolean().nullish().transform((value) => value ?? true),
   return_token_ids: z.boolean().nullish().transform((value) => value ?? false),
   return_tokens_as_token_ids: z.boolean().nullish().transform((value) => value ?? false),
-  min_p: neutral(0),
-  repetition_penalty: neutral(1),
   presence_penalty: neutral(0),
   frequency_penalty: neutral(0),
   logit_bias: z.strictObject({}).nullish(),
@@ -41,8 +45,8 @@ const ids = z.array(z.int().min(0)).min(1);
 const completionSchema = z.strictObject({
   ...common,
   prompt: z.union([z.string(), ids, z.array(z.string()).min(1), z.array(ids).min(1)]),
-  /** Those of the sampled tokens; of others, none are kept. */
-  logprobs: z.int().min(0).max(1).nullish(),
+  /** Of the sampled tokens, and of so many of the likeliest in the place of each. */
+  logprobs: alternatives.nullish(),
   best_of: neutral(1),
   echo: neutral(false),
   suffix: z.literal('').nullish(),
@@ -68,20 +72,29 @@ const tool = z.object({
   }),
 });
 
-const chatSchema = z.strictObject({
-  ...common,
-  messages: z.array(message).min(1),
-  tools: z.array(tool).nullish().transform((tools) => tools ?? []),
-  tool_choice: z.enum(['auto', 'none']).nullish(),
-  parallel_tool_calls: neutral(true),
-  max_completion_tokens: count.nullish(),
-  logprobs: z.boolean().nullish().transform((value) => value ?? false),
-  top_logprobs: neutral(0),
-  response_format: z.strictObject({ type: z.literal('text') }).nullish(),
-});
+const chatSchema = z
+  .strictObject({
+    ...common,
+    messages: z.array(message).min(1),
+    tools: z.array(tool).nullish().transform((tools) => tools ?? []),
+    tool_choice: z.enum(['auto', 'none']).nullish(),
+    parallel_tool_calls: neutral(true),
+    max_completion_tokens: count.nullish(),
+    logprobs: z.boolean().nullish().transform((value) => value ?? false),
+    top_logprobs: alternatives.nullish().transform((value) => value ?? 0),
+    response_format: z.strictObject({ type: z.literal('text') }).nullish(),
+  })
+  .superRefine(({ logprobs, top_logprobs: top }, context) => {
+    if (top > 0 && !logprobs) context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'give logprobs: true too' });
+  });
 
 export type CompletionRequest = z.output<typeof completionSchema>;
 export type ChatRequest = z.output<typeof chatSchema>;
+
+/** How the engine samples for it. */
+export function samplingOf({ temperature, top_p: topP, top_k: topK, min_p: minP, repetition_penalty: repetitionPenalty }: CompletionRequest | ChatRequest): Omit<SamplingParameters, 'maxTokens'> {
+  return { temperature, topP, topK, minP, repetitionPenalty };
+}
 
 /** Errors: `ApiError` 400 that names the first field at fault. */
 function readAs<T>(schema: z.ZodType<T>, body: unknown): T {

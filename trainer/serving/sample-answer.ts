@@ -4,7 +4,7 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import type { Engine, SamplingParameters } from '../engine.ts';
+import type { Engine, SamplingParameters, TokenLogprob } from '../engine.ts';
 import { contextExceeded } from './api-error.ts';
 import { stopAt } from './text-stream.ts';
 
@@ -30,6 +30,8 @@ export interface AnswerRequest {
   /** Beside those of the tokenizer. */
   readonly stopTokenIds: readonly number[];
   readonly stops: readonly string[];
+  /** So many of the likeliest tokens are told in the place of each sampled one. */
+  readonly alternatives: number;
   /** Whether special tokens are left out of the text. */
   readonly skipSpecialTokens: boolean;
   /** Names the noise. */
@@ -43,6 +45,8 @@ export interface Answer {
   readonly tokens: readonly number[];
   /** At the sampling temperature, nats. */
   readonly logprobs: readonly number[];
+  /** The likeliest in the place of each token, likeliest first; empty where none were asked for. */
+  readonly alternatives: ReadonlyArray<readonly TokenLogprob[]>;
   /** Without the token or the string that ended it. */
   readonly text: string;
   readonly finish: 'stop' | 'length';
@@ -64,21 +68,23 @@ export async function sampleAnswer(model: ServedModel, request: AnswerRequest, s
   const cacheKey = `served ${randomUUID()}`;
   const tokens: number[] = [];
   const logprobs: number[] = [];
+  const alternatives: Array<readonly TokenLogprob[]> = [];
   for (;;) {
     const maxTokens = Math.min(piece, wanted - tokens.length);
-    const call = { policy, cacheKey, noiseKey, stopTokenIds, tokens: [...prompt, ...tokens], sampling: { ...sampling, maxTokens } };
+    const call = { policy, cacheKey, noiseKey, stopTokenIds, tokens: [...prompt, ...tokens], sampling: { ...sampling, maxTokens }, topLogprobs: request.alternatives };
     const sampled = await engine.generate(call, signal);
     tokens.push(...sampled.tokens);
     logprobs.push(...sampled.logprobs);
+    alternatives.push(...(sampled.topLogprobs ?? []));
     const stopped = sampled.finishReason === 'stop';
     const text = textOf(stopped ? tokens.slice(0, -1) : tokens);
     const at = stopAt(text, stops);
     if (at >= 0) {
       const kept = shortestWith(tokens, textOf, stops);
-      return { tokens: tokens.slice(0, kept), logprobs: logprobs.slice(0, kept), text: text.slice(0, at), finish: 'stop' };
+      return { tokens: tokens.slice(0, kept), logprobs: logprobs.slice(0, kept), alternatives: alternatives.slice(0, kept), text: text.slice(0, at), finish: 'stop' };
     }
     // Shorter than asked for: the engine's own context is full.
-    if (stopped || tokens.length >= wanted || sampled.tokens.length < maxTokens) return { tokens, logprobs, text, finish: stopped ? 'stop' : 'length' };
+    if (stopped || tokens.length >= wanted || sampled.tokens.length < maxTokens) return { tokens, logprobs, alternatives, text, finish: stopped ? 'stop' : 'length' };
     onText?.(text);
   }
 }

@@ -25,7 +25,7 @@ export interface Credited {
   readonly advantages: readonly Float64Array[];
   /** Alike: what a critic is trained towards, where the estimator knows it. */
   readonly returns?: readonly Float64Array[];
-  /** What KL took off the rewards, where it did. */
+  /** The rewards that were credited, and what KL took off them, where it did. */
   readonly metrics: Readonly<Record<string, number>>;
 }
 
@@ -51,13 +51,20 @@ interface Rewarded {
   readonly metrics: Readonly<Record<string, number>>;
 }
 
+/** Of the rollouts that are learnt from, copies included, after KL was taken off. */
+const FINAL = 'loss/avg_final_rewards';
+const meanOf = (values: readonly number[]): number => values.reduce((sum, x) => sum + x, 0) / Math.max(1, values.length);
+
 function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: UpdateSettings['kl']): Rewarded {
   const plain = new Float64Array(starts.at(-1) ?? 0);
   for (const [i, { reward }] of rollouts.entries()) {
     const [from = 0, to = 0] = [starts[i], starts[i + 1]];
     if (to > from) plain[to - 1] = reward;
   }
-  if (kl?.in !== 'reward') return { rewards: plain, scores: rollouts.map(({ reward }) => reward), metrics: {} };
+  if (kl?.in !== 'reward') {
+    const scores = rollouts.map(({ reward }) => reward);
+    return { rewards: plain, scores, metrics: { [FINAL]: meanOf(scores) } };
+  }
   const samples = rollouts.flatMap((rollout) => rollout.samples);
   const tokens = {
     starts,
@@ -71,7 +78,7 @@ function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: 
     const [from = 0, to = 0] = [starts[i], starts[i + 1]];
     return from === to ? reward : rewards.subarray(from, to).reduce((sum, r) => sum + r, 0);
   });
-  return { rewards, scores, metrics: { 'loss/avg_kl': mean, 'loss/avg_kl_max': max } };
+  return { rewards, scores, metrics: { [FINAL]: meanOf(scores), 'loss/avg_kl': mean, 'loss/avg_kl_max': max, 'loss/kl_loss_coef': kl.coefficient } };
 }
 
 /** One rollout's sequences are one episode: the value after the last token of one is that of the first of the next. */

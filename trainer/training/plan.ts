@@ -86,11 +86,23 @@ function minibatchOf(items: readonly Credited[], settings: UpdateSettings, shard
   };
 }
 
+/** What stays in one minibatch: a sequence, or, where a mean over prompts is to be one of whole prompts, all of a prompt's. */
+function unitsOf(items: readonly Credited[], { lossReduction, minibatches }: UpdateSettings): Credited[][] {
+  if (lossReduction !== 'prompt_mean' || minibatches === 1) return items.map((item) => [item]);
+  const units = new Map<unknown, Credited[]>();
+  for (const item of items) {
+    const prompt = item.sample.datum.credit?.group ?? item;
+    units.set(prompt, [...(units.get(prompt) ?? []), item]);
+  }
+  return [...units.values()];
+}
+
 /** Epochs of minibatches, in an order named by `key`, each of which can be cut into `shards`. Errors: `BadReduction`. */
 export function planUpdate(items: readonly Credited[], settings: UpdateSettings, key: string, shards = 1): Minibatch[][] {
+  const units = unitsOf(items, settings);
   return Array.from({ length: settings.epochs }, (_, epoch) => {
-    const order = shuffled(items.length, `${key} epoch ${epoch}`);
-    const shuffledItems = order.flatMap((i) => items[i] ?? []);
-    return split(shuffledItems, settings.minibatches).map((part) => minibatchOf(part, settings, shards));
+    const order = shuffled(units.length, `${key} epoch ${epoch}`);
+    const shuffledUnits = order.flatMap((i) => (units[i] === undefined ? [] : [units[i]]));
+    return split(shuffledUnits, settings.minibatches).map((part) => minibatchOf(part.flat(), settings, shards));
   });
 }

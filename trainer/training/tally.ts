@@ -4,6 +4,7 @@ import { klEstimate } from '../algorithms/kl/estimate.ts';
 import { clamp, clampedExp, MAX_LOG_RATIO } from '../algorithms/rows.ts';
 import type { UpdateMetrics, UpdateSettings } from '../engine.ts';
 import type { TokenStatistics } from '../learner.ts';
+import { differenceMetrics, type Differences, MINIBATCH, ROLLOUT_TRAIN } from './logprob-difference.ts';
 import type { Objective, PassTokens } from './objective.ts';
 
 /** One quantity as data: Σ value × weight, Σ weight, and the extremes. */
@@ -88,15 +89,25 @@ export class Tally {
   }
 
   #addTokens({ recorded, old, reference }: PassTokens, logprobs: Float32Array): void {
-    const [ratio, kl, drift] = [this.of('ratio'), this.of('kl'), this.of('drift')];
+    const [ratio, kl] = [this.of('ratio'), this.of('kl')];
+    const compared = this.#stepsBefore + this.#steps === 0 ? ['drift', 'difference'] : ['difference'];
+    const drifts = compared.map((name) => [this.of(name), this.of(`${name}²`)] as const);
     for (const [i, logprob] of logprobs.entries()) {
       const change = logprob - (recorded[i] ?? 0);
       ratio.add(clampedExp(logprob - (old[i] ?? 0)));
       // KL(sampling policy ‖ trained policy), from the sampling policy's tokens (k3, Schulman 2020).
       kl.add(clampedExp(change) - clamp(change, -MAX_LOG_RATIO, MAX_LOG_RATIO) - 1);
-      if (this.#stepsBefore + this.#steps === 0) drift.add(Math.abs(change));
+      for (const [plain, squared] of drifts) {
+        plain.add(Math.abs(change));
+        squared.add(change ** 2);
+      }
       if (reference) this.of('reference').add(klEstimate('k3', logprob, reference[i] ?? 0).kl);
     }
+  }
+
+  #differences(name: string): Differences {
+    const { sum, weight: count, max, min } = this.of(name);
+    return { count, sum, squares: this.of(`${name}²`).sum, max, min };
   }
 
   addStep(gradNorm: number): void {
@@ -123,6 +134,11 @@ export class Tally {
       metrics: {
         'policy/policy_loss': policy,
         'policy/final_loss': loss,
+        'policy/policy_entropy': entropy,
+        'policy/policy_lr': settings.learningRate,
+        'policy/grad_norm': this.of('gradNorm').mean,
+        ...differenceMetrics(ROLLOUT_TRAIN, this.#differences('drift')),
+        ...differenceMetrics(MINIBATCH, this.#differences('difference')),
         ...ratioMetrics(this.of('ratio')),
         ...(this.#quantities.has('reference') && { 'policy/policy_kl': this.of('reference').mean }),
         ...(settings.kl?.in === 'loss' && { 'policy/kl_loss': kl }),

@@ -21,9 +21,13 @@ export interface LedgerProgress extends Pick<BatchResult, 'graded' | 'passed' | 
   readonly groups: ReadonlyArray<readonly [number, GroupTally]>;
 }
 
-/** Whether the graded members of a group did not all get the same reward. */
-export function varies({ least, most }: GroupTally): boolean {
-  return least !== undefined && least !== most;
+/** Rewards that differ by no more are alike: a judge's may differ in their last digits (SkyRL's `zero_variance_filter_tol`). */
+export const SAME_REWARD = 1e-6;
+
+/** Whether the graded members of a group did not all get the same reward; a group of one `samples` has nothing to differ from. */
+export function varies({ least, most }: Pick<GroupTally, 'least' | 'most'>, samples: number): boolean {
+  if (least === undefined || most === undefined) return false;
+  return samples === 1 || most - least > SAME_REWARD;
 }
 
 export class BatchLedger {

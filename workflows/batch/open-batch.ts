@@ -247,7 +247,7 @@ export class OpenBatch {
     const tally = this.#ledger.end(group, result);
     const drawsByNeed = this.#input.wanted !== undefined || this.#input.replace !== undefined;
     if (tally.ended === this.#input.samples && drawsByNeed) {
-      this.#sampling.groupEnded(varies(tally));
+      this.#sampling.groupEnded(varies(tally, this.#input.samples));
       this.#begin();
     }
     return tally;

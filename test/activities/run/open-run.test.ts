@@ -85,7 +85,7 @@ it('refuses a folder with the weights of a run that the store does not know', as
 it.each([
   ['an unknown field', { colour: 'red' }, 'colour', 'red', /there is no such setting/],
   ['an unknown nested field', { sampling: { warmth: 2 } }, 'sampling.warmth', 2, /there is no such setting/],
-  ['groups of one', { batch: { samples: 1 } }, 'batch.samples', 1, /two rollouts/],
+  ['groups of one', { batch: { samples: 1 } }, 'batch.samples', 1, /compares the rollouts of a group/],
   ['more tasks a step than there are', { batch: { tasks: 11 } }, 'batch.tasks', 11, /task\.train \(10\)/],
   ['a task nobody knows', { task: { name: 'nope', train: 10 } }, 'task.name', 'nope', /toy/],
   ['a run name that is no folder name', { run: '../up' }, 'run', '../up', /letters, digits/],

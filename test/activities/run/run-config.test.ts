@@ -1,5 +1,6 @@
 /** Hunts a run that begins with a policy that nothing can train, or is refused without its reason. */
 import { expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { resolveRunConfig } from '../../../activities/run/run-config.ts';
 import { checkDefinitions } from '../../../activities/algorithm/config.ts';
 import { advantageEstimators, defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
@@ -51,6 +52,24 @@ it('what overlaps with updates is corrected, unless it is said otherwise; what d
   expect(resolved(none).algorithm.offPolicyCorrection).toEqual({ tisRatioType: 'none', sequenceMaskMetric: 'none' });
 });
 
+it.each([
+  ['rollout_is', {}],
+  ['dppo', {}],
+  ['cispo', { cispo: { anchor: 'rollout' } }],
+])('what overlaps is not weighted twice: %s takes its own ratio to what sampled', (loss, more) => {
+  const resolved = (mode: string, given: object = {}) => resolveRunConfig({ ...settings, policy: { base: '/p' }, training: { mode }, algorithm: { loss, ...more, ...given } }, '/').algorithm;
+  for (const mode of ['async', 'one-step-off']) expect(resolved(mode)).not.toHaveProperty('offPolicyCorrection');
+  expect(resolved('async', { offPolicyCorrection: { sequenceMaskMetric: 'geometric' } }).offPolicyCorrection).toMatchObject({ tisRatioType: 'none', geoMaskLow: 0.99 });
+  const weighted = () => resolved('async', { offPolicyCorrection: { tisRatioType: 'token' } });
+  if (loss === 'cispo') expect(weighted).toThrow(expect.objectContaining({ field: 'algorithm.offPolicyCorrection', remedy: expect.stringMatching(/tisRatioType: none/) as string }));
+  else expect(weighted().offPolicyCorrection).toMatchObject({ tisRatioType: 'token' });
+});
+
+it.each([['regular', {}], ['cispo', {}]])('what overlaps is weighted by token with %s, whose ratio is to the policy before the update', (loss, more) => {
+  const { algorithm } = resolveRunConfig({ ...settings, policy: { base: '/p' }, training: { mode: 'one-step-off' }, algorithm: { loss, ...more } }, '/');
+  expect(algorithm.offPolicyCorrection).toMatchObject({ tisRatioType: 'token' });
+});
+
 const algorithmOf = (algorithm: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, algorithm }, '/').algorithm;
 const refused = (field: string, remedy: RegExp) => expect.objectContaining({ name: 'UserInputError', field: `algorithm.${field}`, remedy: expect.stringMatching(remedy) as string });
 
@@ -60,6 +79,12 @@ it('what is resolved can be given again and stays the same, for every loss and e
   for (const more of [{ kl: { in: 'reward', controller: 'adaptive' } }, { kl: { in: 'none' } }, { offPolicyCorrection: {} }, { offPolicyCorrection: { sequenceMaskMetric: 'geometric' } }]) {
     expect(algorithmOf(algorithmOf(more))).toEqual(algorithmOf(more));
   }
+});
+
+it.each(['.inf', 'null'])('gradients are not clipped where maxGradNorm is %s, also after a way through JSON', (word) => {
+  const { maxGradNorm, critic } = algorithmOf(parse(`{ advantage: gae, maxGradNorm: ${word}, critic: { maxGradNorm: ${word} } }`) as object);
+  expect([maxGradNorm, critic?.maxGradNorm]).toEqual([null, null]);
+  expect(algorithmOf(JSON.parse(JSON.stringify({ maxGradNorm })) as object)).toMatchObject({ maxGradNorm: null });
 });
 
 it('fills in what has an effect and nothing else', () => {
@@ -102,6 +127,8 @@ it.each<[string, object, RegExp]>([
   ['offPolicyCorrection.sequenceTisRatioClipHigh', { offPolicyCorrection: { sequenceTisRatioClipHigh: 5 } }, /tisRatioType: sequence/],
   ['offPolicyCorrection.geoMaskLow', { offPolicyCorrection: { geoMaskLow: 0.9 } }, /geometric/],
   ['offPolicyCorrection.tokenMaskIsThresholdLow', { offPolicyCorrection: { tokenMaskIsThresholdLow: 0.9 } }, /two bounds/],
+  ['maxGradNorm', { maxGradNorm: 0 }, /./],
+  ['maxGradNorm', { maxGradNorm: -Infinity }, /./],
   ['kl.target', { kl: { target: 0.1 } }, /adaptive/],
   ['kl.coefficient', { kl: { in: 'none', coefficient: 0.1 } }, /in: loss or in: reward/],
 ])('algorithm.%s without effect, or unknown, is refused with its remedy', (field, algorithm, remedy) => {
@@ -115,6 +142,13 @@ it('a critic beside an estimator of one own is refused where that compares group
   expect(() => checkDefinitions(given)).toThrow(refused('critic', /pairwise compares a group's rewards/));
   expect(() => checkDefinitions(algorithmOf({ advantage: 'pairwise', module: 'm.mjs' }))).not.toThrow();
   expect(() => checkDefinitions(algorithmOf({ advantage: 'gae' }))).not.toThrow();
+});
+
+it('groups of one are for estimators that compare no group', () => {
+  const resolved = (advantage: string, batch: object = {}) => resolveRunConfig({ ...settings, policy: { base: '/p' }, batch: { samples: 1, ...batch }, algorithm: { advantage } }, '/');
+  for (const advantage of ['gae', 'reinforce++']) expect(resolved(advantage).batch.samples).toBe(1);
+  for (const advantage of ['grpo', 'rloo', 'maxrl']) expect(() => resolved(advantage)).toThrow(expect.objectContaining({ field: 'batch.samples', remedy: expect.stringMatching(`2 or more: ${advantage} compares`) as string }));
+  expect(() => resolved('gae', { samples: 0 })).toThrow(expect.objectContaining({ field: 'batch.samples' }));
 });
 
 it('dynamic sampling and groups that do not vary exclude each other', () => {

@@ -1,8 +1,7 @@
 /** Hunts summaries that count an event twice or not at all, and reading that grows with the square of a run's length. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { RunTallies } from '../../../activities/run/run-tally.ts';
-import { accountFor } from '../../../store/accounting.ts';
+import { RunTallies, tallyOf } from '../../../activities/run/run-tally.ts';
 import type { RolloutEvent, Store } from '../../../store/store.ts';
 import { RUN, useWorld } from '../world.ts';
 
@@ -41,7 +40,7 @@ it('comes to what all events say, however often it is asked meanwhile, and reads
         await Promise.all([tallies.of(run), tallies.of(run)]);
       }
       const events = await world.now.store.events(run);
-      expect((await tallies.of(run)).account.totals(over)).toEqual(accountFor(events, over));
+      expect((await tallies.of(run)).account.totals(over)).toEqual((await tallyOf(run, world.now.store)).account.totals(over));
       expect(read.events).toBe(events.length);
     }),
     { numRuns: 30 },

@@ -1,6 +1,6 @@
 /** Hunts curves that miss a step, times that are made up, and files that a reader has to open again. */
 import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
 import { type EvaluationEntry, keys, type RunRecord, type StepEntry } from '../../../activities/records.ts';
 import { writeRunFiles } from '../../../activities/run/run-folder.ts';
@@ -52,7 +52,7 @@ it('writes steps and evaluations in their order, at the time when their last rol
   await world.now.store.append([{ ...end('eval-0-sampled', 0, 10), event: 'evaluated' }]);
   await evaluated(1, null);
   await stepped(1);
-  await world.now.store.putOnce(keys.update(RUN, 1), { record: { step: 1 }, metrics: { 'policy/clip_ratio': 0.5 } });
+  await world.now.store.putOnce(keys.update(RUN, 1), { record: { step: 1 }, metrics: { 'policy/clip_ratio': 0.5, 'policy/grad_norm': 2 } });
   await evaluated(0, 0.5);
   await write();
   expect(readFileSync(path()).toString('hex')).toBe(
@@ -88,4 +88,18 @@ it('mends a file that a killed writer cut off, and replaces one that is somethin
   await write();
   expect(readFileSync(path())).toEqual(whole);
   expect(readdirSync(dirname(path())).length).toBe(1);
+});
+
+it('shows by SkyRL\'s names what an evaluation scored and how long rollouts took, in metrics.jsonl too', async () => {
+  const event = (name: 'started' | 'graded', seconds: number) => ({ run: RUN, rollout: `train/${RUN}/step-1/toy-train-0/0`, attempt: 1, event: name, at: new Date((begun + seconds) * 1000).toISOString() });
+  await world.now.store.append([event('started', 1), event('graded', 4)]);
+  await stepped(1);
+  const evaluation = { passRate: 0.5, greedyPassRate: null, rollouts: 2, byFamily: {}, scores: { avgScore: 0.25, passAt1: 0.75, meanPositiveReward: 0.5 } };
+  await world.now.store.putOnce<EvaluationEntry>(keys.evaluation(RUN, 1), { step: 1, evaluation });
+  await write();
+  const [line = ''] = readFileSync(join(world.now.dir, 'metrics.jsonl'), 'utf8').split('\n');
+  const scores = { 'eval/all/avg_score': 0.25, 'eval/all/pass_at_1': 0.75, 'eval/all/mean_positive_reward': 0.5 };
+  expect((JSON.parse(line) as { metrics: object }).metrics).toMatchObject({ 'generate/trajectory_time_completion_mean': 3, ...scores });
+  const written = readFileSync(path()).toString('latin1');
+  for (const name of ['generate/trajectory_time_completion_p90', ...Object.keys(scores)]) expect(written).toContain(name);
 });

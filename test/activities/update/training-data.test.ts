@@ -254,3 +254,44 @@ it('lets its thread go on between rollouts, so that a large step does not hold u
   // Once for each rollout that is read, and once for each that is put together.
   expect(turns).toBeGreaterThanOrEqual(24);
 });
+
+it('rewards that differ in their last digits alone do not vary', async () => {
+  const { store } = world.now;
+  for (const [task, difference] of [5e-7, 2e-6].entries()) for (const k of [0, 1]) await ended(store, task, k, 0.5 + k * difference);
+  expect(Object.values(await fatesOf([0, 1], 2))).toEqual(['dropped zero-variance', 'dropped zero-variance', 'trained', 'trained']);
+});
+
+it('one that is left of a group does not vary where groups are drawn until enough do; else it stands for itself', async () => {
+  const { store } = world.now;
+  await ended(store, 0, 0, 1);
+  await ended(store, 0, 1, 'engine-lost');
+  const told = async (samples: number, wanted?: number) =>
+    [...(await prepare([0], samples, wanted, { advantage: 'reinforce++', zeroVarianceFilter: true })).fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim());
+  expect(await told(2)).toEqual(['masked engine-lost', 'trained']);
+  expect(await told(2, 1)).toEqual(['masked engine-lost', 'dropped zero-variance']);
+  expect(await told(1, 1)).toEqual(['trained']);
+});
+
+it('reports groups that did not vary, and where rollouts overlap with updates how late the others are', async () => {
+  const { store } = world.now;
+  for (const [task, rewards] of [[1, 0], [1, 1], [0, 0]].entries()) for (const [k, reward] of rewards.entries()) await ended(store, task, k, reward);
+  await said(0, 0, [{ version: 3, sampled: [1], logprobs: [-1] }]);
+  await said(0, 1, [{ version: 5, sampled: [1], logprobs: [-1] }]);
+  expect((await prepare([0, 1, 2], 2)).metrics).toMatchObject({ 'reward/num_zero_variance_filtered': 2 });
+  expect((await prepare([0, 1, 2], 2, undefined, { zeroVarianceFilter: false })).metrics).not.toHaveProperty('reward/num_zero_variance_filtered');
+  const input = { batch: `train/${RUN}/step-1`, tasks: [0, 1, 2].map((task) => attemptOf(task).task), samples: 2, algorithm, policy: { dir: '', version: 5 } };
+  expect((await trainingDataOf({ ...input, units: [1], wanted: 1 }, store)).metrics).toMatchObject({ 'async/staleness_max': 2, 'async/staleness_ratio': 1 });
+  expect((await trainingDataOf(input, store)).metrics).not.toHaveProperty('async/staleness_max');
+});
+
+it('rollouts that are learnt and are all alike teach nothing, whatever those got that are not learnt', async () => {
+  const { store } = world.now;
+  const overlong = async (task: number, k: number, reward: number) =>
+    store.putOnce(keys.outcome(attemptOf(task, k).rollout), { ...attemptOf(task, k), turns: 1, status: 'graded', reward, passed: false, finish: 'context-full', failure: null, reason: '' });
+  for (const [k, reward] of [1, 1].entries()) await ended(store, 0, k, reward);
+  for (const [k, reward] of [1, 0].entries()) await ended(store, 1, k, reward);
+  for (const task of [0, 1]) await overlong(task, 2, 0);
+  const told = async (overlongFilter: boolean) => Object.values(Object.fromEntries([...(await prepare([0, 1], 3, undefined, { overlongFilter })).fates].map(([rollout, { event }]) => [rollout, event])));
+  expect(await told(true)).toEqual(['dropped', 'dropped', 'dropped', 'trained', 'trained', 'masked']);
+  expect(await told(false)).toEqual(Array(6).fill('trained'));
+});

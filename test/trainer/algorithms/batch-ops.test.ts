@@ -1,6 +1,6 @@
 /** Filters over batches and what is counted of them, against SkyRL's own functions. */
 
-import { expect } from 'vitest';
+import { expect, test } from 'vitest';
 import { filterGroups, replaceGroups, type SampledRow } from '../../../trainer/algorithms/filters/dynamic-sampling.ts';
 import { filterOverlong } from '../../../trainer/algorithms/filters/overlong.ts';
 import { keepVarying } from '../../../trainer/algorithms/filters/zero-variance.ts';
@@ -69,6 +69,7 @@ interface ReplaceCase extends Named {
   readonly strategy: 'replace';
   readonly uids: readonly string[];
   readonly rewards: readonly Reward[];
+  readonly n_samples_per_prompt: number;
   readonly min_replace_ratio: number;
   readonly expected: { readonly keep_sampling: boolean; readonly unchanged_indices: readonly number[]; readonly good_uids: readonly string[] };
 }
@@ -87,7 +88,7 @@ function checkFilter(given: FilterCase, where: string): void {
 
 function checkReplace(given: ReplaceCase, where: string): void {
   const drawn = given.uids.map((group, row) => ({ group, reward: totalOf(given.rewards[row]!) }));
-  const { enough, rows } = replaceGroups(drawn, given.min_replace_ratio, where);
+  const { enough, rows } = replaceGroups(drawn, { least: given.min_replace_ratio, samples: given.n_samples_per_prompt }, where);
   expect(enough, where).toBe(!given.expected.keep_sampling);
   const unchanged = new Set(given.expected.unchanged_indices);
   const members = (uid: string) => given.uids.flatMap((other, row) => (other === uid ? [row] : []));
@@ -102,3 +103,13 @@ function checkReplace(given: ReplaceCase, where: string): void {
 eachCase<FilterCase | ReplaceCase>('batch_ops.dynamic_sampling', (given, where) =>
   given.strategy === 'filter' ? checkFilter(given, where) : checkReplace(given, where),
 );
+
+test('one that is left of a group of several does not vary; a group of one sample does', () => {
+  const rows = [{ group: 'a', reward: 1 }, { group: 'a', reward: 0 }, { group: 'b', reward: 1 }];
+  const kept = (samples: number) => filterGroups([], rows, { groups: 2, samples }).rows.map(({ group }) => group);
+  expect(kept(2)).toEqual(['a', 'a']);
+  expect(replaceGroups(rows, { least: 0.3, samples: 2 }, 'k').rows[2]).toBeLessThan(2);
+  const single = rows.slice(1);
+  expect(filterGroups([], single, { groups: 2, samples: 1 })).toEqual({ enough: true, rows: single });
+  expect(replaceGroups(single, { least: 0.3, samples: 1 }, 'k')).toEqual({ enough: true, rows: [0, 1] });
+});

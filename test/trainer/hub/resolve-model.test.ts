@@ -107,6 +107,23 @@ describe('a hub id', () => {
       await resolveModel(`hf:${repo}`, { env: { ...env, HF_TOKEN: 'hf_secret' } });
       expect(new Set(hub.tokens)).toEqual(new Set(['Bearer hf_secret']));
     }));
+
+  test('a token that was written by a login is found in its file, and one that is said goes first', () =>
+    inCache(async (env, home) => {
+      const shown = async (more: Record<string, string> = {}) => {
+        hub.tokens.length = 0;
+        await resolveModel(`hf:${repo}`, { env: { ...env, ...more } });
+        return [...new Set(hub.tokens)];
+      };
+      expect(await shown()).toEqual([undefined]);
+      await writeFile(path.join(home, 'token'), 'hf_file\n');
+      expect(await shown()).toEqual(['Bearer hf_file']);
+      expect(await shown({ HF_TOKEN: '' })).toEqual(['Bearer hf_file']);
+      expect(await shown({ HF_TOKEN: 'hf_said' })).toEqual(['Bearer hf_said']);
+      await writeFile(path.join(home, 'other'), 'hf_other');
+      expect(await shown({ HF_TOKEN_PATH: path.join(home, 'other') })).toEqual(['Bearer hf_other']);
+      expect(await shown({ HF_TOKEN_PATH: path.join(home, 'nowhere') })).toEqual([undefined]);
+    }));
 });
 
 describe('without a network', () => {

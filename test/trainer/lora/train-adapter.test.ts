@@ -1,8 +1,8 @@
 /** A run that trains an adapter: the base stays, checkpoints are PEFT's files, and what was interrupted ends in the same bits. */
 
-import { cp, mkdir, readFile, readdir } from 'node:fs/promises';
+import { cp, mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { carryOver } from '../../../trainer/checkpoints/carry-over.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { Datum, NewLora, UpdateRequest } from '../../../trainer/engine.ts';
@@ -140,4 +140,21 @@ test('supervised training of an adapter lowers the loss and writes the adapter a
     expect(await readdir(to)).toContain('adapter_model.safetensors');
     expect(await readdir(to)).not.toContain('model.safetensors');
     expect((await loadPolicy(to)).config.family).toBe('qwen3');
+  }));
+
+test('an adapter that was made with dropout is trained without, and that is said once', () =>
+  inScratch(async (dir) => {
+    const plain = path.join(dir, 'plain');
+    await new Updater().run(request(qwen3Dir, plain, 1));
+    const dropping = path.join(dir, 'dropping');
+    await cp(plain, dropping, { recursive: true });
+    const file = path.join(dropping, 'adapter_config.json');
+    await writeFile(file, (await readFile(file, 'utf8')).replace(/"lora_dropout": *0/, '"lora_dropout": 0.05'));
+    const written = vi.spyOn(process.stderr, 'write').mockImplementation(() => true);
+    const updated = async (from: string, to: string) => (await new Updater().run(request(from, path.join(dir, to), 2))).sha256;
+    const bits = [await updated(plain, 'a'), await updated(dropping, 'b'), await updated(dropping, 'c')];
+    const notes = written.mock.calls.filter(([text]) => String(text).includes('dropout')).map(([text]) => String(text));
+    written.mockRestore();
+    expect(new Set(bits).size).toBe(1);
+    expect(notes).toEqual([expect.stringMatching(/lora_dropout = 0\.05 has no effect: adapters are trained without dropout/)]);
   }));

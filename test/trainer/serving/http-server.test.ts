@@ -87,6 +87,23 @@ describe('completions', () => {
     expect(asText.json.choices[0]?.['token_ids']).toEqual(direct.tokens);
   });
 
+  it('sample as the engine does with vLLM\'s settings, and tell the likeliest tokens beside each sampled one', async () => {
+    const { ask } = await serving();
+    const { ids } = taskPrompt();
+    const body = { model: 'starter', prompt: ids, max_tokens: 12, temperature: 1.5, seed: 3, min_p: 0.2, repetition_penalty: 1.4, logprobs: 3, return_token_ids: true, return_tokens_as_token_ids: true };
+    const sampling = { temperature: 1.5, topP: 1, topK: 0, minP: 0.2, repetitionPenalty: 1.4, maxTokens: 12 };
+    const direct = await engine.generate({ policy: { dir: starter, version: 0 }, cacheKey: 'd', noiseKey: 'seed 3/0', tokens: ids, sampling, stopTokenIds: tokenizer.stopTokenIds, topLogprobs: 3 });
+    const expected = direct.topLogprobs!.map((top, i) => ({ ...Object.fromEntries(top.map(({ token, logprob }) => [`token_id:${token}`, logprob])), [`token_id:${direct.tokens[i]!}`]: direct.logprobs[i] }));
+    // Also where a stop string has it sampled in pieces.
+    for (const stop of [[], ['nothing says this']]) {
+      const [choice] = (await ask('completions', { ...body, stop })).json.choices as unknown as Array<{ token_ids: number[]; logprobs: { top_logprobs: unknown } }>;
+      expect(choice?.token_ids).toEqual(direct.tokens);
+      expect(choice?.logprobs.top_logprobs).toEqual(expected);
+    }
+    const plain = (await ask('completions', { ...body, min_p: 0, repetition_penalty: 1 })).json.choices[0]?.['token_ids'];
+    expect(plain).not.toEqual(direct.tokens);
+  });
+
   it('of several prompts and answers come in their order', async () => {
     const { ask } = await serving();
     const { json } = await ask('completions', { model: 'starter', prompt: ['def a', 'def b'], n: 2, max_tokens: 3, seed: 1, return_token_ids: true });
@@ -123,6 +140,12 @@ describe('chat', () => {
     expect(choice).toMatchObject({ finish_reason: 'tool_calls', message: { role: 'assistant', tool_calls: [{ type: 'function', function: { name: 'search' } }] } });
     expect(JSON.parse(choice!.message.tool_calls[0]!.function.arguments)).toMatchObject({ query: expect.any(String) as string });
     expect(choice?.logprobs.content.length).toBe(json.usage['completion_tokens']);
+    const [likely] = (await ask('chat/completions', { ...body, logprobs: true, top_logprobs: 2 })).json.choices as unknown as Array<{ logprobs: { content: Array<{ token: string; logprob: number; top_logprobs: Array<{ token: string; logprob: number }> }> } }>;
+    for (const { token, logprob, top_logprobs: top } of likely!.logprobs.content) {
+      // Greedy: what was said is the likeliest.
+      expect(top[0]).toMatchObject({ token, logprob });
+      expect(top.length === 2 && top[1]!.logprob <= logprob).toBe(true);
+    }
 
     const chunks = await chunksOf('chat/completions', body);
     const deltas = chunks.flatMap(({ choices }) => choices as unknown as Array<{ delta: { role?: string; content?: string; tool_calls?: Array<{ function: object }> }; finish_reason: string | null }>);
@@ -151,6 +174,9 @@ describe('chat', () => {
 describe('a request', () => {
   it.each([
     ['of a setting without effect', 'completions', { prompt: 'x', presence_penalty: 0.5 }, 'presence_penalty'],
+    ['of alternatives alone', 'chat/completions', { messages: [{ role: 'user', content: 'x' }], top_logprobs: 2 }, 'top_logprobs'],
+    ['of too many alternatives', 'completions', { prompt: 'x', logprobs: 21 }, 'logprobs'],
+    ['of a share above 1', 'completions', { prompt: 'x', min_p: 1.5 }, 'min_p'],
     ['of a field that there is not', 'completions', { prompt: 'x', echos: true }, 'echos'],
     ['to repeat the prompt', 'completions', { prompt: 'x', echo: true }, 'echo'],
     ['of a format', 'chat/completions', { messages: [{ role: 'user', content: 'x' }], response_format: { type: 'json_object' } }, 'response_format.type'],

@@ -118,3 +118,25 @@ test('reductions: the scaled sums over micro-batches are the means that were ask
   // One sequence to a micro-batch: the mean of their means.
   expect(sums({ lossReduction: 'token_mean_legacy' }).map((x) => x.toFixed(12))).toEqual(Array(4).fill((1 / 4).toFixed(12)));
 });
+
+test('a mean over prompts is over whole prompts in every minibatch; other reductions are cut between sequences', () => {
+  const rollouts = ['a/0', 'b/0', 'c/0', 'd/0', 'a/1', 'b/1', 'c/1', 'd/1', 'd/1'];
+  const items = rollouts.map((rollout) => ({ sample: sample(rollout, 1, 2), advantages: new Float64Array(2).fill(1) }));
+  const planned = (more: Partial<UpdateSettings>) => planUpdate(items, { ...settings, epochs: 2, ...more }, 'k');
+  const groups = (plan: ReturnType<typeof planUpdate>) => plan.map((minibatches) => minibatches.map(({ micro }) => new Set(micro.flat().map((one) => one.sample.datum.credit!.group)).size));
+  const whole = planned({ lossReduction: 'prompt_mean', minibatches: 2 });
+  expect(groups(whole)).toEqual([[2, 2], [2, 2]]);
+  // Each prompt has half of its minibatch's loss, whatever the number of its sequences.
+  for (const { micro } of whole.flat()) {
+    const shares = new Map<string, number>();
+    for (const { sample: { datum }, advantages } of micro.flat()) shares.set(datum.credit!.group, (shares.get(datum.credit!.group) ?? 0) + advantages.reduce((sum, x) => sum + x, 0));
+    for (const share of shares.values()) expect(share).toBeCloseTo(0.5, 12);
+  }
+  expect(groups(planned({ minibatches: 2 })).flat().some((count) => count > 2)).toBe(true);
+});
+
+test('a mean over prompts in one minibatch is taken in the order of every other one', () => {
+  const items = ['a/0', 'b/0', 'a/1', 'b/1'].map((rollout) => ({ sample: sample(rollout, 1, 2), advantages: new Float64Array(2).fill(1) }));
+  const order = (more: Partial<UpdateSettings>) => planUpdate(items, { ...settings, minibatches: 1, ...more }, 'k').flatMap((minibatches) => minibatches.flatMap(({ micro }) => micro.flat().map((one) => one.sample)));
+  expect(order({ lossReduction: 'prompt_mean' })).toEqual(order({}));
+});

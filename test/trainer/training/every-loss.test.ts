@@ -88,6 +88,14 @@ describe('what an update may be given', () => {
       expect(penalised[0]!.metrics!['loss/avg_kl_max']).toBeGreaterThan(0);
     }));
 
+  test('no bound on the gradient is one that is never reached', () =>
+    inScratch(async (dir) => {
+      const data = await storedRollouts();
+      const [free, wide, narrow] = [await update(path.join(dir, 'a'), data, { maxGradNorm: null }), await update(path.join(dir, 'b'), data, { maxGradNorm: 1e9 }), await update(path.join(dir, 'c'), data, { maxGradNorm: 1e-3 })];
+      same(free, wide);
+      differs(free, narrow);
+    }));
+
   test('an entropy bonus raises entropy', () =>
     inScratch(async (dir) => {
       const data = (await storedRollouts(0)).map(({ tokens, mask, logprobs }) => ({ tokens, mask, logprobs, advantage: 0 }));

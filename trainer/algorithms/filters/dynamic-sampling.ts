@@ -9,25 +9,26 @@ export interface SampledRow {
   readonly reward: number;
 }
 
-function varying(rows: readonly SampledRow[]): Set<string> {
+/** Where groups were drawn to have one member, every group; a group of which one is left does not vary. */
+function varying(rows: readonly SampledRow[], samples: number): Set<string> {
   const good = new Set<string>();
   for (const [group, members] of rowsByGroup(rows.map((row) => row.group))) {
     const rewards = members.map((row) => rows[row]?.reward ?? 0);
-    if (members.length === 1 || rewards.some((reward) => reward !== rewards[0])) good.add(group);
+    if (samples === 1 || rewards.some((reward) => reward !== rewards[0])) good.add(group);
   }
   return good;
 }
 
 /**
  * `filter`: `kept` are the rows so far of groups that vary, `drawn` those of the next batch; once `wanted` groups vary,
- * `enough` holds and the rows are those of the first so many (DAPO: Yu et al. 2025, §3.2). A group of one varies.
+ * `enough` holds and the rows are those of the first so many (DAPO: Yu et al. 2025, §3.2). `samples`: a group's size.
  */
 export function filterGroups<T extends SampledRow>(
   kept: readonly T[],
   drawn: readonly T[],
   wanted: { readonly groups: number; readonly samples: number },
 ): { readonly enough: boolean; readonly rows: T[] } {
-  const good = varying(drawn);
+  const good = varying(drawn, wanted.samples);
   const rows = [...kept, ...drawn.filter((row) => good.has(row.group))];
   const groups = new Set(rows.map((row) => row.group)).size;
   return groups < wanted.groups ? { enough: false, rows } : { enough: true, rows: rows.slice(0, wanted.groups * wanted.samples) };
@@ -47,15 +48,16 @@ export const mayReplace = (good: number, groups: number, least: number): boolean
 
 /**
  * `replace`: where more than `least` of the groups vary, each other group's rows are overwritten, in order, by those of one
- * that does, drawn by `noiseKey`; else `enough` is false and the batch stands as it is. `rows` are row numbers.
+ * that does, drawn by `noiseKey`; else `enough` is false and the batch stands as it is. `rows` are row numbers, `samples` is
+ * a group's size.
  */
 export function replaceGroups(
   drawn: readonly SampledRow[],
-  least: number,
+  { least, samples }: { readonly least: number; readonly samples: number },
   noiseKey: string,
 ): { readonly enough: boolean; readonly rows: number[] } {
   const byGroup = rowsByGroup(drawn.map((row) => row.group));
-  const good = varying(drawn);
+  const good = varying(drawn, samples);
   const rows = drawn.map((_, row) => row);
   if (!mayReplace(good.size, byGroup.size, least)) return { enough: false, rows };
   const donors = [...good];

@@ -1,6 +1,5 @@
 /** CISPO: REINFORCE with a clipped ratio as a constant weight, so that no token loses its gradient. */
 
-import { isCorrecting } from '../off-policy/settings.ts';
 import { at, clamp, clampedExp, countOf, maskedMean } from '../rows.ts';
 import { LossRefused, type Metrics, type PolicyLossDefinition, type PolicyTokens, rolloutOf, termsOf } from './loss.ts';
 import type { LossSettings } from './settings.ts';
@@ -20,15 +19,15 @@ function metricsOf(mask: PolicyTokens['mask'], ratios: Float64Array, low: number
 
 /**
  * −A · sg(clip(ρ, 1 − low, 1 + high)) · logprob (MiniMax-M1: Chen et al. 2025, eq. 4 and 5). ρ is against the old policy, or
- * against the one that sampled: with that anchor an off-policy correction would count the same difference twice.
- * Errors: `LossRefused` for both together, and for that anchor without recorded log-probabilities.
+ * against the one that sampled: with that anchor weights of an off-policy correction would count the same difference twice;
+ * its masks do not. Errors: `LossRefused` for that anchor with such weights, or without recorded log-probabilities.
  */
 export const cispo: PolicyLossDefinition = {
   correctable: true,
   needsRollout: ({ cispo: { anchor } }: LossSettings) => anchor === 'rollout',
   terms: (tokens, { cispo: { clipLow, clipHigh, anchor }, offPolicyCorrection }) => {
-    if (anchor === 'rollout' && offPolicyCorrection !== undefined && isCorrecting(offPolicyCorrection))
-      throw new LossRefused('cispo with the anchor rollout corrects already: leave off-policy correction out, or anchor at old');
+    if (anchor === 'rollout' && (offPolicyCorrection?.tisRatioType ?? 'none') !== 'none')
+      throw new LossRefused('cispo with the anchor rollout weighs already: give tisRatioType none (masks alone), or anchor at old');
     const against = anchor === 'rollout' ? rolloutOf(tokens, 'cispo with the anchor rollout') : tokens.old;
     const { mask, logprobs, advantages } = tokens;
     const ratios = Float64Array.from(mask, (_, i) => clampedExp(at(logprobs, i) - at(against, i)));
