@@ -214,14 +214,22 @@ export class DockerLauncher implements Launcher {
     return all.filter(({ Created }) => Date.now() - Created * 1000 >= olderThanMs).map(({ Labels }) => Labels[CLAIM_LABEL] ?? '');
   }
 
-  /** Containers of this state directory that no record of it tells of, found by their label. */
+  /**
+   * Containers of this state directory that no record of it tells of, found by their label. A folder is renamed once at
+   * most while its sandbox lives, when a warm one is taken: who missed it in one look finds it in the next.
+   */
   async removeOrphans(olderThanMs: number = ORPHAN_AFTER_MS): Promise<void> {
     const labelled = await this.containers(['created', 'running', 'paused', 'exited', 'dead'], olderThanMs);
-    const known = new Set(listFolders(this.host.stateDir).map(({ folder }) => readRecord(folder)?.claim));
-    for (const claim of labelled.filter((each) => !known.has(each))) {
+    const recorded = this.recordedClaims();
+    for (const claim of labelled.filter((each) => !recorded.has(each))) {
+      if (this.recordedClaims().has(claim)) continue;
       const filters = { label: [`${CLAIM_LABEL}=${claim}`] };
       const found = await within('list', this.host.engine.docker.listContainers({ all: true, filters }));
       for (const { Id } of found) await removeContainer(this.host.engine, Id);
     }
+  }
+
+  private recordedClaims(): Set<string | undefined> {
+    return new Set(listFolders(this.host.stateDir).map(({ folder }) => readRecord(folder)?.claim));
   }
 }

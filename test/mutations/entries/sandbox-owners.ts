@@ -1,11 +1,13 @@
-/** Sandboxes that are half-made, or whose owner has ended. */
+/** Sandboxes that are half-made or change hands, or whose owner has ended. */
 
 import type { Mutation } from '../mutation.ts';
 
 const HALF_MADE = 'a worker dies while it makes a sandbox';
 const TERMINATED = 'a run is terminated from outside';
+const HANDED_OVER = 'a warm sandbox is taken while another process looks for containers that nobody knows';
 const INIT_TEST = 'test/activities/rollout/init.test.ts';
 const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
+const DOCKER_LIFECYCLE_TEST = 'test/sandboxes/docker/lifecycle.test.ts';
 const SWEEP_TEST = 'test/sandboxes/sweep.test.ts';
 const OWNER_LIVES_TEST = 'test/workers/owner-lives.test.ts';
 
@@ -89,5 +91,13 @@ export const sandboxOwners: readonly Mutation[] = [
     before: 'return true;',
     after: 'return false;',
     tests: [{ file: OWNER_LIVES_TEST, test: 'lives for all that is known where nobody answers' }],
+  },
+  {
+    name: 'records are looked through once before a container is removed',
+    fault: HANDED_OVER,
+    file: 'sandboxes/docker/launcher.ts',
+    before: 'if (this.recordedClaims().has(claim)) continue;\n',
+    after: '',
+    tests: [{ file: DOCKER_LIFECYCLE_TEST, test: 'spares the container of a warm sandbox that another process takes while records are listed' }],
   },
 ];
