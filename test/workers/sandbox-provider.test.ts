@@ -86,6 +86,13 @@ describe('a home that has chosen nothing', () => {
     expect(existsSync(choiceFile(sandboxDir))).toBe(false);
   });
 
+  test('a daemon of another machine is refused by name before it is asked', async () => {
+    vi.stubEnv('DOCKER_HOST', 'tcp://192.0.2.7:2375');
+    const refused = /^DOCKER_HOST: "tcp:\/\/192\.0\.2\.7:2375" cannot be used; it is another machine.*unix:\/\/\/var\/run\/docker\.sock/u;
+    await expect(open({ provider: 'docker' })).rejects.toMatchObject({ name: 'SandboxImpossible', message: expect.stringMatching(refused) });
+    expect(await nameOf()).toBe('bubblewrap');
+  });
+
   test('is given one choice by processes that start at once, though bubblewrap is late for all but the first', async () => {
     const [tried, asking] = [join(home, 'tried'), join(home, 'asking')];
     mkdirSync(asking);
