@@ -9,6 +9,8 @@ import type { Sandbox } from './sandbox.ts';
 export const SANDBOX_LEASE = 'sandbox';
 /** Of a sandbox that stands ready and that nobody uses yet; it does not count as one that is held. */
 export const WARM_LEASE = 'warm-sandbox';
+/** Of a sandbox that grades: it takes no place of those that agents act in. */
+export const GRADER_LEASE = 'grader-sandbox';
 
 export interface SandboxLeases {
   /** Takes or renews the lease; `undefined` when the host holds as many live sandboxes as it may. */
@@ -19,11 +21,11 @@ export interface SandboxLeases {
   release(id: string): Promise<void>;
 }
 
-/** The leases of one host; `limit` is how many sandboxes it may hold at once. */
-export function sandboxLeases(store: Store, host: string, limit: number): SandboxLeases {
+/** The leases of one host; `limit` is how many sandboxes of this kind it may hold at once. */
+export function sandboxLeases(store: Store, host: string, limit: number, kind: string = SANDBOX_LEASE): SandboxLeases {
   const acquire = async (id: string, owner: string, ttlSeconds: number): Promise<Lease | undefined> => {
     const expiresAt = Date.now() + ttlSeconds * 1000;
-    return await store.acquireLease({ id, kind: SANDBOX_LEASE, owner, host, expiresAt, detail: '' }, limit);
+    return await store.acquireLease({ id, kind, owner, host, expiresAt, detail: '' }, limit);
   };
   return {
     acquire,
@@ -39,19 +41,28 @@ export function sandboxLeases(store: Store, host: string, limit: number): Sandbo
 
 const RENEWALS_PER_TTL = 4;
 
-/** Keeps a sandbox and its lease alive for as long as `body` takes. */
-export async function keptAlive<T>(leases: SandboxLeases, sandbox: Sandbox, owner: string, ttlSeconds: number, body: () => Promise<T>): Promise<T> {
-  let renewing = Promise.resolve();
+/** Calls `renew` several times per time to live. What it returns ends that at once, and resolves when no renewal is under way. */
+export function renewing(ttlSeconds: number, renew: () => Promise<void>): () => Promise<void> {
+  let last = Promise.resolve();
   // A renewal that fails is told by the calls themselves, or made good by the next one.
   const renewSoon = () => {
-    renewing = renewing.then(() => leases.renew(sandbox, owner, ttlSeconds)).catch(() => undefined);
+    last = last.then(renew).catch(() => undefined);
   };
   const timer = setInterval(renewSoon, (ttlSeconds * 1000) / RENEWALS_PER_TTL);
+  return async () => {
+    clearInterval(timer);
+    await last;
+  };
+}
+
+/** Keeps a sandbox and its lease alive for as long as `body` takes. */
+export async function keptAlive<T>(leases: SandboxLeases, sandbox: Sandbox, owner: string, ttlSeconds: number, body: () => Promise<T>): Promise<T> {
+  const renew = () => leases.renew(sandbox, owner, ttlSeconds);
+  const end = renewing(ttlSeconds, renew);
   try {
-    await leases.renew(sandbox, owner, ttlSeconds);
+    await renew();
     return await body();
   } finally {
-    clearInterval(timer);
-    await renewing;
+    await end();
   }
 }

@@ -1,13 +1,17 @@
 /**
  * The sweeper: ends the sandboxes that a killed worker left behind. A sandbox with a live lease is never touched unless
- * its owner is known to have ended, and one without a lease (a grader's) is left to its own time to live; only what remains of it is cleared away.
+ * its owner is known to have ended, and one without a lease is left to its own time to live; only what remains of it is
+ * cleared away.
  */
 
 import type { Lease, Store } from '../store/store.ts';
-import { SANDBOX_LEASE, WARM_LEASE } from './leases.ts';
+import { GRADER_LEASE, SANDBOX_LEASE, WARM_LEASE } from './leases.ts';
 import type { SandboxProvider } from './sandbox.ts';
 
 const DEFAULT_INTERVAL_MS = 15_000;
+/** Of leases whose owner is a rollout. */
+const OWNED: readonly string[] = [SANDBOX_LEASE, GRADER_LEASE];
+const SWEPT: readonly string[] = [...OWNED, WARM_LEASE];
 
 export interface SweepOptions {
   readonly store: Store;
@@ -29,13 +33,13 @@ export interface Sweeper {
 
 /** Which sandboxes to end, given all leases: those of this host whose lease ran out, and the remains of others. */
 export function toSweep(leases: readonly Lease[], host: string, ended: readonly string[], now: number): string[] {
-  const own = leases.filter((lease) => lease.host === host && (lease.kind === SANDBOX_LEASE || lease.kind === WARM_LEASE));
+  const own = leases.filter((lease) => lease.host === host && SWEPT.includes(lease.kind));
   const expired = own.filter((lease) => lease.expiresAt <= now).map((lease) => lease.id);
   const live = new Set(own.filter((lease) => lease.expiresAt > now).map((lease) => lease.id));
   return [...new Set([...expired, ...ended.filter((id) => !live.has(id))])];
 }
 
-const leasesOf = async (store: Store): Promise<Lease[]> => [...(await store.leases(SANDBOX_LEASE)), ...(await store.leases(WARM_LEASE))];
+const leasesOf = async (store: Store, kinds = SWEPT): Promise<Lease[]> => (await Promise.all(kinds.map((kind) => store.leases(kind)))).flat();
 
 /** Owners that are asked after at once. */
 const ASKED_AT_ONCE = 16;
@@ -44,7 +48,7 @@ const ASKED_AT_ONCE = 16;
 async function abandoned({ store, host, ownerLives }: SweepOptions): Promise<Map<string, string>> {
   const dead = new Map<string, string>();
   if (ownerLives === undefined) return dead;
-  const held = (await store.leases(SANDBOX_LEASE)).filter((lease) => lease.host === host);
+  const held = (await leasesOf(store, OWNED)).filter((lease) => lease.host === host);
   for (let from = 0; from < held.length; from += ASKED_AT_ONCE) {
     const some = held.slice(from, from + ASKED_AT_ONCE);
     const lives = await Promise.all(some.map(({ owner }) => ownerLives(owner)));

@@ -31,6 +31,6 @@ export interface Environment {
    * names of the calls, which the sandbox runs once each.
    */
   collect(taskId: string, sandbox: Sandbox, execution?: number): Promise<Uint8Array>;
-  /** Grades in a fresh sandbox of `provider` that it destroys itself. */
+  /** Grades in a fresh sandbox of `provider`, which it may destroy; what it leaves ends with the execution. */
   grade(taskId: string, artifact: Uint8Array, provider: SandboxProvider, sandboxId: string): Promise<Verdict>;
 }

@@ -35,8 +35,8 @@ export interface WorkerSettings {
   readonly slots: Readonly<Record<Role, number>>;
 }
 
-function count(name: string, fallback: number, least = 1): number {
-  const text = process.env[name];
+function count(name: string, fallback: number, least = 1, env: NodeJS.ProcessEnv = process.env): number {
+  const text = env[name];
   if (text === undefined || text === '') return fallback;
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= least) return value;
@@ -44,13 +44,13 @@ function count(name: string, fallback: number, least = 1): number {
 }
 
 /** Errors: `TypeError` that names the variable, its value and what to give. */
-export function readSandboxSettings(): SandboxSettings {
-  const text = process.env['LONGHAUL_SANDBOX'] || 'auto';
+export function readSandboxSettings(env: NodeJS.ProcessEnv = process.env): SandboxSettings {
+  const text = env['LONGHAUL_SANDBOX'] || 'auto';
   const provider = SANDBOX_PROVIDERS.find((name) => name === text);
   if (provider === undefined)
     throw new TypeError(`LONGHAUL_SANDBOX: ${JSON.stringify(text)} cannot be used; give one of ${SANDBOX_PROVIDERS.join(', ')}`);
-  const [image, runtime] = [process.env['LONGHAUL_DOCKER_IMAGE'], process.env['LONGHAUL_DOCKER_RUNTIME']];
-  const warm = count('LONGHAUL_WARM_SANDBOXES', -1, 0);
+  const [image, runtime] = [env['LONGHAUL_DOCKER_IMAGE'], env['LONGHAUL_DOCKER_RUNTIME']];
+  const warm = count('LONGHAUL_WARM_SANDBOXES', -1, 0, env);
   if (provider === 'bubblewrap')
     for (const [name, value] of Object.entries({ LONGHAUL_DOCKER_IMAGE: image, LONGHAUL_DOCKER_RUNTIME: runtime }))
       if (value) throw new TypeError(`${name}: ${JSON.stringify(value)} has no effect with LONGHAUL_SANDBOX=bubblewrap; unset one of them`);

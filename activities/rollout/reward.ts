@@ -1,8 +1,10 @@
 /**
- * The `reward` queue: grades what was collected, in a fresh sandbox. A grader's own failure is retried in another one
- * and is never a reward.
+ * The `reward` queue: grades what was collected, in a fresh sandbox, which ends with the execution that made it. A
+ * grader's own failure is retried in another one and is never a reward.
  */
 
+import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
+import { GRADER_LEASE, sandboxLeases } from '../../sandboxes/leases.ts';
 import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import type { Verdict } from '../../tasks/task.ts';
@@ -11,11 +13,13 @@ import type { RewardActivities } from '../../workflows/activities.ts';
 import type { RewardInput } from '../../workflows/messages/stages.ts';
 import { classified } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
+import { orAborted } from '../or-aborted.ts';
 import { attemptKey, keys, type OutcomeRecord } from '../records.ts';
 
 export interface RewardDeps {
   readonly store: Store;
   readonly provider: SandboxProvider;
+  readonly host: string;
 }
 
 /** The grader, not the policy, is to blame: retried, then masked. */
@@ -31,22 +35,29 @@ function blameGrader(error: unknown): never {
 
 type Graded = Extract<Verdict, { code: 'graded' }>;
 
-async function gradeOnce(input: RewardInput, store: Store, provider: SandboxProvider): Promise<Graded> {
+/** Of a grader that is given up, cancelled or not, nothing counts any more: neither its word nor its failure. */
+async function gradeOnce(input: RewardInput, { store, provider, host }: RewardDeps, signal: AbortSignal): Promise<Graded> {
   const begun = await store.begin(`reward:${attemptKey(input)}`);
   const artifact = await store.getObject(input.artifact);
   const sandbox = `${attemptKey(input)}/grade-${begun}`;
-  const verdict = await environmentOf(input.task).grade(input.task, artifact, provider, sandbox).catch(blameGrader);
-  if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
-  return store.putOnce(keys.verdict(input), verdict);
+  const sandboxes = new LeasedProvider(provider, sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE), input.rollout);
+  try {
+    const verdict = await orAborted(() => environmentOf(input.task).grade(input.task, artifact, sandboxes, sandbox).catch(blameGrader), signal);
+    if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
+    return await store.putOnce(keys.verdict(input), verdict);
+  } finally {
+    await sandboxes.end();
+  }
 }
 
-export function createRewardActivities({ store, provider }: RewardDeps): RewardActivities {
+export function createRewardActivities(deps: RewardDeps): RewardActivities {
+  const { store } = deps;
   return {
     computeReward: (input) =>
       classified(() =>
-        withHeartbeat(async () => {
+        withHeartbeat(async (signal) => {
           const { run, rollout, attempt, task, turns, finish } = input;
-          const verdict = (await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, store, provider));
+          const verdict = (await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, deps, signal));
           await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
             rollout,
             task,

@@ -39,7 +39,7 @@ export function emptyActivities(store: Store, turns: number) {
     [QUEUES.init]: { ...createInitActivities({ store, provider, ...limits }), ...empty },
     [QUEUES.gpu]: { ...createGpuActivities({ ...deps, endpoints: new EndpointClient() }), ...empty },
     [hostQueue(HOST)]: { ...createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }), ...empty },
-    [QUEUES.reward]: { ...createRewardActivities({ store, provider }), ...empty },
+    [QUEUES.reward]: { ...createRewardActivities({ store, provider, ...limits }), ...empty },
   };
 }
 

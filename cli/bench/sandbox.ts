@@ -11,7 +11,8 @@ import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
 import { openWarmPool } from '../../sandboxes/warm-pool.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { openProvider, type ProviderName } from '../../workers/sandbox-provider.ts';
+import type { ProviderName } from '../../workers/sandbox-choice.ts';
+import { openProvider } from '../../workers/sandbox-provider.ts';
 import { readSandboxSettings } from '../../workers/settings.ts';
 
 export interface SandboxBenchOptions {

@@ -19,7 +19,7 @@ import { ensureStack } from '../../workers/stack/ensure-stack.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { Interrupted, JobFailed, UserInputError } from '../errors.ts';
-import { SANDBOX_LEASE } from '../../sandboxes/leases.ts';
+import { GRADER_LEASE, SANDBOX_LEASE } from '../../sandboxes/leases.ts';
 import { dockerClient } from '../../sandboxes/docker/engine.ts';
 import { Longhaul } from '../longhaul.ts';
 import { broken, type Kill, recoveryOf, repeatedIn } from './account.ts';
@@ -88,7 +88,8 @@ async function shorten({ run, longhaul }: Stage, signal: AbortSignal): Promise<n
 /** Sandboxes that an ended run still holds: the sweeper takes what its workers could not release. */
 async function heldBy(run: string, store: Store): Promise<string[]> {
   for (let tries = 0; ; tries += 1) {
-    const held = (await store.leases(SANDBOX_LEASE)).filter(({ owner }) => owner.startsWith(`train/${run}/`)).map(({ id }) => id);
+    const leases = [...(await store.leases(SANDBOX_LEASE)), ...(await store.leases(GRADER_LEASE))];
+    const held = leases.filter(({ owner }) => owner.startsWith(`train/${run}/`)).map(({ id }) => id);
     if (held.length === 0 || tries === SWEPT_WITHIN_TRIES) return held;
     await sleep(POLL_MS);
   }

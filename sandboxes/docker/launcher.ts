@@ -81,7 +81,7 @@ export class DockerLauncher implements Launcher {
         // Whatever its status: what was created may start another time.
         throw new SandboxUnavailable(`sandbox ${spec.id} does not start: ${error instanceof Error ? error.message : String(error)}`);
       }
-      await this.untilItAnswers(folder, plan.name, spec.id);
+      await this.untilItAnswers(folder, plan, spec.id);
     }
     noteLaunched(folder);
   }
@@ -163,12 +163,22 @@ export class DockerLauncher implements Launcher {
     return new SupervisorClient(id, this.dial(folder));
   }
 
-  private async untilItAnswers(folder: string, name: string, id: string): Promise<void> {
+  private async untilItAnswers(folder: string, plan: ContainerPlan, id: string): Promise<void> {
     const deadline = Date.now() + ANSWERS_WITHIN_MS;
     for (let tries = 1; !(await this.clientOf(folder, id).answers()); tries += 1) {
-      if (tries % 20 === 0 || Date.now() > deadline) await this.mustRun(folder, name, id, deadline);
+      await this.mustBeWanted(folder, plan, id);
+      if (tries % 20 === 0 || Date.now() > deadline) await this.mustRun(folder, plan.name, id, deadline);
       await sleep(Math.min(2 * tries, 50));
     }
+    await this.mustBeWanted(folder, plan, id);
+  }
+
+  /** Whoever ended it while it was made may have come before there was a container, and the daemon makes its folder anew. */
+  private async mustBeWanted(folder: string, { name, claim }: ContainerPlan, id: string): Promise<void> {
+    if (readRecord(folder)?.claim === claim) return;
+    const there = await inspectContainer(this.host.engine, name);
+    if (there?.claim === claim) await removeContainer(this.host.engine, there.id);
+    throw new SandboxUnavailable(`sandbox ${id} was ended while it was made`);
   }
 
   private async mustRun(folder: string, name: string, id: string, deadline: number): Promise<void> {
@@ -204,14 +214,22 @@ export class DockerLauncher implements Launcher {
     return all.filter(({ Created }) => Date.now() - Created * 1000 >= olderThanMs).map(({ Labels }) => Labels[CLAIM_LABEL] ?? '');
   }
 
-  /** Containers of this state directory that no record of it tells of, found by their label. */
+  /**
+   * Containers of this state directory that no record of it tells of, found by their label. A folder is renamed once at
+   * most while its sandbox lives, when a warm one is taken: who missed it in one look finds it in the next.
+   */
   async removeOrphans(olderThanMs: number = ORPHAN_AFTER_MS): Promise<void> {
     const labelled = await this.containers(['created', 'running', 'paused', 'exited', 'dead'], olderThanMs);
-    const known = new Set(listFolders(this.host.stateDir).map(({ folder }) => readRecord(folder)?.claim));
-    for (const claim of labelled.filter((each) => !known.has(each))) {
+    const recorded = this.recordedClaims();
+    for (const claim of labelled.filter((each) => !recorded.has(each))) {
+      if (this.recordedClaims().has(claim)) continue;
       const filters = { label: [`${CLAIM_LABEL}=${claim}`] };
       const found = await within('list', this.host.engine.docker.listContainers({ all: true, filters }));
       for (const { Id } of found) await removeContainer(this.host.engine, Id);
     }
+  }
+
+  private recordedClaims(): Set<string | undefined> {
+    return new Set(listFolders(this.host.stateDir).map(({ folder }) => readRecord(folder)?.claim));
   }
 }

@@ -14,6 +14,7 @@ import type { Transport } from './container.ts';
 import { dockerClient, type Engine, openEngine } from './engine.ts';
 import { type Images, openImages } from './images.ts';
 import { DockerLauncher } from './launcher.ts';
+import { IS_REMOTE, remoteDockerHost } from './remote-host.ts';
 
 export interface DockerOptions {
   /** Folder of the sandboxes' records; shared by all processes that use the same sandboxes. */
@@ -53,9 +54,15 @@ export function chooseTransport(engine: Engine, runtime: string | undefined, env
   return local && sameRoot && sharesKernel(runtime) ? 'socket' : 'exec';
 }
 
-/** Errors: `SandboxUnavailable` when no daemon answers; `SandboxImpossible` when it lacks the runtime. */
+function ownDocker(env: NodeJS.ProcessEnv): Docker {
+  const remote = remoteDockerHost(env);
+  if (remote !== undefined) throw new SandboxImpossible(`DOCKER_HOST: ${JSON.stringify(remote)} cannot be used; ${IS_REMOTE}`);
+  return dockerClient(env);
+}
+
+/** Errors: `SandboxUnavailable` when no daemon answers; `SandboxImpossible` when it lacks the runtime, or is another machine's. */
 export async function createDockerProvider(options: DockerOptions): Promise<DockerProvider> {
-  const engine = await openEngine(options.docker ?? dockerClient(process.env));
+  const engine = await openEngine(options.docker ?? ownDocker(process.env));
   const { runtime, stateDir } = options;
   if (runtime !== undefined && !engine.runtimes.includes(runtime))
     throw new SandboxImpossible(`runtime ${runtime}: the Docker daemon has ${engine.runtimes.join(', ')}; add it to the daemon's runtimes, or choose one of these`);

@@ -106,7 +106,7 @@ it('a verdict that came late is no verdict', async () => {
   const held = Promise.withResolvers<Verdict>();
   const grade = vi.spyOn(environment, 'grade').mockImplementationOnce(() => held.promise);
   const artifact = await world.now.store.putObject(Buffer.from('a diff'));
-  const reward = createRewardActivities({ store: world.now.store, provider: world.now.provider });
+  const reward = createRewardActivities({ store: world.now.store, provider: world.now.provider, host: 'here' });
   const run = () => inActivity(() => reward.computeReward({ ...attempt, artifact, finish: 'finish-tool', turns: 4 }));
   const first = run();
   await expect.poll(() => grade.mock.calls.length).toBe(1);
@@ -119,7 +119,7 @@ it('a verdict that came late is no verdict', async () => {
 it("an earlier attempt's verdict does not change how the rollout ended", async () => {
   const { store, provider } = world.now;
   const artifact = await store.putObject(Buffer.from('a diff'));
-  const reward = createRewardActivities({ store, provider });
+  const reward = createRewardActivities({ store, provider, host: 'here' });
   const graded = (n: number) => inActivity(() => reward.computeReward({ ...attempt, attempt: n, artifact, finish: 'finish-tool', turns: n }));
   await graded(2);
   const outcome = await store.get<OutcomeRecord>(keys.outcome(attempt.rollout));

@@ -13,9 +13,9 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-function longhaul(args: string[], root = packageRoot) {
+function longhaul(args: string[], root = packageRoot, set: NodeJS.ProcessEnv = {}) {
   const { TEMPORAL_ADDRESS: _address, LONGHAUL_HOME: _home, ...env } = process.env;
-  return spawnSync(process.execPath, [join(root, 'bin', 'longhaul.mjs'), ...args], { cwd: directory, env, encoding: 'utf8' });
+  return spawnSync(process.execPath, [join(root, 'bin', 'longhaul.mjs'), ...args], { cwd: directory, env: { ...env, ...set }, encoding: 'utf8' });
 }
 
 test('a copy without its dependencies says what to run, with exit code 3', () => {
@@ -34,6 +34,16 @@ test('doctor finds everything required here, as one document', () => {
     expect(report.checks.map((one) => one.name)).toContain(name);
   }
   for (const one of report.checks.filter((check) => check.state === 'missing')) expect(one.remedy).toBeTruthy();
+}, 60_000);
+
+test("doctor names a daemon of another machine with what to do, and demands the kind of sandbox that is asked for", () => {
+  const checks = (sandbox: string) => {
+    const { stdout } = longhaul(['doctor', '--json'], packageRoot, { DOCKER_HOST: 'tcp://192.0.2.7:2375', LONGHAUL_SANDBOX: sandbox });
+    return (JSON.parse(stdout) as { checks: Array<{ name: string; state: string; required: boolean; remedy?: string }> }).checks;
+  };
+  const docker = { name: 'Docker daemon', state: 'missing', remedy: expect.stringMatching(/^DOCKER_HOST=tcp:\/\/192\.0\.2\.7:2375: it is another machine.*unix:\/\/\/var\/run\/docker\.sock/) };
+  expect(checks('auto')).toContainEqual({ ...docker, required: false });
+  expect(checks('docker')).toContainEqual({ ...docker, required: true });
 }, 60_000);
 
 test('a reader that goes away early, like head, ends the command without a stack trace', () => {

@@ -126,11 +126,11 @@ it('a run that is cancelled with rollouts in every stage leaves no sandbox, leas
   expect((await longhaul(['cancel', 'cancelled'], dir)).code).toBe(0);
   await expect(client.workflow.getHandle('train/cancelled').result()).rejects.toThrow();
 
-  // A grader's sandbox ends with its activity, which hears of the cancellation by its next heartbeat.
+  // A grader's sandbox ends with its activity, which hears of the cancellation by its next heartbeat and ends at once.
   await expect.poll(sandboxes, { timeout: 120_000, interval: 500 }).toEqual([]);
   const store = openSqliteStore(join(dir, '.longhaul', 'store'));
   try {
-    await expect.poll(() => store.leases('sandbox'), { timeout: 30_000, interval: 500 }).toEqual([]);
+    for (const kind of ['sandbox', 'grader-sandbox']) await expect.poll(() => store.leases(kind), { timeout: 30_000, interval: 500 }).toEqual([]);
   } finally {
     await store.close();
   }

@@ -29,21 +29,21 @@ const lease = (id: string, expiresAt: number, host = 'here'): Lease => ({ id, ki
 describe('what is swept', () => {
   it('is what expired on this host, and the remains of what nobody holds', () => {
     const leases = [lease('live', 20), lease('expired', 5), lease('far', 5, 'there'), lease('dying', 20)];
-    expect(toSweep(leases, 'here', ['dying', 'grader'], 10)).toEqual(['expired', 'grader']);
+    expect(toSweep(leases, 'here', ['dying', 'leaseless'], 10)).toEqual(['expired', 'leaseless']);
     expect(toSweep([lease('edge', 10)], 'here', [], 10)).toEqual(['edge']);
     expect(toSweep([lease('expired', 5)], 'here', ['expired'], 10)).toEqual(['expired']);
   });
 });
 
 describe('with real sandboxes', () => {
-  it('ends what expired, keeps what is held, and leaves a grader without a lease alone', async () => {
+  it('ends what expired, keeps what is held, and leaves one without a lease alone', async () => {
     const store = leaseStore();
     const leases = sandboxLeases(store, 'here', 2);
     for (const [id, ttl] of [['held', 60], ['left', -1]] as const) {
       expect(await leases.acquire(id, 'worker', ttl)).toBeDefined();
       await provider.create(specOf(id));
     }
-    await provider.create(specOf('grader'));
+    await provider.create(specOf('leaseless'));
     expect(await sweepOnce({ store, provider, host: 'here' })).toEqual(['left']);
     expect(await provider.list()).toHaveLength(2);
     expect((await store.leases('sandbox')).map(({ id }) => id)).toEqual(['held']);

@@ -79,7 +79,7 @@ beforeAll(async () => {
         releaseSandbox: (input) => agent().releaseSandbox(input),
         holdSandbox: (input) => agent().holdSandbox(input),
       },
-      reward: { computeReward: (input) => createRewardActivities({ store, provider: provider() }).computeReward(input) },
+      reward: { computeReward: (input) => createRewardActivities({ ...deps, provider: provider() }).computeReward(input) },
       gpu: {
         ...scripted.gpu,
         async generate(input) {

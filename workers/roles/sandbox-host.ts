@@ -50,7 +50,7 @@ export async function runReward(settings: WorkerSettings, temporal: WorkerConnec
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.reward),
     taskQueue: QUEUES.reward,
-    activities: { ...createRewardActivities({ store, provider }) },
+    activities: { ...createRewardActivities({ store, provider, host: settings.host }) },
   });
   await runWorkers('reward', settings, [worker], async () => {
     await provider.stop();

@@ -5,13 +5,17 @@ import { closeSync, mkdirSync } from 'node:fs';
 import { extname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { UserInputError } from '../../activities/failures.ts';
+import { IS_REMOTE, remoteDockerHost } from '../../sandboxes/docker/remote-host.ts';
 import { isAlive, type ProcessIdentity, startTimeOf } from '#setup/process-identity.mjs';
 import { lockHolder } from '#setup/process-lock.mjs';
 import { checkCluster, registerSearchAttributes, SearchAttributesRefused } from '../temporal-server/cluster-health.ts';
 import { SEARCH_ATTRIBUTES } from '../temporal-server/search-attributes.ts';
+import { askedFor } from '../sandbox-choice.ts';
+import { readSandboxSettings } from '../settings.ts';
 import { chooseCluster, type Cluster } from './choose-cluster.ts';
 import { logTail, openLog, rotateLog } from './processes/log-files.ts';
-import { serverProgram } from './stack-plan.ts';
+import { serverProgram, wantedRoles } from './stack-plan.ts';
 import { readStackState, stackHome, type StackPaths, stackPaths, type StackState } from './stack-state.ts';
 import { stopProcess } from './processes/stop-process.ts';
 import { stopStack } from './stop-stack.ts';
@@ -43,7 +47,7 @@ export interface RunningStack {
   readonly started: boolean;
 }
 
-/** Errors: `Unreachable` when the cluster does not answer or a process of the stack does not come up. */
+/** Errors: `Unreachable` when the cluster does not answer or a process of the stack does not come up; `UserInputError` for settings that no worker could use. */
 export async function ensureStack(options: EnsureStackOptions = {}): Promise<RunningStack> {
   const { env = process.env, say = () => undefined } = options;
   const paths = stackPaths(options.home ?? stackHome(env));
@@ -53,6 +57,7 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
   const started = lockHolder(paths.lock) === undefined;
   if (started) {
     if (cluster.kind === 'embedded') serverProgram(env);
+    refuseRemoteDocker(env);
     say(`starting the stack (state and logs in ${paths.home})`);
   }
   const supervisor = started ? startSupervisor(paths, env, options.program) : undefined;
@@ -68,6 +73,14 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
     }
     throw error;
   }
+}
+
+/** Before its workers find out, again and again. Errors: `UserInputError`, where Docker is asked for and another machine's is named. */
+function refuseRemoteDocker(env: NodeJS.ProcessEnv): void {
+  const remote = remoteDockerHost(env);
+  const inSandboxes = wantedRoles(env).some((role) => role !== 'orchestrator' && role !== 'gpu');
+  if (remote === undefined || !inSandboxes || askedFor(readSandboxSettings(env))?.provider !== 'docker') return;
+  throw new UserInputError('DOCKER_HOST', remote, IS_REMOTE);
 }
 
 async function prepareExisting(cluster: Cluster & { kind: 'existing' }, say: (line: string) => void): Promise<void> {

@@ -89,7 +89,7 @@ function activitiesOver(store: Store, { engine, provider, tokenizerOf }: Durabil
     init: createInitActivities({ store, provider, ...host }),
     gpu: createGpuActivities({ store, engine, endpoints: new EndpointClient(), tokenizerOf, digestOf: (dir) => digests.of(dir) }),
     agentRun: createAgentRunActivities({ store, provider, ...host }),
-    reward: createRewardActivities({ store, provider }),
+    reward: createRewardActivities({ store, provider, ...host }),
   };
 }
 

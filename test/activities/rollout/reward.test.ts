@@ -11,7 +11,7 @@ const attempt = attemptOf();
 
 async function grade(store: Store = world.now.store) {
   const artifact = await world.now.store.putObject(Buffer.from('a diff'));
-  const activities = createRewardActivities({ store, provider: world.now.provider });
+  const activities = createRewardActivities({ store, provider: world.now.provider, host: 'here' });
   return inActivity(() => activities.computeReward({ ...attempt, artifact, finish: 'finish-tool', turns: 4 }));
 }
 const outcome = () => world.now.store.get<OutcomeRecord>(keys.outcome(attempt.rollout));

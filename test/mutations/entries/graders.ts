@@ -1,10 +1,13 @@
-/** Grading that fails, and is never a reward of 0. */
+/** Grading that fails, and is never a reward of 0; grading that nobody waits for, and that does not go on. */
 
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = "a grader's sandbox is killed, or the grader fails";
+const GIVEN_UP = 'a grading is cancelled, or given up by the server';
 const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
 const HOST_AT_FAULT_TEST = 'test/tasks/swe-mini/host-at-fault.test.ts';
+const GRADING_ENDS_TEST = 'test/activities/rollout/grading-ends.test.ts';
+const CANCELLED_GRADING_TEST = 'test/workflows/rollout/cancelled-grading.test.ts';
 
 export const graders: readonly Mutation[] = [
   {
@@ -19,7 +22,7 @@ export const graders: readonly Mutation[] = [
     name: "a grader's own failure is a reward of 0",
     fault: FAULT,
     file: 'activities/rollout/reward.ts',
-    before: "if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);\n  return store.putOnce(keys.verdict(input), verdict);",
+    before: "if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);\n    return await store.putOnce(keys.verdict(input), verdict);",
     after: "return store.putOnce(keys.verdict(input), verdict.code === 'graded' ? verdict : { code: 'graded', reward: 0, passed: false, reason: verdict.reason });",
     tests: [{ file: REWARD_TEST, test: "throws a grader's own failure, records nothing, and grades again in another sandbox" }],
   },
@@ -58,5 +61,37 @@ export const graders: readonly Mutation[] = [
     before: "return { code: 'grader-failed', reason: error.message };",
     after: "return { code: 'graded', reward: 0, passed: false, reason: error.message };",
     tests: [{ file: HOST_AT_FAULT_TEST, test: 'blames no work for a sandbox that is lost while it grades' }],
+  },
+  {
+    name: 'a grader is waited for, whoever has given it up',
+    fault: GIVEN_UP,
+    file: 'activities/or-aborted.ts',
+    before: "signal.addEventListener('abort', abort);\n",
+    after: '',
+    tests: [{ file: CANCELLED_GRADING_TEST, test: 'a rollout that is cancelled while it is graded' }],
+  },
+  {
+    name: "a grader's sandbox outlives its execution",
+    fault: GIVEN_UP,
+    file: 'activities/rollout/reward.ts',
+    before: 'await sandboxes.end();',
+    after: '',
+    tests: [{ file: GRADING_ENDS_TEST, test: 'is ended with its execution, also where the grader forgets it' }],
+  },
+  {
+    name: 'leases of graders run out while they are at work',
+    fault: GIVEN_UP,
+    file: 'sandboxes/leased-provider.ts',
+    before: '(made ? this.leases.renew(made, this.owner, ttlSeconds) : renewLease())',
+    after: 'Promise.resolve()',
+    tests: [{ file: GRADING_ENDS_TEST, test: 'lives on with its lease for as long as it is graded in' }],
+  },
+  {
+    name: 'the sweeper does not know the leases of graders',
+    fault: GIVEN_UP,
+    file: 'sandboxes/sweep.ts',
+    before: '[SANDBOX_LEASE, GRADER_LEASE]',
+    after: '[SANDBOX_LEASE]',
+    tests: [{ file: GRADING_ENDS_TEST, test: 'is swept when its owner has ended and its worker was killed' }],
   },
 ];

@@ -51,7 +51,7 @@ export const lateExecutions: readonly Mutation[] = [
     name: 'a verdict is reported as it was given, not as it is on record',
     fault: FAULT,
     file: 'activities/rollout/reward.ts',
-    before: 'return store.putOnce(keys.verdict(input), verdict);',
+    before: 'return await store.putOnce(keys.verdict(input), verdict);',
     after: 'await store.putOnce(keys.verdict(input), verdict); return verdict;',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late is no verdict' }],
   },

@@ -1,12 +1,16 @@
-/** Sandboxes that are half-made, or whose owner has ended. */
+/** Sandboxes that are half-made or change hands, whose owner has ended, or that workers would look for in different places. */
 
 import type { Mutation } from '../mutation.ts';
 
 const HALF_MADE = 'a worker dies while it makes a sandbox';
 const TERMINATED = 'a run is terminated from outside';
+const HANDED_OVER = 'a warm sandbox is taken while another process looks for containers that nobody knows';
+const BUSY = 'a worker starts on a machine so busy that bubblewrap does not answer in time';
 const INIT_TEST = 'test/activities/rollout/init.test.ts';
 const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
+const DOCKER_LIFECYCLE_TEST = 'test/sandboxes/docker/lifecycle.test.ts';
 const SWEEP_TEST = 'test/sandboxes/sweep.test.ts';
+const SANDBOX_PROVIDER_TEST = 'test/workers/sandbox-provider.test.ts';
 const OWNER_LIVES_TEST = 'test/workers/owner-lives.test.ts';
 
 export const sandboxOwners: readonly Mutation[] = [
@@ -89,5 +93,29 @@ export const sandboxOwners: readonly Mutation[] = [
     before: 'return true;',
     after: 'return false;',
     tests: [{ file: OWNER_LIVES_TEST, test: 'lives for all that is known where nobody answers' }],
+  },
+  {
+    name: 'records are looked through once before a container is removed',
+    fault: HANDED_OVER,
+    file: 'sandboxes/docker/launcher.ts',
+    before: 'if (this.recordedClaims().has(claim)) continue;\n',
+    after: '',
+    tests: [{ file: DOCKER_LIFECYCLE_TEST, test: 'spares the container of a warm sandbox that another process takes while records are listed' }],
+  },
+  {
+    name: 'each of several workers chooses what isolates sandboxes',
+    fault: BUSY,
+    file: 'workers/sandbox-provider.ts',
+    before: 'if (agrees(written, settings)) return undefined;\n',
+    after: '',
+    tests: [{ file: SANDBOX_PROVIDER_TEST, test: 'is given one choice by processes that start at once' }],
+  },
+  {
+    name: 'bubblewrap that is late does not work',
+    fault: BUSY,
+    file: 'workers/sandbox-provider.ts',
+    before: "(await tryBubblewrap(withinMs)) === 'fails'",
+    after: "(await tryBubblewrap(withinMs)) !== 'works'",
+    tests: [{ file: SANDBOX_PROVIDER_TEST, test: 'keeps it on a machine so busy that a trial is late' }],
   },
 ];

@@ -105,8 +105,8 @@ export const server: readonly Mutation[] = [
     name: 'a recorded verdict is given again',
     fault: AWAY,
     file: 'activities/rollout/reward.ts',
-    before: '(await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, store, provider))',
-    after: 'await gradeOnce(input, store, provider)',
+    before: '(await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, deps, signal))',
+    after: 'await gradeOnce(input, deps, signal)',
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
   },
   {

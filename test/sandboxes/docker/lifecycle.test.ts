@@ -1,9 +1,10 @@
 /** Life of a container: made once however often it is asked for, adopted or replaced on a name clash, gone without a trace. */
 
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 
 import { SandboxImpossible, SandboxLost, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { DockerLauncher, scopeOf } from '../../../sandboxes/docker/launcher.ts';
@@ -22,6 +23,40 @@ const containersOf = async (folder: string): Promise<string[]> => {
 };
 
 const containerOf = (id: string, of = bench) => docker.getContainer(readRecord(folderOf(of.stateDir, id))?.name ?? '');
+
+function launcher(): DockerLauncher {
+  const { engine, images } = provider;
+  return new DockerLauncher({ engine, images, stateDir, supervisorPath: bench.supervisorPath, runtime: undefined, transport: 'socket', ownKernel: false });
+}
+
+/**
+ * Another process takes the warm sandbox `from` as `to` while whoever lists the records is in the middle: after it has
+ * read their names, since it then waits for the first one's id, and before it comes to any other.
+ */
+async function takenWhileListed(from: string, to: string): Promise<{ readonly done: Promise<number | null> }> {
+  const first = join(stateDir, '0'.repeat(24));
+  const id = join(first, 'id');
+  mkdirSync(first);
+  execFileSync('mkfifo', [id]);
+  const program = `
+    import { closeSync, openSync, renameSync, writeFileSync, writeSync } from 'node:fs';
+    import { passOnFolder } from '${join(import.meta.dirname, '../../../sandboxes/supervised/state.ts')}';
+    const [stateDir, from, to, id] = process.argv.slice(1);
+    process.stdout.write('up');
+    const reader = openSync(id, 'w');
+    const passedOn = passOnFolder(stateDir, from, to);
+    // Whoever looks again does not wait.
+    writeFileSync(id + '.next', 'first');
+    renameSync(id + '.next', id);
+    writeSync(reader, 'first');
+    closeSync(reader);
+    process.exitCode = passedOn ? 0 : 1;`;
+  const taker = spawn(process.execPath, ['--input-type=module', '-e', program, stateDir, from, to, id], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const done = new Promise<number | null>((resolve) => taker.once('exit', resolve));
+  await new Promise((resolve) => taker.stdout.once('data', resolve));
+  onTestFinished(() => rmSync(first, { recursive: true, force: true }));
+  return { done };
+}
 
 describe('create', () => {
   it('adopts a live sandbox of the same id, from this process or another, and runs its set-up once', async () => {
@@ -143,11 +178,20 @@ describe('the end', () => {
     await provider.create(specOf('orphan'));
     await provider.create(specOf('held'));
     rmSync(folderOf(stateDir, 'orphan'), { recursive: true });
-    const { engine, images } = provider;
-    const host = { engine, images, stateDir, supervisorPath: bench.supervisorPath, runtime: undefined, transport: 'socket' as const, ownKernel: false };
-    await new DockerLauncher(host).removeOrphans(0);
+    await launcher().removeOrphans(0);
     expect(await containersOf(stateDir)).toHaveLength(1);
     expect((await sh(await provider.connect('held'), 'echo held')).output).toBe('held\n');
     await provider.destroy('held');
+  });
+
+  it('spares the container of a warm sandbox that another process takes while records are listed', async () => {
+    const { workdir, limits } = specOf('any');
+    await provider.warm('warm/one', { workdir, limits }, 60);
+    const taken = await takenWhileListed('warm/one', 'taken');
+    await launcher().removeOrphans(0);
+    expect(await taken.done).toBe(0);
+    expect(await containersOf(stateDir)).toHaveLength(1);
+    expect((await sh(await provider.create(specOf('taken')), 'echo alive')).output).toBe('alive\n');
+    await provider.destroy('taken');
   });
 });

@@ -89,3 +89,13 @@ test('a supervisor that cannot even begin is an error with the end of its log', 
   const broken = ensureStack({ home: stack.home, env: { ...stack.env, FIXTURE_WORKERS: 'no JSON' }, program: supervisorProgram });
   await expect(broken).rejects.toThrow(/supervisor ended[^]*no JSON/);
 }, 180_000);
+
+test('a Docker daemon of another machine is refused before anything is started, where Docker is asked for', async () => {
+  stack = new FixtureStack({ init: [] }, true);
+  const env = { ...stack.env, LONGHAUL_SANDBOX: 'docker', DOCKER_HOST: 'tcp://192.0.2.7:2375' };
+  await expect(ensureStack({ home: stack.home, env, program: supervisorProgram })).rejects.toMatchObject({
+    name: 'UserInputError', field: 'DOCKER_HOST', value: 'tcp://192.0.2.7:2375',
+    message: expect.stringMatching(/it is another machine.*LONGHAUL_SANDBOX=bubblewrap/),
+  });
+  expect(stack.list).toMatchObject({ status: 'down', processes: [] });
+});

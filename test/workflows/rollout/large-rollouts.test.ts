@@ -60,7 +60,7 @@ beforeAll(async () => {
       [QUEUES.init]: createInitActivities({ store, provider, ...limits }),
       [QUEUES.gpu]: createGpuActivities({ store, engine, tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd', endpoints: new EndpointClient() }),
       [hostQueue(HOST)]: createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }),
-      [QUEUES.reward]: createRewardActivities({ store, provider }),
+      [QUEUES.reward]: createRewardActivities({ store, provider, host: HOST }),
     },
   });
   client = new Client({ connection: await Connection.connect({ address: server.address }) });

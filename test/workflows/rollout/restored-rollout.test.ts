@@ -63,7 +63,7 @@ beforeAll(async () => {
   world = await startWorld(server.address, {}, (scripted) => ({
     init: createInitActivities({ store, provider, host: 'test-host', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 }),
     agentRun: createAgentRunActivities({ store, provider, host: 'test-host', sandboxTtlSeconds: 60 }),
-    reward: createRewardActivities({ store, provider }),
+    reward: createRewardActivities({ store, provider, host: 'test-host' }),
     gpu: { ...scripted.gpu, generate },
   }));
 }, 90_000);

@@ -1,0 +1,73 @@
+/**
+ * What isolates a home's sandboxes: chosen once, written into the home, and taken by every process from then on. A
+ * process that chose otherwise would find none of the others' sandboxes.
+ */
+
+import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import type { SandboxSettings } from './settings.ts';
+
+export const PROVIDERS = ['bubblewrap', 'docker'] as const;
+export type ProviderName = (typeof PROVIDERS)[number];
+
+export interface SandboxChoice {
+  readonly provider: ProviderName;
+  /** The setting that chose it, `NAME=VALUE`. */
+  readonly by: string;
+  /** ISO 8601, UTC. */
+  readonly at: string;
+}
+
+export const choiceFile = (sandboxDir: string): string => `${sandboxDir}.json`;
+
+/** Where sandboxes of one kind have their records. */
+export const stateDirOf = (provider: ProviderName, sandboxDir: string): string => (provider === 'docker' ? `${sandboxDir}-docker` : sandboxDir);
+
+export interface Asked {
+  readonly provider: ProviderName;
+  readonly setting: string;
+  readonly value: string;
+}
+
+/** What the settings name; `undefined` where they leave it to the machine. An image or a runtime is Docker's alone. */
+export function askedFor({ provider, image, runtime }: SandboxSettings): Asked | undefined {
+  if (provider !== 'auto') return { provider, setting: 'LONGHAUL_SANDBOX', value: provider };
+  if (image !== undefined) return { provider: 'docker', setting: 'LONGHAUL_DOCKER_IMAGE', value: image };
+  return runtime === undefined ? undefined : { provider: 'docker', setting: 'LONGHAUL_DOCKER_RUNTIME', value: runtime };
+}
+
+/** Errors: a `TypeError` where the file holds something else. */
+export function readChoice(sandboxDir: string): SandboxChoice | undefined {
+  const path = choiceFile(sandboxDir);
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    throw error;
+  }
+  const choice = parse(text);
+  if (choice === undefined) throw new TypeError(`${path}: ${JSON.stringify(text.slice(0, 200))} cannot be used; remove it, and the next worker chooses anew`);
+  return choice;
+}
+
+function parse(text: string): SandboxChoice | undefined {
+  try {
+    const { provider, by, at } = JSON.parse(text) as Partial<SandboxChoice>;
+    return provider !== undefined && PROVIDERS.includes(provider) && typeof by === 'string' && typeof at === 'string' ? { provider, by, at } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Whoever reads finds one whole choice. */
+export function writeChoice(sandboxDir: string, provider: ProviderName, asked: Asked | undefined): void {
+  const by = asked === undefined ? 'LONGHAUL_SANDBOX=auto' : `${asked.setting}=${asked.value}`;
+  const choice: SandboxChoice = { provider, by, at: new Date().toISOString() };
+  const path = choiceFile(sandboxDir);
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(`${path}.${process.pid}`, `${JSON.stringify(choice)}\n`);
+  renameSync(`${path}.${process.pid}`, path);
+}
+
+export const describeChoice = ({ provider, by, at }: SandboxChoice): string => `${provider}, chosen on ${at} by ${by}`;
