@@ -50,4 +50,12 @@ export const sharedPool: readonly Mutation[] = [
     after: '...(priority === undefined ? {} : {})',
     tests: [{ file: 'test/workflows/batch/engine-priority.test.ts', test: "a sweep's turns have a lower priority in the engine than training's" }],
   },
+  {
+    name: "what waits for an endpoint takes the engine's places",
+    fault: FAULT,
+    file: 'workflows/activities.ts',
+    before: 'const onEndpoints = { ...onGpu, taskQueue: QUEUES.endpoint } as const;',
+    after: 'const onEndpoints = onGpu;',
+    tests: [{ file: 'test/workflows/failures/slow-endpoints.test.ts', test: 'turns that fill every place of an endpoint leave the engine its own', hangs: true }],
+  },
 ];
