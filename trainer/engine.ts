@@ -35,6 +35,8 @@ export interface GenerateRequest {
   readonly stopTokenIds: readonly number[];
   /** Names the noise of this call: seed, step, task, sample and turn. The position is added per token. */
   readonly noiseKey: string;
+  /** When its turn comes beside others: as Temporal's keys, 1 (first) to 5; 3 when left out. Not visible in the result. */
+  readonly priority?: number;
   /** So many of the likeliest tokens are told beside each sampled one, and beside each of the prompt's; 0 when left out. */
   readonly topLogprobs?: number;
   /** The prompt's tokens get log-probabilities too; then none of it is taken from the cache. */

@@ -188,12 +188,14 @@ export function training(placement: TrainingPlacement): TrainingActivities {
   return proxyActivities<TrainingActivities>({ ...onGpu, taskQueue, cancellationType: 'WAIT_CANCELLATION_COMPLETED' });
 }
 
-export const gpu: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onGpu, startToCloseTimeout: '5m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) });
+const onEndpoints = { ...onGpu, taskQueue: QUEUES.endpoint } as const;
+
+export const endpoints: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onEndpoints, startToCloseTimeout: '5m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) });
 
 /** Sampling from a server that may be down for a while: asked again for as long as the endpoint's settings say, `ms` at most. */
 export function onEndpoint({ patienceSeconds }: Endpoint, ms: number): Pick<GpuActivities, 'generate'> {
   return proxyActivities<Pick<GpuActivities, 'generate'>>({
-    ...onGpu,
+    ...onEndpoints,
     scheduleToCloseTimeout: Math.min(ms, patienceSeconds * 1000),
     retry: { ...retry(RETRIES.gpu), maximumAttempts: Number.POSITIVE_INFINITY, maximumInterval: '30s' as const },
   });

@@ -6,6 +6,8 @@ export const QUEUES = {
   agentRun: 'agent-run',
   reward: 'reward',
   gpu: 'gpu',
+  /** Policies behind other servers: what waits for those holds nothing up that the engine is asked for. */
+  endpoint: 'endpoint',
   /** Updates of runs that keep generation and training apart. */
   gpuTrain: 'gpu-train',
 } as const;

@@ -46,13 +46,13 @@ async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolic
   }
 }
 
-async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal): Promise<GenerateRecord> {
+async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal, priority: number | undefined): Promise<GenerateRecord> {
   const { policy, rollout, noiseKey } = input;
   if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
   const digest = await checkedDigest(policy, deps);
   let cost: GenerateCost | undefined;
   const record = await sampleIds(input, await deps.tokenizerOf(policy.dir), deps.store, async (call) => {
-    const request = { policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call };
+    const request = { policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call, ...(priority === undefined ? {} : { priority }) };
     const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(request, signal, (told) => (cost = told));
     return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
   });
@@ -101,14 +101,15 @@ async function checkSamePolicy(key: string, { version, endpoint, digest }: Gener
   if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
 }
 
-export async function generateTurn(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal): Promise<GenerateOutcome> {
+/** `priority`: when its turn comes in the engine. */
+export async function generateTurn(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal, priority?: number): Promise<GenerateOutcome> {
   const { store } = deps;
   const key = keys.generate(input, input.turn);
   let record = await store.get<GenerateRecord>(key);
   if (!record) {
     await store.begin(`model:${key}`);
     const policy = await newest(input.policy, store);
-    record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal));
+    record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));
   }
   await checkSamePolicy(key, record, input, deps);
   const { run, rollout, attempt } = input;

@@ -5,6 +5,7 @@ import { cacheDirectory } from '#setup/paths.mjs';
 import { findTemporal } from '#setup/temporal.mjs';
 import { chooseCluster } from '../../workers/stack/choose-cluster.ts';
 import { checkCluster } from '../../workers/temporal-server/cluster-health.ts';
+import { noteOnPriorities } from '../../workers/temporal-server/priorities.ts';
 import { type Finding, finding } from './finding.ts';
 
 export async function examineTemporal(env: NodeJS.ProcessEnv): Promise<Finding> {
@@ -14,10 +15,8 @@ export async function examineTemporal(env: NodeJS.ProcessEnv): Promise<Finding> 
     const version = program && ask(program.path, ['--version']);
     return finding('Temporal', true, version && `${version}, ${program.path}`, 'npm run setup');
   }
-  const answers = await checkCluster(cluster.connection, cluster.namespace, 5_000).then(
-    () => true,
-    () => false,
-  );
+  const version = await checkCluster(cluster.connection, cluster.namespace, 5_000).catch(() => undefined);
   const where = `${cluster.address}, namespace ${cluster.namespace}`;
-  return finding('Temporal', true, answers ? where : undefined, `start the cluster at ${where}, or unset TEMPORAL_ADDRESS`);
+  const found = version === undefined ? undefined : [where, ...noteOnPriorities(version)].join(', ');
+  return finding('Temporal', true, found, `start the cluster at ${where}, or unset TEMPORAL_ADDRESS`);
 }

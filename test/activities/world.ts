@@ -59,7 +59,7 @@ export function useWorld(): { readonly now: World } {
 
 /** Runs an activity as a worker does: with somebody to send heartbeats to. */
 export function inActivity<T>(body: () => Promise<T>, cancellationSignal = new AbortController().signal): Promise<T> {
-  const context = { heartbeat: () => undefined, cancellationSignal };
+  const context = { info: {}, heartbeat: () => undefined, cancellationSignal };
   return asyncLocalStorage.run(context as unknown as Context, body);
 }
 

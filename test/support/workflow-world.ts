@@ -30,6 +30,7 @@ export async function startWorld(
   const queues: Array<[string, object]> = [
     [QUEUES.init, activities.init],
     [QUEUES.gpu, activities.gpu],
+    [QUEUES.endpoint, activities.gpu],
     [QUEUES.reward, activities.reward],
     [hostQueue('test-host'), activities.agentRun],
   ];

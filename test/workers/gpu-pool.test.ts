@@ -51,13 +51,13 @@ describe('a worker', () => {
   const servedBy = (does: 'both' | 'generate' | 'train', text?: string) =>
     queuesOf({ does, pool: text === undefined ? undefined : pool(text) }, 'host/w', activities).map(([queue, served]) => `${queue}: ${Object.keys(served).join(' ')}`);
 
-  it('alone serves one queue, and of several each its own beside', () => {
-    expect(servedBy('both')).toEqual(['gpu: generate update optimStep']);
-    expect(servedBy('both', '1')).toEqual(['gpu: generate update optimStep']);
-    expect(servedBy('both', '2')).toEqual(['gpu: generate update optimStep', 'gpu@host/w: generate', 'gpu-train: update optimStep']);
-    expect(servedBy('generate', 'generate,train')).toEqual(['gpu: generate update optimStep']);
+  it('that samples serves endpoints apart from the engine, and of several each its own queue beside', () => {
+    expect(servedBy('both')).toEqual(['gpu: generate update optimStep', 'endpoint: generate']);
+    expect(servedBy('both', '1')).toEqual(['gpu: generate update optimStep', 'endpoint: generate']);
+    expect(servedBy('both', '2')).toEqual(['gpu: generate update optimStep', 'endpoint: generate', 'gpu@host/w: generate', 'gpu-train: update optimStep']);
+    expect(servedBy('generate', 'generate,train')).toEqual(['gpu: generate update optimStep', 'endpoint: generate']);
     expect(servedBy('train', 'generate,train')).toEqual(['gpu-train: update optimStep']);
-    expect(servedBy('generate', 'generate,generate,train')).toEqual(['gpu: generate update optimStep', 'gpu@host/w: generate']);
+    expect(servedBy('generate', 'generate,generate,train')).toEqual(['gpu: generate update optimStep', 'endpoint: generate', 'gpu@host/w: generate']);
     expect(servedBy('train')).toEqual(['gpu-train: update optimStep']);
   });
 

@@ -27,6 +27,7 @@ describe('what is stuck', () => {
   it('is what waits among busy workers, or runs, for ten minutes; an update for an hour', () => {
     expect(stallOf(pending(), 3, T0 + 10 * MINUTE - 1)).toBeUndefined();
     expect(stallOf(pending(), 3, T0 + 10 * MINUTE)).toMatchObject({ kind: 'no-slot', remedy: expect.stringContaining('--role gpu') });
+    expect(stallOf(pending({ queue: 'endpoint' }), 3, T0 + 10 * MINUTE)).toMatchObject({ kind: 'no-slot', remedy: expect.stringContaining('--role gpu') });
     expect(stallOf(pending({ state: 'started' }), 0, T0 + 10 * MINUTE)).toMatchObject({ kind: 'slow' });
     expect(stallOf(pending({ state: 'started', activity: 'update' }), 1, T0 + 59 * MINUTE)).toBeUndefined();
   });

@@ -36,6 +36,14 @@ describe('golden histories', () => {
     await replay(history, workflowId);
   });
 
+  it('whose activities were asked for on another queue replay: what serves them may move', async () => {
+    const { workflowId, history } = read('rollout-happy.json');
+    const text = JSON.stringify(history);
+    const moved = text.replaceAll('"taskQueue":{"name":"gpu"', '"taskQueue":{"name":"elsewhere"');
+    expect(moved).not.toBe(text);
+    await replay(JSON.parse(moved) as typeof history, workflowId);
+  });
+
   it('would be told from a history of other code', async () => {
     const { workflowId, history } = read('rollout-happy.json');
     const other = JSON.parse(JSON.stringify(history).replaceAll('"agentRun"', '"somethingElse"')) as typeof history;

@@ -1,6 +1,6 @@
 /**
- * Sampling and training that share a thread: what is trained waits for the generations that were asked for before it,
- * and those asked for after it wait for its end.
+ * Sampling and training that share a thread: what is trained has its turn as an ordinary generation that is asked for
+ * then would have it. It waits for those that are due before it; all others stand still until its end.
  */
 
 import type { Backend } from '../backend.ts';
@@ -12,14 +12,14 @@ type Progress = (fraction: number) => void;
 export type Train = (work: TrainingWork, onProgress: Progress) => Promise<Trained>;
 
 export class EngineCore {
-  readonly #sampler: Pick<Sampler, 'idle' | 'stats'>;
+  readonly #sampler: Pick<Sampler, 'during' | 'stats'>;
   readonly #sample: Backend['sample'];
   readonly #train: Train;
   #lastWork: Promise<unknown> = Promise.resolve();
   #updates = 0;
   #updateSeconds = 0;
 
-  constructor(sampler: Pick<Sampler, 'idle' | 'stats'>, sample: Backend['sample'], train: Train) {
+  constructor(sampler: Pick<Sampler, 'during' | 'stats'>, sample: Backend['sample'], train: Train) {
     this.#sampler = sampler;
     this.#sample = sample;
     this.#train = train;
@@ -41,12 +41,13 @@ export class EngineCore {
     return { ...this.#sampler.stats(), updates: this.#updates, updateSeconds: this.#updateSeconds };
   }
 
-  async #run(work: TrainingWork, onProgress: Progress): Promise<Trained> {
-    await this.#sampler.idle();
-    const begun = performance.now();
-    const trained = await this.#train(work, onProgress);
-    if (work.what === 'update') this.#updates += 1;
-    this.#updateSeconds += (performance.now() - begun) / 1000;
-    return trained;
+  #run(work: TrainingWork, onProgress: Progress): Promise<Trained> {
+    return this.#sampler.during(async () => {
+      const begun = performance.now();
+      const trained = await this.#train(work, onProgress);
+      if (work.what === 'update') this.#updates += 1;
+      this.#updateSeconds += (performance.now() - begun) / 1000;
+      return trained;
+    });
   }
 }

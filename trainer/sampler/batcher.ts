@@ -1,6 +1,7 @@
 /**
- * Continuous batching over one policy's weights: sequences join and leave between any two passes. A pass takes every
- * sequence that waits for its next token, and of prompts, the oldest first, as many tokens as fit beside.
+ * Continuous batching: sequences join and leave between any two passes. A pass is of one policy, that of what is due
+ * first: it takes every sequence of it that waits for its next token, and of prompts, those due first in front, as many
+ * tokens as fit beside. The other policies' sequences stand still meanwhile, and keep what they have.
  */
 
 import type { GenerateCost, GenerateResult } from '../engine.ts';
@@ -8,11 +9,14 @@ import { type BlockCache, type BlockUse, type Sequence } from './cache/block-cac
 import type { Generation } from './generation.ts';
 import type { Decoder, DecoderModel, PassResult, PassRow } from './pass/decoder.ts';
 import { NonFiniteLogits } from './sample-token.ts';
+import type { ShelvedPolicy } from './policy-shelf.ts';
 import type { SamplerCounters } from './sampler-stats.ts';
+import { type Due, inOrder } from './urgency.ts';
 
-/** A generation and who waits for it. */
-export interface Running {
+/** A generation, what samples it, and who waits for it. */
+export interface Running extends Due {
   readonly generation: Generation;
+  readonly shelved: Pick<ShelvedPolicy, 'key' | 'model'>;
   readonly resolve: (result: GenerateResult, cost: Omit<GenerateCost, 'queueSeconds'>) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -28,7 +32,14 @@ interface Row extends Running {
   company: number;
 }
 
+/** What a pass computes of a sequence: its next so many tokens. */
+interface Part {
+  readonly row: Row;
+  readonly count: number;
+}
+
 export interface BatcherOptions {
+  /** In one pass. */
   readonly maxRows: number;
   /** Tokens of prompts in one pass. */
   readonly prefillTokens: number;
@@ -41,6 +52,7 @@ export class Batcher {
   readonly #cache: BlockCache;
   readonly #options: BatcherOptions;
   readonly #counters: SamplerCounters;
+  /** What is due first in front. */
   #rows: Row[] = [];
 
   constructor(decoder: Decoder, cache: BlockCache, options: BatcherOptions, counters: SamplerCounters) {
@@ -54,20 +66,34 @@ export class Batcher {
     return this.#rows.length;
   }
 
+  /** What is due first in front. */
+  get running(): readonly Due[] {
+    return this.#rows;
+  }
+
+  /** By key. */
+  policies(): Set<string> {
+    return new Set(this.#rows.map(({ sequence }) => sequence.policy));
+  }
+
   blocks(): BlockUse {
     return this.#cache.use();
   }
 
-  /** Takes the generation in, unless there is no room, or another one will soon have computed more of its prompt. */
-  admit(policy: string, running: Running): 'admitted' | 'soon' | 'full' {
-    if (this.#rows.length >= this.#options.maxRows) return 'full';
-    const { generation } = running;
+  /**
+   * Takes the generation in, unless there is no room, or another one that is due before it will soon have computed more
+   * of its prompt. A pass that is full of what is due later has room: the last of those stands still.
+   */
+  admit(running: Running): 'admitted' | 'soon' | 'full' {
+    const { generation, due, shelved: { key: policy } } = running;
+    const before = new Set(this.#rows.flatMap((row) => (row.sequence.policy === policy && row.due <= due ? [row.sequence] : [])));
+    if (before.size >= this.#options.maxRows) return 'full';
     const { tokens, promptLogprobs } = generation.request;
-    const admitted = this.#cache.admit(policy, tokens, generation.longest, promptLogprobs);
+    const admitted = this.#cache.admit(policy, tokens, generation.longest, promptLogprobs, before);
     if (typeof admitted === 'string') return admitted;
     const { sequence, copy } = admitted;
     const row = { ...running, sequence, begun: performance.now(), found: sequence.cached, passes: 0, company: 0 };
-    this.#rows.push(row);
+    this.#rows = inOrder([...this.#rows, row]);
     this.#counters.add('promptTokens', tokens.length);
     this.#counters.add('cachedTokens', sequence.cached);
     try {
@@ -84,19 +110,27 @@ export class Batcher {
     if (row !== undefined) this.#leave(row);
   }
 
-  step(model: DecoderModel): void {
-    const parts = this.#rows.filter((row) => remaining(row) === 1).map((row) => ({ row, count: 1 }));
+  /** One pass. */
+  step(): void {
+    const [first] = this.#rows;
+    if (first === undefined) return;
+    const rows = this.#rows.filter(({ shelved }) => shelved.key === first.shelved.key).slice(0, this.#options.maxRows);
+    this.#pass(first.shelved.model, this.#partsOf(rows));
+  }
+
+  #partsOf(rows: readonly Row[]): Part[] {
+    const parts = rows.filter((row) => remaining(row) === 1).map((row) => ({ row, count: 1 }));
     let room = this.#options.prefillTokens;
-    for (const row of this.#rows) {
+    for (const row of rows) {
       const count = Math.min(remaining(row), room);
       if (remaining(row) === 1 || count === 0) continue;
       parts.push({ row, count });
       room -= count;
     }
-    if (parts.length > 0) this.#pass(model, parts);
+    return parts;
   }
 
-  #pass(model: DecoderModel, parts: ReadonlyArray<{ readonly row: Row; readonly count: number }>): void {
+  #pass(model: DecoderModel, parts: readonly Part[]): void {
     const begun = performance.now();
     let results: PassResult[];
     try {

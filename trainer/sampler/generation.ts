@@ -5,6 +5,7 @@ import { noiseOf } from './noise.ts';
 import type { Draw, Drawn } from './pass/decoder.ts';
 import { rankTokens, sampleToken } from './sample-token.ts';
 import { StopTexts } from './stop-texts.ts';
+import { ORDINARY } from './urgency.ts';
 
 /** A request that no state of the engine could serve. */
 export class InvalidRequest extends Error {
@@ -59,7 +60,8 @@ function check(request: GenerateRequest, limits: Limits): void {
     fail('sampling.repetitionPenalty', repetitionPenalty, 'a positive number is needed (1 is off)');
   if (stop.includes('')) fail('sampling.stop', stop, 'texts that are not empty are needed');
   if (stop.length > 0 && limits.decode === undefined) fail('sampling.stop', stop, 'the policy has no tokenizer.json to find texts with');
-  const { topLogprobs = 0 } = request;
+  const { topLogprobs = 0, priority = ORDINARY } = request;
+  if (!isCount(priority, 1)) fail('priority', priority, 'a whole number >= 1 is needed (1 is first)');
   if (!isCount(topLogprobs, 0) || topLogprobs > mostLogprobs)
     fail('topLogprobs', topLogprobs, `a whole number from 0 to ${mostLogprobs} is needed`);
   if (!isCount(maxTokens, 1)) fail('sampling.maxTokens', maxTokens, 'a whole number >= 1 is needed');

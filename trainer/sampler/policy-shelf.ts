@@ -1,6 +1,7 @@
-/** The policy versions that are loaded: the last two, so that two versions in turns do not load one another out. */
+/** The policy versions that are loaded: the last two, so that two versions in turns do not load one another out; what is in use stays. */
 
 import type { GenerateRequest } from '../engine.ts';
+import type { ModelConfig } from '../model/config.ts';
 import type { Limits } from './generation.ts';
 import type { LoadedPolicy } from './policy-loader.ts';
 import type { DecoderKind, DecoderModel } from './pass/decoder.ts';
@@ -9,13 +10,19 @@ export type PolicyName = GenerateRequest['policy'];
 
 export interface ShelvedPolicy {
   readonly key: string;
+  /** Policies of one shape can share a decoder. */
+  readonly shape: string;
   readonly model: DecoderModel;
   readonly limits: Limits;
 }
 
 export const policyKey = ({ dir, version, digest = '' }: PolicyName): string => `${version} ${digest} ${dir}`;
 
-const kept = 2;
+/** So many are loaded at once. */
+export const mostPolicies = 2;
+
+/** What a decoder's graph depends on. */
+const decoderShape = (config: ModelConfig, positions: number): string => JSON.stringify([config, positions]);
 
 export class PolicyShelf {
   readonly #load: (policy: PolicyName) => Promise<LoadedPolicy>;
@@ -30,15 +37,16 @@ export class PolicyShelf {
     this.#maxContext = maxContext;
   }
 
-  /** Errors: those of loading, `WeightsMismatch`. */
-  async take(policy: PolicyName): Promise<{ readonly policy: ShelvedPolicy; readonly loaded: boolean }> {
+  /** `inUse`: keys of what must stay, fewer than `mostPolicies` beside this one. Errors: those of loading, `WeightsMismatch`. */
+  async take(policy: PolicyName, inUse: ReadonlySet<string>): Promise<{ readonly policy: ShelvedPolicy; readonly loaded: boolean }> {
     const key = policyKey(policy);
     const known = this.#policies.get(key);
     this.#policies.delete(key);
     const taken = known ?? (await this.#make(key, policy));
     this.#policies.set(key, taken);
     for (const [other, { model }] of this.#policies) {
-      if (this.#policies.size <= kept) break;
+      if (this.#policies.size <= mostPolicies) break;
+      if (other === key || inUse.has(other)) continue;
       model.dispose();
       this.#policies.delete(other);
     }
@@ -54,6 +62,6 @@ export class PolicyShelf {
     const { config, weights, vocabulary, decode } = await this.#load(policy);
     const positions = Math.min(config.maxPositions, this.#maxContext);
     const model = this.#kind.model(config, weights, positions);
-    return { key, model, limits: { positions, modelVocabulary: config.vocabSize, vocabulary, decode } };
+    return { key, shape: decoderShape(config, positions), model, limits: { positions, modelVocabulary: config.vocabSize, vocabulary, decode } };
   }
 }

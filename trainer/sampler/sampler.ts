@@ -1,11 +1,10 @@
 /**
  * Samples from policies: every request is answered as if it were alone, by the policy version that it names, and
- * requests of one version share their passes.
+ * requests of one version share their passes. What is due first is let in first, and gets the next pass.
  */
 
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { GenerateCost, GenerateRequest, GenerateResult } from '../engine.ts';
-import type { ModelConfig } from '../model/config.ts';
 import { Batcher, type Running } from './batcher.ts';
 import { BlockCache } from './cache/block-cache.ts';
 import { blocksWithin, cacheBudget } from './cache/cache-budget.ts';
@@ -14,12 +13,13 @@ import { chooseDecoderKind } from './pass/choose-decoder.ts';
 import type { Decoder, DecoderKind } from './pass/decoder.ts';
 import type { LoadedPolicy } from './policy-loader.ts';
 export type { SamplerStats } from './sampler-stats.ts';
-import { type PolicyName, PolicyShelf, type ShelvedPolicy, policyKey } from './policy-shelf.ts';
+import { mostPolicies, type PolicyName, PolicyShelf, policyKey, type ShelvedPolicy } from './policy-shelf.ts';
 import { SamplerCounters, type SamplerStats } from './sampler-stats.ts';
+import { type Due, dueAt, inOrder, ORDINARY, PATIENCE_MS } from './urgency.ts';
 
 export interface SamplerOptions {
   readonly load: (policy: PolicyName) => Promise<LoadedPolicy>;
-  /** Sequences decoded together. */
+  /** Sequences decoded together: those of a pass. */
   readonly maxRows?: number;
   /** Positions of the longest context, prompt and answer together; at most what the model has. */
   readonly maxContext?: number;
@@ -31,12 +31,16 @@ export interface SamplerOptions {
   readonly gatherMs?: number;
   /** Tokens of prompts in one pass. */
   readonly prefillTokens?: number;
+  /** How much sooner a request is due for each step of its priority. */
+  readonly patienceMs?: number;
   /** What computes; left out, what suits the machine. */
   readonly kind?: DecoderKind;
 }
 
-interface Waiting {
+interface Waiting extends Due {
   readonly request: GenerateRequest;
+  /** Its key. */
+  readonly policy: string;
   readonly arrived: number;
   /** The sampler's step when it arrived. */
   readonly arrivedAt: number;
@@ -46,7 +50,7 @@ interface Waiting {
   readonly onCost: ((cost: GenerateCost) => void) | undefined;
 }
 
-const defaults = { maxRows: 64, maxContext: 2048, admissionMs: 25, gatherMs: 250, prefillTokens: 512 };
+const defaults = { maxRows: 64, maxContext: 2048, admissionMs: 25, gatherMs: 250, prefillTokens: 512, patienceMs: PATIENCE_MS };
 
 /** Gathering ends early when so many wait, or when nobody came for so long. */
 const gathered = 12;
@@ -60,16 +64,15 @@ const latelyMs = 2000;
 const patientSteps = 8;
 const manyAre = 4;
 
-/** What a decoder's graph depends on. */
-const decoderShape = (config: ModelConfig, positions: number): string => JSON.stringify([config, positions]);
-
 export class Sampler {
   readonly #options: typeof defaults & { readonly cacheBytes: number };
   readonly #kind: DecoderKind;
   readonly #shelf: PolicyShelf;
   readonly #counters = new SamplerCounters();
-  #queue: Waiting[] = [];
-  #current: ShelvedPolicy | undefined;
+  /** What is due first in front. */
+  #queue: readonly Waiting[] = [];
+  /** What is due later stands still. */
+  #until = Number.POSITIVE_INFINITY;
   #batcher: { readonly shape: string; readonly decoder: Decoder; readonly rows: Batcher } | undefined;
   #loop: Promise<void> | undefined;
   /** When each rollout sampled last, oldest first; nothing older than `latelyMs` before the newest. */
@@ -91,16 +94,29 @@ export class Sampler {
       signal?.throwIfAborted();
       const [arrived, arrivedAt] = [performance.now(), this.#steps];
       this.#remember(request.cacheKey, arrived);
-      const waiting: Waiting = { request, arrived, arrivedAt, generation: undefined, resolve, reject, onCost };
+      const [policy, due] = [policyKey(request.policy), dueAt(arrived, request.priority, this.#options.patienceMs)];
+      const waiting: Waiting = { request, policy, due, arrived, arrivedAt, generation: undefined, resolve, reject, onCost };
       signal?.addEventListener('abort', () => this.#cancel(waiting, signal.reason), { once: true });
-      this.#queue.push(waiting);
-      this.#loop ??= this.#run();
+      this.#queue = inOrder([...this.#queue, waiting]);
+      this.#wake();
     });
   }
 
-  /** Resolves when nothing is running or waiting. */
+  /** Resolves when nothing is running or waiting but for what stands still. */
   async idle(): Promise<void> {
     while (this.#loop !== undefined) await this.#loop;
+  }
+
+  /** Runs `work` in its turn, as an ordinary request that comes now: what is due later stands still meanwhile. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    this.#until = dueAt(performance.now(), ORDINARY, this.#options.patienceMs);
+    await this.idle();
+    try {
+      return await work();
+    } finally {
+      this.#until = Number.POSITIVE_INFINITY;
+      this.#wake();
+    }
   }
 
   stats(): SamplerStats {
@@ -123,8 +139,18 @@ export class Sampler {
     waiting.reject(reason);
   }
 
+  /** Whether anything waits or runs that does not stand still. */
+  get #isWanted(): boolean {
+    const [waits, runs] = [this.#queue[0], this.#batcher?.rows.running[0]];
+    return [waits, runs].some((first) => first !== undefined && first.due <= this.#until);
+  }
+
+  #wake(): void {
+    if (this.#isWanted) this.#loop ??= this.#run();
+  }
+
   async #run(): Promise<void> {
-    while (this.#queue.length > 0 || this.#active > 0) {
+    while (this.#isWanted) {
       await this.#admit();
       this.#step();
       // Messages arrive between steps: new requests, aborts.
@@ -134,26 +160,24 @@ export class Sampler {
   }
 
   #step(): void {
-    if (this.#current === undefined || this.#active === 0) return;
+    if (this.#active === 0) return;
     this.#steps += 1;
     const begun = performance.now();
-    this.#batcher?.rows.step(this.#current.model);
+    this.#batcher?.rows.step();
     this.#counters.add('busySeconds', (performance.now() - begun) / 1000);
   }
 
-  /** The oldest request says whose turn it is; a version that is not running waits until the running one is done. */
+  /** Who waits for room, or for a policy to make room for its own, is overtaken by nobody that is due later. */
   async #admit(): Promise<void> {
     const [first] = this.#queue;
     if (first === undefined || (this.#active > 0 && !this.#enough(first))) return;
     if (this.#active === 0) await this.#gather(first);
-    const [oldest] = this.#queue;
-    if (oldest === undefined) return;
-    const key = policyKey(oldest.request.policy);
-    if (key !== this.#current?.key) {
-      if (this.#active > 0 || !(await this.#switchTo(oldest.request.policy, key))) return;
-    }
-    for (const waiting of this.#queue.filter(({ request }) => policyKey(request.policy) === key)) {
-      if (this.#start(waiting, key) === 'full') break;
+    for (const waiting of this.#queue) {
+      if (waiting.due > this.#until) return;
+      const policy = await this.#policyOf(waiting);
+      // It was cancelled meanwhile, or refused with its policy.
+      if (!this.#queue.includes(waiting)) continue;
+      if (policy === undefined || this.#start(waiting, policy) === 'full') return;
     }
   }
 
@@ -161,7 +185,7 @@ export class Sampler {
   async #gather(first: Waiting): Promise<void> {
     const longest = first.arrived + (this.#lately.size >= several ? this.#options.gatherMs : this.#options.admissionMs);
     while (this.#queue.length < gathered) {
-      const quiet = (this.#queue.at(-1)?.arrived ?? 0) + quietMs;
+      const quiet = Math.max(0, ...this.#queue.map(({ arrived }) => arrived)) + quietMs;
       const wait = Math.min(longest, quiet) - performance.now();
       if (wait <= 0) return;
       await setTimeout(wait);
@@ -181,24 +205,24 @@ export class Sampler {
    * A pass over one prompt costs the running sequences almost a token each: they let requests gather for a few steps,
    * unless those are many already.
    */
-  #enough(oldest: Waiting): boolean {
-    return this.#queue.length * manyAre >= this.#active || this.#steps - oldest.arrivedAt >= patientSteps;
+  #enough(first: Waiting): boolean {
+    return this.#queue.length * manyAre >= this.#active || this.#steps - first.arrivedAt >= patientSteps;
   }
 
-  #start(waiting: Waiting, key: string): 'admitted' | 'soon' | 'full' {
-    if (this.#current === undefined || this.#batcher === undefined) return 'full';
+  #start(waiting: Waiting, shelved: ShelvedPolicy): 'admitted' | 'soon' | 'full' {
+    if (this.#batcher === undefined) return 'full';
     const leaveQueue = (): void => {
       this.#queue = this.#queue.filter((other) => other !== waiting);
     };
     try {
-      waiting.generation ??= new Generation(waiting.request, this.#current.limits);
-      const { generation } = waiting;
+      waiting.generation ??= new Generation(waiting.request, shelved.limits);
+      const { generation, due, reject } = waiting;
       const queueSeconds = (performance.now() - waiting.arrived) / 1000;
       const resolve: Running['resolve'] = (result, cost) => {
         waiting.onCost?.({ queueSeconds, ...cost });
         waiting.resolve(result);
       };
-      const outcome = this.#batcher.rows.admit(key, { generation, resolve, reject: waiting.reject });
+      const outcome = this.#batcher.rows.admit({ generation, shelved, due, resolve, reject });
       if (outcome !== 'admitted') return outcome;
       leaveQueue();
       this.#counters.add('admitted', 1);
@@ -211,26 +235,29 @@ export class Sampler {
     }
   }
 
-  /** A policy that cannot be loaded fails the requests that name it, and no others. */
-  async #switchTo(policy: PolicyName, key: string): Promise<boolean> {
+  /**
+   * What it is sampled by; `undefined` where others must end first: of two other policies one, or all of another shape.
+   * A policy that cannot be loaded fails the requests that name it, and no others.
+   */
+  async #policyOf({ request, policy: key }: Waiting): Promise<ShelvedPolicy | undefined> {
+    const running = this.#batcher?.rows.policies() ?? new Set();
+    if (!running.has(key) && running.size >= mostPolicies) return undefined;
     try {
-      this.#current = undefined;
-      const { policy: taken, loaded } = await this.#shelf.take(policy);
+      const { policy, loaded } = await this.#shelf.take(request.policy, running);
       if (loaded) this.#counters.add('policiesLoaded', 1);
-      this.#prepareBatcher(taken.model.config, taken.limits.positions);
-      this.#current = taken;
-      return true;
+      return this.#prepareBatcher(policy) ? policy : undefined;
     } catch (error) {
-      const failed = this.#queue.filter(({ request }) => policyKey(request.policy) === key);
+      const failed = this.#queue.filter((waiting) => waiting.policy === key);
       this.#queue = this.#queue.filter((waiting) => !failed.includes(waiting));
       for (const waiting of failed) waiting.reject(error);
-      return false;
+      return undefined;
     }
   }
 
-  #prepareBatcher(config: ModelConfig, positions: number): void {
-    const shape = decoderShape(config, positions);
-    if (this.#batcher?.shape === shape) return;
+  /** Whether there is a decoder of the policy's shape; another one is only given up when nothing runs in it. */
+  #prepareBatcher({ shape, model: { config }, limits: { positions } }: ShelvedPolicy): boolean {
+    if (this.#batcher?.shape === shape) return true;
+    if (this.#active > 0) return false;
     this.#batcher?.decoder.dispose();
     this.#batcher = undefined;
     const { maxRows, prefillTokens, cacheBytes } = this.#options;
@@ -238,5 +265,6 @@ export class Sampler {
     const decoder = this.#kind.decoder(config, positions, blocks);
     const cache = new BlockCache(blocks, this.#kind.blockSize);
     this.#batcher = { shape, decoder, rows: new Batcher(decoder, cache, { maxRows, prefillTokens }, this.#counters) };
+    return true;
   }
 }

@@ -29,7 +29,10 @@ type Activities = Readonly<Record<string, (...given: never[]) => Promise<unknown
 
 const SAMPLING: ReadonlySet<string> = new Set<keyof GpuActivities>(['checkEndpoint', 'generate']);
 
-/** What a worker serves, by queue: those that sample `gpu`, those that train `gpu-train` where there are several, and each its own. */
+/**
+ * What a worker serves, by queue, each with slots of its own: those that sample `gpu` and `endpoint`, those that train
+ * `gpu-train` where there are several, and each its own.
+ */
 export function queuesOf(gpu: WorkerSettings['gpu'], name: string, all: Activities): Array<readonly [queue: string, activities: Activities]> {
   const { does, pool = [does] } = gpu;
   const those = (ofSampling: boolean): Activities => Object.fromEntries(Object.entries(all).filter(([activity]) => SAMPLING.has(activity) === ofSampling));
@@ -38,6 +41,7 @@ export function queuesOf(gpu: WorkerSettings['gpu'], name: string, all: Activiti
   const samples = does !== 'train';
   return [
     ...(samples ? [[QUEUES.gpu, { ...sampling, ...(does === 'both' ? training : none) }] as const] : []),
+    ...(samples ? [[QUEUES.endpoint, sampling] as const] : []),
     ...(isOneOfMany(gpu) ? [[workerQueue(name), sampling] as const] : []),
     ...(does !== 'generate' && (pool.length > 1 || !samples) ? [[QUEUES.gpuTrain, training] as const] : []),
   ];

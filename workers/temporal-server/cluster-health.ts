@@ -6,10 +6,11 @@ import { SEARCH_ATTRIBUTES } from './search-attributes.ts';
 /** `IndexedValueType` of Temporal's API, temporal/api/enums/v1/common.proto. */
 const TYPES = { Keyword: 2, Int: 3, Double: 4 } as const;
 
-/** Returns when the namespace answers; else throws what the connection said, after `timeoutMs` at most. */
-export async function checkCluster(options: ConnectionOptions, namespace: string, timeoutMs: number): Promise<void> {
-  await withConnection(options, timeoutMs, async (connection) => {
-    await connection.workflowService.describeNamespace({ namespace });
+/** Returns the server's version when the namespace answers; else throws what the connection said, after `timeoutMs` at most. */
+export async function checkCluster(options: ConnectionOptions, namespace: string, timeoutMs: number): Promise<string> {
+  return withConnection(options, timeoutMs, async ({ workflowService }) => {
+    await workflowService.describeNamespace({ namespace });
+    return (await workflowService.getSystemInfo({})).serverVersion;
   });
 }
 

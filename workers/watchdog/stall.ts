@@ -35,7 +35,7 @@ const FAILING_ATTEMPT = 3;
 const SLOW_MS: Readonly<Record<string, number>> = { update: 60 * MINUTE, planUpdate: 60 * MINUTE, forwardBackward: 60 * MINUTE, optimStep: 60 * MINUTE, releaseSandbox: 2 * MINUTE, holdSandbox: 2 * MINUTE };
 
 /** The stage or role that serves a queue: its name, without the host. */
-const roleOf = (queue: string): string => (queue === QUEUES.gpuTrain ? QUEUES.gpu : (queue.split('@')[0] ?? queue));
+const roleOf = (queue: string): string => (queue === QUEUES.gpuTrain || queue === QUEUES.endpoint ? QUEUES.gpu : (queue.split('@')[0] ?? queue));
 
 function noWorker(queue: string): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   const host = queue.split('@')[1];

@@ -91,7 +91,7 @@ async function together(jobs: ReadonlyArray<() => Promise<void>>, width: number)
 
 /** Activities expect somebody to send heartbeats to: here nobody listens. */
 export function outsideTemporal<T>(body: () => Promise<T>): Promise<T> {
-  const context = { heartbeat: () => undefined, cancellationSignal: new AbortController().signal };
+  const context = { info: {}, heartbeat: () => undefined, cancellationSignal: new AbortController().signal };
   return asyncLocalStorage.run(context as unknown as Context, body);
 }
 

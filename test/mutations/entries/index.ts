@@ -10,6 +10,7 @@ import { lateExecutions } from './late-executions.ts';
 import { lostSandboxes } from './lost-sandboxes.ts';
 import { sandboxOwners } from './sandbox-owners.ts';
 import { server } from './server.ts';
+import { sharedPool } from './shared-pool.ts';
 import { stuck } from './stuck.ts';
 import { supervisor } from './supervisor.ts';
 import { updates } from './updates.ts';
@@ -30,5 +31,6 @@ export const MUTATIONS: readonly Mutation[] = [
   ...disks,
   ...stuck,
   ...breaker,
+  ...sharedPool,
   ...upgrades,
 ];

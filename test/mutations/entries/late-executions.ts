@@ -27,8 +27,8 @@ export const lateExecutions: readonly Mutation[] = [
     name: 'a turn is reported as it was sampled, not as it is on record',
     fault: FAULT,
     file: 'activities/rollout/generate.ts',
-    before: 'record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal));',
-    after: 'record = await sample({ ...input, policy }, deps, signal); await store.putOnce(key, record);',
+    before: 'record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));',
+    after: 'record = await sample({ ...input, policy }, deps, signal, priority); await store.putOnce(key, record);',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a turn that was sampled late is not the turn' }],
   },
   {

@@ -75,15 +75,15 @@ export class BlockCache {
 
   /**
    * Takes in a sequence that begins with `tokens` and gets at most `longest` positions, with what is there of its
-   * begin. `'soon'` when a running sequence is about to compute more of it, `'full'` when its blocks are not there
+   * begin. `'soon'` when one of `before`, running sequences that it may wait for, is about to compute more of it, `'full'` when its blocks are not there
    * for certain. `afresh`: nothing is taken from the cache.
    */
-  admit(policy: string, tokens: readonly number[], longest: number, afresh = false): Admitted | 'soon' | 'full' {
+  admit(policy: string, tokens: readonly number[], longest: number, afresh = false, before: ReadonlySet<Sequence> = this.#running): Admitted | 'soon' | 'full' {
     // The last token is always computed: its logits are wanted.
     const limit = tokens.length - 1;
     const shared = afresh ? [] : this.#find(policy, tokens, limit);
     const found = shared.length * this.#size;
-    if (!afresh && this.#coming(policy, tokens, limit) > found) return 'soon';
+    if (!afresh && this.#coming(policy, tokens, limit, before) > found) return 'soon';
     const needed = this.blocksFor(longest) - shared.length;
     const woken = shared.filter(({ readers }) => readers === 0).length;
     if (this.#free.length + this.#idle.size - woken - this.#promised < needed) return 'full';
@@ -157,10 +157,10 @@ export class BlockCache {
     return found;
   }
 
-  /** Positions of whole blocks that running sequences have, or are about to compute. */
-  #coming(policy: string, tokens: readonly number[], limit: number): number {
+  /** Positions of whole blocks that these have, or are about to compute. */
+  #coming(policy: string, tokens: readonly number[], limit: number, before: ReadonlySet<Sequence>): number {
     let most = 0;
-    for (const running of this.#running) {
+    for (const running of before) {
       if (running.policy === policy) most = Math.max(most, commonPrefix(running.tokens, tokens, 0, limit));
     }
     return most - (most % this.#size);
