@@ -6,6 +6,7 @@ import { ask, which } from '#setup/command.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
 import { prerequisites } from '#setup/prerequisites.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
 import { stackHome } from '../../workers/stack/stack-state.ts';
 import { examineDocker } from './docker.ts';
 import { examineEngine, examineGpu, examinePool } from './engine.ts';
@@ -31,6 +32,7 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     await examineTemporal(env),
     { ...bubblewrap, required: !isolated },
     docker,
+    examineRoom(),
     examineChromium(env),
     await examineSqlite(),
     await examineStore(env),
@@ -51,6 +53,17 @@ function examineBubblewrap(env: NodeJS.ProcessEnv): Finding {
   const works = ask(path, ['--ro-bind', '/', '/', '--unshare-all', 'true']) !== undefined;
   const remedy = 'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0';
   return finding('bubblewrap', true, works ? (ask(path, ['--version']) ?? path) : undefined, remedy);
+}
+
+/** How many sandboxes may live here at once: more wait for their turn. */
+function examineRoom(): Finding {
+  const name = 'sandboxes at once';
+  try {
+    const given = process.env[MAX_SANDBOXES] ? MAX_SANDBOXES : `as cores and memory allow; ${MAX_SANDBOXES} says otherwise`;
+    return finding(name, true, `${readMaxLiveSandboxes()} (${given})`, '');
+  } catch (error) {
+    return finding(name, true, undefined, error instanceof Error ? error.message : String(error));
+  }
 }
 
 function examineChromium(env: NodeJS.ProcessEnv): Finding {
