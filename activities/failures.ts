@@ -55,6 +55,17 @@ export class RestoreFailed extends Error {
   override readonly name = 'RestoreFailed';
 }
 
+/** What is on record under a call's name answers another call: none of it is used. */
+export class AnswerMismatch extends Error {
+  override readonly name = 'AnswerMismatch';
+  readonly key: string;
+
+  constructor(key: string, answered: string, asked: string) {
+    super(`${key} answers another call (of ${answered}) than the one that its turn makes (of ${asked})`);
+    this.key = key;
+  }
+}
+
 /** An endpoint that gave nothing within an attempt's tries; `retryAfterMs` is how long it asked to be left alone. */
 export class EndpointUnavailable extends Error {
   override readonly name = 'EndpointUnavailable';

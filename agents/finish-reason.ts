@@ -15,6 +15,8 @@ export type FailureClass =
   | 'sandbox-impossible'
   | 'sandbox-lost'
   | 'restore-failed'
+  /** An answer on record is another call's. */
+  | 'record-mismatch'
   | 'engine-lost'
   | 'endpoint-unavailable'
   | 'grader-failed'

@@ -89,6 +89,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: false,
     remedy: 'nothing: the attempt began again. Tools that answer otherwise each time (clocks, random names) cannot be replayed',
   },
+  'record-mismatch': {
+    detected: 'an answer on record is that of another call than the one that its turn makes',
+    errors: ['AnswerMismatch'],
+    retried: [],
+    recovery: 'restart',
+    breaks: true,
+    remedy: 'the attempt began again. Records of two runs under one name, or a store of which a part was lost or brought back: see which writes there',
+  },
   'engine-lost': {
     detected: "the engine's process ended or does not answer",
     errors: ['EngineLost'],

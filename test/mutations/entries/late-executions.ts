@@ -35,8 +35,8 @@ export const lateExecutions: readonly Mutation[] = [
     name: "a tool's answer is told as it came, not as it is on record",
     fault: FAULT,
     file: 'activities/rollout/tool-calls.ts',
-    before: "return store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, ...observation, sandbox: sandbox.id });",
-    after: "const own: AnswerRecord = { role: 'tool', name: call.name, ...observation, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;",
+    before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });',
+    after: "const own: AnswerRecord = { ...told, ...observation, ms, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;",
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late says what is on record' }],
   },
   {
