@@ -30,6 +30,8 @@ export type FailureClass =
   | 'deadline'
   /** Its group was complete without it. */
   | 'straggler'
+  /** It is on record as failed already. */
+  | 'failed-before'
   | 'bad-input'
   | 'cancelled'
   | 'internal';

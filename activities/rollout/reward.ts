@@ -9,7 +9,7 @@ import type { Verdict } from '../../tasks/task.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { RewardActivities } from '../../workflows/activities.ts';
 import type { RewardInput } from '../../workflows/messages/stages.ts';
-import { classified } from '../failures.ts';
+import { classified, FailedBefore } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { attemptKey, keys, type OutcomeRecord } from '../records.ts';
 
@@ -47,7 +47,7 @@ export function createRewardActivities({ store, provider }: RewardDeps): RewardA
         withHeartbeat(async () => {
           const { run, rollout, attempt, task, turns, finish } = input;
           const verdict = (await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, store, provider));
-          await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
+          const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
             rollout,
             task,
             attempt,
@@ -59,6 +59,7 @@ export function createRewardActivities({ store, provider }: RewardDeps): RewardA
             failure: null,
             reason: verdict.reason,
           });
+          if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');
           await store.append([{ run, rollout, attempt, event: 'graded', at: new Date().toISOString() }]);
           return verdict;
         }),

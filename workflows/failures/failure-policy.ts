@@ -161,6 +161,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: false,
     remedy: 'nothing: it was asked for; wait for more members, or for longer',
   },
+  'failed-before': {
+    detected: 'the rollout is on record as failed: it was given up, or failed in an earlier start of its batch',
+    errors: ['FailedBefore'],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy: 'nothing: its group is graded without it. A run of another name begins it anew',
+  },
   'bad-input': {
     detected: 'an input cannot be used',
     errors: [
