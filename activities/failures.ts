@@ -1,6 +1,7 @@
 /** From our error classes to Temporal's: the class name is the failure's type, and decides whether a retry makes sense. */
 
 import { ApplicationFailure } from '@temporalio/common';
+import type { FailureClass } from '../agents/finish-reason.ts';
 import { named } from '../store/disk-errors.ts';
 import { FINAL_ERRORS } from '../workflows/failures/failure-policy.ts';
 
@@ -53,6 +54,30 @@ export class NoValidRollouts extends Error {
 /** A fresh sandbox could not be brought to where the lost one was: the attempt begins again. */
 export class RestoreFailed extends Error {
   override readonly name = 'RestoreFailed';
+}
+
+/** A rollout that was given up, or failed in an earlier start of its batch, came to a verdict after all: it stays as it was counted. */
+export class FailedBefore extends Error {
+  override readonly name = 'FailedBefore';
+  readonly rollout: string;
+  readonly failure: FailureClass;
+
+  constructor(rollout: string, failure: FailureClass) {
+    super(`${rollout} is on record as failed (${failure}): a verdict that comes later changes nothing`);
+    this.rollout = rollout;
+    this.failure = failure;
+  }
+}
+
+/** What is on record under a call's name answers another call: none of it is used. */
+export class AnswerMismatch extends Error {
+  override readonly name = 'AnswerMismatch';
+  readonly key: string;
+
+  constructor(key: string, answered: string, asked: string) {
+    super(`${key} answers another call (of ${answered}) than the one that its turn makes (of ${asked})`);
+    this.key = key;
+  }
 }
 
 /** An endpoint that gave nothing within an attempt's tries; `retryAfterMs` is how long it asked to be left alone. */

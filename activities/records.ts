@@ -92,7 +92,17 @@ export interface GenerateRecord {
 }
 
 /** One tool's answer, whether the call was refused, and the sandbox that it ran in. */
-export type AnswerRecord = Message & { readonly refused?: true; readonly sandbox?: string };
+export type AnswerRecord = Extract<Message, { role: 'tool' }> & {
+  readonly refused?: true;
+  /** Absent where it ran in none, and in records of earlier builds. */
+  readonly sandbox?: string;
+  /** It had no place in its message any more: it was never run, and is not run again. */
+  readonly notRun?: true;
+  /** How long its commands ran, as the sandbox counts; absent: no time. */
+  readonly ms?: number;
+  /** Of the call that it answers. */
+  readonly call?: string;
+};
 
 /** What the tools answered in one turn. */
 export interface ActRecord {

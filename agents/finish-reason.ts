@@ -15,6 +15,8 @@ export type FailureClass =
   | 'sandbox-impossible'
   | 'sandbox-lost'
   | 'restore-failed'
+  /** An answer on record is another call's. */
+  | 'record-mismatch'
   | 'engine-lost'
   | 'endpoint-unavailable'
   | 'grader-failed'
@@ -28,6 +30,8 @@ export type FailureClass =
   | 'deadline'
   /** Its group was complete without it. */
   | 'straggler'
+  /** It is on record as failed already. */
+  | 'failed-before'
   | 'bad-input'
   | 'cancelled'
   | 'internal';

@@ -15,7 +15,7 @@ export interface Patience {
   readonly say?: (line: string) => void;
 }
 
-/** Shorter than any activity's deadline, so that a wait fails by its own class and is tried again by Temporal. */
+/** Shorter than the deadline of any activity that is waited for, so that a wait fails by its own class and is tried again by Temporal. */
 export const WORKER_PATIENCE: Patience = { firstMs: 500, longestMs: 15_000, totalMs: 8 * 60_000 };
 
 let waits = 0;

@@ -1,11 +1,14 @@
 /** What a worker process takes from its environment: one reading, with every default in one place. */
 
-import { availableParallelism, hostname } from 'node:os';
+import { availableParallelism, hostname, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
+import { LIMITS } from '../tasks/swe-mini/world.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
 
 export const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'] as const;
 export type Role = (typeof ROLES)[number];
+
+export const MAX_SANDBOXES = 'LONGHAUL_MAX_SANDBOXES';
 
 export const SANDBOX_PROVIDERS = ['auto', 'bubblewrap', 'docker'] as const;
 
@@ -57,10 +60,27 @@ export function readSandboxSettings(env: NodeJS.ProcessEnv = process.env): Sandb
   return { provider, ...(image ? { image } : {}), ...(runtime ? { runtime } : {}), ...(warm < 0 ? {} : { warm }) };
 }
 
+const PER_CORE = 32;
+/** Of the memory that processes here may use; the rest is the workers'. */
+const MEMORY_SHARE = 3 / 4;
+/** What one sandbox may take at most: its limits, and what its supervisor holds. */
+const MIB_EACH = LIMITS.memoryMiB + LIMITS.diskMiB + 16;
+
+/** Sandboxes at once, unless it is said otherwise: all may be at their limits, and none is killed for the host's want of memory. */
+export function sandboxesFor(cores: number, memoryBytes: number): number {
+  return Math.max(1, Math.min(PER_CORE * cores, Math.floor((memoryBytes * MEMORY_SHARE) / (MIB_EACH * 2 ** 20))));
+}
+
+/** `LONGHAUL_MAX_SANDBOXES`, else as many as cores and memory (the machine's, or its control group's) allow. */
+export function readMaxLiveSandboxes(): number {
+  const memory = Math.min(totalmem(), process.constrainedMemory() || Infinity);
+  return count(MAX_SANDBOXES, sandboxesFor(availableParallelism(), memory));
+}
+
 export function readWorkerSettings(): WorkerSettings {
   const home = resolve(process.env['LONGHAUL_HOME'] ?? '.longhaul');
   const cores = availableParallelism();
-  const maxLiveSandboxes = count('LONGHAUL_MAX_SANDBOXES', 32 * cores);
+  const maxLiveSandboxes = readMaxLiveSandboxes();
   return {
     home,
     storeDir: join(home, 'store'),

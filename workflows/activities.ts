@@ -190,7 +190,7 @@ export function training(placement: TrainingPlacement): TrainingActivities {
 
 const onEndpoints = { ...onGpu, taskQueue: QUEUES.endpoint } as const;
 
-export const endpoints: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onEndpoints, startToCloseTimeout: '5m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) });
+export const endpoints: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onEndpoints, startToCloseTimeout: '10m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) });
 
 /** Sampling from a server that may be down for a while: asked again for as long as the endpoint's settings say, `ms` at most. */
 export function onEndpoint({ patienceSeconds }: Endpoint, ms: number): Pick<GpuActivities, 'generate'> {
@@ -221,13 +221,16 @@ export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivi
 /** A host that is gone for longer than a sandbox lives has lost it. */
 const HOST_GONE = '35m';
 
+/** Beside a message's calls, which take four of their limits at most: what is collected, and the store's patience, which is to end first. */
+const BESIDE_CALLS_SECONDS = 600;
+
 /** Activities that must run where the sandbox is. `withinMs`: all that is left, retries included. */
 export function onHost(host: string, toolTimeoutSeconds: number, withinMs = OUTAGE_SECONDS * 1000) {
   return proxyActivities<Omit<AgentRunActivities, 'releaseSandbox'>>({
     taskQueue: hostQueue(host),
     scheduleToStartTimeout: HOST_GONE,
     scheduleToCloseTimeout: withinMs,
-    startToCloseTimeout: `${toolTimeoutSeconds * 4 + 120}s`,
+    startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,
     heartbeatTimeout: '15s',
     retry: retry(RETRIES['agent-run']),
   });

@@ -11,7 +11,7 @@ import type { Verdict } from '../../tasks/task.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { RewardActivities } from '../../workflows/activities.ts';
 import type { RewardInput } from '../../workflows/messages/stages.ts';
-import { classified } from '../failures.ts';
+import { classified, FailedBefore } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';
 import { attemptKey, keys, type OutcomeRecord } from '../records.ts';
@@ -58,7 +58,7 @@ export function createRewardActivities(deps: RewardDeps): RewardActivities {
         withHeartbeat(async (signal) => {
           const { run, rollout, attempt, task, turns, finish } = input;
           const verdict = (await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, deps, signal));
-          await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
+          const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
             rollout,
             task,
             attempt,
@@ -70,6 +70,7 @@ export function createRewardActivities(deps: RewardDeps): RewardActivities {
             failure: null,
             reason: verdict.reason,
           });
+          if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');
           await store.append([{ run, rollout, attempt, event: 'graded', at: new Date().toISOString() }]);
           return verdict;
         }),

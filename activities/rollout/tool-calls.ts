@@ -3,6 +3,7 @@
  * that took the place of a lost one, what was answered before is run again and its answer stays as it was.
  */
 
+import { createHash } from 'node:crypto';
 import type { Message, ToolCall } from '../../agents/message.ts';
 import { AFTER_FINISH, NOT_FINISHED } from '../../agents/tools/finish.ts';
 import { onlyReads, runToolCall } from '../../agents/tools/run-tool-call.ts';
@@ -12,8 +13,9 @@ import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { Attempt } from '../../workflows/messages/stages.ts';
-import { RestoreFailed } from '../failures.ts';
+import { AnswerMismatch, RestoreFailed } from '../failures.ts';
 import { type ActRecord, actsOf, type AnswerRecord, attemptKey, type GenerateRecord, keys, type RestoredRecord } from '../records.ts';
+import { MessageBudget, timed } from './message-budget.ts';
 
 /** Where and for how long an attempt's calls run. */
 export interface Acting {
@@ -40,28 +42,54 @@ async function callsOf({ store, attempt }: Pick<Acting, 'attempt' | 'store'>, tu
   return { run: calls.slice(0, end), rest: calls.slice(end) };
 }
 
-async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | 'replay', acting: Acting): Promise<Observation> {
+interface Ran {
+  readonly observation: Observation;
+  readonly ms: number;
+}
+
+async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | 'replay', acting: Acting): Promise<Ran> {
   const { attempt, sandbox, store, toolTimeoutSeconds } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);
-  return runToolCall(call, toolsOf(attempt), sandbox, { callId, timeoutMs: toolTimeoutSeconds * 1000 });
+  let ms = 0;
+  const clocked = timed(sandbox, (more) => {
+    ms += more;
+  });
+  return { observation: await runToolCall(call, toolsOf(attempt), clocked, { callId, timeoutMs: toolTimeoutSeconds * 1000 }), ms };
 }
 
-function messageOf(record: AnswerRecord): Message {
-  const { sandbox: _, refused: __, ...message } = record;
-  return message;
+function messageOf({ role, name, content }: AnswerRecord): Message {
+  return { role, name, content };
+}
+
+/** What a call is, whatever order its arguments were written in. */
+function digestOf({ name, arguments: given }: ToolCall): string {
+  const sorted = Object.entries(given).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return createHash('sha256').update(JSON.stringify([name, sorted])).digest('hex');
+}
+
+/** Errors: `AnswerMismatch` where what is on record answers another call. */
+async function knownAnswer(call: ToolCall, turn: number, index: number, { attempt, store }: Pick<Acting, 'attempt' | 'store'>): Promise<AnswerRecord | undefined> {
+  const key = keys.answer(attempt, turn, index);
+  const known = await store.get<AnswerRecord>(key);
+  const isOther = known !== undefined && (known.name !== call.name || (known.call !== undefined && known.call !== digestOf(call)));
+  if (isOther) throw new AnswerMismatch(key, known.name, call.name);
+  return known;
 }
 
 /** On record before the next call begins: a view that is repeated would see what later calls have changed. */
-async function answerOf(call: ToolCall, turn: number, index: number, acting: Acting): Promise<AnswerRecord> {
+async function answerOf(call: ToolCall, turn: number, index: number, budget: MessageBudget, acting: Acting): Promise<AnswerRecord> {
   const { attempt, sandbox, store } = acting;
   const key = keys.answer(attempt, turn, index);
-  const known = await store.get<AnswerRecord>(key);
+  const known = await knownAnswer(call, turn, index, acting);
   // In the sandbox that took over, the journal knows what was replayed already.
   if (known && (known.sandbox ?? sandbox.id) !== sandbox.id) await run(call, turn, index, 'replay', acting);
   if (known) return known;
-  const observation = await run(call, turn, index, 'tool', acting);
-  return store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, ...observation, sandbox: sandbox.id });
+  const told = { role: 'tool', name: call.name, call: digestOf(call) } as const;
+  const refused = budget.refused(index);
+  if (refused) return store.putOnce<AnswerRecord>(key, { ...told, ...refused, notRun: true });
+  const { observation, ms } = await run(call, turn, index, 'tool', acting);
+  return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });
 }
 
 /** A policy that was refused a call has not finished: every call of its message is answered, since it goes on from them. */
@@ -73,7 +101,7 @@ function toldIn({ rest }: TurnCalls, answers: readonly AnswerRecord[]): Pick<Act
 }
 
 function ranIn(answers: readonly AnswerRecord[]): Pick<ActRecord, 'sandbox'> {
-  const sandbox = answers.at(-1)?.sandbox;
+  const sandbox = answers.findLast((answer) => answer.sandbox !== undefined)?.sandbox;
   return sandbox === undefined ? {} : { sandbox };
 }
 
@@ -102,17 +130,22 @@ async function leftBy(calls: readonly ToolCall[], turn: number, { attempt, sandb
 export async function actTurn(acting: Acting, turn: number, isLast: (told: Pick<ActRecord, 'unfinished'>) => Promise<boolean>): Promise<ActRecord> {
   const { attempt, sandbox, store } = acting;
   const calls = await callsOf(acting, turn);
+  const budget = new MessageBudget(acting.toolTimeoutSeconds);
   const answers: AnswerRecord[] = [];
-  for (const [index, call] of calls.run.entries()) answers.push(await answerOf(call, turn, index, acting));
+  for (const [index, call] of calls.run.entries()) {
+    const answer = await answerOf(call, turn, index, budget, acting);
+    budget.spend(answer.ms ?? 0);
+    answers.push(answer);
+  }
   const told = toldIn(calls, answers);
-  const left = (await isLast(told)) ? {} : await leftBy(calls.run, turn, acting);
+  const left = (await isLast(told)) ? {} : await leftBy(calls.run.filter((_, index) => !answers[index]?.notRun), turn, acting);
   return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...told, sandbox: sandbox.id, ...left });
 }
 
 /** Records the turn after which all was taken out of the sandbox, which may be gone: its answers are on record. */
 export async function recordLastTurn({ attempt, store }: Pick<Acting, 'attempt' | 'store'>, turn: number): Promise<ActRecord> {
   const calls = await callsOf({ attempt, store }, turn);
-  const answers = await Promise.all(calls.run.map((_, index) => store.get<AnswerRecord>(keys.answer(attempt, turn, index))));
+  const answers = await Promise.all(calls.run.map((call, index) => knownAnswer(call, turn, index, { attempt, store })));
   const known = answers.filter((answer) => answer !== undefined);
   if (known.length < answers.length) throw new Error(`${keys.collect(attempt)} is on record without all answers of turn ${turn}`);
   return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...toldIn(calls, known), ...ranIn(known) });
@@ -125,7 +158,7 @@ function sameAnswer(record: ActRecord, index: number, content: string): boolean 
 
 /**
  * Runs the calls of `turns`, which are on record, again, and compares what the last of them leaves.
- * Errors: `RestoreFailed` where that differs from what was, or where that was never known.
+ * Errors: `RestoreFailed` where that differs from what was, or where that was never known; `AnswerMismatch`.
  */
 export async function replayTurns(acting: Acting, turns: ReadonlyArray<readonly [turn: number, record: ActRecord]>): Promise<void> {
   const last = turns.at(-1);
@@ -135,8 +168,9 @@ export async function replayTurns(acting: Acting, turns: ReadonlyArray<readonly 
   if (digest === undefined && !untouched) throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
   for (const [turn, record] of turns) {
     for (const [index, call] of (await callsOf(acting, turn)).run.entries()) {
-      const { content } = await run(call, turn, index, 'replay', acting);
-      if (!sameAnswer(record, index, content)) throw new RestoreFailed(`${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the new sandbox`);
+      if ((await knownAnswer(call, turn, index, acting))?.notRun) continue;
+      const { observation } = await run(call, turn, index, 'replay', acting);
+      if (!sameAnswer(record, index, observation.content)) throw new RestoreFailed(`${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the new sandbox`);
     }
   }
   if (digest === undefined) return;

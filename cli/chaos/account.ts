@@ -9,6 +9,12 @@ export interface Executions {
   readonly toolCalls: number;
 }
 
+/** An execution that began again although no kill had cut it off. */
+export interface Uncut {
+  readonly key: string;
+  readonly kind: 'model' | 'tool' | 'update';
+}
+
 export interface Kill {
   readonly process: Target;
   readonly pid: number;
@@ -33,6 +39,28 @@ const count = (works: readonly Work[], kind: string) => new Set(works.flatMap((w
 /** By key: a key that began twice is one. */
 export function executionsIn(works: readonly Work[]): Executions {
   return { modelCalls: count(works, 'model'), toolCalls: count(works, 'tool') };
+}
+
+/** What may begin a second time only where a kill cut it off. */
+const JUDGED = { model: 'model calls', tool: 'tool calls', update: 'updates' } as const;
+
+/**
+ * Keys that began again more often than kills had cut them off, of each kind that is judged: a call that was on record is
+ * among no kill's. `cuts`: the keys of each kill.
+ */
+export function uncutRepeats(works: readonly Work[], cuts: ReadonlyArray<readonly string[]>): Uncut[] {
+  const spare = new Map<string, number>();
+  for (const key of cuts.flatMap((keys) => [...new Set(keys)])) spare.set(key, (spare.get(key) ?? 0) + 1);
+  const begun = new Set<string>();
+  const uncut: Uncut[] = [];
+  for (const { key, kind } of works) {
+    const isAgain = begun.has(key) && Object.hasOwn(JUDGED, kind);
+    begun.add(key);
+    const left = spare.get(key) ?? 0;
+    if (isAgain && left === 0) uncut.push({ key, kind: kind as Uncut['kind'] });
+    if (isAgain && left > 0) spare.set(key, left - 1);
+  }
+  return uncut;
 }
 
 /** Executions begun beyond the first, per key. */
@@ -70,17 +98,16 @@ export function recoveryOf(kills: readonly Kill[]): Record<'worker' | 'server' |
 export interface Claims {
   readonly kills: readonly Kill[];
   readonly accounting: Accounting;
-  readonly repeated: Executions;
+  readonly uncut: readonly Uncut[];
   readonly identical: boolean;
   /** Rollouts whose tokens or reward are not those of the reference. */
   readonly otherwise: readonly string[];
 }
 
 /** What does not hold, in words; empty where all does. */
-export function broken({ kills, accounting, repeated, identical, otherwise }: Claims): string[] {
+export function broken({ kills, accounting, uncut, identical, otherwise }: Claims): string[] {
   const { dispatched, trained, masked, dropped, evaluated, lost, duplicated } = accounting;
   const ended = trained + masked + dropped + evaluated;
-  const cut = (what: keyof Executions) => kills.reduce((sum, { underWay }) => sum + underWay[what], 0);
   const stuck = kills.filter(({ recoveredMs }) => recoveredMs === null).map(({ process }) => process);
   return [
     ...(identical ? [] : ['the disturbed run ended with other weights than the reference']),
@@ -88,8 +115,10 @@ export function broken({ kills, accounting, repeated, identical, otherwise }: Cl
     ...(lost > 0 ? [`${lost} rollouts were lost`] : []),
     ...(duplicated > 0 ? [`${duplicated} rollouts were duplicated`] : []),
     ...(ended + lost === dispatched ? [] : [`${dispatched} rollouts were dispatched, and ${ended} ended`]),
-    ...(repeated.modelCalls > cut('modelCalls') ? [`${repeated.modelCalls} model calls began again, ${cut('modelCalls')} were under way at kills`] : []),
-    ...(repeated.toolCalls > cut('toolCalls') ? [`${repeated.toolCalls} tool calls began again, ${cut('toolCalls')} were under way at kills`] : []),
+    ...Object.entries(JUDGED).flatMap(([kind, words]) => {
+      const [first, ...others] = uncut.filter((one) => one.kind === kind);
+      return first ? [`${1 + others.length} ${words} began again that no kill had cut off, ${first.key} among them`] : [];
+    }),
     ...(stuck.length > 0 ? [`not back in time: ${stuck.join(', ')}`] : []),
   ];
 }

@@ -33,12 +33,16 @@ async function awaitVictim(planned: PlannedKill, stage: Stage, hit: ReadonlySet<
   }
 }
 
-/** What the kill may have cut off; with the server gone, whatever was begun until it was back. */
+/** What the kill may have cut off: without a result when its process had gone; with the server gone, at any moment until it was back. */
 function cutOff({ target }: PlannedKill, { sandbox }: Victim, works: readonly Work[]): readonly Work[] {
   const role = roleOf(target);
   if (role !== undefined) return works.filter((work) => work.role === role);
   if (sandbox !== undefined) return works.filter((work) => work.sandbox === sandbox);
-  return target === 'temporal' || target === 'temporal-down' || target === 'dockerd' ? works : [];
+  return cutsEverything(target) ? works : [];
+}
+
+function cutsEverything(target: PlannedKill['target']): boolean {
+  return target === 'temporal' || target === 'temporal-down' || target === 'dockerd';
 }
 
 /** While the supervisor stands still, what died stays dead. */
@@ -55,19 +59,29 @@ async function held<T>(ms: number, home: string, body: () => T): Promise<T> {
   }
 }
 
-async function carryOut(planned: PlannedKill, victim: Victim, stage: Stage): Promise<Kill> {
-  const { target, heldMs } = planned;
-  const before = await stage.journal.underWay();
-  const at = Date.now();
+/** A kill, and the keys of what it may have cut off. */
+export interface CarriedOut {
+  readonly kill: Kill;
+  readonly cut: readonly string[];
+}
+
+async function strike({ target, heldMs }: PlannedKill, victim: Victim, stage: Stage): Promise<void> {
   await held(heldMs, stage.home, () => {
     if (target === 'client') stage.client.kill();
     else for (const each of victim.processes) killProcess(each);
   });
   while (victim.processes.some((each) => isAlive(each))) await sleep(1);
-  const after = await stage.journal.underWay();
-  const back: Recovered | undefined = await recoveryFrom(planned, victim, stage);
-  const meanwhile = heldMs > 0 || target === 'temporal' || target === 'dockerd' ? (await stage.journal.all()).filter((work) => Date.parse(work.at) >= at) : [];
-  return {
+}
+
+async function carryOut(planned: PlannedKill, victim: Victim, stage: Stage): Promise<CarriedOut> {
+  const { target, heldMs } = planned;
+  const at = Date.now();
+  const struck = strike(planned, victim, stage);
+  const recovery = struck.then(() => recoveryFrom(planned, victim, stage));
+  const open = cutsEverything(target) ? stage.journal.underWayUntil(recovery) : struck.then(() => stage.journal.underWay());
+  const [back, works]: [Recovered | undefined, readonly Work[]] = await Promise.all([recovery, open]);
+  const cut = cutOff(planned, victim, works);
+  const kill: Kill = {
     process: target,
     pid: victim.processes[0]?.pid ?? 0,
     newPid: back?.newPid ?? null,
@@ -76,8 +90,9 @@ async function carryOut(planned: PlannedKill, victim: Victim, stage: Stage): Pro
     recoveredMs: back === undefined ? null : Math.max(0, back.at - at - heldMs),
     heldMs,
     ...(victim.sandbox === undefined ? {} : { what: victim.sandbox }),
-    underWay: executionsIn(cutOff(planned, victim, [...before, ...after, ...meanwhile])),
+    underWay: executionsIn(cut),
   };
+  return { kill, cut: cut.map(({ key }) => key) };
 }
 
 function lineOf(kill: Kill, index: number, kills: number): string {
@@ -89,17 +104,17 @@ function lineOf(kill: Kill, index: number, kills: number): string {
 }
 
 /** Returns when every kill of the plan was made and has healed. Errors: that of `signal`. */
-export async function disturb(plan: readonly PlannedKill[], stage: Stage, signal: AbortSignal): Promise<Kill[]> {
-  const healing: Array<Promise<Kill>> = [];
+export async function disturb(plan: readonly PlannedKill[], stage: Stage, signal: AbortSignal): Promise<CarriedOut[]> {
+  const healing: Array<Promise<CarriedOut>> = [];
   const hit = new Set<string>();
   for (const [index, planned] of plan.entries()) {
     if (!planned.together) await Promise.all(healing);
     await sleep(planned.pauseMs, undefined, { signal });
     const victim = await awaitVictim(planned, stage, hit, signal);
     if (victim.sandbox !== undefined) hit.add(rolloutOf(victim.sandbox));
-    const carried = carryOut(planned, victim, stage).then((kill) => {
-      stage.note(lineOf(kill, index, plan.length));
-      return kill;
+    const carried = carryOut(planned, victim, stage).then((done) => {
+      stage.note(lineOf(done.kill, index, plan.length));
+      return done;
     });
     // Waited for above; a failure is told there.
     carried.catch(() => undefined);

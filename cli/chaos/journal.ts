@@ -1,8 +1,12 @@
 /** What is under way in one run, from the journal that is written before anything begins: begun, and without a result. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { keys, resultKeyOf } from '../../activities/records.ts';
 import type { Execution, Store } from '../../store/store.ts';
 import type { Role } from '../../workers/settings.ts';
+
+/** What is under way for less than this is on record before anybody could ask for it again. */
+const SAMPLE_MS = 20;
 
 const ROLE_OF: Readonly<Record<string, Role>> = {
   init: 'init',
@@ -48,6 +52,8 @@ export class Journal {
   /** Every execution of the run so far. */
   async all(): Promise<readonly Work[]> {
     for (const execution of await this.#store.executions(this.#seen)) {
+      // Who asked at the same moment has read it.
+      if (execution.seq <= this.#seen) continue;
       this.#seen = execution.seq;
       const work = workOf(execution, this.#run);
       if (!work) continue;
@@ -63,6 +69,20 @@ export class Journal {
     await this.all();
     for (const work of this.#open.values()) if (await this.#isOver(work)) this.#open.delete(work.key);
     return [...this.#open.values()];
+  }
+
+  /** What was under way at some moment from now until `ended`. */
+  async underWayUntil(ended: Promise<unknown>): Promise<readonly Work[]> {
+    const seen = new Map<string, Work>();
+    let goesOn = true;
+    const over = () => void (goesOn = false);
+    ended.then(over, over);
+    for (;;) {
+      const isLast = !goesOn;
+      for (const work of await this.underWay()) seen.set(work.key, work);
+      if (isLast) return [...seen.values()];
+      await sleep(SAMPLE_MS);
+    }
   }
 
   /** Earlier attempts of a rollout that begins again get no results any more. */

@@ -22,8 +22,8 @@ import { Interrupted, JobFailed, UserInputError } from '../errors.ts';
 import { GRADER_LEASE, SANDBOX_LEASE } from '../../sandboxes/leases.ts';
 import { dockerClient } from '../../sandboxes/docker/engine.ts';
 import { Longhaul } from '../longhaul.ts';
-import { broken, type Kill, recoveryOf, repeatedIn } from './account.ts';
-import { disturb } from './disturb.ts';
+import { broken, recoveryOf, repeatedIn, uncutRepeats } from './account.ts';
+import { type CarriedOut, disturb } from './disturb.ts';
 import { jobConfig } from './job.ts';
 import { Journal } from './journal.ts';
 import { type PlannedKill, planKills } from './plan-kills.ts';
@@ -108,27 +108,30 @@ async function disturbedRun(stage: Stage, plan: readonly PlannedKill[], signal: 
   stage.client.start();
   // Kills begin when there is a run that they can disturb.
   while ((await stage.journal.all()).length === 0) await sleep(50, undefined, { signal });
-  const kills = await disturb(plan, stage, signal);
+  const carriedOut = await disturb(plan, stage, signal);
   const steps = await shorten(stage, signal);
   stage.note(`all kills have healed; the run ends with step ${steps}`);
   await untilEnded(stage.store, 'disturbed', signal);
-  return { kills, steps, clientEnded: await stage.client.ended(60_000) };
+  return { carriedOut, steps, clientEnded: await stage.client.ended(60_000) };
 }
 
-async function report(stage: Stage, seed: number, kills: readonly Kill[], steps: number, clientEnded: boolean) {
+async function report(stage: Stage, seed: number, carriedOut: readonly CarriedOut[], steps: number, clientEnded: boolean) {
   const { store, dir } = stage;
+  const kills = carriedOut.map(({ kill }) => kill);
   const runs = { disturbed: join(dir, 'runs', 'disturbed'), reference: join(dir, 'runs', 'reference') };
   const [disturbed, reference] = [jobConfig('disturbed', seed, steps, dir), jobConfig('reference', seed, steps, dir)];
   const [checkpoint, expected] = [await lastDigest(disturbed, steps), await lastDigest(reference, steps)];
   const [own, others] = [await digestsOf(store, 'disturbed'), await digestsOf(store, 'reference')];
   const identical = checkpoint === expected && own.length === others.length && own.every((digest, i) => digest === others[i]);
   const accounting = accountFor(await store.events('disturbed'), true);
-  const repeated = repeatedIn(await stage.journal.all());
+  const works = await stage.journal.all();
+  const repeated = repeatedIn(works);
+  const uncut = uncutRepeats(works, carriedOut.map(({ cut }) => cut));
   const held = await heldBy('disturbed', store);
   const otherwise = await differingRollouts('disturbed', 'reference', store);
   const problems = [
     ...(held.length > 0 ? [`${held.length} sandboxes are still held: ${held.join(', ')}`] : []),
-    ...broken({ kills, accounting, repeated, identical, otherwise }),
+    ...broken({ kills, accounting, uncut, identical, otherwise }),
     ...(clientEnded ? [] : ['the waiting client did not come to the end of the run']),
     ...(stage.client.failures > 0 ? [`the waiting client failed by itself ${stage.client.failures} times`] : []),
   ];
@@ -146,7 +149,7 @@ async function onStack(stage: Stage, { kills, seed, signal, note }: ChaosOptions
     const summary = await summaryOf(run, stage.store, { address: '', namespace: '', ui: '' });
     if (summary?.status !== 'completed') throw new JobFailed(`run ${run} ${summary?.status ?? 'never began'}: ${summary?.message ?? ''}`);
   }
-  return report(stage, seed, done.kills, done.steps, done.clientEnded);
+  return report(stage, seed, done.carriedOut, done.steps, done.clientEnded);
 }
 
 /** Sandboxes are those of the stack's provider, which may be either. */

@@ -6,6 +6,7 @@ import { ask, which } from '#setup/command.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
 import { prerequisites } from '#setup/prerequisites.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
 import { stackHome } from '../../workers/stack/stack-state.ts';
 import { examineEngine, examineGpu, examinePool } from './engine.ts';
 import { type Finding, finding } from './finding.ts';
@@ -26,6 +27,7 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     examinePool(env),
     await examineTemporal(env),
     ...(await examineSandboxes(env)),
+    examineRoom(),
     examineChromium(env),
     await examineSqlite(),
     await examineStore(env),
@@ -37,6 +39,17 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
 function examineNode(root: string): Finding {
   const node = findNode(root);
   return finding('Node.js', true, node && `${node.version}${node.pinned ? ' (pinned)' : ''}`, SETUP);
+}
+
+/** How many sandboxes may live here at once: more wait for their turn. */
+function examineRoom(): Finding {
+  const name = 'sandboxes at once';
+  try {
+    const given = process.env[MAX_SANDBOXES] ? MAX_SANDBOXES : `as cores and memory allow; ${MAX_SANDBOXES} says otherwise`;
+    return finding(name, true, `${readMaxLiveSandboxes()} (${given})`, '');
+  } catch (error) {
+    return finding(name, true, undefined, error instanceof Error ? error.message : String(error));
+  }
 }
 
 function examineChromium(env: NodeJS.ProcessEnv): Finding {

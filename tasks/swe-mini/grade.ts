@@ -3,6 +3,12 @@
  * arguments and asked for results; what the results should be never enters the sandbox. So there is nothing to read,
  * and nothing that the code prints, patches or ends can earn a reward but the right answers to calls that it had not
  * seen when the diff was taken. Tests of the repository play no part: editing them gains nothing.
+ *
+ * What is cut off without results (a signal, memory that ran out) may be the machine's doing or the code's own, and
+ * nothing in its sandbox can tell. So a control without any of that code is graded next, in a sandbox of its own: where
+ * that is cut off too, the grader has failed. Where it is not, the code has one more try; cut off again beside a control
+ * that is not, it is to blame: 0. A machine must strike twice, and spare what runs right after each time, to cost a
+ * reward; code that ends its judge never escapes its 0, for it has no part in the control.
  */
 
 import type { ExecResult, Sandbox, SandboxProvider, SandboxSpec } from '../../sandboxes/sandbox.ts';
@@ -18,6 +24,10 @@ const OUTPUT_BYTES = 1 << 18;
 const TTL_SECONDS = 60;
 const PATCH = '/tmp/candidate.diff';
 const RESULTS = 'longhaul results';
+/** What the control changes: nothing that is asked for. */
+const CONTROL = ['diff --git a/control b/control', 'new file mode 100644', '--- /dev/null', '+++ b/control', '@@ -0,0 +1 @@', '+control', ''].join('\n');
+/** From here on an exit code is a shell's that could not start a program, or was told of a signal. */
+const NOT_ITS_OWN = 126;
 
 /** Errors while importing or calling are results as well: the name of their class after a `!`. */
 export function driver(cases: ReadonlyArray<Omit<Case, 'expected'>>): string {
@@ -39,29 +49,46 @@ export function driver(cases: ReadonlyArray<Omit<Case, 'expected'>>): string {
   ].join('\n');
 }
 
-/** The first line is printed before any of the candidate's code can run: it says whether we or the diff failed. */
+/**
+ * The first line is printed before any of the candidate's code can run: it says whether we or the diff failed. Git says
+ * no by 1, or by 128 where it cannot read the diff; anything else is no word of its own.
+ */
 const COMMAND = [
   'command -v git >/dev/null && command -v python3 >/dev/null || { echo missing; exit 0; }',
-  `git apply --whitespace=nowarn ${PATCH} >/dev/null 2>&1 || { echo rejected; exit 0; }`,
-  'echo applied',
+  `git apply --whitespace=nowarn ${PATCH} >/dev/null 2>&1`,
+  'case $? in 0) echo applied ;; 1 | 128) echo rejected; exit 0 ;; *) exit 137 ;; esac',
   'exec python3 -I -S -B /tmp/driver.py',
 ].join('\n');
 
-/** How many of the cases came back as expected. */
-function countRight(output: string, cases: readonly Case[]): number {
+function resultsIn(output: string): string[] | undefined {
   const at = output.lastIndexOf(`\n${RESULTS}\n`);
-  if (at < 0) return 0;
-  const results = output.slice(at + RESULTS.length + 2).split('\n');
-  return cases.filter(({ expected }, i) => results[i] === pythonRepr(expected)).length;
+  return at < 0 ? undefined : output.slice(at + RESULTS.length + 2).split('\n');
 }
 
-export function judge({ output, timedOut }: Pick<ExecResult, 'output' | 'timedOut'>, cases: readonly Case[]): Verdict {
-  const failed = (reason: string): Verdict => ({ code: 'graded', reward: 0, passed: false, reason });
+type Ending = Omit<ExecResult, 'droppedBytes' | 'durationMs'>;
+
+/** What ended it before it had anything to say; `undefined`: it came to its own end, or to that of its time. */
+function cutOffBy({ exitCode, signal, output, timedOut, outOfMemory }: Ending): string | undefined {
+  if (timedOut || resultsIn(output)) return undefined;
+  if (outOfMemory) return 'out of memory';
+  return exitCode === null || exitCode >= NOT_ITS_OWN ? (signal ?? `exit code ${exitCode ?? 'unknown'}`) : undefined;
+}
+
+function zero(reason: string): Verdict {
+  return { code: 'graded', reward: 0, passed: false, reason };
+}
+
+/** Of what was not cut off, or was so twice and is to blame. */
+export function judge(ending: Ending, cases: readonly Case[]): Verdict {
+  const { output, timedOut } = ending;
   const [first] = output.split('\n', 1);
-  if (first === 'rejected') return failed('the diff does not apply');
+  const cause = cutOffBy(ending);
+  if (cause !== undefined) return zero(`the code was cut off twice (${cause}), and nothing else was`);
+  if (first === 'rejected') return zero('the diff does not apply');
   if (first !== 'applied') return { code: 'grader-failed', reason: `the grader could not start: ${output.slice(0, 200)}` };
-  if (timedOut) return failed('the code did not end in time');
-  const right = countRight(output, cases);
+  if (timedOut) return zero('the code did not end in time');
+  const results = resultsIn(output) ?? [];
+  const right = cases.filter(({ expected }, i) => results[i] === pythonRepr(expected)).length;
   const passed = right === cases.length;
   return { code: 'graded', reward: passed ? 1 : 0, passed, reason: `${right} of ${cases.length} hidden cases` };
 }
@@ -86,19 +113,37 @@ async function runAfresh(candidate: Candidate, provider: SandboxProvider, id: st
   }
 }
 
-/** A time-out may be the host's: what did not end in time is given double, in a sandbox that nothing has run in. */
-async function runConfirmed(candidate: Candidate, provider: SandboxProvider, id: string): Promise<ExecResult> {
+/** The candidate's machine with another diff. */
+function withDiff(candidate: Candidate, diff: string): Candidate {
+  return { ...candidate, files: candidate.files.map((file) => (file.path === PATCH ? { ...file, content: diff } : file)) };
+}
+
+/** Where `ending` was cut off: whether the control is as well, at the next moment; `undefined`: no, or nothing was cut off. */
+async function faultOfHost(ending: ExecResult, candidate: Candidate, provider: SandboxProvider, id: string): Promise<Verdict | undefined> {
+  const cause = cutOffBy(ending);
+  if (cause === undefined) return undefined;
+  const control = await runAfresh(withDiff(candidate, CONTROL), provider, `${id}-control`, TIMEOUT_MS);
+  const why = cutOffBy(control) ?? (control.output.startsWith('applied\n') ? undefined : `it did not start: ${control.output.slice(0, 200)}`);
+  if (why === undefined) return undefined;
+  return { code: 'grader-failed', reason: `the grader was cut off (${cause}), and so was one without the code that it grades (${why})` };
+}
+
+/** What did not come to its own end has another run, in a sandbox that nothing has run in; a late one has double the time. */
+async function verdictOn(candidate: Candidate, cases: readonly Case[], provider: SandboxProvider, id: string): Promise<Verdict> {
   const first = await runAfresh(candidate, provider, id, TIMEOUT_MS);
-  return first.timedOut ? runAfresh(candidate, provider, `${id}-again`, 2 * TIMEOUT_MS) : first;
+  const fault = await faultOfHost(first, candidate, provider, id);
+  if (fault !== undefined || !(first.timedOut || cutOffBy(first))) return fault ?? judge(first, cases);
+  const second = await runAfresh(candidate, provider, `${id}-again`, 2 * TIMEOUT_MS);
+  return (await faultOfHost(second, candidate, provider, `${id}-again`)) ?? judge(second, cases);
 }
 
 export async function gradeDiff(problem: Problem, diff: Uint8Array, provider: SandboxProvider, id: string): Promise<Verdict> {
-  if (diff.length === 0) return { code: 'graded', reward: 0, passed: false, reason: 'nothing was changed' };
+  if (diff.length === 0) return zero('nothing was changed');
   const files = [...workingTree(problem)].map(([path, content]) => ({ path, content: content as string | Uint8Array }));
   files.push({ path: PATCH, content: diff }, { path: '/tmp/driver.py', content: driver(problem.hidden) });
   try {
     const candidate = { workdir: WORKDIR, files, env: {}, limits: LIMITS, ttlSeconds: TTL_SECONDS };
-    return judge(await runConfirmed(candidate, provider, id), problem.hidden);
+    return await verdictOn(candidate, problem.hidden, provider, id);
   } catch (error) {
     if (!(error instanceof SandboxLost || error instanceof SandboxUnavailable)) throw error;
     return { code: 'grader-failed', reason: error.message };

@@ -176,6 +176,14 @@ await ending.cancel();
 await ending.result().catch(() => undefined);
 late = false;
 await save('batch-cancelled', 'train/golden/cancelled');
+script = { turn: () => 'finish', before: async (a, { rollout: which }) => {
+  if (a === 'computeReward' && which?.endsWith('/0')) throw ApplicationFailure.nonRetryable('no such task', 'UserInputError');
+  while (a === 'computeReward' && !world.log.calls.some(({ activity }) => activity === 'recordFailures')) await sleep(50);
+} };
+world.log.calls.length = 0;
+const failing = await start('batch', 'train/golden/failing', batchOf('failing', { dispatcher: { type: 'batch' } }));
+await failing.result();
+await save('batch-failures-as-heard', 'train/golden/failing');
 let updates = 0;
 script = { before: (a) => { if (a === 'update' && updates++ < 2) throw new Error('out of memory'); } };
 const retried = await start('train', 'train/retried', { ...config, run: 'retried', steps: 1 });

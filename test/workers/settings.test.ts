@@ -1,7 +1,9 @@
 /** Hunts defaults that contradict each other: fewer slots than live sandboxes make a queue look like a dead host. */
 
+import { totalmem } from 'node:os';
 import { afterEach, expect, test, vi } from 'vitest';
-import { readSandboxSettings, readWorkerSettings } from '../../workers/settings.ts';
+import { LIMITS } from '../../tasks/swe-mini/world.ts';
+import { readMaxLiveSandboxes, readSandboxSettings, readWorkerSettings, sandboxesFor } from '../../workers/settings.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -11,6 +13,21 @@ test.each(['', '7', '4096'])('every live sandbox has a slot, with LONGHAUL_MAX_S
   const { maxLiveSandboxes, slots } = readWorkerSettings();
   if (given !== '') expect(maxLiveSandboxes).toBe(Number(given));
   expect(slots['agent-run']).toBeGreaterThanOrEqual(maxLiveSandboxes);
+});
+
+test.each([
+  [2, 23, 58],
+  [2, 4, 10],
+  [2, 1000, 64],
+  [16, 64, 161],
+  [1, 0.1, 1],
+])('by default %i cores and %d GiB take no more sandboxes than fit with all of them at their limits: %i', (cores, gib, most) => {
+  expect(sandboxesFor(cores, gib * 2 ** 30)).toBe(most);
+});
+
+test('the memory of this machine bounds what is taken where nothing is said', () => {
+  vi.stubEnv('LONGHAUL_MAX_SANDBOXES', '');
+  expect(readMaxLiveSandboxes() * LIMITS.memoryMiB).toBeLessThan(totalmem() / 2 ** 20);
 });
 
 test('what isolates sandboxes is told once, and nothing that would have no effect is taken', () => {

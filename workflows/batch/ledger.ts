@@ -85,6 +85,11 @@ export class BatchLedger {
     return this.#inGroup(group, graded ? (result.reward ?? 0) : undefined);
   }
 
+  /** Some were not taken yet. */
+  get hasFailures(): boolean {
+    return this.#unrecorded.length > 0;
+  }
+
   /** Failures that were not taken before, in the order in which they came. */
   takeFailures(): RolloutResult[] {
     const taken = this.#unrecorded;

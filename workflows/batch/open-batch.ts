@@ -3,7 +3,7 @@
  * what has happened. A rollout that fails is a result like another: it never aborts the batch and never blocks it.
  */
 
-import { CancellationScope, condition, defineQuery, setCurrentDetails, sleep, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, condition, defineQuery, patched, setCurrentDetails, sleep, workflowInfo } from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
 import { FailureWatch } from '../failures/failure-watch.ts';
 import type { BatchInput, BatchResult } from '../messages/batch.ts';
@@ -168,6 +168,7 @@ export class OpenBatch {
   async run(): Promise<boolean> {
     this.#underWay.watch(this.#expire());
     this.#underWay.watch(this.#probe());
+    this.#underWay.watch(this.#recordAsHeard());
     this.#begin();
     this.#admit();
     while (!this.#isOver()) {
@@ -183,6 +184,20 @@ export class OpenBatch {
     }
     await condition(() => this.#underWay.isSettled);
     return true;
+  }
+
+  /**
+   * So that a verdict that comes later finds a failure on record, and changes nothing; those that are heard while others
+   * are put down go together. The last ones are left to whoever ends this history.
+   */
+  async #recordAsHeard(): Promise<void> {
+    for (;;) {
+      await condition(() => this.#ledger.hasFailures || this.#resting || this.#isOver());
+      if (this.#resting || this.#isOver() || !patched('failures-as-heard')) return;
+      const recorded = this.recordFailures();
+      this.#underWay.track(recorded);
+      await recorded;
+    }
   }
 
   /** Those that were not graded, on record. */

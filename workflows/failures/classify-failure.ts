@@ -10,11 +10,28 @@ function classOfTimeout({ timeoutType }: TimeoutFailure): FailureClass {
   return timeoutType === 'SCHEDULE_TO_CLOSE' ? 'deadline' : 'timeout';
 }
 
+/** A failure whose class is known better than by what Temporal says of it. */
+export class KnownFailure extends Error {
+  override readonly name = 'KnownFailure';
+  readonly failure: Failure;
+
+  constructor(failure: Failure, options: ErrorOptions) {
+    super(failure.message, options);
+    this.failure = failure;
+  }
+}
+
+/** Whether all the time that an activity was given, with its retries, has passed. */
+export function wasOutOfTime(error: unknown): error is ActivityFailure {
+  return error instanceof ActivityFailure && error.cause instanceof TimeoutFailure && error.cause.timeoutType === 'SCHEDULE_TO_CLOSE';
+}
+
 /**
  * Sorts an activity's final failure by its class name, and a deadline that passed by its stage.
  * Errors: what is no activity's failure is thrown on.
  */
 export function classify(error: unknown): Failure {
+  if (error instanceof KnownFailure) return error.failure;
   if (!(error instanceof ActivityFailure)) throw error;
   const message = (rootCause(error) ?? error.message).slice(0, 300);
   if (error.cause instanceof ApplicationFailure) {

@@ -89,6 +89,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: false,
     remedy: 'nothing: the attempt began again. Tools that answer otherwise each time (clocks, random names) cannot be replayed',
   },
+  'record-mismatch': {
+    detected: 'an answer on record is that of another call than the one that its turn makes',
+    errors: ['AnswerMismatch'],
+    retried: [],
+    recovery: 'restart',
+    breaks: true,
+    remedy: 'the attempt began again. Records of two runs under one name, or a store of which a part was lost or brought back: see which writes there',
+  },
   'engine-lost': {
     detected: "the engine's process ended or does not answer",
     errors: ['EngineLost'],
@@ -152,6 +160,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     recovery: 'mask',
     breaks: false,
     remedy: 'nothing: it was asked for; wait for more members, or for longer',
+  },
+  'failed-before': {
+    detected: 'the rollout is on record as failed: it was given up, or failed in an earlier start of its batch',
+    errors: ['FailedBefore'],
+    retried: [],
+    recovery: 'mask',
+    breaks: false,
+    remedy: 'nothing: its group is graded without it. A run of another name begins it anew',
   },
   'bad-input': {
     detected: 'an input cannot be used',

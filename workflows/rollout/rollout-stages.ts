@@ -3,14 +3,16 @@
  * what comes next: that is the loop's.
  */
 
-import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, condition, rootCause, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import { initWithin, onEndpoint, onHost, releasing, reward } from '../activities.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
+import { KnownFailure, wasOutOfTime } from '../failures/classify-failure.ts';
 import { BUDGET } from '../failures/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
 import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from '../messages/stages.ts';
+import type { Endpoint } from '../../trainer/backends/endpoint.ts';
 import type { Context } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */
@@ -85,13 +87,24 @@ async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: C
   await checkEndpointOnce({ run, endpoint: policy.endpoint, field: 'policy.endpoint' });
 }
 
+/** A server that takes a request and never answers it is as unavailable as one that refuses: its patience ends in the middle of a try. */
+async function askedPatiently(endpoint: Endpoint, withinMs: number, input: GenerateInput): Promise<GenerateOutcome> {
+  try {
+    return await onEndpoint(endpoint, withinMs).generate(input);
+  } catch (error) {
+    if (!wasOutOfTime(error) || endpoint.patienceSeconds * 1000 >= withinMs) throw error;
+    const message = `${endpoint.baseUrl} gave no answer within patienceSeconds, which is ${endpoint.patienceSeconds} s (${(rootCause(error) ?? '').slice(0, 200)})`;
+    throw new KnownFailure({ failure: 'endpoint-unavailable', message }, { cause: error });
+  }
+}
+
 /** A server may be down for longer than a sandbox lives without being used: it is held meanwhile. */
 async function sampled(attempt: number, withinMs: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
   const { policy } = input;
   if (!('endpoint' in policy)) return generateNearCache(withinMs, context, input);
   const sandbox = sandboxOf(context);
   let over = false;
-  const work = onEndpoint(policy.endpoint, withinMs).generate(input).finally(() => {
+  const work = askedPatiently(policy.endpoint, withinMs, input).finally(() => {
     over = true;
   });
   work.catch(() => undefined);

@@ -5,7 +5,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
-import { type ActRecord, type GenerateRecord, keys } from '../../../activities/records.ts';
+import { type ActRecord, type AnswerRecord, type GenerateRecord, keys } from '../../../activities/records.ts';
 import type { ToolCall } from '../../../agents/message.ts';
 import { AFTER_FINISH, NOT_FINISHED } from '../../../agents/tools/finish.ts';
 import type { AgentRunOutcome } from '../../../workflows/messages/stages.ts';
@@ -30,6 +30,19 @@ async function turnOf(...calls: ToolCall[]): Promise<void> {
   await world.now.store.putOnce<GenerateRecord>(keys.generate(input, 1), {
     version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
   });
+}
+
+/** What a call's answer says of it, from a rollout that made it. */
+async function policyCalledElsewhere(given: string | Record<string, unknown>, take: (call: string | undefined) => Promise<unknown>): Promise<void> {
+  const other = { ...attempt, rollout: 'elsewhere', sandbox: 'elsewhere#1', host: 'here', turn: 1, toolTimeoutSeconds: 7 };
+  await world.now.provider.create({ id: other.sandbox });
+  const calls = [{ name: 'bash', arguments: typeof given === 'string' ? { command: given } : given }];
+  await world.now.store.putOnce<GenerateRecord>(keys.generate(other, 1), {
+    version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
+  });
+  await inActivity(() => activities().agentRun(other));
+  world.now.provider.calls.length = 0;
+  await take((await world.now.store.get<AnswerRecord>(keys.answer(other, 1, 0)))?.call);
 }
 
 beforeEach(async () => {
@@ -88,6 +101,27 @@ describe('agentRun', () => {
     await act();
     expect(world.now.provider.calls.map(({ command }) => command)).toEqual(['cat a', 'rm a']);
     expect((await actRecord())?.messages.map(({ content }) => content)).toEqual(['ran cat a', 'ran rm a']);
+  });
+
+  it.each([
+    ['another command', { name: 'bash', arguments: { command: 'cat b' } }],
+    ['another tool', { name: 'search', arguments: { query: 'a' } }],
+  ])('takes no answer on record for one to %s, and the attempt begins again', async (_, other) => {
+    await turnOf(other);
+    const answer = { role: 'tool', name: 'bash', content: 'ran cat a', sandbox } as const;
+    await policyCalledElsewhere('cat a', async (call) => world.now.store.putOnce(keys.answer(input, 1, 0), { ...answer, call }));
+    await expect(act()).rejects.toMatchObject({ type: 'AnswerMismatch', nonRetryable: true, message: expect.stringContaining(keys.answer(input, 1, 0)) });
+    expect(world.now.provider.calls).toEqual([]);
+    expect(await actRecord()).toBeUndefined();
+  });
+
+  it('knows a call again whose arguments are written in another order', async () => {
+    await turnOf({ name: 'bash', arguments: { command: 'cat a', timeout: 3 } });
+    await policyCalledElsewhere({ timeout: 3, command: 'cat a' }, async (call) =>
+      world.now.store.putOnce(keys.answer(input, 1, 0), { role: 'tool', name: 'bash', content: 'ran cat a', sandbox, call }),
+    );
+    expect((await act()).line).toBe('ran cat a');
+    expect(world.now.provider.calls.filter(({ command }) => command === 'cat a')).toEqual([]);
   });
 
   it('keeps the sandbox and its lease alive while a call takes longer than they would live', async () => {

@@ -57,12 +57,13 @@ it('after a crash behind the verdict writes the outcome without grading again', 
   expect(await eventLines(store)).toEqual(['graded']);
 });
 
-it('leaves an outcome that is there already', async () => {
+it('a verdict that comes after the failure is on record changes nothing, and says so', async () => {
   const failed: OutcomeRecord = {
     rollout: attempt.rollout, task: attempt.task, attempt: 1, turns: 4, status: 'failed',
-    reward: null, passed: false, finish: null, failure: 'grader-failed', reason: 'given up',
+    reward: null, passed: false, finish: null, failure: 'straggler', reason: 'given up',
   };
   await world.now.store.putOnce(keys.outcome(attempt.rollout), failed);
-  await grade();
+  await expect(grade()).rejects.toMatchObject({ type: 'FailedBefore', nonRetryable: true, message: expect.stringContaining('failed (straggler)') });
   expect(await outcome()).toEqual(failed);
+  expect(await eventLines(world.now.store)).toEqual([]);
 });

@@ -55,3 +55,23 @@ it('what an attempt left open is over when the next one begins, or when the roll
   await store.putOnce(keys.outcome(attempt.rollout), {});
   expect(await underWay()).toEqual([]);
 });
+
+it('what was under way at any moment is told, and what was on record before is not', async () => {
+  const [early, long, late] = [1, 2, 3].map((turn) => keys.generate(attempt, turn)) as [string, string, string];
+  await store.begin(`model:${early}`);
+  await store.putOnce(early, {});
+  await store.begin(`model:${long}`);
+  let end: () => void = () => undefined;
+  const seen = journal.underWayUntil(new Promise<void>((resolve) => (end = resolve)));
+  await expect.poll(underWay).toEqual([`model:${long}`]);
+  await store.putOnce(long, {});
+  await store.begin(`model:${late}`);
+  end();
+  expect((await seen).map(({ key }) => key)).toEqual([`model:${long}`, `model:${late}`]);
+});
+
+it('is read once, whoever asks at the same moment', async () => {
+  await store.begin(`model:${keys.generate(attempt, 1)}`);
+  await Promise.all([journal.all(), journal.all(), journal.underWay()]);
+  expect((await journal.all()).length).toBe(1);
+});

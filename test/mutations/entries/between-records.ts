@@ -4,6 +4,7 @@ import type { Mutation } from '../mutation.ts';
 
 const FAULT = 'a process dies between two records';
 const AGENT_RUN_TEST = 'test/activities/rollout/agent-run.test.ts';
+const BUDGET_TEST = 'test/activities/rollout/message-budget.test.ts';
 const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
 const UPDATE_TEST = 'test/activities/update/update.test.ts';
 
@@ -12,8 +13,8 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'answers are recorded only with their whole turn',
     fault: FAULT,
     file: 'activities/rollout/tool-calls.ts',
-    before: "return store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, ...observation, sandbox: sandbox.id });",
-    after: "return { role: 'tool', name: call.name, ...observation, sandbox: sandbox.id };",
+    before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });',
+    after: 'return { ...told, ...observation, ms, sandbox: sandbox.id };',
     tests: [{ file: AGENT_RUN_TEST, test: 'records every answer before the next call runs' }],
   },
   {
@@ -23,6 +24,30 @@ export const betweenRecords: readonly Mutation[] = [
     before: 'const known = await store.get<AnswerRecord>(key);',
     after: 'const known = undefined as AnswerRecord | undefined;',
     tests: [{ file: AGENT_RUN_TEST, test: 'goes on after a crash at the call that has no answer, under the same key, and counts the repeat' }],
+  },
+  {
+    name: 'an answer on record is taken for whatever call has its place',
+    fault: 'an answer on record is that of another call (a part of the store was lost, two stacks wrote under one name)',
+    file: 'activities/rollout/tool-calls.ts',
+    before: '  if (isOther) throw new AnswerMismatch(key, known.name, call.name);\n',
+    after: '  if (isOther && key === call.name) throw new AnswerMismatch(key, known.name, call.name);\n',
+    tests: [{ file: AGENT_RUN_TEST, test: 'takes no answer on record for one to another command' }],
+  },
+  {
+    name: "a message's calls are run for as long as there are any",
+    fault: 'a message makes more calls, or longer ones, than its activity has time for',
+    file: 'activities/rollout/tool-calls.ts',
+    before: 'const refused = budget.refused(index);',
+    after: 'const refused = budget.refused(Number.NaN);',
+    tests: [{ file: BUDGET_TEST, test: 'are so many at most, and the others are told so' }],
+  },
+  {
+    name: 'what calls took before a worker was killed is forgotten',
+    fault: 'a message makes more calls, or longer ones, than its activity has time for',
+    file: 'activities/rollout/tool-calls.ts',
+    before: '...observation, ms, sandbox: sandbox.id });',
+    after: '...observation, sandbox: sandbox.id });',
+    tests: [{ file: BUDGET_TEST, test: 'are counted by what is on record where a worker is killed between two of them' }],
   },
   {
     name: "a turn's recorded answers are not looked for",

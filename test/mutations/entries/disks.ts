@@ -10,6 +10,14 @@ const HEARTBEAT_TEST = 'test/activities/heartbeat.test.ts';
 
 export const disks: readonly Mutation[] = [
   {
+    name: 'a turn is given up before the store gives up its disk',
+    fault: FULL,
+    file: 'workflows/activities.ts',
+    before: 'const BESIDE_CALLS_SECONDS = 600;',
+    after: 'const BESIDE_CALLS_SECONDS = 120;',
+    tests: [{ file: 'test/workflows/failures/store-patience.test.ts', test: 'an activity is given up later than the store gives up its disk' }],
+  },
+  {
     name: 'a full disk is not told by its class',
     fault: FULL,
     file: 'store/disk-errors.ts',

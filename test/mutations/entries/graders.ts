@@ -2,9 +2,10 @@
 
 import type { Mutation } from '../mutation.ts';
 
-const FAULT = "a grader's sandbox is killed, or the grader fails";
+const FAULT = "a grader's sandbox is killed, or the grader fails, or a signal or a lack of memory ends it";
 const GIVEN_UP = 'a grading is cancelled, or given up by the server';
 const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
+const KILLED_TEST = 'test/tasks/swe-mini/killed-grader.test.ts';
 const HOST_AT_FAULT_TEST = 'test/tasks/swe-mini/host-at-fault.test.ts';
 const GRADING_ENDS_TEST = 'test/activities/rollout/grading-ends.test.ts';
 const CANCELLED_GRADING_TEST = 'test/workflows/rollout/cancelled-grading.test.ts';
@@ -50,9 +51,40 @@ export const graders: readonly Mutation[] = [
     name: 'answers that came late are not asked for again',
     fault: FAULT,
     file: 'tasks/swe-mini/grade.ts',
-    before: 'return first.timedOut ? runAfresh(candidate, provider, `${id}-again`, 2 * TIMEOUT_MS) : first;',
-    after: 'return first;',
+    before: 'if (fault !== undefined || !(first.timedOut || cutOffBy(first))) return',
+    after: 'if (fault !== undefined || !cutOffBy(first)) return',
     tests: [{ file: HOST_AT_FAULT_TEST, test: 'pays for right answers that came late once' }],
+  },
+  {
+    name: 'a grader that was killed is taken for wrong answers',
+    fault: FAULT,
+    file: 'tasks/swe-mini/grade.ts',
+    before: 'if (timedOut || resultsIn(output)) return undefined;',
+    after: 'if (timedOut || output.length >= 0) return undefined;',
+    tests: [
+      { file: KILLED_TEST, test: 'grades again: the right fix earns 1' },
+      { file: HOST_AT_FAULT_TEST, test: 'is graded again where the control ends: a signal to Python' },
+      { file: HOST_AT_FAULT_TEST, test: 'is graded again where the control ends: a lack of memory' },
+    ],
+  },
+  {
+    name: 'git that was killed in the grader is taken for a diff that does not apply',
+    fault: FAULT,
+    file: 'tasks/swe-mini/grade.ts',
+    before: "'case $? in 0) echo applied ;; 1 | 128) echo rejected; exit 0 ;; *) exit 137 ;; esac',",
+    after: "'case $? in 0) echo applied ;; *) echo rejected; exit 0 ;; esac',",
+    tests: [{ file: KILLED_TEST, test: 'every time, whatever it grades, has failed: git by SIGPIPE' }],
+  },
+  {
+    name: 'where the grader is killed whatever it grades, the work is blamed',
+    fault: FAULT,
+    file: 'tasks/swe-mini/grade.ts',
+    before: 'if (why === undefined) return undefined;\n',
+    after: 'if (why !== null) return undefined;\n',
+    tests: [
+      { file: KILLED_TEST, test: 'every time, whatever it grades, has failed: python3 by SIGKILL' },
+      { file: HOST_AT_FAULT_TEST, test: 'blames no work where the control is cut off too: a signal to Python' },
+    ],
   },
   {
     name: 'a sandbox that is lost while it grades fails the work, not the grader',

@@ -5,6 +5,7 @@ import { betweenRecords } from './between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './checkpoints.ts';
 import { disks } from './disks.ts';
+import { endpoints } from './endpoints.ts';
 import { graders } from './graders.ts';
 import { lateExecutions } from './late-executions.ts';
 import { lostSandboxes } from './lost-sandboxes.ts';
@@ -26,6 +27,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...lostSandboxes,
   ...graders,
   ...lateExecutions,
+  ...endpoints,
   ...betweenRecords,
   ...sandboxOwners,
   ...disks,

@@ -7,6 +7,8 @@ const LATE_ATTEMPTS_TEST = 'test/activities/late-attempts.test.ts';
 const INIT_TEST = 'test/activities/rollout/init.test.ts';
 const JOURNAL_TEST = 'test/sandboxes/journal.test.ts';
 
+const COUNTED = 'a rollout was counted as failed (masked, or given up as a straggler), and its grader ends after all';
+
 export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a result is overwritten by whoever comes second',
@@ -35,8 +37,8 @@ export const lateExecutions: readonly Mutation[] = [
     name: "a tool's answer is told as it came, not as it is on record",
     fault: FAULT,
     file: 'activities/rollout/tool-calls.ts',
-    before: "return store.putOnce<AnswerRecord>(key, { role: 'tool', name: call.name, ...observation, sandbox: sandbox.id });",
-    after: "const own: AnswerRecord = { role: 'tool', name: call.name, ...observation, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;",
+    before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });',
+    after: "const own: AnswerRecord = { ...told, ...observation, ms, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;",
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late says what is on record' }],
   },
   {
@@ -78,5 +80,21 @@ export const lateExecutions: readonly Mutation[] = [
     before: 'struct call *known = c->bad ? NULL : find_call(call->id);',
     after: 'struct call *known = NULL;',
     tests: [{ file: JOURNAL_TEST, test: 'goes on, is attached to by another worker, and ran once' }],
+  },
+  {
+    name: 'failures are put on record when their batch has ended',
+    fault: COUNTED,
+    file: 'workflows/batch/open-batch.ts',
+    before: '    this.#underWay.watch(this.#recordAsHeard());\n',
+    after: '',
+    tests: [{ file: 'test/workflows/batch/failures-as-heard.test.ts', test: 'a failure is on record before the other rollouts of its batch have ended' }],
+  },
+  {
+    name: 'a verdict that comes after the failure is told as if it counted',
+    fault: COUNTED,
+    file: 'activities/rollout/reward.ts',
+    before: "if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');\n",
+    after: '',
+    tests: [{ file: 'test/activities/rollout/reward.test.ts', test: 'a verdict that comes after the failure is on record changes nothing, and says so' }],
   },
 ];

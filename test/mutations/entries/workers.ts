@@ -52,8 +52,8 @@ export const workers: readonly Mutation[] = [
     name: 'a silent worker of agent-run is waited for',
     fault: KILLED,
     file: 'workflows/activities.ts',
-    before: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + 120}s`,\n    heartbeatTimeout: '15s',",
-    after: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + 120}s`,\n    heartbeatTimeout: '2h',",
+    before: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '15s',",
+    after: "startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,\n    heartbeatTimeout: '2h',",
     tests: [{ file: SILENT_WORKERS_TEST, test: 'what a silent worker had begun is begun again' }],
   },
   {

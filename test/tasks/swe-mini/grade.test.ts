@@ -107,7 +107,8 @@ describe('a failure of the grader is not a reward', () => {
   });
 
   it('where its tools are missing', () => {
-    expect(judge({ output: 'missing\n', timedOut: false }, problem.hidden).code).toBe('grader-failed');
-    expect(judge({ output: '', timedOut: true }, problem.hidden).code).toBe('grader-failed');
+    const ended = { exitCode: 0, signal: null, output: 'missing\n', timedOut: false, outOfMemory: false };
+    expect(judge(ended, problem.hidden).code).toBe('grader-failed');
+    expect(judge({ ...ended, exitCode: null, output: '', timedOut: true }, problem.hidden).code).toBe('grader-failed');
   });
 });

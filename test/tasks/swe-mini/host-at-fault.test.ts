@@ -1,6 +1,6 @@
 /**
- * Hunts work that earns nothing because the host was slow. Not asserted: what git and the tests do in real sandboxes;
- * see grade.test.ts.
+ * Hunts work that earns nothing because the host was slow, or killed what graded it. Not asserted: what git and the tests
+ * do in real sandboxes; see grade.test.ts and killed-grader.test.ts.
  */
 import { describe, expect, it } from 'vitest';
 import { type ExecCall, type ExecResult, type Sandbox, SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
@@ -90,6 +90,46 @@ describe('gradeDiff', () => {
     const { verdict, log } = await grade(applied, applied);
     expect(verdict).toMatchObject({ code: 'graded', reward: 0, reason: 'the code did not end in time' });
     expect(log).toEqual(twice);
+  });
+
+  describe('what was cut off without results', () => {
+    const control = { ...ended, output: 'applied\n\nlonghaul results\n!\n' };
+    const again = ['create g', 'destroy g', 'create g-control', 'destroy g-control', 'create g-again', 'destroy g-again'];
+    const causes: Array<[string, ExecResult]> = [
+      ['a signal to Python', { ...ended, exitCode: null, signal: 'SIGKILL', output: 'applied\n' }],
+      ['a signal to git', { ...ended, exitCode: 137 }],
+      ['a lack of memory', { ...ended, exitCode: null, signal: 'SIGKILL', outOfMemory: true, output: 'applied\n' }],
+      ['a program that cannot start', { ...ended, exitCode: 126, output: 'applied\nbash: python3: Cannot allocate memory\n' }],
+    ];
+
+    it.each(causes)('is graded again where the control ends: %s', async (_, cut) => {
+      const { verdict, log } = await grade(cut, control, right);
+      expect(verdict).toMatchObject({ code: 'graded', reward: 1 });
+      expect(log).toEqual(again);
+    });
+
+    it.each(causes)('blames no work where the control is cut off too: %s', async (_, cut) => {
+      const { verdict, log } = await grade(cut, cut);
+      expect(verdict).toMatchObject({ code: 'grader-failed', reason: expect.stringContaining('and so was one without the code') });
+      expect(log).toEqual(again.slice(0, 4));
+    });
+
+    it.each(causes)('scores 0 twice, beside controls that end: %s', async (_, cut) => {
+      const { verdict, log } = await grade(cut, control, cut, control);
+      expect(verdict).toMatchObject({ code: 'graded', reward: 0, reason: expect.stringContaining('cut off twice') });
+      expect(log).toEqual([...again, 'create g-again-control', 'destroy g-again-control']);
+    });
+
+    it('blames no work where only the second control is cut off, or one is late', async () => {
+      const [, cut] = causes[0] ?? ['', late];
+      expect((await grade(cut, control, cut, cut)).verdict.code).toBe('grader-failed');
+      expect((await grade(cut, late)).verdict.code).toBe('grader-failed');
+      expect((await grade(applied, cut, cut)).verdict.code).toBe('grader-failed');
+    });
+
+    it('counts results that were told before the end', async () => {
+      expect((await grade({ ...right, exitCode: null, signal: 'SIGKILL' })).verdict).toMatchObject({ code: 'graded', reward: 1 });
+    });
   });
 
   it.each([new SandboxLost('it ended'), new SandboxUnavailable('no answer')])('blames no work for a sandbox that is lost while it grades: %s', async (error) => {

@@ -2,18 +2,22 @@
  * Hunts rollouts that lose their sandbox, or give up, because the server of their policy is down for a while; and work
  * that begins for an endpoint whose key cannot work. On real Temporal; the activities are scripted.
  */
+import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import { expect, it } from 'vitest';
+import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
+import type { EndpointPolicy } from '../../../workflows/messages/policy.ts';
 import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
 import { sandboxLost } from '../../support/scripted-activities.ts';
+import { startLoopback } from '../../support/endpoint/http-server.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const down = () => ApplicationFailure.create({ message: 'connection refused', type: 'EndpointUnavailable' });
 let serial = 0;
-const rollOut = async (over: object = {}) => {
+const rollOut = async (over: object = {}, agent: object = {}) => {
   const endpoint = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...over };
-  return (await (await world.start('rollout', `d${serial++}`, { task: 't-train-0', policy: { endpoint } })).result()) as RolloutResult;
+  return (await (await world.start('rollout', `d${serial++}`, { task: 't-train-0', policy: { endpoint }, agent })).result()) as RolloutResult;
 };
 
 it('the sandbox is held for as long as the server is down, and the rollout goes on in it', async () => {
@@ -35,6 +39,30 @@ it('patience ends: the rollout fails as the server did, and keeps nothing', asyn
   expect(result.reward).toBeUndefined();
   expect(Date.now() - begun).toBeGreaterThan(3000);
   expect(world.now.log.live).toBe(0);
+}, 60_000);
+
+it('a server that takes a request and never answers is down as well, whatever the try that patience ends in', async () => {
+  const server = await startLoopback((_, signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(null))));
+  const client = new EndpointClient({});
+  world.script = {
+    before: async (activity, input) => {
+      if (activity !== 'generate') return;
+      const { endpoint } = (input as { readonly policy?: EndpointPolicy }).policy ?? { endpoint: undefined };
+      if (!endpoint) throw new TypeError('The policy has no endpoint');
+      const call = { messages: [], tools: [], sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 1 } };
+      await client.chat(endpoint, call, 1, Context.current().cancellationSignal);
+    },
+  };
+  const result = await rollOut({ baseUrl: server.baseUrl, timeoutSeconds: 6, patienceSeconds: 8 });
+  expect(result).toMatchObject({ status: 'failed', failure: 'endpoint-unavailable', message: expect.stringContaining('patienceSeconds, which is 8 s') as string });
+  expect(server.asked.length).toBeGreaterThan(1);
+  expect(world.now.log.live).toBe(0);
+  await server.close();
+}, 60_000);
+
+it("the rollout's own time, where it is shorter, is a deadline all the same", async () => {
+  world.script = { before: (activity) => { if (activity === 'generate') return new Promise<void>((resolve) => setTimeout(resolve, 10_000)); } };
+  expect(await rollOut({ timeoutSeconds: 30, patienceSeconds: 60 }, { deadlineSeconds: 3 })).toMatchObject({ status: 'failed', failure: 'deadline' });
 }, 60_000);
 
 it('a sandbox that is lost meanwhile is found out, and the rollout begins again', async () => {

@@ -1,0 +1,50 @@
+/**
+ * What the calls of one message may take together, so that they end within their activity's limit: a message that would
+ * not is answered, never a time-out of the activity, which would mask the rollout and leave it without its reward.
+ */
+
+import type { Observation } from '../../agents/tools/tool.ts';
+import { refusal } from '../../agents/tools/tool.ts';
+import type { Sandbox } from '../../sandboxes/sandbox.ts';
+
+/** Calls of one message that are run: each costs some time of its own, however short its command is. */
+export const MAX_CALLS = 32;
+/** In limits of one call. The last one to begin may take another: `agentRun` has four, and ten minutes for all else. */
+const LIMITS_PER_MESSAGE = 3;
+
+export class MessageBudget {
+  readonly #seconds: number;
+  #spentMs = 0;
+
+  constructor(toolTimeoutSeconds: number) {
+    this.#seconds = LIMITS_PER_MESSAGE * toolTimeoutSeconds;
+  }
+
+  spend(ms: number): void {
+    this.#spentMs += ms;
+  }
+
+  /** What the call is told that may not begin any more; `undefined`: it may. */
+  refused(index: number): Observation | undefined {
+    if (index >= MAX_CALLS) return refusal(`not run: a message may make ${MAX_CALLS} calls. Make the others in the next one.`);
+    if (this.#spentMs < this.#seconds * 1000) return undefined;
+    return refusal(`not run: the calls of this message have taken their ${this.#seconds} seconds. Make it in the next one.`);
+  }
+}
+
+/** A sandbox that tells how long its commands ran, as its own journal says: the same for a call that is asked for again. */
+export function timed(sandbox: Sandbox, spend: (ms: number) => void): Sandbox {
+  return {
+    id: sandbox.id,
+    exec: async (call) => {
+      const result = await sandbox.exec(call);
+      spend(result.durationMs);
+      return result;
+    },
+    write: (call) => sandbox.write(call),
+    written: (callId) => sandbox.written(callId),
+    read: (path, maxBytes) => sandbox.read(path, maxBytes),
+    renew: (ttlSeconds) => sandbox.renew(ttlSeconds),
+    close: () => sandbox.close(),
+  };
+}
