@@ -2,6 +2,7 @@
 
 import { environmentOf } from '../../tasks/registry.ts';
 import type { RolloutInput } from '../../workflows/messages/rollout.ts';
+import { loadModules } from '../access/own-modules.ts';
 import { JobFailed, UserInputError } from '../errors.ts';
 import { newRolloutId } from '../longhaul.ts';
 import { choosePolicy, type PolicyOptions } from '../rollout/choose-policy.ts';
@@ -67,6 +68,7 @@ function endLines({ result, trajectory }: RolloutEnd): string[] {
 /** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` where its input is to blame. */
 async function rollOut(options: Options, context: VerbContext): Promise<Outcome> {
   const { attach } = options;
+  await loadModules(context);
   const input = attach === undefined ? await inputOf(options, context) : undefined;
   const end = await runRollout(attach ?? newRolloutId(input?.task ?? ''), input, context);
   for (const line of endLines(end)) context.say(line);

@@ -4,6 +4,7 @@ import { batchesOf, keys, type OutcomeRecord, type StepEntry } from '../../activ
 import { trajectoryOf } from '../../activities/run/trajectories.ts';
 import type { Store } from '../../store/store.ts';
 import { UserInputError } from '../errors.ts';
+import { loadModules } from '../access/own-modules.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { withLocalStore } from '../access/local-store.ts';
 import { table } from '../table.ts';
@@ -48,7 +49,8 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
   });
 }
 
-function trajectory(rollout: string, context: VerbContext): Promise<Outcome> {
+async function trajectory(rollout: string, context: VerbContext): Promise<Outcome> {
+  await loadModules(context, 'last');
   return withLocalStore(context, async ({ store }) => {
     const found = await trajectoryOf(rollout, store);
     if (!found) {

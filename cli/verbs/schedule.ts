@@ -1,6 +1,7 @@
 /** `longhaul schedule`: evals by the clock. */
 
 import type { Command } from 'commander';
+import { loadModules } from '../access/own-modules.ts';
 import { withLonghaul } from '../access/with-run.ts';
 import { UserInputError } from '../errors.ts';
 import { checkEvalInputs } from '../eval/check-inputs.ts';
@@ -27,6 +28,7 @@ async function create(file: string, given: CreateOptions, context: VerbContext):
   const config = await readSweepConfig(file, set === undefined ? {} : { set }, context.cwd);
   const settings: ScheduleSettings = { ...timing, name: name ?? config.eval, config, pauseOnFailure: !keepGoing };
   checkSettings(settings);
+  await loadModules(context);
   await checkEvalInputs(config);
   return withSchedules(context, async (schedules) => {
     await schedules.create(settings);

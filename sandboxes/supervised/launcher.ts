@@ -8,7 +8,7 @@ import type { HostLimits } from './spec.ts';
 export interface Launcher {
   readonly name: string;
   readonly whole: HostLimits;
-  /** Errors: `RangeError` that names a field which this kind of sandbox cannot honour. */
+  /** Errors: `SandboxImpossible` that names a field which this kind of sandbox cannot honour. */
   check(spec: SandboxSpec): void;
   /** What may take long and is not of one sandbox: its image. Done before anything of the sandbox exists. */
   prepare?(spec: SandboxSpec): Promise<void>;
