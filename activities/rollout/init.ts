@@ -5,7 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sandboxLeases } from '../../sandboxes/leases.ts';
-import { SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
+import { SandboxLost, type SandboxProvider, type SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { InitActivities } from '../../workflows/activities.ts';
@@ -40,13 +40,24 @@ async function leaseFor(id: string, owner: string, deps: InitDeps, signal: Abort
  */
 const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;
 
+type Progress = (detail: unknown) => void;
+
+/** Whoever waits for an image hears what it waits for, and need not wait when nobody wants its sandbox any more. */
+async function imageOf(spec: SandboxSpec, { provider }: InitDeps, signal: AbortSignal, progress: Progress): Promise<void> {
+  signal.throwIfAborted();
+  const aborted = new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }));
+  await Promise.race([provider.prepare?.(spec, progress), aborted]);
+  progress(null);
+}
+
 /** Errors: `SandboxLost` where the attempt's tools acted in a sandbox that is gone: the next attempt begins anew. */
-async function make(input: Attempt, deps: InitDeps, signal: AbortSignal): Promise<SandboxRef> {
+async function make(input: Attempt, deps: InitDeps, signal: AbortSignal, progress: Progress): Promise<SandboxRef> {
   const { store, provider, host, sandboxTtlSeconds } = deps;
   const sandbox = attemptKey(input);
-  const made = (await hasActed(input, store))
-    ? await provider.connect(sandbox)
-    : await provider.create({ ...environmentOf(input.task).sandbox(input.task, sandbox), ttlSeconds: sandboxTtlSeconds });
+  const acted = await hasActed(input, store);
+  const spec = { ...environmentOf(input.task).sandbox(input.task, sandbox), ttlSeconds: sandboxTtlSeconds };
+  if (!acted) await imageOf(spec, deps, signal, progress);
+  const made = acted ? await provider.connect(sandbox) : await provider.create(spec);
   made.close();
   if (wasCancelled(signal)) signal.throwIfAborted();
   const { run, rollout, attempt } = input;
@@ -105,7 +116,7 @@ export function createInitActivities(deps: InitDeps): InitActivities {
 
     prepareSandbox: (input) =>
       classified(() =>
-        withHeartbeat(async (signal) => {
+        withHeartbeat(async (signal, progress) => {
           const sandbox = attemptKey(input);
           // Nothing is left to do in it.
           if (await deps.store.get(keys.collect(input))) return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
@@ -113,7 +124,7 @@ export function createInitActivities(deps: InitDeps): InitActivities {
           const key = `init:${sandbox}`;
           const execution = await deps.store.begin(key);
           try {
-            return await make(input, deps, signal);
+            return await make(input, deps, signal, progress);
           } catch (error) {
             // Given up on by the server, not by the workflow: a retry may hold this sandbox by now.
             const mayEnd = (!signal.aborted || wasCancelled(signal)) && (await isLatest(key, execution, deps));
