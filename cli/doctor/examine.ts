@@ -7,19 +7,15 @@ import { findNode } from '#setup/pinned-node.mjs';
 import { prerequisites } from '#setup/prerequisites.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { stackHome } from '../../workers/stack/stack-state.ts';
-import { examineDocker } from './docker.ts';
 import { examineEngine, examineGpu, examinePool } from './engine.ts';
 import { type Finding, finding } from './finding.ts';
+import { examineSandboxes } from './sandboxes.ts';
 import { examineTemporal } from './temporal.ts';
 
 const APT = 'sudo apt-get install -y';
 const SETUP = 'npm run setup';
 
 export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Finding[]> {
-  const bubblewrap = examineBubblewrap(env);
-  const docker = await examineDocker(env);
-  // Either isolates sandboxes: the one that is missing matters only when both are.
-  const isolated = bubblewrap.state === 'ok' || docker.state === 'ok';
   return [
     examineNode(root),
     ...prerequisites(env)
@@ -29,8 +25,7 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     examineGpu(env),
     examinePool(env),
     await examineTemporal(env),
-    { ...bubblewrap, required: !isolated },
-    docker,
+    ...(await examineSandboxes(env)),
     examineChromium(env),
     await examineSqlite(),
     await examineStore(env),
@@ -42,15 +37,6 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
 function examineNode(root: string): Finding {
   const node = findNode(root);
   return finding('Node.js', true, node && `${node.version}${node.pinned ? ' (pinned)' : ''}`, SETUP);
-}
-
-/** Installed is not enough: some machines forbid the namespaces that it needs. */
-function examineBubblewrap(env: NodeJS.ProcessEnv): Finding {
-  const path = which('bwrap', env);
-  if (path === undefined) return finding('bubblewrap', true, undefined, `${APT} bubblewrap`);
-  const works = ask(path, ['--ro-bind', '/', '/', '--unshare-all', 'true']) !== undefined;
-  const remedy = 'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0';
-  return finding('bubblewrap', true, works ? (ask(path, ['--version']) ?? path) : undefined, remedy);
 }
 
 function examineChromium(env: NodeJS.ProcessEnv): Finding {

@@ -64,7 +64,7 @@ function progressOf(image: string, say: (line: string) => void): (report: PullRe
   };
 }
 
-async function authOf(image: string, { env = process.env, onProgress }: PullOptions): Promise<RegistryAuth | undefined> {
+export async function authOf(image: string, { env = process.env, onProgress }: PullOptions): Promise<RegistryAuth | undefined> {
   try {
     return await credentialsFor(image, env);
   } catch (error) {
