@@ -108,7 +108,10 @@ export interface Sandbox {
 
 export interface SandboxProvider {
   readonly name: string;
-  /** What may take long and is not of one sandbox: its image. Afterwards `create` does not wait for it. `hear` gets what is told meanwhile. Errors: those of `create`. */
+  /**
+   * What may take long and is not of one sandbox: its image. Afterwards `create` does not wait for it; `hear` gets what
+   * is told meanwhile. Errors: those of `create`.
+   */
   prepare?(spec: SandboxSpec, hear: (line: string) => void): Promise<void>;
   /** Returns when the sandbox answered a probe. Errors: `SandboxUnavailable`. */
   create(spec: SandboxSpec): Promise<Sandbox>;

@@ -40,6 +40,11 @@ async function leaseFor(id: string, owner: string, deps: InitDeps, signal: Abort
  */
 const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;
 
+const specOf = ({ task }: Attempt, sandbox: string, { sandboxTtlSeconds }: InitDeps): SandboxSpec => ({
+  ...environmentOf(task).sandbox(task, sandbox),
+  ttlSeconds: sandboxTtlSeconds,
+});
+
 type Progress = (detail: unknown) => void;
 
 /** Whoever waits for an image hears what it waits for, and need not wait when nobody wants its sandbox any more. */
@@ -55,7 +60,7 @@ async function make(input: Attempt, deps: InitDeps, signal: AbortSignal, progres
   const { store, provider, host, sandboxTtlSeconds } = deps;
   const sandbox = attemptKey(input);
   const acted = await hasActed(input, store);
-  const spec = { ...environmentOf(input.task).sandbox(input.task, sandbox), ttlSeconds: sandboxTtlSeconds };
+  const spec = specOf(input, sandbox, deps);
   if (!acted) await imageOf(spec, deps, signal, progress);
   const made = acted ? await provider.connect(sandbox) : await provider.create(spec);
   made.close();
@@ -87,7 +92,7 @@ async function holdsWork(error: unknown, input: Attempt, signal: AbortSignal, { 
 }
 
 /** Under the lease; where nothing comes of it, neither lease nor sandbox stays. */
-async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal): Promise<SandboxRef> {
+async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal, progress: Progress): Promise<SandboxRef> {
   const { store, host, sandboxTtlSeconds } = deps;
   const sandbox = sandboxKey(input, input.restore);
   const made = { sandbox, host, ttlSeconds: sandboxTtlSeconds };
@@ -97,6 +102,7 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
   const key = `restore:${sandbox}`;
   const execution = await store.begin(key);
   try {
+    await imageOf(specOf(input, sandbox, deps), deps, signal, progress);
     await restoreSandbox(input, deps);
     if (wasCancelled(signal)) signal.throwIfAborted();
   } catch (error) {
@@ -112,7 +118,7 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
 
 export function createInitActivities(deps: InitDeps): InitActivities {
   return {
-    restoreSandbox: (input) => classified(() => withHeartbeat((signal) => restored(input, deps, signal))),
+    restoreSandbox: (input) => classified(() => withHeartbeat((signal, progress) => restored(input, deps, signal, progress))),
 
     prepareSandbox: (input) =>
       classified(() =>

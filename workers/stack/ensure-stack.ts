@@ -44,7 +44,10 @@ export interface RunningStack {
   readonly started: boolean;
 }
 
-/** Errors: `UserInputError` where a stack is up that runs with other settings than `env` has; `Unreachable` when the cluster does not answer or a process of the stack does not come up. */
+/**
+ * Errors: `UserInputError` where a stack is up that was told otherwise than `env` says; `Unreachable` when the cluster
+ * does not answer or a process of the stack does not come up.
+ */
 export async function ensureStack(options: EnsureStackOptions = {}): Promise<RunningStack> {
   const { env = process.env, say = () => undefined } = options;
   const paths = stackPaths(options.home ?? stackHome(env));
