@@ -72,6 +72,18 @@ it('no worker knows a task that nobody told it of', async () => {
   expect([code, stderr]).toEqual([2, expect.stringMatching(/--task: "count-errors-held-out-0" cannot be used; .*known: swe-mini \(.*LONGHAUL_MODULES\)/)]);
 });
 
+it('runs and evals of it are checked by the same module', async () => {
+  const starter = join(packageRoot, 'examples', 'starter');
+  writeFileSync(join(dir, 'run.yaml'), `task: { name: count-errors }\npolicy: { base: ${starter} }\n`);
+  writeFileSync(join(dir, 'eval.yaml'), 'tasks: { name: count-errors, count: 2 }\npolicies: [starter]\n');
+  for (const [verb, field] of [['train', 'task.name'], ['eval', 'tasks.name']] as const) {
+    const without = await longhaul([verb, `${verb === 'train' ? 'run' : 'eval'}.yaml`, '--dry-run']);
+    expect([without.code, without.stderr]).toEqual([2, expect.stringContaining(`${field}: "count-errors" cannot be used`)]);
+    const { code, stderr } = await longhaul([verb, `${verb === 'train' ? 'run' : 'eval'}.yaml`, '--dry-run'], { LONGHAUL_MODULES: module });
+    expect(code, stderr).toBe(0);
+  }
+});
+
 it('a rollout of it reaches its workers: its tool acts in the sandbox, and its grader has the last word', async () => {
   says = [errors, ['answer', { count: 1 }]];
   const wrong = await rollOut({ LONGHAUL_MODULES: module });
