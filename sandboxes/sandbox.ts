@@ -108,6 +108,11 @@ export interface Sandbox {
 
 export interface SandboxProvider {
   readonly name: string;
+  /**
+   * What may take long and is not of one sandbox: its image. Afterwards `create` does not wait for it; `hear` gets what
+   * is told meanwhile. Errors: those of `create`.
+   */
+  prepare?(spec: SandboxSpec, hear: (line: string) => void): Promise<void>;
   /** Returns when the sandbox answered a probe. Errors: `SandboxUnavailable`. */
   create(spec: SandboxSpec): Promise<Sandbox>;
   /** Errors: `SandboxLost` when it is gone. */

@@ -3,6 +3,7 @@
  * workers that share the processors stand in. Pure: it is told the environment and the machine.
  */
 
+import { UserInputError } from '../activities/failures.ts';
 import type { TrainingPlacement } from '../workflows/messages/run-config.ts';
 
 export const GPU_DUTIES = ['both', 'generate', 'train'] as const;
@@ -29,14 +30,14 @@ export const DUTY_VARIABLE = 'LONGHAUL_GPU_DOES';
 const EXPECTED = `a whole number from 1 to 64, or what each worker does (${GPU_DUTIES.join(', ')}), separated by commas`;
 
 function refuse(name: string, text: string, remedy: string): never {
-  throw new TypeError(`${name}: ${JSON.stringify(text)} cannot be used; ${remedy}`);
+  throw new UserInputError(name, text, remedy);
 }
 
 function dutyOf(name: string, text: string): GpuDuty {
   return GPU_DUTIES.find((duty) => duty === text.trim()) ?? refuse(name, text, `give ${name === POOL_VARIABLE ? EXPECTED : GPU_DUTIES.join(', ')}`);
 }
 
-/** What each worker of the pool does; by default there is one for each device. Errors: a `TypeError` that says what to give. */
+/** What each worker of the pool does; by default there is one for each device. Errors: `UserInputError` that says what to give. */
 export function readGpuPool(env: NodeJS.ProcessEnv, devices: readonly string[] = []): readonly GpuDuty[] {
   const text = env[POOL_VARIABLE];
   if (text === undefined || text === '') return Array.from({ length: Math.max(1, devices.length) }, () => 'both' as const);
@@ -51,13 +52,13 @@ export function readGpuPool(env: NodeJS.ProcessEnv, devices: readonly string[] =
   return pool;
 }
 
-/** What a worker that was started under a pool does. Errors: a `TypeError` that says what to give. */
+/** What a worker that was started under a pool does. Errors: `UserInputError` that says what to give. */
 export function readGpuDuty(env: NodeJS.ProcessEnv): GpuDuty {
   const text = env[DUTY_VARIABLE];
   return text === undefined || text === '' ? 'both' : dutyOf(DUTY_VARIABLE, text);
 }
 
-/** Errors: a `TypeError` where there are more workers than devices. */
+/** Errors: `UserInputError` where there are more workers than devices. */
 export function planGpuPool(env: NodeJS.ProcessEnv, { devices, cores }: PoolMachine): GpuWorkerPlan[] {
   const pool = readGpuPool(env, devices);
   if (devices.length > 0 && pool.length > devices.length)

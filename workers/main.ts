@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { visible } from '../agents/visible.ts';
+import { loadOwnModules, ownModules } from './own-modules.ts';
 import { installRuntime } from './run-worker.ts';
 import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
 import { connectWorker, type WorkerConnection } from './temporal-connection.ts';
@@ -36,10 +37,12 @@ async function closeAtMost({ connection }: WorkerConnection): Promise<void> {
 
 /**
  * Runs the worker of `role` until it is told to stop; the connection is closed however it ends.
- * Errors: a `TypeError` for an unknown role; `Unreachable` without Temporal.
+ * Errors: a `TypeError` for an unknown role; `UserInputError` for a module of one's own that does not load; `Unreachable`
+ * without Temporal.
  */
 export async function runRole(role: string | undefined): Promise<void> {
   if (!isRole(role)) throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
+  await loadOwnModules(ownModules(process.env, process.cwd()));
   installRuntime();
   const temporal = await connectWorker();
   try {

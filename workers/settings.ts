@@ -2,6 +2,7 @@
 
 import { availableParallelism, hostname, totalmem } from 'node:os';
 import { join, resolve } from 'node:path';
+import { UserInputError } from '../activities/failures.ts';
 import { LIMITS } from '../tasks/swe-mini/world.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
 
@@ -43,20 +44,19 @@ function count(name: string, fallback: number, least = 1, env: NodeJS.ProcessEnv
   if (text === undefined || text === '') return fallback;
   const value = Number(text);
   if (Number.isSafeInteger(value) && value >= least) return value;
-  throw new TypeError(`${name}: ${JSON.stringify(text)} cannot be used; give a whole number of at least ${least}`);
+  throw new UserInputError(name, text, `give a whole number of at least ${least}`);
 }
 
-/** Errors: `TypeError` that names the variable, its value and what to give. */
+/** Errors: `UserInputError` that names the variable, its value and what to give. */
 export function readSandboxSettings(env: NodeJS.ProcessEnv = process.env): SandboxSettings {
   const text = env['LONGHAUL_SANDBOX'] || 'auto';
   const provider = SANDBOX_PROVIDERS.find((name) => name === text);
-  if (provider === undefined)
-    throw new TypeError(`LONGHAUL_SANDBOX: ${JSON.stringify(text)} cannot be used; give one of ${SANDBOX_PROVIDERS.join(', ')}`);
+  if (provider === undefined) throw new UserInputError('LONGHAUL_SANDBOX', text, `give one of ${SANDBOX_PROVIDERS.join(', ')}`);
   const [image, runtime] = [env['LONGHAUL_DOCKER_IMAGE'], env['LONGHAUL_DOCKER_RUNTIME']];
   const warm = count('LONGHAUL_WARM_SANDBOXES', -1, 0, env);
   if (provider === 'bubblewrap')
     for (const [name, value] of Object.entries({ LONGHAUL_DOCKER_IMAGE: image, LONGHAUL_DOCKER_RUNTIME: runtime }))
-      if (value) throw new TypeError(`${name}: ${JSON.stringify(value)} has no effect with LONGHAUL_SANDBOX=bubblewrap; unset one of them`);
+      if (value) throw new UserInputError(name, value, 'it has no effect with LONGHAUL_SANDBOX=bubblewrap: unset one of them');
   return { provider, ...(image ? { image } : {}), ...(runtime ? { runtime } : {}), ...(warm < 0 ? {} : { warm }) };
 }
 

@@ -16,6 +16,7 @@ import { algorithmSchema } from '../algorithm/config.ts';
 import { offPolicyCorrectionSchema } from '../algorithm/off-policy-schema.ts';
 import { needsCorrection } from '../algorithm/rules.ts';
 import { UserInputError } from '../failures.ts';
+import { rightName } from './right-name.ts';
 
 const count = z.int().min(1);
 const width = z.int().min(1).optional();
@@ -146,6 +147,11 @@ function shown(name: string, value: unknown): unknown {
   return maySay ? value : '(not shown)';
 }
 
+function unknownRemedy(schema: z.ZodType, given: unknown, path: readonly PropertyKey[], name: string): string {
+  const right = rightName(schema, given, path, name);
+  return right === undefined ? 'remove it, there is no such setting' : `write it as ${right}`;
+}
+
 /**
  * `given` with the schema's defaults filled in.
  * Errors: `UserInputError` for the first field that cannot be used.
@@ -156,7 +162,7 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
   const issue = parsed.error.issues[0];
   const unknown = issue?.code === 'unrecognized_keys' ? issue.keys : [];
   const path = [...(issue?.path ?? []), ...unknown.slice(0, 1)];
-  const remedy = unknown.length > 0 ? 'remove it, there is no such setting' : (issue?.message ?? 'see the documentation');
+  const remedy = unknown.length > 0 ? unknownRemedy(schema, given, issue?.path ?? [], unknown[0] ?? '') : (issue?.message ?? 'see the documentation');
   const value = valueAt(given, path) ?? null;
   throw new UserInputError(path.join('.') || 'configuration', unknown.length > 0 ? shown(unknown[0] ?? '', value) : value, remedy);
 }

@@ -7,6 +7,7 @@ import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agen
 import { toolRegistry } from '../../agents/tools/registry.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
+import { UnknownName } from '../../trainer/algorithms/registry.ts';
 import type { SamplingParameters } from '../../trainer/engine.ts';
 import type { GenerateInput } from '../../workflows/messages/stages.ts';
 import { actsOf, answerTo, contextAfter, type GenerateRecord, spoken, turnsOf } from '../records.ts';
@@ -33,10 +34,11 @@ export interface IdsAnswer {
   readonly stopText?: string;
 }
 
+/** Errors: `UnknownName`, with the known ones. */
 export function schemasOf(tools: readonly string[]): ToolSchema[] {
   return tools.map((name) => {
     const tool = toolRegistry.get(name);
-    if (!tool) throw new TypeError(`No tool named ${name}; known: ${[...toolRegistry.keys()].join(', ')}`);
+    if (!tool) throw new UnknownName(`No tool named ${name}; known: ${[...toolRegistry.keys()].join(', ')}`);
     return tool.schema;
   });
 }

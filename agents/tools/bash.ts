@@ -2,7 +2,7 @@
 
 import type { ExecResult } from '../../sandboxes/sandbox.ts';
 import { normalizeOutput, truncateMiddle } from './observation.ts';
-import { DEFAULT_MAX_CHARACTERS, defineTool } from './tool.ts';
+import { DEFAULT_MAX_CHARACTERS, makeTool } from './tool.ts';
 
 const OUTPUT_BYTES = 256 << 10;
 
@@ -25,7 +25,7 @@ export function bashObservation(result: ExecResult, timeoutMs: number, maxCharac
   return parts.length === 0 ? '[no output]' : parts.join('\n');
 }
 
-export const bash = defineTool({
+export const bash = makeTool({
   name: 'bash',
   description:
     'Runs a command in a bash shell. Working directory and variables stay from call to call. Standard input is empty, ' +

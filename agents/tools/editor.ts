@@ -6,7 +6,7 @@
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { type Arguments, ToolArgumentError } from './arguments.ts';
 import { insertLine, occurrences, replaceOnce } from './edits.ts';
-import { type ToolContext, defineTool } from './tool.ts';
+import { makeTool, type ToolContext } from './tool.ts';
 import { takeLastVersion, keepVersion } from './undo-history.ts';
 import { readText, view } from './view.ts';
 
@@ -83,7 +83,7 @@ async function run(args: Arguments, sandbox: Sandbox, context: ToolContext): Pro
   return await strReplace(args, sandbox, callId);
 }
 
-export const editor = defineTool({
+export const editor = makeTool({
   name: NAME,
   description: 'Views, creates and edits files. Paths are relative to the workspace or absolute.',
   parameters: {

@@ -3,13 +3,13 @@
  * call before it in the same message was refused: what the policy has not seen, it does not mean to finish on.
  */
 
-import { defineTool } from './tool.ts';
+import { makeTool } from './tool.ts';
 
 /** What it is answered then, and what the calls after it are. */
 export const NOT_FINISHED = 'Error: not finished, since a call before it failed.';
 export const AFTER_FINISH = 'Error: not run, since it comes after finish.';
 
-export const finish = defineTool({
+export const finish = makeTool({
   name: 'finish',
   description: 'Ends the task.',
   parameters: { answer: { type: 'string', description: 'The answer, or what was done.' } },

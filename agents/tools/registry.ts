@@ -1,11 +1,20 @@
-/** The tools that come with Longhaul, by the names that policies call them by. */
+/** The tools by the names that policies call them by: those that come with Longhaul, and one's own. */
 
+import { Registry } from '../../trainer/algorithms/registry.ts';
 import { bash } from './bash.ts';
 import { editor } from './editor.ts';
 import { finish } from './finish.ts';
 import { search } from './search.ts';
-import type { Tool } from './tool.ts';
+import { makeTool, type Tool, type ToolDefinition } from './tool.ts';
 
-export const toolRegistry: ReadonlyMap<string, Tool> = new Map(
-  [bash, editor, search, finish].map((tool) => [tool.schema.function.name, tool]),
-);
+const builtIn = [bash, editor, search, finish].map((tool) => [tool.schema.function.name, tool] as const);
+const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));
+
+export const toolRegistry: ReadonlyMap<string, Tool> = tools.parts;
+
+/** Adds a tool of one's own, for tasks that name it; its name must be new. Errors: a `TypeError` where it is taken. */
+export function defineTool(definition: ToolDefinition): Tool {
+  const tool = makeTool(definition);
+  tools.define(definition.name, tool);
+  return tool;
+}

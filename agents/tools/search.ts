@@ -6,7 +6,7 @@
 import type { ExecResult } from '../../sandboxes/sandbox.ts';
 import { ToolArgumentError } from './arguments.ts';
 import { normalizeOutput, truncateMiddle } from './observation.ts';
-import { DEFAULT_MAX_CHARACTERS, defineTool } from './tool.ts';
+import { DEFAULT_MAX_CHARACTERS, makeTool } from './tool.ts';
 
 const NAME = 'search';
 const OUTPUT_BYTES = 1 << 20;
@@ -64,7 +64,7 @@ function observation(result: ExecResult, query: string, maxCharacters: number): 
   return truncateMiddle(lines.join('\n'), maxCharacters);
 }
 
-export const search = defineTool({
+export const search = makeTool({
   name: NAME,
   description: 'Finds the lines of files that contain a text, and prints them as path:line:text.',
   parameters: {

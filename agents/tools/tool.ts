@@ -50,7 +50,7 @@ export interface ToolDefinition {
 export const DEFAULT_MAX_CHARACTERS = 8000;
 
 /** Makes a tool out of its name, its parameters and what it does. */
-export function defineTool(definition: ToolDefinition): Tool {
+export function makeTool(definition: ToolDefinition): Tool {
   const { name, description, parameters, required } = definition;
   const read = (args: Readonly<Record<string, unknown>>): Arguments => readArguments(name, parameters, required, args);
   return {

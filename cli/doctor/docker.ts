@@ -1,21 +1,50 @@
 /** The Docker daemon is looked at through its API, as workers use it: its own command line need not be there. */
 
 import { which } from '#setup/command.mjs';
-import { dockerClient, openEngine } from '../../sandboxes/docker/engine.ts';
+import { cacheDirectory } from '#setup/paths.mjs';
+import { dockerClient, type Engine, openEngine } from '../../sandboxes/docker/engine.ts';
+import { type ImageOutlook, imageOutlook } from '../../sandboxes/docker/images/outlook.ts';
 import { IS_REMOTE, remoteDockerHost } from '../../sandboxes/docker/remote-host.ts';
+import type { SandboxSettings } from '../../workers/settings.ts';
 import { type Finding, finding } from './finding.ts';
 
-const NAME = 'Docker daemon';
+const DAEMON = 'Docker daemon';
 
-/** What answers, Podman's service too, with what matters for sandboxes; never required where bubblewrap works. */
-export async function examineDocker(env: NodeJS.ProcessEnv): Promise<Finding> {
-  const remote = remoteDockerHost(env);
-  if (remote !== undefined) return finding(NAME, false, undefined, `DOCKER_HOST=${remote}: ${IS_REMOTE}`);
-  const found = await openEngine(dockerClient(env)).then(
-    ({ version, runtimes, cgroupVersion, rootless }) =>
-      `${version}, runtimes ${runtimes.filter((name) => !name.startsWith('io.containerd.')).join(', ')}, control groups v${cgroupVersion}${rootless ? ', rootless' : ''}`,
-    () => undefined,
-  );
+export interface DockerFindings {
+  readonly daemon: Finding;
+  /** Absent where no daemon answers. */
+  readonly image?: Finding;
+}
+
+const shared = ({ version, cgroupVersion, rootless }: Engine, runtimes: readonly string[]): string =>
+  `${version}, runtimes ${runtimes.join(', ')}, control groups v${cgroupVersion}${rootless ? ', rootless' : ''}`;
+
+function daemonRemedy(error: unknown, env: NodeJS.ProcessEnv): string {
+  const cause = error instanceof Error ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
+  if (cause?.code === 'EACCES' || cause?.code === 'EPERM')
+    return `a daemon is there, and this user may not use its socket: sudo usermod -aG docker "$USER" and log in again, or set DOCKER_HOST to a daemon of your own`;
+  if (env['DOCKER_HOST']) return `start the daemon at ${env['DOCKER_HOST']}, or unset DOCKER_HOST`;
   const installed = ['dockerd', 'docker'].some((name) => which(name, env) !== undefined);
-  return finding(NAME, false, found, installed ? 'sudo systemctl start docker' : 'sudo apt-get install -y docker.io');
+  return installed ? 'sudo systemctl start docker' : 'sudo apt-get install -y docker.io';
+}
+
+async function examineImage(engine: Engine, { image }: SandboxSettings, env: NodeJS.ProcessEnv): Promise<Finding> {
+  const options = { cache: cacheDirectory(env), env, ...(image === undefined ? {} : { base: image }) };
+  const outlook = await imageOutlook(engine, options).catch((error: unknown): ImageOutlook => ({ lacks: error instanceof Error ? error.message : String(error) }));
+  const [found, lacks] = 'found' in outlook ? [outlook.found, ''] : [undefined, outlook.lacks];
+  return finding('Docker base image', false, found, `${lacks}; name an image with bash, git, python3 and ps that can be had here in LONGHAUL_DOCKER_IMAGE`);
+}
+
+/** What answers, Podman's service too, with what matters for sandboxes, and whether there is anything to make them of. */
+export async function examineDocker(settings: SandboxSettings, env: NodeJS.ProcessEnv): Promise<DockerFindings> {
+  const remote = remoteDockerHost(env);
+  if (remote !== undefined) return { daemon: finding(DAEMON, false, undefined, `DOCKER_HOST=${remote}: ${IS_REMOTE}`) };
+  const engine = await openEngine(dockerClient(env)).catch((error: unknown) => ({ error }));
+  if ('error' in engine) return { daemon: finding(DAEMON, false, undefined, daemonRemedy(engine.error, env)) };
+  const runtimes = engine.runtimes.filter((name) => !name.startsWith('io.containerd.'));
+  const { runtime } = settings;
+  const lacksRuntime = runtime !== undefined && !engine.runtimes.includes(runtime);
+  const remedy = `add the runtime ${runtime} to it (it has ${runtimes.join(', ')}), or unset LONGHAUL_DOCKER_RUNTIME`;
+  const daemon = finding(DAEMON, false, lacksRuntime ? undefined : shared(engine, runtimes), remedy);
+  return { daemon, image: await examineImage(engine, settings, env) };
 }

@@ -1,9 +1,15 @@
 /** One rollout's conversation as it happens, read from the store: every message is told once, in order. */
 
-import { actsOf, answerTo, spoken, turnsOf } from '../../activities/records.ts';
+import { actsOf, answerTo, type GenerateRecord, sampledTokensOf, spoken, turnsOf } from '../../activities/records.ts';
 import type { Message } from '../../agents/message.ts';
 import type { Store } from '../../store/store.ts';
 import { messageText } from '../train/format.ts';
+
+/** A server need not say how many tokens it sampled. */
+function headOf(turn: number, record: GenerateRecord): string {
+  const isCounted = record.chat === undefined || record.chat.usage !== null;
+  return [`turn ${turn}`, ...(isCounted ? [`${sampledTokensOf(record)} tokens`] : []), ...(record.end === 'stop' ? [] : [record.end])].join(' · ');
+}
 
 export class TurnTeller {
   readonly #rollout: string;
@@ -35,7 +41,7 @@ export class TurnTeller {
     for (const [index, record] of turns.entries()) {
       const turn = index + 1;
       if (turn > this.#spoken) {
-        this.#tell(`turn ${turn} · ${record.sampled.length} tokens${record.end === 'stop' ? '' : ` · ${record.end}`}`, spoken(record));
+        this.#tell(headOf(turn, record), spoken(record));
         this.#spoken = turn;
       }
       const answer = answerTo(record, acts.get(turn));

@@ -3,6 +3,7 @@
  * none begins while the one before it goes on. `latest:RUN` is what the run has published when the sweep starts.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { rootCause } from '@temporalio/common';
 import {
   type Client,
@@ -65,6 +66,16 @@ export interface ScheduleDetails extends ScheduleView {
   readonly recent: readonly ScheduledSweep[];
   readonly config: unknown;
 }
+
+/** What came of a trigger; `fired` is absent where the server has not said so yet. */
+export interface Triggered {
+  readonly fired?: boolean;
+  /** The sweep that began, or the one that goes on. */
+  readonly sweep?: string;
+}
+
+const TOLD_WITHIN_MS = 10_000;
+const TOLD_POLL_MS = 200;
 
 const DURATION = /^\d+(\.\d+)?(s|m|h|d)$/;
 
@@ -170,9 +181,22 @@ export class EvalSchedules {
     return this.#with(name, (handle) => handle.unpause(note));
   }
 
-  /** Fires now; nothing where the sweep before goes on. */
-  trigger(name: string): Promise<void> {
-    return this.#with(name, (handle) => handle.trigger());
+  /** Fires now, unless the sweep before goes on: says which of the two. The server decides after it has answered. */
+  trigger(name: string): Promise<Triggered> {
+    return this.#with(name, async (handle) => {
+      const { info: before } = await handle.describe();
+      await handle.trigger('SKIP');
+      const deadline = Date.now() + TOLD_WITHIN_MS;
+      for (;;) {
+        const { info } = await handle.describe();
+        const sweep = info.recentActions.at(-1)?.action.workflow.workflowId;
+        if (info.numActionsTaken > before.numActionsTaken && sweep !== undefined) return { fired: true, sweep };
+        const running = info.runningActions.map(({ workflow }) => workflow.workflowId);
+        if (info.numActionsSkippedOverlap > before.numActionsSkippedOverlap) return { fired: false, ...(running[0] === undefined ? {} : { sweep: running[0] }) };
+        if (Date.now() > deadline) return {};
+        await sleep(TOLD_POLL_MS);
+      }
+    });
   }
 
   /** Fires for every time of the schedule from `start` to `end`, one sweep after the other. */

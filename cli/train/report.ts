@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import type { RunSummary } from '../../activities/run/run-summary.ts';
 import { trajectoryOf } from '../../activities/run/trajectories.ts';
 import type { Store } from '../../store/store.ts';
+import { UnknownName } from '../../trainer/algorithms/registry.ts';
 import { batchesOf, type OutcomeRecord } from '../../activities/records.ts';
 import type { EvaluationRecord } from '../../workflows/messages/step-record.ts';
 import { evaluationLines, trajectoryText } from './format.ts';
@@ -19,12 +20,17 @@ export function improved(summary: RunSummary): boolean {
   return before.gradedPassRate !== null && graded(after) > graded(before);
 }
 
+/** Of a task of one's own that was not loaded here, the prompt cannot be shown. */
+function unlessUnknown(error: unknown): undefined {
+  if (!(error instanceof UnknownName)) throw error;
+}
+
 async function exampleTrajectory(summary: RunSummary, store: Store): Promise<string[]> {
   const last = summary.steps.at(-1);
   if (!last) return [];
   const outcomes = await store.list<OutcomeRecord>(`outcome:train/${summary.runId}/${batchesOf(last)[0] ?? ''}/`);
   const shown = outcomes.find(({ value }) => value.passed) ?? outcomes[0];
-  const trajectory = shown && (await trajectoryOf(shown.value.rollout, store));
+  const trajectory = shown && (await trajectoryOf(shown.value.rollout, store).catch(unlessUnknown));
   return trajectory ? ['', 'One rollout of the last step, in full:', trajectoryText(trajectory)] : [];
 }
 

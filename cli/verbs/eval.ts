@@ -1,5 +1,6 @@
 /** `longhaul eval`: pass@k and mean reward of policies on tasks. */
 
+import { loadModules } from '../access/own-modules.ts';
 import { checkEvalInputs } from '../eval/check-inputs.ts';
 import { evalPlanLines } from '../eval/format.ts';
 import { readSweepConfig } from '../eval/read-config.ts';
@@ -16,6 +17,7 @@ interface Options {
 
 async function evaluate(file: string, options: Options, context: VerbContext): Promise<Outcome> {
   const config = await readSweepConfig(file, options, context.cwd);
+  await loadModules(context);
   if (options.dryRun === true) {
     await checkEvalInputs(config);
     for (const line of evalPlanLines(config)) context.say(line);

@@ -15,6 +15,8 @@ export const ps: Verb = {
           const rows = stack.processes.map((one) => [one.name, String(one.pid ?? '-'), one.state, String(one.restarts), one.since, one.note ?? '']);
           for (const line of table([['NAME', 'PID', 'STATE', 'RESTARTS', 'SINCE', ''], ...rows])) say(line);
           say(`stack ${stack.status} · Temporal ${stack.address} · namespace ${stack.namespace}${stack.ui ? ` · UI ${stack.ui}` : ''}`);
+          const told = Object.entries(stack.settings ?? {}).map(([name, value]) => `${name}=${value}`);
+          if (told.length > 0) say(`runs with ${told.join(' ')}`);
           if (stack.status === 'unsupervised') say('nothing restarts what dies now; take these processes over: npx longhaul up --detach');
         }
         return { document: stack };

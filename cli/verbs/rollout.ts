@@ -1,7 +1,9 @@
 /** `longhaul rollout`: one rollout, its turns shown as they happen. */
 
+import type { Command } from 'commander';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { RolloutInput } from '../../workflows/messages/rollout.ts';
+import { loadModules } from '../access/own-modules.ts';
 import { JobFailed, UserInputError } from '../errors.ts';
 import { newRolloutId } from '../longhaul.ts';
 import { choosePolicy, type PolicyOptions } from '../rollout/choose-policy.ts';
@@ -64,9 +66,18 @@ function endLines({ result, trajectory }: RolloutEnd): string[] {
   return ['── verdict', `${verdict}${why === '' ? '' : `: ${why}`}`, `${turns} turns, finish: ${finish ?? 'none'}${again}`];
 }
 
+/** A rollout goes on as it was started. Errors: `UserInputError` for what was given beside `--attach`. */
+function refuseBeside(command: Command): void {
+  const given = command.options.find((option) => !['attach', 'json'].includes(option.attributeName()) && command.getOptionValueSource(option.attributeName()) === 'cli');
+  if (given === undefined) return;
+  const value: unknown = given.attributeName() === 'apiKeyEnv' ? '(not shown)' : command.getOptionValue(given.attributeName());
+  throw new UserInputError(given.long ?? given.flags, value, 'leave it out: --attach follows a rollout as it was started');
+}
+
 /** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` where its input is to blame. */
 async function rollOut(options: Options, context: VerbContext): Promise<Outcome> {
   const { attach } = options;
+  await loadModules(context);
   const input = attach === undefined ? await inputOf(options, context) : undefined;
   const end = await runRollout(attach ?? newRolloutId(input?.task ?? ''), input, context);
   for (const line of endLines(end)) context.say(line);
@@ -91,6 +102,11 @@ export const rolloutVerb: Verb = {
       .option('--max-context-tokens <n>', 'prompt, observations and sampled tokens together; default: what the policy can attend to')
       .option('--max-tokens <n>', 'sampled in one turn; default: a quarter of the context')
       .option('--attach <id>', 'follow a rollout that was started before, instead of starting one')
-      .action((options: Options) => run((context) => rollOut(options, context)));
+      .action((options: Options) =>
+        run((context) => {
+          if (options.attach !== undefined) refuseBeside(command);
+          return rollOut(options, context);
+        }),
+      );
   },
 };

@@ -3,6 +3,7 @@
 import { keys, type OutcomeRecord } from '../../activities/records.ts';
 import { trajectoryOf } from '../../activities/run/trajectories.ts';
 import { UserInputError } from '../errors.ts';
+import { loadModules } from '../access/own-modules.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { withLocalStore } from '../access/local-store.ts';
 import { rolloutPrefixes } from '../access/rollout-prefixes.ts';
@@ -36,7 +37,8 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
   });
 }
 
-function trajectory(rollout: string, context: VerbContext): Promise<Outcome> {
+async function trajectory(rollout: string, context: VerbContext): Promise<Outcome> {
+  await loadModules(context, 'last');
   return withLocalStore(context, async ({ store }) => {
     const found = await trajectoryOf(rollout, store);
     if (!found) {

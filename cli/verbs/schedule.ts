@@ -1,6 +1,10 @@
 /** `longhaul schedule`: evals by the clock. */
 
 import type { Command } from 'commander';
+import { parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
+import type { SweepConfig } from '../../workflows/messages/eval.ts';
+import { knownRuns } from '../access/local-store.ts';
+import { loadModules } from '../access/own-modules.ts';
 import { withLonghaul } from '../access/with-run.ts';
 import { UserInputError } from '../errors.ts';
 import { checkEvalInputs } from '../eval/check-inputs.ts';
@@ -27,12 +31,15 @@ async function create(file: string, given: CreateOptions, context: VerbContext):
   const config = await readSweepConfig(file, set === undefined ? {} : { set }, context.cwd);
   const settings: ScheduleSettings = { ...timing, name: name ?? config.eval, config, pauseOnFailure: !keepGoing };
   checkSettings(settings);
+  await loadModules(context);
   await checkEvalInputs(config);
+  const warned = await warnings(config, context);
+  for (const warning of warned) context.note(`warning: ${warning}`);
   return withSchedules(context, async (schedules) => {
     await schedules.create(settings);
     const details = await schedules.show(settings.name);
     for (const line of detailLines(details)) context.say(line);
-    return { document: details };
+    return { document: { ...details, warnings: warned } };
   });
 }
 
@@ -83,6 +90,29 @@ async function acted(name: string, done: string, context: VerbContext, act: (sch
   return { document: { schedule: name, done } };
 }
 
+/** Of a firing that was left out because of another one, nobody hears otherwise. */
+async function trigger(name: string, context: VerbContext): Promise<Outcome> {
+  const { fired, sweep } = await withSchedules(context, (schedules) => schedules.trigger(name));
+  const done = {
+    true: `fires now: ${sweep}`,
+    false: `does not fire, since ${sweep ?? 'the sweep before'} goes on (overlap SKIP)`,
+    undefined: `was asked to fire, and the server has not said what came of it; see: npx longhaul schedule show ${name}`,
+  }[`${fired}`];
+  context.say(`schedule ${name} ${done}`);
+  return { document: { schedule: name, done, fired: fired ?? null, sweep: sweep ?? null } };
+}
+
+/** A run may begin after its schedule, so that a name which leads to none now is no error: but it may be mistyped. */
+async function warnings({ policies }: SweepConfig, context: VerbContext): Promise<string[]> {
+  const references = policies.flatMap((policy) => ('endpoint' in policy ? [] : [{ name: policy.policy, reference: parsePolicyReference(policy.policy) }]));
+  const known = await knownRuns(context);
+  return references.flatMap(({ name, reference }) => {
+    if (!('run' in reference) || known.includes(reference.run)) return [];
+    const here = known.length > 0 ? `the runs here are ${known.join(', ')}` : 'there is no run here';
+    return [`policy ${name}: there is no run ${reference.run} now (${here}); a sweep that fires before there is one fails`];
+  });
+}
+
 const NAME = ['<name>', 'name of the schedule'] as const;
 
 function defineCreate(command: Command, run: Run): void {
@@ -112,14 +142,16 @@ function defineSteering(command: Command, run: Run): void {
       .action((name: string, { note }: { note: string }) => run((context) => acted(name, done, context, (schedules) => schedules[verb](name, note))));
   noted('pause', 'is paused').description('No sweep begins until it is resumed.');
   noted('resume', 'goes on').description('Fires again by the clock.');
-  const plain = (verb: 'trigger' | 'delete', done: string, description: string) =>
-    command
-      .command(verb)
-      .description(description)
-      .argument(...NAME)
-      .action((name: string) => run((context) => acted(name, done, context, (schedules) => schedules[verb](name))));
-  plain('trigger', 'fires now', 'Fires now, unless the sweep before goes on.');
-  plain('delete', 'is deleted', 'Fires no more; what it has fired goes on, and its results stay.');
+  command
+    .command('trigger')
+    .description('Fires now, unless the sweep before goes on: says which of the two.')
+    .argument(...NAME)
+    .action((name: string) => run((context) => trigger(name, context)));
+  command
+    .command('delete')
+    .description('Fires no more; what it has fired goes on, and its results stay.')
+    .argument(...NAME)
+    .action((name: string) => run((context) => acted(name, 'is deleted', context, (schedules) => schedules.delete(name))));
 }
 
 export const scheduleVerb: Verb = {

@@ -1,5 +1,6 @@
 /** `longhaul train`: starts a run, or attaches to it if it exists, and follows it to its end. */
 
+import { loadModules } from '../access/own-modules.ts';
 import { checkInputs } from '../train/check-inputs.ts';
 import { readRunConfig } from '../train/read-config.ts';
 import { planLines } from '../train/plan.ts';
@@ -19,6 +20,7 @@ interface Options {
 
 async function train(file: string, options: Options, context: VerbContext): Promise<Outcome> {
   const config = await readRunConfig(file, options, context.cwd);
+  await loadModules(context);
   if (options.dryRun === true) {
     await checkInputs(config);
     for (const line of planLines(config)) context.say(line);

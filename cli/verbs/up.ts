@@ -4,9 +4,11 @@ import { join } from 'node:path';
 import { Interrupted, UserInputError } from '../errors.ts';
 import { followFile } from '../follow-file.ts';
 import { POOL_VARIABLE } from '../../workers/gpu-pool.ts';
+import { loadOwnModules, MODULES_VARIABLE, ownModules } from '../../workers/own-modules.ts';
 import { ensureStack, type RunningStack, supervisorLog } from '../../workers/stack/ensure-stack.ts';
 import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
-import { gpuWorkers, wantedRoles } from '../../workers/stack/stack-plan.ts';
+import { gpuWorkers } from '../../workers/stack/stack-plan.ts';
+import { ROLES_VARIABLE, stackSettings } from '../../workers/stack/stack-settings.ts';
 import { stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { Verb, VerbContext } from '../verb.ts';
@@ -15,7 +17,11 @@ interface Options {
   readonly detach?: boolean;
   readonly roles?: string;
   readonly gpuWorkers?: string;
+  readonly modules?: string;
 }
+
+/** What an option says instead of a variable. */
+const VARIABLES: Readonly<Record<string, keyof Options>> = { [ROLES_VARIABLE]: 'roles', [POOL_VARIABLE]: 'gpuWorkers', [MODULES_VARIABLE]: 'modules' };
 
 export const up: Verb = {
   define(command, run) {
@@ -27,32 +33,36 @@ export const up: Verb = {
       .option('-d, --detach', 'return when all are ready, and leave the stack running (implied by --json)')
       .option('--roles <list>', 'only these workers, separated by commas')
       .option('--gpu-workers <pool>', 'how many GPU workers, or what each does: both, generate, train, separated by commas (default: one for each device)')
+      .option('--modules <paths>', `modules of one's own with tasks and tools, separated as in PATH (default: $${MODULES_VARIABLE})`)
       .action((options: Options) => run((context) => bringUp(options, context)));
   },
 };
 
 async function bringUp(options: Options, context: VerbContext) {
-  const { roles, gpuWorkers: pool } = options;
-  const env = { ...context.env, ...(roles === undefined ? {} : { LONGHAUL_ROLES: roles }), ...(pool === undefined ? {} : { [POOL_VARIABLE]: pool }) };
-  checkRoles(env);
+  const said = Object.entries(VARIABLES).flatMap(([variable, option]) => (options[option] === undefined ? [] : [[variable, String(options[option])]]));
+  const env: NodeJS.ProcessEnv = { ...context.env, ...Object.fromEntries(said) };
   const home = stackHome(context.env, context.cwd);
-  const stack = await ensureStack({ home, env, say: context.note, signal: context.signal });
+  const stack = await asOptions(options, async () => {
+    stackSettings(env, context.cwd);
+    gpuWorkers(env);
+    await loadOwnModules(ownModules(env, context.cwd));
+    return ensureStack({ home, env, say: context.note, signal: context.signal });
+  });
   tell(stack, context);
   const document = { ...stack, processes: listProcesses(home).processes };
   if (stack.started && options.detach !== true && !context.json) await attach(home, context);
   return { document };
 }
 
-function checkRoles(env: NodeJS.ProcessEnv): void {
+/** Who gave an option hears of the option, not of the variable that it stands for. */
+async function asOptions<T>(options: Options, body: () => Promise<T>): Promise<T> {
   try {
-    wantedRoles(env);
+    return await body();
   } catch (error) {
-    throw new UserInputError('--roles', env['LONGHAUL_ROLES'] ?? '', error instanceof Error ? error.message : String(error));
-  }
-  try {
-    gpuWorkers(env);
-  } catch (error) {
-    throw new UserInputError('--gpu-workers', env[POOL_VARIABLE] ?? '', error instanceof Error ? error.message : String(error));
+    const option = error instanceof UserInputError ? VARIABLES[error.field] : undefined;
+    if (!(error instanceof UserInputError) || option === undefined || options[option] === undefined) throw error;
+    const flag = `--${option.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+    throw new UserInputError(flag, error.value, error.remedy, { cause: error });
   }
 }
 

@@ -69,7 +69,7 @@ export async function openEngine(docker: Docker): Promise<Engine> {
   try {
     info = (await within('info', docker.info(), PING_DEADLINE_MS)) as Info;
   } catch (error) {
-    throw new SandboxUnavailable(`no Docker daemon answers (start it, or set DOCKER_HOST): ${reasonOf(error)}`);
+    throw new SandboxUnavailable(`no Docker daemon answers (start it, or set DOCKER_HOST): ${reasonOf(error)}`, { cause: error });
   }
   const security = info.SecurityOptions ?? [];
   const has = (name: string): boolean => security.some((option) => option.split(',').includes(`name=${name}`));

@@ -18,7 +18,7 @@ import { type Dial, dialSocket } from '../supervisor/connection.ts';
 import { CLAIM_LABEL, type ContainerPlan, containerOptions, SCOPE_LABEL, type Transport, wantsQuota } from './container.ts';
 import { classifyDocker, type Engine, statusOf, within } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
-import type { Images } from './images.ts';
+import type { Images } from './images/images.ts';
 import { inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunched, writeRecord } from './record.ts';
 
 const ANSWERS_WITHIN_MS = 60_000;
@@ -66,8 +66,8 @@ export class DockerLauncher implements Launcher {
     // Every field of a spec has a meaning here.
   }
 
-  async prepare(spec: SandboxSpec): Promise<void> {
-    await this.host.images.ensure(spec.image);
+  async prepare(spec: SandboxSpec, hear?: (line: string) => void): Promise<void> {
+    await this.host.images.ensure(spec.image, hear);
   }
 
   async launch(folder: string, spec: SandboxSpec): Promise<void> {

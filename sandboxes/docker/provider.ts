@@ -12,7 +12,7 @@ import { type HostProvider, SupervisedProvider } from '../supervised/provider.ts
 import { prepareRuntime } from '../supervised/runtime.ts';
 import type { Transport } from './container.ts';
 import { dockerClient, type Engine, openEngine } from './engine.ts';
-import { type Images, openImages } from './images.ts';
+import { type Images, openImages } from './images/images.ts';
 import { DockerLauncher } from './launcher.ts';
 import { IS_REMOTE, remoteDockerHost } from './remote-host.ts';
 
@@ -23,8 +23,10 @@ export interface DockerOptions {
   readonly supervisorPath: string;
   /** `$LONGHAUL_CACHE`. */
   readonly cache: string;
-  /** The base image's reference; default: one that is made here with debootstrap. */
+  /** The base image's reference; default: the published one, or one that is made here. */
   readonly image?: string;
+  /** Instead of the published base image; `null`: one is made here. */
+  readonly published?: string | null;
   /** The OCI runtime, by the daemon's name for it (`runsc`). Default: the daemon's own. */
   readonly runtime?: string;
   /** Default: `socket` where the host can see a container's sockets, else `exec`. */
@@ -67,10 +69,11 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
   if (runtime !== undefined && !engine.runtimes.includes(runtime))
     throw new SandboxImpossible(`runtime ${runtime}: the Docker daemon has ${engine.runtimes.join(', ')}; add it to the daemon's runtimes, or choose one of these`);
   mkdirSync(stateDir, { recursive: true, mode: 0o700 });
-  const { onProgress, image, cache } = options;
+  const { onProgress, image, cache, published } = options;
   const images = openImages(engine, {
     cache,
     ...(image === undefined ? {} : { base: image }),
+    ...(published === undefined ? {} : { published }),
     ...(onProgress === undefined ? {} : { onProgress }),
   });
   const transport = options.transport ?? chooseTransport(engine, runtime, process.env, process.getuid?.() ?? 0);

@@ -8,10 +8,10 @@ import type { HostLimits } from './spec.ts';
 export interface Launcher {
   readonly name: string;
   readonly whole: HostLimits;
-  /** Errors: `RangeError` that names a field which this kind of sandbox cannot honour. */
+  /** Errors: `SandboxImpossible` that names a field which this kind of sandbox cannot honour. */
   check(spec: SandboxSpec): void;
   /** What may take long and is not of one sandbox: its image. Done before anything of the sandbox exists. */
-  prepare?(spec: SandboxSpec): Promise<void>;
+  prepare?(spec: SandboxSpec, hear?: (line: string) => void): Promise<void>;
   /** When it returns, the supervisor answers, and the sandbox no longer depends on this process. Errors: `SandboxUnavailable`. */
   launch(folder: string, spec: SandboxSpec): Promise<void>;
   /** How the supervisor is spoken to. */

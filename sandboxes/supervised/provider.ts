@@ -56,6 +56,12 @@ export class SupervisedProvider implements HostProvider {
     this.launcher = launcher;
   }
 
+  async prepare(spec: SandboxSpec, hear: (line: string) => void): Promise<void> {
+    checkSpec(spec);
+    this.launcher.check(spec);
+    await this.launcher.prepare?.(spec, hear);
+  }
+
   async create(spec: SandboxSpec): Promise<Sandbox> {
     checkSpec(spec);
     this.launcher.check(spec);

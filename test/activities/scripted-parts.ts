@@ -87,12 +87,18 @@ export class ScriptedProvider implements SandboxProvider {
   readonly #journals = new Map<string, Map<string, string>>();
   /** A sandbox in which the same commands come out otherwise. */
   drifts: (id: string) => boolean = () => false;
+  /** What every sandbox waits for before it is made. */
+  prepares: (hear: (line: string) => void) => Promise<void> = () => Promise.resolve();
   /** Runs when a sandbox is there, before anybody has heard of it. */
   afterCreate: () => void | Promise<void> = () => undefined;
   /** Runs before each command. */
   beforeExec: (call: ExecCall) => void = () => undefined;
   /** What it returns is the command's output, where it returns anything. */
   duringExec: () => Promise<string | void> = () => Promise.resolve();
+
+  prepare(_spec: unknown, hear: (line: string) => void): Promise<void> {
+    return this.prepares(hear);
+  }
 
   async create({ id }: { readonly id: string }): Promise<Sandbox> {
     this.log.push(`create ${id}`);

@@ -58,8 +58,12 @@ export function useWorld(): { readonly now: World } {
 }
 
 /** Runs an activity as a worker does: with somebody to send heartbeats to. */
-export function inActivity<T>(body: () => Promise<T>, cancellationSignal = new AbortController().signal): Promise<T> {
-  const context = { info: {}, heartbeat: () => undefined, cancellationSignal };
+export function inActivity<T>(
+  body: () => Promise<T>,
+  cancellationSignal = new AbortController().signal,
+  heartbeat: (detail: unknown) => void = () => undefined,
+): Promise<T> {
+  const context = { info: {}, heartbeat, cancellationSignal };
   return asyncLocalStorage.run(context as unknown as Context, body);
 }
 

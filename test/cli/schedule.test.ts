@@ -75,6 +75,28 @@ it('skips a firing while the sweep before goes on', async () => {
   await until((now) => completed(now).length >= 1);
 });
 
+it('fires by hand, unless the sweep before goes on: and says which of the two', async () => {
+  let release: () => void = () => undefined;
+  const held = new Promise<void>((resolve) => { release = resolve; });
+  world.script = { before: async (activity) => { if (activity === 'generate') await held; } };
+  await create('--cron', '0 6 1 1 *');
+  const first = (await schedule('trigger', name)).document as unknown as Record<string, unknown>;
+  const sweep = expect.stringMatching(new RegExp(`^eval/${name}-`)) as string;
+  expect(first).toEqual({ schedule: name, done: `fires now: ${String(first['sweep'])}`, fired: true, sweep });
+  expect((await schedule('trigger', name)).document).toEqual({ schedule: name, done: `does not fire, since ${String(first['sweep'])} goes on (overlap SKIP)`, fired: false, sweep: first['sweep'] });
+  release();
+  const { recent } = await until((now) => completed(now).length >= 1);
+  expect(recent).toHaveLength(1);
+});
+
+it('warns of a run that is not there, which may only be mistyped', async () => {
+  const policies = (name: string) => ['--set', `policies=[{name: p, policy: "${name}"}, {name: q, policy: policy}]`, '--cron', '0 6 * * *', '--paused'];
+  const { warnings } = (await create(...policies('latest:lvie'))) as unknown as { warnings: string[] };
+  expect(warnings).toEqual([expect.stringMatching(/^policy latest:lvie: there is no run lvie now \(there is no run here\); a sweep that fires before/)]);
+  await schedule('delete', name);
+  expect(await create('--every', '1h', '--paused')).toMatchObject({ warnings: [] });
+});
+
 it('pauses when a sweep fails, says why, and goes on when it is resumed', async () => {
   world.script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
   await create('--every', '2s');

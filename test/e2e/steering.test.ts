@@ -4,7 +4,7 @@
  * Not asserted: killed processes (training-run.test.ts), and the display of a terminal.
  */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -17,6 +17,7 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 import { documents, fences } from '../docs/markdown.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
+import { installPackage } from '../support/install-package.ts';
 
 const run = promisify(execFile);
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-steering-'));
@@ -25,23 +26,9 @@ const quickstart = join(packageRoot, 'examples', 'quickstart.yaml');
 let address = '';
 let client: Client;
 
-/** A program's folder as `npm install longhaul` leaves it: the package as it is published, and what it depends on. */
-async function install(): Promise<void> {
-  const modules = join(dir, 'node_modules');
-  const own = join(modules, 'longhaul');
-  mkdirSync(own, { recursive: true });
-  for (const name of readdirSync(join(packageRoot, 'node_modules'))) {
-    if (!name.startsWith('.') && name !== 'longhaul') symlinkSync(join(packageRoot, 'node_modules', name), join(modules, name));
-  }
-  copyFileSync(join(packageRoot, 'package.json'), join(own, 'package.json'));
-  symlinkSync(join(packageRoot, 'scripts'), join(own, 'scripts'));
-  const tsc = join(packageRoot, 'node_modules', 'typescript', 'bin', 'tsc');
-  await run(process.execPath, [tsc, '-p', join(packageRoot, 'tsconfig.build.json'), '--outDir', join(own, 'dist')]);
-  for (const name of ['with-library.ts', 'with-temporal-client.ts']) copyFileSync(join(packageRoot, 'examples', 'programmatic', name), join(dir, name));
-}
-
 beforeAll(async () => {
-  await install();
+  await installPackage(dir);
+  for (const name of ['with-library.ts', 'with-temporal-client.ts']) copyFileSync(join(packageRoot, 'examples', 'programmatic', name), join(dir, name));
   address = (await longhaulJson<{ address: string }>(['up', '--detach'], dir)).address;
   client = new Client({ connection: await Connection.connect({ address }) });
 }, 240_000);

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { createBubblewrapProvider } from '../../sandboxes/bubblewrap/provider.ts';
 import { identify } from '../../sandboxes/supervised/process-identity.ts';
 import { claimFolder, folderOf, readIdentity, readState } from '../../sandboxes/supervised/state.ts';
-import { SandboxLost, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
+import { SandboxImpossible, SandboxLost, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import { eventually, makeAndKill, openBench, sh, specOf } from './harness.ts';
 
 const bench = await openBench();
@@ -67,7 +67,9 @@ describe('create', () => {
     expect(await provider.list()).toEqual([]);
   });
 
-  it('refuses a spec that cannot be: the field, its value, and what to give', async () => {
+  it('refuses a spec that cannot be, for good: the field, its value, and what to give', async () => {
+    await expect(provider.create(specOf('bad', { image: 'any/image:1' }))).rejects.toThrow(new SandboxImpossible('image any/image:1: has no meaning in bubblewrap; leave it out, or use the provider docker'));
+    await expect(provider.create(specOf('bad', { workdir: 'x' }))).rejects.toThrow(SandboxImpossible);
     await expect(provider.create(specOf('bad', { workdir: '/usr/x' }))).rejects.toThrow('workdir /usr/x: must be');
     await expect(provider.create(specOf('bad', { workdir: 'x' }))).rejects.toThrow('workdir x: must be');
     await expect(provider.create(specOf('bad', { ttlSeconds: 0 }))).rejects.toThrow('ttlSeconds 0');

@@ -1,4 +1,7 @@
-/** A real registry on loopback (Debian's `docker-registry`), behind a door that counts requests and can be shut. */
+/**
+ * A real registry on loopback (Debian's `docker-registry`), behind a door that counts requests and can be shut. It may
+ * ask for who is there.
+ */
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, openSync, rmSync, writeFileSync } from 'node:fs';
@@ -13,8 +16,8 @@ export interface Registry {
   readonly address: string;
   /** Requests for manifests that came through since the last `reset`. */
   manifests(): number;
-  /** Forgets what was counted; the next `failures` requests for manifests are answered with 503. */
-  reset(failures?: number): void;
+  /** Forgets what was counted; the next `failures` requests for manifests are answered with `status`, 503 unless given. */
+  reset(failures?: number, status?: number): void;
   stop(): Promise<void>;
 }
 
@@ -30,10 +33,17 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-async function startInner(folder: string): Promise<{ readonly port: number; stop(): Promise<void> }> {
+/** The one who may in, where not everybody may. */
+export const REGISTRY_LOGIN = { username: 'longhaul', password: 'pass:word' };
+/** bcrypt of that password, as `htpasswd -B` writes it. */
+const HTPASSWD = 'longhaul:$2b$05$longhaulregistrytests.eLjosl4b.mxZ2Ubx8.jIKFMFiwl3/wO\n';
+
+async function startInner(folder: string, asksWho: boolean): Promise<{ readonly port: number; stop(): Promise<void> }> {
   const port = await freePort();
+  writeFileSync(join(folder, 'htpasswd'), HTPASSWD);
+  const auth = asksWho ? { auth: { htpasswd: { realm: 'tests', path: join(folder, 'htpasswd') } } } : {};
   const storage = { filesystem: { rootdirectory: join(folder, 'data') }, delete: { enabled: true } };
-  writeFileSync(join(folder, 'config.yml'), JSON.stringify({ version: '0.1', log: { level: 'error' }, storage, http: { addr: `127.0.0.1:${port}` } }));
+  writeFileSync(join(folder, 'config.yml'), JSON.stringify({ version: '0.1', log: { level: 'error' }, storage, ...auth, http: { addr: `127.0.0.1:${port}` } }));
   const log = openSync(join(folder, 'log'), 'a');
   const child = spawn('docker-registry', ['serve', join(folder, 'config.yml')], { stdio: ['ignore', log, log] });
   let failed: Error | undefined;
@@ -41,7 +51,7 @@ async function startInner(folder: string): Promise<{ readonly port: number; stop
   const ended = new Promise((resolve) => child.once('close', resolve));
   for (const deadline = Date.now() + 20_000; ; await sleep(20)) {
     if (failed !== undefined) throw failed;
-    const up = await fetch(`http://127.0.0.1:${port}/v2/`).then((answer) => answer.ok, () => false);
+    const up = await fetch(`http://127.0.0.1:${port}/v2/`).then((answer) => answer.ok || answer.status === 401, () => false);
     if (up) break;
     if (Date.now() > deadline) throw new Error('the registry of the tests does not answer');
   }
@@ -55,17 +65,18 @@ async function startInner(folder: string): Promise<{ readonly port: number; stop
 }
 
 /** Errors: an `Error` that says what is missing. */
-export async function startRegistry(): Promise<Registry> {
+export async function startRegistry({ asksWho = false }: { readonly asksWho?: boolean } = {}): Promise<Registry> {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-registry-'));
-  const inner = await startInner(folder);
+  const inner = await startInner(folder, asksWho);
   let seen = 0;
   let failures = 0;
+  let failure = 503;
   const door = createServer((from, to) => {
     // A daemon asks by HEAD first and by GET if it likes what it hears: one pull is counted once.
     const isManifest = from.url?.includes('/manifests/') === true && (from.method === 'HEAD' || from.method === 'GET');
     if (isManifest && failures > 0) {
       failures -= 1;
-      to.writeHead(503).end();
+      to.writeHead(failure).end();
       return;
     }
     if (isManifest && from.method === 'GET') seen += 1;
@@ -81,9 +92,10 @@ export async function startRegistry(): Promise<Registry> {
   return {
     address: `127.0.0.1:${port}`,
     manifests: () => seen,
-    reset(count = 0) {
+    reset(count = 0, status = 503) {
       seen = 0;
       failures = count;
+      failure = status;
     },
     async stop() {
       door.closeAllConnections();

@@ -37,7 +37,7 @@ test('what isolates sandboxes is told once, and nothing that would have no effec
   expect(() => readSandboxSettings()).toThrow('LONGHAUL_SANDBOX: "podman" cannot be used; give one of auto, bubblewrap, docker');
   vi.stubEnv('LONGHAUL_SANDBOX', 'bubblewrap');
   vi.stubEnv('LONGHAUL_DOCKER_RUNTIME', 'runsc');
-  expect(() => readSandboxSettings()).toThrow('LONGHAUL_DOCKER_RUNTIME: "runsc" has no effect with LONGHAUL_SANDBOX=bubblewrap');
+  expect(() => readSandboxSettings()).toThrow('LONGHAUL_DOCKER_RUNTIME: "runsc" cannot be used; it has no effect with LONGHAUL_SANDBOX=bubblewrap');
   vi.stubEnv('LONGHAUL_SANDBOX', 'docker');
   vi.stubEnv('LONGHAUL_WARM_SANDBOXES', '0');
   expect(readSandboxSettings()).toEqual({ provider: 'docker', runtime: 'runsc', warm: 0 });

@@ -1,8 +1,8 @@
 /** A module of one's own with losses and estimators: loaded once in each thread that needs its names. */
 
-import { pathToFileURL } from 'node:url';
+import { importOwn } from '../../tasks/import-own.ts';
 
 /** Errors: those of importing it. */
 export async function loadAlgorithms(module: string | undefined): Promise<void> {
-  if (module !== undefined) await import(pathToFileURL(module).href);
+  if (module !== undefined) await importOwn(module);
 }

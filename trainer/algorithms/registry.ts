@@ -1,7 +1,7 @@
 /** Named parts that one can add to: a name, once taken, stands for one part until the process ends. */
 
 /** A name that nobody defined. */
-export class UnknownName extends Error {
+export class UnknownName extends TypeError {
   override readonly name = 'UnknownName';
 }
 
@@ -33,6 +33,10 @@ export class Registry<T> {
     const part = this.#parts.get(name);
     if (part !== undefined) return part;
     throw new UnknownName(`there is no ${this.#kind} ${name}; known: ${this.names().join(', ')}`);
+  }
+
+  get parts(): ReadonlyMap<string, T> {
+    return this.#parts;
   }
 
   names(): string[] {

@@ -15,10 +15,11 @@ import { askedFor } from '../sandbox-choice.ts';
 import { readSandboxSettings } from '../settings.ts';
 import { chooseCluster, type Cluster } from './choose-cluster.ts';
 import { logTail, openLog, rotateLog } from './processes/log-files.ts';
-import { serverProgram, wantedRoles } from './stack-plan.ts';
+import { serverProgram } from './stack-plan.ts';
+import { refuseOtherSettings, type StackSettings, stackSettings, wantedRoles } from './stack-settings.ts';
 import { readStackState, stackHome, type StackPaths, stackPaths, type StackState } from './stack-state.ts';
 import { stopProcess } from './processes/stop-process.ts';
-import { stopStack } from './stop-stack.ts';
+import { runningStack, stopStack } from './stop-stack.ts';
 import { Unreachable } from './unreachable.ts';
 
 const POLL_MS = 50;
@@ -47,23 +48,29 @@ export interface RunningStack {
   readonly started: boolean;
 }
 
-/** Errors: `Unreachable` when the cluster does not answer or a process of the stack does not come up; `UserInputError` for settings that no worker could use. */
+/**
+ * Errors: `UserInputError` where a stack is up that was told otherwise than `env` says; `Unreachable` when the cluster
+ * does not answer or a process of the stack does not come up.
+ */
 export async function ensureStack(options: EnsureStackOptions = {}): Promise<RunningStack> {
   const { env = process.env, say = () => undefined } = options;
   const paths = stackPaths(options.home ?? stackHome(env));
+  const asked = stackSettings(env, process.cwd());
   const cluster = chooseCluster(env);
   if (cluster.kind === 'existing') await prepareExisting(cluster, say);
   await waitWhileStopping(paths, options.signal);
+  const kept = keptSettings(asked, paths);
   const started = lockHolder(paths.lock) === undefined;
   if (started) {
     if (cluster.kind === 'embedded') serverProgram(env);
     refuseRemoteDocker(env);
     say(`starting the stack (state and logs in ${paths.home})`);
   }
-  const supervisor = started ? startSupervisor(paths, env, options.program) : undefined;
+  const supervisor = started ? startSupervisor(paths, { ...env, ...kept }, options.program) : undefined;
   try {
     const state = await waitUntilUp(paths, options, () => supervisor === undefined || !isAlive(supervisor));
     refuseOther(cluster, state, paths);
+    refuseOtherSettings(asked, state.settings, paths.home);
     return { address: state.address, namespace: state.namespace, ui: state.ui, stateDir: paths.home, started };
   } catch (error) {
     if (supervisor !== undefined && error instanceof Unreachable) {
@@ -81,6 +88,14 @@ function refuseRemoteDocker(env: NodeJS.ProcessEnv): void {
   const inSandboxes = wantedRoles(env).some((role) => role !== 'orchestrator' && role !== 'gpu');
   if (remote === undefined || !inSandboxes || askedFor(readSandboxSettings(env))?.provider !== 'docker') return;
   throw new UserInputError('DOCKER_HOST', remote, IS_REMOTE);
+}
+
+/** Of a stack that runs, or of whose processes some run: who takes those over keeps them as they are. */
+function keptSettings(asked: StackSettings, paths: StackPaths): StackSettings {
+  const running = runningStack(paths);
+  if (running === undefined) return {};
+  refuseOtherSettings(asked, running.settings, paths.home);
+  return running.settings ?? {};
 }
 
 async function prepareExisting(cluster: Cluster & { kind: 'existing' }, say: (line: string) => void): Promise<void> {

@@ -7,26 +7,37 @@ import { cacheDirectory } from '#setup/paths.mjs';
 import { findTemporal } from '#setup/temporal.mjs';
 import { gpuDevices } from '../gpu-devices.ts';
 import { DUTY_VARIABLE, type GpuWorkerPlan, planGpuPool, POOL_VARIABLE } from '../gpu-pool.ts';
-import { type Role, ROLES } from '../settings.ts';
+import type { Role } from '../settings.ts';
 import { chooseCluster } from './choose-cluster.ts';
 import type { Command } from './processes/process-spec.ts';
+import { kept, settingsOfWorkers, type StackSettings, stackSettings, wantedRoles } from './stack-settings.ts';
 import { Unreachable } from './unreachable.ts';
 
 export interface StackPlan {
   readonly namespace: string;
   /** The server's program where the stack runs its own, else the address of the existing cluster. */
   readonly cluster: { readonly program: string } | { readonly address: string };
+  readonly settings: StackSettings;
   /** Everything but the server, for a server at this address; `{}` leaves Temporal's own settings as inherited. */
   readonly workers: (temporal: Readonly<Record<string, string>>) => Command[];
 }
 
-/** `$LONGHAUL_ROLES` (comma-separated) limits the roles that run here. Errors: `Unreachable` without a server program. */
+/**
+ * `$LONGHAUL_ROLES` (comma-separated) limits the roles that run here. Errors: `Unreachable` without a server program;
+ * `UserInputError` for settings that cannot be.
+ */
 export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
   const cluster = chooseCluster(env);
+  const roles = wantedRoles(env);
+  const pool = roles.includes('gpu') ? gpuWorkers(env) : [];
+  // Of workers elsewhere nothing is known.
+  const known = pool.length > 0 ? { [POOL_VARIABLE]: pool.map(({ does }) => does).join(',') } : {};
+  const settings = { ...kept(stackSettings(env, process.cwd())), ...known };
   return {
     namespace: cluster.namespace,
     cluster: cluster.kind === 'existing' ? { address: cluster.address } : { program: serverProgram(env) },
-    workers: (temporal) => commandsOf(env, temporal),
+    settings,
+    workers: (temporal) => commandsOf(env, { roles, pool, known }, { ...settingsOfWorkers(settings), ...temporal }),
   };
 }
 
@@ -37,30 +48,22 @@ export function serverProgram(env: NodeJS.ProcessEnv): string {
   return found.path;
 }
 
-/** Errors: a `TypeError` that names a role which does not exist. */
-export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
-  const text = env['LONGHAUL_ROLES'];
-  if (text === undefined || text === '') return ROLES;
-  return text.split(',').map((name) => {
-    const role = ROLES.find((one) => one === name.trim());
-    if (role !== undefined) return role;
-    throw new TypeError(`LONGHAUL_ROLES: ${JSON.stringify(name)} cannot be used; give some of ${ROLES.join(',')}`);
-  });
-}
-
-/** Errors: a `TypeError` for a pool that this machine cannot have. */
+/** Errors: `UserInputError` for a pool that this machine cannot have. */
 export function gpuWorkers(env: NodeJS.ProcessEnv): GpuWorkerPlan[] {
   return planGpuPool(env, { devices: gpuDevices(env), cores: availableParallelism() });
 }
 
-function commandsOf(env: NodeJS.ProcessEnv, temporal: Readonly<Record<string, string>>): Command[] {
-  const roles = wantedRoles(env);
-  const pool = roles.includes('gpu') ? gpuWorkers(env) : [];
-  // Of workers elsewhere nothing is known.
-  const known = pool.length > 0 ? { [POOL_VARIABLE]: pool.map(({ does }) => does).join(',') } : {};
+interface Wanted {
+  readonly roles: readonly Role[];
+  readonly pool: readonly GpuWorkerPlan[];
+  /** The pool, for those that must know of it. */
+  readonly known: Readonly<Record<string, string>>;
+}
+
+function commandsOf(env: NodeJS.ProcessEnv, { roles, pool, known }: Wanted, common: Readonly<Record<string, string>>): Command[] {
   return roles.flatMap((role) => {
-    if (role === 'gpu') return pool.map((plan) => gpuCommand(plan, pool.length, env, { ...temporal, ...known }));
-    return [workerCommand(role, env, role === 'orchestrator' ? { ...temporal, ...known } : temporal)];
+    if (role === 'gpu') return pool.map((plan) => gpuCommand(plan, pool.length, env, { ...common, ...known }));
+    return [workerCommand(role, env, role === 'orchestrator' ? { ...common, ...known } : common)];
   });
 }
 

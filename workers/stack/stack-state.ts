@@ -4,6 +4,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import type { ProcessIdentity } from '#setup/process-identity.mjs';
+import type { StackSettings } from './stack-settings.ts';
 
 /** `backing-off`: it died and waits to be started again. */
 export type ProcessState = 'starting' | 'ready' | 'backing-off' | 'stopping' | 'stopped';
@@ -36,6 +37,8 @@ export interface StackState {
   /** Of the embedded server; absent when the cluster is not ours. */
   readonly ports?: { readonly temporal: number; readonly ui: number };
   readonly phase: 'starting' | 'up' | 'stopping';
+  /** Absent: written by an earlier version. */
+  readonly settings?: StackSettings;
   readonly processes: readonly ProcessRecord[];
 }
 

@@ -3,7 +3,7 @@
 import { isAlive } from '#setup/process-identity.mjs';
 import { lockHolder, tryLock } from '#setup/process-lock.mjs';
 import { SERVER } from './embedded-server.ts';
-import { type ProcessRecord, readStackState, type StackPaths, stackHome, stackPaths, writeStackState } from './stack-state.ts';
+import { type ProcessRecord, readStackState, type StackPaths, stackHome, stackPaths, type StackState, writeStackState } from './stack-state.ts';
 import { stopProcess } from './processes/stop-process.ts';
 
 export interface StopStackOptions {
@@ -34,6 +34,15 @@ export async function stopStack(options: StopStackOptions = {}): Promise<Stopped
 /** Whether a supervisor or any process of the stack runs. */
 export function isStackUp(paths: StackPaths): boolean {
   return lockHolder(paths.lock) !== undefined || survivors(paths).length > 0;
+}
+
+/** What is on record of a stack that is up, or of whose processes some run; `undefined` of any other. */
+export function runningStack(paths: StackPaths): StackState | undefined {
+  const holder = lockHolder(paths.lock);
+  const state = readStackState(paths.state);
+  // A supervisor that has only just begun has written nothing: what is there is of the one before it.
+  const isIts = holder === undefined ? survivors(paths).length > 0 : state?.supervisor.pid === holder.pid;
+  return isIts ? state : undefined;
 }
 
 function survivors(paths: StackPaths): ProcessRecord[] {

@@ -147,7 +147,7 @@ export class Supervisor {
   }
 
   #write(): void {
-    const { cluster, namespace } = this.#plan;
+    const { cluster, namespace, settings } = this.#plan;
     const managed = [...(this.#server === undefined ? [] : [this.#server]), ...this.#workers];
     const known = new Set(managed.map((one) => one.spec.name));
     // Survivors that are not managed yet stay on record, so that a supervisor killed right now loses none of them.
@@ -161,6 +161,7 @@ export class Supervisor {
       ui: this.#ui,
       ...(this.#ports === undefined ? {} : { ports: this.#ports }),
       phase: this.#phase,
+      settings,
       processes: [...managed.map((one) => one.record), ...waiting],
     });
   }

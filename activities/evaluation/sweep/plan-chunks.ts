@@ -4,7 +4,7 @@ import type { SweepChunk } from '../../../workflows/messages/eval.ts';
 
 /**
  * Rollouts of one batch. A batch that ends waits for its slowest rollout, so few and large ones; each takes about ten
- * events of its batch's history, and a batch does not continue as new.
+ * events of its batch's history, and a batch this large goes on in a new history but once or twice.
  */
 export const CHUNK_ROLLOUTS = 500;
 

@@ -1,6 +1,6 @@
 /** Hunts a second sandbox for the same attempt, and more live sandboxes than the host may hold. */
 import { CancelledFailure } from '@temporalio/common';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { createInitActivities } from '../../../activities/rollout/init.ts';
 import { SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { keys } from '../../../activities/records.ts';
@@ -8,10 +8,10 @@ import { attemptOf, eventLines, inActivity, useWorld } from '../world.ts';
 
 const world = useWorld();
 
-function prepare(k: number, maxLiveSandboxes = 2, signal?: AbortSignal) {
+function prepare(k: number, maxLiveSandboxes = 2, signal?: AbortSignal, heartbeat?: (detail: unknown) => void) {
   const { store, provider } = world.now;
   const activities = createInitActivities({ store, provider, host: 'here', maxLiveSandboxes, sandboxTtlSeconds: 60 });
-  return inActivity(() => activities.prepareSandbox(attemptOf(0, k)), signal);
+  return inActivity(() => activities.prepareSandbox(attemptOf(0, k)), signal, heartbeat);
 }
 
 it('gives an attempt its one sandbox, however often it is asked', async () => {
@@ -21,6 +21,27 @@ it('gives an attempt its one sandbox, however often it is asked', async () => {
   expect([...world.now.provider.live]).toEqual([made.sandbox]);
   expect((await world.now.store.leases('sandbox')).map(({ id, owner }) => [id, owner])).toEqual([[made.sandbox, rollout]]);
   expect(await eventLines(world.now.store)).toEqual(['started']);
+});
+
+it('says in its heartbeats what its image waits for', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval'] });
+  const heard: unknown[] = [];
+  const ready = Promise.withResolvers<void>();
+  world.now.provider.prepares = (hear) => {
+    hear('image: 1 of 3 layers');
+    return ready.promise;
+  };
+  const made = prepare(0, 2, undefined, (detail) => heard.push(detail));
+  try {
+    await expect.poll(() => {
+      vi.advanceTimersByTime(3_000);
+      return heard;
+    }).toContain('image: 1 of 3 layers');
+  } finally {
+    vi.useRealTimers();
+    ready.resolve();
+  }
+  expect((await made).sandbox).toBe(`${attemptOf().rollout}#1`);
 });
 
 it('makes no sandbox before there is a lease for it', async () => {
@@ -75,6 +96,22 @@ describe('where a sandbox does not come to use', () => {
     gone.reject(new SandboxUnavailable('it did not answer in time'));
     await expect(late).rejects.toMatchObject({ type: 'SandboxUnavailable' });
     expect(await held()).toEqual({ live: [id], leases: [id] });
+  });
+
+  it('because nobody waits any more, the wait for its image ends, and no sandbox was begun', async () => {
+    const controller = new AbortController();
+    const told = Promise.withResolvers<void>();
+    world.now.provider.prepares = (hear) => {
+      hear('image: the registry lets nobody in');
+      told.resolve();
+      return new Promise(() => undefined);
+    };
+    const waiting = prepare(0, 1, controller.signal);
+    await told.promise;
+    controller.abort(new CancelledFailure('CANCELLED'));
+    await expect(waiting).rejects.toBeInstanceOf(CancelledFailure);
+    expect(world.now.provider.log.filter((line) => line.startsWith('create'))).toEqual([]);
+    expect(await held()).toEqual({ live: [], leases: [] });
   });
 
   it('because nobody waits any more, the wait for a lease ends', async () => {

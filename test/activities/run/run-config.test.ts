@@ -135,6 +135,15 @@ it.each<[string, object, RegExp]>([
   expect(() => algorithmOf(algorithm)).toThrow(refused(field, remedy));
 });
 
+it.each([
+  [{ dispatcher: { max_parallel_agents: 4 } }, 'dispatcher.max_parallel_agents: 4 cannot be used; write it as dispatcher.maxParallelAgents'],
+  [{ max_eval_parallel_agents: 4 }, 'max_eval_parallel_agents: 4 cannot be used; write it as dispatcher.maxEvalParallelAgents'],
+  [{ agent: { max_turns: 4 } }, 'agent.max_turns: 4 cannot be used; write it as agent.maxTurns'],
+  [{ agent: { no_such_thing: 4 } }, 'agent.no_such_thing: 4 cannot be used; remove it, there is no such setting'],
+])('%j, in the spelling of others, is told its name here', (over, message) => {
+  expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(message);
+});
+
 it('a critic beside an estimator of one own is refused where that compares groups', () => {
   defineAdvantage('pairwise', { over: 'group', estimate: (rewards) => rewards.map(() => 0) });
   const given = algorithmOf({ advantage: 'pairwise', module: 'm.mjs', critic: {} });

@@ -6,7 +6,7 @@ import { bashObservation } from '../../../agents/tools/bash.ts';
 import { normalizeOutput, truncateMiddle } from '../../../agents/tools/observation.ts';
 import { toolRegistry } from '../../../agents/tools/registry.ts';
 import { onlyReads, runToolCall } from '../../../agents/tools/run-tool-call.ts';
-import { defineTool } from '../../../agents/tools/tool.ts';
+import { makeTool } from '../../../agents/tools/tool.ts';
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';
 import { openBench, sh, specOf } from '../../sandboxes/harness.ts';
 
@@ -160,7 +160,7 @@ describe('the registry', () => {
   });
 
   it('takes tools of one’s own', async () => {
-    const shout = defineTool({
+    const shout = makeTool({
       name: 'shout',
       description: 'Says it louder.',
       parameters: { text: { type: 'string', description: 'What to say.' } },

@@ -53,6 +53,17 @@ it('a hint is told as the answer to a turn without a call, and a cut turn says s
   expect(said).toEqual(['── turn 1 · 2 tokens · length\nwell', '── turn 1 · user\ncall a tool']);
 });
 
+it('a turn of a chat endpoint has as many tokens as its server counted, and none where it does not say', async () => {
+  const chat = (turn: number, usage: { promptTokens: number; completionTokens: number } | null) =>
+    store.putOnce<GenerateRecord>(keys.generate(at(1), turn), {
+      ...common, sampled: [], logprobs: [], end: 'stop', parsed: { kind: 'no-call', content: 'well' }, chat: { turn: { content: 'well', toolCalls: [] }, usage },
+    });
+  await chat(1, { promptTokens: 10, completionTokens: 7 });
+  await chat(2, null);
+  await new TurnTeller('x', store, (line) => void said.push(line)).tell(1);
+  expect(said).toEqual(['── turn 1 · 7 tokens\nwell', '── turn 2\nwell']);
+});
+
 it('a new attempt is told from its first turn, and told to be one', async () => {
   const teller = new TurnTeller('x', store, (line) => void said.push(line));
   await calls(1, 1, 'ls');

@@ -18,8 +18,8 @@ export const sandboxOwners: readonly Mutation[] = [
     name: 'each execution makes a sandbox of its own',
     fault: HALF_MADE,
     file: 'activities/rollout/init.ts',
-    before: 'const sandbox = attemptKey(input);\n  const made = ',
-    after: 'const sandbox = `${attemptKey(input)}.${await store.begun(`init:${attemptKey(input)}`)}`;\n  const made = ',
+    before: 'const sandbox = attemptKey(input);\n  const acted = ',
+    after: 'const sandbox = `${attemptKey(input)}.${await store.begun(`init:${attemptKey(input)}`)}`;\n  const acted = ',
     tests: [{ file: INIT_TEST, test: 'gives an attempt its one sandbox, however often it is asked' }],
   },
   {

@@ -5,6 +5,7 @@ import type { Mutation } from '../mutation.ts';
 const KILLED = 'the supervisor is killed';
 const CLIENT = 'the program that waits is killed, or its terminal closed';
 const SUPERVISOR_TEST = 'test/workers/stack/supervisor.test.ts';
+const STACK_SETTINGS_TEST = 'test/workers/stack/stack-settings.test.ts';
 const WATCH_PLACE_TEST = 'test/workers/watch-place.test.ts';
 const RUNS_ON_TEMPORAL_TEST = 'test/cli/runs-on-temporal.test.ts';
 
@@ -24,6 +25,14 @@ export const supervisor: readonly Mutation[] = [
     before: 'await this.#endUnwanted(specs);\n',
     after: '',
     tests: [{ file: SUPERVISOR_TEST, test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over' }],
+  },
+  {
+    name: 'who takes processes over forgets what they were told',
+    fault: KILLED,
+    file: 'workers/stack/ensure-stack.ts',
+    before: 'return running.settings ?? {};',
+    after: 'return {};',
+    tests: [{ file: STACK_SETTINGS_TEST, test: 'a stack that is up, or whose supervisor was killed, keeps what it was told, and refuses anything else' }],
   },
   {
     name: 'the death of an adopted worker is not noticed',

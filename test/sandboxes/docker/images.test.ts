@@ -6,9 +6,9 @@ import { Readable } from 'node:stream';
 
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 
-import { openImages } from '../../../sandboxes/docker/images.ts';
-import { pullImage } from '../../../sandboxes/docker/pull.ts';
-import { followReports } from '../../../sandboxes/docker/progress.ts';
+import { openImages } from '../../../sandboxes/docker/images/images.ts';
+import { pullImage } from '../../../sandboxes/docker/images/pull.ts';
+import { followReports } from '../../../sandboxes/docker/images/progress.ts';
 import { SandboxImpossible, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { startRegistry } from '../../support/registry.ts';
 import { openDockerBench, sh, specOf } from '../harness.ts';
@@ -76,6 +76,18 @@ describe('an image', () => {
     const pauses = heard.flatMap((line) => /again in ([\d.]+) s/u.exec(line)?.[1] ?? []);
     expect(pauses.length).toBeGreaterThan(0);
     expect(pauses.map(Number)).toEqual(pauses.map((_, n) => 0.005 * 2 ** n));
+  });
+
+  it('of a registry that counts what it is asked is waited for beyond the usual tries, for so long and no longer', async () => {
+    const heard: string[] = [];
+    registry.reset(16, 429);
+    await pullImage(engine, `${name}:1`, { pauseMs: 1, onProgress: (line) => heard.push(line) });
+    const pauses = heard.flatMap((line) => /the registry lets nobody in .*; again in ([\d.]+) s/u.exec(line)?.[1] ?? []).map(Number);
+    expect(pauses.length).toBeGreaterThan(5);
+    expect(Math.max(...pauses)).toBe(0.06);
+    await forget(`${name}:1`);
+    registry.reset(1_000_000, 429);
+    await expect(pullImage(engine, `${name}:1`, { pauseMs: 1 })).rejects.toThrow(/its registry let nobody in for/u);
   });
 
   it('that the registry does not have is refused at once', async () => {

@@ -11,7 +11,7 @@ import { describe, expect, it } from 'vitest';
 import { FrameParser } from '../../../sandboxes/docker/frames.ts';
 import { openExecChannel } from '../../../sandboxes/docker/exec-channel.ts';
 import { within } from '../../../sandboxes/docker/engine.ts';
-import { DaemonRefused, followReports } from '../../../sandboxes/docker/progress.ts';
+import { DaemonRefused, followReports } from '../../../sandboxes/docker/images/progress.ts';
 import { readRecord } from '../../../sandboxes/docker/record.ts';
 import { type Sandbox, SandboxLost, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { SupervisorClient } from '../../../sandboxes/supervisor/client.ts';

@@ -2,6 +2,7 @@
 
 import { isAlive } from '#setup/process-identity.mjs';
 import { lockHolder } from '#setup/process-lock.mjs';
+import type { StackSettings } from '../stack-settings.ts';
 import { type ProcessRecord, readStackState, stackHome, stackPaths } from '../stack-state.ts';
 
 export interface ListedProcess {
@@ -24,6 +25,8 @@ export interface ListedStack {
   readonly namespace: string | null;
   readonly ui: string | null;
   readonly supervisor: number | null;
+  /** What it was told when it came up, by variable. */
+  readonly settings: StackSettings | null;
   readonly processes: readonly ListedProcess[];
 }
 
@@ -40,6 +43,7 @@ export function listProcesses(home = stackHome()): ListedStack {
     namespace: isRunning ? (state?.namespace ?? null) : null,
     ui: isRunning ? (state?.ui ?? null) : null,
     supervisor: holder?.pid ?? null,
+    settings: isRunning ? (state?.settings ?? null) : null,
     processes: isRunning ? processes : [],
   };
 }

@@ -44,7 +44,10 @@ export function readyFileSpec(paths: StackPaths, what: Command): ProcessSpec {
   };
 }
 
-/** Covers what is named for the process, not what it inherits: an orphan stays usable from another terminal. */
+/**
+ * Covers what is named for the process, the stack's settings among it, and not what it inherits besides: an orphan stays
+ * usable from another terminal.
+ */
 export function digestOf({ command, args, env }: Command): string {
   return createHash('sha256').update(JSON.stringify([command, args, env])).digest('hex').slice(0, 16);
 }

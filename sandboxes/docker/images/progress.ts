@@ -5,7 +5,7 @@
 
 import type { Readable } from 'node:stream';
 
-import { SandboxUnavailable } from '../sandbox.ts';
+import { SandboxUnavailable } from '../../sandbox.ts';
 
 const SILENT_MS = 120_000;
 

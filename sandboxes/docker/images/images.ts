@@ -4,21 +4,22 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
 import { withLock } from '#setup/process-lock.mjs';
-import { SandboxUnavailable } from '../sandbox.ts';
-import { ensureBaseImage } from './base-image.ts';
-import { type Engine, statusOf, within } from './engine.ts';
-import { pullImage, type PullOptions } from './pull.ts';
+import { SandboxUnavailable } from '../../sandbox.ts';
+import { type BaseImageOptions, ensureBaseImage } from './base-image.ts';
+import { type Engine, statusOf, within } from '../engine.ts';
+import { pullImage } from './pull.ts';
 
-export interface ImagesOptions extends PullOptions {
-  /** `$LONGHAUL_CACHE`: locks, and the base image that was made here. */
-  readonly cache: string;
-  /** What a sandbox is made of that names no image; default: the base image that is made here. */
+export interface ImagesOptions extends BaseImageOptions {
+  /** What a sandbox is made of that names no image; default: the base image. */
   readonly base?: string;
 }
 
 export interface Images {
-  /** The digest of what `image` (or the base image) names on this host, when it is there. Errors: those of pulling. */
-  ensure(image: string | undefined): Promise<string>;
+  /**
+   * The digest of what `image` (or the base image) names on this host, when it is there; `hear` gets what is told
+   * meanwhile. Errors: those of pulling.
+   */
+  ensure(image: string | undefined, hear?: (line: string) => void): Promise<string>;
   /** The digest that `ensure` found. */
   known(image: string | undefined): string | undefined;
   /** It was there once, and is no longer. */
@@ -27,7 +28,13 @@ export interface Images {
 
 const BASE = '';
 
-export function openImages(engine: Engine, options: ImagesOptions): Images {
+export function openImages(engine: Engine, given: ImagesOptions): Images {
+  const hearers = new Set<(line: string) => void>();
+  const onProgress = (line: string): void => {
+    given.onProgress?.(line);
+    for (const hear of hearers) hear(line);
+  };
+  const options = { ...given, onProgress };
   const found = new Map<string, string>();
   const looking = new Map<string, Promise<string>>();
 
@@ -46,7 +53,7 @@ export function openImages(engine: Engine, options: ImagesOptions): Images {
     if (there !== undefined) return there;
     const lock = join(options.cache, 'images', `pull-${createHash('sha256').update(image).digest('hex').slice(0, 16)}.lock`);
     // One process of this host pulls; the others then find the image.
-    return await withLock(lock, () => options.onProgress?.(`${image}: another process pulls it`), async () => {
+    return await withLock(lock, () => onProgress(`${image}: another process pulls it`), async () => {
       if ((await digestOf(image)) === undefined) await pullImage(engine, image, options);
       return (await digestOf(image)) ?? image;
     });
@@ -62,12 +69,13 @@ export function openImages(engine: Engine, options: ImagesOptions): Images {
   };
 
   return {
-    async ensure(image = BASE) {
+    async ensure(image = BASE, hear = () => undefined) {
       const known = found.get(image);
       if (known !== undefined) return known;
       const running = looking.get(image) ?? look(image).finally(() => looking.delete(image));
       looking.set(image, running);
-      const digest = await running;
+      hearers.add(hear);
+      const digest = await running.finally(() => hearers.delete(hear));
       found.set(image, digest);
       return digest;
     },

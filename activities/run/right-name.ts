@@ -1,0 +1,29 @@
+/** What a setting is called here that somebody knows by another spelling: SkyRL's, above all. */
+
+import type { z } from 'zod';
+
+/** Settings that SkyRL has in other places too. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  max_parallel_agents: 'dispatcher.maxParallelAgents',
+  max_eval_parallel_agents: 'dispatcher.maxEvalParallelAgents',
+};
+
+const camel = (name: string): string => name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+
+/** `tree` with the field at `path` under another name. */
+function renamed(tree: unknown, path: readonly PropertyKey[], from: string, to: string): unknown {
+  if (typeof tree !== 'object' || tree === null) return tree;
+  const [key, ...rest] = path;
+  if (key === undefined) return Object.fromEntries(Object.entries(tree).map(([name, value]) => [name === from ? to : name, value as unknown]));
+  if (Array.isArray(tree)) return tree.map((value: unknown, i) => (i === key ? renamed(value, rest, from, to) : value));
+  return Object.fromEntries(Object.entries(tree).map(([name, value]) => [name, name === key ? renamed(value, rest, from, to) : (value as unknown)]));
+}
+
+/** The dotted name of the setting that `name`, which the schema does not know at `path`, stands for; `undefined` where there is none. */
+export function rightName(schema: z.ZodType, given: unknown, path: readonly PropertyKey[], name: string): string | undefined {
+  const to = camel(name);
+  if (to === name) return undefined;
+  const issues = schema.safeParse(renamed(given, path, name, to)).error?.issues ?? [];
+  const isUnknown = issues.some((issue) => issue.code === 'unrecognized_keys' && issue.path.join('.') === path.join('.') && issue.keys.includes(to));
+  return isUnknown ? ELSEWHERE[name] : [...path, to].join('.');
+}

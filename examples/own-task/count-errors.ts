@@ -1,0 +1,73 @@
+/**
+ * A task of one's own, with a tool of its own: how many lines of a log are errors? A copy in a folder of yours runs by
+ * `LONGHAUL_MODULES=count-errors.ts npx longhaul rollout --task count-errors-held-out-0 --policy starter`, and trains by
+ * `task: { name: count-errors }` of a run's configuration.
+ */
+
+import { defineTask, defineTool } from 'longhaul';
+
+const WORKDIR = '/work';
+const ANSWER = `${WORKDIR}/answer.txt`;
+const LINES = 400;
+
+/** Everything follows from the task's id, so that every worker makes the same log of it. */
+function logOf(taskId: string): string[] {
+  let state = Buffer.from(taskId).reduce((sum, byte) => (Math.imul(sum, 31) + byte) >>> 0, 7);
+  const draw = (n: number): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * n);
+  };
+  return Array.from({ length: LINES }, (_, i) => `${i} ${['INFO', 'INFO', 'WARN', 'ERROR'][draw(4)]} request ${draw(1000)} took ${draw(500)} ms`);
+}
+
+const errorsIn = (taskId: string): number => logOf(taskId).filter((line) => line.includes(' ERROR ')).length;
+
+defineTool({
+  name: 'answer',
+  description: 'Writes the answer down; a later one takes the place of an earlier one.',
+  parameters: { count: { type: 'integer', description: 'How many.' } },
+  required: ['count'],
+  async run(args, sandbox, { callId }) {
+    const count = args.integer('count') ?? 0;
+    // What the policy got wrong is told to the policy; its call was not carried out.
+    if (count < 0) throw args.wrong('count', 'must be 0 or more.');
+    const note = `The answer is ${count}.`;
+    const { error } = await sandbox.write({ callId, path: ANSWER, content: Buffer.from(`${count}\n`), note });
+    return error ?? note;
+  },
+});
+
+defineTask({
+  name: 'count-errors',
+
+  taskId: (split, index) => `count-errors-${split}-${index}`,
+
+  load: (taskId) => ({
+    id: taskId,
+    family: 'count',
+    messages: [{ role: 'user', content: `How many lines of ${WORKDIR}/server.log have the level ERROR? Give the number by the tool answer, then finish.` }],
+    tools: ['bash', 'answer', 'finish'],
+  }),
+
+  // With Docker a task may name its own `image`, a `profile` and `cpus`.
+  sandbox: (taskId, id) => ({
+    id,
+    workdir: WORKDIR,
+    files: [{ path: 'server.log', content: `${logOf(taskId).join('\n')}\n` }],
+    env: {},
+    limits: { memoryMiB: 256, processes: 64, diskMiB: 32 },
+  }),
+
+  async collect(_taskId, sandbox) {
+    const found = await sandbox.read(ANSWER, 100);
+    return found.kind === 'file' ? found.content : Buffer.alloc(0);
+  },
+
+  // A grader that must run something makes a sandbox of `provider` for it, and destroys it.
+  async grade(taskId, artifact) {
+    const [answer, right] = [Buffer.from(artifact).toString().trim(), errorsIn(taskId)];
+    const passed = answer === String(right);
+    const reason = answer === '' ? 'no answer was given' : `the answer was ${answer}, and ${right} is right`;
+    return await Promise.resolve({ code: 'graded', reward: passed ? 1 : 0, passed, reason });
+  },
+});

@@ -1,0 +1,73 @@
+/**
+ * What a stack was told when it came up, by variable. A command whose environment says otherwise is refused, since its
+ * word would have no effect; one that says nothing takes the stack as it is.
+ */
+
+import { delimiter } from 'node:path';
+import { UserInputError } from '../../activities/failures.ts';
+import { POOL_VARIABLE, readGpuPool } from '../gpu-pool.ts';
+import { MODULES_VARIABLE, ownModules } from '../own-modules.ts';
+import { readSandboxSettings, type Role, ROLES } from '../settings.ts';
+
+export const ROLES_VARIABLE = 'LONGHAUL_ROLES';
+
+/** Each value in one form, so that what means the same is the same; what nobody said is left out. */
+export type StackSettings = Readonly<Record<string, string>>;
+
+const AS_WRITTEN = [
+  'LONGHAUL_SANDBOX', 'LONGHAUL_DOCKER_IMAGE', 'LONGHAUL_DOCKER_RUNTIME', 'LONGHAUL_WARM_SANDBOXES',
+  'LONGHAUL_MAX_SANDBOXES', 'LONGHAUL_SANDBOX_TTL', 'LONGHAUL_HOST', 'LONGHAUL_KV_CACHE_MIB', 'LONGHAUL_VERSIONING',
+  'LONGHAUL_SLOTS_ORCHESTRATOR', 'LONGHAUL_SLOTS_INIT', 'LONGHAUL_SLOTS_AGENT_RUN', 'LONGHAUL_SLOTS_REWARD', 'LONGHAUL_SLOTS_GPU',
+  'LONGHAUL_CALL_STACKS', 'TF_NUM_INTRAOP_THREADS',
+] as const;
+
+/** What is so where nobody says otherwise. */
+const UNSAID: StackSettings = { LONGHAUL_SANDBOX: 'auto', [ROLES_VARIABLE]: ROLES.join(',') };
+
+/** Errors: `UserInputError` that names a role which does not exist. */
+export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
+  const text = env[ROLES_VARIABLE];
+  if (text === undefined || text === '') return ROLES;
+  return text.split(',').map((name) => {
+    const role = ROLES.find((one) => one === name.trim());
+    if (role !== undefined) return role;
+    throw new UserInputError(ROLES_VARIABLE, name, `give some of ${ROLES.join(',')}`);
+  });
+}
+
+/** What `env` says. Errors: `UserInputError` for what no stack can be told. */
+export function stackSettings(env: NodeJS.ProcessEnv, cwd: string): StackSettings {
+  readSandboxSettings(env);
+  const roles = wantedRoles(env);
+  const said: Record<string, string> = {
+    ...Object.fromEntries(AS_WRITTEN.map((name) => [name, (env[name] ?? '').trim()])),
+    [ROLES_VARIABLE]: env[ROLES_VARIABLE] ? ROLES.filter((role) => roles.includes(role)).join(',') : '',
+    [POOL_VARIABLE]: env[POOL_VARIABLE] ? readGpuPool(env).join(',') : '',
+    [MODULES_VARIABLE]: ownModules(env, cwd).join(delimiter),
+  };
+  return Object.fromEntries(Object.entries(said).filter(([, value]) => value !== ''));
+}
+
+/** As a stack keeps it: what is so anyway is left out, and written or not makes no other stack. */
+export function kept(settings: StackSettings): StackSettings {
+  return Object.fromEntries(Object.entries(settings).filter(([name, value]) => value !== UNSAID[name]));
+}
+
+/** What every worker is told of it: the rest is in which workers there are, and what each does. */
+export function settingsOfWorkers(settings: StackSettings): StackSettings {
+  const { [ROLES_VARIABLE]: _roles, [POOL_VARIABLE]: _pool, TF_NUM_INTRAOP_THREADS: _threads, ...rest } = settings;
+  return rest;
+}
+
+/**
+ * `running` is `undefined` of a stack that an earlier version brought up. Errors: `UserInputError` for the first thing
+ * that `asked` says and the stack does not have.
+ */
+export function refuseOtherSettings(asked: StackSettings, running: StackSettings | undefined, home: string): void {
+  for (const [name, value] of Object.entries(asked)) {
+    const has = running === undefined ? undefined : (running[name] ?? UNSAID[name] ?? '');
+    if (has === value) continue;
+    const what = has === undefined ? 'was started by an earlier version, which did not write down what it runs with' : `runs with ${has === '' ? 'none' : JSON.stringify(has)}`;
+    throw new UserInputError(name, value, `the stack in ${home} ${what}; run npx longhaul down first, or leave it out to go on with the stack as it is`);
+  }
+}
