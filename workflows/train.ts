@@ -89,7 +89,8 @@ export async function train(given: unknown, progress?: TrainProgress): Promise<T
   }
   training.phase = 'done';
   const untrained = await training.close();
-  await orchestrator.closeRun({ ...training.folder, status: 'completed', ...(untrained.length > 0 ? { untrained } : {}) });
+  const closing = { ...training.folder, status: 'completed' as const, ...(untrained.length > 0 ? { untrained } : {}) };
+  await training.untilMended('the record of its end', () => orchestrator.closeRun(closing));
   await condition(allHandlersFinished);
   return { run: training.config.run, runDir: training.runDir, steps: training.step, policy: training.policy };
 }

@@ -23,6 +23,8 @@ export interface Trip {
   readonly of: number;
   /** What the last of them said. */
   readonly message: string;
+  /** What of the run failed so after all its tries, for a person; absent: rollouts did. */
+  readonly work?: string;
 }
 
 interface Ended {
@@ -79,6 +81,10 @@ export function ungradedTrip({ step, masked }: { readonly step: number; readonly
 }
 
 /** For a person: what failed, and what to do. */
-export function tripLine({ failure, failed, of, message }: Trip): string {
+export function tripLine({ failure, failed, of, message, work }: Trip): string {
+  if (work !== undefined && failure === 'cancelled') {
+    return `paused: ${work} was ended by hand (${message}); \`longhaul resume\` begins it again, \`longhaul cancel\` ends the run`;
+  }
+  if (work !== undefined) return `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
   return `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\``;
 }

@@ -3,8 +3,9 @@
  * the run's step. All that it must remember is `progress`.
  */
 
-import { setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
+import { upsertSearchAttributes } from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
+import { Details } from '../details.ts';
 import { DEFAULT_BREAKER, type Trip } from '../failures/circuit-breaker.ts';
 import type { BatchResult } from '../messages/batch.ts';
 import type { PolicyRef } from '../messages/policy.ts';
@@ -29,6 +30,7 @@ const RECENT = 20;
 
 export class Training {
   readonly #live: LiveConfig;
+  readonly #details = new Details();
   readonly #pause: RunPause;
   readonly #batches: RunBatches;
   /** `null`: each step rolls out its own batch. */
@@ -47,7 +49,7 @@ export class Training {
     this.policy = policy;
     this.#recent = recent;
     this.#live = new LiveConfig(config, ahead, step);
-    this.#pause = new RunPause(config.run, progress);
+    this.#pause = new RunPause(config.run, { details: this.#details, breaks: this.#breaks }, progress);
     this.#batches = new RunBatches(this.#pause.relay);
     this.startsAgain = again !== undefined;
     this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, this.#pause.relay, progress.overlap, again);
@@ -120,6 +122,11 @@ export class Training {
     return this.#pause.untilResumed();
   }
 
+  /** As that of `RunPause`, for what the run does next. */
+  untilMended<T>(work: string, doIt: () => Promise<T>): Promise<T> {
+    return this.#pause.untilMended(work, this.step + 1, doIt);
+  }
+
   /** Ends rollouts that no step waits for any more; returns their batches. */
   async close(): Promise<readonly string[]> {
     return (await this.#overlap?.close()) ?? [];
@@ -137,13 +144,11 @@ export class Training {
       this.#rollOut({ name: sampled, step: 0, tasks }, 1, 1),
       ...(greedy ? [this.#rollOut({ name: greedy, step: 0, tasks }, 1, 0)] : []),
     ]);
-    const record = await orchestrator.summariseEvaluation({
-      run,
-      tasks,
-      sampled: `train/${run}/${sampled}`,
-      greedy: greedy && `train/${run}/${greedy}`,
+    const batches = { sampled: `train/${run}/${sampled}`, greedy: greedy && `train/${run}/${greedy}` };
+    await this.untilMended(`the record of the evaluation after step ${this.step}`, async () => {
+      const record = await orchestrator.summariseEvaluation({ run, tasks, ...batches });
+      await orchestrator.recordEvaluation({ ...this.folder, step: this.step, evaluation: record });
     });
-    await orchestrator.recordEvaluation({ ...this.folder, step: this.step, evaluation: record });
   }
 
   async trainOneStep(): Promise<void> {
@@ -155,7 +160,7 @@ export class Training {
     await this.#pause.mayBegin();
     this.phase = 'training';
     const trainBegun = Date.now();
-    const outcome = await this.#update(config, step, rolled);
+    const outcome = await this.untilMended(`the update of step ${step}`, () => this.#update(config, step, rolled));
     const ended = Date.now();
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
     const record: StepRecord = { ...outcome.record, ...(rolled.batches ? { batches: rolled.batches } : {}), seconds };
@@ -163,8 +168,13 @@ export class Training {
     // As it is now: the run may have been shortened meanwhile.
     const keep = step >= this.config.steps || (every > 0 && step % every === 0);
     const overlap = this.#overlap ? { overlap: this.#overlap.seal() } : {};
-    await orchestrator.recordStep({ ...this.folder, record, policy: outcome.policy, sha256: outcome.sha256, keep, ...overlap });
-    this.#stepDone(record, outcome.policy);
+    const { policy, sha256 } = outcome;
+    await this.untilMended(`the record of step ${step}`, () => orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }));
+    this.#stepDone(record, policy);
+  }
+
+  get #breaks(): boolean {
+    return (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
   }
 
   get #shown(): Pick<TrainStatus, 'batch' | 'overlap'> {
@@ -186,7 +196,6 @@ export class Training {
   #update(config: RunConfig, step: number, { rollouts }: StepRollouts): Promise<UpdateOutcome> {
     const { maskStalenessSteps: maskStaleness, shards, placement } = config.training ?? { mode: 'sync' };
     const { lora } = config.policy;
-    const mayBreak = (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
     return applyUpdate({
       ...this.folder,
       step,
@@ -197,7 +206,7 @@ export class Training {
       policy: this.policy,
       algorithm: config.algorithm,
       ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
-      ...(mayBreak ? { mayBeUngraded: true } : {}),
+      ...(this.#breaks ? { mayBeUngraded: true } : {}),
       ...(shards === undefined ? {} : { shards }),
     }, placement);
   }
@@ -215,7 +224,7 @@ export class Training {
       { key: policyVersionKey, value: policy.version },
     ]);
     const { steps } = this.config;
-    setCurrentDetails(`step ${step} of ${steps} · reward ${record.rewardMean.toFixed(3)} · pass rate ${record.passRate.toFixed(3)}`);
+    this.#details.progress(`step ${step} of ${steps} · reward ${record.rewardMean.toFixed(3)} · pass rate ${record.passRate.toFixed(3)}`);
     this.#pause.checkGraded(record);
   }
 
@@ -223,6 +232,7 @@ export class Training {
     const input = batchInput(this.config, drawn, this.policy);
     const { step } = this;
     await this.#pause.mayBegin();
-    return this.#batches.rollOut({ ...input, samples, sampling: { ...input.sampling, temperature } }, step);
+    const given = { ...input, samples, sampling: { ...input.sampling, temperature } };
+    return this.untilMended(`the batch ${drawn.name}`, () => this.#batches.rollOut(given, step));
   }
 }

@@ -6,6 +6,8 @@ const KILLED = 'the GPU worker is killed during an update';
 const AT_ONCE = 'two executions of one update end at the same time';
 const SHARDS = 'the files of an update in shards are taken away, or cut short';
 const ENGINE = "the engine's thread dies";
+const FAILED = 'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
+const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const UPDATE_TEST = 'test/trainer/update.test.ts';
 const SHARDED_UPDATER_TEST = 'test/trainer/sharded/sharded-updater.test.ts';
 const GPU_POOL_TEST = 'test/workflows/gpu-pool.test.ts';
@@ -92,6 +94,41 @@ export const updates: readonly Mutation[] = [
     before: 'await rm(aside, { recursive: true, force: true });\n    const first',
     after: 'const first',
     tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+  },
+  {
+    name: 'an update that failed on all its tries ends the run',
+    fault: FAILED,
+    file: 'workflows/training/run-pause.ts',
+    before: 'this.#breaks && !CancellationScope',
+    after: 'this.#breaks && CancellationScope',
+    tests: [
+      { file: HELD_WORK_TEST, test: 'an update that failed on all its tries pauses a run (sync), says why, and is made again once' },
+      { file: 'test/workflows/failures/held-update.test.ts', test: 'an update that met a torn checkpoint on all its tries ends in the same weights' },
+    ],
+  },
+  {
+    name: 'a record that failed on all its tries ends the run',
+    fault: FAILED,
+    file: 'workflows/training/training.ts',
+    before: 'await this.untilMended(`the record of step ${step}`, () => orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }));',
+    after: 'await orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap });',
+    tests: [{ file: HELD_WORK_TEST, test: 'recordStep that is not made within its day pauses the run' }],
+  },
+  {
+    name: 'an update that no retry mends is waited for',
+    fault: FAILED,
+    file: 'workflows/failures/mendable.ts',
+    before: " || retryState === 'NON_RETRYABLE_FAILURE'",
+    after: " || retryState === 'CANCEL_REQUESTED'",
+    tests: [{ file: HELD_WORK_TEST, test: 'an update that fails for code of the user that throws ends the run', hangs: true }],
+  },
+  {
+    name: "what a loss of one's own throws is the machines' fault",
+    fault: FAILED,
+    file: 'trainer/algorithms/own-code.ts',
+    before: 'if (error instanceof LossRefused) throw error;',
+    after: 'if (error instanceof Error) throw error;',
+    tests: [{ file: 'test/trainer/algorithms/own-code.test.ts', test: 'what a loss of one own throws is final' }],
   },
   {
     name: 'what waits for a thread that ended waits on',
