@@ -6,7 +6,8 @@
 import { upsertSearchAttributes } from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
 import { Details } from '../details.ts';
-import { DEFAULT_BREAKER, type Trip } from '../failures/circuit-breaker.ts';
+import { DEFAULT_BREAKER, type End, type Trip } from '../failures/circuit-breaker.ts';
+import { RunFailures } from '../failures/run-failures.ts';
 import type { BatchResult } from '../messages/batch.ts';
 import type { PolicyRef } from '../messages/policy.ts';
 import type { RunConfig } from '../messages/run-config.ts';
@@ -33,6 +34,7 @@ export class Training {
   readonly #details = new Details();
   readonly #pause: RunPause;
   readonly #batches: RunBatches;
+  readonly #failures: RunFailures;
   /** `null`: each step rolls out its own batch. */
   readonly #overlap: Overlap | null;
   #recent: readonly StepRecord[];
@@ -51,8 +53,9 @@ export class Training {
     this.#live = new LiveConfig(config, ahead, step);
     this.#pause = new RunPause(config.run, { details: this.#details, breaks: this.#breaks }, progress);
     this.#batches = new RunBatches(this.#pause.relay);
+    this.#failures = new RunFailures(config.breaker ?? DEFAULT_BREAKER, progress.failures);
     this.startsAgain = again !== undefined;
-    this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, this.#pause.relay, progress.overlap, again);
+    this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, { relay: this.#pause.relay, failures: this.#failures }, progress.overlap, again);
     this.pauseAt = progress.pauseAt;
   }
 
@@ -68,7 +71,8 @@ export class Training {
     const { config, runDir, step, policy, pauseAt } = this;
     const { tripped, recorded } = this.#pause;
     const overlap = this.#overlap ? { overlap: this.#overlap.state } : {};
-    return { config, runDir, step, policy, recent: this.#recent, pauseAt, tripped, ahead: this.#live.ahead, recorded, ...overlap };
+    const failures = this.#failures.state;
+    return { config, runDir, step, policy, recent: this.#recent, pauseAt, tripped, failures, ahead: this.#live.ahead, recorded, ...overlap };
   }
 
   get status(): TrainStatus {
@@ -89,7 +93,9 @@ export class Training {
   }
 
   set pauseAt(point: PausePoint | null) {
-    if (this.#pause.set(point)) this.#overlap?.resume();
+    if (!this.#pause.set(point)) return;
+    this.#failures.reset(Date.now(), this.#overlap?.running ?? []);
+    this.#overlap?.resume();
   }
 
   /** Nothing is being told or begun: a new history would lose it. */
@@ -106,11 +112,13 @@ export class Training {
     return config;
   }
 
+  /** Where groups end beside each other none of them is next to the last one. */
+  get lately(): readonly End[] {
+    return modeOf(this.config) === 'async' ? [] : this.#failures.lately;
+  }
+
   unitEnded(report: UnitReport): void {
-    const trip = this.#overlap?.hear(report);
-    if (!trip) return;
-    this.pauseAt = 'turn';
-    this.trip(trip);
+    this.#tripBy(this.#overlap?.hear(report));
   }
 
   /** During the step that is next. */
@@ -229,10 +237,18 @@ export class Training {
   }
 
   async #rollOut(drawn: Drawn, samples: number, temperature: number): Promise<BatchResult> {
-    const input = batchInput(this.config, drawn, this.policy);
+    const input = batchInput(this.config, drawn, this.policy, this.lately);
     const { step } = this;
     await this.#pause.mayBegin();
     const given = { ...input, samples, sampling: { ...input.sampling, temperature } };
-    return this.untilMended(`the batch ${drawn.name}`, () => this.#batches.rollOut(given, step));
+    const result = await this.untilMended(`the batch ${drawn.name}`, () => this.#batches.rollOut(given, step));
+    if (this.pauseAt === null) this.#tripBy(this.#failures.heard(result));
+    return result;
+  }
+
+  #tripBy(trip: Trip | undefined): void {
+    if (!trip) return;
+    this.pauseAt = 'turn';
+    this.trip(trip);
   }
 }

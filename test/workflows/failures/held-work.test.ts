@@ -28,7 +28,7 @@ const details = async (id: string) => {
 async function heldAndResumed(config: { readonly run: string }, work: string, mend: () => void) {
   const handle = await world.start('train', `train/${config.run}`, config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped?.work, { timeout: 60_000 }).toBe(work);
+  await expect.poll(async () => (await status()).tripped?.work, { timeout: 45_000 }).toBe(work);
   const paused = await status();
   expect(paused).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
   const shown = await details(`train/${config.run}`);
@@ -109,4 +109,4 @@ it.each([['summariseEvaluation', 'the record of the evaluation after step 0'], [
   world.script = { before: (name) => { if (name === activity && slow) throw ApplicationFailure.create({ type: 'StoreFull', message: 'full', nextRetryDelay: '25h' }); } };
   const { result } = await heldAndResumed(configOf(`late-${activity}`, { mode: 'sync' }, { steps: 1 }), work, () => void (slow = false));
   expect(result).toMatchObject({ steps: 1 });
-}, 60_000);
+}, 90_000);

@@ -4,24 +4,28 @@
  */
 
 import { ApplicationFailure, condition } from '@temporalio/workflow';
-import { DEFAULT_BREAKER, type Trip } from '../../failures/circuit-breaker.ts';
+import type { Trip } from '../../failures/circuit-breaker.ts';
+import type { RunFailures } from '../../failures/run-failures.ts';
 import type { PauseRelay } from '../../pause-relay.ts';
 import type { PolicyRef } from '../../messages/policy.ts';
-import type { RunConfig } from '../../messages/run-config.ts';
 import type { PausePoint, TrainStatus } from '../../messages/train-status.ts';
 import type { UpdateInput } from '../../messages/update.ts';
 import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
 import { drawnBy, limitsOf, modeOf, unitsPerStep } from '../modes.ts';
 import { aimOf, byNeedOf } from '../step-tasks.ts';
 import type { UnitReport } from './unit-report.ts';
-import { UnitFailures } from './unit-failures.ts';
-import { Units } from './units.ts';
+import { Units, type UnitsHost } from './units.ts';
 
 /** The run, as it is at the moment. */
-export interface OverlapHost {
-  readonly config: RunConfig;
+export interface OverlapHost extends UnitsHost {
   readonly policy: PolicyRef;
   readonly pauseAt: PausePoint | null;
+}
+
+/** What the run and its units share. */
+export interface RunParts {
+  readonly relay: PauseRelay;
+  readonly failures: RunFailures;
 }
 
 /** From its records. */
@@ -56,7 +60,7 @@ export class Overlap {
   readonly #relay: PauseRelay;
   readonly #admission: Admission;
   readonly #units: Units;
-  readonly #failures: UnitFailures;
+  readonly #failures: RunFailures;
   /** Admitted, not started yet. */
   #queue: Unit[] = [];
   #starting = false;
@@ -67,11 +71,11 @@ export class Overlap {
   #mustLook = false;
 
   /** `again`: what ran in `state` is to be begun again, since the run starts from its records, where the next step may have trained on something. */
-  constructor(host: OverlapHost, relay: PauseRelay, state: AdmissionState = NOTHING_BEGUN, again: StartedAgain | null = null) {
+  constructor(host: OverlapHost, { relay, failures }: RunParts, state: AdmissionState = NOTHING_BEGUN, again: StartedAgain | null = null) {
     this.#host = host;
     this.#relay = relay;
     this.#units = new Units(host);
-    this.#failures = new UnitFailures(host.config.breaker ?? DEFAULT_BREAKER);
+    this.#failures = failures;
     this.#admission = new Admission(unitsPerStep(host.config), state, again?.owed);
     if (again) this.#queue = [...state.running];
     else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
@@ -84,6 +88,11 @@ export class Overlap {
 
   get state(): AdmissionState {
     return this.#admission.state;
+  }
+
+  /** Units under way, by number. */
+  get running(): readonly number[] {
+    return this.#admission.state.running.map(({ number }) => number);
   }
 
   get status(): Pick<TrainStatus, 'batch' | 'overlap'> {
@@ -104,7 +113,6 @@ export class Overlap {
 
   /** After a pause: what began meanwhile, and what was ended by hand. */
   resume(): void {
-    this.#failures.reset(this.#admission.state.running.map(({ number }) => number));
     this.#mustLook = true;
     this.pump();
   }
@@ -120,7 +128,7 @@ export class Overlap {
       // No step follows.
       this.#failure ??= ApplicationFailure.nonRetryable(`${name} ${report.end}: ${report.message}`, 'UnitFailed');
     }
-    const trip = report.end === 'rolled-out' && report.ends && this.#host.pauseAt === null ? this.#failures.heard(unit.number, report.ends) : undefined;
+    const trip = report.end === 'rolled-out' && report.ends && this.#host.pauseAt === null ? this.#failures.heard(report.ends, unit.number) : undefined;
     if (!trip) this.pump();
     return trip;
   }

@@ -72,9 +72,9 @@ export async function unit(input: UnitInput): Promise<void> {
   try {
     const child = await startBatch(input);
     relay.add(input.batch.name, child);
-    const { groups, rollouts, failures, said } = await child.result();
+    const { groups, rollouts, failures, said, ends } = await child.result();
     relay.remove(input.batch.name);
-    await report(input.train, { number: input.number, end: 'rolled-out', groups, ends: { rollouts, failures, ...(said && { said }) } });
+    await report(input.train, { number: input.number, end: 'rolled-out', groups, ends: { rollouts, failures, ...(said && { said }), ...(ends && { ends }) } });
   } catch (error) {
     await report(input.train, reportOf(input.number, error));
     throw error;
