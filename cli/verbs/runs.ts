@@ -1,5 +1,6 @@
 /** `longhaul runs`, `show`, `watch`: what runs there are, one of them, and one of them live. */
 
+import type { Client } from '@temporalio/client';
 import { Interrupted } from '../errors.ts';
 import { evalReportLines } from '../eval/format.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
@@ -9,6 +10,7 @@ import { type BatchProgress, evaluationLines, liveLines, stepLine } from '../tra
 import { reportLines } from '../train/report.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
 import { withLonghaul } from '../access/with-run.ts';
+import { RunHandle } from '../run-handle.ts';
 import { table } from '../table.ts';
 import { findStalls } from '../../workers/watchdog/find-stalls.ts';
 import { type Stall, stallLines } from '../../workers/watchdog/stall.ts';
@@ -32,24 +34,29 @@ function list(context: VerbContext): Promise<Outcome> {
   });
 }
 
+/** `status` and `rollouts` are what the run itself says; absent where its own code fails and it cannot. */
 interface Live {
-  readonly status: TrainStatus;
-  readonly rollouts: BatchProgress;
+  readonly status?: TrainStatus;
+  readonly rollouts?: BatchProgress;
   readonly stalls: readonly Stall[];
 }
 
-/** What the run itself says while it goes on; nothing where neither Temporal nor a worker answers. */
+async function askLive(client: Client, run: string): Promise<Live | undefined> {
+  const stalls = await findStalls(client, run).catch(() => []);
+  const status = await new RunHandle(client, run).status().catch(() => undefined);
+  if (status) return { status, rollouts: await progressOf(client, run, status), stalls };
+  return stalls.length > 0 ? { stalls } : undefined;
+}
+
+/** Nothing where neither Temporal nor a worker answers. */
 async function liveOf(run: string, context: VerbContext): Promise<Live | undefined> {
-  try {
-    return await withLonghaul(context, async (longhaul) => {
-      const status = await longhaul.run(run).status();
-      const stalls = await findStalls(longhaul.client, run).catch(() => []);
-      return { status, rollouts: await progressOf(longhaul.client, run, status), stalls };
-    });
-  } catch {
-    context.note(`run ${run} has not ended, and nothing that could work on it answers; start the stack: npx longhaul up --detach`);
-    return undefined;
-  }
+  const live = await withLonghaul(context, ({ client }) => askLive(client, run)).catch(() => undefined);
+  if (!live) context.note(`run ${run} has not ended, and nothing that could work on it answers; start the stack: npx longhaul up --detach`);
+  return live;
+}
+
+function linesOf({ status, rollouts, stalls }: Live): string[] {
+  return [...(status && rollouts ? liveLines(status, rollouts) : []), ...stallLines(stalls).values()];
 }
 
 const LAST_STEPS = 20;
@@ -66,14 +73,14 @@ function show(run: string, context: VerbContext): Promise<Outcome> {
     const live = document.status === 'running' ? await liveOf(run, context) : undefined;
     const { status, startedAt, policy, evaluation, steps, changes } = document;
     context.say(`${run}: ${status}, started ${startedAt}, policy ${policy.base}`);
-    for (const line of live ? [...liveLines(live.status, live.rollouts), ...stallLines(live.stalls).values()] : []) context.say(line);
+    for (const line of live ? linesOf(live) : []) context.say(line);
     for (const one of evaluation.all) {
       for (const line of evaluationLines(`after step ${one.step}`, one)) context.say(line);
     }
     for (const { at, step, field, from, to } of changes) context.say(`changed after step ${step}: ${field} ${from ?? 'unset'} → ${to} (${at})`);
     const earlier = steps.length - LAST_STEPS;
     if (earlier > 0) context.say(`… ${earlier} earlier steps: --json, or metrics.jsonl of the run's folder`);
-    for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status.steps ?? steps.length));
+    for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status?.steps ?? steps.length));
     return { document: live ? { ...document, live } : document };
   });
 }

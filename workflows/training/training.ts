@@ -5,7 +5,7 @@
 
 import { upsertSearchAttributes } from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
-import { Details } from '../details.ts';
+import type { Details } from '../details.ts';
 import { DEFAULT_BREAKER, type End, type Trip } from '../failures/circuit-breaker.ts';
 import { RunFailures } from '../failures/run-failures.ts';
 import type { BatchResult } from '../messages/batch.ts';
@@ -31,7 +31,7 @@ const RECENT = 20;
 
 export class Training {
   readonly #live: LiveConfig;
-  readonly #details = new Details();
+  readonly #details: Details;
   readonly #pause: RunPause;
   readonly #batches: RunBatches;
   readonly #failures: RunFailures;
@@ -44,14 +44,15 @@ export class Training {
   policy: PolicyRef;
   phase: TrainStatus['phase'] = 'starting';
 
-  constructor(progress: TrainProgress) {
+  constructor(progress: TrainProgress, details: Details) {
     const { config, runDir, step, policy, recent, ahead = [], again } = progress;
+    this.#details = details;
     this.runDir = runDir;
     this.step = step;
     this.policy = policy;
     this.#recent = recent;
     this.#live = new LiveConfig(config, ahead, step);
-    this.#pause = new RunPause(config.run, { details: this.#details, breaks: this.#breaks }, progress);
+    this.#pause = new RunPause(config.run, { details, breaks: this.#breaks }, progress);
     this.#batches = new RunBatches(this.#pause.relay);
     this.#failures = new RunFailures(config.breaker ?? DEFAULT_BREAKER, progress.failures);
     this.startsAgain = again !== undefined;
