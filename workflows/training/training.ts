@@ -52,7 +52,7 @@ export class Training {
     this.policy = policy;
     this.#recent = recent;
     this.#live = new LiveConfig(config, ahead, step);
-    this.#pause = new RunPause(config.run, { details, breaks: this.#breaks }, progress);
+    this.#pause = new RunPause(config.run, { details, breaks: this.breaks }, progress);
     this.#batches = new RunBatches(this.#pause.relay);
     this.#failures = new RunFailures(config.breaker ?? DEFAULT_BREAKER, progress.failures);
     this.startsAgain = again !== undefined;
@@ -111,6 +111,11 @@ export class Training {
     this.#overlap?.pump();
     await record();
     return config;
+  }
+
+  /** Whether the run pauses for what failed, or ends. */
+  get breaks(): boolean {
+    return (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
   }
 
   /** Where groups end beside each other none of them is next to the last one. */
@@ -182,10 +187,6 @@ export class Training {
     this.#stepDone(record, policy);
   }
 
-  get #breaks(): boolean {
-    return (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
-  }
-
   get #shown(): Pick<TrainStatus, 'batch' | 'overlap'> {
     const overlapping = this.#overlap?.status;
     const { anyRuns, shown } = this.#batches;
@@ -215,7 +216,7 @@ export class Training {
       policy: this.policy,
       algorithm: config.algorithm,
       ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
-      ...(this.#breaks ? { mayBeUngraded: true } : {}),
+      ...(this.breaks ? { mayBeUngraded: true } : {}),
       ...(shards === undefined ? {} : { shards }),
     }, placement);
   }

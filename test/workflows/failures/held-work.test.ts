@@ -4,6 +4,7 @@
  * such an update writes is in `held-update.test.ts`.
  */
 import { ApplicationFailure } from '@temporalio/common';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { liveLines } from '../../../cli/train/format.ts';
 import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
@@ -110,3 +111,30 @@ it.each([['summariseEvaluation', 'the record of the evaluation after step 0'], [
   const { result } = await heldAndResumed(configOf(`late-${activity}`, { mode: 'sync' }, { steps: 1 }), work, () => void (slow = false));
   expect(result).toMatchObject({ steps: 1 });
 }, 90_000);
+
+it.each([
+  ['sync', 'step-1', 'terminate'], ['sync', 'step-1', 'cancel'], ['sync', 'eval-0-sampled', 'cancel'], ['one-step-off', 'step-1', 'terminate'],
+  ['async', 'group-2', 'terminate'], ['async', 'group-2', 'cancel'], ['async', 'group-2/unit', 'cancel'],
+] as const)('a run (%s) whose %s somebody ends by hand (%s) stands still and rolls it out again when it is resumed', async (mode, name, how) => {
+  let held = true;
+  const trained: UpdateInput[] = [];
+  const batch = name.replace('/unit', '');
+  world.script = {
+    before: async (activity, { rollout = '' }) => { while (held && activity === 'agentRun' && rollout.includes(`/${batch}/`)) await sleep(50); },
+    update: (input) => void trained.push(input),
+  };
+  const config = configOf(`ended-${mode}-${name.replace('/', '-')}-${how}`, { mode });
+  const handle = await world.start('train', `train/${config.run}`, config);
+  await expect.poll(() => world.now.log.calls.some(({ activity, rollout }) => activity === 'agentRun' && rollout.includes(`/${batch}/`)), { timeout: 45_000 }).toBe(true);
+  await world.now.client.workflow.getHandle(`train/${config.run}/${name}`)[how]();
+  const status = () => handle.query<TrainStatus>('status');
+  await expect.poll(async () => (await status()).tripped, { timeout: 45_000 }).toMatchObject({ failure: 'cancelled', work: `the batch ${batch}` });
+  expect(liveLines(await status(), none)[0]).toMatch(/^paused: the batch \S+ was ended by hand \(.*\); `longhaul resume` begins it again, `longhaul cancel` ends the run$/);
+  held = false;
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ steps: 2 });
+  expect(trained.map(({ step }) => step)).toEqual([1, 2]);
+  const batches = trained.flatMap(({ batch: first, further = [] }) => [first, ...further.map((one) => one.batch)]);
+  expect(new Set(batches).size).toBe(mode === 'async' ? 4 : 2);
+  expect(trained.every(({ tasks, further = [] }) => [tasks, ...further.map((one) => one.tasks)].every((some) => some.length > 0))).toBe(true);
+}, 120_000);
