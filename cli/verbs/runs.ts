@@ -1,20 +1,16 @@
 /** `longhaul runs`, `show`, `watch`: what runs there are, one of them, and one of them live. */
 
-import type { Client } from '@temporalio/client';
 import { Interrupted } from '../errors.ts';
 import { evalReportLines } from '../eval/format.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { requireCompleted } from '../train/run-failure.ts';
-import { followRun, progressOf, type Screen, screenOn } from '../train/follow.ts';
-import { type BatchProgress, evaluationLines, liveLines, stepLine } from '../train/format.ts';
+import { followRun, type Screen, screenOn } from '../train/follow.ts';
+import { evaluationLines, stepLine } from '../train/format.ts';
+import { askLive, linesOfLive, type Live } from '../train/live-run.ts';
 import { reportLines } from '../train/report.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
 import { withLonghaul } from '../access/with-run.ts';
-import { RunHandle } from '../run-handle.ts';
 import { table } from '../table.ts';
-import { findStalls } from '../../workers/watchdog/find-stalls.ts';
-import { type Stall, stallLines } from '../../workers/watchdog/stall.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 function list(context: VerbContext): Promise<Outcome> {
@@ -34,29 +30,11 @@ function list(context: VerbContext): Promise<Outcome> {
   });
 }
 
-/** `status` and `rollouts` are what the run itself says; absent where its own code fails and it cannot. */
-interface Live {
-  readonly status?: TrainStatus;
-  readonly rollouts?: BatchProgress;
-  readonly stalls: readonly Stall[];
-}
-
-async function askLive(client: Client, run: string): Promise<Live | undefined> {
-  const stalls = await findStalls(client, run).catch(() => []);
-  const status = await new RunHandle(client, run).status().catch(() => undefined);
-  if (status) return { status, rollouts: await progressOf(client, run, status), stalls };
-  return stalls.length > 0 ? { stalls } : undefined;
-}
-
 /** Nothing where neither Temporal nor a worker answers. */
 async function liveOf(run: string, context: VerbContext): Promise<Live | undefined> {
   const live = await withLonghaul(context, ({ client }) => askLive(client, run)).catch(() => undefined);
   if (!live) context.note(`run ${run} has not ended, and nothing that could work on it answers; start the stack: npx longhaul up --detach`);
   return live;
-}
-
-function linesOf({ status, rollouts, stalls }: Live): string[] {
-  return [...(status && rollouts ? liveLines(status, rollouts) : []), ...stallLines(stalls).values()];
 }
 
 const LAST_STEPS = 20;
@@ -73,7 +51,7 @@ function show(run: string, context: VerbContext): Promise<Outcome> {
     const live = document.status === 'running' ? await liveOf(run, context) : undefined;
     const { status, startedAt, policy, evaluation, steps, changes } = document;
     context.say(`${run}: ${status}, started ${startedAt}, policy ${policy.base}`);
-    for (const line of live ? linesOf(live) : []) context.say(line);
+    for (const line of live ? linesOfLive(live) : []) context.say(line);
     for (const one of evaluation.all) {
       for (const line of evaluationLines(`after step ${one.step}`, one)) context.say(line);
     }

@@ -9,6 +9,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { askLive, linesOfLive } from '../../cli/train/live-run.ts';
 import { chooseWorkflows, type OpenWorkflow } from '../../workers/watchdog/choose-workflows.ts';
 import { findStalls, openRuns } from '../../workers/watchdog/find-stalls.ts';
 import { type Pending, stallLines, stallOf } from '../../workers/watchdog/stall.ts';
@@ -144,7 +145,7 @@ it('what another watchdog told a run is taken out again, where it is so no more'
   await handle.result();
 }, 90_000);
 
-it('a run whose own code fails again and again is named, with what it said and since when, whatever the try', async () => {
+it('a run whose own code fails again and again is named, with what it said and since when, whatever the try, also by show', async () => {
   const { client } = world.now;
   // What it is to go on with is not there: its code throws in each of its tasks, before it has a search attribute.
   const wedged = await world.start('train', 'train/wedged', {}, {});
@@ -161,6 +162,7 @@ it('a run whose own code fails again and again is named, with what it said and s
   expect((await found())[0]?.since).toBe(stall.since);
   await expect.poll(() => said.filter((line) => line.startsWith('stuck: workflow task of train/wedged, on orchestrator since ')).length, { timeout: 20_000 }).toBe(1);
   await watchdog.stop();
+  expect(linesOfLive((await askLive(client, 'wedged'))!)).toEqual([expect.stringMatching(/^stuck: workflow task of train\/wedged, on orchestrator since /)]);
   await wedged.terminate();
 }, 150_000);
 
