@@ -6,7 +6,7 @@ import { named } from '../store/disk-errors.ts';
 import { FINAL_ERRORS } from '../workflows/failures/failure-policy.ts';
 
 /** The same input fails the same way: told at once, never retried. */
-const FINAL = new Set([...FINAL_ERRORS, 'NoValidRollouts', 'ModelUnavailable', 'PlanLost']);
+const FINAL = new Set([...FINAL_ERRORS, 'NoValidRollouts', 'ModelUnavailable', 'PlanLost', 'OwnCodeFailed']);
 
 /** Beyond the longest pause between two attempts, a server's own word counts, */
 const LONGEST_PAUSE_MS = 10_000;

@@ -25,6 +25,8 @@ export interface StateToSave {
   /** Its name; where a state of that name is there already, that one stands. */
   readonly dir: string;
   readonly version: number;
+  /** Kept in the state's record, as the name of what it was made from. */
+  readonly input?: string | undefined;
   /** Kept in the state's record. */
   readonly metrics: unknown;
   /** Written beside it, complete or not at all with it. */

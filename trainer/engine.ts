@@ -171,6 +171,8 @@ export interface UpdateRequest {
   readonly referenceDir?: string;
   /** Trains an adapter instead of the whole policy. */
   readonly lora?: NewLora;
+  /** Names all that the result follows from: a `toDir` that was made from something else is not taken for it. Left out: any is. */
+  readonly input?: string;
   /** What a critic begins as where `fromDir` has none beside it; left out: `fromDir` itself, by seed 0. */
   readonly critic?: NewCritic;
 }

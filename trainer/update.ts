@@ -2,7 +2,7 @@
 
 import { loadAlgorithms } from './algorithms/load-module.ts';
 import type { Trainer, TrainingSession } from './backend.ts';
-import { type CheckpointRecord, readCheckpointRecord } from './checkpoints/checkpoint.ts';
+import { type CheckpointRecord, isMadeFrom, readCheckpointRecord } from './checkpoints/checkpoint.ts';
 import { type Critic, criticCheckpoint, disposeCritic } from './critic/critic.ts';
 import { ResidentCritic } from './critic/resident-critic.ts';
 import { withValues } from './critic/score.ts';
@@ -167,7 +167,7 @@ export class Updater {
    */
   async run(request: UpdateRequest, onProgress: (fraction: number) => void = () => undefined): Promise<UpdateMetrics> {
     const recorded = await readCheckpointRecord(request.toDir);
-    if (recorded !== undefined) {
+    if (recorded !== undefined && isMadeFrom(recorded, request.input)) {
       onProgress(1);
       return metricsOf(recorded);
     }
@@ -198,12 +198,12 @@ export class Updater {
 
   async #learnAndSave(request: UpdateRequest, sources: Sources, onProgress: (fraction: number) => void): Promise<CheckpointRecord> {
     const { session, critic } = sources;
-    const { toDir: dir, toVersion: version } = request;
+    const { toDir: dir, toVersion: version, input } = request;
     let isWritten = false;
     try {
       const metrics = await learn(request, sources, onProgress);
       const beside = critic && criticCheckpoint(critic, version);
-      const record = await session.saveState({ dir, version, metrics, critic: beside });
+      const record = await session.saveState({ dir, version, metrics, critic: beside, input });
       isWritten = beside !== undefined && record.critic?.sha256 === weightsDigest(beside.weights);
       await session.publish({ dir, version });
       return record;

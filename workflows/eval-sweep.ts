@@ -15,7 +15,6 @@ import {
   isCancellation,
   ParentClosePolicy,
   rootCause,
-  setCurrentDetails,
   setHandler,
   startChild,
   upsertSearchAttributes,
@@ -23,6 +22,7 @@ import {
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
+import { Details, stalledSignal } from './details.ts';
 import { checkEndpointOnce } from './rollout/check-endpoint.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell, SweepChunk, SweepResult, SweepStatus } from './messages/eval.ts';
 import { hearSignals, on } from './hear-signals.ts';
@@ -44,6 +44,7 @@ export interface SweepProgress {
 
 class Sweep {
   readonly #relay = new PauseRelay();
+  readonly #details: Details;
   readonly opened: OpenedSweep;
   done: CellHeadline[];
   chunk: number;
@@ -51,7 +52,8 @@ class Sweep {
   #cell: SweepStatus['cell'] = null;
   #batch: ChildWorkflowHandle<typeof batchWorkflow> | null = null;
 
-  constructor({ opened, done, chunk, paused }: SweepProgress) {
+  constructor({ opened, done, chunk, paused }: SweepProgress, details: Details) {
+    this.#details = details;
     this.opened = opened;
     this.done = [...done];
     this.chunk = chunk;
@@ -152,12 +154,12 @@ class Sweep {
       const rates = Object.entries(passAt).map(([k, { mean }]) => `pass@${k} ${mean.toFixed(3)}`);
       return [cell, ...rates, `${graded} of ${rollouts} graded`].join(' · ');
     });
-    setCurrentDetails([`${this.done.length} of ${this.opened.cells.length} cells`, ...lines.slice(-20)].join('\n\n'));
+    this.#details.progress([`${this.done.length} of ${this.opened.cells.length} cells`, ...lines.slice(-20)].join('\n\n'));
   }
 }
 
 /** What can be asked of a sweep from its first moment on, before its configuration is checked. */
-function answerFrom(id: string, sweep: () => Sweep | null): () => boolean | undefined {
+function answerFrom(id: string, sweep: () => Sweep | null, details: Details): () => boolean | undefined {
   let said: boolean | undefined;
   const pause = (value: boolean) => {
     said = value;
@@ -165,7 +167,7 @@ function answerFrom(id: string, sweep: () => Sweep | null): () => boolean | unde
   };
   const starting: SweepStatus = { eval: id, phase: 'starting', round: 0, cells: 0, done: [], cell: null, batch: null };
   setHandler(sweepStatusQuery, () => sweep()?.status ?? starting);
-  hearSignals(on(pauseSignal, () => pause(true)), on(resumeSignal, () => pause(false)));
+  hearSignals(on(pauseSignal, () => pause(true)), on(resumeSignal, () => pause(false)), on(stalledSignal, (lines) => details.stuck(lines)));
   return () => said;
 }
 
@@ -191,8 +193,9 @@ function refuseFailures({ done, opened }: Sweep): void {
 export async function evalSweep(given: unknown, progress?: SweepProgress): Promise<SweepResult> {
   const id = workflowInfo().workflowId.replace(/^eval\//, '');
   let begun: Sweep | null = null;
-  const said = answerFrom(id, () => begun);
-  const sweep = new Sweep(progress ?? (await open(given, id)));
+  const details = new Details();
+  const said = answerFrom(id, () => begun, details);
+  const sweep = new Sweep(progress ?? (await open(given, id)), details);
   // What was said before this history began counts for more than what was carried over.
   sweep.pause(said() ?? sweep.paused);
   begun = sweep;

@@ -17,6 +17,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
+import { Details } from './details.ts';
 import type { PolicyRef } from './messages/policy.ts';
 import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
 import type { TrainProgress } from './training/progress.ts';
@@ -78,8 +79,9 @@ async function endEarly(training: Training, error: unknown): Promise<unknown> {
 /** `given` is a run's configuration, defaults allowed; `progress` is for continue-as-new alone. */
 export async function train(given: unknown, progress?: TrainProgress): Promise<TrainResult> {
   const run = workflowInfo().workflowId.replace(/^train\//, '');
-  const steering = new Steering(run, progress?.pauseAt ?? null);
-  const training = new Training(progress ?? (await begin(given, run)));
+  const details = new Details();
+  const steering = new Steering(run, progress?.pauseAt ?? null, details);
+  const training = new Training(progress ?? (await begin(given, run)), details);
   steering.begun(training);
   try {
     await runToTheEnd(training);
@@ -89,7 +91,8 @@ export async function train(given: unknown, progress?: TrainProgress): Promise<T
   }
   training.phase = 'done';
   const untrained = await training.close();
-  await orchestrator.closeRun({ ...training.folder, status: 'completed', ...(untrained.length > 0 ? { untrained } : {}) });
+  const closing = { ...training.folder, status: 'completed' as const, ...(untrained.length > 0 ? { untrained } : {}) };
+  await training.untilMended('the record of its end', () => orchestrator.closeRun(closing));
   await condition(allHandlersFinished);
   return { run: training.config.run, runDir: training.runDir, steps: training.step, policy: training.policy };
 }

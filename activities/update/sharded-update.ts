@@ -3,12 +3,11 @@
  * records; its files are in a folder of the run, and `update` clears them away when the update is on record.
  */
 
-import { createHash } from 'node:crypto';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { patiently, type Patience, WORKER_PATIENCE } from '../../store/patience.ts';
 import type { Store } from '../../store/store.ts';
-import type { PoolEngine } from '../../trainer/engine.ts';
+import type { PoolEngine, UpdateRequest } from '../../trainer/engine.ts';
 import type { ShardActivities } from '../../workflows/activities.ts';
 import type { RoundInput, UpdateInput, UpdateRounds } from '../../workflows/messages/update.ts';
 import { classified } from '../failures.ts';
@@ -16,14 +15,14 @@ import { withHeartbeat } from '../heartbeat.ts';
 import { keys } from '../records.ts';
 import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './room.ts';
 import { trainingDataOf } from './training-data.ts';
+import { clearOther } from './update-input.ts';
 import { teaches, updateRequestOf } from './update-request.ts';
 
 const updatesDir = (runDir: string): string => join(runDir, 'updates');
 
 /** Another input is another update, with a folder of its own. */
-function folderOf(input: UpdateInput): string {
-  const name = createHash('sha256').update(JSON.stringify(input)).digest('hex').slice(0, 12);
-  return join(updatesDir(input.runDir), `step-${input.step}-${name}`);
+function folderOf({ runDir, step }: UpdateInput, { input = '' }: UpdateRequest): string {
+  return join(updatesDir(runDir), `step-${step}-${input.slice(0, 12)}`);
 }
 
 /** Nobody needs parts of updates any more. */
@@ -45,8 +44,9 @@ async function planUpdate(input: UpdateInput & { shards: number }, { store, engi
   const prepared = await trainingDataOf(input, store);
   if (!teaches(prepared)) return NOTHING_TO_SHARE;
   const request = await updateRequestOf(input, prepared, store);
-  const [dir, { shards }] = [folderOf(input), input];
+  const [dir, { shards }] = [folderOf(input, request), input];
   return patiently(request.toDir, patience, async () => {
+    await clearOther(input, request, store);
     // At the same time: a round's state and the next one's, and a gradient for each shard.
     await roomForCheckpoint(request, 2 * WEIGHTS_AND_MOMENTS + shards);
     return { dir, ...(await engine.planUpdate({ ...request, dir, shards })) };

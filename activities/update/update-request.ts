@@ -8,6 +8,7 @@ import { klCoefficientOf } from '../algorithm/kl-coefficient.ts';
 import { keys, type RunRecord } from '../records.ts';
 import { checkpointDir } from '../run/run-summary.ts';
 import type { TrainingData } from './training-data.ts';
+import { nameOfInput } from './update-input.ts';
 
 /**
  * What the update learns by: the step's learning rates and weight of KL, the policy that KL is taken to, the run's base,
@@ -29,16 +30,16 @@ async function learning(input: UpdateInput, store: Store): Promise<Pick<UpdateRe
   return { algorithm, ...reference, ...begin };
 }
 
-export async function updateRequestOf(input: UpdateInput, { data }: Pick<TrainingData, 'data'>, store: Store): Promise<UpdateRequest> {
+export async function updateRequestOf(input: UpdateInput, prepared: TrainingData, store: Store): Promise<UpdateRequest> {
   const { policy, runDir, step, lora } = input;
-  return {
+  const request = {
     fromDir: policy.dir,
     toDir: checkpointDir(runDir, step),
     toVersion: policy.version + 1,
-    data,
     ...(await learning(input, store)),
     ...(lora === undefined ? {} : { lora }),
   };
+  return { ...request, data: prepared.data, input: await nameOfInput(input, prepared, request) };
 }
 
 /** Whether anything is to be learnt from the data at all. */

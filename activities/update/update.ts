@@ -6,8 +6,8 @@
 import { patiently, type Patience, WORKER_PATIENCE } from '../../store/patience.ts';
 import type { Store } from '../../store/store.ts';
 import { carryOver } from '../../trainer/checkpoints/carry-over.ts';
-import { readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
-import type { Engine, NewLora, UpdateMetrics, UpdateSettings } from '../../trainer/engine.ts';
+import { isMadeFrom, readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
+import type { Engine, UpdateMetrics, UpdateRequest } from '../../trainer/engine.ts';
 import type { UpdateInput, UpdateOutcome } from '../../workflows/messages/update.ts';
 import { NoValidRollouts } from '../failures.ts';
 import { COEFFICIENT } from '../algorithm/kl-coefficient.ts';
@@ -17,6 +17,7 @@ import { roomForCheckpoint } from './room.ts';
 import { clearUpdates } from './sharded-update.ts';
 import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
+import { checkPlace, clearOther } from './update-input.ts';
 import { teaches, updateRequestOf } from './update-request.ts';
 
 function endsOf(input: UpdateInput, { fates, outcomes }: TrainingData, version: number): RolloutEnd[] {
@@ -45,16 +46,17 @@ function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord
 }
 
 /** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
-async function untaught(fromDir: string, toDir: string, version: number, { kl, critic }: UpdateSettings, lora?: NewLora): Promise<UpdateMetrics> {
-  const { sha256 } = await carryOver(fromDir, toDir, version, lora, critic !== undefined);
+async function untaught({ fromDir, toDir, toVersion, algorithm: { kl, critic }, lora, input }: UpdateRequest): Promise<UpdateMetrics> {
+  const { sha256 } = await carryOver(fromDir, toDir, toVersion, lora, critic !== undefined, input);
   const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
   const metrics = kl === undefined ? {} : { [COEFFICIENT]: kl.coefficient };
   return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };
 }
 
 /** Errors: an `Error` where the steps before this activity were not made, or their result was taken away. */
-async function checkMade({ step, shards }: UpdateInput, toDir: string): Promise<void> {
-  if ((await readCheckpointRecord(toDir)) !== undefined) return;
+async function checkMade({ step, shards }: UpdateInput, { toDir, input }: UpdateRequest): Promise<void> {
+  const there = await readCheckpointRecord(toDir);
+  if (there !== undefined && isMadeFrom(there, input)) return;
   throw new Error(`The update of step ${step} in ${shards} shards is not in ${toDir}: bring it back, or start a run of another name`);
 }
 
@@ -77,12 +79,13 @@ export async function updateOnce(
     }
     await store.begin(key);
     const request = await updateRequestOf(input, prepared, store);
-    const { fromDir, toDir, lora } = request;
+    const { toDir } = request;
     const taught = teaches(prepared);
     const metrics = await patiently(toDir, patience, async () => {
-      if (taught && input.shards !== undefined) await checkMade(input, toDir);
+      await clearOther(input, request, store);
+      if (taught && input.shards !== undefined) await checkMade(input, request);
       else await roomForCheckpoint(request);
-      return taught ? engine.update(request, progress) : untaught(fromDir, toDir, version, request.algorithm, lora);
+      return taught ? engine.update(request, progress) : untaught(request);
     });
     const { sha256, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = metrics;
     outcome = await store.putOnce<UpdateEntry>(key, {
@@ -113,6 +116,7 @@ export async function updateOnce(
       metrics: { ...prepared.metrics, ...metrics.metrics },
     });
   }
+  await checkPlace(outcome);
   await recordEnds(store, endsOf(input, prepared, version));
   if (input.shards !== undefined) await clearUpdates(input.runDir);
   return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };

@@ -4,15 +4,13 @@ import { Interrupted } from '../errors.ts';
 import { evalReportLines } from '../eval/format.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { requireCompleted } from '../train/run-failure.ts';
-import { followRun, progressOf, type Screen, screenOn } from '../train/follow.ts';
-import { type BatchProgress, evaluationLines, liveLines, stepLine } from '../train/format.ts';
+import { followRun, type Screen, screenOn } from '../train/follow.ts';
+import { evaluationLines, stepLine } from '../train/format.ts';
+import { askLive, linesOfLive, type Live } from '../train/live-run.ts';
 import { reportLines } from '../train/report.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
 import { withLonghaul } from '../access/with-run.ts';
 import { table } from '../table.ts';
-import { findStalls } from '../../workers/watchdog/find-stalls.ts';
-import { type Stall, stallLines } from '../../workers/watchdog/stall.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 function list(context: VerbContext): Promise<Outcome> {
@@ -32,24 +30,11 @@ function list(context: VerbContext): Promise<Outcome> {
   });
 }
 
-interface Live {
-  readonly status: TrainStatus;
-  readonly rollouts: BatchProgress;
-  readonly stalls: readonly Stall[];
-}
-
-/** What the run itself says while it goes on; nothing where neither Temporal nor a worker answers. */
+/** Nothing where neither Temporal nor a worker answers. */
 async function liveOf(run: string, context: VerbContext): Promise<Live | undefined> {
-  try {
-    return await withLonghaul(context, async (longhaul) => {
-      const status = await longhaul.run(run).status();
-      const stalls = await findStalls(longhaul.client, run).catch(() => []);
-      return { status, rollouts: await progressOf(longhaul.client, run, status), stalls };
-    });
-  } catch {
-    context.note(`run ${run} has not ended, and nothing that could work on it answers; start the stack: npx longhaul up --detach`);
-    return undefined;
-  }
+  const live = await withLonghaul(context, ({ client }) => askLive(client, run)).catch(() => undefined);
+  if (!live) context.note(`run ${run} has not ended, and nothing that could work on it answers; start the stack: npx longhaul up --detach`);
+  return live;
 }
 
 const LAST_STEPS = 20;
@@ -66,14 +51,14 @@ function show(run: string, context: VerbContext): Promise<Outcome> {
     const live = document.status === 'running' ? await liveOf(run, context) : undefined;
     const { status, startedAt, policy, evaluation, steps, changes } = document;
     context.say(`${run}: ${status}, started ${startedAt}, policy ${policy.base}`);
-    for (const line of live ? [...liveLines(live.status, live.rollouts), ...stallLines(live.stalls).values()] : []) context.say(line);
+    for (const line of live ? linesOfLive(live) : []) context.say(line);
     for (const one of evaluation.all) {
       for (const line of evaluationLines(`after step ${one.step}`, one)) context.say(line);
     }
     for (const { at, step, field, from, to } of changes) context.say(`changed after step ${step}: ${field} ${from ?? 'unset'} → ${to} (${at})`);
     const earlier = steps.length - LAST_STEPS;
     if (earlier > 0) context.say(`… ${earlier} earlier steps: --json, or metrics.jsonl of the run's folder`);
-    for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status.steps ?? steps.length));
+    for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status?.steps ?? steps.length));
     return { document: live ? { ...document, live } : document };
   });
 }

@@ -3,11 +3,18 @@
  * merely takes its time is not. The server is real.
  */
 import { ApplicationFailure } from '@temporalio/common';
+import { Connection } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { askLive, linesOfLive } from '../../cli/train/live-run.ts';
+import { chooseWorkflows, type OpenWorkflow } from '../../workers/watchdog/choose-workflows.ts';
 import { findStalls, openRuns } from '../../workers/watchdog/find-stalls.ts';
 import { type Pending, stallLines, stallOf } from '../../workers/watchdog/stall.ts';
 import { startWatchdog } from '../../workers/watchdog/watchdog.ts';
+import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 import { FAILURES } from '../../workflows/failures/failure-policy.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
@@ -38,6 +45,13 @@ describe('what is stuck', () => {
     expect(stallOf(pending({ attempt: 3, failure }), 1, T0)).toMatchObject({ kind: 'failing', why: 'try 3; the last one: EndpointUnavailable: connection refused', remedy: FAILURES['endpoint-unavailable'].remedy });
   });
 
+  it('is a workflow whose own task fails again and again, with what its code said', () => {
+    const task = { activity: 'workflow task', queue: 'orchestrator', attempt: 57 };
+    const nondeterminism = pending({ ...task, failure: { error: 'NonDeterminism', message: '[TMPRL1100] Activity machine does not handle this event' } });
+    expect(stallOf(nondeterminism, 1, T0)).toMatchObject({ kind: 'failing', why: expect.stringMatching(/^try 57; the last one: NonDeterminism: \[TMPRL1100\]/), remedy: expect.stringContaining('bring the build back') });
+    expect(stallOf(pending({ ...task, failure: { error: 'TypeError', message: 'x' } }), 1, T0)?.remedy).toContain('log of the orchestrator');
+  });
+
   it('is told in one line by queue and kind, the oldest first', () => {
     const many = [3, 1, 2].map((n) => stallOf(pending({ workflow: `w${n}`, since: T0 - n * MINUTE }), 0, T0 + MINUTE)!);
     expect([...stallLines(many).values()]).toEqual([
@@ -46,7 +60,24 @@ describe('what is stuck', () => {
   });
 });
 
+describe('one look at many open workflows', () => {
+  const minutes = (n: number) => T0 + n * MINUTE;
+  const rollouts = Array.from({ length: 3000 }, (_, i) => ({ id: `rollout-${i}`, type: 'rollout', startedAt: minutes(i) }));
+  const open: OpenWorkflow[] = [...rollouts, { id: 'run', type: 'train', startedAt: minutes(9000) }, ...[1, 2].map((n) => ({ id: `batch-${n}`, type: 'batch', startedAt: minutes(8000 + n) }))];
+
+  it('asks about what all others wait for, about the rollouts that have run for longest, and about some new ones', () => {
+    const asked = chooseWorkflows(open);
+    expect(asked.slice(0, 4)).toEqual(['run', 'batch-1', 'batch-2', 'rollout-0']);
+    expect(asked.filter((id) => id.startsWith('rollout'))).toEqual([...Array.from({ length: 150 }, (_, i) => `rollout-${i}`), ...Array.from({ length: 50 }, (_, i) => `rollout-${2950 + i}`)]);
+  });
+
+  it('asks about each once, however few there are', () => {
+    expect(chooseWorkflows([...rollouts.slice(0, 160), ...rollouts.slice(0, 10)]).toSorted()).toEqual(rollouts.slice(0, 160).map(({ id }) => id).toSorted());
+  });
+});
+
 const world = useWorkflowWorld();
+const details = async (id: string) => (await world.now.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata')).currentDetails;
 
 it('a rollout that waits for a host without a worker is found by its run, and one that goes on is not', async () => {
   const { client } = world.now;
@@ -92,9 +123,61 @@ it('says each thing that is stuck once in the log, of every open run, and nothin
   const connection = world.now.client.connection as unknown as NativeConnection;
   const watchdog = startWatchdog({ connection, namespace: 'default' }, (line) => said.push(line), 100);
   await expect.poll(() => said.length, { timeout: 30_000 }).toBe(1);
+  await expect.poll(() => details('train/failing'), { timeout: 10_000 }).toBe(said[0]);
   expect(said[0]).toMatch(/^stuck: generate of train\/failing\/eval-0-sampled\/t-held-out-0\/0, on gpu since .*: try \d; the last one: EndpointUnavailable: connection refused; see whether/);
   down = false;
   expect(await handle.result()).toMatchObject({ steps: 1 });
   await watchdog.stop();
   expect(said.length).toBe(1);
+  expect(await details('train/failing')).not.toContain('stuck');
+  const { events } = await handle.fetchHistory();
+  expect(events!.filter(({ workflowExecutionSignaledEventAttributes: signal }) => signal?.signalName === 'stalled').length).toBeLessThanOrEqual(2);
 }, 90_000);
+
+it('what another watchdog told a run is taken out again, where it is so no more', async () => {
+  const handle = await world.start('train', 'train/told', { run: 'told', policy: { base: '/p' }, task: { name: 't', train: 2 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false } });
+  await handle.signal('pause', 'step');
+  await handle.signal('stalled', ['stuck: something of long ago']);
+  expect(await details('train/told')).toBe('stuck: something of long ago');
+  const watchdog = startWatchdog({ connection: world.now.client.connection as unknown as NativeConnection, namespace: 'default' }, () => undefined, 100);
+  await expect.poll(() => details('train/told'), { timeout: 20_000 }).toBe('');
+  await watchdog.stop();
+  await handle.signal('resume');
+  await handle.result();
+}, 90_000);
+
+it('a run whose own code fails again and again is named, with what it said and since when, whatever the try, also by show', async () => {
+  const { client } = world.now;
+  // What it is to go on with is not there: its code throws in each of its tasks, before it has a search attribute.
+  const wedged = await world.start('train', 'train/wedged', {}, {});
+  const said: string[] = [];
+  const watchdog = startWatchdog({ connection: client.connection as unknown as NativeConnection, namespace: 'default' }, (line) => said.push(line), 200);
+  const found = () => findStalls(client, 'wedged');
+  await expect.poll(async () => (await found()).map(({ kind }) => kind), { timeout: 60_000 }).toEqual(['failing']);
+  const stall = (await found())[0]!;
+  expect(stall).toMatchObject({ workflow: 'train/wedged', activity: 'workflow task', queue: 'orchestrator', why: expect.stringMatching(/^try \d+; the last one: WorkflowTaskFailed: Cannot read properties/) });
+  const { events } = await wedged.fetchHistory();
+  const failed = events!.find(({ workflowTaskFailedEventAttributes }) => workflowTaskFailedEventAttributes)!;
+  expect(Math.floor(stall.since / 1000)).toBe(Number(failed.eventTime!.seconds));
+  await expect.poll(async () => (await found())[0]?.attempt, { timeout: 60_000 }).toBeGreaterThan(stall.attempt);
+  expect((await found())[0]?.since).toBe(stall.since);
+  await expect.poll(() => said.filter((line) => line.startsWith('stuck: workflow task of train/wedged, on orchestrator since ')).length, { timeout: 20_000 }).toBe(1);
+  await watchdog.stop();
+  expect(linesOfLive((await askLive(client, 'wedged'))!)).toEqual([expect.stringMatching(/^stuck: workflow task of train\/wedged, on orchestrator since /)]);
+  await wedged.terminate();
+}, 150_000);
+
+it('says that it could not look, once, where the server does not answer', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul-watchdog-'));
+  const server = await startPrivateServer(dir);
+  const connection = await Connection.connect({ address: server.address });
+  const said: string[] = [];
+  const watchdog = startWatchdog({ connection: connection as unknown as NativeConnection, namespace: 'default' }, (line) => said.push(line), 50);
+  await server.stop();
+  await expect.poll(() => said.length, { timeout: 60_000 }).toBe(1);
+  expect(said[0]).toMatch(/^the watchdog could not look at the list of open runs: .*; what is stuck there is not told until it can$/);
+  await watchdog.stop();
+  await connection.close();
+  rmSync(dir, { recursive: true, force: true });
+  expect(said.length).toBe(1);
+}, 120_000);

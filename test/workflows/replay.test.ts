@@ -1,6 +1,8 @@
 /**
  * Golden histories replayed against the workflow code of today: what runs now must be able to go on after an upgrade.
- * Not asserted: that histories written by other SDK versions exist; each dependency bump runs this gate.
+ * Those called `earlier-*` were written by code that did otherwise: a run ended where today's is paused, and the breaker
+ * heard of groups in another way. Not asserted: that histories written by other SDK versions exist; each dependency bump
+ * runs this gate.
  */
 import { Worker } from '@temporalio/worker';
 import { DeterminismViolationError } from '@temporalio/workflow';
@@ -28,7 +30,7 @@ describe('golden histories', () => {
     Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
 
   it('cover the ways that rollouts, batches, runs and evals go', () => {
-    expect(names.length).toBeGreaterThanOrEqual(28);
+    expect(names.length).toBeGreaterThanOrEqual(32);
   });
 
   it.each(names)('%s replays', async (name) => {

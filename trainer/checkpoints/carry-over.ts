@@ -1,6 +1,6 @@
 /** A version without an update: a step that taught nothing still ends with a complete checkpoint of its own. */
 
-import { type Checkpoint, type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
+import { type Checkpoint, type CheckpointRecord, isMadeFrom, readCheckpointRecord, writeCheckpoint } from './checkpoint.ts';
 import type { NewLora } from '../engine.ts';
 import { newAdapter } from '../lora/new-adapter.ts';
 import type { NamedTensor } from '../model/safetensors.ts';
@@ -21,11 +21,12 @@ async function criticOf(fromDir: string, version: number): Promise<Checkpoint | 
 /**
  * Copies weights (an adapter's alone, where the policy is one) and optimizer state of `fromDir` to `toDir` as version
  * `version`; what is there already stays. With `lora` a policy that is none yet gets its new adapter now, so that its
- * base is never a checkpoint, which retention may remove. The critic goes along `withCritic`.
+ * base is never a checkpoint, which retention may remove. The critic goes along `withCritic`. `input` is
+ * kept in its record.
  */
-export async function carryOver(fromDir: string, toDir: string, version: number, lora?: NewLora, withCritic = false): Promise<CheckpointRecord> {
+export async function carryOver(fromDir: string, toDir: string, version: number, lora?: NewLora, withCritic = false, input?: string): Promise<CheckpointRecord> {
   const there = await readCheckpointRecord(toDir);
-  if (there) return there;
+  if (there && isMadeFrom(there, input)) return there;
   const [config, { weights, adapter: known }] = await Promise.all([readVerifiedConfig(fromDir), readVerifiedPolicy(fromDir)]);
   const fresh = known === undefined && lora !== undefined;
   const adapter = fresh ? newAdapter(config, lora, fromDir, lora.seed) : known;
@@ -36,6 +37,7 @@ export async function carryOver(fromDir: string, toDir: string, version: number,
     step: version,
     version,
     fromDir,
+    input,
     critic: withCritic ? await criticOf(fromDir, version) : undefined,
   });
   return record;

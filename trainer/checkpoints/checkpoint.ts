@@ -19,9 +19,14 @@ export interface CheckpointRecord {
   readonly optimizer?: { readonly steps: number; /** `weightsDigest` of the moments. */ readonly sha256?: string };
   /** The critic's weights are in `critic/`, a directory with a record of its own; absent: there is none. */
   readonly critic?: { readonly sha256: string };
+  /** Names what it was made from; absent: nobody said. */
+  readonly input?: string;
   /** What the training that wrote it reported. */
   readonly metrics?: unknown;
 }
+
+/** Whether it was made from what `input` names; absent: from whatever. */
+export const isMadeFrom = (record: CheckpointRecord, input: string | undefined): boolean => input === undefined || record.input === input;
 
 export interface OptimizerState {
   readonly steps: number;
@@ -80,6 +85,7 @@ export interface Checkpoint {
   readonly config?: ModelConfig;
   /** Written beside the policy, in a folder of its own. */
   readonly critic?: Checkpoint | undefined;
+  readonly input?: string | undefined;
   readonly metrics?: unknown;
 }
 
@@ -98,16 +104,19 @@ async function copyCompanions(from: string, to: string, names: readonly string[]
   for (const name of names) if (there.has(name)) await copyFile(path.join(from, name), path.join(to, name));
 }
 
-function recordOf({ step, version, weights, optimizer, critic, metrics }: Checkpoint): CheckpointRecord {
+function recordOf({ step, version, weights, optimizer, critic, input, metrics }: Checkpoint): CheckpointRecord {
   return {
     step,
     version,
     sha256: weightsDigest(weights),
     ...(optimizer === undefined ? {} : { optimizer: { steps: optimizer.steps, sha256: weightsDigest(optimizer.moments) } }),
     ...(critic === undefined ? {} : { critic: { sha256: weightsDigest(critic.weights) } }),
+    ...(input === undefined ? {} : { input }),
     ...(metrics === undefined ? {} : { metrics }),
   };
 }
+
+const asideOf = (dir: string): string => `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;
 
 async function fill(dir: string, checkpoint: Checkpoint, record: CheckpointRecord): Promise<void> {
   const { fromDir, config, weights, adapter, optimizer, critic } = checkpoint;
@@ -139,13 +148,25 @@ async function removePartials(dir: string): Promise<void> {
   }
 }
 
-/** Writes `dir` aside, then renames it; where another attempt was first, its record stands, and `written` is false. */
+/** Takes `dir` away at once: whoever looks finds it whole or not there. */
+export async function removeCheckpoint(dir: string): Promise<void> {
+  const aside = asideOf(dir);
+  await rename(dir, aside).catch((error: unknown) => {
+    if (!isMissing(error)) throw error;
+  });
+  await rm(aside, { recursive: true, force: true });
+}
+
+/**
+ * Writes `dir` aside, then renames it; where another attempt at the same was first, its record stands, and `written` is
+ * false. Errors: those of the disk; that of renaming, where `dir` is there and was made from something else.
+ */
 export async function writeCheckpoint(
   dir: string,
   checkpoint: Checkpoint,
 ): Promise<{ readonly record: CheckpointRecord; readonly written: boolean }> {
   const record = recordOf(checkpoint);
-  const aside = `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;
+  const aside = asideOf(dir);
   await mkdir(aside, { recursive: true });
   try {
     await fill(aside, checkpoint, record);
@@ -153,7 +174,7 @@ export async function writeCheckpoint(
   } catch (error) {
     await rm(aside, { recursive: true, force: true });
     const first = await readCheckpointRecord(dir);
-    if (first !== undefined) return { record: first, written: false };
+    if (first !== undefined && isMadeFrom(first, record.input)) return { record: first, written: false };
     throw error;
   }
   await removePartials(dir);

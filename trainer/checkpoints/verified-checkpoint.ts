@@ -35,7 +35,8 @@ async function intact<T>(dir: string, read: () => Promise<T>): Promise<T> {
   }
 }
 
-async function recordOf(dir: string): Promise<CheckpointRecord | undefined> {
+/** `undefined` where there is none. Errors: `CheckpointTorn`. */
+export async function readVerifiedRecord(dir: string): Promise<CheckpointRecord | undefined> {
   const record = await intact(dir, () => readCheckpointRecord(dir));
   if (record !== undefined && typeof record.sha256 !== 'string') throw new CheckpointTorn(dir, 'longhaul.json has no sha256');
   return record;
@@ -44,12 +45,12 @@ async function recordOf(dir: string): Promise<CheckpointRecord | undefined> {
 /** A policy's shape. Errors: `CheckpointTorn`; those of `readModelConfig` for a directory without a record. */
 export async function readVerifiedConfig(dir: string): Promise<ModelConfig> {
   const read = () => readModelConfig(dir);
-  return (await recordOf(dir)) === undefined ? read() : intact(dir, read);
+  return (await readVerifiedRecord(dir)) === undefined ? read() : intact(dir, read);
 }
 
 /** Errors: `CheckpointTorn`; `BadSafetensors` for a directory without a record. */
 export async function loadVerifiedWeights(dir: string): Promise<Weights> {
-  const record = await recordOf(dir);
+  const record = await readVerifiedRecord(dir);
   if (record === undefined) return loadWeights(dir);
   const weights = await intact(dir, () => loadWeights(dir));
   const actual = weightsDigest(weights);
@@ -61,7 +62,7 @@ export async function loadVerifiedWeights(dir: string): Promise<Weights> {
 export async function readVerifiedPolicy(dir: string): Promise<PolicyFiles> {
   const json = await intact(dir, () => readAdapterJson(dir));
   if (json === undefined) return { weights: await loadVerifiedWeights(dir), adapter: undefined };
-  const record = await recordOf(dir);
+  const record = await readVerifiedRecord(dir);
   const read = () => readSafetensors(path.join(dir, adapterFile));
   const tensors = await (record === undefined ? read() : intact(dir, read));
   const actual = record === undefined ? undefined : weightsDigest(tensors);
@@ -71,7 +72,7 @@ export async function readVerifiedPolicy(dir: string): Promise<PolicyFiles> {
 
 /** `undefined` where the policy has never been trained here. Errors: `CheckpointTorn`. */
 export async function readVerifiedOptimizer(dir: string): Promise<OptimizerState | undefined> {
-  const expected = (await recordOf(dir))?.optimizer?.sha256;
+  const expected = (await readVerifiedRecord(dir))?.optimizer?.sha256;
   const state = await intact(dir, () => readOptimizerState(dir));
   const actual = state && expected !== undefined ? weightsDigest(state.moments) : expected;
   if (actual !== expected) throw new CheckpointTorn(path.join(dir, 'optimizer.safetensors'), `its moments hash to ${actual}, not to ${expected}`);
@@ -83,10 +84,10 @@ export async function readVerifiedOptimizer(dir: string): Promise<OptimizerState
  * its own record, and that one to the policy's. Errors: `CheckpointTorn`.
  */
 export async function verifiedCriticDir(dir: string): Promise<string | undefined> {
-  const expected = (await recordOf(dir))?.critic?.sha256;
+  const expected = (await readVerifiedRecord(dir))?.critic?.sha256;
   if (expected === undefined) return undefined;
   const own = path.join(dir, criticFolder);
-  const actual = (await recordOf(own))?.sha256;
+  const actual = (await readVerifiedRecord(own))?.sha256;
   if (actual !== expected) throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);
   return own;
 }

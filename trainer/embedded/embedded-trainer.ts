@@ -74,7 +74,7 @@ class EmbeddedSession implements ShardSession {
     return optimizer.apply(policy.trainable, gradient, settings);
   }
 
-  async saveState({ dir, version, metrics, critic }: StateToSave): Promise<CheckpointRecord> {
+  async saveState({ dir, version, metrics, critic, input }: StateToSave): Promise<CheckpointRecord> {
     const { learner } = this.#resident;
     const optimizer = this.#optimizer();
     const { record, written } = await writeCheckpoint(dir, {
@@ -84,6 +84,7 @@ class EmbeddedSession implements ShardSession {
       version,
       fromDir: this.#origin.dir,
       critic,
+      input,
       metrics,
     });
     if (!written) return record;

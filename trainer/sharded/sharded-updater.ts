@@ -8,7 +8,7 @@ import { access, mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { loadAlgorithms } from '../algorithms/load-module.ts';
 import type { ShardSession, Trainer } from '../backend.ts';
-import { readCheckpointRecord } from '../checkpoints/checkpoint.ts';
+import { isMadeFrom, readCheckpointRecord } from '../checkpoints/checkpoint.ts';
 import type { PlanRequest, PlannedUpdate, RoundRequest, ShardRequest } from '../engine.ts';
 import { Tally, type TallyData } from '../training/tally.ts';
 import { learnMicroBatch, prepareUpdate, usefulData } from '../update.ts';
@@ -47,7 +47,10 @@ function stateDir({ dir, plan }: Located, round: number): string {
 
 /** Whether the round's state, or a later one, is there. */
 async function isReached(at: Located, round: number): Promise<boolean> {
-  for (let later = at.plan.rounds.length; later >= round; later--) if ((await readCheckpointRecord(stateDir(at, later))) !== undefined) return true;
+  for (let later = at.plan.rounds.length; later >= round; later--) {
+    const record = await readCheckpointRecord(stateDir(at, later));
+    if (record !== undefined && isMadeFrom(record, at.plan.request.input)) return true;
+  }
   return false;
 }
 
@@ -161,7 +164,7 @@ export class ShardedUpdater {
 
   async #save(at: Located, session: ShardSession, reached: number, tally: Tally): Promise<void> {
     const { plan } = at;
-    const { toVersion: version, algorithm } = plan.request;
+    const { toVersion: version, algorithm, input } = plan.request;
     const isLast = reached === plan.rounds.length;
     const metrics = isLast ? tally.metrics(plan.tokens, plan.sequences.length, algorithm, plan.metrics) : tally.data;
     const dir = stateDir(at, reached);
@@ -169,7 +172,7 @@ export class ShardedUpdater {
     await access(planFile(at.dir)).catch(() => {
       throw new PlanLost(`${at.dir} was cleared away`);
     });
-    await session.saveState({ dir, version, metrics });
+    await session.saveState({ dir, version, metrics, input });
     await session.publish({ dir, version });
   }
 

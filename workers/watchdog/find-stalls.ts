@@ -1,11 +1,15 @@
 /** Asks Temporal what the open workflows of a run wait for, and which of that has taken too long. It changes nothing. */
 
-import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import { type Client, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
-import { type Pending, type Stall, stallOf } from './stall.ts';
+import { chooseWorkflows, type OpenWorkflow } from './choose-workflows.ts';
+import { failedTaskOf } from './failed-task.ts';
+import { FAILING_ATTEMPT, type Pending, type Stall, stallOf, WORKFLOW_TASK } from './stall.ts';
+import { millis } from './timestamp.ts';
 
-/** Workflows that one look asks about: what is stuck is seldom alone. */
-const LOOKED_AT = 200;
+/** Open workflows that are listed, the newest first; beyond that the oldest are not known. */
+const LISTED = 10_000;
+const PAGE = 1_000;
 const ASKED_AT_ONCE = 16;
 /** A poll lasts a minute; who has not asked for longer is gone. */
 const POLLS_WITHIN_MS = 90_000;
@@ -28,10 +32,6 @@ const QUEUE_OF: Readonly<Record<string, string>> = {
   holdSandbox: hostQueue('its host'),
 };
 
-type Timestamp = { readonly seconds?: { toString(): string } | null; readonly nanos?: number | null } | null | undefined;
-
-const millis = (at: Timestamp): number => Number(at?.seconds?.toString() ?? 0) * 1000 + Math.floor((at?.nanos ?? 0) / 1e6);
-
 /** What one workflow waits for: its activities, and its own task where that has not been taken. */
 export function pendingOf({ workflowId, raw }: Pick<WorkflowExecutionDescription, 'workflowId' | 'raw'>): Pending[] {
   const pending = (raw.pendingActivities ?? []).map((one): Pending => {
@@ -51,7 +51,15 @@ export function pendingOf({ workflowId, raw }: Pick<WorkflowExecutionDescription
   const task = raw.pendingWorkflowTask;
   if (!task) return pending;
   const state = task.state === STARTED ? 'started' : 'scheduled';
-  return [...pending, { workflow: workflowId, activity: 'workflow task', queue: QUEUES.orchestrator, state, attempt: task.attempt ?? 1, since: millis(task.scheduledTime) }];
+  const since = millis(task.originalScheduledTime) || millis(task.scheduledTime);
+  return [...pending, { workflow: workflowId, activity: WORKFLOW_TASK, queue: QUEUES.orchestrator, state, attempt: task.attempt ?? 1, since }];
+}
+
+/** Temporal counts tries of a workflow's own task, and says neither why they failed nor since when. */
+async function explained(client: Client, pending: Pending): Promise<Pending> {
+  if (pending.activity !== WORKFLOW_TASK || pending.attempt < FAILING_ATTEMPT) return pending;
+  const { failure, since = pending.since } = await failedTaskOf(client, pending.workflow);
+  return { ...pending, failure, since };
 }
 
 /** How many workers poll a queue; each queue is asked about once. */
@@ -63,7 +71,7 @@ function pollersOf(client: Client): (pending: Pending) => Promise<number> {
     return (pollers ?? []).filter(({ lastAccessTime }) => Date.now() - millis(lastAccessTime) < POLLS_WITHIN_MS).length;
   };
   return ({ queue, activity }) => {
-    const type = activity === 'workflow task' ? TASK_QUEUE_TYPE.workflow : TASK_QUEUE_TYPE.activity;
+    const type = activity === WORKFLOW_TASK ? TASK_QUEUE_TYPE.workflow : TASK_QUEUE_TYPE.activity;
     const key = `${type} ${queue}`;
     const asked = known.get(key) ?? ask(queue, type);
     known.set(key, asked);
@@ -71,30 +79,53 @@ function pollersOf(client: Client): (pending: Pending) => Promise<number> {
   };
 }
 
-async function openWorkflows(client: Client, run: string): Promise<string[]> {
-  const ids: string[] = [];
-  const query = `LonghaulRun = ${JSON.stringify(run)} AND ExecutionStatus = "Running"`;
-  for await (const { workflowId } of client.workflow.list({ query, pageSize: LOOKED_AT })) {
-    ids.push(workflowId);
-    if (ids.length >= LOOKED_AT) break;
+async function listed(client: Client, query: string): Promise<OpenWorkflow[]> {
+  const found: OpenWorkflow[] = [];
+  for await (const { workflowId: id, type, startTime } of client.workflow.list({ query, pageSize: PAGE })) {
+    found.push({ id, type, startedAt: startTime.getTime() });
+    if (found.length >= LISTED) break;
   }
-  return ids;
+  return found;
 }
 
-/** Of at most 200 open workflows of a run, or of an eval under `eval/ID`. Errors: those of Temporal's client. */
+/** The run's or the eval's own workflow: one whose first task fails has no search attributes yet. */
+export const ownerOf = (run: string): string => (run.startsWith('eval/') ? run : `train/${run}`);
+
+async function workflowsToAsk(client: Client, run: string): Promise<string[]> {
+  const open = `LonghaulRun = ${JSON.stringify(run)} AND ExecutionStatus = "Running"`;
+  const [others, rollouts] = await Promise.all([listed(client, `${open} AND WorkflowType != "rollout"`), listed(client, `${open} AND WorkflowType = "rollout"`)]);
+  return [...new Set([ownerOf(run), ...chooseWorkflows([...others, ...rollouts])])];
+}
+
+async function pendingIn(client: Client, workflow: string): Promise<Pending[]> {
+  const described = await client.workflow.getHandle(workflow).describe();
+  return Promise.all(pendingOf(described).map((pending) => explained(client, pending)));
+}
+
+/**
+ * Of the open workflows of a run, or of an eval under `eval/ID`: of all that others wait for, and of the rollouts that have
+ * run for longest, 400 in all. Errors: those of Temporal's client.
+ */
 export async function findStalls(client: Client, run: string, now = Date.now()): Promise<Stall[]> {
-  const ids = await openWorkflows(client, run);
+  const ids = await workflowsToAsk(client, run);
   const pollers = pollersOf(client);
   const stalls: Stall[] = [];
   for (let from = 0; from < ids.length; from += ASKED_AT_ONCE) {
-    const some = await Promise.allSettled(ids.slice(from, from + ASKED_AT_ONCE).map((id) => client.workflow.getHandle(id).describe()));
-    // One that cannot be described has ended meanwhile.
-    for (const pending of some.flatMap((one) => (one.status === 'fulfilled' ? pendingOf(one.value) : []))) {
+    const some = await Promise.allSettled(ids.slice(from, from + ASKED_AT_ONCE).map((id) => pendingIn(client, id)));
+    throwIfUnanswered(some);
+    for (const pending of some.flatMap((one) => (one.status === 'fulfilled' ? one.value : []))) {
       const stall = stallOf(pending, await pollers(pending), now);
       if (stall) stalls.push(stall);
     }
   }
   return stalls;
+}
+
+/** One that is not found has ended meanwhile; a server that does not answer has said nothing of any. */
+function throwIfUnanswered(some: ReadonlyArray<PromiseSettledResult<unknown>>): void {
+  const failed = some.flatMap((one) => (one.status === 'rejected' ? [one.reason as unknown] : []));
+  const unanswered = failed.find((error) => !(error instanceof WorkflowNotFoundError));
+  if (unanswered !== undefined) throw unanswered;
 }
 
 /** Runs and evals that are open, as in `LonghaulRun`. */

@@ -6,7 +6,7 @@ import { QUEUES } from '../../workflows/queues.ts';
 /** One thing that one workflow waits for. */
 export interface Pending {
   readonly workflow: string;
-  /** Of an activity its type; `workflow task` where the workflow's own code has not been run. */
+  /** Of an activity its type; `WORKFLOW_TASK` where the workflow's own code has not been run. */
   readonly activity: string;
   readonly queue: string;
   readonly state: 'scheduled' | 'started';
@@ -29,7 +29,9 @@ const MINUTE = 60_000;
 const NO_WORKER_MS = MINUTE;
 const NO_SLOT_MS = 10 * MINUTE;
 /** From the third try on it is no accident. */
-const FAILING_ATTEMPT = 3;
+export const FAILING_ATTEMPT = 3;
+/** What a workflow waits for while its own code is not being run. */
+export const WORKFLOW_TASK = 'workflow task';
 
 /** Longer than this is worth a word, not an error: limits are the activities' own. Absent: ten minutes. */
 const SLOW_MS: Readonly<Record<string, number>> = { update: 60 * MINUTE, planUpdate: 60 * MINUTE, forwardBackward: 60 * MINUTE, optimStep: 60 * MINUTE, releaseSandbox: 2 * MINUTE, holdSandbox: 2 * MINUTE };
@@ -43,13 +45,21 @@ function noWorker(queue: string): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   return { kind: 'no-worker', why: `no worker polls the queue ${queue}`, remedy: `start one: ${remedy}` };
 }
 
+function failing({ activity, attempt, failure: { error, message } }: Pick<Pending, 'activity' | 'attempt'> & Required<Pick<Pending, 'failure'>>): Pick<Stall, 'kind' | 'why' | 'remedy'> {
+  const remedy = activity === WORKFLOW_TASK ? remedyOfTask(error) : FAILURES[classOfError(error)].remedy;
+  return { kind: 'failing', why: `try ${attempt}; the last one: ${error}: ${message.slice(0, 200)}`, remedy };
+}
+
+/** Temporal runs such a task again for as long as it takes: it goes on when its code does. */
+function remedyOfTask(error: string): string {
+  if (error === 'NonDeterminism') return 'bring the build back that it began with (docs/design.md, Upgrades), or terminate it and start its run again, which goes on from its records';
+  return 'see the log of the orchestrator worker: npx longhaul ps; report it as a bug';
+}
+
 function verdictOn({ activity, queue, state, attempt, since, failure }: Pending, pollers: number, now: number): Pick<Stall, 'kind' | 'why' | 'remedy'> | undefined {
   const waited = now - since;
   if (state === 'scheduled' && pollers === 0 && waited >= NO_WORKER_MS) return noWorker(queue);
-  if (attempt >= FAILING_ATTEMPT && failure) {
-    const name = classOfError(failure.error);
-    return { kind: 'failing', why: `try ${attempt}; the last one: ${failure.error}: ${failure.message.slice(0, 200)}`, remedy: FAILURES[name].remedy };
-  }
+  if (attempt >= FAILING_ATTEMPT && failure) return failing({ activity, attempt, failure });
   if (state === 'scheduled' && waited >= NO_SLOT_MS) {
     return { kind: 'no-slot', why: `every worker of ${queue} is busy`, remedy: `start another worker (npx longhaul worker --role ${roleOf(queue)}), or wait` };
   }

@@ -1,9 +1,13 @@
-/** Looks every minute whether an open run is stuck, and says each new finding once in the log. It never ends anything. */
+/**
+ * Looks every minute whether an open run is stuck, and says each new finding once: in the log, and to the run. It never
+ * ends anything, and what it cannot look at it says too.
+ */
 
 import { Client } from '@temporalio/client';
 import type { WorkerConnection } from '../temporal-connection.ts';
-import { findStalls, openRuns } from './find-stalls.ts';
+import { findStalls, openRuns, ownerOf } from './find-stalls.ts';
 import { stallLines } from './stall.ts';
+import { RunTeller } from './tell-run.ts';
 
 const INTERVAL_MS = 60_000;
 const ANSWERS_WITHIN_MS = 30_000;
@@ -13,13 +17,57 @@ export interface Watchdog {
   stop(): Promise<void>;
 }
 
-/** Lines by run and by what is stuck: a count that changes is no news. */
-async function look(client: Client): Promise<Map<string, string>> {
-  const lines = new Map<string, string>();
-  for (const run of await openRuns(client)) {
-    for (const [key, line] of stallLines(await findStalls(client, run))) lines.set(`${run} ${key}`, line);
+/** What one worker's watchdog has said. */
+class Teller {
+  readonly #client: Client;
+  readonly #runs: RunTeller;
+  readonly #say: (line: string) => void;
+  /** By run: what was stuck there when it was looked at last. */
+  readonly #said = new Map<string, ReadonlySet<string>>();
+  /** What could not be looked at the last time. */
+  #unseen = new Set<string>();
+
+  constructor(client: Client, say: (line: string) => void) {
+    this.#client = client;
+    this.#runs = new RunTeller(client);
+    this.#say = say;
   }
-  return lines;
+
+  /** Never fails: what cannot be looked at is said, and the next one is looked at. */
+  async round(): Promise<void> {
+    const unseen = new Set<string>();
+    await this.#tried('the list of open runs', unseen, async () => {
+      const runs = await this.#client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => openRuns(this.#client));
+      this.#keep(new Set(runs));
+      for (const run of runs) await this.#tried(run, unseen, () => this.#look(run));
+    });
+    this.#unseen = unseen;
+  }
+
+  async #tried(what: string, unseen: Set<string>, work: () => Promise<void>): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      unseen.add(what);
+      if (!this.#unseen.has(what)) this.#say(`the watchdog could not look at ${what}: ${error instanceof Error ? error.message : String(error)}; what is stuck there is not told until it can`);
+    }
+  }
+
+  /** Every run has a deadline of its own: one that answers slowly hides no other. */
+  #look(run: string): Promise<void> {
+    return this.#client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, async () => {
+      const lines = stallLines(await findStalls(this.#client, run));
+      const said = this.#said.get(run);
+      for (const [key, line] of lines) if (!said?.has(key)) this.#say(line);
+      this.#said.set(run, new Set(lines.keys()));
+      await this.#runs.tell(ownerOf(run), lines);
+    });
+  }
+
+  #keep(runs: ReadonlySet<string>): void {
+    for (const run of this.#said.keys()) if (!runs.has(run)) this.#said.delete(run);
+    this.#runs.keep(new Set([...runs].map(ownerOf)));
+  }
 }
 
 export function startWatchdog(
@@ -27,20 +75,9 @@ export function startWatchdog(
   say: (line: string) => void,
   intervalMs = INTERVAL_MS,
 ): Watchdog {
-  const client = new Client({ connection, namespace });
-  let said = new Set<string>();
+  const teller = new Teller(new Client({ connection, namespace }), say);
   let looking: Promise<void> | undefined;
-  const round = async (): Promise<void> => {
-    try {
-      const lines = await client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => look(client));
-      for (const [key, line] of lines) if (!said.has(key)) say(line);
-      said = new Set(lines.keys());
-    } catch {
-      // A server that does not answer is told of by the workers' own connections.
-    } finally {
-      looking = undefined;
-    }
-  };
+  const round = () => teller.round().finally(() => (looking = undefined));
   const timer = setInterval(() => void (looking ??= round()), intervalMs);
   timer.unref();
   return {

@@ -81,7 +81,7 @@ export class OpenBatch {
 
   constructor(input: BatchInput, { caps, order }: Schedule, { long, progress }: LongBatch) {
     this.#input = input;
-    this.#failures = new FailureWatch(input.breaker);
+    this.#failures = new FailureWatch(input, progress?.watch);
     this.#gates = gatesOf(input.tasks.length * input.samples, caps);
     this.#children = new Children(input, { gates: this.#gates, long });
     this.#order = order;
@@ -117,6 +117,7 @@ export class OpenBatch {
       sampling: this.#sampling.progress,
       ...this.#roster.progress,
       ledger: this.#ledger.progress,
+      watch: this.#failures.progress,
       ...(this.#countdown ? { leftMs: this.#countdown.leftMs(Date.now()) } : {}),
     };
   }
@@ -124,7 +125,8 @@ export class OpenBatch {
   get result(): BatchResult {
     const { ended, graded, passed, rewardSum, failures } = this.#ledger.counts;
     const said = Object.keys(failures).length > 0 ? { said: this.#ledger.said } : {};
-    return { groups: this.groups, rollouts: ended, graded, passed, rewardSum, failures, ...said, seconds: (Date.now() - this.#begunAt) / 1000 };
+    const { ends } = this.#failures;
+    return { groups: this.groups, rollouts: ended, graded, passed, rewardSum, failures, ...said, ...(ends && { ends }), seconds: (Date.now() - this.#begunAt) / 1000 };
   }
 
   get status(): BatchStatus {

@@ -1,5 +1,6 @@
 /** What a long batch carries over continue-as-new: numbers and places, a few bytes for each rollout that is left. */
 
+import type { WatchProgress } from '../failures/failure-watch.ts';
 import type { SamplingProgress } from './sampling/dynamic-sampling.ts';
 import type { LedgerProgress } from './ledger.ts';
 import type { RosterProgress } from './roster.ts';
@@ -12,6 +13,8 @@ export interface BatchProgress extends RosterProgress {
   readonly paused: boolean;
   readonly sampling: SamplingProgress;
   readonly ledger: LedgerProgress;
+  /** Absent: nothing has ended. */
+  readonly watch?: WatchProgress;
   /** Until the deadline; absent: there is none. */
   readonly leftMs?: number;
 }

@@ -23,6 +23,8 @@ export interface Trip {
   readonly of: number;
   /** What the last of them said. */
   readonly message: string;
+  /** What of the run failed so after all its tries, for a person; absent: rollouts did. */
+  readonly work?: string;
 }
 
 interface Ended {
@@ -30,26 +32,48 @@ interface Ended {
   readonly message?: string;
 }
 
+/** How a rollout ended: by a failure that says something of the machines, or otherwise. */
+export type End = FailureClass | null;
+
+export function endOf(failure: FailureClass | undefined): End {
+  return failure !== undefined && FAILURES[failure].breaks ? failure : null;
+}
+
 /** In multiples of `inARow`. */
 const WINDOW = 4;
 
+/** How many of the last ends it looks at. */
+export const windowOf = ({ inARow }: BreakerSettings): number => WINDOW * inARow;
+
+/** For another history. */
+export interface BreakerState {
+  /** Oldest first, as many as it looks at. */
+  readonly last: readonly End[];
+  readonly isOpen: boolean;
+}
+
 export class CircuitBreaker {
   readonly #settings: BreakerSettings;
-  #last: Array<FailureClass | undefined> = [];
-  #isOpen = false;
+  #last: readonly End[];
+  #isOpen: boolean;
 
-  constructor(settings: BreakerSettings) {
+  constructor(settings: BreakerSettings, { last = [], isOpen = false }: Partial<BreakerState> = {}) {
     this.#settings = settings;
+    this.#last = last;
+    this.#isOpen = isOpen;
+  }
+
+  get state(): BreakerState {
+    return { last: this.#last, isOpen: this.#isOpen };
   }
 
   /** In the order in which rollouts end; answers with a trip when this one opens it. */
   heard({ failure, message = '' }: Ended): Trip | undefined {
-    const { inARow } = this.#settings;
-    if (inARow === 0 || this.#isOpen) return undefined;
-    const counted = failure !== undefined && FAILURES[failure].breaks ? failure : undefined;
-    this.#last = [...this.#last, counted].slice(-WINDOW * inARow);
-    const of = counted === undefined ? 0 : this.#reach(counted);
-    if (of === 0 || counted === undefined) return undefined;
+    if (this.#settings.inARow === 0 || this.#isOpen) return undefined;
+    const counted = endOf(failure);
+    this.#last = [...this.#last, counted].slice(-windowOf(this.#settings));
+    const of = counted === null ? 0 : this.#reach(counted);
+    if (of === 0 || counted === null) return undefined;
     this.#isOpen = true;
     return { failure: counted, failed: this.#last.slice(-of).filter((one) => one === counted).length, of, message };
   }
@@ -66,7 +90,7 @@ export class CircuitBreaker {
     const row = this.#last.slice(-inARow);
     if (row.length === inARow && row.every((one) => one === failure)) return inARow;
     const failed = this.#last.filter((one) => one === failure).length;
-    return this.#last.length === WINDOW * inARow && failed >= share * this.#last.length ? this.#last.length : 0;
+    return this.#last.length === windowOf(this.#settings) && failed >= share * this.#last.length ? this.#last.length : 0;
   }
 }
 
@@ -79,6 +103,10 @@ export function ungradedTrip({ step, masked }: { readonly step: number; readonly
 }
 
 /** For a person: what failed, and what to do. */
-export function tripLine({ failure, failed, of, message }: Trip): string {
+export function tripLine({ failure, failed, of, message, work }: Trip): string {
+  if (work !== undefined && failure === 'cancelled') {
+    return `paused: ${work} was ended by hand (${message}); \`longhaul resume\` begins it again, \`longhaul cancel\` ends the run`;
+  }
+  if (work !== undefined) return `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
   return `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\``;
 }

@@ -1,21 +1,48 @@
-/** A batch's circuit breaker: tells the parent once when it opens; a batch without settings or parent tells nothing. */
+/**
+ * A batch's circuit breaker: it goes on from how its run's last rollouts ended, and tells the parent once when it opens; a
+ * batch without settings or parent tells nothing.
+ */
 
 import { defineSignal, getExternalWorkflowHandle, workflowInfo } from '@temporalio/workflow';
-import { type BreakerSettings, CircuitBreaker, type Trip } from './circuit-breaker.ts';
+import { type BreakerState, CircuitBreaker, endOf, type Trip, windowOf } from './circuit-breaker.ts';
+import type { BatchInput, TimedEnd } from '../messages/batch.ts';
 import type { RolloutResult } from '../messages/rollout.ts';
 
 /** To the parent: too many rollouts failed alike. */
 export const circuitOpenedSignal = defineSignal<[Trip]>('circuitOpened');
 
+/** What a long batch carries over of it. */
+export interface WatchProgress {
+  readonly breaker: BreakerState;
+  readonly ends: readonly TimedEnd[];
+}
+
 export class FailureWatch {
   readonly #breaker: CircuitBreaker;
+  readonly #kept: number;
+  /** Of this batch, the last ones. */
+  #ends: readonly TimedEnd[];
 
-  constructor(settings: BreakerSettings | undefined) {
-    this.#breaker = new CircuitBreaker(settings ?? { inARow: 0, share: 1 });
+  constructor({ breaker = { inARow: 0, share: 1 }, lately = [] }: Pick<BatchInput, 'breaker' | 'lately'>, progress?: WatchProgress) {
+    this.#breaker = new CircuitBreaker(breaker, progress?.breaker ?? { last: lately });
+    this.#kept = windowOf(breaker);
+    this.#ends = progress?.ends ?? [];
+  }
+
+  get progress(): WatchProgress {
+    return { breaker: this.#breaker.state, ends: this.#ends };
+  }
+
+  /** The last ends, from the first failure among them on; `undefined` where nobody wants to know. */
+  get ends(): readonly TimedEnd[] | undefined {
+    if (this.#kept === 0) return undefined;
+    const first = this.#ends.findIndex(([, end]) => end !== null);
+    return first < 0 ? [] : this.#ends.slice(first);
   }
 
   /** Never fails: a parent that has ended needs to hear nothing. */
   heard(result: RolloutResult): void {
+    if (this.#kept > 0) this.#ends = [...this.#ends, [Date.now(), endOf(result.failure)] as const].slice(-this.#kept);
     const trip = this.#breaker.heard(result);
     const { parent } = workflowInfo();
     if (trip && parent) getExternalWorkflowHandle(parent.workflowId).signal(circuitOpenedSignal, trip).catch(() => undefined);

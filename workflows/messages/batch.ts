@@ -3,7 +3,7 @@
 import type { FailureClass } from '../../agents/finish-reason.ts';
 import type { SamplingParameters } from '../../trainer/engine.ts';
 import type { StragglerSettings } from '../batch/stragglers.ts';
-import type { BreakerSettings } from '../failures/circuit-breaker.ts';
+import type { BreakerSettings, End } from '../failures/circuit-breaker.ts';
 import type { RolloutPolicy } from './policy.ts';
 import type { AgentSettings } from './rollout.ts';
 
@@ -27,6 +27,8 @@ export interface BatchInput {
   readonly dispatcher: DispatcherSettings;
   /** When to tell the parent that rollouts fail alike; absent: never. */
   readonly breaker?: BreakerSettings;
+  /** How the last rollouts before this batch's ended, oldest first: the breaker goes on from these. Absent: from nothing. */
+  readonly lately?: readonly End[];
   /** Which queued work goes first where batches share workers; absent: `train`. */
   readonly priority?: BatchPriority;
   /** Absent: every rollout is waited for. */
@@ -53,6 +55,9 @@ export interface DispatcherSettings {
   readonly maxEvalParallelAgents?: number;
 }
 
+/** When a rollout ended, in milliseconds since the epoch, and how. */
+export type TimedEnd = readonly [at: number, end: End];
+
 export interface BatchResult {
   /** Of the batch's tasks, the first so many were rolled out: all, but with dynamic sampling. */
   readonly groups: number;
@@ -63,5 +68,7 @@ export interface BatchResult {
   readonly failures: Readonly<Partial<Record<FailureClass, number>>>;
   /** What the last rollout that failed so said; absent where none failed. */
   readonly said?: Readonly<Partial<Record<FailureClass, string>>>;
+  /** How the last ones ended, in their order, from the first failure among them on; absent without a breaker. */
+  readonly ends?: readonly TimedEnd[];
   readonly seconds: number;
 }

@@ -1,6 +1,7 @@
 /** What a run carries over continue-as-new: small, and enough to go on from. */
 
 import type { Trip } from '../failures/circuit-breaker.ts';
+import type { RunFailuresState } from '../failures/run-failures.ts';
 import type { PolicyRef } from '../messages/policy.ts';
 import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
 import type { StepRecord } from '../messages/step-record.ts';
@@ -17,6 +18,8 @@ export interface TrainProgress {
   readonly recent: readonly StepRecord[];
   readonly pauseAt: PausePoint | null;
   readonly tripped?: Trip | null;
+  /** Absent: nothing has ended. */
+  readonly failures?: RunFailuresState;
   /** Changes on record from before a restart, of steps that are still ahead. */
   readonly ahead?: readonly ConfigChange[];
   /** The last step that was on record when the run began: whoever started it again knows how those went. */

@@ -1,16 +1,26 @@
 /**
  * Whether a run stands still, and where: its rollouts before their next turn, or the run before its next step. Whoever
- * pauses it, a person or the circuit breaker, it goes on only when it is resumed.
+ * pauses it, a person, the circuit breaker or work of its own that failed, it goes on only when it is resumed.
  */
 
-import { condition, log, setCurrentDetails } from '@temporalio/workflow';
+import { CancellationScope, condition, log, patched } from '@temporalio/workflow';
+import type { Details } from '../details.ts';
 import { type Trip, tripLine, ungradedTrip } from '../failures/circuit-breaker.ts';
+import { mendable } from '../failures/mendable.ts';
 import type { StepRecord } from '../messages/step-record.ts';
 import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
 import { PauseRelay } from '../pause-relay.ts';
 
+export interface PausedBefore {
+  readonly tripped?: Trip | null;
+  readonly recorded?: number;
+}
+
 export class RunPause {
   readonly #run: string;
+  readonly #details: Details;
+  /** Whether it pauses for what failed. */
+  readonly #breaks: boolean;
   /** The last step that was on record when the run began. */
   readonly #recorded: number;
   #at: PausePoint | null = null;
@@ -23,10 +33,14 @@ export class RunPause {
   /** Batches that run hear of a pause at a turn. */
   readonly relay = new PauseRelay();
 
-  constructor(run: string, { tripped = null, recorded = 0 }: { readonly tripped?: Trip | null; readonly recorded?: number }) {
+  /** `breaks`: whether the run is paused for what failed, or ends. */
+  constructor(run: string, { details, breaks }: { readonly details: Details; readonly breaks: boolean }, { tripped = null, recorded = 0 }: PausedBefore) {
     this.#run = run;
+    this.#details = details;
+    this.#breaks = breaks;
     this.#tripped = tripped;
     this.#recorded = recorded;
+    if (tripped) details.standsStill(tripLine(tripped));
   }
 
   get at(): PausePoint | null {
@@ -53,17 +67,20 @@ export class RunPause {
   set(point: PausePoint | null): boolean {
     const ended = point === null && this.#at !== null;
     this.#at = point;
-    if (point === null) this.#tripped = null;
+    if (point === null) {
+      this.#tripped = null;
+      this.#details.standsStill(null);
+    }
     this.relay.set(point === 'turn');
     return ended;
   }
 
-  /** Rollouts of `step` failed alike: nothing begins until somebody has looked and resumes it. */
+  /** Something of `step` failed: nothing begins until somebody has looked and resumes it. */
   trip(trip: Trip, step: number): void {
     this.#tripped = trip;
     this.#trippedIn = step;
     log.warn(tripLine(trip), { run: this.#run });
-    setCurrentDetails(tripLine(trip));
+    this.#details.standsStill(tripLine(trip));
   }
 
   /** Somebody has to look before further steps go the same way; who did during this step need not be told again. */
@@ -83,5 +100,23 @@ export class RunPause {
   /** Within a step, only a pause at a turn holds anything up. */
   mayBegin(): Promise<void> {
     return condition(() => this.#at !== 'turn');
+  }
+
+  /**
+   * Does `doIt`; where machines failed it on all its tries the run stands still, says so, and does the same again when it
+   * is resumed. Errors: those of `doIt` that no machine is to blame for.
+   */
+  async untilMended<T>(work: string, step: number, doIt: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await doIt();
+      } catch (error) {
+        const failure = this.#breaks && !CancellationScope.current().consideredCancelled ? mendable(error) : undefined;
+        if (!failure || !patched('goes-on-when-mended')) throw error;
+        this.set('turn');
+        this.trip({ ...failure, failed: 1, of: 1, work }, step);
+        await this.mayBegin();
+      }
+    }
   }
 }

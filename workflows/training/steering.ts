@@ -4,6 +4,7 @@
  */
 
 import { ApplicationFailure, condition, currentUpdateInfo, defineQuery, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow';
+import { type Details, stalledSignal } from '../details.ts';
 import { circuitOpenedSignal } from '../failures/failure-watch.ts';
 import { hearSignals, on } from '../hear-signals.ts';
 import type { RunConfig } from '../messages/run-config.ts';
@@ -45,7 +46,7 @@ export class Steering {
   readonly #early: UnitReport[] = [];
 
   /** `pauseAt`: what a new history goes on with. */
-  constructor(run: string, pauseAt: PausePoint | null) {
+  constructor(run: string, pauseAt: PausePoint | null, details: Details) {
     this.#pauseAt = pauseAt;
     setHandler(trainStatusQuery, () => this.#training?.status ?? startingStatus(run, this.#pauseAt));
     hearSignals(
@@ -55,6 +56,7 @@ export class Steering {
         this.#pause('turn');
         this.#training?.trip(trip);
       }),
+      on(stalledSignal, (lines) => details.stuck(lines)),
       on(unitEndedSignal, (report) => {
         if (this.#training) this.#training.unitEnded(report);
         else this.#early.push(report);

@@ -3,7 +3,7 @@
  * tasks are drawn in every mode, and again after a restart.
  */
 
-import { DEFAULT_BREAKER } from '../failures/circuit-breaker.ts';
+import { DEFAULT_BREAKER, type End } from '../failures/circuit-breaker.ts';
 import { selectTasks } from './select-tasks.ts';
 import type { BatchInput } from '../messages/batch.ts';
 import type { PolicyRef } from '../messages/policy.ts';
@@ -47,11 +47,11 @@ export function tasksOfGroup(config: RunConfig, number: number): Drawn {
   return { name: `group-${number}`, step, tasks: own, ...(wanted === undefined ? {} : { wanted: 1 }) };
 }
 
-/** The input of a batch that samples with `policy`; its step names the noise. */
-export function batchInput(config: RunConfig, drawn: Drawn, policy: PolicyRef): BatchInput {
+/** The input of a batch that samples with `policy`; its step names the noise. `lately`: how the rollouts before it ended. */
+export function batchInput(config: RunConfig, drawn: Drawn, policy: PolicyRef, lately: readonly End[]): BatchInput {
   const { run, agent, sampling, seed, dispatcher, batch, breaker = DEFAULT_BREAKER } = config;
   const { samples, stragglers } = batch;
-  const input = { run, ...drawn, samples, policy, agent, sampling, seed, dispatcher, breaker };
+  const input = { run, ...drawn, samples, policy, agent, sampling, seed, dispatcher, breaker, lately };
   // A run's evaluations, of step 0, wait for every rollout: what is left out there would count as failed.
   return drawn.step > 0 && stragglers ? { ...input, stragglers } : input;
 }

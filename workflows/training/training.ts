@@ -3,9 +3,11 @@
  * the run's step. All that it must remember is `progress`.
  */
 
-import { setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
+import { upsertSearchAttributes } from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
-import { DEFAULT_BREAKER, type Trip } from '../failures/circuit-breaker.ts';
+import type { Details } from '../details.ts';
+import { DEFAULT_BREAKER, type End, type Trip } from '../failures/circuit-breaker.ts';
+import { RunFailures } from '../failures/run-failures.ts';
 import type { BatchResult } from '../messages/batch.ts';
 import type { PolicyRef } from '../messages/policy.ts';
 import type { RunConfig } from '../messages/run-config.ts';
@@ -29,8 +31,10 @@ const RECENT = 20;
 
 export class Training {
   readonly #live: LiveConfig;
+  readonly #details: Details;
   readonly #pause: RunPause;
   readonly #batches: RunBatches;
+  readonly #failures: RunFailures;
   /** `null`: each step rolls out its own batch. */
   readonly #overlap: Overlap | null;
   #recent: readonly StepRecord[];
@@ -40,17 +44,19 @@ export class Training {
   policy: PolicyRef;
   phase: TrainStatus['phase'] = 'starting';
 
-  constructor(progress: TrainProgress) {
+  constructor(progress: TrainProgress, details: Details) {
     const { config, runDir, step, policy, recent, ahead = [], again } = progress;
+    this.#details = details;
     this.runDir = runDir;
     this.step = step;
     this.policy = policy;
     this.#recent = recent;
     this.#live = new LiveConfig(config, ahead, step);
-    this.#pause = new RunPause(config.run, progress);
+    this.#pause = new RunPause(config.run, { details, breaks: this.breaks }, progress);
     this.#batches = new RunBatches(this.#pause.relay);
+    this.#failures = new RunFailures(config.breaker ?? DEFAULT_BREAKER, progress.failures);
     this.startsAgain = again !== undefined;
-    this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, this.#pause.relay, progress.overlap, again);
+    this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, { relay: this.#pause.relay, failures: this.#failures }, progress.overlap, again);
     this.pauseAt = progress.pauseAt;
   }
 
@@ -66,7 +72,8 @@ export class Training {
     const { config, runDir, step, policy, pauseAt } = this;
     const { tripped, recorded } = this.#pause;
     const overlap = this.#overlap ? { overlap: this.#overlap.state } : {};
-    return { config, runDir, step, policy, recent: this.#recent, pauseAt, tripped, ahead: this.#live.ahead, recorded, ...overlap };
+    const failures = this.#failures.state;
+    return { config, runDir, step, policy, recent: this.#recent, pauseAt, tripped, failures, ahead: this.#live.ahead, recorded, ...overlap };
   }
 
   get status(): TrainStatus {
@@ -87,7 +94,9 @@ export class Training {
   }
 
   set pauseAt(point: PausePoint | null) {
-    if (this.#pause.set(point)) this.#overlap?.resume();
+    if (!this.#pause.set(point)) return;
+    this.#failures.reset(Date.now(), this.#overlap?.running ?? []);
+    this.#overlap?.resume();
   }
 
   /** Nothing is being told or begun: a new history would lose it. */
@@ -104,11 +113,18 @@ export class Training {
     return config;
   }
 
+  /** Whether the run pauses for what failed, or ends. */
+  get breaks(): boolean {
+    return (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
+  }
+
+  /** Where groups end beside each other none of them is next to the last one. */
+  get lately(): readonly End[] {
+    return modeOf(this.config) === 'async' ? [] : this.#failures.lately;
+  }
+
   unitEnded(report: UnitReport): void {
-    const trip = this.#overlap?.hear(report);
-    if (!trip) return;
-    this.pauseAt = 'turn';
-    this.trip(trip);
+    this.#tripBy(this.#overlap?.hear(report));
   }
 
   /** During the step that is next. */
@@ -118,6 +134,11 @@ export class Training {
 
   untilResumed(): Promise<void> {
     return this.#pause.untilResumed();
+  }
+
+  /** As that of `RunPause`, for what the run does next. */
+  untilMended<T>(work: string, doIt: () => Promise<T>): Promise<T> {
+    return this.#pause.untilMended(work, this.step + 1, doIt);
   }
 
   /** Ends rollouts that no step waits for any more; returns their batches. */
@@ -137,13 +158,11 @@ export class Training {
       this.#rollOut({ name: sampled, step: 0, tasks }, 1, 1),
       ...(greedy ? [this.#rollOut({ name: greedy, step: 0, tasks }, 1, 0)] : []),
     ]);
-    const record = await orchestrator.summariseEvaluation({
-      run,
-      tasks,
-      sampled: `train/${run}/${sampled}`,
-      greedy: greedy && `train/${run}/${greedy}`,
+    const batches = { sampled: `train/${run}/${sampled}`, greedy: greedy && `train/${run}/${greedy}` };
+    await this.untilMended(`the record of the evaluation after step ${this.step}`, async () => {
+      const record = await orchestrator.summariseEvaluation({ run, tasks, ...batches });
+      await orchestrator.recordEvaluation({ ...this.folder, step: this.step, evaluation: record });
     });
-    await orchestrator.recordEvaluation({ ...this.folder, step: this.step, evaluation: record });
   }
 
   async trainOneStep(): Promise<void> {
@@ -155,7 +174,7 @@ export class Training {
     await this.#pause.mayBegin();
     this.phase = 'training';
     const trainBegun = Date.now();
-    const outcome = await this.#update(config, step, rolled);
+    const outcome = await this.untilMended(`the update of step ${step}`, () => this.#update(config, step, rolled));
     const ended = Date.now();
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
     const record: StepRecord = { ...outcome.record, ...(rolled.batches ? { batches: rolled.batches } : {}), seconds };
@@ -163,8 +182,9 @@ export class Training {
     // As it is now: the run may have been shortened meanwhile.
     const keep = step >= this.config.steps || (every > 0 && step % every === 0);
     const overlap = this.#overlap ? { overlap: this.#overlap.seal() } : {};
-    await orchestrator.recordStep({ ...this.folder, record, policy: outcome.policy, sha256: outcome.sha256, keep, ...overlap });
-    this.#stepDone(record, outcome.policy);
+    const { policy, sha256 } = outcome;
+    await this.untilMended(`the record of step ${step}`, () => orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }));
+    this.#stepDone(record, policy);
   }
 
   get #shown(): Pick<TrainStatus, 'batch' | 'overlap'> {
@@ -186,7 +206,6 @@ export class Training {
   #update(config: RunConfig, step: number, { rollouts }: StepRollouts): Promise<UpdateOutcome> {
     const { maskStalenessSteps: maskStaleness, shards, placement } = config.training ?? { mode: 'sync' };
     const { lora } = config.policy;
-    const mayBreak = (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
     return applyUpdate({
       ...this.folder,
       step,
@@ -197,7 +216,7 @@ export class Training {
       policy: this.policy,
       algorithm: config.algorithm,
       ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
-      ...(mayBreak ? { mayBeUngraded: true } : {}),
+      ...(this.breaks ? { mayBeUngraded: true } : {}),
       ...(shards === undefined ? {} : { shards }),
     }, placement);
   }
@@ -215,14 +234,23 @@ export class Training {
       { key: policyVersionKey, value: policy.version },
     ]);
     const { steps } = this.config;
-    setCurrentDetails(`step ${step} of ${steps} · reward ${record.rewardMean.toFixed(3)} · pass rate ${record.passRate.toFixed(3)}`);
+    this.#details.progress(`step ${step} of ${steps} · reward ${record.rewardMean.toFixed(3)} · pass rate ${record.passRate.toFixed(3)}`);
     this.#pause.checkGraded(record);
   }
 
   async #rollOut(drawn: Drawn, samples: number, temperature: number): Promise<BatchResult> {
-    const input = batchInput(this.config, drawn, this.policy);
+    const input = batchInput(this.config, drawn, this.policy, this.lately);
     const { step } = this;
     await this.#pause.mayBegin();
-    return this.#batches.rollOut({ ...input, samples, sampling: { ...input.sampling, temperature } }, step);
+    const given = { ...input, samples, sampling: { ...input.sampling, temperature } };
+    const result = await this.untilMended(`the batch ${drawn.name}`, () => this.#batches.rollOut(given, step));
+    if (this.pauseAt === null) this.#tripBy(this.#failures.heard(result));
+    return result;
+  }
+
+  #tripBy(trip: Trip | undefined): void {
+    if (!trip) return;
+    this.pauseAt = 'turn';
+    this.trip(trip);
   }
 }

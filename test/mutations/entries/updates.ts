@@ -8,6 +8,11 @@ const SHARDS = 'the files of an update in shards are taken away, or cut short';
 const ENGINE = "the engine's thread dies";
 const TEMPERATURES = 'turns of one update were sampled at different temperatures, or not at 1';
 const TEMPERATURE_TEST = 'test/trainer/training/temperature.test.ts';
+const FAILED = 'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
+const BY_HAND = 'one batch of a run, or one group, is terminated or cancelled by hand';
+const OTHER_ROLLOUTS = 'a run is ended in the middle of an update and begun again, and its step trains on other rollouts';
+const UPDATE_INPUT_TEST = 'test/activities/update/update-input.test.ts';
+const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const UPDATE_TEST = 'test/trainer/update.test.ts';
 const SHARDED_UPDATER_TEST = 'test/trainer/sharded/sharded-updater.test.ts';
 const GPU_POOL_TEST = 'test/workflows/gpu-pool.test.ts';
@@ -27,7 +32,7 @@ export const updates: readonly Mutation[] = [
     name: 'a finished update is made again',
     fault: KILLED,
     file: 'trainer/update.ts',
-    before: 'if (recorded !== undefined) {',
+    before: 'if (recorded !== undefined && isMadeFrom(recorded, request.input)) {',
     after: "if (recorded !== undefined && request.toDir === '') {",
     tests: [{ file: UPDATE_TEST, test: 'asked again it trains nothing and returns what was recorded' }],
   },
@@ -51,8 +56,8 @@ export const updates: readonly Mutation[] = [
     name: 'a checkpoint is written in place',
     fault: AT_ONCE,
     file: 'trainer/checkpoints/checkpoint.ts',
-    before: 'const aside = `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;',
-    after: 'const aside = dir;',
+    before: '=> `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;',
+    after: '=> dir;',
     tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
   },
   {
@@ -118,7 +123,7 @@ export const updates: readonly Mutation[] = [
     name: 'who comes second fails',
     fault: AT_ONCE,
     file: 'trainer/checkpoints/checkpoint.ts',
-    before: 'if (first !== undefined) return { record: first, written: false };',
+    before: 'if (first !== undefined && isMadeFrom(first, record.input)) return { record: first, written: false };',
     after: '',
     tests: [{ file: UPDATE_TEST, test: 'two attempts at once: one is written, both report it' }],
   },
@@ -137,6 +142,92 @@ export const updates: readonly Mutation[] = [
     before: 'await rm(aside, { recursive: true, force: true });\n    const first',
     after: 'const first',
     tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+  },
+  {
+    name: 'an update that failed on all its tries ends the run',
+    fault: FAILED,
+    file: 'workflows/training/run-pause.ts',
+    before: 'this.#breaks && !CancellationScope',
+    after: 'this.#breaks && CancellationScope',
+    tests: [
+      { file: HELD_WORK_TEST, test: 'an update that failed on all its tries pauses a run (sync), says why, and is made again once' },
+      { file: 'test/workflows/failures/held-update.test.ts', test: 'an update that met a torn checkpoint on all its tries ends in the same weights' },
+    ],
+  },
+  {
+    name: 'a record that failed on all its tries ends the run',
+    fault: FAILED,
+    file: 'workflows/training/training.ts',
+    before: 'await this.untilMended(`the record of step ${step}`, () => orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }));',
+    after: 'await orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap });',
+    tests: [{ file: HELD_WORK_TEST, test: 'recordStep that is not made within its day pauses the run' }],
+  },
+  {
+    name: 'an update that no retry mends is waited for',
+    fault: FAILED,
+    file: 'workflows/failures/mendable.ts',
+    before: " || retryState === 'NON_RETRYABLE_FAILURE'",
+    after: " || retryState === 'CANCEL_REQUESTED'",
+    tests: [{ file: HELD_WORK_TEST, test: 'an update that fails for code of the user that throws ends the run', hangs: true }],
+  },
+  {
+    name: "what a loss of one's own throws is the machines' fault",
+    fault: FAILED,
+    file: 'trainer/algorithms/own-code.ts',
+    before: 'if (error instanceof LossRefused) throw error;',
+    after: 'if (error instanceof Error) throw error;',
+    tests: [{ file: 'test/trainer/algorithms/own-code.test.ts', test: 'what a loss of one own throws is final' }],
+  },
+  {
+    name: 'a batch that was ended by hand ends its run',
+    fault: BY_HAND,
+    file: 'workflows/training/training.ts',
+    before: 'await this.untilMended(`the batch ${drawn.name}`, () => this.#batches.rollOut(given, step));',
+    after: 'await this.#batches.rollOut(given, step);',
+    tests: [{ file: HELD_WORK_TEST, test: 'a run (sync) whose step-1 somebody ends by hand (terminate)' }],
+  },
+  {
+    name: 'a group that was cancelled ends its run',
+    fault: BY_HAND,
+    file: 'workflows/training/overlap/overlap.ts',
+    before: 'if (mendable && this.#host.breaks && !this.#closing) {',
+    after: 'if (mendable && this.#host.breaks && this.#closing) {',
+    tests: [{ file: HELD_WORK_TEST, test: 'a run (async) whose group-2/unit somebody ends by hand (cancel)' }],
+  },
+  {
+    name: 'a group that was cancelled is not begun again',
+    fault: BY_HAND,
+    file: 'workflows/training/overlap/overlap.ts',
+    before: 'if (!(await isThere())) return false;\n      await sleep',
+    after: 'if (!(await isThere())) return true;\n      await sleep',
+    tests: [{ file: HELD_WORK_TEST, test: 'a run (async) whose group-2/unit somebody ends by hand (cancel)', hangs: true }],
+  },
+  {
+    name: 'weights of other rollouts are taken for those of the step',
+    fault: OTHER_ROLLOUTS,
+    file: 'trainer/checkpoints/checkpoint.ts',
+    before: 'input === undefined || record.input === input;',
+    after: 'input === undefined || record.version >= 0;',
+    tests: [
+      { file: UPDATE_INPUT_TEST, test: 'is taken where it was made from the same rollouts, and made again where it was made from others' },
+      { file: UPDATE_INPUT_TEST, test: 'is made again by shards too' },
+    ],
+  },
+  {
+    name: 'weights that are on record are made again',
+    fault: OTHER_ROLLOUTS,
+    file: 'activities/update/update-input.ts',
+    before: 'if ((await store.get(keys.update(run, step))) === undefined) await',
+    after: 'if ((await store.get(keys.update(run, step))) !== null) await',
+    tests: [{ file: UPDATE_INPUT_TEST, test: 'of an update that was put on record meanwhile stays' }],
+  },
+  {
+    name: 'what is in the place of a recorded update is used, whatever it is',
+    fault: OTHER_ROLLOUTS,
+    file: 'activities/update/update-input.ts',
+    before: 'there !== undefined && there.sha256 !== sha256',
+    after: "there !== undefined && there.sha256 === ''",
+    tests: [{ file: UPDATE_INPUT_TEST, test: 'is refused where another one is on record' }],
   },
   {
     name: 'what waits for a thread that ended waits on',

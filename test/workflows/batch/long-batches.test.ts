@@ -3,6 +3,7 @@
  * a gate, a pause, a cancellation. The server is real and suggests a new history every few rollouts; activities are scripted.
  */
 import type { WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
@@ -28,6 +29,7 @@ const nothingYet: BatchProgress = {
   ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] }, admitted: [], givenUp: [],
 };
 const start = (input: object) => world.start('batch', newId(), input, nothingYet);
+const sandboxImpossible = () => ApplicationFailure.nonRetryable('no such image', 'SandboxImpossible');
 const pipeline = { type: 'pipeline', maxParallelAgents: 4, maxEvalParallelAgents: 2 } as const;
 
 /** Lengths of the histories that a workflow went through, oldest first. */
@@ -36,6 +38,18 @@ async function histories({ workflowId }: WorkflowHandle): Promise<number[]> {
   const lengths: number[] = [];
   for await (const run of client.workflow.list({ query: `WorkflowId = '${workflowId}'` })) lengths.unshift(Number(run.historyLength));
   return lengths;
+}
+
+/** What was handed from history to history, the last one first. */
+async function carriedOver({ workflowId }: WorkflowHandle): Promise<BatchProgress[]> {
+  const { client } = world.now;
+  const carried: BatchProgress[] = [];
+  for await (const { runId } of client.workflow.list({ query: `WorkflowId = '${workflowId}'` })) {
+    const { events } = await client.workflow.getHandle(workflowId, runId).fetchHistory();
+    const { payloads } = events![0]!.workflowExecutionStartedEventAttributes!.input!;
+    carried.push(JSON.parse(Buffer.from(payloads![1]!.data!).toString()) as BatchProgress);
+  }
+  return carried;
 }
 
 /** Until nothing has been called for three seconds; returns how much was. */
@@ -73,6 +87,16 @@ describe('a long batch', () => {
     // Those that were open when it was full end their stages in the same history.
     expect(Math.max(...lengths)).toBeLessThan(3 * SUGGESTED);
   }, 240_000);
+
+  it('tells how its last rollouts ended, whichever history they ended in, and goes on from how those before it did', async () => {
+    world.script = { before: (activity) => { if (activity === 'generate') throw sandboxImpossible(); } };
+    const handle = await start(batchInput(9, 4, pipeline, { breaker: { inARow: 12, share: 1 }, lately: Array(10).fill('sandbox-impossible') }));
+    const { ends, rollouts } = (await handle.result()) as BatchResult;
+    expect([rollouts, ends?.length, new Set(ends?.map(([, end]) => end))]).toEqual([36, 36, new Set(['sandbox-impossible'])]);
+    expect((await histories(handle)).length).toBeGreaterThan(1);
+    const [last] = await carriedOver(handle);
+    expect(last?.watch?.breaker).toEqual({ last: Array(12).fill('sandbox-impossible'), isOpen: true });
+  }, 120_000);
 
   it('draws groups by need across its histories', async () => {
     world.script = { turn: () => 'finish', reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };

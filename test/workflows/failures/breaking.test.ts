@@ -5,6 +5,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
+import { resolveRunConfig } from '../../../activities/run/run-config.ts';
 import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
@@ -59,6 +60,49 @@ it('a step of which nothing was graded leaves the policy as it was, and the run 
   world.script = { ...world.script, before: () => undefined, recorded: () => 1 };
   expect(await (await world.start('train', 'train/u', config)).result()).toMatchObject({ steps: 2 });
 }, 120_000);
+
+/** One rollout after the other; `fails` says of each of training's, in the order in which they begin, whether it does. */
+function oneByOne(run: string, fails: (nth: number) => boolean, over: object = {}) {
+  const known: string[] = [];
+  world.script = {
+    before: (activity, { rollout = '' }) => {
+      if (activity !== 'generate' || !rollout.includes('/step-')) return;
+      if (!known.includes(rollout)) known.push(rollout);
+      if (fails(known.indexOf(rollout))) throw down();
+    },
+  };
+  return {
+    run, policy: { base: '/p' }, task: { name: 't', train: 20 }, steps: 4, batch: { tasks: 2, samples: 2 },
+    evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 1 }, ...over,
+  };
+}
+
+it.each(['sync', 'one-step-off'])('a run (%s) is paused by failures that are a row only over two of its steps, in the middle of the second one', async (mode) => {
+  const config = oneByOne(`row-${mode}`, (nth) => nth >= 2 && nth < 6, { training: { mode }, breaker: { inARow: 3, share: 1 } });
+  const handle = await world.start('train', `train/row-${mode}`, config);
+  const status = () => handle.query<TrainStatus>('status');
+  await expect.poll(async () => (await status()).tripped, { timeout: 45_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3, message: 'connection refused' });
+  expect(world.now.log.calls.filter(({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-2/')).length).toBeLessThan(4);
+  // What was told before somebody looked is told once: one more failure makes no row.
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ steps: 4 });
+}, 120_000);
+
+it('a run whose steps are smaller than the breaker looks back is paused by the share that fails, also over its histories', async () => {
+  const config = oneByOne('share', (nth) => nth % 4 !== 1, { breaker: { inARow: 4, share: 0.7 }, steps: 9 });
+  const handle = await world.start('train', 'train/share', config);
+  const status = () => handle.query<TrainStatus>('status');
+  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 12, of: 16 });
+  expect((await status()).step).toBe(3);
+  await handle.terminate();
+  const resolved = resolveRunConfig({ ...config, run: 'carried' }, '/');
+  const failures = { breaker: { last: Array<string | null>(15).fill('endpoint-unavailable'), isOpen: false }, lookedAt: 0 };
+  const progress = { config: { ...resolved, breaker: { inARow: 16, share: 1 } }, runDir: '/run', step: 1, policy: { dir: 'v1', version: 1 }, recent: [], pauseAt: null, failures };
+  const carried = await world.start('train', 'train/carried', resolved, progress);
+  const row = async () => (await carried.query<TrainStatus>('status')).tripped;
+  await expect.poll(row, { timeout: 60_000 }).toMatchObject({ failed: 16, of: 16 });
+  await carried.terminate();
+}, 180_000);
 
 it('an asynchronous run is paused by rollouts that fail alike in one group after the other', async () => {
   let broken = true;

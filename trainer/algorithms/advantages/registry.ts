@@ -1,5 +1,6 @@
 /** The advantage estimators by name; the built-in names are SkyRL's. */
 
+import { guarded } from '../own-code.ts';
 import { Registry } from '../registry.ts';
 import type { AdvantageEstimator } from './estimator.ts';
 import { gaeAdvantages, valuesOf } from './gae.ts';
@@ -33,5 +34,5 @@ export const advantageEstimators = new Registry<AdvantageEstimator>('advantage',
 
 /** Adds an estimator of one's own under a new name, for `algorithm.advantage`. Errors: a `TypeError` where the name is taken. */
 export function defineAdvantage(name: string, estimator: AdvantageEstimator): void {
-  advantageEstimators.define(name, estimator);
+  advantageEstimators.define(name, guarded(`advantage ${name}`, estimator, 'estimate'));
 }

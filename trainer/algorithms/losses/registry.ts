@@ -1,5 +1,6 @@
 /** The policy losses by name; the built-in names are SkyRL's. */
 
+import { guarded } from '../own-code.ts';
 import { Registry } from '../registry.ts';
 import { cispo } from './cispo.ts';
 import { clipCov } from './clip-cov.ts';
@@ -31,5 +32,5 @@ export const policyLosses = new Registry<PolicyLossDefinition>('loss', LOSSES);
 
 /** Adds a loss of one's own under a new name, for `algorithm.loss`. Errors: a `TypeError` where the name is taken. */
 export function defineLoss(name: string, loss: PolicyLossDefinition): void {
-  policyLosses.define(name, loss);
+  policyLosses.define(name, guarded(`loss ${name}`, loss, 'terms'));
 }

@@ -3,25 +3,31 @@
  * those that say nothing. What it must remember is `state`, so a run goes on from it in a new history, or from records.
  */
 
-import { ApplicationFailure, condition } from '@temporalio/workflow';
-import { DEFAULT_BREAKER, type Trip } from '../../failures/circuit-breaker.ts';
+import { ApplicationFailure, condition, sleep } from '@temporalio/workflow';
+import type { Trip } from '../../failures/circuit-breaker.ts';
+import type { RunFailures } from '../../failures/run-failures.ts';
 import type { PauseRelay } from '../../pause-relay.ts';
 import type { PolicyRef } from '../../messages/policy.ts';
-import type { RunConfig } from '../../messages/run-config.ts';
 import type { PausePoint, TrainStatus } from '../../messages/train-status.ts';
 import type { UpdateInput } from '../../messages/update.ts';
 import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
 import { drawnBy, limitsOf, modeOf, unitsPerStep } from '../modes.ts';
 import { aimOf, byNeedOf } from '../step-tasks.ts';
 import type { UnitReport } from './unit-report.ts';
-import { UnitFailures } from './unit-failures.ts';
-import { Units } from './units.ts';
+import { Units, type UnitsHost } from './units.ts';
 
 /** The run, as it is at the moment. */
-export interface OverlapHost {
-  readonly config: RunConfig;
+export interface OverlapHost extends UnitsHost {
   readonly policy: PolicyRef;
   readonly pauseAt: PausePoint | null;
+  /** Whether it pauses for what failed, or ends. */
+  readonly breaks: boolean;
+}
+
+/** What the run and its units share. */
+export interface RunParts {
+  readonly relay: PauseRelay;
+  readonly failures: RunFailures;
 }
 
 /** From its records. */
@@ -43,6 +49,8 @@ export interface StepRollouts {
 const CHUNK = 100;
 /** A unit that was ended by hand reports nothing: it is missed then, or when the run is resumed. */
 const LOOK_AFTER_EVERY = '30m';
+/** Looks, a second apart, at a unit that has said its last word. */
+const ENDING_TRIES = 30;
 /** Cancelled rollouts release their sandboxes; past this their leases do. */
 const CANCEL_DEADLINE = '15m';
 
@@ -56,7 +64,7 @@ export class Overlap {
   readonly #relay: PauseRelay;
   readonly #admission: Admission;
   readonly #units: Units;
-  readonly #failures: UnitFailures;
+  readonly #failures: RunFailures;
   /** Admitted, not started yet. */
   #queue: Unit[] = [];
   #starting = false;
@@ -65,13 +73,15 @@ export class Overlap {
   #closing = false;
   #failure: unknown;
   #mustLook = false;
+  /** Units, by number, that said that they end without having rolled out. */
+  readonly #unrolled = new Set<number>();
 
   /** `again`: what ran in `state` is to be begun again, since the run starts from its records, where the next step may have trained on something. */
-  constructor(host: OverlapHost, relay: PauseRelay, state: AdmissionState = NOTHING_BEGUN, again: StartedAgain | null = null) {
+  constructor(host: OverlapHost, { relay, failures }: RunParts, state: AdmissionState = NOTHING_BEGUN, again: StartedAgain | null = null) {
     this.#host = host;
     this.#relay = relay;
     this.#units = new Units(host);
-    this.#failures = new UnitFailures(host.config.breaker ?? DEFAULT_BREAKER);
+    this.#failures = failures;
     this.#admission = new Admission(unitsPerStep(host.config), state, again?.owed);
     if (again) this.#queue = [...state.running];
     else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
@@ -84,6 +94,11 @@ export class Overlap {
 
   get state(): AdmissionState {
     return this.#admission.state;
+  }
+
+  /** Units under way, by number. */
+  get running(): readonly number[] {
+    return this.#admission.state.running.map(({ number }) => number);
   }
 
   get status(): Pick<TrainStatus, 'batch' | 'overlap'> {
@@ -104,25 +119,34 @@ export class Overlap {
 
   /** After a pause: what began meanwhile, and what was ended by hand. */
   resume(): void {
-    this.#failures.reset(this.#admission.state.running.map(({ number }) => number));
     this.#mustLook = true;
     this.pump();
   }
 
-  /** Answers with a trip where the unit's failures, and those before, say something of the machines. */
+  /** Answers with a trip where the unit's failures, and those before, say something of the machines, or where it did not roll out. */
   hear(report: UnitReport): Trip | undefined {
     const unit = this.#admission.state.running.find(({ number }) => number === report.number);
     if (!unit) return undefined;
     const name = this.#units.nameOf(unit);
     this.#relay.remove(name);
-    this.#admission.end(unit.number, report.end === 'rolled-out' ? report.groups : 0);
-    if (report.end !== 'rolled-out' && !this.#closing) {
-      // No step follows.
-      this.#failure ??= ApplicationFailure.nonRetryable(`${name} ${report.end}: ${report.message}`, 'UnitFailed');
-    }
-    const trip = report.end === 'rolled-out' && report.ends && this.#host.pauseAt === null ? this.#failures.heard(unit.number, report.ends) : undefined;
+    if (report.end !== 'rolled-out') return this.#fell(unit, report);
+    this.#admission.end(unit.number, report.groups);
+    const trip = report.ends && this.#host.pauseAt === null ? this.#failures.heard(report.ends, unit.number) : undefined;
     if (!trip) this.pump();
     return trip;
+  }
+
+  /** It was ended by hand, or machines failed it: it runs for admission until it is found gone, after the pause, and begins again. */
+  #fell(unit: Unit, { end, message, mendable }: Exclude<UnitReport, { end: 'rolled-out' }>): Trip | undefined {
+    const name = this.#units.nameOf(unit);
+    if (mendable && this.#host.breaks && !this.#closing) {
+      this.#unrolled.add(unit.number);
+      return { ...mendable, failed: 1, of: 1, work: `the batch ${name}` };
+    }
+    this.#admission.end(unit.number, 0);
+    // No step follows.
+    if (!this.#closing) this.#failure ??= ApplicationFailure.nonRetryable(`${name} ${end}: ${message}`, 'UnitFailed');
+    return undefined;
   }
 
   /** Waits for what `step` trains on. Errors: that of a unit. */
@@ -177,7 +201,18 @@ export class Overlap {
     }
   }
 
+  /** One that said that it ends is given a moment to do so. */
+  async #isThere(unit: Unit): Promise<boolean> {
+    const isThere = () => this.#units.isThere(unit);
+    for (let tries = 1; this.#unrolled.has(unit.number) && tries < ENDING_TRIES; tries += 1) {
+      if (!(await isThere())) return false;
+      await sleep('1s');
+    }
+    return isThere();
+  }
+
   async #start(unit: Unit): Promise<void> {
+    this.#unrolled.delete(unit.number);
     await this.#units.start(unit);
     this.#relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }
@@ -186,7 +221,7 @@ export class Overlap {
   async #lookAfter(): Promise<void> {
     this.#mustLook = false;
     await inChunks(this.#admission.state.running.filter((unit) => !this.#queue.includes(unit)), async (unit) => {
-      if (await this.#units.isThere(unit)) return;
+      if (await this.#isThere(unit)) return;
       if (this.#admission.state.running.includes(unit)) this.#queue.push(unit);
     });
     this.pump();

@@ -1,10 +1,11 @@
 /** What a unit tells its run when it has ended: by signal, which finds the run whatever history it is in. */
 
 import { defineSignal } from '@temporalio/workflow';
-import type { UnitEnds } from './unit-failures.ts';
+import type { Failure } from '../../../agents/finish-reason.ts';
+import type { BatchEnds } from '../../failures/run-failures.ts';
 
 export type UnitReport =
-  | { readonly number: number; readonly end: 'rolled-out'; readonly groups: number; readonly ends?: UnitEnds }
-  | { readonly number: number; readonly end: 'cancelled' | 'failed'; readonly message: string };
+  | { readonly number: number; readonly end: 'rolled-out'; readonly groups: number; readonly ends?: BatchEnds }
+  | { readonly number: number; readonly end: 'cancelled' | 'failed'; readonly message: string; /** Begun again, it may succeed. */ readonly mendable?: Failure };
 
 export const unitEndedSignal = defineSignal<[UnitReport]>('unitEnded');

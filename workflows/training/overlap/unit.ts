@@ -14,6 +14,7 @@ import {
 } from '@temporalio/workflow';
 import { batch as batchWorkflow } from '../../batch.ts';
 import { circuitOpenedSignal } from '../../failures/failure-watch.ts';
+import { mendable } from '../../failures/mendable.ts';
 import { hearSignals, on } from '../../hear-signals.ts';
 import { PauseRelay } from '../../pause-relay.ts';
 import { pauseSignal, resumeSignal } from '../../rollout.ts';
@@ -48,7 +49,9 @@ function startBatch({ batch, train }: UnitInput): Promise<ChildWorkflowHandle<ty
 
 function reportOf(number: number, error: unknown): UnitReport {
   const message = (rootCause(error) ?? String(error)).slice(0, 300);
-  return { number, end: isCancellation(error) ? 'cancelled' : 'failed', message };
+  const end = isCancellation(error) ? 'cancelled' : 'failed';
+  const failure = end === 'cancelled' ? { failure: end, message } as const : mendable(error);
+  return { number, end, message, ...(failure && { mendable: failure }) };
 }
 
 async function report(train: string, said: UnitReport): Promise<void> {
@@ -72,9 +75,9 @@ export async function unit(input: UnitInput): Promise<void> {
   try {
     const child = await startBatch(input);
     relay.add(input.batch.name, child);
-    const { groups, rollouts, failures, said } = await child.result();
+    const { groups, rollouts, failures, said, ends } = await child.result();
     relay.remove(input.batch.name);
-    await report(input.train, { number: input.number, end: 'rolled-out', groups, ends: { rollouts, failures, ...(said && { said }) } });
+    await report(input.train, { number: input.number, end: 'rolled-out', groups, ends: { rollouts, failures, ...(said && { said }), ...(ends && { ends }) } });
   } catch (error) {
     await report(input.train, reportOf(input.number, error));
     throw error;

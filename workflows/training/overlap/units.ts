@@ -8,6 +8,7 @@ import {
   ParentClosePolicy,
   startChild,
 } from '@temporalio/workflow';
+import type { End } from '../../failures/circuit-breaker.ts';
 import { policyVersionKey, runKey, stepKey } from '../../search-attributes.ts';
 import type { RunConfig } from '../../messages/run-config.ts';
 import type { RolledOut } from '../../messages/update.ts';
@@ -19,10 +20,17 @@ import { unit as unitWorkflow } from './unit.ts';
 /** What a unit does not know it ignores: it only shows whether the unit is there. */
 const LOOK_SIGNAL = 'lookedAfter';
 
-export class Units {
-  readonly #host: { readonly config: RunConfig };
+/** The run, as it is at the moment. */
+export interface UnitsHost {
+  readonly config: RunConfig;
+  /** How its last rollouts ended. */
+  readonly lately: readonly End[];
+}
 
-  constructor(host: { readonly config: RunConfig }) {
+export class Units {
+  readonly #host: UnitsHost;
+
+  constructor(host: UnitsHost) {
     this.#host = host;
   }
 
@@ -44,7 +52,7 @@ export class Units {
 
   /** Returns when it runs. */
   async start(unit: Unit): Promise<void> {
-    const { config } = this.#host;
+    const { config, lately } = this.#host;
     const drawn = drawnBy(config, unit.number);
     try {
       await startChild(unitWorkflow, {
@@ -58,7 +66,7 @@ export class Units {
           { key: stepKey, value: drawn.step },
           { key: policyVersionKey, value: unit.policy.version },
         ],
-        args: [{ number: unit.number, train: `train/${config.run}`, batch: batchInput(config, drawn, policyOf(config, unit)) }],
+        args: [{ number: unit.number, train: `train/${config.run}`, batch: batchInput(config, drawn, policyOf(config, unit), lately) }],
       });
     } catch (error) {
       // It runs since before the run started from its records, and will report like any other.

@@ -161,7 +161,7 @@ describe('async', () => {
     await expect.poll(() => world.now.log.live, { timeout: 60_000 }).toBe(0);
   }, 300_000);
 
-  it('fails with the reason when a group is ended by hand while it is needed', async () => {
+  it('fails with the reason when a group is ended by hand while it is needed, where it may not be paused', async () => {
     const acting = Promise.withResolvers<void>();
     const ended = Promise.withResolvers<void>();
     world.script = {
@@ -171,7 +171,7 @@ describe('async', () => {
         await ended.promise;
       },
     };
-    const handle = await world.start('train', 'train/broken', config('broken', { mode: 'async', maxStalenessSteps: 1 }));
+    const handle = await world.start('train', 'train/broken', config('broken', { mode: 'async', maxStalenessSteps: 1 }, { breaker: { inARow: 0 } }));
     await acting.promise;
     await world.now.client.workflow.getHandle('train/broken/group-1').terminate('by hand');
     ended.resolve();

@@ -1,0 +1,39 @@
+/**
+ * What an update is made from, as a name: the checkpoint that it begins with, every rollout and what becomes of it, and how
+ * it learns. A checkpoint of the same step that has another name, or none, was made from something else.
+ */
+
+import { createHash } from 'node:crypto';
+import type { Store } from '../../store/store.ts';
+import { isMadeFrom, readCheckpointRecord, removeCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import { CheckpointTorn, readVerifiedRecord } from '../../trainer/checkpoints/verified-checkpoint.ts';
+import type { UpdateRequest } from '../../trainer/engine.ts';
+import type { UpdateInput } from '../../workflows/messages/update.ts';
+import { keys, type UpdateEntry } from '../records.ts';
+import type { TrainingData } from './training-data.ts';
+
+/** SHA-256, as hexadecimal digits. Errors: `CheckpointTorn`. */
+export async function nameOfInput(
+  { policy, shards, wanted, replace }: Pick<UpdateInput, 'policy' | 'shards' | 'wanted' | 'replace'>,
+  { fates, outcomes }: Pick<TrainingData, 'fates' | 'outcomes'>,
+  { toVersion, algorithm, referenceDir, critic, lora }: Omit<UpdateRequest, 'data'>,
+): Promise<string> {
+  const from = (await readVerifiedRecord(policy.dir))?.sha256 ?? policy.dir;
+  const attempts = new Map(outcomes.map(({ rollout, attempt }) => [rollout, attempt]));
+  const rollouts = [...fates].map(([rollout, { event, reason }]) => [rollout, attempts.get(rollout) ?? 0, event, reason]);
+  const learning = { toVersion, algorithm, referenceDir, critic, lora, shards, wanted, replace };
+  return createHash('sha256').update(JSON.stringify({ from, rollouts, learning })).digest('hex');
+}
+
+/** Takes away what another update has left in this one's place, unless it is on record. */
+export async function clearOther({ run, step }: Pick<UpdateInput, 'run' | 'step'>, { toDir, input }: Pick<UpdateRequest, 'toDir' | 'input'>, store: Store): Promise<void> {
+  const there = await readCheckpointRecord(toDir);
+  if (there === undefined || isMadeFrom(there, input)) return;
+  if ((await store.get(keys.update(run, step))) === undefined) await removeCheckpoint(toDir);
+}
+
+/** Two updates of one step from different rollouts, at the same time: what is on record alone may be used. Errors: `CheckpointTorn`. */
+export async function checkPlace({ policy: { dir }, sha256 }: UpdateEntry): Promise<void> {
+  const there = await readCheckpointRecord(dir);
+  if (there !== undefined && there.sha256 !== sha256) throw new CheckpointTorn(dir, `it has the weights ${there.sha256}, and on record are ${sha256}`);
+}

@@ -1,0 +1,99 @@
+/**
+ * Hunts other weights after an update that failed on all its tries and was made again: the run is paused for a torn
+ * checkpoint, somebody brings it back, and it ends in the same bits as undisturbed. Server, store and updates are real.
+ */
+import { ApplicationFailure } from '@temporalio/common';
+import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { classified } from '../../../activities/failures.ts';
+import { withHeartbeat } from '../../../activities/heartbeat.ts';
+import { type GenerateRecord, keys, type OutcomeRecord } from '../../../activities/records.ts';
+import { updateOnce } from '../../../activities/update/update.ts';
+import { openSqliteStore } from '../../../store/sqlite-store.ts';
+import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
+import type { Engine } from '../../../trainer/engine.ts';
+import { Updater } from '../../../trainer/update.ts';
+import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
+import { rolloutIds } from '../../../workflows/batch/rollout-ids.ts';
+import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
+import type { UpdateInput, UpdateOutcome } from '../../../workflows/messages/update.ts';
+import { startWorld, type World } from '../../support/workflow-world.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-held-'));
+const base = join(import.meta.dirname, '../../vectors/models/qwen3-tiny');
+const store = openSqliteStore(join(dir, 'store'));
+let server: PrivateServer;
+let world: World;
+let before: (input: UpdateInput) => void = () => undefined;
+const tries: string[] = [];
+
+/** What scripted rollouts would have left: one of each group is right. */
+async function leaveRecords({ batch, tasks, samples, policy: { version } }: UpdateInput): Promise<void> {
+  for (const [i, rollout] of rolloutIds(batch, tasks, samples).entries()) {
+    const attempt = { run: 'any', rollout, attempt: 1, task: tasks[Math.floor(i / samples)]! };
+    const reward = i % samples === 0 ? 1 : 0;
+    const turn = { version, appended: [1, 2, 5 + i], reset: false, sampled: [3 + i, 7, 0], logprobs: [-6, -6, -6], end: 'stop' as const };
+    await store.putOnce<GenerateRecord>(keys.generate(attempt, 1), { ...turn, parsed: { kind: 'no-call', content: '' } });
+    await store.putOnce<OutcomeRecord>(keys.outcome(rollout), { ...attempt, turns: 1, status: 'graded', reward, passed: reward > 0, finish: 'finish-tool', failure: null, reason: '' });
+  }
+}
+
+async function update(input: UpdateInput): Promise<UpdateOutcome> {
+  tries.push(`${input.run} ${input.step}`);
+  await leaveRecords(input);
+  before(input);
+  // A process of its own each time: nothing is read from memory.
+  const engine: Engine = { generate: () => Promise.reject(new Error('not asked to sample')), update: (request, progress) => new Updater().run(request, progress), close: async () => undefined };
+  try {
+    return await classified(() => withHeartbeat((_signal, progress) => updateOnce(input, store, engine, progress)));
+  } catch (error) {
+    if (!(error instanceof ApplicationFailure) || error.nonRetryable) throw error;
+    throw ApplicationFailure.create({ type: error.type ?? '', message: error.message, nextRetryDelay: '20ms' });
+  }
+}
+
+beforeAll(async () => {
+  server = await startPrivateServer(dir);
+  world = await startWorld(server.address, {}, ({ orchestrator, gpu }) => ({
+    orchestrator: { ...orchestrator, openRun: async (given, run) => ({ ...(await orchestrator.openRun(given, run)), runDir: join(dir, run), policy: { dir: base, version: 0 } }) },
+    gpu: { ...gpu, update },
+  }));
+}, 90_000);
+afterAll(async () => {
+  await world?.stop();
+  await server?.stop();
+  await store.close();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+const start = (run: string) =>
+  world.client.workflow.start('train', {
+    taskQueue: 'orchestrator', workflowId: `train/${run}`,
+    args: [{ run, policy: { base }, task: { name: 't', train: 20 }, steps: 3, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'batch' } }],
+  });
+const weightsOf = (run: string) => Promise.all([1, 2, 3].map(async (step) => (await readCheckpointRecord(join(dir, run, 'checkpoints', `step-${step}`)))?.sha256));
+
+it('an update that met a torn checkpoint on all its tries ends in the same weights once the checkpoint is back', async () => {
+  await (await start('undisturbed')).result();
+  const file = join(dir, 'disturbed', 'checkpoints', 'step-1', 'model.safetensors');
+  let whole: Buffer | undefined;
+  before = ({ step }) => {
+    if (step !== 2 || whole) return;
+    whole = readFileSync(file);
+    truncateSync(file, 1000);
+  };
+  const handle = await start('disturbed');
+  const status = () => handle.query<TrainStatus>('status');
+  await expect.poll(async () => (await status()).tripped, { timeout: 45_000 }).toMatchObject({ failure: 'checkpoint-torn', work: 'the update of step 2', message: expect.stringContaining('step-1') });
+  expect(await status()).toMatchObject({ phase: 'paused', step: 1, policyVersion: 1 });
+  expect(tries.filter((one) => one === 'disturbed 2').length).toBe(8);
+  writeFileSync(file, whole!);
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ steps: 3, policy: { version: 3 } });
+  const weights = await weightsOf('disturbed');
+  expect(new Set(weights).size).toBe(3);
+  expect(weights).toEqual(await weightsOf('undisturbed'));
+  expect(tries.filter((one) => one.startsWith('disturbed')).length).toBe(1 + 9 + 1);
+}, 120_000);
