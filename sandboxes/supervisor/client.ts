@@ -4,6 +4,7 @@
  */
 
 import { constants } from 'node:os';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 import { type ExecCall, type ExecResult, type ReadResult, type ShellState, type WriteCall, SandboxLost, SandboxUnavailable } from '../sandbox.ts';
 import { type Answer, ConnectionClosed, type Dial, SupervisorConnection } from './connection.ts';
@@ -12,7 +13,8 @@ import { FrameReader, FrameWriter } from './wire.ts';
 
 const op = { hello: 1, init: 2, exec: 3, read: 4, write: 5, written: 6, renew: 7, end: 8, state: 9, resume: 10, error: 127 } as const;
 const flag = { timedOut: 1, outOfMemory: 2, shellRestarted: 4 } as const;
-const RECONNECTS = 3;
+/** Before each further try: one that dies takes connections in for a moment yet, and closes them unread. */
+const RECONNECT_AFTER_MS = [0, 50, 250];
 /** A frame of the supervisor, less its head. */
 const MAX_SPEC_BYTES = (64 << 20) - 16;
 const GONE = new Set(['ENOENT', 'ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ENOTDIR']);
@@ -168,11 +170,11 @@ export class SupervisorClient {
   }
 
   private async request(operation: number, body: Buffer): Promise<Buffer> {
-    for (let attempt = 0; attempt <= RECONNECTS; attempt += 1) {
+    for (const pause of [...RECONNECT_AFTER_MS, undefined]) {
       const answer = await this.attempt(operation, body);
-      if (answer === undefined) continue;
-      if (answer.op === op.error) throw new SandboxUnavailable(`sandbox ${this.sandboxId}: ${new FrameReader(answer.body).text()}`);
-      return answer.body;
+      if (answer?.op === op.error) throw new SandboxUnavailable(`sandbox ${this.sandboxId}: ${new FrameReader(answer.body).text()}`);
+      if (answer !== undefined) return answer.body;
+      if (pause !== undefined) await sleep(pause);
     }
     throw new SandboxUnavailable(`sandbox ${this.sandboxId}: its supervisor closes every connection`);
   }
