@@ -6,7 +6,7 @@
 
 import { defineTask, defineTool } from 'longhaul';
 
-const WORKDIR = '/work';
+const WORKDIR = '/logs';
 const ANSWER = `${WORKDIR}/answer.txt`;
 const LINES = 400;
 

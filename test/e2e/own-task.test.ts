@@ -88,7 +88,7 @@ it('a rollout of it reaches its workers: its tool acts in the sandbox, and its g
   says = [errors, ['answer', { count: 1 }]];
   const wrong = await rollOut({ LONGHAUL_MODULES: module });
   expect(wrong.code, wrong.stderr).toBe(0);
-  expect(wrong.stdout).toContain('How many lines of /work/server.log');
+  expect(wrong.stdout).toContain('How many lines of /logs/server.log');
   const [, right] = /── turn 1 · observation\n(\d+)\n/.exec(wrong.stdout) ?? [];
   expect(wrong.stdout).toContain(`reward 0 (not passed): the answer was 1, and ${right} is right`);
   // The stack knows the module: whoever says nothing goes on with it.
@@ -109,6 +109,6 @@ it('another module than the stack has is refused; down, its rollouts can still b
   expect([code, stderr]).toEqual([2, expect.stringContaining(`the stack in ${join(dir, '.longhaul')} runs with ${JSON.stringify(join(dir, module))}`)]);
   const [, rollout = ''] = /^rollout (\S+)$/m.exec((await rollOut()).stdout) ?? [];
   expect((await longhaul(['down'])).code).toBe(0);
-  expect((await longhaul(['trajectory', rollout])).stdout).toContain('How many lines of /work/server.log');
+  expect((await longhaul(['trajectory', rollout])).stdout).toContain('How many lines of /logs/server.log');
 }, 240_000);
 
