@@ -4,6 +4,7 @@
  */
 
 import type { WorkflowHandle } from '@temporalio/client';
+import { millis } from '../../workers/watchdog/timestamp.ts';
 
 export type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
 
@@ -33,10 +34,6 @@ interface Interval {
   readonly spend: (ms: number) => void;
 }
 
-function timeOf({ eventTime }: HistoryEvent): number {
-  return Number(eventTime?.seconds ?? 0) * 1000 + (eventTime?.nanos ?? 0) / 1e6;
-}
-
 const RANK = { worked: 2, waited: 1, workflow: 0 } as const;
 
 class Ledger {
@@ -50,7 +47,7 @@ class Ledger {
   #taskSince: number | undefined;
 
   hear(event: HistoryEvent): void {
-    const at = timeOf(event);
+    const at = millis(event.eventTime);
     const id = String(event.eventId);
     const { activityTaskScheduledEventAttributes: scheduled, activityTaskStartedEventAttributes: started } = event;
     if (scheduled) this.#scheduled.set(id, { at, name: scheduled.activityType?.name ?? '' });
@@ -100,8 +97,8 @@ export function timesOf(events: readonly HistoryEvent[]): RolloutTimes {
   const ledger = new Ledger();
   for (const event of events) ledger.hear(event);
   const [first, last] = [events[0], events.at(-1)];
-  const from = first ? timeOf(first) : 0;
-  const to = last ? timeOf(last) : 0;
+  const from = first ? millis(first.eventTime) : 0;
+  const to = last ? millis(last.eventTime) : 0;
   ledger.divide(from, to);
   return {
     wallMs: to - from,

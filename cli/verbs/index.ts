@@ -65,7 +65,7 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     load: async () => (await import('./rollouts.ts')).trajectoryVerb,
   },
   times: {
-    summary: 'where the time of its rollouts went',
+    summary: "where the time of a run's rollouts went",
     load: async () => (await import('./times.ts')).timesVerb,
   },
   pause: {
