@@ -44,9 +44,9 @@ async function endFolder(folder: string): Promise<void> {
   for (let round = 0; ; round += 1) {
     const left = processesOf(folder);
     if (left.length === 0) break;
-    if (inner === undefined || round > 200) for (const each of left) killProcess(each);
+    if (inner === undefined || round > 150) for (const each of left) killProcess(each);
     if (Date.now() > deadline) throw new SandboxUnavailable(`processes ${left.map((each) => each.pid).join(', ')} of a sandbox do not end`);
-    await sleep(round < 50 ? 1 : 10);
+    await sleep(Math.min(1 + round, 10));
   }
   for (const group of groups) await removeCgroup(group);
   removeFolder(folder);
