@@ -3,7 +3,7 @@
  * requests of one version share their passes. What is due first is let in first, and gets the next pass.
  */
 
-import { setImmediate, setTimeout } from 'node:timers/promises';
+import { setImmediate } from 'node:timers/promises';
 import type { GenerateCost, GenerateRequest, GenerateResult } from '../engine.ts';
 import { Batcher, type Running } from './batcher.ts';
 import { BlockCache } from './cache/block-cache.ts';
@@ -29,6 +29,8 @@ export interface SamplerOptions {
   readonly admissionMs?: number;
   /** The same while several rollouts sample: then others come soon, and a pass over many costs little more. */
   readonly gatherMs?: number;
+  /** Either ends early when nobody came for so long. */
+  readonly quietMs?: number;
   /** Tokens of prompts in one pass. */
   readonly prefillTokens?: number;
   /** How much sooner a request is due for each step of its priority. */
@@ -50,11 +52,10 @@ interface Waiting extends Due {
   readonly onCost: ((cost: GenerateCost) => void) | undefined;
 }
 
-const defaults = { maxRows: 64, maxContext: 2048, admissionMs: 25, gatherMs: 250, prefillTokens: 512, patienceMs: PATIENCE_MS };
+const defaults = { maxRows: 64, maxContext: 2048, admissionMs: 25, gatherMs: 250, quietMs: 80, prefillTokens: 512, patienceMs: PATIENCE_MS };
 
-/** Gathering ends early when so many wait, or when nobody came for so long. */
+/** Gathering ends as soon as so many wait. */
 const gathered = 12;
-const quietMs = 80;
 
 /** So many rollouts within this time are several. */
 const several = 4;
@@ -78,6 +79,8 @@ export class Sampler {
   /** When each rollout sampled last, oldest first; nothing older than `latelyMs` before the newest. */
   readonly #lately = new Map<string, number>();
   #steps = 0;
+  /** Wakes who gathers. */
+  #cameIn: (() => void) | undefined;
 
   constructor(options: SamplerOptions) {
     const { load, kind = chooseDecoderKind(), cacheBytes = cacheBudget(), ...given } = options;
@@ -98,6 +101,7 @@ export class Sampler {
       const waiting: Waiting = { request, policy, due, arrived, arrivedAt, generation: undefined, resolve, reject, onCost };
       signal?.addEventListener('abort', () => this.#cancel(waiting, signal.reason), { once: true });
       this.#queue = inOrder([...this.#queue, waiting]);
+      this.#cameIn?.();
       this.#wake();
     });
   }
@@ -185,11 +189,22 @@ export class Sampler {
   async #gather(first: Waiting): Promise<void> {
     const longest = first.arrived + (this.#lately.size >= several ? this.#options.gatherMs : this.#options.admissionMs);
     while (this.#queue.length < gathered) {
-      const quiet = Math.max(0, ...this.#queue.map(({ arrived }) => arrived)) + quietMs;
+      const quiet = Math.max(0, ...this.#queue.map(({ arrived }) => arrived)) + this.#options.quietMs;
       const wait = Math.min(longest, quiet) - performance.now();
       if (wait <= 0) return;
-      await setTimeout(wait);
+      await this.#arrivalWithin(wait);
     }
+  }
+
+  /** The next request, or so much time. */
+  #arrivalWithin(milliseconds: number): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, milliseconds);
+      this.#cameIn = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
   }
 
   #remember(rollout: string, now: number): void {

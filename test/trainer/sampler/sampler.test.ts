@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { GenerateCost, GenerateRequest } from '../../../trainer/engine.ts';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
@@ -241,5 +242,16 @@ describe('an abort', () => {
     for (const i of [1, 2]) expect(await running[i]).toEqual(await sampler().generate(long[i] ?? request(0)));
     await one.idle();
     expect(one.stats()).toMatchObject({ active: 0, waiting: 0, blocks: { used: 0 } });
+  });
+});
+
+describe('a request that finds nothing running', () => {
+  it('waits for company, and no longer than until there is enough of it', async () => {
+    const patient = sampler({ admissionMs: 600_000, gatherMs: 600_000, quietMs: 600_000 });
+    const answers = names(4).map((name) => patient.generate(request(name)));
+    await nextTurn();
+    expect(patient.stats()).toMatchObject({ active: 0, waiting: 4 });
+    answers.push(...names(12).slice(4).map((name) => patient.generate(request(name))));
+    expect(await Promise.all(answers)).toHaveLength(12);
   });
 });
