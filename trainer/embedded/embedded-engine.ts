@@ -85,13 +85,14 @@ class ThreadEngine implements EmbeddedEngine {
     return answer.finally(() => signal.removeEventListener('abort', abort));
   }
 
+  // What is asked for after it comes after it: nothing is awaited before it is sent.
   async update(request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics> {
-    const data = await packData(request.data);
+    const data = packData(request.data);
     return this.#train({ what: 'update', request: { ...request, data } }, onProgress, buffersOf(data));
   }
 
   async planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
-    const data = await packData(request.data);
+    const data = packData(request.data);
     return this.#train({ what: 'plan', request: { ...request, data } }, undefined, buffersOf(data));
   }
 

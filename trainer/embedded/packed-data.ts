@@ -1,6 +1,5 @@
 /** Training sequences between threads: their numbers lie in a few flat arrays, which change hands without being copied. */
 
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Datum } from '../engine.ts';
 
 /** One sequence without its numbers. */
@@ -21,9 +20,6 @@ export interface PackedData extends Numbers {
   readonly outlines: readonly Outline[];
 }
 
-/** Some milliseconds' worth. */
-const TOKENS_A_TURN = 2 ** 18;
-
 const totalOf = (outlines: readonly Outline[]): number => outlines.reduce((sum, { length }) => sum + length, 0);
 
 /** Refuses what became another number. */
@@ -42,11 +38,8 @@ function take(from: Int32Array | Uint8Array | Float64Array, at: number, length: 
   return values;
 }
 
-/**
- * Other work of the thread goes on meanwhile. Errors: a `RangeError` where a sequence's lists are not of one length, or
- * hold what such a list cannot.
- */
-export async function packData(data: readonly Datum[]): Promise<PackedData> {
+/** Errors: a `RangeError` where a sequence's lists are not of one length, or hold what such a list cannot. */
+export function packData(data: readonly Datum[]): PackedData {
   const outlines = data.map(({ tokens, mask, logprobs, temperatures, advantage, credit }, i): Outline => {
     const { length } = tokens;
     const lengths = [mask.length, logprobs.length, temperatures?.length ?? length];
@@ -56,7 +49,7 @@ export async function packData(data: readonly Datum[]): Promise<PackedData> {
   const total = totalOf(outlines);
   const heated = totalOf(outlines.filter(({ hasTemperatures }) => hasTemperatures));
   const packed = { outlines, tokens: new Int32Array(total), mask: new Uint8Array(total), logprobs: new Float64Array(total), temperatures: new Float64Array(heated) };
-  let [at, atHeated, paused] = [0, 0, 0];
+  let [at, atHeated] = [0, 0];
   for (const { tokens, mask, logprobs, temperatures } of data) {
     putWhole(packed.tokens, at, tokens, 'tokens');
     putWhole(packed.mask, at, mask, 'mask');
@@ -64,9 +57,6 @@ export async function packData(data: readonly Datum[]): Promise<PackedData> {
     packed.temperatures.set(temperatures ?? [], atHeated);
     at += tokens.length;
     atHeated += temperatures?.length ?? 0;
-    if (at - paused < TOKENS_A_TURN) continue;
-    paused = at;
-    await nextTurn();
   }
   return packed;
 }

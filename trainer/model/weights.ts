@@ -37,7 +37,7 @@ async function readIndex(dir: string): Promise<ReadonlyMap<string, string> | und
   return new Map(entries);
 }
 
-const isBefore = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+const byteOrder = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
 /** Which of the open files each tensor is in. Errors: `BadSafetensors`. */
 function placesOf(readers: readonly SafetensorsReader[], index: ReadonlyMap<string, string> | undefined, dir: string): Map<string, SafetensorsReader> {
@@ -65,7 +65,7 @@ export async function* readWeights(dir: string): AsyncGenerator<NamedPiece> {
   try {
     for (const file of files) readers.push(await SafetensorsReader.open(path.join(dir, file), buffers));
     const places = placesOf(readers, index, dir);
-    for (const [name, reader] of [...places].sort(([a], [b]) => isBefore(a, b))) {
+    for (const [name, reader] of [...places].sort(([a], [b]) => byteOrder(a, b))) {
       for await (const piece of reader.pieces(name)) yield [name, piece];
     }
   } finally {
@@ -106,6 +106,6 @@ export class WeightsHash {
 /** `WeightsHash` of tensors in memory, in whatever order they are there. */
 export function weightsDigest(weights: ReadonlyMap<string, NamedTensor>): string {
   const hash = new WeightsHash();
-  for (const named of [...weights].sort(([a], [b]) => isBefore(a, b))) hash.add(named);
+  for (const named of [...weights].sort(([a], [b]) => byteOrder(a, b))) hash.add(named);
   return hash.digest();
 }
