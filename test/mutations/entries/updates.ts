@@ -78,7 +78,7 @@ export const updates: readonly Mutation[] = [
     before: ' && held.stamp === stamp) return',
     after: ') return',
     tests: [
-      { file: KNOWN_PLAN_TEST, test: 'a worker that has made a shard finds out that the update was cleared away' },
+      { file: KNOWN_PLAN_TEST, test: 'finds out that the update was cleared away, and brings nothing back' },
       { file: KNOWN_PLAN_TEST, test: 'does not go on with its plan where another one took its place' },
     ],
   },
