@@ -48,10 +48,10 @@ interface Sources {
 }
 
 /** The reference's log-probabilities, where KL needs them; its weights are in memory only while they are computed. */
-async function referenceScores({ algorithm, referenceDir, fromDir }: UpdateRequest, { trainer, session }: Sources, useful: readonly Datum[]): Promise<Scores | undefined> {
+async function referenceScores({ algorithm, referenceDir, fromDir }: UpdateRequest, { trainer, session }: Sources, useful: readonly Datum[], old: Scores | undefined): Promise<Scores | undefined> {
   if (algorithm.kl === undefined) return undefined;
   if (referenceDir === undefined) throw new NoReference(`kl in the ${algorithm.kl.in} needs a reference policy`);
-  if (referenceDir === fromDir) return session.forward(useful, algorithm);
+  if (referenceDir === fromDir) return old ?? session.forward(useful, algorithm);
   return trainer.score(referenceDir, useful, algorithm);
 }
 
@@ -59,7 +59,7 @@ async function referenceScores({ algorithm, referenceDir, fromDir }: UpdateReque
 async function samplesOf(request: UpdateRequest, sources: Sources, useful: readonly Datum[]): Promise<Sample[]> {
   const { algorithm, data } = request;
   const old = recomputesOld(algorithm) ? await sources.session.forward(useful, algorithm) : undefined;
-  const reference = await referenceScores(request, sources, useful);
+  const reference = await referenceScores(request, sources, useful, old);
   return data.map((datum) => {
     const recorded = atTargets(datum, datum.logprobs);
     return { datum, count: recorded.length, recorded, old: old?.get(datum) ?? recorded, reference: reference?.get(datum) };

@@ -14,7 +14,7 @@ import type { AdapterWeights } from '../../trainer/lora/adapter-layout.ts';
 import { type ModelConfig, modelConfigJson } from '../../trainer/model/config.ts';
 import { Policy } from '../../trainer/model/policy.ts';
 import { writeSafetensors } from '../../trainer/model/safetensors.ts';
-import { type Weights, saveWeights } from '../../trainer/model/weights.ts';
+import { saveWeights, type WeightPieces } from '../../trainer/model/weights.ts';
 import { loadPolicy } from '../../trainer/sampler/policy-loader.ts';
 import { randomIds, randomWeights, smallShape } from '../trainer/sampler/random-policy.ts';
 import { decodeAll, passesOf } from '../trainer/vectors/passes.ts';
@@ -44,8 +44,8 @@ interface Case {
   readonly logits: ReadonlyArray<readonly number[]>;
 }
 
-function logitsOf(config: ModelConfig, weights: Weights, of: readonly number[]): number[][] {
-  const passes = passesOf(config, weights);
+async function logitsOf(config: ModelConfig, weights: WeightPieces, of: readonly number[]): Promise<number[][]> {
+  const passes = await passesOf(config, weights);
   const rows = decodeAll(passes, of).map((row) => [...row]);
   passes.dispose();
   return rows;
@@ -62,10 +62,10 @@ async function writeOurs(dir: string, config: ModelConfig): Promise<void> {
   await mkdir(path.join(dir, 'adapter'), { recursive: true });
   await writeJson(path.join(dir, 'config.json'), modelConfigJson(config));
   await saveWeights(dir, weights);
-  await writeJson(path.join(dir, 'case.json'), { tokens, logits: logitsOf(config, weights, tokens) });
+  await writeJson(path.join(dir, 'case.json'), { tokens, logits: await logitsOf(config, weights, tokens) });
   await writeJson(path.join(dir, 'adapter', 'adapter_config.json'), adapter.json);
   await writeSafetensors(path.join(dir, 'adapter', 'adapter_model.safetensors'), tensors);
-  await writeJson(path.join(dir, 'adapter', 'case.json'), { tokens, logits: logitsOf(config, policy.merged(), tokens) });
+  await writeJson(path.join(dir, 'adapter', 'case.json'), { tokens, logits: await logitsOf(config, policy.merged(), tokens) });
   policy.dispose();
 }
 
@@ -73,7 +73,7 @@ async function checkTheirs(root: string, name: string): Promise<void> {
   const dir = path.join(root, name);
   const { config, weights } = await loadPolicy(dir);
   const wanted = JSON.parse(await readFile(path.join(dir, 'case.json'), 'utf8')) as Case;
-  const got = logitsOf(config, weights, wanted.tokens);
+  const got = await logitsOf(config, weights, wanted.tokens);
   const farthest = wanted.logits.reduce((most, row, t) => row.reduce((m, x, i) => Math.max(m, Math.abs(x - (got[t]?.[i] ?? NaN))), most), 0);
   process.stdout.write(`${name}: largest difference ${farthest.toExponential(2)}\n`);
   if (!(farthest <= tolerance)) throw new Error(`${name}: ${farthest} is more than ${tolerance}`);

@@ -9,7 +9,7 @@ import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson } from '.
 import { BadSafetensors, readSafetensors } from '../model/safetensors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { readModelConfig } from '../model/describe-policy.ts';
-import { loadWeights, type Weights, weightsDigest } from '../model/weights.ts';
+import { gathered, type NamedPiece, readWeights, type WeightPieces, type Weights, weightsDigest, WeightsHash } from '../model/weights.ts';
 
 /** A checkpoint that is not what was written: cut short, or with other bytes. */
 export class CheckpointTorn extends Error {
@@ -26,12 +26,16 @@ function isDamage(error: unknown): error is Error {
   return error instanceof BadSafetensors || error instanceof SyntaxError || (error instanceof Error && 'code' in error && error.code === 'ENOENT');
 }
 
+/** What is thrown for an error of reading a checkpoint. */
+function damaged(dir: string, error: unknown): unknown {
+  return isDamage(error) ? new CheckpointTorn(dir, error.message, { cause: error }) : error;
+}
+
 async function intact<T>(dir: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (error) {
-    if (isDamage(error)) throw new CheckpointTorn(dir, error.message, { cause: error });
-    throw error;
+    throw damaged(dir, error);
   }
 }
 
@@ -48,26 +52,60 @@ export async function readVerifiedConfig(dir: string): Promise<ModelConfig> {
   return (await readVerifiedRecord(dir)) === undefined ? read() : intact(dir, read);
 }
 
-/** Errors: `CheckpointTorn`; `BadSafetensors` for a directory without a record. */
-export async function loadVerifiedWeights(dir: string): Promise<Weights> {
-  const record = await readVerifiedRecord(dir);
-  if (record === undefined) return loadWeights(dir);
-  const weights = await intact(dir, () => loadWeights(dir));
-  const actual = weightsDigest(weights);
-  if (actual !== record.sha256) throw new CheckpointTorn(dir, `its weights hash to ${actual}, not to ${record.sha256}`);
-  return weights;
+/** Damage that is found while the pieces pass by is the checkpoint's. */
+async function* intactPieces(dir: string, pieces: AsyncIterable<NamedPiece>): AsyncGenerator<NamedPiece> {
+  try {
+    yield* pieces;
+  } catch (error) {
+    throw damaged(dir, error);
+  }
 }
 
-/** The policy's weights, or its adapter and the base's. Errors: `CheckpointTorn`, `UnsupportedAdapter`, `BadSafetensors`. */
-export async function readVerifiedPolicy(dir: string): Promise<PolicyFiles> {
+/**
+ * A directory's own weights; where they have a record, the last piece comes and then `CheckpointTorn` where they are
+ * others: who made something of them must not use it before they have ended. Errors: `CheckpointTorn`; `BadSafetensors`
+ * for a directory without a record.
+ */
+async function* verifiedWeights(dir: string): AsyncGenerator<NamedPiece> {
+  const record = await readVerifiedRecord(dir);
+  if (record === undefined) return yield* readWeights(dir);
+  const hash = new WeightsHash();
+  for await (const piece of intactPieces(dir, readWeights(dir))) {
+    hash.add(piece);
+    yield piece;
+  }
+  const actual = hash.digest();
+  if (actual !== record.sha256) throw new CheckpointTorn(dir, `its weights hash to ${actual}, not to ${record.sha256}`);
+}
+
+/** Errors: those of `verifiedWeights`. */
+export const loadVerifiedWeights = (dir: string): Promise<Weights> => gathered(verifiedWeights(dir));
+
+/** Weights that are read when they are asked for, and only then. */
+export interface PolicyPieces {
+  readonly weights: WeightPieces;
+  readonly adapter: PolicyFiles['adapter'];
+}
+
+/**
+ * The policy's weights, or its adapter and the base's. Errors, some of them while the weights pass by: `CheckpointTorn`,
+ * `UnsupportedAdapter`, `BadSafetensors`.
+ */
+export async function openVerifiedPolicy(dir: string): Promise<PolicyPieces> {
   const json = await intact(dir, () => readAdapterJson(dir));
-  if (json === undefined) return { weights: await loadVerifiedWeights(dir), adapter: undefined };
+  if (json === undefined) return { weights: verifiedWeights(dir), adapter: undefined };
   const record = await readVerifiedRecord(dir);
   const read = () => readSafetensors(path.join(dir, adapterFile));
   const tensors = await (record === undefined ? read() : intact(dir, read));
   const actual = record === undefined ? undefined : weightsDigest(tensors);
   if (actual !== record?.sha256) throw new CheckpointTorn(dir, `its adapter hashes to ${actual}, not to ${record?.sha256}`);
-  return { weights: await loadVerifiedWeights(await baseDirectory(dir, json)), adapter: { json, tensors } };
+  return { weights: verifiedWeights(await baseDirectory(dir, json)), adapter: { json, tensors } };
+}
+
+/** The same in memory. Errors: those of `openVerifiedPolicy`. */
+export async function readVerifiedPolicy(dir: string): Promise<PolicyFiles> {
+  const { weights, adapter } = await openVerifiedPolicy(dir);
+  return { weights: await gathered(weights), adapter };
 }
 
 /** `undefined` where the policy has never been trained here. Errors: `CheckpointTorn`. */

@@ -3,11 +3,11 @@
 import { AdamW } from '../optimizer/adamw.ts';
 import type { Checkpoint } from '../checkpoints/checkpoint.ts';
 import type { NewCritic } from '../engine.ts';
-import { loadMergedWeights } from '../lora/merged-weights.ts';
+import { mergedWeights } from '../lora/merged-weights.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { normals } from '../model/initialize.ts';
 import { VALUE_HEAD } from '../model/parameters.ts';
-import type { Weights } from '../model/weights.ts';
+import { gathered, type Weights } from '../model/weights.ts';
 import { readVerifiedConfig, readVerifiedOptimizer, verifiedCriticDir } from '../checkpoints/verified-checkpoint.ts';
 import { ValueModel } from './value-model.ts';
 
@@ -24,7 +24,7 @@ function freshHead(hiddenSize: number, seed: number): { shape: number[]; data: F
 
 /** A directory's decoder, an adapter added to it, and its value head, which is drawn where there is none. */
 async function beginningOf({ base, seed }: NewCritic, config: ModelConfig): Promise<Weights> {
-  const weights = new Map(await loadMergedWeights(base, config));
+  const weights = await gathered(await mergedWeights(base, config));
   weights.delete('lm_head.weight');
   if (!weights.has(VALUE_HEAD)) weights.set(VALUE_HEAD, freshHead(config.hiddenSize, seed));
   return weights;

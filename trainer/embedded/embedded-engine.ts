@@ -10,6 +10,7 @@ import {
   type TrainingWork,
   errorFrom,
 } from './messages.ts';
+import { buffersOf, packData } from './packed-data.ts';
 import { prepareTensorflowEnvironment } from '../tensorflow-environment.ts';
 
 export type { EngineStats } from './messages.ts';
@@ -84,12 +85,15 @@ class ThreadEngine implements EmbeddedEngine {
     return answer.finally(() => signal.removeEventListener('abort', abort));
   }
 
-  update(request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics> {
-    return this.#train({ what: 'update', request }, onProgress);
+  // What is asked for after it comes after it: nothing is awaited before it is sent.
+  async update(request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics> {
+    const data = packData(request.data);
+    return this.#train({ what: 'update', request: { ...request, data } }, onProgress, buffersOf(data));
   }
 
-  planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
-    return this.#train({ what: 'plan', request });
+  async planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
+    const data = packData(request.data);
+    return this.#train({ what: 'plan', request: { ...request, data } }, undefined, buffersOf(data));
   }
 
   makeShard(request: ShardRequest, onProgress?: (fraction: number) => void): Promise<void> {
@@ -112,23 +116,24 @@ class ThreadEngine implements EmbeddedEngine {
     clearTimeout(timer);
   }
 
-  #train<T>(work: TrainingWork, onProgress?: (fraction: number) => void): Promise<T> {
-    return this.#ask({ kind: 'train', id: this.#next++, work }, { onProgress });
+  #train<T>(work: TrainingWork, onProgress?: (fraction: number) => void, given: readonly ArrayBuffer[] = []): Promise<T> {
+    return this.#ask({ kind: 'train', id: this.#next++, work }, { onProgress }, given);
   }
 
-  #ask<T>(message: Extract<ToThread, { id: number }>, meanwhile: Pick<Pending, 'onProgress' | 'onCost'> = {}): Promise<T> {
+  /** `given` are the thread's from then on. */
+  #ask<T>(message: Extract<ToThread, { id: number }>, meanwhile: Pick<Pending, 'onProgress' | 'onCost'> = {}, given: readonly ArrayBuffer[] = []): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.#lost !== undefined) {
         reject(this.#lost);
         return;
       }
       this.#pending.set(message.id, { resolve, reject, ...meanwhile });
-      this.#send(message);
+      this.#send(message, given);
     });
   }
 
-  #send(message: ToThread): void {
-    this.#worker.postMessage(message);
+  #send(message: ToThread, given: readonly ArrayBuffer[] = []): void {
+    this.#worker.postMessage(message, given);
   }
 
   #receive(message: FromThread): void {

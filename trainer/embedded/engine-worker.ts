@@ -4,6 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { EngineCore, type Train } from './core.ts';
 import { type FromThread, type ThreadOptions, type ToThread, errorData } from './messages.ts';
 import { EmbeddedBackend } from './embedded-trainer.ts';
+import { type PackedData, unpackData } from './packed-data.ts';
 import { loadPolicy } from '../sampler/policy-loader.ts';
 import { Sampler } from '../sampler/sampler.ts';
 import { ShardedUpdater } from '../sharded/sharded-updater.ts';
@@ -16,12 +17,14 @@ const sampler = new Sampler({ ...(workerData as ThreadOptions), load: ({ dir }) 
 const backend = new EmbeddedBackend(sampler);
 const [updater, sharded] = [new Updater(backend), new ShardedUpdater(backend)];
 
+const unpacked = <Request extends { readonly data: PackedData }>(request: Request) => ({ ...request, data: unpackData(request.data) });
+
 const train: Train = async (work, onProgress) => {
   switch (work.what) {
     case 'update':
-      return updater.run(work.request, onProgress);
+      return updater.run(unpacked(work.request), onProgress);
     case 'plan':
-      return sharded.planUpdate(work.request);
+      return sharded.planUpdate(unpacked(work.request));
     case 'shard':
       await sharded.makeShard(work.request, onProgress);
       return undefined;

@@ -1,6 +1,7 @@
 /** What the engine's thread and its owner say to each other; every request has an id, and exactly one last answer. */
 
 import type { GenerateCost, GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from '../engine.ts';
+import type { PackedData } from './packed-data.ts';
 import type { SamplerOptions, SamplerStats } from '../sampler/sampler.ts';
 
 export type ThreadOptions = Omit<SamplerOptions, 'load'>;
@@ -10,10 +11,13 @@ export interface EngineStats extends SamplerStats {
   readonly updateSeconds: number;
 }
 
+/** A request whose data change hands. */
+type Packed<Request extends UpdateRequest> = Omit<Request, 'data'> & { readonly data: PackedData };
+
 /** What the thread does while it samples nothing. */
 export type TrainingWork =
-  | { readonly what: 'update'; readonly request: UpdateRequest }
-  | { readonly what: 'plan'; readonly request: PlanRequest }
+  | { readonly what: 'update'; readonly request: Packed<UpdateRequest> }
+  | { readonly what: 'plan'; readonly request: Packed<PlanRequest> }
   | { readonly what: 'shard'; readonly request: ShardRequest }
   | { readonly what: 'step'; readonly request: RoundRequest };
 

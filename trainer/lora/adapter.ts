@@ -1,7 +1,8 @@
 /** An adapter on the device: one flat vector of all A and B, which is what training changes; the base never does. */
 
-import { type Tensor, matMul, reshape, scale, scope, slice } from '../model/layers/kernels.ts';
-import { type Layout, type Trainable, packFlat, refuseUnknown, unpackFlat } from '../model/parameters.ts';
+import { type Tensor, add, matMul, reshape, scale, scope, slice } from '../model/layers/kernels.ts';
+import { type Layout, type Trainable, packFlat, refuseUnknown, unpackFlat, WrongWeights } from '../model/parameters.ts';
+import type { NamedTensor } from '../model/safetensors.ts';
 import type { Weights } from '../model/weights.ts';
 import { tf } from '../tensorflow.ts';
 import { type AdapterJson, type AdapterModule, adapterModules } from './adapter-config.ts';
@@ -47,6 +48,23 @@ export class Adapter implements Trainable {
     const known = this.modules.get(module);
     if (known === undefined) return undefined;
     return scope(() => scale(matMul(this.view(module, 'B'), this.view(module, 'A')), known.scaling));
+  }
+
+  /** The base's tensor of a module with its adapter added: the bits that training multiplies with. Errors: `WrongWeights`. */
+  added(module: string, { shape, data }: NamedTensor): Float32Array {
+    const [known, delta] = [this.modules.get(module), this.delta(module)];
+    if (known === undefined || delta === undefined) return data;
+    const { rows, columns } = known;
+    try {
+      if (shape.join() !== [rows, columns].join()) throw new WrongWeights(module, `has shape [${shape.join()}], the configuration says [${rows},${columns}]`);
+      const base = tf.tensor2d(data, [rows, columns]);
+      const sum = add(base, delta);
+      const values = sum.dataSync() as Float32Array;
+      tf.dispose([base, sum]);
+      return values;
+    } finally {
+      delta.dispose();
+    }
   }
 
   /** The gradients of A and B, for the module's gradient dW [out, in]. */

@@ -1,18 +1,41 @@
-/** An adapter's policy as plain weights. */
+/** An adapter's policy as plain weights, which pass by as a policy's own do. */
 
+import { openVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
 import type { ModelConfig } from '../model/config.ts';
-import { Policy } from '../model/policy.ts';
-import type { Weights } from '../model/weights.ts';
-import { readVerifiedPolicy } from '../checkpoints/verified-checkpoint.ts';
+import { layoutOf } from '../model/parameters.ts';
+import { addPiece } from '../model/safetensors.ts';
+import type { NamedPiece, WeightPieces, Weights } from '../model/weights.ts';
+import { Adapter } from './adapter.ts';
+import { type AdapterWeights, moduleOf } from './adapter-layout.ts';
 
-/** The weights that the policy computes with, whether it is an adapter or not: the same bits as in training. */
-export async function loadMergedWeights(dir: string, config: ModelConfig): Promise<Weights> {
-  const { weights, adapter } = await readVerifiedPolicy(dir);
-  if (adapter === undefined) return weights;
-  const policy = new Policy(config, weights, adapter);
+/**
+ * The weights that the policy computes with, whether it is an adapter or not: the same bits as in training. Errors, some of
+ * them while they pass by: those of `openVerifiedPolicy`, `WrongWeights`.
+ */
+export async function mergedWeights(dir: string, config: ModelConfig): Promise<WeightPieces> {
+  const { weights, adapter } = await openVerifiedPolicy(dir);
+  return adapter === undefined ? weights : merged(weights, adapter, config);
+}
+
+/** A module that has an adapter is whole in memory while that is added. */
+async function* merged(weights: WeightPieces, given: AdapterWeights, config: ModelConfig): AsyncGenerator<NamedPiece> {
+  const adapter = new Adapter(layoutOf(config), given, () => undefined);
+  const whole: Weights = new Map();
   try {
-    return policy.merged();
+    for await (const [name, piece] of weights) {
+      const module = adapter.modules.get(moduleOf(name));
+      if (module === undefined) {
+        yield [name, piece];
+        continue;
+      }
+      addPiece(whole, name, piece);
+      const { shape, data } = piece;
+      const known = whole.get(name);
+      if (known === undefined || (piece.from ?? 0) + data.length < known.data.length) continue;
+      whole.delete(name);
+      yield [name, { shape, data: adapter.added(module.module, known) }];
+    }
   } finally {
-    policy.dispose();
+    adapter.dispose();
   }
 }

@@ -3,15 +3,19 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import {
-  type NamedTensor,
-  BadSafetensors,
-  littleEndianBytes,
-  readTensors,
-  writeSafetensors,
-} from './safetensors.ts';
+import { littleEndianBytes } from './little-endian.ts';
+import { addPiece, BadSafetensors, type NamedTensor, writeSafetensors } from './safetensors.ts';
+import { PieceBuffers, SafetensorsReader, type TensorPiece } from './safetensors-reader.ts';
 
 export type Weights = Map<string, { shape: number[]; data: Float32Array }>;
+
+export type NamedPiece = readonly [name: string, piece: TensorPiece];
+
+/**
+ * Weights as they pass by: a tensor's pieces one after the other, and nothing of them longer than until the next one is
+ * asked for. Weights in memory are such, of one piece each.
+ */
+export type WeightPieces = Iterable<NamedPiece> | AsyncIterable<NamedPiece>;
 
 const indexFile = 'model.safetensors.index.json';
 
@@ -33,40 +37,75 @@ async function readIndex(dir: string): Promise<ReadonlyMap<string, string> | und
   return new Map(entries);
 }
 
-/**
- * Reads `model.safetensors`, or the shards that its index names, tensor by tensor. Errors: `BadSafetensors`, also where
- * index and shards disagree; the file system's own.
- */
-export async function loadWeights(dir: string): Promise<Weights> {
-  const index = await readIndex(dir);
-  const files = index === undefined ? ['model.safetensors'] : [...new Set(index.values())].sort();
-  const weights: Weights = new Map();
-  for (const file of files) {
-    for await (const [name, { shape, data }] of readTensors(path.join(dir, file))) {
-      if (weights.has(name)) throw new BadSafetensors(path.join(dir, file), 'another shard has it too', { tensor: name });
-      weights.set(name, { shape: [...shape], data });
+const byteOrder = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
+
+/** Which of the open files each tensor is in. Errors: `BadSafetensors`. */
+function placesOf(readers: readonly SafetensorsReader[], index: ReadonlyMap<string, string> | undefined, dir: string): Map<string, SafetensorsReader> {
+  const places = new Map<string, SafetensorsReader>();
+  for (const reader of readers) {
+    for (const name of reader.names) {
+      if (places.has(name)) throw new BadSafetensors(reader.file, 'another shard has it too', { tensor: name });
+      places.set(name, reader);
     }
   }
-  const missing = [...(index ?? [])].find(([name]) => !weights.has(name));
+  const missing = [...(index ?? [])].find(([name]) => !places.has(name));
   if (missing !== undefined) throw new BadSafetensors(path.join(dir, missing[1]), `${indexFile} names it, and it is not there`, { tensor: missing[0] });
+  return places;
+}
+
+/**
+ * Reads `model.safetensors`, or the shards that its index names: all headers first, then tensors by name in byte order, a
+ * piece at a time, so that one piece is all that is in memory. Errors: `BadSafetensors`, also where index and shards
+ * disagree; the file system's own.
+ */
+export async function* readWeights(dir: string): AsyncGenerator<NamedPiece> {
+  const index = await readIndex(dir);
+  const files = index === undefined ? ['model.safetensors'] : [...new Set(index.values())].sort();
+  const [buffers, readers] = [new PieceBuffers(), [] as SafetensorsReader[]];
+  try {
+    for (const file of files) readers.push(await SafetensorsReader.open(path.join(dir, file), buffers));
+    const places = placesOf(readers, index, dir);
+    for (const [name, reader] of [...places].sort(([a], [b]) => byteOrder(a, b))) {
+      for await (const piece of reader.pieces(name)) yield [name, piece];
+    }
+  } finally {
+    for (const reader of readers) await reader.close();
+  }
+}
+
+/** All weights in memory, each in an array of its own. Errors: those of the pieces. */
+export async function gathered(pieces: WeightPieces): Promise<Weights> {
+  const weights: Weights = new Map();
+  for await (const [name, piece] of pieces) addPiece(weights, name, piece);
   return weights;
 }
+
+/** Errors: those of `readWeights`. */
+export const loadWeights = (dir: string): Promise<Weights> => gathered(readWeights(dir));
 
 /** Writes `model.safetensors` in `dir` as F32, aside and then renamed. */
 export async function saveWeights(dir: string, weights: ReadonlyMap<string, NamedTensor>): Promise<void> {
   await writeSafetensors(path.join(dir, 'model.safetensors'), weights);
 }
 
-/** SHA-256 (hex) over the tensors by name in byte order: the name, a NUL, its values as little-endian float32. */
-export function weightsDigest(weights: ReadonlyMap<string, NamedTensor>): string {
-  const hash = createHash('sha256');
-  const entries = [...weights].map(([name, { data }]) => ({ name: Buffer.from(name), data }));
-  entries.sort((a, b) => Buffer.compare(a.name, b.name));
-  for (const { name, data } of entries) {
-    hash
-      .update(name)
-      .update(Buffer.from([0]))
-      .update(littleEndianBytes(data));
+/** SHA-256 over tensors that come by name in byte order: the name, a NUL, its values as little-endian float32. */
+export class WeightsHash {
+  readonly #hash = createHash('sha256');
+
+  add([name, { data, from = 0 }]: NamedPiece): void {
+    if (from === 0) this.#hash.update(name).update(Buffer.from([0]));
+    this.#hash.update(littleEndianBytes(data));
   }
-  return hash.digest('hex');
+
+  /** As hexadecimal digits. */
+  digest(): string {
+    return this.#hash.digest('hex');
+  }
+}
+
+/** `WeightsHash` of tensors in memory, in whatever order they are there. */
+export function weightsDigest(weights: ReadonlyMap<string, NamedTensor>): string {
+  const hash = new WeightsHash();
+  for (const named of [...weights].sort(([a], [b]) => byteOrder(a, b))) hash.add(named);
+  return hash.digest();
 }

@@ -48,20 +48,6 @@ class Arguments {
     return static_cast<T*>(data);
   }
 
-  TensorReader tensors() {
-    const napi_value list = next();
-    uint32_t count;
-    check(env_, napi_get_array_length(env_, list, &count));
-    std::vector<const float*> data;
-    std::vector<size_t> sizes(count);
-    for (uint32_t i = 0; i < count; i++) {
-      napi_value value;
-      check(env_, napi_get_element(env_, list, i, &value));
-      data.push_back(arrayOf<float>(value, napi_float32_array, &sizes[i]));
-    }
-    return {std::move(data), std::move(sizes)};
-  }
-
   template <typename T>
   T& held() {
     void* data;
@@ -71,12 +57,12 @@ class Arguments {
     return *held;
   }
 
-  /// vocabulary, hidden, inner, layers, heads, kvHeads, headDim, positions, headNorms, biases; then epsilon.
+  /// vocabulary, hidden, inner, layers, heads, kvHeads, headDim, positions, headNorms, biases, tied; then epsilon.
   Shape shape() {
     size_t size;
     const int* n = integers(&size);
-    if (size != 10) throw std::string("a shape has ten numbers");
-    return {n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8] != 0, n[9] != 0, static_cast<float>(number())};
+    if (size != 11) throw std::string("a shape has eleven numbers");
+    return {n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8] != 0, n[9] != 0, n[10] != 0, static_cast<float>(number())};
   }
 
   void dispose() {
@@ -119,8 +105,22 @@ T& valueOf(Arguments& arguments) {
 
 napi_value createModel(napi_env env, Arguments& arguments) {
   const Shape shape = arguments.shape();
-  TensorReader tensors = arguments.tensors();
-  return hold<Model>(env, std::make_unique<Held<Model>>(shape, tensors));
+  size_t cosines, sines;
+  const float* cosine = arguments.array<float>(napi_float32_array, &cosines);
+  const float* sine = arguments.array<float>(napi_float32_array, &sines);
+  if (cosines != sines || cosines != static_cast<size_t>(shape.positions) * (shape.headDim / 2)) throw std::string("angles of another shape");
+  return hold<Model>(env, std::make_unique<Held<Model>>(shape, cosine, sine));
+}
+
+napi_value fillModel(napi_env, Arguments& arguments) {
+  Model& model = valueOf<Model>(arguments);
+  const int tensor = arguments.integer();
+  const double from = arguments.number();
+  size_t count;
+  const float* values = arguments.array<float>(napi_float32_array, &count);
+  if (!(from >= 0)) throw std::string("a piece that its tensor has no room for");
+  model.fill(tensor, static_cast<size_t>(from), values, count);
+  return nullptr;
 }
 
 napi_value createDecoder(napi_env env, Arguments& arguments) {
@@ -204,6 +204,7 @@ NAPI_MODULE_INIT() {
     return nullptr;
   }
   define<createModel>(env, exports, "createModel");
+  define<fillModel>(env, exports, "fillModel");
   define<createDecoder>(env, exports, "createDecoder");
   define<dispose>(env, exports, "dispose");
   define<copyBlock>(env, exports, "copyBlock");

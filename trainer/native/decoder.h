@@ -9,120 +9,13 @@
 
 #include "attention.h"
 #include "choose.h"
-#include "product.h"
+#include "model.h"
 #include "team.h"
 
 namespace longhaul {
 
-struct Shape {
-  int vocabulary, hidden, inner, layers, heads, kvHeads, headDim, positions;
-  bool headNorms, biases;
-  float epsilon;
-
-  int group() const { return heads / kvHeads; }
-  /// Heads stand apart by this much: what is missing is zero.
-  int headWidth() const { return padded(headDim); }
-  /// Queries, keys and values of a token.
-  int projected() const { return (heads + 2 * kvHeads) * headWidth(); }
-  /// Keys, or values, of a block in one layer.
-  size_t blockHalf() const { return static_cast<size_t>(kvHeads) * kBlock * headWidth(); }
-  size_t blockSize() const { return 2 * blockHalf() * layers; }
-  /// Multiplications for one token, and for one row of logits; attention's left out.
-  double layerWork() const { return static_cast<double>(layers) * hidden * (projected() + heads * headWidth() + 3.0 * inner); }
-  double headWork() const { return static_cast<double>(hidden) * vocabulary; }
-};
-
 /// A pass of fewer multiplications is done by one thread: meeting others would take longer, and one of them may be asleep.
 constexpr double kWorthSharing = 1e7;
-
-struct Layer {
-  std::vector<float> inputNorm, queryNorm, keyNorm, bias, innerNorm;
-  Packed projection, output, gate, up, down;
-};
-
-/// Tensors in Hugging Face's layout, in the order of `Model::Model`'s reading.
-class TensorReader {
- public:
-  TensorReader(std::vector<const float*> data, std::vector<size_t> sizes) : data_(std::move(data)), sizes_(std::move(sizes)) {}
-  const float* next(size_t size) {
-    if (at_ >= data_.size() || sizes_[at_] != size) throw std::string("the decoder's tensors are not those that its shape asks for");
-    return data_[at_++];
-  }
-  std::vector<float> vector(size_t size, size_t room) {
-    const float* from = next(size);
-    std::vector<float> values(room, 0.0f);
-    std::copy(from, from + size, values.begin());
-    return values;
-  }
-
- private:
-  std::vector<const float*> data_;
-  std::vector<size_t> sizes_;
-  size_t at_ = 0;
-};
-
-class Model {
- public:
-  const Shape shape;
-
-  Model(const Shape& given, TensorReader& tensors) : shape(given), head_(given.hidden, given.vocabulary) {
-    const int half = shape.headDim / 2;
-    cosines = tensors.vector(static_cast<size_t>(shape.positions) * half, static_cast<size_t>(shape.positions) * half);
-    sines = tensors.vector(static_cast<size_t>(shape.positions) * half, static_cast<size_t>(shape.positions) * half);
-    const size_t table = static_cast<size_t>(shape.vocabulary) * shape.hidden;
-    embedding = tensors.vector(table, table);
-    norm = tensors.vector(shape.hidden, padded(shape.hidden));
-    pack(head_, tensors.next(table), shape.vocabulary, shape.hidden, 0);
-    for (int i = 0; i < shape.layers; i++) layers.push_back(readLayer(tensors));
-  }
-
-  const Packed& head() const { return head_; }
-  std::vector<float> cosines, sines, embedding, norm;
-  std::vector<Layer> layers;
-
- private:
-  /// Rows of `[outputs, inputs]` become columns from `to` on.
-  static void pack(Packed& packed, const float* from, int outputs, int inputs, int to) {
-    for (int o = 0; o < outputs; o++) packed.setColumn(to + o, from + static_cast<size_t>(o) * inputs, inputs, [](int i) { return i; });
-  }
-
-  Layer readLayer(TensorReader& tensors) const {
-    const int heads = shape.heads, kvHeads = shape.kvHeads, headDim = shape.headDim;
-    const int wide = shape.headWidth(), hidden = shape.hidden;
-    Layer layer{tensors.vector(hidden, padded(hidden)), {}, {}, {}, {},
-                Packed(hidden, shape.projected()), Packed(heads * wide, hidden),
-                Packed(hidden, shape.inner), Packed(hidden, shape.inner), Packed(shape.inner, hidden)};
-    int slot = 0;
-    for (int count : {heads, kvHeads, kvHeads}) {
-      const float* matrix = tensors.next(static_cast<size_t>(count) * headDim * hidden);
-      for (int h = 0; h < count; h++) pack(layer.projection, matrix + static_cast<size_t>(h) * headDim * hidden, headDim, hidden, slot++ * wide);
-    }
-    const float* output = tensors.next(static_cast<size_t>(hidden) * heads * headDim);
-    for (int o = 0; o < hidden; o++) {
-      layer.output.setColumn(o, output + static_cast<size_t>(o) * heads * headDim, heads * headDim, [&](int i) { return i / headDim * wide + i % headDim; });
-    }
-    layer.innerNorm = tensors.vector(hidden, padded(hidden));
-    for (Packed* matrix : {&layer.gate, &layer.up}) pack(*matrix, tensors.next(static_cast<size_t>(shape.inner) * hidden), shape.inner, hidden, 0);
-    pack(layer.down, tensors.next(static_cast<size_t>(shape.inner) * hidden), hidden, shape.inner, 0);
-    if (shape.headNorms) {
-      layer.queryNorm = tensors.vector(headDim, headDim);
-      layer.keyNorm = tensors.vector(headDim, headDim);
-    }
-    if (shape.biases) readBias(tensors, layer);
-    return layer;
-  }
-
-  void readBias(TensorReader& tensors, Layer& layer) const {
-    layer.bias.assign(shape.projected(), 0.0f);
-    int slot = 0;
-    for (int count : {shape.heads, shape.kvHeads, shape.kvHeads}) {
-      const float* from = tensors.next(static_cast<size_t>(count) * shape.headDim);
-      for (int h = 0; h < count; h++, slot++) std::copy(from + h * shape.headDim, from + (h + 1) * shape.headDim, layer.bias.begin() + slot * shape.headWidth());
-    }
-  }
-
-  Packed head_;
-};
 
 /// Blocks of keys and values. The system gives memory to those that are written.
 class Cache {
@@ -419,8 +312,7 @@ class Decoder {
     void embed() const {
       for (size_t t = 0; t < static_cast<size_t>(plan.tokens); t++) {
         float* row = room->x.data() + t * hidden;
-        const float* from = model.embedding.data() + static_cast<size_t>(plan.ids[t]) * shape.hidden;
-        std::copy(from, from + shape.hidden, row);
+        model.embed(plan.ids[t], row);
         std::fill(row + shape.hidden, row + hidden, 0.0f);
       }
     }

@@ -111,6 +111,12 @@ class Packed {
     for (int i = 0; i < inputs; i++) panel[static_cast<size_t>(rowOf(i)) * kPanel] = from[i];
   }
 
+  /// What `setColumn` put there, of the first `inputs` inputs.
+  void column(int from, float* to, int inputs) const {
+    const float* panel = data_.data() + static_cast<size_t>(from / kPanel) * inputs_ * kPanel + from % kPanel;
+    for (int i = 0; i < inputs; i++) to[i] = panel[static_cast<size_t>(i) * kPanel];
+  }
+
   int columns() const { return columns_; }
 
   /// Panels `first` to `last - 1` of c = (add ? c : 0) + a @ this.

@@ -3,15 +3,16 @@
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
-import { loadMergedWeights } from '../lora/merged-weights.ts';
+import { mergedWeights } from '../lora/merged-weights.ts';
 import type { ModelConfig } from '../model/config.ts';
-import type { Weights } from '../model/weights.ts';
+import type { WeightPieces } from '../model/weights.ts';
 import { lazyDecoder } from '../tokenizer/lazy-decoder.ts';
 import { readVerifiedConfig } from '../checkpoints/verified-checkpoint.ts';
 
 export interface LoadedPolicy {
   readonly config: ModelConfig;
-  readonly weights: Weights;
+  /** Read, and held to their record, when they are asked for. */
+  readonly weights: WeightPieces;
   /** Ids from here on have no token and are never sampled. */
   readonly vocabulary: number;
   /** Where the policy has a tokenizer. */
@@ -38,9 +39,12 @@ async function readVocabulary(dir: string, modelVocabulary: number): Promise<num
   return size === 0 ? modelVocabulary : Math.min(size, modelVocabulary);
 }
 
-/** An adapter is added to its base's weights. Errors: `UnsupportedModel`, `UnsupportedAdapter`, `BadSafetensors`, `CheckpointTorn`, the file system's own. */
+/**
+ * An adapter is added to its base's weights. Errors, some of them when the weights are read: `UnsupportedModel`,
+ * `UnsupportedAdapter`, `BadSafetensors`, `CheckpointTorn`, the file system's own.
+ */
 export async function loadPolicy(dir: string): Promise<LoadedPolicy> {
   const config = await readVerifiedConfig(dir);
-  const [weights, vocabulary] = [await loadMergedWeights(dir, config), await readVocabulary(dir, config.vocabSize)];
+  const [weights, vocabulary] = [await mergedWeights(dir, config), await readVocabulary(dir, config.vocabSize)];
   return { config, weights, vocabulary, ...(existsSync(path.join(dir, 'tokenizer.json')) ? { decode: lazyDecoder(dir) } : {}) };
 }

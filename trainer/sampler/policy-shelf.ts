@@ -42,14 +42,9 @@ export class PolicyShelf {
     const key = policyKey(policy);
     const known = this.#policies.get(key);
     this.#policies.delete(key);
+    if (known === undefined) this.#makeRoom(inUse);
     const taken = known ?? (await this.#make(key, policy));
     this.#policies.set(key, taken);
-    for (const [other, { model }] of this.#policies) {
-      if (this.#policies.size <= mostPolicies) break;
-      if (other === key || inUse.has(other)) continue;
-      model.dispose();
-      this.#policies.delete(other);
-    }
     return { policy: taken, loaded: known === undefined };
   }
 
@@ -58,10 +53,20 @@ export class PolicyShelf {
     this.#policies.clear();
   }
 
+  /** Before another one is read: memory never holds one more than the shelf. */
+  #makeRoom(inUse: ReadonlySet<string>): void {
+    for (const [key, { model }] of this.#policies) {
+      if (this.#policies.size < mostPolicies) return;
+      if (inUse.has(key)) continue;
+      model.dispose();
+      this.#policies.delete(key);
+    }
+  }
+
   async #make(key: string, policy: PolicyName): Promise<ShelvedPolicy> {
     const { config, weights, vocabulary, decode } = await this.#load(policy);
     const positions = Math.min(config.maxPositions, this.#maxContext);
-    const model = this.#kind.model(config, weights, positions);
+    const model = await this.#kind.model(config, weights, positions);
     return { key, shape: decoderShape(config, positions), model, limits: { positions, modelVocabulary: config.vocabSize, vocabulary, decode } };
   }
 }

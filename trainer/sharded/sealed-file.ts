@@ -39,7 +39,7 @@ export async function writeSealed(file: string, value: unknown): Promise<string>
   return digest.toString('hex');
 }
 
-function isMissing(error: unknown): boolean {
+export function isMissing(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ENOENT';
 }
 

@@ -4,7 +4,7 @@
  * did which part. All files are in the update's own folder, and the weights of each step are published there under a name.
  */
 
-import { access, mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { loadAlgorithms } from '../algorithms/load-module.ts';
 import type { ShardSession, Trainer } from '../backend.ts';
@@ -12,13 +12,10 @@ import { isMadeFrom, readCheckpointRecord } from '../checkpoints/checkpoint.ts';
 import type { PlanRequest, PlannedUpdate, RoundRequest, ShardRequest } from '../engine.ts';
 import { Tally, type TallyData } from '../training/tally.ts';
 import { learnMicroBatch, prepareUpdate, usefulData } from '../update.ts';
+import { type Located, KnownPlan } from './known-plan.ts';
+import { readPlan, writePlan } from './plan-file.ts';
 import { readSealed, writeSealed } from './sealed-file.ts';
 import { planOf, type PlannedRound, sequencesOf, type UpdatePlan } from './update-plan.ts';
-
-/** The update's folder has no such plan: it was cleared away, or another update is asked for. */
-export class PlanLost extends Error {
-  override readonly name = 'PlanLost';
-}
 
 interface Shard {
   /** Names the plan, the step and the place that the gradient is of. */
@@ -29,15 +26,7 @@ interface Shard {
 
 type Progress = (fraction: number) => void;
 
-const planFile = (dir: string): string => path.join(dir, 'plan');
 const shardFile = (dir: string, round: number, shard: number): string => path.join(dir, `round-${round}-shard-${shard}`);
-
-/** A plan with the place of its files. */
-interface Located {
-  readonly dir: string;
-  readonly sha256: string;
-  readonly plan: UpdatePlan;
-}
 
 /** Where the state is from which a round begins; after the last one it is the update's result. */
 function stateDir({ dir, plan }: Located, round: number): string {
@@ -58,16 +47,17 @@ const told = (sha256: string, { rounds }: UpdatePlan): PlannedUpdate => ({ plan:
 
 export class ShardedUpdater {
   readonly #trainer: Trainer<ShardSession>;
-  #last: Located | undefined;
+  readonly #known: KnownPlan;
 
-  constructor(trainer: Trainer<ShardSession>) {
+  constructor(trainer: Trainer<ShardSession>, known = new KnownPlan()) {
     this.#trainer = trainer;
+    this.#known = known;
   }
 
   /** Lays down what is to be done; a plan that is there stands. Errors: those of `Updater.run` before its first step. */
   async planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
     const { dir, shards, ...update } = request;
-    const known = await readSealed<UpdatePlan>(planFile(dir));
+    const known = await readPlan(dir);
     if (known !== undefined) return told(known.sha256, known.value);
     usefulData(update);
     const { algorithm, fromDir, lora } = update;
@@ -77,8 +67,8 @@ export class ShardedUpdater {
       const plan = planOf(update, await prepareUpdate(update, { trainer: this.#trainer, session }, shards), shards);
       await mkdir(dir, { recursive: true });
       // Who was faster may have been told his plan already: where passes differ in a bit, this one is another.
-      const first = await readSealed<UpdatePlan>(planFile(dir));
-      return first === undefined ? told(await writeSealed(planFile(dir), plan), plan) : told(first.sha256, first.value);
+      const first = await readPlan(dir);
+      return first === undefined ? told(await writePlan(dir, plan), plan) : told(first.sha256, first.value);
     } finally {
       await session.release();
     }
@@ -114,15 +104,13 @@ export class ShardedUpdater {
       await session.release();
     }
     await this.#clear(at, round);
+    if (round + 1 === at.plan.rounds.length) this.#known.forget();
   }
 
   async #planned({ dir, plan }: RoundRequest): Promise<Located> {
-    if (this.#last?.sha256 === plan && this.#last.dir === dir) return this.#last;
-    const found = await readSealed<UpdatePlan>(planFile(dir));
-    if (found?.sha256 !== plan) throw new PlanLost(`${dir} has ${found === undefined ? 'no plan' : 'another plan'} of an update: begin it again`);
-    await loadAlgorithms(found.value.request.algorithm.module);
-    this.#last = { dir, sha256: plan, plan: found.value };
-    return this.#last;
+    const at = await this.#known.of(dir, plan);
+    await loadAlgorithms(at.plan.request.algorithm.module);
+    return at;
   }
 
   #load(at: Located, round: number, optimizer: boolean): Promise<ShardSession> {
@@ -145,7 +133,10 @@ export class ShardedUpdater {
       onProgress((i + 1) / passes.length);
     }
     const made: Shard = { of: [at.sha256, round, shard], tally: tally.data, gradient: await session.takeGradient() };
-    await writeSealed(shardFile(at.dir, round, shard), made);
+    await writeSealed(shardFile(at.dir, round, shard), made).catch(async (error: unknown) => {
+      await this.#known.confirm(at);
+      throw error;
+    });
     return made;
   }
 
@@ -169,9 +160,7 @@ export class ShardedUpdater {
     const metrics = isLast ? tally.metrics(plan.tokens, plan.sequences.length, algorithm, plan.metrics) : tally.data;
     const dir = stateDir(at, reached);
     // Writing a state makes its folder: one that comes late must not bring back what was cleared away.
-    await access(planFile(at.dir)).catch(() => {
-      throw new PlanLost(`${at.dir} was cleared away`);
-    });
+    await this.#known.confirm(at);
     await session.saveState({ dir, version, metrics, input });
     await session.publish({ dir, version });
   }

@@ -22,12 +22,13 @@ export function lossSettings(settings: UpdateSettings, noiseKey?: string): LossS
 }
 
 /**
- * Whether the old policy's log-probabilities are computed anew: a correction compares them with the recorded ones. Else
- * the recorded ones stand for both, and no pass is spent on them.
+ * Whether the old policy's log-probabilities are computed anew: a correction compares them with the recorded ones, and KL
+ * that is taken off rewards is that of the policy in training, whoever sampled (SkyRL's `_skip_policy_forward`). Else the
+ * recorded ones stand for both, and no pass is spent on them.
  */
 export function recomputesOld(settings: UpdateSettings): boolean {
   const correction = correctionOf(settings);
-  return correction !== undefined && isCorrecting(correction);
+  return settings.kl?.in === 'reward' || (correction !== undefined && isCorrecting(correction));
 }
 
 function correctionOf({ offPolicyCorrection }: UpdateSettings): OffPolicySettings | undefined {

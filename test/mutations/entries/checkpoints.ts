@@ -42,8 +42,8 @@ export const checkpoints: readonly Mutation[] = [
     name: 'files that cannot be read are not told as damage',
     fault: FAULT,
     file: 'trainer/checkpoints/verified-checkpoint.ts',
-    before: 'if (isDamage(error)) throw new CheckpointTorn(dir, error.message, { cause: error });\n',
-    after: '',
+    before: 'isDamage(error) ? new CheckpointTorn(dir, error.message, { cause: error }) : error',
+    after: 'error',
     tests: [
       { file: VERIFIED_CHECKPOINT_TEST, test: 'whose weights were cut short is neither' },
       { file: VERIFIED_CHECKPOINT_TEST, test: 'whose weights are gone is neither' },

@@ -5,6 +5,7 @@ import type { Mutation } from '../mutation.ts';
 const KILLED = 'the GPU worker is killed during an update';
 const AT_ONCE = 'two executions of one update end at the same time';
 const SHARDS = 'the files of an update in shards are taken away, or cut short';
+const VERSIONS = 'GPU workers of two versions meet in an update in shards';
 const ENGINE = "the engine's thread dies";
 const TEMPERATURES = 'turns of one update were sampled at different temperatures, or not at 1';
 const TEMPERATURE_TEST = 'test/trainer/training/temperature.test.ts';
@@ -15,6 +16,8 @@ const UPDATE_INPUT_TEST = 'test/activities/update/update-input.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const UPDATE_TEST = 'test/trainer/update.test.ts';
 const SHARDED_UPDATER_TEST = 'test/trainer/sharded/sharded-updater.test.ts';
+const KNOWN_PLAN_TEST = 'test/trainer/sharded/known-plan.test.ts';
+const PLAN_FILE_TEST = 'test/trainer/sharded/plan-file.test.ts';
 const GPU_POOL_TEST = 'test/workflows/gpu-pool.test.ts';
 const EMBEDDED_ENGINE_TEST = 'test/trainer/sampler/embedded-engine.test.ts';
 const ENDING_WHEN_LOST_TEST = 'test/workers/ending-when-lost.test.ts';
@@ -67,6 +70,33 @@ export const updates: readonly Mutation[] = [
     before: 'if (!isPlanLost(error) || plans >= PLANS',
     after: 'if (isPlanLost(error) || plans >= PLANS',
     tests: [{ file: GPU_POOL_TEST, test: 'whose files were taken away half-way is laid down again, three times at most' }],
+  },
+  {
+    name: 'a plan in memory counts though its file is gone',
+    fault: SHARDS,
+    file: 'trainer/sharded/known-plan.ts',
+    before: ' && held.stamp === stamp) return',
+    after: ') return',
+    tests: [
+      { file: KNOWN_PLAN_TEST, test: 'finds out that the update was cleared away, and brings nothing back' },
+      { file: KNOWN_PLAN_TEST, test: 'does not go on with its plan where another one took its place' },
+    ],
+  },
+  {
+    name: 'a folder that goes while a shard is made is taken for a fault of the disk',
+    fault: SHARDS,
+    file: 'trainer/sharded/sharded-updater.ts',
+    before: 'await this.#known.confirm(at);\n      throw error;',
+    after: 'throw error;',
+    tests: [{ file: KNOWN_PLAN_TEST, test: 'finds it out too when that happens while it makes another' }],
+  },
+  {
+    name: 'a plan of another version is read as if it were ours',
+    fault: VERSIONS,
+    file: 'trainer/sharded/plan-file.ts',
+    before: 'if (format !== PLAN_FORMAT) throw',
+    after: 'if (format === undefined) throw',
+    tests: [{ file: PLAN_FILE_TEST, test: 'of format 2 is refused by all that read it, with what helps' }],
   },
   {
     name: 'a torn shard is added as it is',

@@ -8,7 +8,7 @@ import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts
 import type { Datum, NewLora, UpdateRequest } from '../../../trainer/engine.ts';
 import { readVerifiedPolicy } from '../../../trainer/checkpoints/verified-checkpoint.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
-import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
+import { gathered, loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { runSft } from '../../../trainer/sft.ts';
 import { Updater } from '../../../trainer/update.ts';
@@ -83,7 +83,7 @@ describe('an update with an adapter', () => {
       }
       expect((await adapterOf(path.join(one, 'step-3'))).equals(await adapterOf(path.join(three, 'step-3')))).toBe(true);
       const base = await loadWeights(qwen3Dir);
-      const { weights } = await loadPolicy(path.join(one, 'step-3'));
+      const weights = await gathered((await loadPolicy(path.join(one, 'step-3'))).weights);
       const changed = [...weights].filter(([name, { data: values }]) => !Buffer.from(values.buffer, values.byteOffset, values.byteLength).equals(Buffer.from(base.get(name)!.data.buffer, base.get(name)!.data.byteOffset, base.get(name)!.data.byteLength)));
       expect(changed.map(([name]) => name).sort()).toEqual(
         ['mlp.down_proj', 'self_attn.q_proj', 'self_attn.v_proj'].flatMap((module) => [0, 1].map((layer) => `model.layers.${layer}.${module}.weight`)).sort(),
@@ -94,8 +94,7 @@ describe('an update with an adapter', () => {
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       await carryOver(qwen3Dir, to, 1, lora);
-      const { weights } = await loadPolicy(to);
-      expect(weightsDigest(weights)).toBe(weightsDigest(await loadWeights(qwen3Dir)));
+      expect(weightsDigest(await gathered((await loadPolicy(to)).weights))).toBe(weightsDigest(await loadWeights(qwen3Dir)));
     }));
 
   test('a step that taught nothing carries the adapter over, and its base is never a checkpoint', () =>

@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, it } from 'vitest';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
+import type { NamedPiece, WeightPieces } from '../../../trainer/model/weights.ts';
 import type { PassResult, PassRow } from '../../../trainer/sampler/pass/decoder.ts';
 import { nativeDecoderKind } from '../../../trainer/sampler/pass/native/native-decoder.ts';
 import { sampleToken } from '../../../trainer/sampler/sample-token.ts';
@@ -17,11 +18,13 @@ afterEach(() => {
   process.env = { ...environment };
 });
 
-function open(config: ModelConfig, threads = 1, weights = randomWeights(config, 1)): (rows: readonly PassRow[]) => PassResult[] {
+async function open(config: ModelConfig, threads = 1, weights: WeightPieces = randomWeights(config, 1)): Promise<(rows: readonly PassRow[]) => PassResult[]> {
   process.env['TF_NUM_INTRAOP_THREADS'] = String(threads);
   const kind = nativeDecoderKind();
-  const [model, decoder] = [kind.model(config, weights, 256), kind.decoder(config, 256, 64)];
-  opened.push(model, decoder);
+  const model = await kind.model(config, weights, 256);
+  opened.push(model);
+  const decoder = kind.decoder(config, 256, 64);
+  opened.push(decoder);
   return (rows) => decoder.forward(model, rows);
 }
 
@@ -34,8 +37,8 @@ function logitsOf(result: PassResult | undefined): Float32Array {
 }
 
 describe('a draw', () => {
-  it('is the one that the logits give in TypeScript, with the same log-probability', () => {
-    const pass = open(smallShape);
+  it('is the one that the logits give in TypeScript, with the same log-probability', async () => {
+    const pass = await open(smallShape);
     const next = uniformNoise(3);
     for (let i = 0; i < 300; i++) {
       const tokens = randomIds(i, 1 + (i % 20), smallShape.vocabSize);
@@ -46,27 +49,28 @@ describe('a draw', () => {
     }
   });
 
-  it('by logits that are not finite is none', () => {
+  it('by logits that are not finite is none', async () => {
     const weights = randomWeights(smallShape, 1);
     weights.get('model.norm.weight')?.data.fill(Number.NaN, 3, 4);
-    expect(open(smallShape, 1, weights)([row([1, 2], { temperature: 1, uniform: 0.5, limit: 512 })])).toEqual([{ drawn: undefined }]);
+    expect((await open(smallShape, 1, weights))([row([1, 2], { temperature: 1, uniform: 0.5, limit: 512 })])).toEqual([{ drawn: undefined }]);
   });
 });
 
 describe('threads', () => {
-  it('as many as there are give the same bits', () => {
+  it('as many as there are give the same bits', async () => {
     const rows = ids(6).map((i) => row(randomIds(i, 16 * (i + 1) - 3, wide.vocabSize), i === 5 ? 'every' : 'logits', 10 * i));
-    const bits = (threads: number): string[] =>
-      open(wide, threads)(rows).flatMap((result) => ('logits' in result ? result.logits.map((logits) => Buffer.from(logits.slice().buffer).toString('latin1')) : []));
-    const alone = bits(1);
+    const bits = async (threads: number): Promise<string[]> =>
+      (await open(wide, threads))(rows).flatMap((result) => ('logits' in result ? result.logits.map((logits) => Buffer.from(logits.slice().buffer).toString('latin1')) : []));
+    const alone = await bits(1);
     expect(alone).toHaveLength(5 + 93);
-    for (const threads of [2, 3, 7]) expect(bits(threads).every((one, i) => one === alone[i])).toBe(true);
+    for (const threads of [2, 3, 7]) expect((await bits(threads)).every((one, i) => one === alone[i])).toBe(true);
   });
 });
 
 describe('a row', () => {
-  const pass = (given: Partial<PassRow>) => () => open(smallShape)([{ ...row([1, 2, 3], 'logits'), ...given }]);
-  it('that does not fit its blocks, the model or the cache is refused', () => {
+  it('that does not fit its blocks, the model or the cache is refused', async () => {
+    const forward = await open(smallShape);
+    const pass = (given: Partial<PassRow>) => () => forward([{ ...row([1, 2, 3], 'logits'), ...given }]);
     expect(pass({ count: 4 })).toThrow('tokens 0 to 4 of 3 cannot be computed');
     expect(pass({ count: 0 })).toThrow(RangeError);
     expect(pass({ blocks: [] })).toThrow('0 blocks have no room for 3 positions');
@@ -75,13 +79,36 @@ describe('a row', () => {
     expect(pass({ tokens: randomIds(1, 300, 10), count: 300, blocks: ids(20) })).toThrow('tokens 0 to 300 of 300 cannot be computed');
   });
 
-  it('that only fills the cache gives nothing', () => {
-    expect(pass({ want: 'nothing' })()).toEqual([{ logits: [] }]);
+  it('that only fills the cache gives nothing', async () => {
+    expect((await open(smallShape))([row([1, 2, 3], 'nothing')])).toEqual([{ logits: [] }]);
   });
 });
 
-it('weights of another shape are refused by name', () => {
+/** The same weights by a few rows at a time, all in one array that changes. */
+async function* inPieces(config: ModelConfig): AsyncGenerator<NamedPiece> {
+  const buffer = new Float32Array(2 ** 15);
+  for (const [name, { shape, data }] of randomWeights(config, 1)) {
+    const step = shape.length === 1 ? 5 : 7 * shape[1]!;
+    for (let from = 0; from < data.length; from += step) {
+      buffer.set(data.subarray(from, from + step));
+      yield [name, { shape, data: buffer.subarray(0, Math.min(step, data.length - from)), from }];
+    }
+  }
+}
+
+const families: ReadonlyArray<readonly [string, ModelConfig]> = [
+  ['Qwen3, tied', wide],
+  ['Qwen3, untied, heads of 18', { ...wide, hiddenSize: 90, headDim: 18, tiedEmbeddings: false }],
+  ['Qwen2', { ...wide, family: 'qwen2', layers: 2 }],
+  ['Llama', { ...wide, family: 'llama', tiedEmbeddings: false }],
+];
+it.each(families)('weights that pass by in pieces give the bits of weights in memory: %s', async (_, config) => {
+  const rows = [row(randomIds(1, 40, config.vocabSize), 'every')];
+  expect((await open(config, 1, inPieces(config)))(rows)).toEqual((await open(config))(rows));
+});
+
+it('weights of another shape are refused by name', async () => {
   const weights = randomWeights(smallShape, 1);
   weights.delete('model.layers.3.mlp.up_proj.weight');
-  expect(() => open(smallShape, 1, weights)).toThrow('tensor model.layers.3.mlp.up_proj.weight: config.json wants [384, 128], the weights have none');
+  await expect(open(smallShape, 1, weights)).rejects.toThrow('tensor model.layers.3.mlp.up_proj.weight: config.json wants [384, 128], the weights have none');
 });

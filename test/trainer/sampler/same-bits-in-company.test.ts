@@ -23,8 +23,8 @@ const shapes = [
 ];
 const kinds = [{ way: 'compiled', kind: 'native' }, { way: 'as a graph', kind: 'graph' }] as const;
 
-describe.each(shapes.flatMap((shape) => kinds.map((kind) => ({ ...shape, ...kind }))))('$name, $way', ({ config, kind }) => {
-  const passes = passesOf(config, randomWeights(config, 1), kind, slots, positions);
+describe.each(shapes.flatMap((shape) => kinds.map((kind) => ({ ...shape, ...kind }))))('$name, $way', async ({ config, kind }) => {
+  const passes = await passesOf(config, randomWeights(config, 1), kind, slots, positions);
   const sequences = [1, 2, 3].map((seed) => randomIds(seed, 400, config.vocabSize));
   afterAll(() => passes.dispose());
 
@@ -68,11 +68,11 @@ describe.each(shapes.flatMap((shape) => kinds.map((kind) => ({ ...shape, ...kind
   });
 });
 
-it.each(kinds)('gives the same in the largest passes of a wide policy, $way', ({ kind }) => {
+it.each(kinds)('gives the same in the largest passes of a wide policy, $way', async ({ kind }) => {
   const config = { ...smallShape, layers: 1, hiddenSize: 512, intermediateSize: 896, kvHeads: 2 };
   const limits = passLimits(config, { maxRows: 64, prefillTokens: 512 });
   expect(limits).toEqual({ maxRows: 64, prefillTokens: 240 });
-  const passes = passesOf(config, randomWeights(config, 1), kind, slots, 128);
+  const passes = await passesOf(config, randomWeights(config, 1), kind, slots, 128);
   const tokens = randomIds(1, 120, config.vocabSize);
   const last = (rows: number, count: number): number[] =>
     passes.of(...Array.from({ length: rows }, (_, slot) => ({ slot, tokens, from: 0, count }))).flatMap((logits) => [...logits]);

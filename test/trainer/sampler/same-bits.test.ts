@@ -66,8 +66,8 @@ const cases = shapes.flatMap(({ name, config, alwaysShift }) => [
   { name: `${name}, as a graph`, config, kind: alwaysShift ? ('graph, shifted' as const) : ('graph' as const) },
 ]);
 
-describe.each(cases)('$name', ({ config, kind }) => {
-  const passes = passesOf(config, randomWeights(config, 1), kind, slots, 768);
+describe.each(cases)('$name', async ({ config, kind }) => {
+  const passes = await passesOf(config, randomWeights(config, 1), kind, slots, 768);
   const sequences = Array.from({ length: slots }, (_, i) => randomIds(i, 720, config.vocabSize));
   afterAll(() => passes.dispose());
 

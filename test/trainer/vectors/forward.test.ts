@@ -3,6 +3,7 @@
 import { afterAll, describe, expect, test } from 'vitest';
 import { inverseFrequencies } from '../../../trainer/model/layers/rope-frequencies.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
+import { gathered } from '../../../trainer/model/weights.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { loadLearner } from '../tiny-policy.ts';
 import { type PaddedCase, expectClose, expectedTensors, models } from './model-folders.ts';
@@ -32,7 +33,8 @@ function unpadded({ input_ids, attention_mask, position_ids }: PaddedCase): numb
 }
 
 for (const { file, dir, expected } of models) {
-  const { config, weights } = await loadPolicy(dir);
+  const { config, ...loaded } = await loadPolicy(dir);
+  const weights = await gathered(loaded.weights);
   const tensorOf = await expectedTensors(dir);
 
   describe(file, () => {
@@ -44,8 +46,8 @@ for (const { file, dir, expected } of models) {
       }
     });
 
-    describe.each(decoderNames)("the sampler's decoder: %s", (decoder) => {
-      const passes = passesOf(config, weights, decoder);
+    describe.each(decoderNames)("the sampler's decoder: %s", async (decoder) => {
+      const passes = await passesOf(config, weights, decoder);
       afterAll(() => passes.dispose());
 
       test.each(expected.forward.map((one, i) => [`forward[${i}]`, one] as const))('%s', (name, one) => {

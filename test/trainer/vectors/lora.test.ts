@@ -50,7 +50,7 @@ describe.each(models)('$file', (model) => {
     const merged = policy.merged();
     policy.dispose();
     expect([...merged.keys()].sort()).toEqual([...weights.keys()].sort());
-    const passes = passesOf(config, merged);
+    const passes = await passesOf(config, merged);
     for (const [i, one] of lora.outputs.entries()) {
       const tokens = expected.forward[one.prompt]?.input_ids ?? [];
       const rows = decodeAll(passes, tokens).slice(-4);

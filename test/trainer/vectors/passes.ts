@@ -1,7 +1,7 @@
 /** The sampler's passes over one model, without the sampler: rows in, logits out. */
 
 import type { ModelConfig } from '../../../trainer/model/config.ts';
-import type { Weights } from '../../../trainer/model/weights.ts';
+import { gathered, type WeightPieces } from '../../../trainer/model/weights.ts';
 import type { Decoder, DecoderKind, PassRow } from '../../../trainer/sampler/pass/decoder.ts';
 import { graphDecoderKind } from '../../../trainer/sampler/pass/graph/graph-decoder.ts';
 import { SamplerModel } from '../../../trainer/sampler/pass/graph/sampler-model.ts';
@@ -14,7 +14,7 @@ export type DecoderName = (typeof decoderNames)[number];
 export function decoderKind(name: DecoderName): DecoderKind {
   if (name === 'native') return nativeDecoderKind();
   const alwaysShift = name === 'graph, shifted';
-  return { ...graphDecoderKind(), model: (config, weights, positions) => new SamplerModel(config, weights, { positions, alwaysShift }) };
+  return { ...graphDecoderKind(), model: async (config, weights, positions) => new SamplerModel(config, await gathered(weights), { positions, alwaysShift }) };
 }
 
 export type SlotRow = Omit<PassRow, 'blocks' | 'want'> & { readonly slot: number };
@@ -28,10 +28,10 @@ export interface Passes {
   dispose(): void;
 }
 
-export function passesOf(config: ModelConfig, weights: Weights, name: DecoderName = 'native', slots = 8, positions = 128): Passes {
+export async function passesOf(config: ModelConfig, weights: WeightPieces, name: DecoderName = 'native', slots = 8, positions = 128): Promise<Passes> {
   const kind = decoderKind(name);
   const perSlot = Math.ceil(positions / kind.blockSize);
-  const model = kind.model(config, weights, positions);
+  const model = await kind.model(config, weights, positions);
   const decoder = kind.decoder(config, positions, slots * perSlot);
   const blocksOf = (slot: number): number[] => Array.from({ length: perSlot }, (_, i) => (perSlot - 1 - i) * slots + slot);
   return {

@@ -5,7 +5,7 @@
  */
 
 import type { ModelConfig } from '../../model/config.ts';
-import type { Weights } from '../../model/weights.ts';
+import type { WeightPieces } from '../../model/weights.ts';
 
 /** One sequence's part of a pass: tokens `from` to `from + count - 1` are new, those before them are in its blocks. */
 export interface PassRow {
@@ -60,7 +60,7 @@ export interface Decoder<Model extends DecoderModel = DecoderModel> {
 export interface DecoderKind<Model extends DecoderModel = DecoderModel> {
   /** Positions of a block. */
   readonly blockSize: number;
-  /** `positions`: the longest context. Errors: `WeightsMismatch`. */
-  model(config: ModelConfig, weights: Weights, positions: number): Model;
+  /** `positions`: the longest context. Errors: `WeightsMismatch`, those of reading the weights. */
+  model(config: ModelConfig, weights: WeightPieces, positions: number): Promise<Model>;
   decoder(config: ModelConfig, positions: number, blocks: number): Decoder<Model>;
 }

@@ -5,6 +5,7 @@ import type { Decoder, DecoderKind, PassResult, PassRow } from '../decoder.ts';
 import { type BatchRow, type CacheLayout, pageSize, paddedWidth, planBatch, wantedLogits } from './batch-plan.ts';
 import { DecoderSession } from './decoder-session.ts';
 import { type PassLimits, passLimits } from './pass-limits.ts';
+import { gathered } from '../../../model/weights.ts';
 import { SamplerModel } from './sampler-model.ts';
 
 /** Rows, and padded tokens of prompts, in one call of the graph. */
@@ -98,7 +99,7 @@ export class GraphDecoder implements Decoder<SamplerModel> {
 export function graphDecoderKind(): DecoderKind<SamplerModel> {
   return {
     blockSize: pageSize,
-    model: (config, weights, positions) => new SamplerModel(config, weights, { positions }),
+    model: async (config, weights, positions) => new SamplerModel(config, await gathered(weights), { positions }),
     decoder: (config, positions, blocks) => {
       const layout = { pages: blocks, kvHeads: config.kvHeads, group: config.heads / config.kvHeads };
       return new GraphDecoder(new DecoderSession(config, positions, layout), passLimits(config, wanted));

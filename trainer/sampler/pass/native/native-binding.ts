@@ -6,8 +6,10 @@ import { createRequire } from 'node:module';
 export type Handle = object & { readonly brand: 'native' };
 
 export interface NativeBinding {
-  /** `shape`: vocabulary, hidden, inner, layers, heads, kvHeads, headDim, positions, headNorms, biases. */
-  createModel(shape: Int32Array, epsilon: number, tensors: readonly Float32Array[]): Handle;
+  /** `shape`: vocabulary, hidden, inner, layers, heads, kvHeads, headDim, positions, headNorms, biases, tied. */
+  createModel(shape: Int32Array, epsilon: number, cosines: Float32Array, sines: Float32Array): Handle;
+  /** Values of a tensor, by its number in `model.h`, from its value `from` on: whole rows of a matrix. */
+  fillModel(model: Handle, tensor: number, from: number, values: Float32Array): void;
   createDecoder(shape: Int32Array, epsilon: number, blocks: number, threads: number): Handle;
   dispose(held: Handle): void;
   copyBlock(decoder: Handle, from: number, to: number): void;

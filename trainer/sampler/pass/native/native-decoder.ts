@@ -4,74 +4,16 @@
  */
 
 import { availableParallelism } from 'node:os';
-import { type ModelConfig, hasBiases, hasHeadNorms } from '../../../model/config.ts';
-import type { Weights } from '../../../model/weights.ts';
-import { ropeAngles } from '../../rope-table.ts';
-import type { Decoder, DecoderKind, DecoderModel, PassResult, PassRow } from '../decoder.ts';
+import type { ModelConfig } from '../../../model/config.ts';
+import type { Decoder, DecoderKind, PassResult, PassRow } from '../decoder.ts';
 import { type Handle, type NativeBinding, loadNativeBinding } from './native-binding.ts';
+import { NativeModel, shapeOf } from './native-model.ts';
 import { flattenRows } from './native-plan.ts';
-import { tensorOf } from '../weights-mismatch.ts';
 
 const blockSize = 16;
 
 /** What TensorFlow takes for one op: the share of the machine that is the engine's. */
 const threads = (): number => Number(process.env['TF_NUM_INTRAOP_THREADS']) || availableParallelism();
-
-const shapeOf = (config: ModelConfig, positions: number): Int32Array =>
-  Int32Array.of(
-    config.vocabSize, config.hiddenSize, config.intermediateSize, config.layers, config.heads, config.kvHeads, config.headDim,
-    positions, Number(hasHeadNorms(config)), Number(hasBiases(config)),
-  );
-
-function layerTensors(config: ModelConfig, weights: Weights, index: number): Float32Array[] {
-  const { hiddenSize: hidden, intermediateSize: inner, heads, kvHeads, headDim } = config;
-  const tensor = (name: string, ...shape: number[]): Float32Array => tensorOf(weights, `model.layers.${index}.${name}`, shape);
-  return [
-    tensor('input_layernorm.weight', hidden),
-    tensor('self_attn.q_proj.weight', heads * headDim, hidden),
-    tensor('self_attn.k_proj.weight', kvHeads * headDim, hidden),
-    tensor('self_attn.v_proj.weight', kvHeads * headDim, hidden),
-    tensor('self_attn.o_proj.weight', hidden, heads * headDim),
-    tensor('post_attention_layernorm.weight', hidden),
-    tensor('mlp.gate_proj.weight', inner, hidden),
-    tensor('mlp.up_proj.weight', inner, hidden),
-    tensor('mlp.down_proj.weight', hidden, inner),
-    ...(hasHeadNorms(config) ? [tensor('self_attn.q_norm.weight', headDim), tensor('self_attn.k_norm.weight', headDim)] : []),
-    ...(hasBiases(config)
-      ? [tensor('self_attn.q_proj.bias', heads * headDim), tensor('self_attn.k_proj.bias', kvHeads * headDim), tensor('self_attn.v_proj.bias', kvHeads * headDim)]
-      : []),
-  ];
-}
-
-/** In the order in which the compiled model reads them. */
-function modelTensors(config: ModelConfig, weights: Weights, positions: number): Float32Array[] {
-  const { hiddenSize, vocabSize, layers, tiedEmbeddings } = config;
-  const { cos, sin } = ropeAngles(positions, config);
-  const table = (name: string): Float32Array => tensorOf(weights, name, [vocabSize, hiddenSize]);
-  const embedding = table('model.embed_tokens.weight');
-  return [
-    cos, sin, embedding,
-    tensorOf(weights, 'model.norm.weight', [hiddenSize]),
-    tiedEmbeddings ? embedding : table('lm_head.weight'),
-    ...Array.from({ length: layers }, (_, i) => layerTensors(config, weights, i)).flat(),
-  ];
-}
-
-export class NativeModel implements DecoderModel {
-  readonly config: ModelConfig;
-  readonly handle: Handle;
-  readonly #binding: NativeBinding;
-
-  constructor(binding: NativeBinding, config: ModelConfig, weights: Weights, positions: number) {
-    this.#binding = binding;
-    this.config = config;
-    this.handle = binding.createModel(shapeOf(config, positions), config.normEpsilon, modelTensors(config, weights, positions));
-  }
-
-  dispose(): void {
-    this.#binding.dispose(this.handle);
-  }
-}
 
 export class NativeDecoder implements Decoder<NativeModel> {
   readonly #binding: NativeBinding;
@@ -107,7 +49,7 @@ export function nativeDecoderKind(): DecoderKind<NativeModel> {
   const binding = loadNativeBinding();
   return {
     blockSize,
-    model: (config, weights, positions) => new NativeModel(binding, config, weights, positions),
+    model: (config, weights, positions) => NativeModel.load(binding, config, weights, positions),
     decoder: (config, positions, blocks) => new NativeDecoder(binding, config, positions, blocks),
   };
 }

@@ -1,0 +1,89 @@
+/**
+ * The plan that a worker has in memory: hunted is one that counts though its files are gone or others, and one that stays
+ * when nobody needs it. Not asserted: how long it stays.
+ */
+
+import { existsSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
+import type { PlanRequest } from '../../../trainer/engine.ts';
+import { KnownPlan, PlanLost } from '../../../trainer/sharded/known-plan.ts';
+import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
+import { inScratch } from '../tiny-policy.ts';
+import { planRequest } from './plan-request.ts';
+
+const clear = ({ dir }: PlanRequest) => rm(dir, { recursive: true });
+
+async function planned(dir: string, known?: KnownPlan, trainer = new EmbeddedTrainer()) {
+  const [request, worker] = [await planRequest(dir, 2), new ShardedUpdater(trainer, known)];
+  const { plan } = await worker.planUpdate(request);
+  return { request, worker, at: { dir: request.dir, plan, round: 0 } };
+}
+
+describe('a worker that has made a shard', () => {
+  test('finds out that the update was cleared away, and brings nothing back', () =>
+    inScratch(async (dir) => {
+      const { request, worker, at } = await planned(dir);
+      await worker.makeShard({ ...at, shard: 0 });
+      await clear(request);
+      await expect(worker.makeShard({ ...at, shard: 1 })).rejects.toBeInstanceOf(PlanLost);
+      await expect(worker.applyShards(at)).rejects.toBeInstanceOf(PlanLost);
+      expect(existsSync(request.dir)).toBe(false);
+    }));
+
+  test('finds it out too when that happens while it makes another', () =>
+    inScratch(async (dir) => {
+      const { request, worker, at } = await planned(dir);
+      await worker.makeShard({ ...at, shard: 0 });
+      let cleared: Promise<void> | undefined;
+      await expect(worker.makeShard({ ...at, shard: 1 }, () => void (cleared ??= clear(request)))).rejects.toBeInstanceOf(PlanLost);
+      await cleared;
+      expect(existsSync(request.dir)).toBe(false);
+    }));
+
+  test('does not go on with its plan where another one took its place', () =>
+    inScratch(async (dir) => {
+      const { request, worker, at } = await planned(dir);
+      await worker.makeShard({ ...at, shard: 0 });
+      await clear(request);
+      const other = await new ShardedUpdater(new EmbeddedTrainer()).planUpdate({ ...request, algorithm: { ...request.algorithm, learningRate: 2e-3 } });
+      await expect(worker.makeShard({ ...at, shard: 1 })).rejects.toThrow('has another plan of an update');
+      await worker.makeShard({ ...at, plan: other.plan, shard: 1 });
+    }));
+});
+
+describe('a plan in memory', () => {
+  test('is let go with the last step of its update', () =>
+    inScratch(async (dir) => {
+      const known = new KnownPlan();
+      const { worker, at } = await planned(dir, known);
+      for (const round of [0, 1]) {
+        await worker.makeShard({ ...at, round, shard: 0 });
+        expect(known.isHeld).toBe(true);
+        await worker.applyShards({ ...at, round });
+      }
+      expect(known.isHeld).toBe(false);
+    }));
+
+  test('is let go when nobody asks for it, and read again when somebody does', () =>
+    inScratch(async (dir) => {
+      const known = new KnownPlan(1);
+      const { worker, at } = await planned(dir, known);
+      await worker.makeShard({ ...at, shard: 0 });
+      while (known.isHeld) await sleep(5);
+      await worker.makeShard({ ...at, shard: 1 });
+      await worker.applyShards(at);
+    }));
+
+  test('is let go where it is found lost', () =>
+    inScratch(async (dir) => {
+      const known = new KnownPlan();
+      const { request, worker, at } = await planned(dir, known);
+      await worker.makeShard({ ...at, shard: 0 });
+      await clear(request);
+      await expect(worker.makeShard({ ...at, shard: 1 })).rejects.toBeInstanceOf(PlanLost);
+      expect(known.isHeld).toBe(false);
+    }));
+});

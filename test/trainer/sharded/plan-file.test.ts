@@ -1,0 +1,54 @@
+/** Plans of other versions of this program: hunted is one that is read as if it were one of ours. */
+
+import path from 'node:path';
+import { describe, expect, test } from 'vitest';
+import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
+import type { PlanRequest } from '../../../trainer/engine.ts';
+import { PLAN_FORMAT, UnknownPlanFormat } from '../../../trainer/sharded/plan-file.ts';
+import { readSealed, writeSealed } from '../../../trainer/sharded/sealed-file.ts';
+import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
+import { inScratch } from '../tiny-policy.ts';
+import { planRequest } from './plan-request.ts';
+
+type Plan = Readonly<Record<string, unknown>>;
+
+const worker = () => new ShardedUpdater(new EmbeddedTrainer());
+const fileOf = ({ dir }: PlanRequest): string => path.join(dir, 'plan');
+
+/** Lays a plan down and writes `change` of it in its place; returns that one's digest. */
+async function replaced(request: PlanRequest, change: (plan: Plan) => Plan): Promise<string> {
+  await worker().planUpdate(request);
+  return writeSealed(fileOf(request), change((await readSealed<Plan>(fileOf(request)))!.value));
+}
+
+describe('a plan', () => {
+  test('says its format', () =>
+    inScratch(async (dir) => {
+      const request = await planRequest(dir, 2);
+      await worker().planUpdate(request);
+      expect((await readSealed<Plan>(fileOf(request)))!.value['format']).toBe(PLAN_FORMAT);
+    }));
+
+  test('of before there were formats is gone on with', () =>
+    inScratch(async (dir) => {
+      const request = await planRequest(dir, 2);
+      const plan = await replaced(request, (known) => Object.fromEntries(Object.entries(known).filter(([name]) => name !== 'format')));
+      expect(await worker().planUpdate(request)).toMatchObject({ plan, rounds: [2, 2] });
+      const at = { dir: request.dir, plan, round: 0 };
+      await worker().makeShard({ ...at, shard: 0 });
+      await worker().applyShards(at);
+    }));
+
+  test.each([PLAN_FORMAT + 1, '1', null])('of format %j is refused by all that read it, with what helps', (format) =>
+    inScratch(async (dir) => {
+      const request = await planRequest(dir, 2);
+      const plan = await replaced(request, (known) => ({ ...known, format, rounds: 'of another shape' }));
+      const at = { dir: request.dir, plan, round: 0 };
+      for (const read of [() => worker().planUpdate(request), () => worker().makeShard({ ...at, shard: 0 }), () => worker().applyShards(at)]) {
+        const error = await read().catch((thrown: unknown) => thrown);
+        expect(error).toBeInstanceOf(UnknownPlanFormat);
+        expect((error as Error).message).toContain(`plan of format ${String(format)}, and this worker reads format ${PLAN_FORMAT}`);
+        expect((error as Error).message).toContain(`remove ${request.dir}`);
+      }
+    }));
+});
