@@ -13,17 +13,30 @@ const PING_DEADLINE_MS = 5_000;
 export interface Engine {
   readonly docker: Docker;
   readonly version: string;
+  /** Of which a container may name one. */
   readonly runtimes: readonly string[];
+  /** Of containers that name none. */
+  readonly defaultRuntime: string | undefined;
   /** The daemon's own filter of system calls is on; ours is on top of it in any case. */
   readonly seccomp: boolean;
   readonly rootless: boolean;
   /** Users inside of containers are others outside. */
   readonly remapsUsers: boolean;
   readonly cgroupVersion: 1 | 2;
+  /** Podman's service, which takes and gives some things otherwise. */
+  readonly podman: boolean;
 }
 
 export const statusOf = (error: unknown): number | undefined =>
   error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number' ? error.statusCode : undefined;
+
+/** Podman tells a name that another container has as an error of its own. */
+export const isNameTaken = (error: unknown): boolean =>
+  statusOf(error) === 409 || (statusOf(error) === 500 && /name is already in use/iu.test(String(error)));
+
+/** To Podman an id that it does not know is a name that nothing may have. */
+export const lacksImage = (error: unknown): boolean =>
+  statusOf(error) === 404 || (statusOf(error) === 500 && /cannot specify 64-byte hexadecimal/iu.test(String(error)));
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
@@ -59,8 +72,11 @@ export function dockerClient(env: NodeJS.ProcessEnv): Docker {
 interface Info {
   readonly ServerVersion?: string;
   readonly Runtimes?: Readonly<Record<string, unknown>>;
+  readonly DefaultRuntime?: string;
   readonly SecurityOptions?: readonly string[];
   readonly CgroupVersion?: string;
+  /** Podman's alone. */
+  readonly BuildahVersion?: string;
 }
 
 /** Errors: `SandboxUnavailable` when no daemon answers. */
@@ -73,13 +89,18 @@ export async function openEngine(docker: Docker): Promise<Engine> {
   }
   const security = info.SecurityOptions ?? [];
   const has = (name: string): boolean => security.some((option) => option.split(',').includes(`name=${name}`));
+  const podman = info.BuildahVersion !== undefined;
+  const defaultRuntime = info.DefaultRuntime || undefined;
   return {
     docker,
     version: info.ServerVersion ?? 'unknown',
-    runtimes: Object.keys(info.Runtimes ?? {}),
+    // Podman lists what it knows by name, installed or not, and takes its default whatever a container names.
+    runtimes: podman && defaultRuntime !== undefined ? [defaultRuntime] : Object.keys(info.Runtimes ?? {}),
+    defaultRuntime,
     seccomp: has('seccomp'),
     rootless: has('rootless'),
     remapsUsers: has('userns'),
     cgroupVersion: info.CgroupVersion === '2' ? 2 : 1,
+    podman,
   };
 }
