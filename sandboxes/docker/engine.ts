@@ -25,6 +25,8 @@ export interface Engine {
   readonly cgroupVersion: 1 | 2;
   /** Podman's service, which takes and gives some things otherwise. */
   readonly podman: boolean;
+  /** Limits that it leaves out without an error. */
+  readonly unheld: readonly string[];
 }
 
 export const statusOf = (error: unknown): number | undefined =>
@@ -75,9 +77,24 @@ interface Info {
   readonly DefaultRuntime?: string;
   readonly SecurityOptions?: readonly string[];
   readonly CgroupVersion?: string;
-  /** Podman's alone. */
+  readonly MemoryLimit?: boolean;
+  readonly PidsLimit?: boolean;
+  readonly CpuCfsQuota?: boolean;
+  /** Podman's alone, as is the next. */
   readonly BuildahVersion?: string;
+  readonly Rootless?: boolean;
 }
+
+/** Of Podman without root and without version 2 of control groups they say what the machine could. */
+function unheldLimits({ MemoryLimit, PidsLimit, CpuCfsQuota }: Info, holdsNone: boolean): string[] {
+  const held = { memory: MemoryLimit, processes: PidsLimit, processors: CpuCfsQuota };
+  return Object.entries(held).flatMap(([name, holds]) => (holds === false || holdsNone ? [name] : []));
+}
+
+/** Why no container of it may be a sandbox; `undefined` where one may. */
+export const cannotLimit = ({ unheld }: Engine): string | undefined =>
+  unheld.length === 0 ? undefined : `it holds containers to no limit of ${unheld.join(', ')}: without root it needs version 2 of control groups with these delegated to its user; or run it as root`;
+
 
 /** Errors: `SandboxUnavailable` when no daemon answers. */
 export async function openEngine(docker: Docker): Promise<Engine> {
@@ -91,6 +108,8 @@ export async function openEngine(docker: Docker): Promise<Engine> {
   const has = (name: string): boolean => security.some((option) => option.split(',').includes(`name=${name}`));
   const podman = info.BuildahVersion !== undefined;
   const defaultRuntime = info.DefaultRuntime || undefined;
+  const rootless = has('rootless') || info.Rootless === true;
+  const cgroupVersion = info.CgroupVersion === '2' ? 2 : 1;
   return {
     docker,
     version: info.ServerVersion ?? 'unknown',
@@ -98,9 +117,10 @@ export async function openEngine(docker: Docker): Promise<Engine> {
     runtimes: podman && defaultRuntime !== undefined ? [defaultRuntime] : Object.keys(info.Runtimes ?? {}),
     defaultRuntime,
     seccomp: has('seccomp'),
-    rootless: has('rootless'),
+    rootless,
     remapsUsers: has('userns'),
-    cgroupVersion: info.CgroupVersion === '2' ? 2 : 1,
+    cgroupVersion,
     podman,
+    unheld: unheldLimits(info, podman && rootless && cgroupVersion === 1),
   };
 }

@@ -11,7 +11,7 @@ import { SandboxImpossible } from '../sandbox.ts';
 import { type HostProvider, SupervisedProvider } from '../supervised/provider.ts';
 import { prepareRuntime } from '../supervised/runtime.ts';
 import type { Transport } from './container.ts';
-import { dockerClient, type Engine, openEngine } from './engine.ts';
+import { cannotLimit, dockerClient, type Engine, openEngine } from './engine.ts';
 import { type Images, openImages } from './images/images.ts';
 import { DockerLauncher } from './launcher.ts';
 import { IS_REMOTE, remoteDockerHost } from './remote-host.ts';
@@ -67,11 +67,13 @@ function ownDocker(env: NodeJS.ProcessEnv): Docker {
   return dockerClient(env);
 }
 
-/** Errors: `SandboxUnavailable` when no daemon answers; `SandboxImpossible` when it lacks the runtime, or is another machine's. */
+/** Errors: `SandboxUnavailable` when no daemon answers; `SandboxImpossible` when it lacks the runtime, is another machine's or holds no limits. */
 export async function createDockerProvider(options: DockerOptions): Promise<DockerProvider> {
   const engine = await openEngine(options.docker ?? ownDocker(process.env));
   const { runtime, stateDir } = options;
   if (runtime !== undefined && !engine.runtimes.includes(runtime)) throw new SandboxImpossible(`runtime ${runtime}: ${runtimeRemedy(engine)}`);
+  const unlimited = cannotLimit(engine);
+  if (unlimited !== undefined) throw new SandboxImpossible(`the Docker daemon ${engine.version} cannot be used: ${unlimited}`);
   mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   const { onProgress, image, cache, published } = options;
   const images = openImages(engine, {
