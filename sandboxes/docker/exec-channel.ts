@@ -75,10 +75,10 @@ class ExecChannel extends Duplex {
 
 /** 404: the container is gone; 409, or some other word for it: it does not run. One that is paused may go on. */
 async function isGone(engine: Engine, container: string, error: unknown): Promise<boolean> {
-  if (statusOf(error) === 404 || /is not running/iu.test(String(error))) return true;
+  const said = String(error);
   // Podman says the same of one that is paused and of one that has ended.
-  if (/container state improper/iu.test(String(error))) return !(await isPaused(engine, container));
-  return statusOf(error) === 409 && !/is paused/iu.test(String(error));
+  if (/container state improper/iu.test(said)) return !(await isPaused(engine, container));
+  return statusOf(error) === 404 || /is not running/iu.test(said) || (statusOf(error) === 409 && !/is paused/iu.test(said));
 }
 
 async function isPaused(engine: Engine, container: string): Promise<boolean> {
