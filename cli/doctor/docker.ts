@@ -2,7 +2,7 @@
 
 import { which } from '#setup/command.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
-import { dockerClient, type Engine, openEngine } from '../../sandboxes/docker/engine.ts';
+import { cannotLimit, dockerClient, type Engine, openEngine } from '../../sandboxes/docker/engine.ts';
 import { type ImageOutlook, imageOutlook } from '../../sandboxes/docker/images/outlook.ts';
 import { IS_REMOTE, remoteDockerHost } from '../../sandboxes/docker/remote-host.ts';
 import type { SandboxSettings } from '../../workers/settings.ts';
@@ -42,6 +42,8 @@ export async function examineDocker(settings: SandboxSettings, env: NodeJS.Proce
   const engine = await openEngine(dockerClient(env)).catch((error: unknown) => ({ error }));
   if ('error' in engine) return { daemon: finding(DAEMON, false, undefined, daemonRemedy(engine.error, env)) };
   const runtimes = engine.runtimes.filter((name) => !name.startsWith('io.containerd.'));
+  const unlimited = cannotLimit(engine);
+  if (unlimited !== undefined) return { daemon: finding(DAEMON, false, undefined, unlimited) };
   const { runtime } = settings;
   const lacksRuntime = runtime !== undefined && !engine.runtimes.includes(runtime);
   const remedy = `add the runtime ${runtime} to it (it has ${runtimes.join(', ')}), or unset LONGHAUL_DOCKER_RUNTIME`;

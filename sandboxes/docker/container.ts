@@ -52,6 +52,10 @@ export interface ContainerPlan {
   readonly supervisorPath: string;
   /** The daemon's file system can bound what a container writes beside its mounts. */
   readonly quota: boolean;
+  /** It is Podman's service that makes it. */
+  readonly podman: boolean;
+  /** Of the container's user on the whole host; `undefined`: the daemon's own. */
+  readonly userProcesses: number | undefined;
 }
 
 /** As if every file took a page: an empty one takes memory too. */
@@ -65,7 +69,9 @@ function sysctls(spec: SandboxSpec): Record<string, string> {
 
 function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
   const share = diskShares(spec.limits.diskMiB);
-  const common = (size: number): string => `rw,exec,nosuid,nodev,size=${size},nr_inodes=${inodesOf(size)}`;
+  // Podman has no number of files to give, and would copy what the image has in the place.
+  const files = (size: number): string => (plan.podman ? 'notmpcopyup' : `nr_inodes=${inodesOf(size)}`);
+  const common = (size: number): string => `rw,exec,nosuid,nodev,size=${size},${files(size)}`;
   const mounts: Record<string, string> = { '/tmp': `${common(share.tmp)},mode=1777` };
   if (spec.profile !== 'swe') mounts[spec.workdir] = `${common(share.workspace)},mode=0755`;
   if (plan.transport === 'exec') mounts[RUN_FOLDER] = `rw,noexec,nosuid,nodev,size=${RUN_BYTES},mode=0700`;
@@ -86,6 +92,7 @@ function limits(spec: SandboxSpec, plan: ContainerPlan) {
     Ulimits: [
       { Name: 'core', Soft: 0, Hard: 0 },
       { Name: 'nofile', Soft: OPEN_FILES, Hard: OPEN_FILES },
+      ...(plan.userProcesses === undefined ? [] : [{ Name: 'nproc', Soft: plan.userProcesses, Hard: plan.userProcesses }]),
     ],
   };
 }
@@ -133,7 +140,8 @@ export function containerOptions(spec: SandboxSpec, plan: ContainerPlan): Contai
     Env: [],
     Tty: false,
     OpenStdin: false,
-    Healthcheck: { Test: ['NONE'] },
+    // Each takes the other's word for a command.
+    Healthcheck: { Test: [plan.podman ? 'none' : 'NONE'] },
     Labels: {
       [LABEL]: 'sandbox',
       [SCOPE_LABEL]: plan.scope,

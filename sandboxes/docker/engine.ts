@@ -13,17 +13,32 @@ const PING_DEADLINE_MS = 5_000;
 export interface Engine {
   readonly docker: Docker;
   readonly version: string;
+  /** Of which a container may name one. */
   readonly runtimes: readonly string[];
+  /** Of containers that name none. */
+  readonly defaultRuntime: string | undefined;
   /** The daemon's own filter of system calls is on; ours is on top of it in any case. */
   readonly seccomp: boolean;
   readonly rootless: boolean;
   /** Users inside of containers are others outside. */
   readonly remapsUsers: boolean;
   readonly cgroupVersion: 1 | 2;
+  /** Podman's service, which takes and gives some things otherwise. */
+  readonly podman: boolean;
+  /** Limits that it leaves out without an error. */
+  readonly unheld: readonly string[];
 }
 
 export const statusOf = (error: unknown): number | undefined =>
   error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number' ? error.statusCode : undefined;
+
+/** Podman tells a name that another container has as an error of its own. */
+export const isNameTaken = (error: unknown): boolean =>
+  statusOf(error) === 409 || (statusOf(error) === 500 && /name is already in use/iu.test(String(error)));
+
+/** To Podman an id that it does not know is a name that nothing may have. */
+export const lacksImage = (error: unknown): boolean =>
+  statusOf(error) === 404 || (statusOf(error) === 500 && /cannot specify 64-byte hexadecimal/iu.test(String(error)));
 
 const reasonOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
@@ -59,9 +74,27 @@ export function dockerClient(env: NodeJS.ProcessEnv): Docker {
 interface Info {
   readonly ServerVersion?: string;
   readonly Runtimes?: Readonly<Record<string, unknown>>;
+  readonly DefaultRuntime?: string;
   readonly SecurityOptions?: readonly string[];
   readonly CgroupVersion?: string;
+  readonly MemoryLimit?: boolean;
+  readonly PidsLimit?: boolean;
+  readonly CpuCfsQuota?: boolean;
+  /** Podman's alone, as is the next. */
+  readonly BuildahVersion?: string;
+  readonly Rootless?: boolean;
 }
+
+/** Of Podman without root and without version 2 of control groups they say what the machine could. */
+function unheldLimits({ MemoryLimit, PidsLimit, CpuCfsQuota }: Info, holdsNone: boolean): string[] {
+  const held = { memory: MemoryLimit, processes: PidsLimit, processors: CpuCfsQuota };
+  return Object.entries(held).flatMap(([name, holds]) => (holds === false || holdsNone ? [name] : []));
+}
+
+/** Why no container of it may be a sandbox; `undefined` where one may. */
+export const cannotLimit = ({ unheld }: Engine): string | undefined =>
+  unheld.length === 0 ? undefined : `it holds containers to no limit of ${unheld.join(', ')}: without root it needs version 2 of control groups with these delegated to its user; or run it as root`;
+
 
 /** Errors: `SandboxUnavailable` when no daemon answers. */
 export async function openEngine(docker: Docker): Promise<Engine> {
@@ -73,13 +106,21 @@ export async function openEngine(docker: Docker): Promise<Engine> {
   }
   const security = info.SecurityOptions ?? [];
   const has = (name: string): boolean => security.some((option) => option.split(',').includes(`name=${name}`));
+  const podman = info.BuildahVersion !== undefined;
+  const defaultRuntime = info.DefaultRuntime || undefined;
+  const rootless = has('rootless') || info.Rootless === true;
+  const cgroupVersion = info.CgroupVersion === '2' ? 2 : 1;
   return {
     docker,
     version: info.ServerVersion ?? 'unknown',
-    runtimes: Object.keys(info.Runtimes ?? {}),
+    // Podman lists what it knows by name, installed or not, and takes its default whatever a container names.
+    runtimes: podman && defaultRuntime !== undefined ? [defaultRuntime] : Object.keys(info.Runtimes ?? {}),
+    defaultRuntime,
     seccomp: has('seccomp'),
-    rootless: has('rootless'),
+    rootless,
     remapsUsers: has('userns'),
-    cgroupVersion: info.CgroupVersion === '2' ? 2 : 1,
+    cgroupVersion,
+    podman,
+    unheld: unheldLimits(info, podman && rootless && cgroupVersion === 1),
   };
 }

@@ -74,8 +74,21 @@ class ExecChannel extends Duplex {
 }
 
 /** 404: the container is gone; 409, or some other word for it: it does not run. One that is paused may go on. */
-const isGone = (error: unknown): boolean =>
-  statusOf(error) === 404 || /is not running/iu.test(String(error)) || (statusOf(error) === 409 && !/is paused/iu.test(String(error)));
+async function isGone(engine: Engine, container: string, error: unknown): Promise<boolean> {
+  const said = String(error);
+  // Podman says the same of one that is paused and of one that has ended.
+  if (/container state improper/iu.test(said)) return !(await isPaused(engine, container));
+  return statusOf(error) === 404 || /is not running/iu.test(said) || (statusOf(error) === 409 && !/is paused/iu.test(said));
+}
+
+async function isPaused(engine: Engine, container: string): Promise<boolean> {
+  try {
+    return (await within('inspect', engine.docker.getContainer(container).inspect())).State.Paused;
+  } catch (error) {
+    if (statusOf(error) === 404) return false;
+    throw classifyDocker(`container ${container} cannot be looked at`, error);
+  }
+}
 
 /**
  * Errors: `SandboxLost` when the container is gone or does not run, `SandboxUnavailable` when the daemon cannot be
@@ -98,7 +111,7 @@ export async function openExecChannel(engine: Engine, container: string): Promis
     const raw = await within('exec start', exec.start({ hijack: true, stdin: true, Tty: false }));
     return new ExecChannel(raw as Channel);
   } catch (error) {
-    if (isGone(error)) throw new SandboxLost(`container ${container} is gone: ${String(error)}`);
+    if (await isGone(engine, container, error)) throw new SandboxLost(`container ${container} is gone: ${String(error)}`);
     const known = classifyDocker(`container ${container} cannot be attached to`, error);
     throw known instanceof SandboxUnavailable ? known : new SandboxUnavailable(known.message);
   }

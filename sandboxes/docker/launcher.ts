@@ -16,15 +16,18 @@ import { endingFolders, folderName, listFolders, readIdentity, removeFolder, set
 import { SupervisorClient } from '../supervisor/client.ts';
 import { type Dial, dialSocket } from '../supervisor/connection.ts';
 import { CLAIM_LABEL, type ContainerPlan, containerOptions, SCOPE_LABEL, type Transport, wantsQuota } from './container.ts';
-import { classifyDocker, type Engine, statusOf, within } from './engine.ts';
+import { classifyDocker, type Engine, isNameTaken, lacksImage, within } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
 import type { Images } from './images/images.ts';
+import { userProcessLimit } from './process-limit.ts';
 import { inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunched, writeRecord } from './record.ts';
 
 const ANSWERS_WITHIN_MS = 60_000;
 /** A container of ours that no record tells of may still be on its way into one. */
 const ORPHAN_AFTER_MS = 120_000;
 const RUN = 'run';
+/** Docker's states, and Podman's. */
+const ENDED: ReadonlySet<string> = new Set(['exited', 'dead', 'removing', 'stopped']);
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
 export interface DockerHost {
@@ -102,7 +105,7 @@ export class DockerLauncher implements Launcher {
   async ended(folders: readonly string[]): Promise<string[]> {
     // First who was launched, then who runs: one that is launched in between is on neither list.
     const launched = new Set(folders.filter(wasLaunched));
-    const running = new Set(await this.containers(['created', 'running', 'paused', 'restarting']));
+    const running = new Set(await this.containers((state) => !ENDED.has(state)));
     return folders.filter((folder) => {
       const maker = readIdentity(folder, 'maker');
       if (!launched.has(folder)) return maker === undefined || !isAlive(maker);
@@ -122,6 +125,8 @@ export class DockerLauncher implements Launcher {
       runFolder: join(folder, RUN),
       supervisorPath: this.host.supervisorPath,
       quota: this.quota,
+      podman: this.host.engine.podman,
+      userProcesses: userProcessLimit(this.host.engine),
     };
   }
 
@@ -134,15 +139,16 @@ export class DockerLauncher implements Launcher {
         await within('create', engine.docker.createContainer(containerOptions(spec, plan)));
         return true;
       } catch (error) {
-        const status = statusOf(error);
-        if (plan.quota && wantsQuota(spec) && status !== 404 && status !== 409) {
+        const taken = isNameTaken(error);
+        const gone = lacksImage(error);
+        if (plan.quota && wantsQuota(spec) && !taken && !gone) {
           // Whatever it says: without a quota it may be willing, and if not, says why.
           this.quota = false;
           plan = { ...plan, quota: false };
           continue;
         }
-        if (tries === 3 || (status !== 404 && status !== 409)) throw classifyDocker(`sandbox ${spec.id} cannot be created`, error);
-        if (status === 404) {
+        if (tries === 3 || (!taken && !gone)) throw classifyDocker(`sandbox ${spec.id} cannot be created`, error);
+        if (gone) {
           // Somebody removed the image since it was found.
           images.forget(spec.image);
           plan = { ...plan, image: await images.ensure(spec.image) };
@@ -208,10 +214,11 @@ export class DockerLauncher implements Launcher {
   }
 
   /** Claims of this state directory's containers. */
-  private async containers(states: readonly string[], olderThanMs = 0): Promise<string[]> {
-    const filters = { label: [`${SCOPE_LABEL}=${this.scope}`], status: [...states] };
+  private async containers(wanted: (state: string) => boolean, olderThanMs = 0): Promise<string[]> {
+    // By state here: Podman refuses a filter by a state that it does not have itself.
+    const filters = { label: [`${SCOPE_LABEL}=${this.scope}`] };
     const all = await within('list', this.host.engine.docker.listContainers({ all: true, filters }));
-    return all.filter(({ Created }) => Date.now() - Created * 1000 >= olderThanMs).map(({ Labels }) => Labels[CLAIM_LABEL] ?? '');
+    return all.filter(({ Created, State }) => wanted(State) && Date.now() - Created * 1000 >= olderThanMs).map(({ Labels }) => Labels[CLAIM_LABEL] ?? '');
   }
 
   /**
@@ -219,7 +226,7 @@ export class DockerLauncher implements Launcher {
    * most while its sandbox lives, when a warm one is taken: who missed it in one look finds it in the next.
    */
   async removeOrphans(olderThanMs: number = ORPHAN_AFTER_MS): Promise<void> {
-    const labelled = await this.containers(['created', 'running', 'paused', 'exited', 'dead'], olderThanMs);
+    const labelled = await this.containers((state) => state !== 'removing', olderThanMs);
     const recorded = this.recordedClaims();
     for (const claim of labelled.filter((each) => !recorded.has(each))) {
       if (this.recordedClaims().has(claim)) continue;

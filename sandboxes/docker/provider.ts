@@ -11,7 +11,7 @@ import { SandboxImpossible } from '../sandbox.ts';
 import { type HostProvider, SupervisedProvider } from '../supervised/provider.ts';
 import { prepareRuntime } from '../supervised/runtime.ts';
 import type { Transport } from './container.ts';
-import { dockerClient, type Engine, openEngine } from './engine.ts';
+import { cannotLimit, dockerClient, type Engine, openEngine } from './engine.ts';
 import { type Images, openImages } from './images/images.ts';
 import { DockerLauncher } from './launcher.ts';
 import { IS_REMOTE, remoteDockerHost } from './remote-host.ts';
@@ -53,8 +53,13 @@ const sharesKernel = (runtime: string | undefined): boolean => runtime === undef
 export function chooseTransport(engine: Engine, runtime: string | undefined, env: NodeJS.ProcessEnv, uid: number): Transport {
   const local = env['DOCKER_HOST'] === undefined || env['DOCKER_HOST'].startsWith('unix://');
   const sameRoot = uid === 0 ? !engine.rootless && !engine.remapsUsers : engine.rootless;
-  return local && sameRoot && sharesKernel(runtime) ? 'socket' : 'exec';
+  return local && sameRoot && sharesKernel(runtime ?? engine.defaultRuntime) ? 'socket' : 'exec';
 }
+
+const runtimeRemedy = ({ podman, runtimes }: Engine): string =>
+  podman
+    ? `Podman's service starts every container with its own (${runtimes.join(', ')}); name another in its containers.conf ([engine] runtime)`
+    : `the Docker daemon has ${runtimes.join(', ')}; add it to the daemon's runtimes, or choose one of these`;
 
 function ownDocker(env: NodeJS.ProcessEnv): Docker {
   const remote = remoteDockerHost(env);
@@ -62,12 +67,13 @@ function ownDocker(env: NodeJS.ProcessEnv): Docker {
   return dockerClient(env);
 }
 
-/** Errors: `SandboxUnavailable` when no daemon answers; `SandboxImpossible` when it lacks the runtime, or is another machine's. */
+/** Errors: `SandboxUnavailable` when no daemon answers; `SandboxImpossible` when it lacks the runtime, is another machine's or holds no limits. */
 export async function createDockerProvider(options: DockerOptions): Promise<DockerProvider> {
   const engine = await openEngine(options.docker ?? ownDocker(process.env));
   const { runtime, stateDir } = options;
-  if (runtime !== undefined && !engine.runtimes.includes(runtime))
-    throw new SandboxImpossible(`runtime ${runtime}: the Docker daemon has ${engine.runtimes.join(', ')}; add it to the daemon's runtimes, or choose one of these`);
+  if (runtime !== undefined && !engine.runtimes.includes(runtime)) throw new SandboxImpossible(`runtime ${runtime}: ${runtimeRemedy(engine)}`);
+  const unlimited = cannotLimit(engine);
+  if (unlimited !== undefined) throw new SandboxImpossible(`the Docker daemon ${engine.version} cannot be used: ${unlimited}`);
   mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   const { onProgress, image, cache, published } = options;
   const images = openImages(engine, {
@@ -78,6 +84,6 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
   });
   const transport = options.transport ?? chooseTransport(engine, runtime, process.env, process.getuid?.() ?? 0);
   const supervisorPath = prepareRuntime(stateDir, options.supervisorPath).supervisor;
-  const launcher = new DockerLauncher({ engine, images, stateDir, supervisorPath, runtime, transport, ownKernel: !sharesKernel(runtime) });
+  const launcher = new DockerLauncher({ engine, images, stateDir, supervisorPath, runtime, transport, ownKernel: !sharesKernel(runtime ?? engine.defaultRuntime) });
   return Object.assign(new SupervisedProvider(stateDir, launcher), { engine, images, transport });
 }

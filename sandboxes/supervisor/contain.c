@@ -72,8 +72,14 @@ static int give(const char *path, const struct stat *st, int type, struct FTW *a
   return st->st_uid == agent.uid ? 0 : lchown(path, agent.uid, agent.gid);
 }
 
+/* Without a right over all files root too writes only where the mode lets it: the root of some images is 0555. */
+static bool make_folder(const char *folder) {
+  if (!mkdir(folder, 0755) || errno == EEXIST) return true;
+  return errno == EACCES && !chmod("/", 0755) && !mkdir(folder, 0755);
+}
+
 static void give_away(const char *folder) {
-  if (mkdir(folder, 0755) && errno != EEXIST) exit_saying(folder);
+  if (!make_folder(folder)) exit_saying(folder);
   if (nftw(folder, give, 32, FTW_PHYS | FTW_MOUNT)) exit_saying(folder);
 }
 

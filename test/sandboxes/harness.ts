@@ -5,7 +5,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { afterAll } from 'vitest';
+import { afterAll, it } from 'vitest';
 
 import { createBubblewrapProvider } from '../../sandboxes/bubblewrap/provider.ts';
 import type { Transport } from '../../sandboxes/docker/container.ts';
@@ -14,6 +14,7 @@ import type { ExecCall, ExecResult, Sandbox, SandboxSpec } from '../../sandboxes
 import type { HostProvider } from '../../sandboxes/supervised/provider.ts';
 import { buildSupervisor } from '../../sandboxes/supervisor/build.ts';
 import { dockerForTests } from '../support/docker-daemon.ts';
+import { lacksPodman, podmanForTests } from '../support/podman-service.ts';
 
 export const cache = process.env['LONGHAUL_CACHE'] ?? join(homedir(), '.cache', 'longhaul');
 
@@ -39,6 +40,20 @@ let kind: Kind = { kind: 'bubblewrap' };
 /** From now on `openBench` opens Docker: a test file says so, and then imports the tests that it shares. */
 export function overDocker(transport: Transport): void {
   kind = { kind: 'docker', transport };
+}
+
+let service = dockerForTests;
+
+/** As `overDocker`, and whatever asks for Docker gets Podman's service. `suites` are skipped by name where it is not. */
+export async function overPodman(transport: Transport, suites: ReadonlyArray<() => Promise<unknown>>): Promise<void> {
+  const lacks = lacksPodman();
+  if (lacks !== undefined) {
+    it.skip(`over Podman: ${lacks}`, () => undefined);
+    return;
+  }
+  service = podmanForTests;
+  overDocker(transport);
+  for (const suite of suites) await suite();
 }
 
 const modules = join(import.meta.dirname, '../../sandboxes');
@@ -74,7 +89,7 @@ export async function openBubblewrapBench(): Promise<Bench> {
 /** A bench over Docker, whatever kind the test file is of. */
 export async function openDockerBench(changes: Partial<DockerOptions> = {}): Promise<Bench & { readonly provider: DockerProvider }> {
   const at = await place();
-  const docker = await dockerForTests();
+  const docker = await service();
   // What these tests find in it must not depend on whether a registry answers.
   const options = { ...at, cache, published: null, ...changes };
   const provider = await createDockerProvider({ ...options, docker });

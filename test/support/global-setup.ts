@@ -5,9 +5,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { FOLDER_VARIABLE, stopOwnDaemon } from './docker-daemon.ts';
+import { stopOwnPodman } from './podman-service.ts';
 
 export default function setup(): () => Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-docker-'));
   process.env[FOLDER_VARIABLE] = folder;
-  return async () => await stopOwnDaemon(folder);
+  return async () => {
+    await stopOwnPodman(folder);
+    await stopOwnDaemon(folder);
+  };
 }

@@ -28,6 +28,7 @@ const chatCompletion = z.object({
           content: z.string().nullish(),
           refusal: z.string().nullish(),
           reasoning_content: z.string().nullish(),
+          reasoning: z.string().nullish(),
           tool_calls: z.array(toolCall).nullish(),
         }),
       }),
@@ -109,11 +110,13 @@ export function readChat(body: unknown): ChatAnswer {
     // Sent back as it is kept: servers that parse it want an object.
     arguments: typeof given === 'string' ? given.trim() || '{}' : JSON.stringify(given ?? {}),
   }));
+  // The second is vLLM's name for it.
+  const reasoning = message.reasoning_content || message.reasoning;
   const turn: ChatTurn = {
     content: message.content ?? '',
     toolCalls,
     ...(refusal === '' ? {} : { refusal }),
-    ...(message.reasoning_content ? { reasoning: message.reasoning_content } : {}),
+    ...(reasoning ? { reasoning } : {}),
   };
   return {
     turn,

@@ -4,12 +4,13 @@
  *
  * Wording: OpenAI's error codes (platform.openai.com/docs/guides/error-codes); vLLM, issue vllm-project/vllm#20409
  * ("This model's maximum context length is 16384 tokens. However, you requested 122946 tokens (112946 in the messages,
- * 10000 in the completion)"); SGLang, issues sgl-project/sglang#4048 and #8096 ("The input (85050 tokens) is longer than
- * the model's context length (32768 tokens).", "Input length (160062 tokens) exceeds the maximum allowed length (59862
- * tokens)"); llama.cpp, tools/server (`exceed_context_size_error`: "request (9412 tokens) exceeds the available context
- * size (8192 tokens)", with `n_prompt_tokens` and `n_ctx`; common/chat.cpp, under status 500 although the model is to
- * blame: "The model produced output that does not match the expected peg-native format", before "Failed to parse input
- * at pos 12").
+ * 10000 in the completion)"), and what 0.32.0 answered (test/trainer/backends/recorded); SGLang, issues
+ * sgl-project/sglang#4048 and #8096 ("The input (85050 tokens) is longer than the model's context length (32768
+ * tokens).", "Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens)"), and
+ * srt/managers/tokenizer_manager.py of 0.5.23; llama.cpp, tools/server (`exceed_context_size_error`: "request (9412
+ * tokens) exceeds the available context size (8192 tokens)", with `n_prompt_tokens` and `n_ctx`; common/chat.cpp, under
+ * status 500 although the model is to blame: "The model produced output that does not match the expected peg-native
+ * format", before "Failed to parse input at pos 12").
  */
 
 import { EndpointError, type EndpointErrorKind } from './endpoint-error.ts';
@@ -36,6 +37,9 @@ const TOO_LONG = [
   /exceeds? the (available context size|maximum allowed length|model's (maximum )?context)/i,
   /prompt is too long/i,
   /context window/i,
+  /max_tokens=\d+ cannot be greater than max_model_len/i,
+  // Of what was left of the context for an answer.
+  /max_tokens must be at least 1, got 0/i,
 ];
 
 /** Told as a failure of the server; the same request gives it again. */
@@ -47,6 +51,7 @@ const LIMIT = [
   /maximum allowed length \((\d+) tokens\)/i,
   /context size \((\d+) tokens\)/i,
   /maximum model length of (\d+)/i,
+  /max_model_len=(\d+)/i,
 ];
 
 const PROMPT = [
@@ -54,6 +59,7 @@ const PROMPT = [
   /prompt contains (?:at least )?(\d+) (?:input )?tokens/i,
   /\((\d+) in the (?:messages|prompt)/i,
   /messages resulted in (\d+) tokens/i,
+  /(\d+) tokens from the input messages/i,
   /(?:input|request|length) \((\d+) tokens\)/i,
 ];
 

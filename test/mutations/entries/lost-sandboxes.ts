@@ -8,6 +8,7 @@ const RESTORED_ROLLOUT_TEST = 'test/workflows/rollout/restored-rollout.test.ts';
 const RESTORE_TEST = 'test/activities/rollout/restore.test.ts';
 const WORKFLOWS_TEST = 'test/workflows/workflows.test.ts';
 const TRAPS_TEST = 'test/sandboxes/docker/traps.test.ts';
+const PODMAN_TEST = 'test/sandboxes/podman/life.test.ts';
 
 export const lostSandboxes: readonly Mutation[] = [
   {
@@ -118,9 +119,25 @@ export const lostSandboxes: readonly Mutation[] = [
     name: 'a container that does not run is not taken for lost',
     fault: DAEMON,
     file: 'sandboxes/docker/exec-channel.ts',
-    before: 'statusOf(error) === 404 || /is not running/iu.test(String(error)) || (statusOf(error) === 409 && !/is paused/iu.test(String(error)));',
-    after: 'statusOf(error) === 404;',
+    before: 'return statusOf(error) === 404 || /is not running/iu.test(said) || (statusOf(error) === 409 && !/is paused/iu.test(said));',
+    after: 'return statusOf(error) === 404;',
     tests: [{ file: TRAPS_TEST, test: 'that is paused may go on; one that was killed or removed is lost' }],
+  },
+  {
+    name: "a container of Podman's that does not run is not taken for lost",
+    fault: DAEMON,
+    file: 'sandboxes/docker/exec-channel.ts',
+    before: 'return !(await isPaused(engine, container));',
+    after: 'return false;',
+    tests: [{ file: PODMAN_TEST, test: 'that is paused may go on; one that was killed or removed is lost' }],
+  },
+  {
+    name: "a container that Podman has under a sandbox's name is in the way for ever",
+    fault: LOST,
+    file: 'sandboxes/docker/engine.ts',
+    before: 'statusOf(error) === 409 || (statusOf(error) === 500 && /name is already in use/iu.test(String(error)));',
+    after: 'statusOf(error) === 409;',
+    tests: [{ file: PODMAN_TEST, test: 'adopts a container of ours whose record was lost, where it can be reached' }],
   },
   {
     name: 'a daemon that says nothing is waited for',

@@ -3,6 +3,7 @@
 import { expect, it } from 'vitest';
 
 import { containerOptions } from '../../../sandboxes/docker/container.ts';
+import type { DockerProvider } from '../../../sandboxes/docker/provider.ts';
 import { readRecord } from '../../../sandboxes/docker/record.ts';
 import { folderOf } from '../../../sandboxes/supervised/state.ts';
 import { openDockerBench, sh, specOf } from '../harness.ts';
@@ -10,17 +11,27 @@ import { openDockerBench, sh, specOf } from '../harness.ts';
 const benches = [await openDockerBench({ transport: 'socket' }), await openDockerBench({ transport: 'exec' })];
 const MIB = 1 << 20;
 
+/** The rights that any process of the container may ever have: CHOWN, SETGID, SETUID and SETPCAP are 0, 6, 7 and 8. */
+async function rightsOf({ engine }: DockerProvider, name: string): Promise<number> {
+  const exec = await engine.docker.getContainer(name).exec({ Cmd: ['grep', 'CapBnd', '/proc/self/status'], AttachStdout: true, Tty: false });
+  let told = '';
+  for await (const chunk of await exec.start({ hijack: true, stdin: false })) told += String(chunk);
+  return Number.parseInt(/CapBnd:\s*([0-9a-f]+)/u.exec(told)?.[1] ?? '', 16);
+}
+
 it.each(benches)('has no network, no right, no host folder but its own, and a limit on everything that can be counted', async (bench) => {
   const { provider, stateDir } = bench;
+  const { podman } = provider.engine;
   const sandbox = await provider.create(specOf('hard', { cpus: 0.5 }));
   const name = readRecord(folderOf(stateDir, 'hard'))?.name ?? '';
   const { HostConfig, Config, State } = await provider.engine.docker.getContainer(name).inspect();
   expect(HostConfig).toMatchObject({
     NetworkMode: 'none',
-    IpcMode: 'private',
+    // Podman's word for its own namespace, and its list instead of 'ALL'.
+    IpcMode: podman ? 'shareable' : 'private',
     Privileged: false,
     ReadonlyRootfs: true,
-    CapDrop: ['ALL'],
+    CapDrop: podman ? expect.arrayContaining(['DAC_OVERRIDE', 'NET_RAW']) : ['ALL'],
     SecurityOpt: ['no-new-privileges'],
     NanoCpus: 500_000_000,
     RestartPolicy: { Name: 'no' },
@@ -31,10 +42,10 @@ it.each(benches)('has no network, no right, no host folder but its own, and a li
   expect(HostConfig.PidsLimit).toBeGreaterThanOrEqual(64);
   expect(HostConfig.PidsLimit).toBeLessThan(64 + 32);
   // The program, read-only; and where the socket is shared, the sandbox's own folder, which is closed to the policy.
-  expect(HostConfig.Binds?.map((bind) => bind.split(':').slice(1).join(':'))).toEqual(
-    provider.transport === 'socket' ? ['/run/longhaul-supervisor:ro', '/run/longhaul:rw'] : ['/run/longhaul-supervisor:ro'],
-  );
+  const binds = (HostConfig.Binds ?? []).map((bind) => bind.split(':').slice(1).join(':').replace(',rprivate,rbind', ''));
+  expect(binds.toSorted()).toEqual(['/run/longhaul-supervisor:ro', ...(provider.transport === 'socket' ? ['/run/longhaul:rw'] : [])]);
   expect(JSON.stringify(HostConfig)).not.toContain('docker.sock');
+  expect(await rightsOf(provider, name)).toBe((1 << 0) | (1 << 6) | (1 << 7) | (1 << 8));
   expect(Config.Labels).toMatchObject({ longhaul: 'sandbox', 'longhaul.sandbox': 'hard', 'longhaul.ttl': '120' });
   expect(State.Running).toBe(true);
   await sandbox.write({ callId: 'big', path: 'big', content: new Uint8Array(1), note: '' });
@@ -60,7 +71,7 @@ it('rests on a filter of system calls of the daemon and on our own: what is refu
 
 it('asks for a bound on the whole disk where the image is writable, and does without where the daemon has none', async () => {
   const { provider, stateDir } = benches[0]!;
-  const plan = { name: 'n', claim: 'c', scope: 's', image: 'i', runtime: undefined, transport: 'socket', ownKernel: false, runFolder: '/r', supervisorPath: '/s' } as const;
+  const plan = { name: 'n', claim: 'c', scope: 's', image: 'i', runtime: undefined, transport: 'socket', ownKernel: false, runFolder: '/r', supervisorPath: '/s', podman: false, userProcesses: undefined } as const;
   const storage = (profile: 'strict' | 'swe', quota: boolean) => containerOptions(specOf('q', { profile }), { ...plan, quota }).HostConfig?.StorageOpt;
   expect([storage('swe', true), storage('swe', false), storage('strict', true)]).toEqual([{ size: '64M' }, undefined, undefined]);
   const sandbox = await provider.create(specOf('quota', { profile: 'swe' }));

@@ -15,7 +15,7 @@ import { eventually, makeAndKill, openDockerBench, sh, specOf } from '../harness
 const bench = await openDockerBench({ transport: 'socket' });
 const overExec = await openDockerBench({ transport: 'exec' });
 const { provider, stateDir } = bench;
-const { docker } = provider.engine;
+const { docker, podman } = provider.engine;
 
 const containersOf = async (folder: string): Promise<string[]> => {
   const filters = { label: [`longhaul.scope=${scopeOf(folder)}`] };
@@ -110,6 +110,24 @@ describe('create', () => {
     expect(await provider.list()).toEqual([]);
   });
 
+  it('takes what an image is called now where the one that was found is gone', async () => {
+    const reference = { repo: `localhost/longhaul-renewed-${process.pid}`, tag: '1' };
+    const name = `${reference.repo}:${reference.tag}`;
+    const commit = async (word: string): Promise<void> => {
+      const made = await docker.createContainer({ Image: await provider.images.ensure(undefined), Cmd: ['true'], Env: [`WORD=${word}`], HostConfig: { NetworkMode: 'none' } });
+      await made.commit(reference);
+      await made.remove();
+    };
+    onTestFinished(async () => void (await docker.getImage(name).remove({ force: true })));
+    await commit('first');
+    const found = await provider.images.ensure(name);
+    await docker.getImage(name).remove({ force: true });
+    await commit('second');
+    await provider.create(specOf('renewed', { image: name }));
+    expect(await provider.images.ensure(name)).not.toBe(found);
+    await provider.destroy('renewed');
+  });
+
   it('leaves nothing when its set-up fails', async () => {
     const failed = provider.create(specOf('fails', { setup: 'echo broken; exit 3' }));
     await expect(failed).rejects.toThrow(SandboxUnavailable);
@@ -120,13 +138,16 @@ describe('create', () => {
   it('refuses a runtime that the daemon does not have before anything is made: it never falls back to another', async () => {
     const refused = openDockerBench({ runtime: 'no-such-runtime' });
     await expect(refused).rejects.toThrow(SandboxImpossible);
-    await expect(refused).rejects.toThrow(/runtime no-such-runtime: the Docker daemon has .*runc/u);
+    await expect(refused).rejects.toThrow(`runtime no-such-runtime: ${podman ? "Podman's service starts every container with its own (" : 'the Docker daemon has '}`);
+    // Podman knows these by name, and would take its own all the same.
+    for (const runtime of podman ? ['runsc', 'kata'] : []) await expect(openDockerBench({ runtime })).rejects.toThrow(SandboxImpossible);
   });
 
   it('hands the runtime that is asked for to the daemon', async () => {
-    const other = await openDockerBench({ runtime: 'runc' });
+    const runtime = provider.engine.defaultRuntime ?? 'runc';
+    const other = await openDockerBench({ runtime });
     await other.provider.create(specOf('runtime'));
-    expect((await containerOf('runtime', other).inspect()).HostConfig.Runtime).toBe('runc');
+    expect((await containerOf('runtime', other).inspect()).HostConfig.Runtime).toBe(podman ? 'oci' : runtime);
   });
 });
 

@@ -63,8 +63,10 @@ describe('an attached stream', () => {
 
   it('is one for any number of calls: a daemon keeps what it knows of each exec until the container goes (13)', async () => {
     const sandbox = await provider.create(specOf('many'));
+    // Podman knows of those that have ended too, for a while.
+    const before = (await container('many').inspect()).ExecIDs;
     for (let n = 0; n < 30; n += 1) await sh(sandbox, 'true');
-    expect((await container('many').inspect()).ExecIDs).toHaveLength(1);
+    expect((await container('many').inspect()).ExecIDs).toEqual(before);
     await provider.destroy('many');
   });
 

@@ -46,6 +46,11 @@ describe('an answer', () => {
     expect(parseChatTurn(turn)).toEqual({ kind: 'no-call', content: 'hi' });
   });
 
+  it("with thoughts under vLLM's later name for them keeps them too", () => {
+    expect(readChat(saying({ content: 'hi', reasoning: 'hm' })).turn).toEqual({ content: 'hi', toolCalls: [], reasoning: 'hm' });
+    expect(readChat(saying({ content: 'hi', reasoning: null })).turn).toEqual({ content: 'hi', toolCalls: [] });
+  });
+
   it.each([
     ['no choice', { choices: [] }],
     ['a choice without a message', { choices: [{ text: 'hi' }] }],

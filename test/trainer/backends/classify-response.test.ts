@@ -39,6 +39,7 @@ describe('a refusal', () => {
     ['vLLM, a prompt alone', openAi('The decoder prompt (length 163840) is longer than the maximum model length of 131072.'), { limit: 131072 }],
     ['SGLang', JSON.stringify({ object: 'error', message: "The input (61709 tokens) is longer than the model's context length (40960 tokens).", type: 'BadRequestError', code: 400 }), { limit: 40960, prompt: 61709 }],
     ['SGLang, by its pool', openAi('Input length (160062 tokens) exceeds the maximum allowed length (59862 tokens).'), { limit: 59862, prompt: 160062 }],
+    ['SGLang, by prompt and answer', openAi("Requested token count exceeds the model's maximum context length of 8192 tokens. You requested a total of 9500 tokens: 7500 tokens from the input messages and 2000 tokens for the completion. Please reduce the number of tokens in the input messages or the completion to fit within the limit."), { limit: 8192, prompt: 7500 }],
     ['llama.cpp', JSON.stringify({ error: { code: 400, message: 'request (9412 tokens) exceeds the available context size (8192 tokens), try increasing it', type: 'exceed_context_size_error', n_prompt_tokens: 9412, n_ctx: 8192 } }), { limit: 8192, prompt: 9412 }],
   ])('of a context that is full is read as that, from %s', (_, body, context) => {
     expect(classed(400, body)).toMatchObject({ kind: 'context-full', context });
