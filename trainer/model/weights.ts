@@ -13,6 +13,10 @@ import {
 
 export type Weights = Map<string, { shape: number[]; data: Float32Array }>;
 
+/** Tensors that were read as what is written. */
+export const asWeights = (tensors: ReadonlyMap<string, NamedTensor>): Weights =>
+  new Map([...tensors].map(([name, { shape, data }]) => [name, { shape: [...shape], data }]));
+
 const indexFile = 'model.safetensors.index.json';
 
 /** Which file each tensor is in; `undefined` where one file holds all. */
