@@ -181,6 +181,8 @@ export interface UpdateRequest {
 export interface NewCritic {
   readonly base: string;
   readonly seed: number;
+  /** It is trained as an adapter: as the one that it begins as, or as a new one beside it. */
+  readonly lora?: LoraSettings | undefined;
 }
 
 /** An update whose gradients are made in shards, by several workers. */

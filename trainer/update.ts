@@ -4,9 +4,10 @@ import { loadAlgorithms } from './algorithms/load-module.ts';
 import type { Trainer, TrainingSession } from './backend.ts';
 import { type CheckpointRecord, isMadeFrom, readCheckpointRecord } from './checkpoints/checkpoint.ts';
 import { type Critic, criticCheckpoint, disposeCritic } from './critic/critic.ts';
+import { criticPlace } from './critic/critic-files.ts';
 import { ResidentCritic } from './critic/resident-critic.ts';
 import { withValues } from './critic/score.ts';
-import { learnCritic } from './critic/train-critic.ts';
+import { settingsWithCritic, trainCritic, type ValuedSequence, valuedSequences } from './critic/train-critic.ts';
 import { EmbeddedTrainer } from './embedded/embedded-trainer.ts';
 import type { Datum, UpdateMetrics, UpdateRequest } from './engine.ts';
 import { countTargets } from './model/token-batch.ts';
@@ -71,30 +72,27 @@ export interface PreparedUpdate {
   readonly epochs: ReadonlyArray<readonly Minibatch[]>;
   readonly tokens: number;
   readonly sequences: number;
+  /** What the critic is trained on, where there is one. */
+  readonly valued: readonly ValuedSequence[];
   readonly metrics: Readonly<Record<string, number>>;
 }
 
 /**
- * A critic is trained here, on the values that it gave before; `onProgress` hears the share of that. Errors:
- * `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `TooFewTokens`, those of reading the reference.
+ * Nothing is trained here. Errors: `NothingToTrain`, `NoReference`, `NoCredit`, `NoValues`, `UnknownName`, `TooFewTokens`,
+ * those of reading the reference.
  */
-export async function prepareUpdate(
-  request: UpdateRequest,
-  sources: Sources,
-  shards = 1,
-  onProgress: (fraction: number) => void = () => undefined,
-): Promise<PreparedUpdate> {
+export async function prepareUpdate(request: UpdateRequest, sources: Sources, shards = 1): Promise<PreparedUpdate> {
   const { algorithm, toVersion } = request;
   const { critic } = sources;
   const scored = await samplesOf(request, sources, usefulData(request));
   const samples = critic === undefined ? scored : await withValues(critic.model, scored, algorithm);
   const { advantages, returns, metrics } = creditSamples(samples, algorithm);
-  const criticMetrics = critic === undefined ? {} : await learnCritic(critic, samples, returns, request, onProgress);
+  const valued = critic === undefined ? [] : valuedSequences(samples, returns);
   const items = samples.flatMap((sample, i) => (sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : []));
   const epochs = planUpdate(items, algorithm, `update ${toVersion}`, shards);
   const tokens = items.reduce((sum, { sample }) => sum + sample.count, 0);
   const compared = recomputesOld(algorithm) ? differenceMetrics(ROLLOUT_TRAIN, recordedDifferences(samples)) : {};
-  return { epochs, tokens, sequences: items.length, metrics: { ...advantageMetrics(advantages), ...metrics, ...compared, ...criticMetrics } };
+  return { epochs, tokens, sequences: items.length, valued, metrics: { ...advantageMetrics(advantages), ...metrics, ...compared } };
 }
 
 /** What a pass is told beside its sequences. */
@@ -138,10 +136,13 @@ async function train(
 
 /** Trains what was loaded, the critic first, and says what was measured. */
 async function learn(request: UpdateRequest, sources: Sources, onProgress: (fraction: number) => void): Promise<Omit<UpdateMetrics, 'sha256'>> {
-  const hasCritic = sources.critic !== undefined;
-  const prepared = await prepareUpdate(request, sources, 1, (done) => onProgress(done / 2));
-  const tally = await train(sources.session, prepared, request, hasCritic ? (done) => onProgress((1 + done) / 2) : onProgress);
-  return tally.metrics(prepared.tokens, prepared.sequences, request.algorithm, prepared.metrics);
+  const { session, critic } = sources;
+  const settings = settingsWithCritic(request.algorithm);
+  const prepared = await prepareUpdate(request, sources);
+  const key = `update ${request.toVersion}`;
+  const measured = critic && settings && (await trainCritic(critic, prepared.valued, settings, key, (done) => onProgress(done / 2)));
+  const tally = await train(session, prepared, request, critic ? (done) => onProgress((1 + done) / 2) : onProgress);
+  return tally.metrics(prepared.tokens, prepared.sequences, request.algorithm, { ...prepared.metrics, ...measured });
 }
 
 /** What the training that wrote a checkpoint reported. */
@@ -152,10 +153,11 @@ export function metricsOf(record: CheckpointRecord): UpdateMetrics {
 /** Updates by one trainer, by the embedded one unless another is given; a critic is trained in this process. */
 export class Updater {
   readonly #trainer: Trainer;
-  readonly #critics = new ResidentCritic();
+  readonly #critics: ResidentCritic;
 
-  constructor(trainer: Trainer = new EmbeddedTrainer()) {
+  constructor(trainer: Trainer = new EmbeddedTrainer(), critics = new ResidentCritic()) {
     this.#trainer = trainer;
+    this.#critics = critics;
   }
 
   /**
@@ -184,16 +186,18 @@ export class Updater {
     }
   }
 
-  async #critic({ fromDir, algorithm, critic = { base: fromDir, seed: 0 } }: UpdateRequest): Promise<Critic | undefined> {
-    if (algorithm.critic !== undefined) return this.#critics.take(fromDir, critic);
+  async #critic(request: UpdateRequest): Promise<Critic | undefined> {
+    const place = criticPlace(request);
+    if (place !== undefined) return (await this.#critics.take(place, true)).critic;
     this.#critics.clear();
     return undefined;
   }
 
-  /** A critic that is not the one that was written is given up; one that cannot be kept is read again. */
-  async #settle(dir: string, critic: Critic, isWritten: boolean): Promise<void> {
-    if (isWritten) await this.#critics.keep(dir, critic).catch(() => disposeCritic(critic));
-    else disposeCritic(critic);
+  /** A critic that is not the one that was written is given up. */
+  async #settle(request: UpdateRequest, critic: Critic, isWritten: boolean): Promise<void> {
+    const place = isWritten ? criticPlace({ ...request, fromDir: request.toDir }) : undefined;
+    if (place === undefined) disposeCritic(critic);
+    else await this.#critics.keepWritten(place, critic);
   }
 
   async #learnAndSave(request: UpdateRequest, sources: Sources, onProgress: (fraction: number) => void): Promise<CheckpointRecord> {
@@ -208,7 +212,7 @@ export class Updater {
       await session.publish({ dir, version });
       return record;
     } finally {
-      if (critic !== undefined) await this.#settle(dir, critic, isWritten);
+      if (critic !== undefined) await this.#settle(request, critic, isWritten);
     }
   }
 }

@@ -3,6 +3,7 @@
 import { z } from 'zod';
 import { RATE_SCHEDULES } from '../../trainer/optimizer/learning-rate.ts';
 import { gradientBound } from './gradient-bound.ts';
+import { loraSchema } from './lora-schema.ts';
 
 const count = z.int().min(1);
 const beta = z.number().min(0).lt(1);
@@ -10,6 +11,7 @@ const beta = z.number().min(0).lt(1);
 /** SkyRL's defaults (`trainer.critic.optimizer_config`) for the rate; the rest as the policy's. */
 export const criticSchema = z.strictObject({
   base: z.string().min(1).optional(),
+  lora: loraSchema.optional(),
   learningRate: z.number().positive().default(5e-6),
   warmup: z.int().min(0).default(0),
   schedule: z.enum(RATE_SCHEDULES).default('constant'),

@@ -10,7 +10,6 @@ import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import { loadAlgorithms } from '../../trainer/algorithms/load-module.ts';
-import { readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../../workflows/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/admission.ts';
@@ -19,6 +18,7 @@ import type { RunConfig, TrainingPlacement } from '../../workflows/messages/run-
 import { checkDefinitions } from '../algorithm/config.ts';
 import { UserInputError } from '../failures.ts';
 import { changesOfRun, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
+import { checkCritic } from './check-critic.ts';
 import { resolveRunConfig } from './run-config.ts';
 import { removeLeftovers, writeAside } from '../write-aside.ts';
 
@@ -54,25 +54,6 @@ export async function checkPolicy(policy: string, field = 'policy.base'): Promis
     });
   }
   return dir;
-}
-
-/**
- * The directory that a critic begins as; `undefined` without one. Errors: `UserInputError` for one that the policy's tokens
- * are not the tokens of, and for one that a critic beside the base policy leaves without effect.
- */
-async function checkCritic({ algorithm: { critic } }: RunConfig, base: string, vocabulary: number, describePolicy: OpenRunDeps['describePolicy']): Promise<string | undefined> {
-  if (critic?.base === undefined) return critic && base;
-  const field = 'algorithm.critic.base';
-  if ((await readCheckpointRecord(base))?.critic !== undefined) {
-    throw new UserInputError(field, critic.base, `leave it out: ${base} has a critic beside it, and the run goes on with that`);
-  }
-  const dir = await resolveModel(critic.base);
-  await access(join(dir, 'config.json')).catch(() => {
-    throw new UserInputError(field, dir, 'give a directory with config.json: a model in Hugging Face layout');
-  });
-  const own = (await describePolicy(dir)).vocabulary;
-  if (own === vocabulary) return dir;
-  throw new UserInputError(field, dir, `give a model with the policy's tokens: it has ${own} vocabulary entries, the policy ${vocabulary}`);
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

@@ -4,7 +4,6 @@ import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { comparesGroups } from '../../trainer/algorithms/advantages/registry.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
-import { LORA_TARGETS } from '../../trainer/lora/lora-settings.ts';
 import { refusedStraggler, type StragglerSettings } from '../../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../../workflows/batch/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../../workflows/failures/circuit-breaker.ts';
@@ -13,6 +12,7 @@ import { refusedTraining, resolveTraining } from '../../workflows/training/setti
 import type { DispatcherSettings } from '../../workflows/messages/batch.ts';
 import type { AlgorithmSettings, RunConfig } from '../../workflows/messages/run-config.ts';
 import { algorithmSchema } from '../algorithm/config.ts';
+import { loraSchema } from '../algorithm/lora-schema.ts';
 import { offPolicyCorrectionSchema } from '../algorithm/off-policy-schema.ts';
 import { needsCorrection } from '../algorithm/rules.ts';
 import { UserInputError } from '../failures.ts';
@@ -66,16 +66,6 @@ const training = z
     if (refused) context.addIssue({ code: 'custom', path: [refused.field], message: refused.remedy });
   })
   .transform(resolveTraining);
-
-export const loraSchema = z.strictObject({
-  rank: count.default(8),
-  alpha: z.number().positive().default(16),
-  targetModules: z
-    .array(z.enum(LORA_TARGETS))
-    .min(1)
-    .refine((names) => new Set(names).size === names.length, 'name each module once')
-    .default([...LORA_TARGETS]),
-});
 
 export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
@@ -197,9 +187,6 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   refuseEndpoint(given);
   const config = parseSettings(runConfigSchema, given);
   const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
-  if (critic !== undefined && (config.training.shards ?? 1) > 1) {
-    throw new UserInputError('training.shards', config.training.shards, 'leave it out: a critic is trained by one worker, and its values are needed before the update is cut into shards');
-  }
   checkBatch(config);
   // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
   const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);

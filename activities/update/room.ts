@@ -26,21 +26,24 @@ async function trainedBytes({ fromDir, lora }: Pick<UpdateRequest, 'fromDir' | '
   return 4 * adapterLayout(adapterModules(adapterJson(lora, fromDir), layoutOf(await readModelConfig(fromDir)))).size;
 }
 
-/** What the critic is beside the policy, or begins as: an adapter's base then, for it is trained whole. */
+/** What the critic is beside the policy, or begins as; of an adapter the base, where it is trained whole. */
 async function criticBytes({ fromDir, critic }: Pick<UpdateRequest, 'fromDir' | 'critic'>): Promise<number> {
   if (critic === undefined) return 0;
-  return weightBytes(join(fromDir, criticFolder)).catch(async () => weightBytes(await weightsDirectory(critic.base)));
+  const own = join(fromDir, criticFolder);
+  const isThere = await readdir(own).then(() => true, () => false);
+  if (critic.lora !== undefined) return trainedBytes({ fromDir: isThere ? own : critic.base, lora: { ...critic.lora, seed: critic.seed } });
+  return weightBytes(isThere ? own : await weightsDirectory(critic.base));
 }
 
 /**
- * Errors: `StoreFull` where so many times what is trained of `fromDir`, by default a checkpoint made from it, would not fit
- * beside `toDir`, a critic's checkpoint with it.
+ * Errors: `StoreFull` where so many times what is trained of `fromDir`, and of its critic, by default a checkpoint made from
+ * them, would not fit beside `toDir`.
  */
 export async function roomForCheckpoint(request: Pick<UpdateRequest, 'fromDir' | 'toDir' | 'lora' | 'critic'>, copies = WEIGHTS_AND_MOMENTS): Promise<void> {
   const parent = dirname(request.toDir);
   await mkdir(parent, { recursive: true });
   const [policy, critic] = [await trainedBytes(request).catch(() => 0), await criticBytes(request).catch(() => 0)];
-  const needed = copies * policy + WEIGHTS_AND_MOMENTS * critic;
+  const needed = copies * (policy + critic);
   const { bavail, bsize } = await statfs(parent);
   if (bavail * bsize < needed) throw new StoreFull(parent);
 }

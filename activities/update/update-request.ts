@@ -21,7 +21,7 @@ async function learning(input: UpdateInput, store: Store): Promise<Pick<UpdateRe
   const run = await store.get<RunRecord>(keys.run(input.run));
   if (run === undefined) throw new Error(`Run ${input.run} is not in the store: its base policy is the reference, or what its critic began as`);
   const reference = kl && { referenceDir: run.policy.base };
-  const begin = critic && { critic: { base: run.critic?.base ?? run.policy.base, seed: run.seed } };
+  const begin = critic && { critic: { base: run.critic?.base ?? run.policy.base, seed: run.seed, ...(critic.lora && { lora: critic.lora }) } };
   const algorithm = {
     ...plain,
     ...(kl && { kl: { ...kl, coefficient: await klCoefficientOf(kl, input, store) } }),

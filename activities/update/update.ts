@@ -46,8 +46,8 @@ function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord
 }
 
 /** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
-async function untaught({ fromDir, toDir, toVersion, algorithm: { kl, critic }, lora, input }: UpdateRequest): Promise<UpdateMetrics> {
-  const { sha256 } = await carryOver(fromDir, toDir, toVersion, lora, critic !== undefined, input);
+async function untaught({ fromDir, toDir, toVersion, algorithm: { kl }, critic, lora, input }: UpdateRequest): Promise<UpdateMetrics> {
+  const { sha256 } = await carryOver(fromDir, toDir, toVersion, lora, critic, input);
   const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
   const metrics = kl === undefined ? {} : { [COEFFICIENT]: kl.coefficient };
   return { ...nothing, logprobDrift: { meanAbs: 0, maxAbs: 0 }, metrics, sha256 };

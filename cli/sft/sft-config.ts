@@ -5,7 +5,7 @@ import { dirname, resolve } from 'node:path';
 import { parse } from 'yaml';
 import { z } from 'zod';
 import { UserInputError } from '../../activities/failures.ts';
-import { loraSchema } from '../../activities/run/run-config.ts';
+import { loraSchema } from '../../activities/algorithm/lora-schema.ts';
 import { SEQUENCE_KINDS } from '../../tasks/starter/sequences.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';

@@ -21,7 +21,9 @@ function overlapping({ training, algorithm }: RunConfig): string[] {
 
 function criticLines({ algorithm: { critic, gamma = 1, lambd = 1 }, policy }: RunConfig): string[] {
   if (critic === undefined) return [];
-  return [`critic from ${critic.base ?? policy.base}: learning rate ${critic.learningRate} (${critic.schedule}), γ ${gamma}, λ ${lambd}`];
+  const { rank, alpha } = critic.lora ?? {};
+  const adapter = critic.lora === undefined ? '' : `, an adapter of rank ${rank} (alpha ${alpha})`;
+  return [`critic from ${critic.base ?? policy.base}${adapter}: learning rate ${critic.learningRate} (${critic.schedule}), γ ${gamma}, λ ${lambd}`];
 }
 
 function lossLine({ loss = 'regular', lossReduction, clipLow, clipHigh, kl }: RunConfig['algorithm']): string {

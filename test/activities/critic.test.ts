@@ -141,6 +141,12 @@ describe('a run with a critic', () => {
     await roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora }, 9);
     await roomForCheckpoint({ fromDir: stepDir('live', 1), toDir, lora, critic });
     await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora }, 2000)).rejects.toThrow(/No space/);
+    // Nor of a critic that is an adapter; in shards it has states and gradients of its own.
+    const small = { ...critic, lora };
+    await roomForCheckpoint({ fromDir: stepDir('live', 1), toDir, critic: small });
+    await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora, critic: small }, 2000)).rejects.toThrow(/No space/);
+    await roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora, critic: small }, 9);
+    await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora, critic }, 9)).rejects.toThrow(/No space/);
   });
 
   it('keeps and removes it with its checkpoint', async () => {

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
 from transformers.utils import logging
 
 logging.set_verbosity_error()
@@ -34,12 +34,37 @@ def check(what, model, case):
         sys.exit(f"{what}: {farthest} is more than {TOLERANCE}")
 
 
+class ValueModel(torch.nn.Module):
+    """What a critic's adapter stands beside: a decoder with a linear head, which the adapter has whole."""
+
+    def __init__(self, folder):
+        super().__init__()
+        self.model = AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+        self.value_head = torch.nn.Linear(self.model.config.hidden_size, 1, bias=False)
+
+    def forward(self, ids):
+        return self.value_head(self.model(ids).last_hidden_state)[..., 0]
+
+
+def check_critic(folder):
+    adapter = folder / "critic-adapter"
+    case = json.loads((adapter / "case.json").read_text())
+    model = PeftModel.from_pretrained(ValueModel(folder), adapter).eval()
+    with torch.no_grad():
+        values = model(torch.tensor([case["tokens"]]))[0, :-1]
+    farthest = (values - torch.tensor(case["values"])).abs().max().item()
+    print(f"{folder.name} with our critic's adapter in peft: largest difference {farthest:.2e}")
+    if not farthest <= TOLERANCE:
+        sys.exit(f"{folder.name}: {farthest} is more than {TOLERANCE}")
+
+
 def read_ours(folder):
     check(f"{folder.name} in transformers", load(folder), json.loads((folder / "case.json").read_text()))
     adapter = folder / "adapter"
     model = PeftModel.from_pretrained(load(folder), adapter).eval()
     check(f"{folder.name} with our adapter in peft", model, json.loads((adapter / "case.json").read_text()))
     check(f"{folder.name} merged by peft", model.merge_and_unload(), json.loads((adapter / "case.json").read_text()))
+    check_critic(folder)
 
 
 def write_theirs(folder, dtype, tokens):

@@ -1,5 +1,5 @@
 /**
- * Policies and adapters there and back through Hugging Face's own packages: the same logits on both sides, for each
+ * Policies and adapters (a critic's among them) there and back through Hugging Face's own packages: the same logits on both sides, for each
  * family, tied and untied, in each type of number. `npm run test:interop`; the packages are fetched once, which are some
  * gigabytes.
  */
@@ -9,11 +9,14 @@ import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promis
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { type PythonPackages, pythonPackagesWithPeft } from '../../cli/bench/engine/python-packages.ts';
+import { writeCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
+import { criticCheckpoint, disposeCritic, loadCritic, loadMoments } from '../../trainer/critic/critic.ts';
 import { newAdapter } from '../../trainer/lora/new-adapter.ts';
 import type { AdapterWeights } from '../../trainer/lora/adapter-layout.ts';
 import { type ModelConfig, modelConfigJson } from '../../trainer/model/config.ts';
 import { Policy } from '../../trainer/model/policy.ts';
 import { writeSafetensors } from '../../trainer/model/safetensors.ts';
+import { tokenBatch } from '../../trainer/model/token-batch.ts';
 import { saveWeights, type WeightPieces } from '../../trainer/model/weights.ts';
 import { loadPolicy } from '../../trainer/sampler/policy-loader.ts';
 import { randomIds, randomWeights, smallShape } from '../trainer/sampler/random-policy.ts';
@@ -67,6 +70,23 @@ async function writeOurs(dir: string, config: ModelConfig): Promise<void> {
   await writeSafetensors(path.join(dir, 'adapter', 'adapter_model.safetensors'), tensors);
   await writeJson(path.join(dir, 'adapter', 'case.json'), { tokens, logits: await logitsOf(config, policy.merged(), tokens) });
   policy.dispose();
+  await writeCritic(dir);
+}
+
+/** A critic's adapter beside the policy in `dir`, as an update writes it, and the values that it gives before each token but the first. */
+async function writeCritic(dir: string): Promise<void> {
+  const begin = { base: dir, seed: 2, lora: { rank: 4, alpha: 8, targetModules: ['q_proj' as const, 'v_proj' as const, 'up_proj' as const] } };
+  const begun = await loadCritic({ beside: dir, begin });
+  await loadMoments(begun, { beside: dir, begin });
+  const written = criticCheckpoint(begun, 1);
+  disposeCritic(begun);
+  const tensors = new Map([...written.weights].map(([name, { shape, data }], i) => [name, { shape, data: data.map((x, j) => x + 0.05 * Math.sin(3 * i + j)) }]));
+  const to = path.join(dir, 'critic-adapter');
+  await writeCheckpoint(to, { ...written, weights: tensors });
+  const critic = await loadCritic({ dir: to });
+  const values = critic.model.values(tokenBatch([{ tokens, mask: tokens.map(() => 1) }]));
+  disposeCritic(critic);
+  await writeJson(path.join(to, 'case.json'), { tokens, values: [...values] });
 }
 
 async function checkTheirs(root: string, name: string): Promise<void> {

@@ -1,55 +1,60 @@
 /** A critic with its optimizer: read from beside its policy, or begun as a decoder with a fresh head; written back beside it. */
 
-import { AdamW } from '../optimizer/adamw.ts';
 import type { Checkpoint } from '../checkpoints/checkpoint.ts';
-import type { NewCritic } from '../engine.ts';
-import { mergedWeights } from '../lora/merged-weights.ts';
-import type { ModelConfig } from '../model/config.ts';
-import { normals } from '../model/initialize.ts';
-import { VALUE_HEAD } from '../model/parameters.ts';
-import { gathered, type Weights } from '../model/weights.ts';
-import { readVerifiedConfig, readVerifiedOptimizer, verifiedCriticDir } from '../checkpoints/verified-checkpoint.ts';
+import type { Tensor } from '../model/layers/kernels.ts';
+import { Policy } from '../model/policy.ts';
+import type { Weights } from '../model/weights.ts';
+import { AdamW, type AdamWSettings } from '../optimizer/adamw.ts';
+import { type CriticFiles, type CriticPlace, readCritic, readCriticMoments } from './critic-files.ts';
 import { ValueModel } from './value-model.ts';
 
 export interface Critic {
   readonly model: ValueModel;
-  readonly optimizer: AdamW;
+  /** `undefined` until a step is to be taken: its moments are twice its size. */
+  optimizer: AdamW | undefined;
 }
 
-/** Normal with deviation 1 / (hidden + 1), as SkyRL draws it. */
-function freshHead(hiddenSize: number, seed: number): { shape: number[]; data: Float32Array } {
-  const data = normals(hiddenSize, `${seed} ${VALUE_HEAD}`).map((x) => x / (hiddenSize + 1));
-  return { shape: [1, hiddenSize], data };
+function mergedWeights({ config, weights, adapter }: CriticFiles): Weights {
+  const policy = new Policy(config, weights, adapter);
+  try {
+    return policy.merged();
+  } finally {
+    policy.dispose();
+  }
 }
 
-/** A directory's decoder, an adapter added to it, and its value head, which is drawn where there is none. */
-async function beginningOf({ base, seed }: NewCritic, config: ModelConfig): Promise<Weights> {
-  const weights = await gathered(await mergedWeights(base, config));
-  weights.delete('lm_head.weight');
-  if (!weights.has(VALUE_HEAD)) weights.set(VALUE_HEAD, freshHead(config.hiddenSize, seed));
-  return weights;
+/** Without its moments. Errors: `CheckpointTorn`, `UnsupportedModel`, `UnsupportedAdapter`, `WrongWeights`, `BadSafetensors`. */
+export async function loadCritic(place: CriticPlace): Promise<Critic> {
+  const files = await readCritic(place);
+  const { config, weights, adapter, isToMerge } = files;
+  return { model: isToMerge ? new ValueModel(config, mergedWeights(files)) : new ValueModel(config, weights, adapter), optimizer: undefined };
 }
 
-/**
- * The critic that was written with the policy in `fromDir`, moments included; else the one that `begin` says. Errors:
- * `CheckpointTorn`, `UnsupportedModel`, `WrongWeights`, `BadSafetensors`.
- */
-export async function loadCritic(fromDir: string, begin: NewCritic): Promise<Critic> {
-  const own = await verifiedCriticDir(fromDir);
-  const dir = own ?? begin.base;
-  const config = await readVerifiedConfig(dir);
-  const weights = await beginningOf({ ...begin, base: dir }, config);
-  const state = own === undefined ? undefined : await readVerifiedOptimizer(own);
-  const model = new ValueModel(config, weights);
-  const { layout } = model.decoder;
-  return { model, optimizer: state === undefined ? AdamW.fresh(layout) : AdamW.load(layout, state.moments, state.steps) };
+/** Its moments too, those of the place where there are some. Errors: `CheckpointTorn`, `WrongWeights`. */
+export async function loadMoments(critic: Critic, place: CriticPlace): Promise<void> {
+  const { layout } = critic.model.decoder.trainable;
+  const known = await readCriticMoments(place);
+  critic.optimizer = known === undefined ? AdamW.fresh(layout) : AdamW.load(layout, known.moments, known.steps);
 }
 
-/** What is written beside the policy's version. */
-export function criticCheckpoint({ model: { decoder }, optimizer }: Critic, version: number): Checkpoint {
+function optimizerOf({ optimizer }: Critic): AdamW {
+  if (optimizer === undefined) throw new Error('a critic was loaded without its optimizer');
+  return optimizer;
+}
+
+/** One step along `gradient`, which is consumed; returns its norm before clipping. Errors: `TrainingDiverged`. */
+export function stepCritic(critic: Critic, gradient: Tensor, settings: AdamWSettings): number {
+  return optimizerOf(critic).apply(critic.model.decoder.trainable, gradient, settings);
+}
+
+/** What is written of it: all of it, or its adapter alone. */
+export function criticCheckpoint(critic: Critic, version: number): Checkpoint {
+  const { decoder } = critic.model;
+  const optimizer = optimizerOf(critic);
   return {
-    weights: decoder.download(),
-    optimizer: { steps: optimizer.steps, moments: optimizer.save(decoder.layout) },
+    weights: decoder.adapter?.download() ?? decoder.download(),
+    adapter: decoder.adapter?.json,
+    optimizer: { steps: optimizer.steps, moments: optimizer.save(decoder.trainable.layout) },
     step: version,
     version,
     fromDir: undefined,
@@ -59,5 +64,5 @@ export function criticCheckpoint({ model: { decoder }, optimizer }: Critic, vers
 
 export function disposeCritic({ model, optimizer }: Critic): void {
   model.dispose();
-  optimizer.dispose();
+  optimizer?.dispose();
 }

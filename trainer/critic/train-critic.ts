@@ -3,13 +3,13 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { criticLoss } from '../algorithms/critic-loss.ts';
 import { startsOf } from '../algorithms/rows.ts';
-import { microBatches, shuffled, split } from '../data/batching.ts';
-import type { UpdateRequest, UpdateSettings } from '../engine.ts';
-import { batchOf, type Batching } from '../model/packed-batch.ts';
+import { microBatchesFor, shuffled, split } from '../data/batching.ts';
+import type { UpdateSettings } from '../engine.ts';
+import { batchOf } from '../model/packed-batch.ts';
 import { NoCredit } from '../training/advantages.ts';
 import { joined, ones } from '../training/arrays.ts';
 import type { Sample } from '../training/sample.ts';
-import type { Critic } from './critic.ts';
+import { type Critic, stepCritic } from './critic.ts';
 import { criticMetrics, CriticTally } from './critic-metrics.ts';
 import { type CriticSettings, DEFAULT_VALUE_CLIP } from './settings.ts';
 
@@ -22,49 +22,50 @@ export interface ValuedSequence {
   readonly returns: Float64Array;
 }
 
-function plan(sequences: readonly ValuedSequence[], settings: UpdateSettings, minibatches: number, key: string): ValuedSequence[][][][] {
+/** Settings of an update that trains a critic. */
+export type SettingsWithCritic = UpdateSettings & { readonly critic: CriticSettings };
+
+/** `undefined` where an update trains none. */
+export const settingsWithCritic = (algorithm: UpdateSettings): SettingsWithCritic | undefined => algorithm.critic && { ...algorithm, critic: algorithm.critic };
+
+/** One optimizer step: passes over so many sequences in all. */
+export interface CriticStep<Sequence = ValuedSequence> {
+  readonly micro: ReadonlyArray<readonly Sequence[]>;
+  readonly sequences: number;
+}
+
+/** Sequences of which some tokens count. Errors: `NoCredit` where the estimator gave no returns. */
+export function valuedSequences(samples: readonly Sample[], returns: readonly Float64Array[] | undefined): ValuedSequence[] {
+  if (returns === undefined) throw new NoCredit('a critic is trained towards returns, which are estimated token by token from rewards: give advantage gae');
+  return samples.flatMap(({ datum: { tokens, mask }, count, values }, i) =>
+    count > 0 && values ? [{ tokens, mask, values, returns: returns[i] ?? values }] : [],
+  );
+}
+
+/** The steps of all epochs, in an order named by `key`, each of which can be cut into `shards`. */
+export function planCritic<S extends ValuedSequence>(sequences: readonly S[], settings: SettingsWithCritic, key: string, shards = 1): Array<CriticStep<S>> {
+  const minibatches = settings.critic.minibatches ?? settings.minibatches;
   return Array.from({ length: settings.epochs }, (_, epoch) => {
     const order = shuffled(sequences.length, `${key} critic epoch ${epoch}`);
     const parts = split(order.flatMap((i) => sequences[i] ?? []), minibatches);
-    return parts.map((part) => microBatches(part, settings));
-  });
+    return parts.map((part) => ({ micro: microBatchesFor(part, settings, shards), sequences: part.length }));
+  }).flat();
 }
 
-interface Pass {
-  /** Of the minibatch's loss, whose mean is over sequences. */
-  readonly share: number;
-  readonly clip: number;
-  readonly batching: Batching;
-}
-
-function learnMicroBatch({ model }: Critic, micro: readonly ValuedSequence[], { share, clip, batching }: Pass, tally: CriticTally): void {
+/** Adds the gradient of some of a step's sequences, whose loss is a mean over all of them. */
+export async function learnValues({ model }: Critic, micro: readonly ValuedSequence[], sequences: number, settings: SettingsWithCritic, tally: CriticTally): Promise<void> {
+  const { valueClip = DEFAULT_VALUE_CLIP } = settings;
+  const share = micro.length / sequences;
   const starts = startsOf(micro.map(({ values }) => values.length));
   const tokens = { starts, mask: ones(starts.at(-1) ?? 0), old: joined(micro.map(({ values }) => values)), returns: joined(micro.map(({ returns }) => returns)) };
-  model.learn(batchOf(micro, batching), (values) => {
-    const { loss, gradient, clipFraction } = criticLoss({ ...tokens, values }, clip);
+  model.gradientCheckpointing = settings.gradientCheckpointing ?? false;
+  model.learn(batchOf(micro, settings), (values) => {
+    const { loss, gradient, clipFraction } = criticLoss({ ...tokens, values }, valueClip ?? Infinity);
     tally.addPass(values, loss * share, clipFraction);
     return Float32Array.from(gradient, (slope) => slope * share);
   });
-}
-
-/**
- * The critic's part of an update whose samples have values and `returns`. Errors: `NoCredit` where the estimator gave no
- * returns; `TrainingDiverged`.
- */
-export async function learnCritic(
-  critic: Critic,
-  samples: readonly Sample[],
-  returns: readonly Float64Array[] | undefined,
-  { algorithm, toVersion }: Pick<UpdateRequest, 'algorithm' | 'toVersion'>,
-  onProgress: (fraction: number) => void,
-): Promise<Record<string, number>> {
-  const { critic: settings } = algorithm;
-  if (settings === undefined) return {};
-  if (returns === undefined) throw new NoCredit('a critic is trained towards returns, which are estimated token by token from rewards: give advantage gae');
-  const sequences = samples.flatMap(({ datum: { tokens, mask }, count, values }, i) =>
-    count > 0 && values ? [{ tokens, mask, values, returns: returns[i] ?? values }] : [],
-  );
-  return trainCritic(critic, sequences, { ...algorithm, critic: settings }, `update ${toVersion}`, onProgress);
+  // Lets the thread answer its owner between passes.
+  await nextTurn();
 }
 
 /**
@@ -74,26 +75,21 @@ export async function learnCritic(
 export async function trainCritic(
   critic: Critic,
   sequences: readonly ValuedSequence[],
-  settings: UpdateSettings & { readonly critic: CriticSettings },
+  settings: SettingsWithCritic,
   key: string,
   onProgress: (fraction: number) => void = () => undefined,
 ): Promise<Record<string, number>> {
-  const { valueClip = DEFAULT_VALUE_CLIP } = settings;
-  const { model, optimizer } = critic;
-  model.gradientCheckpointing = settings.gradientCheckpointing ?? false;
+  const { model } = critic;
   const tally = new CriticTally();
-  const epochs = plan(sequences, settings, settings.critic.minibatches ?? settings.minibatches, key);
-  const total = epochs.flat(2).length;
+  const steps = planCritic(sequences, settings, key);
+  const total = steps.reduce((sum, { micro }) => sum + micro.length, 0);
   let done = 0;
-  for (const minibatch of epochs.flat()) {
-    const count = minibatch.flat().length;
-    for (const micro of minibatch) {
-      learnMicroBatch(critic, micro, { share: micro.length / count, clip: valueClip ?? Infinity, batching: settings }, tally);
+  for (const step of steps) {
+    for (const micro of step.micro) {
+      await learnValues(critic, micro, step.sequences, settings, tally);
       onProgress(++done / total);
-      // Lets the thread answer its owner between passes.
-      await nextTurn();
     }
-    tally.addStep(optimizer.apply(model.decoder, model.gradients.flatten(model.decoder), settings.critic));
+    tally.addStep(stepCritic(critic, model.gradients.flatten(model.decoder), settings.critic));
   }
-  return { ...tally.metrics(), ...criticMetrics(sequences), 'critic/critic_lr': settings.critic.learningRate };
+  return criticMetrics(tally, sequences, settings.critic);
 }

@@ -1,8 +1,10 @@
 /** A decoder with a linear head that gives one number for each position: the value of what stands before a token. */
 
 import { decode, decodeGradient, type Remember } from '../model/decoder.ts';
-import type { ModelConfig } from '../model/config.ts';
-import { Gradients } from '../model/gradients.ts';
+import { AdapterGradients } from '../lora/adapter-gradients.ts';
+import type { AdapterWeights } from '../lora/adapter-layout.ts';
+import { type ModelConfig, valueConfig } from '../model/config.ts';
+import { Gradients, type GradientSink } from '../model/gradients.ts';
 import { type Tensor, leavingNothing, matMul, reshape, scope } from '../model/layers/kernels.ts';
 import { Policy } from '../model/policy.ts';
 import { GrowingRotaryTables } from '../model/layers/rotary.ts';
@@ -10,20 +12,19 @@ import { longestOf, type TokenBatch } from '../model/token-batch.ts';
 import type { Weights } from '../model/weights.ts';
 import { tf } from '../tensorflow.ts';
 
-/** The decoder's configuration with a value head in the place of its vocabulary's. */
-export const valueConfig = (config: ModelConfig): ModelConfig => ({ ...config, tiedEmbeddings: false, valueHead: true });
-
 export class ValueModel {
   /** The decoder; its head is the value's. */
   readonly decoder: Policy;
-  readonly gradients = new Gradients();
+  readonly gradients: GradientSink;
   /** As the policy's learner has it. */
   gradientCheckpointing = false;
   readonly #tables: GrowingRotaryTables;
 
-  /** Errors: `WrongWeights`. */
-  constructor(config: ModelConfig, weights: Weights) {
-    this.decoder = new Policy(valueConfig(config), weights);
+  /** With an adapter, it alone is trained, the head with it. Errors: `WrongWeights`, `UnsupportedAdapter`. */
+  constructor(config: ModelConfig, weights: Weights, adapterWeights?: AdapterWeights) {
+    this.decoder = new Policy(valueConfig(config), weights, adapterWeights);
+    const { adapter } = this.decoder;
+    this.gradients = adapter === undefined ? new Gradients() : new AdapterGradients(this.decoder, adapter);
     this.#tables = new GrowingRotaryTables(this.decoder.config);
   }
 

@@ -39,3 +39,14 @@ export function microBatches<T extends TokenSequence>(sequences: readonly T[], {
   }
   return batches;
 }
+
+/** Cut finer until there are as many as shards, where there are so many sequences. */
+export function microBatchesFor<T extends TokenSequence>(sequences: readonly T[], { microBatchTokens, packing = false }: Batching, shards: number): T[][] {
+  const wanted = Math.min(shards, sequences.length);
+  let micro = microBatches(sequences, { microBatchTokens, packing });
+  for (let budget = microBatchTokens; micro.length < wanted && budget > 1; ) {
+    budget = Math.ceil(budget / 2);
+    micro = microBatches(sequences, { microBatchTokens: budget, packing });
+  }
+  return micro;
+}

@@ -4,6 +4,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { EngineCore, type Train } from './core.ts';
 import { type FromThread, type ThreadOptions, type ToThread, errorData } from './messages.ts';
 import { EmbeddedBackend } from './embedded-trainer.ts';
+import { ResidentCritic } from '../critic/resident-critic.ts';
 import { type PackedData, unpackData } from './packed-data.ts';
 import { loadPolicy } from '../sampler/policy-loader.ts';
 import { Sampler } from '../sampler/sampler.ts';
@@ -15,7 +16,8 @@ if (port === null) throw new Error('engine-worker.ts runs in a worker thread: us
 
 const sampler = new Sampler({ ...(workerData as ThreadOptions), load: ({ dir }) => loadPolicy(dir) });
 const backend = new EmbeddedBackend(sampler);
-const [updater, sharded] = [new Updater(backend), new ShardedUpdater(backend)];
+const critics = new ResidentCritic();
+const [updater, sharded] = [new Updater(backend, critics), new ShardedUpdater(backend, critics)];
 
 const unpacked = <Request extends { readonly data: PackedData }>(request: Request) => ({ ...request, data: unpackData(request.data) });
 

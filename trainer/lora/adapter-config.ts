@@ -1,6 +1,6 @@
 /** `adapter_config.json` of PEFT: which modules an adapter stands beside, and how much it counts; the rest is refused by name. */
 
-import type { Layout } from '../model/parameters.ts';
+import { type Layout, type Part, VALUE_HEAD } from '../model/parameters.ts';
 import type { LoraSettings } from './lora-settings.ts';
 
 export type AdapterJson = Readonly<Record<string, unknown>>;
@@ -34,7 +34,6 @@ const refused = [
   'use_bdlora',
   'lora_bias',
   'fan_in_fan_out',
-  'modules_to_save',
   'target_parameters',
   'trainable_token_indices',
   'layer_replication',
@@ -99,17 +98,37 @@ function byPattern(json: AdapterJson, field: string, module: string): number | u
   return patterns.find(([key]) => new RegExp(`^(.*\\.)?(${key})$`).test(module))?.[1];
 }
 
+/** The module that a tensor of the base policy belongs to. */
+export const moduleOf = (tensor: string): string => tensor.replace(/\.weight$/, '');
+
+/** What PEFT calls a module that is kept whole with the adapter. */
+export const VALUE_MODULE = moduleOf(VALUE_HEAD);
+
+/**
+ * Tensors that the adapter has whole, in the place of its base's: of a critic its head, which the base may not have; of a
+ * policy none. Errors: `UnsupportedAdapter`.
+ */
+export function savedParts(json: AdapterJson, base: Layout): Part[] {
+  const names = json['modules_to_save'];
+  if (isEmpty(names)) return [];
+  const heads = base.segments.flatMap(({ parts }) => parts).filter(({ name }) => name === VALUE_HEAD);
+  if (heads.length > 0 && Array.isArray(names) && names.join() === VALUE_MODULE) return heads;
+  throw new UnsupportedAdapter('modules_to_save', names, 'leave it out: a plain LoRA adapter is needed');
+}
+
 /** Modules of the policy that the adapter stands beside, in the layout's order. Errors: `UnsupportedAdapter`. */
 export function adapterModules(json: AdapterJson, base: Layout): AdapterModule[] {
   refuseUnsupported(json);
+  savedParts(json, base);
   const [rank, alpha] = [number(json, 'r'), number(json, 'lora_alpha')];
   const targets = json['target_modules'];
   if (Array.isArray(targets) && targets.includes('embed_tokens')) {
     throw new UnsupportedAdapter('target_modules', targets, 'leave embed_tokens out: adapters of embeddings are not implemented');
   }
-  const matrices = base.segments.flatMap(({ parts }) => parts).filter(({ name, shape }) => shape.length === 2 && !name.includes('embed_tokens'));
+  const none = (name: string): boolean => name.includes('embed_tokens') || name === VALUE_HEAD;
+  const matrices = base.segments.flatMap(({ parts }) => parts).filter(({ name, shape }) => shape.length === 2 && !none(name));
   const modules = matrices.flatMap(({ name, shape }): AdapterModule[] => {
-    const module = name.replace(/\.weight$/, '');
+    const module = moduleOf(name);
     if (!isTarget(json, module)) return [];
     const r = byPattern(json, 'rank_pattern', module) ?? rank;
     const a = byPattern(json, 'alpha_pattern', module) ?? alpha;

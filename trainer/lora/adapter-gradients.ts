@@ -1,10 +1,11 @@
-/** Gradients of an adapter's A and B, summed over micro-batches: of the base's weights none is kept. */
+/** Gradients of an adapter's A and B, and of what it keeps whole, summed over micro-batches: of the base's weights none is kept. */
 
 import { type GradientSink, type Sum, concatenate, keepSums, plus } from '../model/gradients.ts';
 import { type Tensor, inGraph, mul, slice } from '../model/layers/kernels.ts';
 import { type Policy, foldedInto } from '../model/policy.ts';
 import type { Adapter } from './adapter.ts';
-import { moduleOf, segmentKey } from './adapter-layout.ts';
+import { moduleOf } from './adapter-config.ts';
+import { segmentKey } from './adapter-layout.ts';
 
 export class AdapterGradients implements GradientSink {
   readonly #policy: Policy;
@@ -24,10 +25,12 @@ export class AdapterGradients implements GradientSink {
   }
 
   plus(key: string, gradient: Tensor): Sum[] {
+    const norm = this.#norms.get(key);
     return this.#adapted(key).flatMap(({ module, from, rows }) => {
-      const norm = this.#norms.get(key);
       const part = slice(gradient, [from, 0], [rows, -1]);
-      const { A, B } = this.#adapter.project(module, norm === undefined ? part : mul(part, this.#policy.view(norm)));
+      const unfolded = norm === undefined ? part : mul(part, this.#policy.view(norm));
+      if (this.#adapter.isSaved(module)) return [plus(this.#sums, module, unfolded)];
+      const { A, B } = this.#adapter.project(module, unfolded);
       return [plus(this.#sums, segmentKey(module, 'A'), A), plus(this.#sums, segmentKey(module, 'B'), B)];
     });
   }
@@ -47,13 +50,13 @@ export class AdapterGradients implements GradientSink {
     this.#sums.clear();
   }
 
-  /** The adapted modules of a segment, and their rows in it. */
+  /** The modules of a segment that the adapter changes, and their rows in it. */
   #adapted(key: string): Array<{ readonly module: string; readonly from: number; readonly rows: number }> {
     if (!this.#policy.has(key)) return [];
     const { parts, columns, offset } = this.#policy.segment(key);
     return parts.flatMap((part) => {
       const module = moduleOf(part.name);
-      if (!this.#adapter.modules.has(module)) return [];
+      if (!this.#adapter.changes(module)) return [];
       return [{ module, from: (part.offset - offset) / columns, rows: part.size / columns }];
     });
   }

@@ -1,17 +1,18 @@
 /** An adapter on the device: one flat vector of all A and B, which is what training changes; the base never does. */
 
 import { type Tensor, add, matMul, reshape, scale, scope, slice } from '../model/layers/kernels.ts';
-import { type Layout, type Trainable, packFlat, refuseUnknown, unpackFlat, WrongWeights } from '../model/parameters.ts';
+import { type Layout, type Segment, type Trainable, packFlat, refuseUnknown, unpackFlat, WrongWeights } from '../model/parameters.ts';
 import type { NamedTensor } from '../model/safetensors.ts';
 import type { Weights } from '../model/weights.ts';
 import { tf } from '../tensorflow.ts';
-import { type AdapterJson, type AdapterModule, adapterModules } from './adapter-config.ts';
+import { type AdapterJson, type AdapterModule, adapterModules, moduleOf, savedParts } from './adapter-config.ts';
 import { type AdapterWeights, adapterLayout, segmentKey } from './adapter-layout.ts';
 
 export class Adapter implements Trainable {
   readonly json: AdapterJson;
   readonly modules: ReadonlyMap<string, AdapterModule>;
   readonly layout: Layout;
+  readonly #saved: ReadonlySet<string>;
   readonly #changed: () => void;
   #flat: Tensor;
 
@@ -20,7 +21,9 @@ export class Adapter implements Trainable {
     const modules = adapterModules(json, base);
     this.json = json;
     this.modules = new Map(modules.map((module) => [module.module, module]));
-    this.layout = adapterLayout(modules);
+    const saved = savedParts(json, base);
+    this.#saved = new Set(saved.map(({ name }) => moduleOf(name)));
+    this.layout = adapterLayout(modules, saved);
     this.#changed = changed;
     refuseUnknown(this.layout, tensors, false);
     this.#flat = tf.keep(tf.tensor1d(packFlat(this.layout, tensors)));
@@ -36,11 +39,25 @@ export class Adapter implements Trainable {
     this.#changed();
   }
 
+  /** Whether the policy computes with another module than its base's. */
+  changes(module: string): boolean {
+    return this.modules.has(module) || this.#saved.has(module);
+  }
+
+  /** Whether the module is kept whole, in the place of the base's. */
+  isSaved(module: string): boolean {
+    return this.#saved.has(module);
+  }
+
+  /** A module that is kept whole, as the policy views it: a matrix of one row as a vector. */
+  saved(module: string): Tensor {
+    const { rows, columns } = this.#segment(module);
+    return scope(() => reshape(this.#view(module), rows === 1 ? [columns] : [rows, columns]));
+  }
+
   /** A [rank, in] or B [out, rank], without a copy. */
   view(module: string, side: 'A' | 'B'): Tensor {
-    const segment = this.layout.segments.find(({ key }) => key === segmentKey(module, side));
-    if (segment === undefined) throw new Error(`the adapter has no module ${module}`);
-    return scope(() => reshape(slice(this.#flat, [segment.offset], [segment.size]), [segment.rows, segment.columns]));
+    return this.#view(segmentKey(module, side));
   }
 
   /** scaling · B · A, [out, in] (LoRA: Hu et al. 2021, eq. 3); `undefined` where the module has no adapter. */
@@ -83,5 +100,16 @@ export class Adapter implements Trainable {
 
   dispose(): void {
     this.#flat.dispose();
+  }
+
+  #segment(key: string): Segment {
+    const segment = this.layout.segments.find((one) => one.key === key);
+    if (segment === undefined) throw new Error(`the adapter has no ${key}`);
+    return segment;
+  }
+
+  #view(key: string): Tensor {
+    const { offset, size, rows, columns } = this.#segment(key);
+    return scope(() => reshape(slice(this.#flat, [offset], [size]), [rows, columns]));
   }
 }

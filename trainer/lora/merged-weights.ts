@@ -6,7 +6,8 @@ import { layoutOf } from '../model/parameters.ts';
 import { addPiece } from '../model/safetensors.ts';
 import type { NamedPiece, WeightPieces, Weights } from '../model/weights.ts';
 import { Adapter } from './adapter.ts';
-import { type AdapterWeights, moduleOf } from './adapter-layout.ts';
+import { moduleOf } from './adapter-config.ts';
+import type { AdapterWeights } from './adapter-layout.ts';
 
 /**
  * The weights that the policy computes with, whether it is an adapter or not: the same bits as in training. Errors, some of

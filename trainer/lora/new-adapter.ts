@@ -9,7 +9,7 @@ import { type AdapterWeights, adapterLayout } from './adapter-layout.ts';
 import type { LoraSettings } from './lora-settings.ts';
 
 /** A is uniform within ±1/sqrt(in) (He et al. 2015 with a = sqrt(5), as PyTorch begins a linear layer). */
-export function newAdapter(config: ModelConfig, settings: LoraSettings, base: string, seed: number): AdapterWeights {
+export function newAdapter(config: ModelConfig, settings: LoraSettings, base: string, seed: number | string): AdapterWeights {
   const json = adapterJson(settings, base);
   const { segments } = adapterLayout(adapterModules(json, layoutOf(config)));
   const tensors = segments.flatMap(({ parts }) => parts).map(({ name, shape, size }): [string, NamedTensor] => {

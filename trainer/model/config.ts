@@ -238,6 +238,9 @@ function ropeScalingJson({ ropeScaling }: ModelConfig): Record<string, unknown> 
   };
 }
 
+/** A decoder's configuration with a value head in the place of its vocabulary's. */
+export const valueConfig = (config: ModelConfig): ModelConfig => ({ ...config, tiedEmbeddings: false, valueHead: true });
+
 /** The `config.json` of a model that was made here: what `parseModelConfig` and `transformers` read back alike. */
 export function modelConfigJson(config: ModelConfig): Record<string, unknown> {
   return {

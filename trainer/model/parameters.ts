@@ -8,7 +8,7 @@ import type { Tensor } from './layers/kernels.ts';
 import type { NamedTensor } from './safetensors.ts';
 import type { Weights } from './weights.ts';
 
-interface Part {
+export interface Part {
   readonly name: string;
   readonly shape: readonly number[];
   /** In floats, from the beginning of the flat vector. */

@@ -1,7 +1,8 @@
 /** A policy's weights on the device: one flat vector, and the matrices that the decoder multiplies by, made from it. */
 
 import { Adapter } from '../lora/adapter.ts';
-import { type AdapterWeights, moduleOf } from '../lora/adapter-layout.ts';
+import { moduleOf } from '../lora/adapter-config.ts';
+import type { AdapterWeights } from '../lora/adapter-layout.ts';
 import { tf } from '../tensorflow.ts';
 import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
 import { type Tensor, add, concat, mul, reshape, scope, slice } from './layers/kernels.ts';
@@ -94,12 +95,15 @@ export class Policy implements Trainable {
     return scope(() => reshape(slice(this.#flat, [offset], [size]), rows === 1 ? [columns] : [rows, columns]));
   }
 
-  /** A segment with its modules' adapters added. */
+  /** A segment with its modules' adapters added, or the adapter's own in its place. */
   adapted(key: string): Tensor {
     const { adapter } = this;
-    const whole = this.view(key);
-    if (adapter === undefined || whole.shape.length < 2 || !this.has(key)) return whole;
+    if (adapter === undefined || !this.has(key)) return this.view(key);
     const { parts, columns, offset } = this.segment(key);
+    const [first] = parts.map(({ name }) => moduleOf(name));
+    if (first !== undefined && adapter.isSaved(first)) return adapter.saved(first);
+    const whole = this.view(key);
+    if (whole.shape.length < 2) return whole;
     return scope(() => {
       const deltas = parts.map(({ name }) => adapter.delta(moduleOf(name)));
       if (deltas.every((delta) => delta === undefined)) return whole;
@@ -126,7 +130,7 @@ export class Policy implements Trainable {
   merged(): Weights {
     const weights = this.download();
     for (const { key, parts, offset } of this.layout.segments) {
-      if (!parts.some(({ name }) => this.adapter?.modules.has(moduleOf(name)))) continue;
+      if (!parts.some(({ name }) => this.adapter?.changes(moduleOf(name)))) continue;
       const tensor = scope(() => this.adapted(key));
       const data = tensor.dataSync() as Float32Array;
       tensor.dispose();

@@ -17,6 +17,10 @@ export type NamedPiece = readonly [name: string, piece: TensorPiece];
  */
 export type WeightPieces = Iterable<NamedPiece> | AsyncIterable<NamedPiece>;
 
+/** Tensors that were read as what is written. */
+export const asWeights = (tensors: ReadonlyMap<string, NamedTensor>): Weights =>
+  new Map([...tensors].map(([name, { shape, data }]) => [name, { shape: [...shape], data }]));
+
 const indexFile = 'model.safetensors.index.json';
 
 /** Which file each tensor is in; `undefined` where one file holds all. */

@@ -3,22 +3,8 @@
  * for as long as its file is the one that was read, and is let go when nobody asks for a while.
  */
 
-import { planStamp, readPlan } from './plan-file.ts';
-import type { UpdatePlan } from './update-plan.ts';
-
-/** The update's folder has no such plan: it was cleared away, or another update is asked for. */
-export class PlanLost extends Error {
-  override readonly name = 'PlanLost';
-}
-
-/** A plan with the place of its files. */
-export interface Located {
-  readonly dir: string;
-  readonly sha256: string;
-  /** Of its file when it was read. */
-  readonly stamp: string | undefined;
-  readonly plan: UpdatePlan;
-}
+import { type Located, readLocated } from './located-plan.ts';
+import { planStamp } from './plan-file.ts';
 
 /** Longer than a step takes between the shards of one worker, as a rule; a plan can be read again. */
 const KEPT_MS = 60_000;
@@ -39,18 +25,10 @@ export class KnownPlan {
 
   /** The plan of that digest in `dir`. Errors: `PlanLost`, `UnknownPlanFormat`. */
   async of(dir: string, sha256: string): Promise<Located> {
-    const stamp = await planStamp(dir);
     const held = this.#held;
-    if (held?.dir === dir && held.sha256 === sha256 && held.stamp === stamp) return this.#keep(held);
+    if (held?.dir === dir && held.sha256 === sha256 && held.stamp === (await planStamp(dir))) return this.#keep(held);
     this.forget();
-    const found = await readPlan(dir);
-    if (found?.sha256 !== sha256) throw new PlanLost(`${dir} has ${found === undefined ? 'no plan' : 'another plan'} of an update: begin it again`);
-    return this.#keep({ dir, sha256, stamp, plan: found.value });
-  }
-
-  /** Errors: `PlanLost` where it is there no longer. */
-  async confirm({ dir, sha256, stamp }: Located): Promise<void> {
-    if ((await planStamp(dir)) !== stamp) await this.of(dir, sha256);
+    return this.#keep(await readLocated(dir, sha256));
   }
 
   forget(): void {

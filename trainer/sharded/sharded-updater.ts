@@ -5,52 +5,36 @@
  */
 
 import { mkdir, rm } from 'node:fs/promises';
-import path from 'node:path';
 import { loadAlgorithms } from '../algorithms/load-module.ts';
 import type { ShardSession, Trainer } from '../backend.ts';
-import { isMadeFrom, readCheckpointRecord } from '../checkpoints/checkpoint.ts';
-import type { PlanRequest, PlannedUpdate, RoundRequest, ShardRequest } from '../engine.ts';
-import { Tally, type TallyData } from '../training/tally.ts';
-import { learnMicroBatch, prepareUpdate, usefulData } from '../update.ts';
-import { type Located, KnownPlan } from './known-plan.ts';
+import { criticPlace } from '../critic/critic-files.ts';
+import { ResidentCritic } from '../critic/resident-critic.ts';
+import type { PlanRequest, PlannedUpdate, RoundRequest, ShardRequest, UpdateRequest } from '../engine.ts';
+import { prepareUpdate, type PreparedUpdate, usefulData } from '../update.ts';
+import { openCriticRound } from './critic-round.ts';
+import { KnownPlan } from './known-plan.ts';
+import { checkPlanned, criticRounds, isDone, isLast, type Located, roundsOf, shardFile, shardsOf, spentStates } from './located-plan.ts';
 import { readPlan, writePlan } from './plan-file.ts';
+import { openPolicyRound } from './policy-round.ts';
+import type { Progress, RoundSession, Share } from './round-session.ts';
 import { readSealed, writeSealed } from './sealed-file.ts';
-import { planOf, type PlannedRound, sequencesOf, type UpdatePlan } from './update-plan.ts';
+import { planOf, type UpdatePlan } from './update-plan.ts';
 
-interface Shard {
+interface Shard extends Share<unknown> {
   /** Names the plan, the step and the place that the gradient is of. */
   readonly of: readonly [plan: string, round: number, shard: number];
-  readonly tally: TallyData;
-  readonly gradient: Float32Array;
 }
 
-type Progress = (fraction: number) => void;
-
-const shardFile = (dir: string, round: number, shard: number): string => path.join(dir, `round-${round}-shard-${shard}`);
-
-/** Where the state is from which a round begins; after the last one it is the update's result. */
-function stateDir({ dir, plan }: Located, round: number): string {
-  if (round === 0) return plan.request.fromDir;
-  return round < plan.rounds.length ? path.join(dir, `round-${round}`) : plan.request.toDir;
-}
-
-/** Whether the round's state, or a later one, is there. */
-async function isReached(at: Located, round: number): Promise<boolean> {
-  for (let later = at.plan.rounds.length; later >= round; later--) {
-    const record = await readCheckpointRecord(stateDir(at, later));
-    if (record !== undefined && isMadeFrom(record, at.plan.request.input)) return true;
-  }
-  return false;
-}
-
-const told = (sha256: string, { rounds }: UpdatePlan): PlannedUpdate => ({ plan: sha256, rounds: rounds.map(({ shards }) => shards.length) });
+const told = (sha256: string, plan: UpdatePlan): PlannedUpdate => ({ plan: sha256, rounds: roundsOf(plan) });
 
 export class ShardedUpdater {
   readonly #trainer: Trainer<ShardSession>;
+  readonly #critics: ResidentCritic;
   readonly #known: KnownPlan;
 
-  constructor(trainer: Trainer<ShardSession>, known = new KnownPlan()) {
+  constructor(trainer: Trainer<ShardSession>, critics = new ResidentCritic(), known = new KnownPlan()) {
     this.#trainer = trainer;
+    this.#critics = critics;
     this.#known = known;
   }
 
@@ -60,26 +44,20 @@ export class ShardedUpdater {
     const known = await readPlan(dir);
     if (known !== undefined) return told(known.sha256, known.value);
     usefulData(update);
-    const { algorithm, fromDir, lora } = update;
-    await loadAlgorithms(algorithm.module);
-    const session = await this.#trainer.loadState({ dir: fromDir, lora, optimizer: false });
-    try {
-      const plan = planOf(update, await prepareUpdate(update, { trainer: this.#trainer, session }, shards), shards);
-      await mkdir(dir, { recursive: true });
-      // Who was faster may have been told his plan already: where passes differ in a bit, this one is another.
-      const first = await readPlan(dir);
-      return first === undefined ? told(await writePlan(dir, plan), plan) : told(first.sha256, first.value);
-    } finally {
-      await session.release();
-    }
+    await loadAlgorithms(update.algorithm.module);
+    const plan = planOf(update, await this.#prepare(update, shards), shards);
+    await mkdir(dir, { recursive: true });
+    // Who was faster may have been told his plan already: where passes differ in a bit, this one is another.
+    const first = await readPlan(dir);
+    return first === undefined ? told(await writePlan(dir, plan), plan) : told(first.sha256, first.value);
   }
 
   /** Writes one shard of a step's gradient, unless it is there or no longer needed. Errors: `PlanLost`, those of a pass. */
   async makeShard(request: ShardRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round, shard } = request;
     const at = await this.#planned(request);
-    if ((await isReached(at, round + 1)) || (await this.#shard(at, round, shard)) !== undefined) return;
-    const session = await this.#load(at, round, false);
+    if ((await isDone(at, round)) || (await this.#shard(at, round, shard)) !== undefined) return;
+    const session = await this.#open(at, round, false);
     try {
       await this.#make(at, session, request, onProgress);
     } finally {
@@ -94,17 +72,32 @@ export class ShardedUpdater {
   async applyShards(request: RoundRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round } = request;
     const at = await this.#planned(request);
-    if (await isReached(at, round + 1)) return;
-    const session = await this.#load(at, round, true);
+    if (await isDone(at, round)) return;
+    const session = await this.#open(at, round, true);
     try {
-      const tally = await this.#reduce(at, session, request, onProgress);
-      tally.addStep(await session.optimStep(at.plan.request.algorithm));
-      await this.#save(at, session, round + 1, tally);
+      await this.#reduce(at, session, request, onProgress);
     } finally {
       await session.release();
     }
     await this.#clear(at, round);
-    if (round + 1 === at.plan.rounds.length) this.#known.forget();
+    if (isLast(at, round)) this.#known.forget();
+  }
+
+  /** All that needs all data: a critic's values among it. */
+  async #prepare(update: UpdateRequest, shards: number): Promise<PreparedUpdate> {
+    const place = criticPlace(update);
+    if (place === undefined) this.#critics.clear();
+    const session = await this.#trainer.loadState({ dir: update.fromDir, lora: update.lora, optimizer: false });
+    try {
+      const placed = place && (await this.#critics.take(place, false));
+      try {
+        return await prepareUpdate(update, { trainer: this.#trainer, session, critic: placed?.critic }, shards);
+      } finally {
+        if (placed !== undefined) this.#critics.keep(placed);
+      }
+    } finally {
+      await session.release();
+    }
   }
 
   async #planned({ dir, plan }: RoundRequest): Promise<Located> {
@@ -113,8 +106,8 @@ export class ShardedUpdater {
     return at;
   }
 
-  #load(at: Located, round: number, optimizer: boolean): Promise<ShardSession> {
-    return this.#trainer.loadState({ dir: stateDir(at, round), lora: at.plan.request.lora, optimizer });
+  #open(at: Located, round: number, optimizer: boolean): Promise<RoundSession> {
+    return round < criticRounds(at.plan) ? openCriticRound(this.#critics, at, round, optimizer) : openPolicyRound(this.#trainer, at, round, optimizer);
   }
 
   /** `undefined` where there is none that is whole and of this plan. */
@@ -123,66 +116,32 @@ export class ShardedUpdater {
     return found?.of.join() === [sha256, round, shard].join() ? found : undefined;
   }
 
-  async #make(at: Located, session: ShardSession, { round, shard }: Pick<ShardRequest, 'round' | 'shard'>, onProgress: Progress): Promise<Shard> {
-    const { epoch, minibatch, shards } = roundOf(at, round);
-    const { algorithm, toVersion } = at.plan.request;
-    const tally = new Tally(round);
-    const passes = shards[shard] ?? [];
-    for (const [i, planned] of passes.entries()) {
-      await learnMicroBatch(session, sequencesOf(at.plan, planned), { algorithm, toVersion, pass: planned.pass, epoch, minibatch }, tally);
-      onProgress((i + 1) / passes.length);
-    }
-    const made: Shard = { of: [at.sha256, round, shard], tally: tally.data, gradient: await session.takeGradient() };
+  async #make(at: Located, session: RoundSession, { round, shard }: Pick<ShardRequest, 'round' | 'shard'>, onProgress: Progress): Promise<Shard> {
+    const made: Shard = { of: [at.sha256, round, shard], ...(await session.make(shard, onProgress)) };
     await writeSealed(shardFile(at.dir, round, shard), made).catch(async (error: unknown) => {
-      await this.#known.confirm(at);
+      await checkPlanned(at);
       throw error;
     });
     return made;
   }
 
-  /** Gives the session the sum of the shards; returns what was measured up to here. */
-  async #reduce(at: Located, session: ShardSession, { round }: RoundRequest, onProgress: Progress): Promise<Tally> {
-    const tally = await tallyBefore(at, round);
+  /** Takes the step along the sum of the shards. */
+  async #reduce(at: Located, session: RoundSession, { round }: RoundRequest, onProgress: Progress): Promise<void> {
     let sum: Float32Array | undefined;
-    for (const shard of roundOf(at, round).shards.keys()) {
-      const { gradient, tally: seen } = (await this.#shard(at, round, shard)) ?? (await this.#make(at, session, { round, shard }, onProgress));
-      tally.merge(seen);
+    const seen: unknown[] = [];
+    for (let shard = 0; shard < shardsOf(at, round); shard++) {
+      const { gradient, tally } = (await this.#shard(at, round, shard)) ?? (await this.#make(at, session, { round, shard }, onProgress));
+      seen.push(tally);
       sum = sum === undefined ? gradient : plus(sum, gradient);
     }
-    if (sum !== undefined) session.setGradient(sum);
-    return tally;
+    await session.finish(sum ?? new Float32Array(0), seen);
   }
 
-  async #save(at: Located, session: ShardSession, reached: number, tally: Tally): Promise<void> {
-    const { plan } = at;
-    const { toVersion: version, algorithm, input } = plan.request;
-    const isLast = reached === plan.rounds.length;
-    const metrics = isLast ? tally.metrics(plan.tokens, plan.sequences.length, algorithm, plan.metrics) : tally.data;
-    const dir = stateDir(at, reached);
-    // Writing a state makes its folder: one that comes late must not bring back what was cleared away.
-    await this.#known.confirm(at);
-    await session.saveState({ dir, version, metrics, input });
-    await session.publish({ dir, version });
-  }
-
-  /** What the next round does not need. */
+  /** What the next rounds do not need. */
   async #clear(at: Located, round: number): Promise<void> {
-    for (const shard of roundOf(at, round).shards.keys()) await rm(shardFile(at.dir, round, shard), { force: true });
-    if (round > 0) await rm(stateDir(at, round), { recursive: true, force: true });
+    for (let shard = 0; shard < shardsOf(at, round); shard++) await rm(shardFile(at.dir, round, shard), { force: true });
+    for (const state of spentStates(at, round)) await rm(state, { recursive: true, force: true });
   }
-}
-
-function roundOf({ plan, dir }: Located, round: number): PlannedRound {
-  const found = plan.rounds[round];
-  if (found === undefined) throw new RangeError(`${dir} has ${plan.rounds.length} rounds, and no round ${round}`);
-  return found;
-}
-
-async function tallyBefore(at: Located, round: number): Promise<Tally> {
-  const tally = new Tally();
-  const before = round === 0 ? undefined : (await readCheckpointRecord(stateDir(at, round)))?.metrics;
-  if (before !== undefined) tally.merge(before as TallyData);
-  return tally;
 }
 
 /** a + b, in a. */

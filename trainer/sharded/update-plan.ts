@@ -3,6 +3,7 @@
  * computed of all data. Whoever reads the same plan makes the same shard.
  */
 
+import { planCritic, settingsWithCritic, type ValuedSequence } from '../critic/train-critic.ts';
 import type { UpdateRequest } from '../engine.ts';
 import type { PassSequence } from '../training/plan.ts';
 import type { PreparedUpdate } from '../update.ts';
@@ -24,16 +25,43 @@ export interface PlannedRound {
   readonly shards: ReadonlyArray<readonly PlannedPass[]>;
 }
 
+/** One optimizer step of the critic. */
+export interface PlannedCriticRound {
+  /** In all its shards. */
+  readonly sequences: number;
+  /** Passes of each, by the indices of the critic's sequences. */
+  readonly shards: ReadonlyArray<ReadonlyArray<readonly number[]>>;
+}
+
+/** The critic's steps, which come before the policy's. */
+export interface PlannedCritic {
+  readonly sequences: readonly ValuedSequence[];
+  readonly rounds: readonly PlannedCriticRound[];
+}
+
 export interface UpdatePlan {
   readonly request: Omit<UpdateRequest, 'data'>;
+  readonly critic?: PlannedCritic;
   /** Each stands once, though every epoch passes over it. */
   readonly sequences: readonly PlannedSequence[];
+  /** The policy's. */
   readonly rounds: readonly PlannedRound[];
   readonly tokens: number;
   readonly metrics: PreparedUpdate['metrics'];
 }
 
-export function planOf(update: UpdateRequest, { epochs, tokens, metrics }: PreparedUpdate, shards: number): UpdatePlan {
+function criticOf({ algorithm, toVersion }: UpdateRequest, valued: readonly ValuedSequence[], shards: number): PlannedCritic | undefined {
+  const settings = settingsWithCritic(algorithm);
+  if (settings === undefined) return undefined;
+  const numbered = valued.map((sequence, index) => ({ ...sequence, index }));
+  const rounds = planCritic(numbered, settings, `update ${toVersion}`, shards).map(({ micro, sequences }): PlannedCriticRound => {
+    const shares = assignShards(micro, shards, algorithm.packing);
+    return { sequences, shards: shares.map((share) => share.flatMap((i) => [(micro[i] ?? []).map(({ index }) => index)])) };
+  });
+  return { sequences: valued, rounds };
+}
+
+export function planOf(update: UpdateRequest, { epochs, tokens, metrics, valued }: PreparedUpdate, shards: number): UpdatePlan {
   const { data: _, ...request } = update;
   const indices = new Map<PassSequence['sample'], number>();
   const sequences: PlannedSequence[] = [];
@@ -52,7 +80,8 @@ export function planOf(update: UpdateRequest, { epochs, tokens, metrics }: Prepa
       return { epoch, minibatch: { tokens: trained, sequences: count }, shards: shares.map((share) => share.flatMap((i) => passes[i] ?? [])) };
     }),
   );
-  return { request, sequences, rounds, tokens, metrics };
+  const critic = criticOf(update, valued, shards);
+  return { request, ...(critic && { critic }), sequences, rounds, tokens, metrics };
 }
 
 /** The sequences of a pass, as the backend takes them. */

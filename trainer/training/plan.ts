@@ -2,10 +2,9 @@
 
 import { type LossReduction, reductionScales } from '../algorithms/reductions/reduce.ts';
 import { startsOf } from '../algorithms/rows.ts';
-import { microBatches, shuffled, split } from '../data/batching.ts';
+import { microBatchesFor, shuffled, split } from '../data/batching.ts';
 import type { Datum, UpdateSettings } from '../engine.ts';
 import { ones, parted } from './arrays.ts';
-import type { Batching } from '../model/packed-batch.ts';
 import type { TokenSequence } from '../model/token-batch.ts';
 import type { Sample } from './sample.ts';
 
@@ -61,17 +60,6 @@ function scaled(items: readonly Credited[], settings: UpdateSettings, micro: Rea
 }
 
 const sequenceOf = ({ tokens, mask, temperatures }: Datum): TokenSequence => ({ tokens, mask, ...(temperatures && { temperatures }) });
-
-/** At least so many micro-batches as there are shards, where there are so many sequences. */
-function microBatchesFor<T extends TokenSequence>(sequences: readonly T[], { microBatchTokens, packing = false }: Batching, shards: number): T[][] {
-  const wanted = Math.min(shards, sequences.length);
-  let micro = microBatches(sequences, { microBatchTokens, packing });
-  for (let budget = microBatchTokens; micro.length < wanted && budget > 1; ) {
-    budget = Math.ceil(budget / 2);
-    micro = microBatches(sequences, { microBatchTokens: budget, packing });
-  }
-  return micro;
-}
 
 function minibatchOf(items: readonly Credited[], settings: UpdateSettings, shards: number): Minibatch {
   const sequences = items.map((item) => ({ item, ...sequenceOf(item.sample.datum) }));

@@ -17,8 +17,11 @@ export interface AlgorithmSettings extends UpdateSettings, Required<RateSchedule
   /** What did not finish by itself is in its group's baseline alone. */
   readonly overlongFilter?: boolean;
   readonly kl?: KlSettings & Partial<KlControllerSettings>;
-  /** `base`: a policy's or a critic's directory that it begins as; absent: the run's base policy. */
-  readonly critic?: CriticSettings & Required<RateSchedule> & { readonly base?: string };
+  /**
+   * `base`: a policy's or a critic's directory that it begins as; absent: the run's base policy. With `lora` an adapter
+   * beside that is trained.
+   */
+  readonly critic?: CriticSettings & Required<RateSchedule> & { readonly base?: string; readonly lora?: LoraSettings };
 }
 
 /** How the weight of KL goes on from step to step. */

@@ -184,4 +184,26 @@ describe('what a critic begins as', () => {
     const opening = orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy }).openRun({ ...withCritic({ base: other() }), run: 'fourth' }, 'fourth');
     expect(await refusal(opening)).toMatchObject({ field, remedy: expect.stringMatching(/35 vocabulary entries, the policy 34/) as string });
   });
+
+  it('may be an adapter, which goes on as the one that it is: other settings are refused, with its own', async () => {
+    const field = 'algorithm.critic.lora';
+    const json = JSON.stringify({ r: 4, lora_alpha: 8, target_modules: ['v_proj', 'q_proj'] });
+    writeFileSync(join(other(), 'adapter_config.json'), json);
+    const own = { rank: 4, alpha: 8, targetModules: ['q_proj', 'v_proj'] };
+    const refused = await refusal(open(withCritic({ base: other(), lora: {} })));
+    expect(refused).toMatchObject({ field, value: { rank: 8 }, remedy: expect.stringMatching(/^give {"rank":4,"alpha":8,"targetModules":\["v_proj","q_proj"\]}, .*leave it out: then it is trained whole/) as string });
+    await open({ ...withCritic({ base: other(), lora: own }), run: 'same' });
+    await open({ ...withCritic({ base: other() }), run: 'whole' });
+    await open({ ...withCritic({ lora: {} }), run: 'new' });
+    // One beside the base policy goes on as well.
+    writeFileSync(join(base(), 'longhaul.json'), JSON.stringify({ step: 1, version: 1, sha256: 'a', critic: { sha256: 'b' } }));
+    await open({ ...withCritic({ lora: {} }), run: 'beside-whole' });
+    mkdirSync(join(base(), 'critic'));
+    writeFileSync(join(base(), 'critic', 'adapter_config.json'), json);
+    for (const lora of [{}, { ...own, rank: 8 }, { ...own, alpha: 16 }, { ...own, targetModules: ['q_proj'] }]) {
+      expect(await refusal(open({ ...withCritic({ lora }), run: 'other' }))).toMatchObject({ field, remedy: expect.stringContaining('goes on all the same') as string });
+    }
+    await open({ ...withCritic({ lora: own }), run: 'beside' });
+    await open({ ...withCritic({}), run: 'beside-unsaid' });
+  });
 });

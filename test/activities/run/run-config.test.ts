@@ -4,6 +4,7 @@ import { parse } from 'yaml';
 import { resolveRunConfig } from '../../../activities/run/run-config.ts';
 import { checkDefinitions } from '../../../activities/algorithm/config.ts';
 import { advantageEstimators, defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
+import { LORA_TARGETS } from '../../../trainer/lora/lora-settings.ts';
 import { policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
 
 const settings = { task: { name: 'swe-mini' } };
@@ -95,6 +96,7 @@ it('fills in what has an effect and nothing else', () => {
   const gae = algorithmOf({ advantage: 'gae', critic: { learningRate: 1e-4, base: 'critic' } });
   expect(gae).toMatchObject({ gamma: 1, lambd: 1, valueClip: 0.2, zeroVarianceFilter: false });
   expect(gae.critic).toEqual({ base: '/critic', learningRate: 1e-4, warmup: 0, schedule: 'constant', finalRate: 0, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8 });
+  expect(algorithmOf({ advantage: 'gae', critic: { lora: { rank: 4 } } }).critic?.lora).toEqual({ rank: 4, alpha: 16, targetModules: [...LORA_TARGETS] });
   expect(algorithmOf({ advantage: 'gae', valueClip: null })).toMatchObject({ valueClip: null, critic: { learningRate: 5e-6 } });
   expect(algorithmOf({})).not.toHaveProperty('critic');
   expect(algorithmOf({ kl: {} }).kl).toEqual({ in: 'loss', estimator: 'k3', coefficient: 0.001, controller: 'fixed' });
@@ -108,7 +110,8 @@ it.each<[string, object, RegExp]>([
   ['critic', { advantage: 'reinforce++', critic: { learningRate: 1e-5 } }, /give advantage: gae/],
   ['lambd', { advantage: 'reinforce++', lambd: 0.95 }, /give advantage: gae/],
   ['valueClip', { valueClip: 0.2 }, /give advantage: gae/],
-  ['critic.lora', { advantage: 'gae', critic: { lora: {} } }, /no such setting/],
+  ['critic.lora.dropout', { advantage: 'gae', critic: { lora: { dropout: 0.1 } } }, /no such setting/],
+  ['critic.lora.rank', { advantage: 'gae', critic: { lora: { rank: 0 } } }, /./],
   ['critic.epochs', { advantage: 'gae', critic: { epochs: 2 } }, /no such setting/],
   ['critic.learningRate', { advantage: 'gae', critic: { learningRate: 0 } }, /./],
   ['normaliseByStd', { advantage: 'gae', normaliseByStd: true }, /grpo/],
@@ -142,6 +145,17 @@ it.each([
   [{ agent: { no_such_thing: 4 } }, 'agent.no_such_thing: 4 cannot be used; remove it, there is no such setting'],
 ])('%j, in the spelling of others, is told its name here', (over, message) => {
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(message);
+});
+
+it('a critic, whole or an adapter, goes with updates in shards, wherever and beside whatever they are made', () => {
+  for (const lora of [undefined, { rank: 4 }]) {
+    for (const training of [{ shards: 4 }, { shards: 2, placement: 'apart' }, { mode: 'async', shards: 2 }]) {
+      const policy = { base: '/p', ...(lora && { lora }) };
+      const config = resolveRunConfig({ ...settings, policy, training, algorithm: { advantage: 'gae', critic: lora ? { lora } : {} } }, '/');
+      expect(config.training).toMatchObject(training);
+      expect(config.algorithm.critic?.lora?.rank).toBe(lora?.rank);
+    }
+  }
 });
 
 it('a critic beside an estimator of one own is refused where that compares groups', () => {

@@ -2,11 +2,13 @@
  * Hunts updates in shards that end otherwise than `update` alone would say, twice, or with files left behind, when a
  * worker dies half-way. Workers are engines of their own over one store and one folder; the queue is the test.
  */
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type GenerateRecord, keys } from '../../../activities/records.ts';
+import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../activities/records.ts';
+import { resolveRunConfig } from '../../../activities/run/run-config.ts';
 import { createShardActivities } from '../../../activities/update/sharded-update.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
@@ -140,6 +142,34 @@ describe('an update in shards', () => {
     expect((await worker().update(input)).policy.dir).toBe(toDir);
     expect(parts).toBeGreaterThan(12);
     expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
+  });
+
+  it.each([['whole', {}], ['an adapter', { lora: { rank: 2, alpha: 4, targetModules: ['q_proj'] } }]])('with a critic, %s: two steps end in the same bits of both when every part is tried by workers that die', async (_, more) => {
+    await aStep();
+    const { store, dir } = world.now;
+    await store.putOnce<RunRecord>(keys.run(RUN), {
+      run: RUN, runDir: dir, seed: 7, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 }, critic: { base: qwen3Dir }, task: { name: 'toy', train: 2, heldOut: 1 },
+    });
+    const given = { policy: { base: qwen3Dir }, task: { name: 'toy' }, training: { shards: 2 }, algorithm: { advantage: 'gae', lambd: 0.95, learningRate: 1e-3, microBatchTokens: 1024, critic: { learningRate: 1e-3, schedule: 'linear', ...more } } };
+    const settings = resolveRunConfig(given, '/').algorithm;
+    const stepIn = (runDir: string, step: number) => ({ ...inputOf(2), runDir, step, algorithm: settings, policy: step === 1 ? { dir: qwen3Dir, version: 4 } : { dir: join(runDir, 'checkpoints', 'step-1'), version: 5 } });
+    const aside = join(dir, 'reference');
+    for (const step of [1, 2]) expect(await makeParts(stepIn(aside, step), (part) => part(worker()))).toEqual([2, 2]);
+    // Each part is done twice: by one that dies before it says so, and by the next.
+    const twice: By = async (part) => {
+      await part(worker());
+      return part(worker());
+    };
+    for (const step of [1, 2]) {
+      await makeParts(stepIn(dir, step), twice);
+      await worker().update(stepIn(dir, step));
+    }
+    const names = [`critic/${'lora' in more ? 'adapter_model' : 'model'}.safetensors`, 'critic/optimizer.safetensors', 'critic/longhaul.json', 'model.safetensors', 'optimizer.safetensors', 'longhaul.json'];
+    const bytesIn = (runDir: string) => Promise.all(names.map(async (name) => createHash('sha256').update(await readFile(join(runDir, 'checkpoints', 'step-2', name))).digest('hex')));
+    expect(await bytesIn(dir)).toEqual(await bytesIn(aside));
+    // The schedules' second step, of both.
+    expect((await store.get<UpdateEntry>(keys.update(RUN, 2)))?.metrics).toMatchObject({ 'critic/critic_lr': 5e-4, 'critic/critic_loss': expect.any(Number) as number });
+    expect(existsSync(join(dir, 'updates'))).toBe(false);
   });
 
   it('with nothing to learn shares nothing: `update` says what becomes of the step', async () => {

@@ -4,6 +4,7 @@ import type { Mutation } from '../mutation.ts';
 import { betweenRecords } from './between-records.ts';
 import { breaker } from './breaker.ts';
 import { checkpoints } from './checkpoints.ts';
+import { critics } from './critics.ts';
 import { disks } from './disks.ts';
 import { endpoints } from './endpoints.ts';
 import { graders } from './graders.ts';
@@ -23,6 +24,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...server,
   ...supervisor,
   ...updates,
+  ...critics,
   ...checkpoints,
   ...lostSandboxes,
   ...graders,

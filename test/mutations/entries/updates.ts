@@ -75,7 +75,7 @@ export const updates: readonly Mutation[] = [
     name: 'a plan in memory counts though its file is gone',
     fault: SHARDS,
     file: 'trainer/sharded/known-plan.ts',
-    before: ' && held.stamp === stamp) return',
+    before: ' && held.stamp === (await planStamp(dir))) return',
     after: ') return',
     tests: [
       { file: KNOWN_PLAN_TEST, test: 'finds out that the update was cleared away, and brings nothing back' },
@@ -86,7 +86,7 @@ export const updates: readonly Mutation[] = [
     name: 'a folder that goes while a shard is made is taken for a fault of the disk',
     fault: SHARDS,
     file: 'trainer/sharded/sharded-updater.ts',
-    before: 'await this.#known.confirm(at);\n      throw error;',
+    before: 'await checkPlanned(at);\n      throw error;',
     after: 'throw error;',
     tests: [{ file: KNOWN_PLAN_TEST, test: 'finds it out too when that happens while it makes another' }],
   },

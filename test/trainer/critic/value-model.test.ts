@@ -2,10 +2,11 @@
 
 import { describe, expect, test } from 'vitest';
 import { criticLoss } from '../../../trainer/algorithms/critic-loss.ts';
-import { ValueModel, valueConfig } from '../../../trainer/critic/value-model.ts';
+import { ValueModel } from '../../../trainer/critic/value-model.ts';
 import { Learner } from '../../../trainer/learner.ts';
+import { newAdapter } from '../../../trainer/lora/new-adapter.ts';
 import { decode } from '../../../trainer/model/decoder.ts';
-import type { ModelConfig } from '../../../trainer/model/config.ts';
+import { type ModelConfig, valueConfig } from '../../../trainer/model/config.ts';
 import { initializeWeights } from '../../../trainer/model/initialize.ts';
 import { unpackFlat } from '../../../trainer/model/parameters.ts';
 import { RotaryTables } from '../../../trainer/model/layers/rotary.ts';
@@ -65,6 +66,39 @@ describe('a critic', () => {
       const slope = (lossOf(config, moved(weights, name, direction, h), old) - lossOf(config, moved(weights, name, direction, -h), old)) / (2 * h);
       expect(Math.abs(slope / norm - 1), name).toBeLessThan(0.02);
     }
+  });
+
+  test('gradient of an adapter and its head, and of nothing else', () => {
+    const fresh = newAdapter(valueConfig(smallConfig), { rank: 2, alpha: 4, targetModules: ['q_proj', 'up_proj', 'down_proj'] }, '/base', 1);
+    const head = { shape: [1, smallConfig.hiddenSize], data: Float32Array.from({ length: smallConfig.hiddenSize }, (_, i) => 0.3 * Math.sin(i + 1)) };
+    const tensors: Weights = new Map([...fresh.tensors, ['base_model.model.value_head.weight', head] as const].map(([name, { shape, data }], n) => [name, { shape: [...shape], data: data.map((x, i) => x + 0.1 * Math.sin(5 * n + i)) }]));
+    const json = { ...fresh.json, modules_to_save: ['value_head'] };
+    const weights = weightsOf(smallConfig, 'a');
+    const adapted = (adapter: Weights, base = weights): ValueModel => new ValueModel(smallConfig, base, { json, tensors: adapter });
+    const model = adapted(tensors);
+    const start = model.values(batch);
+    const old = start.map((x, i) => x + (i % 4 === 0 ? 0.5 : 0.1) * Math.sin(i + 0.4));
+    model.learn(batch, (values) => Float32Array.from(lossAt(values, old).gradient));
+    const gradients = unpackFlat(model.decoder.trainable.layout, model.gradients.flatten(model.decoder).dataSync() as Float32Array);
+    model.dispose();
+    expect([...gradients.keys()].sort()).toEqual([...tensors.keys()].sort());
+    const lossWith = (adapter: Weights): number => {
+      const one = adapted(adapter);
+      const values = one.values(batch);
+      one.dispose();
+      return lossAt(values, old).loss;
+    };
+    for (const [name, { data }] of gradients) {
+      const norm = Math.sqrt(data.reduce((sum, x) => sum + x * x, 0));
+      expect(norm, name).toBeGreaterThan(0);
+      const [direction, h] = [data.map((x) => x / norm), 1e-3];
+      const slope = (lossWith(moved(tensors, name, direction, h)) - lossWith(moved(tensors, name, direction, -h))) / (2 * h);
+      expect(Math.abs(slope / norm - 1), name).toBeLessThan(0.02);
+    }
+    // The base's own head has no part in it.
+    const other = adapted(tensors, new Map([...weights, ['value_head.weight', { shape: [1, smallConfig.hiddenSize], data: new Float32Array(smallConfig.hiddenSize) }]]));
+    expect(other.values(batch)).toEqual(start);
+    other.dispose();
   });
 
   test('values are the head times the normalised hidden states before the tokens that count, in float64', () => {

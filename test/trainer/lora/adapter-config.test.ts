@@ -2,6 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import { UnsupportedAdapter, adapterJson, adapterModules } from '../../../trainer/lora/adapter-config.ts';
+import { valueConfig } from '../../../trainer/model/config.ts';
 import { layoutOf } from '../../../trainer/model/parameters.ts';
 import { smallConfig } from '../tiny-policy.ts';
 
@@ -17,6 +18,10 @@ describe('adapterModules', () => {
     expect(names({ target_modules: ['model.layers.0.self_attn.q_proj'] })).toEqual(attention(0).slice(0, 1));
     expect(names({ target_modules: 'all-linear' })).toHaveLength(14);
     expect(names({ target_modules: ['lm_head'] })).toEqual(['lm_head']);
+    // A critic's head is kept whole, and no module stands beside it.
+    const critic = layoutOf(valueConfig(smallConfig));
+    expect(adapterModules({ ...json, target_modules: 'all-linear', modules_to_save: ['value_head'] }, critic)).toHaveLength(14);
+    expect(() => adapterModules({ ...json, modules_to_save: ['value_head', 'embed_tokens'] }, critic)).toThrow(UnsupportedAdapter);
   });
 
   test('layers and exclusions', () => {
@@ -37,6 +42,7 @@ describe('adapterModules', () => {
     ['use_dora', { use_dora: true }],
     ['bias', { bias: 'all' }],
     ['modules_to_save', { modules_to_save: ['lm_head'] }],
+    ['modules_to_save', { modules_to_save: ['value_head'] }],
     ['init_lora_weights', { init_lora_weights: 'pissa_niter_4' }],
     ['r', { r: 0 }],
     ['target_modules', { target_modules: ['c_attn'] }],

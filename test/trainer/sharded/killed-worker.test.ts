@@ -10,7 +10,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { PlannedUpdate } from '../../../trainer/engine.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
@@ -39,15 +39,15 @@ class WorkerProcess {
 }
 
 let workers: readonly [WorkerProcess, WorkerProcess];
-beforeAll(async () => {
+beforeEach(async () => {
   workers = [new WorkerProcess(), new WorkerProcess()];
   await Promise.all(workers.map((worker) => worker.call('used', {})));
 }, 60_000);
-afterAll(() => Promise.all(workers.map((worker) => worker.kill())));
+afterEach(() => Promise.all(workers.map((worker) => worker.kill())));
 
 const algorithm = { learningRate: 1e-3, epochs: 2, minibatches: 1, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8, microBatchTokens: 256 };
-const requestIn = (dir: string) => ({
-  made: { rollouts: 16, tokens: 96, vocabulary: 500 }, fromDir: qwen3Dir, toDir: path.join(dir, 'v1'), toVersion: 1, algorithm, dir: path.join(dir, 'parts'), shards: 2,
+const requestIn = (dir: string, more: object = {}) => ({
+  made: { rollouts: 16, tokens: 96, vocabulary: 500 }, fromDir: qwen3Dir, toDir: path.join(dir, 'v1'), toVersion: 1, algorithm, dir: path.join(dir, 'parts'), shards: 2, ...more,
 });
 
 async function carryOut(worker: WorkerProcess, request: ReturnType<typeof requestIn>): Promise<void> {
@@ -59,16 +59,31 @@ async function carryOut(worker: WorkerProcess, request: ReturnType<typeof reques
   }
 }
 
-test('a worker that is killed in the middle of a shard leaves nothing that the next one stumbles over', () =>
+const lora = { rank: 2, alpha: 4, targetModules: ['q_proj', 'down_proj'] };
+const critic = {
+  algorithm: { ...algorithm, advantage: 'gae', lambd: 0.95, critic: { learningRate: 1e-3, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8 } },
+  critic: { base: qwen3Dir, seed: 5, lora },
+};
+
+test.each<[string, object, number]>([
+  ['a shard', {}, 0],
+  ['a shard of a critic', critic, 0],
+  ["a shard of the policy, after a critic's rounds", { ...critic, lora: { ...lora, seed: 3 } }, 2],
+])('a worker that is killed in the middle of %s leaves nothing that the next one stumbles over', (_, more, killedIn) =>
   inScratch(async (dir) => {
     const [dying, other] = workers;
-    const reference = requestIn(path.join(dir, 'reference'));
+    const reference = requestIn(path.join(dir, 'reference'), more);
     await carryOut(other, reference);
-    const request = requestIn(path.join(dir, 'disturbed'));
+    const request = requestIn(path.join(dir, 'disturbed'), more);
     const { plan } = await dying.call<PlannedUpdate>('plan', request);
-    const at = { dir: request.dir, plan, round: 0 };
-    await dying.call('shard', { ...at, shard: 0 });
-    const cut = dying.call('shard', { ...at, shard: 1 }).catch(() => undefined);
+    for (let round = 0; round <= killedIn; round++) {
+      const at = { dir: request.dir, plan, round };
+      await dying.call('shard', { ...at, shard: 0 });
+      if (round === killedIn) break;
+      await dying.call('shard', { ...at, shard: 1 });
+      await dying.call('step', at);
+    }
+    const cut = dying.call('shard', { dir: request.dir, plan, round: killedIn, shard: 1 }).catch(() => undefined);
     await sleep(30);
     await dying.kill();
     await cut;
@@ -76,5 +91,8 @@ test('a worker that is killed in the middle of a shard leaves nothing that the n
     const [made, expected] = await Promise.all([request, reference].map(({ toDir }) => readCheckpointRecord(toDir)));
     expect(made?.sha256).toBe(expected?.sha256);
     expect(made?.optimizer?.sha256).toBe(expected?.optimizer?.sha256);
+    expect(made?.critic).toEqual(expected?.critic);
+    const [own, wanted] = await Promise.all([request, reference].map(({ toDir }) => readCheckpointRecord(path.join(toDir, 'critic'))));
+    expect(own).toEqual(wanted);
     expect(readdirSync(request.dir).filter((name) => !name.includes('.partial-'))).toEqual(['plan']);
   }), 60_000);

@@ -9,7 +9,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
 import type { PlanRequest } from '../../../trainer/engine.ts';
-import { KnownPlan, PlanLost } from '../../../trainer/sharded/known-plan.ts';
+import { KnownPlan } from '../../../trainer/sharded/known-plan.ts';
+import { PlanLost } from '../../../trainer/sharded/located-plan.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { inScratch } from '../tiny-policy.ts';
 import { planRequest } from './plan-request.ts';
@@ -17,7 +18,7 @@ import { planRequest } from './plan-request.ts';
 const clear = ({ dir }: PlanRequest) => rm(dir, { recursive: true });
 
 async function planned(dir: string, known?: KnownPlan, trainer = new EmbeddedTrainer()) {
-  const [request, worker] = [await planRequest(dir, 2), new ShardedUpdater(trainer, known)];
+  const [request, worker] = [await planRequest(dir, 2), new ShardedUpdater(trainer, undefined, known)];
   const { plan } = await worker.planUpdate(request);
   return { request, worker, at: { dir: request.dir, plan, round: 0 } };
 }

@@ -9,14 +9,15 @@ import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ShardSession, Trainer } from '../../../trainer/backend.ts';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
-import type { Datum, PlannedUpdate, PlanRequest, UpdateSettings } from '../../../trainer/engine.ts';
+import type { Datum, PlanRequest, UpdateSettings } from '../../../trainer/engine.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
-import { PlanLost } from '../../../trainer/sharded/known-plan.ts';
+import { PlanLost } from '../../../trainer/sharded/located-plan.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { planUpdate } from '../../../trainer/training/plan.ts';
 import { metricsOf, prepareUpdate, learnMicroBatch, NothingToTrain, Updater } from '../../../trainer/update.ts';
 import { Tally } from '../../../trainer/training/tally.ts';
 import { asSampled, inScratch, qwen3Dir } from '../tiny-policy.ts';
+import { carryOut, type Who, worker } from './parts.ts';
 
 const algorithm: UpdateSettings = {
   learningRate: 1e-3, epochs: 2, minibatches: 2, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0.01, betas: [0.9, 0.95], epsilon: 1e-8, microBatchTokens: 96,
@@ -33,8 +34,6 @@ const data = await dataOf(qwen3Dir);
 const requestIn = (dir: string, shards: number, more: Partial<PlanRequest> = {}): PlanRequest => ({
   dir: path.join(dir, 'update'), shards, fromDir: qwen3Dir, toDir: path.join(dir, 'v1'), toVersion: 1, data, algorithm, ...more,
 });
-
-const worker = () => new ShardedUpdater(new EmbeddedTrainer());
 
 /** The embedded trainer, of whose sessions some calls are others. */
 function withSessions(other: (session: ShardSession) => Partial<ShardSession>): Trainer<ShardSession> {
@@ -57,17 +56,6 @@ function withSessions(other: (session: ShardSession) => Partial<ShardSession>): 
     },
     score: (...given) => trainer.score(...given),
   };
-}
-
-type Who = (round: number, shard: number | 'step') => ShardedUpdater;
-
-/** Runs what is planned; `who` does each part. */
-async function carryOut({ dir }: PlanRequest, { plan, rounds }: PlannedUpdate, who: Who, begin = 0): Promise<void> {
-  for (const [round, shards] of rounds.entries()) {
-    if (round < begin) continue;
-    for (let shard = shards - 1; shard >= 0; shard--) await who(round, shard).makeShard({ dir, plan, round, shard });
-    await who(round, 'step').applyShards({ dir, plan, round });
-  }
 }
 
 const bytesOf = (dir: string): Promise<Buffer[]> => Promise.all(['model.safetensors', 'optimizer.safetensors', 'longhaul.json'].map((name) => readFile(path.join(dir, name))));

@@ -1,0 +1,19 @@
+/** Updates in shards, carried out part by part; each `ShardedUpdater` is a worker with a memory of its own. */
+
+import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
+import type { PlannedUpdate, PlanRequest } from '../../../trainer/engine.ts';
+import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
+
+export const worker = (): ShardedUpdater => new ShardedUpdater(new EmbeddedTrainer());
+
+/** Who makes a shard of a round, or takes its step. */
+export type Who = (round: number, shard: number | 'step') => ShardedUpdater;
+
+/** Runs what is planned from round `begin` on, the last shard of each first; `who` does each part. */
+export async function carryOut({ dir }: Pick<PlanRequest, 'dir'>, { plan, rounds }: PlannedUpdate, who: Who, begin = 0): Promise<void> {
+  for (const [round, shards] of rounds.entries()) {
+    if (round < begin) continue;
+    for (let shard = shards - 1; shard >= 0; shard--) await who(round, shard).makeShard({ dir, plan, round, shard });
+    await who(round, 'step').applyShards({ dir, plan, round });
+  }
+}
