@@ -24,12 +24,17 @@ export function claimPorts(home: string, ports: readonly number[], env: NodeJS.P
   }
 }
 
-/** Whether another stack than the one of `home` has the port, and lives. */
+/** Whether another stack than the one of `home` has the port, and lives; one that we may not look at may live. */
 export function isClaimedByOther(home: string, port: number, env: NodeJS.ProcessEnv = process.env): boolean {
   const other = claimantOf(join(folderOf(env), String(port)));
-  if (other === undefined || other === home || listProcesses(other).status === 'down') return false;
-  const ports = readStackState(stackPaths(other).state)?.ports;
-  return ports !== undefined && [ports.temporal, ports.ui].includes(port);
+  if (other === undefined || other === home) return false;
+  try {
+    if (listProcesses(other).status === 'down') return false;
+    const ports = readStackState(stackPaths(other).state)?.ports;
+    return ports !== undefined && [ports.temporal, ports.ui].includes(port);
+  } catch {
+    return true;
+  }
 }
 
 function claimantOf(file: string): string | undefined {

@@ -74,7 +74,17 @@ export function writeStackState(path: string, state: StackState): void {
   renameSync(aside, path);
 }
 
-/** The last state that was written; `undefined` when there never was one. */
+/** `undefined` of what is no state: a machine that lost its power may leave an empty file, and nothing of the stack runs then. */
+function parseState(text: string): StackState | undefined {
+  try {
+    const state = JSON.parse(text) as StackState | null;
+    return state?.format === 1 ? state : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The last state that was written; `undefined` when there never was one, or it cannot be read as one. */
 export function readStackState(path: string): StackState | undefined {
   let text: string;
   try {
@@ -83,6 +93,5 @@ export function readStackState(path: string): StackState | undefined {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw error;
   }
-  const state = JSON.parse(text) as StackState;
-  return state.format === 1 ? state : undefined;
+  return parseState(text);
 }
