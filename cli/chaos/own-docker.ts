@@ -123,6 +123,6 @@ export class OwnDocker {
 
 /** A daemon of one's own, unless another one is named or answers: `undefined` then. Errors: those of `OwnDocker.start`. */
 export async function ownDockerUnlessGiven(dir: string, env: NodeJS.ProcessEnv): Promise<OwnDocker | undefined> {
-  if (env['DOCKER_HOST'] !== undefined || (await answers(dockerClient(env)))) return undefined;
+  if (env['DOCKER_HOST'] || (await answers(dockerClient(env)))) return undefined;
   return OwnDocker.start(dir, env);
 }

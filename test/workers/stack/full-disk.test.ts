@@ -4,7 +4,7 @@
  */
 
 import { spawnSync } from 'node:child_process';
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
+import { closeSync, mkdtempSync, openSync, readdirSync, readFileSync, rmSync, writeFileSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -65,6 +65,7 @@ test.runIf(process.getuid?.() === 0)('the supervisor of a full disk goes on, and
   await vi.waitFor(() => expect(stack?.process('init')).toMatchObject({ state: 'ready', pid: expect.any(Number) as number }), soon);
   expect(stack.process('init').restarts).toBeGreaterThan(0);
   expect(stack.list).toMatchObject({ status: 'up', supervisor });
+  expect(readdirSync(home).filter((name) => name.startsWith('stack.json.'))).toEqual([]);
 }, 180_000);
 
 test('a start that fails before there is a process is tried again', async () => {
