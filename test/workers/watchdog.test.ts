@@ -95,7 +95,7 @@ describe('one look at many open workflows', () => {
 });
 
 const world = useWorkflowWorld();
-const details = async (id: string) => (await world.now.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata')).currentDetails;
+const details = (id: string) => world.details(id);
 
 it('a rollout that waits for a host without a worker is found by its run, and one that goes on is not', async () => {
   const { client } = world.now;
@@ -112,8 +112,7 @@ it('a rollout that waits for a host without a worker is found by its run, and on
   ]);
   expect(await lateBy(0)).toEqual([]);
   expect([...stallLines(await lateBy(2)).values()][0]).toMatch(/^stuck: agentRun of train\/stalled\/step-1\/t-train-0\/\d and 1 more, on agent-run@nowhere since /);
-  const waits = await client.workflow.getHandle('train/stalled/step-1/t-train-0/0').query<{ currentDetails: string }>('__temporal_workflow_metadata');
-  expect(waits.currentDetails).toMatch(/act on nowhere since \d{4}-.* \(attempt 1, turn 1\)/);
+  expect(await details('train/stalled/step-1/t-train-0/0')).toMatch(/act on nowhere since \d{4}-.* \(attempt 1, turn 1\)/);
   await batch.terminate();
   for (const sample of [0, 1]) await client.workflow.getHandle(`train/stalled/step-1/t-train-0/${sample}`).terminate().catch(() => undefined);
 }, 90_000);
