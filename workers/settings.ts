@@ -41,12 +41,13 @@ export interface WorkerSettings {
 }
 
 /** Errors: `UserInputError` that names the variable, its value and what to give. */
-export function count(name: string, fallback: number, least = 1, env: NodeJS.ProcessEnv = process.env): number {
+export function count(name: string, fallback: number, least = 1, env: NodeJS.ProcessEnv = process.env, most = Number.MAX_SAFE_INTEGER): number {
   const text = env[name];
   if (text === undefined || text === '') return fallback;
   const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= least) return value;
-  throw new UserInputError(name, text, `give a whole number of at least ${least}`);
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${most}`;
+  throw new UserInputError(name, text, `give a whole number of at least ${least}${upTo}`);
 }
 
 /** Errors: `UserInputError` that names the variable, its value and what to give. */
@@ -61,6 +62,9 @@ export function readSandboxSettings(env: NodeJS.ProcessEnv = process.env): Sandb
       if (value) throw new UserInputError(name, value, 'it has no effect with LONGHAUL_SANDBOX=bubblewrap: unset one of them');
   return { provider, ...(image ? { image } : {}), ...(runtime ? { runtime } : {}), ...(warm < 0 ? {} : { warm }) };
 }
+
+/** A week: its renewals are timers, which hold less than a month. */
+const LONGEST_TTL_SECONDS = 604_800;
 
 const PER_CORE = 32;
 /** Of the memory that processes here may use; the rest is the workers'. */
@@ -91,7 +95,7 @@ export function readWorkerSettings(env: NodeJS.ProcessEnv = process.env): Worker
     sandbox: readSandboxSettings(env),
     host: env['LONGHAUL_HOST'] || hostname(),
     maxLiveSandboxes,
-    sandboxTtlSeconds: count('LONGHAUL_SANDBOX_TTL', 1800, 1, env),
+    sandboxTtlSeconds: count('LONGHAUL_SANDBOX_TTL', 1800, 1, env, LONGEST_TTL_SECONDS),
     gpu: { does: readGpuDuty(env), pool: env[POOL_VARIABLE] ? readGpuPool(env) : undefined },
     slots: {
       orchestrator: count('LONGHAUL_SLOTS_ORCHESTRATOR', 32, 1, env),

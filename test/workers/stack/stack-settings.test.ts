@@ -52,7 +52,7 @@ test('a role that is named twice is served once', () => {
 // A worker that ends with it is started again and again, and the command says after minutes that the stack does not start.
 test.each([
   { LONGHAUL_SANDBOX: 'podman' }, { LONGHAUL_ROLES: 'chef' }, { LONGHAUL_GPU_WORKERS: 'many' }, { LONGHAUL_SLOTS_GPU: 'x' }, { LONGHAUL_SLOTS_AGENT_RUN: '0' },
-  { LONGHAUL_MAX_SANDBOXES: '-1' }, { LONGHAUL_SANDBOX_TTL: '1.5' }, { LONGHAUL_KV_CACHE_MIB: 'much' }, { LONGHAUL_VERSIONING: 'yes' },
+  { LONGHAUL_MAX_SANDBOXES: '-1' }, { LONGHAUL_SANDBOX_TTL: '1.5' }, { LONGHAUL_SANDBOX_TTL: '31536000' }, { LONGHAUL_KV_CACHE_MIB: 'much' }, { LONGHAUL_VERSIONING: 'yes' },
 ])('%j is bad input', (env) => {
   const [field] = Object.keys(env);
   expect(() => settings(env)).toThrow(expect.objectContaining({ name: 'UserInputError', field }) as Error);
