@@ -102,6 +102,7 @@ export const setVerb: Verb = {
       .action((id: string, assignments: string[]) =>
         run(async (context) => {
           changes(assignments);
+          if (evalOf(id) !== undefined) throw new UserInputError('RUN', id, 'give a run: the settings of an eval cannot be changed while it goes on');
           const config = await withRun(context, id, (handle) => configure(handle, assignments));
           context.say(`run ${id} changed: ${assignments.join(' ')}`);
           return { document: config };

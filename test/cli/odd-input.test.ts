@@ -8,6 +8,7 @@ import { runCommandLine } from '../../cli/run.ts';
 const dir = mkdtempSync(join(tmpdir(), 'longhaul odd-'));
 writeFileSync(join(dir, 'sft.yaml'), 'out: x\nsteps: 3\nstages: []\n');
 writeFileSync(join(dir, 'eval.yaml'), 'tasks: { name: swe-mini, count: 1000000000 }\npolicies: [{ name: s, policy: starter }]\n');
+writeFileSync(join(dir, 'small.yaml'), 'tasks: { name: swe-mini, count: 1 }\npolicies: [{ name: s, policy: starter }]\n');
 afterAll(() => rmSync(dir, { recursive: true }));
 
 async function refusal(...args: string[]): Promise<string> {
@@ -22,6 +23,11 @@ it.each([
   [['set', 'r', 'checkpointEvery= '], 'k=v: "checkpointEvery= " cannot be used; write it as learningRate=0.0001'],
   [['set', 'r', '=3'], 'k=v: "=3" cannot be used; write it as learningRate=0.0001'],
   [['set', 'r', 'steps=1', 'steps=2'], 'k=v: "steps=2" cannot be used; give steps once'],
+  [['set', 'eval/e', 'steps=3'], 'RUN: "eval/e" cannot be used; give a run: the settings of an eval cannot be changed while it goes on'],
+  [['watch', 'eval/e'], 'RUN: "eval/e" cannot be used; give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show eval/e'],
+  [['schedule', 'create', join(dir, 'small.yaml'), '--every', '99999999d'], '--every: "99999999d" cannot be used; give at most 3650d'],
+  [['schedule', 'create', join(dir, 'small.yaml'), '--every', '1h', '--catch-up', '1e9s'], '--catch-up: "1e9s" cannot be used; give a number with s, m, h or d: 30m'],
+  [['schedule', 'create', join(dir, 'small.yaml'), '--cron', '* * * * *', '--timezone', ''], '--timezone: "" cannot be used; give a zone such as Europe/Berlin, or leave it out: UTC'],
   [['bench', 'async', '--max-staleness-steps', ''], '--max-staleness-steps: "" cannot be used; give a whole number of at least 0'],
   [['bench', 'orchestration', '--rollouts', '1.5'], '--rollouts: "1.5" cannot be used; give a whole number of at least 1'],
   [['times', 'r', '--sample', ' '], '--sample: " " cannot be used; give a whole number of at least 1'],
