@@ -24,6 +24,8 @@ import { inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunche
 const ANSWERS_WITHIN_MS = 60_000;
 /** A container of ours that no record tells of may still be on its way into one. */
 const ORPHAN_AFTER_MS = 120_000;
+/** Of a daemon whose file system has no quotas. */
+const NO_QUOTA = /quota|storage[ -]?opt/iu;
 const RUN = 'run';
 const PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
 
@@ -54,7 +56,7 @@ export class DockerLauncher implements Launcher {
   readonly whole = { memory: true, processes: true, path: PATH };
   private readonly host: DockerHost;
   private readonly scope: string;
-  /** Until the daemon refuses: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
+  /** Until the daemon says that it has none: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
   private quota = true;
 
   constructor(host: DockerHost) {
@@ -135,9 +137,9 @@ export class DockerLauncher implements Launcher {
         return true;
       } catch (error) {
         const status = statusOf(error);
-        if (plan.quota && wantsQuota(spec) && status !== 404 && status !== 409) {
-          // Whatever it says: without a quota it may be willing, and if not, says why.
-          this.quota = false;
+        if (plan.quota && wantsQuota(spec) && status !== undefined && status !== 404 && status !== 409) {
+          // Whatever it says: without a quota it may be willing, and if not, says why. Only where it says that it has none is it never asked again.
+          if (NO_QUOTA.test(String(error))) this.quota = false;
           plan = { ...plan, quota: false };
           continue;
         }
