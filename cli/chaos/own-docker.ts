@@ -36,6 +36,7 @@ export function mountsBelow(dir: string, mountinfo: string): string[] {
 
 /** What a killed daemon left mounted in its folder: the next one mounts over it. */
 function unmountAll(dir: string): void {
+  if (!existsSync(dir)) return;
   for (const path of mountsBelow(realpathSync(dir), readFileSync('/proc/self/mountinfo', 'utf8'))) execFileSync('umount', ['--lazy', path]);
 }
 
