@@ -12,7 +12,7 @@ export interface ConnectOptions {
 /** Errors: a connection error that names the address, within 10 s. */
 export async function connectClient(options: ConnectOptions = {}): Promise<Client> {
   const { connectionOptions, namespace } = loadClientConnectConfig();
-  const address = options.address ?? connectionOptions.address ?? 'localhost:7233';
+  const address = options.address ?? (connectionOptions.address || 'localhost:7233');
   const connection = await Connection.connect({ ...connectionOptions, address, connectTimeout: '10s' });
   return new Client({ connection, namespace: options.namespace ?? namespace ?? 'default' });
 }

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { visible } from '../agents/visible.ts';
+import { outliveFullLog } from './full-log.ts';
 import { loadOwnModules, ownModules } from './own-modules.ts';
 import { installRuntime } from './run-worker.ts';
 import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
@@ -41,6 +42,7 @@ async function closeAtMost({ connection }: WorkerConnection): Promise<void> {
  * without Temporal.
  */
 export async function runRole(role: string | undefined): Promise<void> {
+  outliveFullLog();
   if (!isRole(role)) throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
   await loadOwnModules(ownModules(process.env, process.cwd()));
   installRuntime();

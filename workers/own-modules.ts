@@ -18,21 +18,21 @@ export function ownModules(env: NodeJS.ProcessEnv, cwd: string): readonly string
   return [...new Set(given.map((path) => resolve(cwd, path)))];
 }
 
-/** A module may wait for something at its top, for ever. */
-async function withinLimit(path: string): Promise<void> {
+/** A module may wait for something at its top, for ever; the timer keeps a process that has nothing else to do from ending silently. */
+async function withinLimit(path: string, ms: number): Promise<void> {
   const timer = new AbortController();
-  const late = sleep(LOADED_WITHIN_MS, undefined, { signal: timer.signal, ref: false }).then(() => {
-    throw new Error(`it did not load within ${LOADED_WITHIN_MS / 1000} s`);
+  const late = sleep(ms, undefined, { signal: timer.signal }).then(() => {
+    throw new Error(`it did not load within ${ms / 1000} s`);
   });
   late.catch(() => undefined);
   await Promise.race([importOwn(path), late]).finally(() => timer.abort());
 }
 
 /** Loads each once. Errors: `UserInputError` that names the path and what went wrong. */
-export async function loadOwnModules(paths: readonly string[], field = MODULES_VARIABLE): Promise<void> {
+export async function loadOwnModules(paths: readonly string[], field = MODULES_VARIABLE, withinMs = LOADED_WITHIN_MS): Promise<void> {
   for (const path of paths) {
     try {
-      await withinLimit(path);
+      await withinLimit(path, withinMs);
     } catch (error) {
       const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
       throw new UserInputError(field, path, `give modules that can be imported (${reason})`, { cause: error });

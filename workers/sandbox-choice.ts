@@ -3,8 +3,8 @@
  * process that chose otherwise would find none of the others' sandboxes.
  */
 
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { writeWhole } from '#setup/files.mjs';
 import type { SandboxSettings } from './settings.ts';
 
 export const PROVIDERS = ['bubblewrap', 'docker'] as const;
@@ -64,10 +64,7 @@ function parse(text: string): SandboxChoice | undefined {
 export function writeChoice(sandboxDir: string, provider: ProviderName, asked: Asked | undefined): void {
   const by = asked === undefined ? 'LONGHAUL_SANDBOX=auto' : `${asked.setting}=${asked.value}`;
   const choice: SandboxChoice = { provider, by, at: new Date().toISOString() };
-  const path = choiceFile(sandboxDir);
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(`${path}.${process.pid}`, `${JSON.stringify(choice)}\n`);
-  renameSync(`${path}.${process.pid}`, path);
+  writeWhole(choiceFile(sandboxDir), `${JSON.stringify(choice)}\n`);
 }
 
 export const describeChoice = ({ provider, by, at }: SandboxChoice): string => `${provider}, chosen on ${at} by ${by}`;

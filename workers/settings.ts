@@ -1,10 +1,11 @@
 /** What a worker process takes from its environment: one reading, with every default in one place. */
 
 import { availableParallelism, hostname, totalmem } from 'node:os';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { UserInputError } from '../activities/failures.ts';
 import { LIMITS } from '../tasks/swe-mini/world.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
+import { stackHome } from './stack/stack-state.ts';
 
 export const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'] as const;
 export type Role = (typeof ROLES)[number];
@@ -39,12 +40,14 @@ export interface WorkerSettings {
   readonly slots: Readonly<Record<Role, number>>;
 }
 
-function count(name: string, fallback: number, least = 1, env: NodeJS.ProcessEnv = process.env): number {
+/** Errors: `UserInputError` that names the variable, its value and what to give. */
+export function count(name: string, fallback: number, least = 1, env: NodeJS.ProcessEnv = process.env, most = Number.MAX_SAFE_INTEGER): number {
   const text = env[name];
   if (text === undefined || text === '') return fallback;
   const value = Number(text);
-  if (Number.isSafeInteger(value) && value >= least) return value;
-  throw new UserInputError(name, text, `give a whole number of at least ${least}`);
+  if (Number.isSafeInteger(value) && value >= least && value <= most) return value;
+  const upTo = most === Number.MAX_SAFE_INTEGER ? '' : ` and at most ${most}`;
+  throw new UserInputError(name, text, `give a whole number of at least ${least}${upTo}`);
 }
 
 /** Errors: `UserInputError` that names the variable, its value and what to give. */
@@ -60,6 +63,9 @@ export function readSandboxSettings(env: NodeJS.ProcessEnv = process.env): Sandb
   return { provider, ...(image ? { image } : {}), ...(runtime ? { runtime } : {}), ...(warm < 0 ? {} : { warm }) };
 }
 
+/** A week: its renewals are timers, which hold less than a month. */
+const LONGEST_TTL_SECONDS = 604_800;
+
 const PER_CORE = 32;
 /** Of the memory that processes here may use; the rest is the workers'. */
 const MEMORY_SHARE = 3 / 4;
@@ -72,31 +78,32 @@ export function sandboxesFor(cores: number, memoryBytes: number): number {
 }
 
 /** `LONGHAUL_MAX_SANDBOXES`, else as many as cores and memory (the machine's, or its control group's) allow. */
-export function readMaxLiveSandboxes(): number {
+export function readMaxLiveSandboxes(env: NodeJS.ProcessEnv = process.env): number {
   const memory = Math.min(totalmem(), process.constrainedMemory() || Infinity);
-  return count(MAX_SANDBOXES, sandboxesFor(availableParallelism(), memory));
+  return count(MAX_SANDBOXES, sandboxesFor(availableParallelism(), memory), 1, env);
 }
 
-export function readWorkerSettings(): WorkerSettings {
-  const home = resolve(process.env['LONGHAUL_HOME'] ?? '.longhaul');
+/** What is empty is not said. Errors: `UserInputError` for the first variable that cannot be used. */
+export function readWorkerSettings(env: NodeJS.ProcessEnv = process.env): WorkerSettings {
+  const home = stackHome(env);
   const cores = availableParallelism();
-  const maxLiveSandboxes = readMaxLiveSandboxes();
+  const maxLiveSandboxes = readMaxLiveSandboxes(env);
   return {
     home,
     storeDir: join(home, 'store'),
     sandboxDir: join(home, 'sandboxes'),
-    sandbox: readSandboxSettings(),
-    host: process.env['LONGHAUL_HOST'] ?? hostname(),
+    sandbox: readSandboxSettings(env),
+    host: env['LONGHAUL_HOST'] || hostname(),
     maxLiveSandboxes,
-    sandboxTtlSeconds: count('LONGHAUL_SANDBOX_TTL', 1800),
-    gpu: { does: readGpuDuty(process.env), pool: process.env[POOL_VARIABLE] ? readGpuPool(process.env) : undefined },
+    sandboxTtlSeconds: count('LONGHAUL_SANDBOX_TTL', 1800, 1, env, LONGEST_TTL_SECONDS),
+    gpu: { does: readGpuDuty(env), pool: env[POOL_VARIABLE] ? readGpuPool(env) : undefined },
     slots: {
-      orchestrator: count('LONGHAUL_SLOTS_ORCHESTRATOR', 32),
-      init: count('LONGHAUL_SLOTS_INIT', 2 * cores),
+      orchestrator: count('LONGHAUL_SLOTS_ORCHESTRATOR', 32, 1, env),
+      init: count('LONGHAUL_SLOTS_INIT', 2 * cores, 1, env),
       // A slot per live sandbox: a turn that waits for a slot looks like one on a host that has died.
-      'agent-run': count('LONGHAUL_SLOTS_AGENT_RUN', maxLiveSandboxes),
-      reward: count('LONGHAUL_SLOTS_REWARD', 2 * cores),
-      gpu: count('LONGHAUL_SLOTS_GPU', 256),
+      'agent-run': count('LONGHAUL_SLOTS_AGENT_RUN', maxLiveSandboxes, 1, env),
+      reward: count('LONGHAUL_SLOTS_REWARD', 2 * cores, 1, env),
+      gpu: count('LONGHAUL_SLOTS_GPU', 256, 1, env),
     },
   };
 }

@@ -19,7 +19,7 @@ export function compressionFor(address: string): Pick<NativeConnectionOptions, '
 /** Errors: `Unreachable`, naming the address. */
 export async function connectWorker(): Promise<WorkerConnection> {
   const { connectionOptions, namespace } = loadClientConnectConfig();
-  const address = connectionOptions.address ?? 'localhost:7233';
+  const address = connectionOptions.address || 'localhost:7233';
   const connection = await NativeConnection.connect({ ...compressionFor(address), ...connectionOptions, address }).catch((error: unknown) => {
     throw new Unreachable(`Temporal at ${address}`, 'Start the stack: npx longhaul up --detach, or set TEMPORAL_ADDRESS', { cause: error });
   });

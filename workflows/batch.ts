@@ -9,10 +9,12 @@ import { gatesOf } from './batch/dispatcher.ts';
 import { isLong } from './batch/long-batch.ts';
 import { batchStatusQuery, OpenBatch } from './batch/open-batch.ts';
 import type { BatchProgress } from './batch/progress.ts';
+import { refusedInput } from './batch/refused-input.ts';
 import { refusedStraggler } from './batch/stragglers.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import type { BatchInput, BatchResult } from './messages/batch.ts';
 import { rolloutEndedSignal } from './rollout/report-end.ts';
+import { resolvePolicy } from './rollout/resolve-policy.ts';
 import { refuse } from './rollout/resolve-rollout.ts';
 import { stageEndedSignal } from './rollout/stage-gates.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
@@ -22,6 +24,9 @@ import { pauseSignal, resumeSignal } from './rollout.ts';
  * Errors: a non-retryable `UserInputError` for settings that cannot be used.
  */
 export async function batch(input: BatchInput, progress?: BatchProgress): Promise<BatchResult> {
+  const wrong = refusedInput(input);
+  if (wrong) refuse(wrong.field, wrong.value, wrong.remedy);
+  resolvePolicy(input.policy, refuse);
   const refused = refusedSetting(input.dispatcher);
   if (refused) refuse(`dispatcher.${refused.field}`, refused.value, refused.remedy);
   const straggler = refusedStraggler(input.stragglers ?? {}, input.samples);

@@ -7,6 +7,7 @@ import {
   allHandlersFinished,
   ApplicationFailure,
   CancellationScope,
+  CancelledFailure,
   type ChildWorkflowHandle,
   condition,
   ContinueAsNew,
@@ -206,15 +207,17 @@ export async function evalSweep(given: unknown, progress?: SweepProgress): Promi
     if (!progress) await sweep.checkEndpoints();
     await sweep.run();
     refuseFailures(sweep);
+    await close('completed');
   } catch (error) {
     if (error instanceof ContinueAsNew) throw error;
     const status = CancellationScope.current().consideredCancelled ? 'cancelled' : 'failed';
     const message = (rootCause(error) ?? String(error)).slice(0, 500);
     await CancellationScope.nonCancellable(() => close(status, message));
     if (isCancellation(error) || !(error instanceof Error)) throw error;
+    // What was waited for when it was cancelled may have failed by itself.
+    if (status === 'cancelled') throw new CancelledFailure(message);
     throw ApplicationFailure.create({ message, type: 'EvalFailed', nonRetryable: true, cause: error });
   }
-  await close('completed');
   await condition(allHandlersFinished);
   const total = (value: (cell: CellHeadline) => number) => sweep.done.reduce((sum, cell) => sum + value(cell), 0);
   return { eval: id, evalDir, rounds: round, rollouts: total((c) => c.rollouts), graded: total((c) => c.graded), cells: sweep.done };

@@ -62,6 +62,14 @@ async function runToTheEnd(training: Training): Promise<void> {
   } while (training.step < training.config.steps);
 }
 
+/** All steps are made: it is on record as completed. */
+async function complete(training: Training): Promise<void> {
+  training.phase = 'done';
+  const untrained = await training.close();
+  const closing = { ...training.folder, status: 'completed' as const, ...(untrained.length > 0 ? { untrained } : {}) };
+  await training.untilMended('the record of its end', () => orchestrator.closeRun(closing));
+}
+
 /** On record as what it is; returns what the workflow ends with. */
 async function endEarly(training: Training, error: unknown): Promise<unknown> {
   // What was waited for when the run was cancelled may have failed by itself: the run is cancelled all the same.
@@ -85,14 +93,11 @@ export async function train(given: unknown, progress?: TrainProgress): Promise<T
   steering.begun(training);
   try {
     await runToTheEnd(training);
+    await complete(training);
   } catch (error) {
     if (error instanceof ContinueAsNew) throw error;
     throw await endEarly(training, error);
   }
-  training.phase = 'done';
-  const untrained = await training.close();
-  const closing = { ...training.folder, status: 'completed' as const, ...(untrained.length > 0 ? { untrained } : {}) };
-  await training.untilMended('the record of its end', () => orchestrator.closeRun(closing));
   await condition(allHandlersFinished);
   return { run: training.config.run, runDir: training.runDir, steps: training.step, policy: training.policy };
 }

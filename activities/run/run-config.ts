@@ -8,6 +8,7 @@ import { refusedStraggler, type StragglerSettings } from '../../workflows/batch/
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../../workflows/batch/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../../workflows/failures/circuit-breaker.ts';
 import { OUTAGE_SECONDS } from '../../workflows/failures/failure-policy.ts';
+import { LONGEST_SECONDS, MOST_POOL, MOST_ROLLOUTS, MOST_TASKS } from '../../workflows/limits.ts';
 import { refusedTraining, resolveTraining } from '../../workflows/training/settings.ts';
 import type { DispatcherSettings } from '../../workflows/messages/batch.ts';
 import type { AlgorithmSettings, RunConfig } from '../../workflows/messages/run-config.ts';
@@ -16,6 +17,7 @@ import { loraSchema } from '../algorithm/lora-schema.ts';
 import { offPolicyCorrectionSchema } from '../algorithm/off-policy-schema.ts';
 import { needsCorrection } from '../algorithm/rules.ts';
 import { UserInputError } from '../failures.ts';
+import { remedyOf } from './issue-remedy.ts';
 import { rightName } from './right-name.ts';
 
 const count = z.int().min(1);
@@ -25,7 +27,7 @@ export const agentSchema = z.strictObject({
   maxTurns: count.default(30),
   maxContextTokens: count.default(32_768),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(120),
-  deadlineSeconds: z.number().min(1).default(OUTAGE_SECONDS),
+  deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(OUTAGE_SECONDS),
 });
 
 export const samplingSchema = z.strictObject({
@@ -75,7 +77,7 @@ export const runConfigSchema = z.strictObject({
   seed: z.int().min(0).default(1),
   steps: count.default(20),
   policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
-  task: z.strictObject({ name: z.string().min(1), train: count.default(1000) }),
+  task: z.strictObject({ name: z.string().min(1), train: count.max(MOST_POOL).default(1000) }),
   batch: z
     .strictObject({
       tasks: count.default(8),
@@ -105,7 +107,7 @@ export const runConfigSchema = z.strictObject({
   training: training.prefault({}),
   algorithm: algorithmSchema.prefault({}),
   evaluation: z
-    .strictObject({ tasks: count.default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
+    .strictObject({ tasks: count.max(MOST_TASKS).default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
     .prefault({}),
   checkpoint: z.strictObject({ every: z.int().min(0).default(0) }).prefault({}),
   breaker: z
@@ -152,7 +154,7 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
   const issue = parsed.error.issues[0];
   const unknown = issue?.code === 'unrecognized_keys' ? issue.keys : [];
   const path = [...(issue?.path ?? []), ...unknown.slice(0, 1)];
-  const remedy = unknown.length > 0 ? unknownRemedy(schema, given, issue?.path ?? [], unknown[0] ?? '') : (issue?.message ?? 'see the documentation');
+  const remedy = unknown.length > 0 ? unknownRemedy(schema, given, issue?.path ?? [], unknown[0] ?? '') : (issue ? remedyOf(issue) : 'see the documentation');
   const value = valueAt(given, path) ?? null;
   throw new UserInputError(path.join('.') || 'configuration', unknown.length > 0 ? shown(unknown[0] ?? '', value) : value, remedy);
 }
@@ -167,6 +169,9 @@ function checkBatch({ batch, task, training: { mode }, algorithm }: ParsedConfig
     throw new UserInputError('batch.samples', samples, `give 2 or more: ${advantage} compares the rollouts of a group with each other (reinforce++ and gae do not)`);
   }
   if (tasks > task.train) throw new UserInputError('batch.tasks', tasks, `give at most task.train (${task.train})`);
+  const drawn = tasks * (type === 'none' ? 1 : maxSampleBatches);
+  if (drawn > MOST_TASKS) throw new UserInputError('batch.tasks', tasks, `give less: a step may draw ${MOST_TASKS} tasks (times maxSampleBatches) at most`);
+  if (drawn * samples > MOST_ROLLOUTS) throw new UserInputError('batch.samples', samples, `give less: a step may have ${MOST_ROLLOUTS} rollouts at most`);
   if (type === 'none') return;
   if (tasks * maxSampleBatches > task.train) {
     throw new UserInputError('batch.dynamicSampling.maxSampleBatches', maxSampleBatches, `times batch.tasks (${tasks}) it must be at most task.train (${task.train})`);

@@ -25,7 +25,9 @@ export class StallTeller {
   async poll(): Promise<void> {
     this.#polls += 1;
     if (this.#polls % EVERY_POLLS !== 0) return;
-    const lines = stallLines(await findStalls(this.#client, this.#run).catch(() => []));
+    const stalls = await findStalls(this.#client, this.#run).catch(() => undefined);
+    if (!stalls) return;
+    const lines = stallLines(stalls);
     for (const [key, line] of lines) if (!this.#told.has(key)) this.#say(line);
     this.#told = new Set(lines.keys());
   }

@@ -32,12 +32,12 @@ function isAbsence(error: unknown): boolean {
 export async function whileAway<T>(ask: () => Promise<T>, { signal, onAway, limitMs = AWAY_MS, retryMs = RETRY_MS }: Away = {}): Promise<T> {
   let since: number | undefined;
   for (;;) {
-    const asked = Date.now();
+    const asked = performance.now();
     try {
       return await ask();
     } catch (error) {
       if (!isAbsence(error)) throw error;
-      const now = Date.now();
+      const now = performance.now();
       if (now - asked >= PRESENT_MS) since = undefined;
       if (since === undefined) onAway?.('Temporal does not answer: the run goes on by itself when it is back (`npx longhaul up --detach` starts the stack)');
       since ??= now;

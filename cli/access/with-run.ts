@@ -2,6 +2,8 @@
 
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
+import { isStackUp } from '../../workers/stack/stop-stack.ts';
+import type { ConnectOptions } from '../connect.ts';
 import { Unreachable, UserInputError } from '../errors.ts';
 import type { DurableHandle } from '../durable-handle.ts';
 import { evalOf } from '../eval/local-eval.ts';
@@ -10,17 +12,28 @@ import type { RunHandle } from '../run-handle.ts';
 import type { VerbContext } from '../verb.ts';
 import { knownRuns } from './local-store.ts';
 
+const START = 'Start the stack: npx longhaul up --detach';
+
+/** Errors: `Unreachable` where the stack is down that has a server of its own: its port may be another stack's by now. */
+function placeOf({ env, cwd }: VerbContext): ConnectOptions {
+  if (env['TEMPORAL_ADDRESS'] || env['TEMPORAL_PROFILE']) return {};
+  const paths = stackPaths(stackHome(env, cwd));
+  const stack = readStackState(paths.state);
+  if (stack === undefined) return {};
+  const { address, namespace, ports } = stack;
+  if (ports !== undefined && !isStackUp(paths)) throw new Unreachable(`The stack in ${paths.home}`, START, { how: 'is not up' });
+  return { address, namespace };
+}
+
 /** Errors: `Unreachable` when Temporal does not answer. */
 export async function withLonghaul<T>(context: VerbContext, body: (longhaul: Longhaul) => Promise<T>): Promise<T> {
-  const stack = readStackState(stackPaths(stackHome(context.env, context.cwd)).state);
-  const given = context.env['TEMPORAL_ADDRESS'] ?? context.env['TEMPORAL_PROFILE'];
-  const place = given === undefined && stack ? { address: stack.address, namespace: stack.namespace } : {};
+  const place = placeOf(context);
   let longhaul: Longhaul;
   try {
     longhaul = await Longhaul.connect(place);
   } catch (error) {
-    const address = place.address ?? context.env['TEMPORAL_ADDRESS'] ?? 'localhost:7233';
-    throw new Unreachable(`Temporal at ${address}`, 'Start the stack: npx longhaul up --detach', { cause: error });
+    const address = place.address ?? (context.env['TEMPORAL_ADDRESS'] || 'localhost:7233');
+    throw new Unreachable(`Temporal at ${address}`, START, { cause: error });
   }
   try {
     return await body(longhaul);

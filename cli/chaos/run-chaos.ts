@@ -9,13 +9,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
-import { keys, type StepEntry } from '../../activities/records.ts';
+import { keys, type RunEnd, type StepEntry } from '../../activities/records.ts';
 import { checkpointDir, summaryOf } from '../../activities/run/run-summary.ts';
 import { accountFor } from '../../store/accounting.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
 import { ensureStack } from '../../workers/stack/ensure-stack.ts';
+import { logTail } from '../../workers/stack/processes/log-files.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { Interrupted, JobFailed, UserInputError } from '../errors.ts';
@@ -45,6 +46,8 @@ export interface ChaosOptions {
 
 /** More than any plan needs: the run is shortened when the last kill has healed. */
 const STEPS_PER_KILL = 100;
+/** What refused the program so often, one time after the other, will refuse it again. */
+const HOPELESS_STARTS = 3;
 const LEAST_STEPS = 3;
 const QUIET_MS = 300_000;
 const POLL_MS = 500;
@@ -52,9 +55,22 @@ const SWEPT_WITHIN_TRIES = 120;
 
 async function folderFor(dir: string | undefined): Promise<string> {
   if (dir === undefined) return mkdtemp(join(tmpdir(), 'longhaul-chaos-'));
-  await mkdir(dir, { recursive: true });
-  if (readdirSync(dir).length > 0) throw new UserInputError('--dir', dir, 'give a folder that is empty or not there yet');
+  const refused = (why: string, options?: ErrorOptions) => new UserInputError('--dir', dir, `give a folder that is empty or not there yet${why}`, options);
+  await mkdir(dir, { recursive: true }).catch((error: Error) => {
+    throw refused(` (${error.message})`, { cause: error });
+  });
+  if (readdirSync(dir).length > 0) throw refused('');
   return dir;
+}
+
+/** Kills begin when there is a run that they can disturb. Errors: `JobFailed` where the program that starts it cannot, or nothing begins for five minutes. */
+export async function untilBegun({ journal, client, dir }: Pick<Stage, 'journal' | 'client' | 'dir'>, signal: AbortSignal): Promise<void> {
+  const begun = Date.now();
+  while ((await journal.all()).length === 0) {
+    const why = client.failures >= HOPELESS_STARTS ? `its program failed ${client.failures} times` : Date.now() - begun > QUIET_MS ? `nothing has begun for ${QUIET_MS / 60_000} minutes` : undefined;
+    if (why !== undefined) throw new JobFailed(`the run does not begin: ${why}; its log ends:\n${logTail(join(dir, 'client.log'), 5)}`);
+    await sleep(50, undefined, { signal });
+  }
 }
 
 /** Waits for the end of a run. Errors: `JobFailed` when nothing begins in it for five minutes. */
@@ -69,10 +85,12 @@ async function untilEnded(store: Store, run: string, signal: AbortSignal): Promi
   }
 }
 
-/** Lets the step under way be the last one; returns how many steps there will have been. */
-async function shorten({ run, longhaul }: Stage, signal: AbortSignal): Promise<number> {
+/** Lets the step under way be the last one; returns how many steps there will have been. Errors: `JobFailed` for a run that has ended by then. */
+export async function shorten({ run, longhaul, store }: Pick<Stage, 'run' | 'longhaul' | 'store'>, signal: AbortSignal): Promise<number> {
   for (;;) {
     signal.throwIfAborted();
+    const end = await store.get<RunEnd>(keys.runEnd(run.run));
+    if (end !== undefined) throw new JobFailed(`run ${run.run} ${end.status} before its kills had healed: ${end.message}`);
     try {
       return await longhaul.client.withDeadline(Date.now() + 10_000, async () => {
         const { step } = await run.status();
@@ -106,8 +124,7 @@ async function lastDigest({ dir, run }: RunConfig, steps: number): Promise<strin
 
 async function disturbedRun(stage: Stage, plan: readonly PlannedKill[], signal: AbortSignal) {
   stage.client.start();
-  // Kills begin when there is a run that they can disturb.
-  while ((await stage.journal.all()).length === 0) await sleep(50, undefined, { signal });
+  await untilBegun(stage, signal);
   const carriedOut = await disturb(plan, stage, signal);
   const steps = await shorten(stage, signal);
   stage.note(`all kills have healed; the run ends with step ${steps}`);

@@ -30,14 +30,14 @@ export interface Stage {
   readonly note: (line: string) => void;
 }
 
-/** No cluster, role or folder of the caller's is touched: the settings that name them are left out. */
+/** No cluster, role or folder of the caller's is touched: the settings that name them are left out. There is one GPU worker, whom the plan can name. */
 export function ownEnvironment(env: NodeJS.ProcessEnv, dir: string): NodeJS.ProcessEnv {
-  const named = /^(TEMPORAL_|LONGHAUL_(HOME|ROLES|HOST|WORKER_NAME|TEMPORAL_UI)$)/u;
+  const named = /^(TEMPORAL_|LONGHAUL_(HOME|ROLES|HOST|MODULES|WORKER_NAME|TEMPORAL_UI)$)/u;
   const kept = Object.entries(env).filter(([name]) => !named.test(name));
   const profiles = join(dir, 'temporal.toml');
   mkdirSync(dir, { recursive: true });
   writeFileSync(profiles, '[profile.default]\n');
-  return { ...Object.fromEntries(kept), LONGHAUL_HOME: join(dir, '.longhaul'), TEMPORAL_CONFIG_FILE: profiles };
+  return { ...Object.fromEntries(kept), LONGHAUL_HOME: join(dir, '.longhaul'), LONGHAUL_GPU_WORKERS: '1', TEMPORAL_CONFIG_FILE: profiles };
 }
 
 export function stackState(home: string): StackState | undefined {

@@ -13,6 +13,7 @@ import {
   ScheduleNotFoundError,
   WorkflowFailedError, WorkflowNotFoundError,
 } from '@temporalio/client';
+import { LONGEST_SECONDS } from '../../workflows/limits.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 import type { SweepConfig, SweepResult } from '../../workflows/messages/eval.ts';
 import { UserInputError } from '../errors.ts';
@@ -77,11 +78,14 @@ export interface Triggered {
 const TOLD_WITHIN_MS = 10_000;
 const TOLD_POLL_MS = 200;
 
-const DURATION = /^\d+(\.\d+)?(s|m|h|d)$/;
+const DURATION = /^(\d+(?:\.\d+)?)(s|m|h|d)$/;
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
 
 function checkDuration(option: string, value: string | undefined): void {
-  if (value === undefined || DURATION.test(value)) return;
-  throw new UserInputError(option, value, 'give a number with s, m, h or d: 30m');
+  if (value === undefined) return;
+  const [, count, unit = ''] = DURATION.exec(value) ?? [];
+  if (count === undefined) throw new UserInputError(option, value, 'give a number with s, m, h or d: 30m');
+  if (Number(count) * (SECONDS[unit] ?? 1) > LONGEST_SECONDS) throw new UserInputError(option, value, `give at most ${LONGEST_SECONDS / 86_400}d`);
 }
 
 /** Errors: `UserInputError`, before anything is asked of Temporal. */
@@ -91,6 +95,7 @@ export function checkSettings({ name, cron, every, timezone, jitter, catchUp }: 
   checkDuration('--every', every);
   checkDuration('--jitter', jitter);
   checkDuration('--catch-up', catchUp);
+  if (timezone === '') throw new UserInputError('--timezone', timezone, 'give a zone such as Europe/Berlin, or leave it out: UTC');
   if (timezone !== undefined && every !== undefined) throw new UserInputError('--timezone', timezone, 'it has no meaning for an interval; leave it out');
 }
 

@@ -1,15 +1,15 @@
 /** The configuration of `longhaul sft`: every field, its bounds, and paths that are taken from the file's folder. */
 
-import { readFile } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
-import { parse } from 'yaml';
 import { z } from 'zod';
 import { UserInputError } from '../../activities/failures.ts';
 import { loraSchema } from '../../activities/algorithm/lora-schema.ts';
+import { parseSettings } from '../../activities/run/run-config.ts';
 import { SEQUENCE_KINDS } from '../../tasks/starter/sequences.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { RATE_SCHEDULES } from '../../trainer/optimizer/learning-rate.ts';
+import { readSettings } from '../train/read-config.ts';
 
 const count = z.int().min(1);
 
@@ -59,18 +59,7 @@ export type SftConfig = z.infer<typeof schema>;
 
 /** Errors: `UserInputError` with field, value and remedy; `ModelUnavailable`. */
 export async function readSftConfig(path: string, out: string | undefined): Promise<SftConfig> {
-  let given: unknown;
-  try {
-    given = parse(await readFile(path, 'utf8'));
-  } catch (error) {
-    throw new UserInputError('CONFIG', path, `give a readable YAML file: ${(error as Error).message.split('\n')[0]}`);
-  }
-  const parsed = schema.safeParse(given);
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0];
-    throw new UserInputError(issue?.path.join('.') || 'configuration', issue?.input ?? null, issue?.message ?? 'see the documentation');
-  }
-  const config = parsed.data;
+  const config = parseSettings(schema, await readSettings(path));
   if ((config.initial === undefined) === (config.model === undefined)) {
     throw new UserInputError('initial', config.initial ?? null, 'give either `initial` or `model`');
   }

@@ -2,8 +2,8 @@
 
 import { resolve } from 'node:path';
 import { type ChaosReport, runChaos } from '../chaos/run-chaos.ts';
-import { UserInputError } from '../errors.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
+import { wholeNumber } from '../whole-number.ts';
 
 interface Options {
   readonly kills: string;
@@ -12,12 +12,6 @@ interface Options {
 }
 
 const MOST_KILLS = 10_000;
-
-function whole(name: string, text: string, least: number, most: number): number {
-  const value = Number(text);
-  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most) return value;
-  throw new UserInputError(`--${name}`, text, `give a whole number from ${least} to ${most}`);
-}
 
 const seconds = (ms: number | null) => (ms === null ? '-' : `${(ms / 1000).toFixed(1)} s`);
 
@@ -37,8 +31,8 @@ function tell({ kills, accounting, repeated, recovery, runs, checkpoint, referen
 
 async function chaos(options: Options, context: VerbContext): Promise<Outcome> {
   const { env, signal, note } = context;
-  const kills = whole('kills', options.kills, 1, MOST_KILLS);
-  const seed = whole('seed', options.seed, 0, Number.MAX_SAFE_INTEGER);
+  const kills = wholeNumber('--kills', options.kills, 1, MOST_KILLS);
+  const seed = wholeNumber('--seed', options.seed, 0, Number.MAX_SAFE_INTEGER);
   const report = await runChaos({ kills, seed, env, signal, note, ...(options.dir === undefined ? {} : { dir: resolve(context.cwd, options.dir) }) });
   tell(report, context);
   return { document: report, exitCode: report.problems.length === 0 ? 0 : 1 };

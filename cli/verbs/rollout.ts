@@ -9,6 +9,7 @@ import { newRolloutId } from '../longhaul.ts';
 import { choosePolicy, type PolicyOptions } from '../rollout/choose-policy.ts';
 import { type RolloutEnd, runRollout } from '../rollout/run-rollout.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
+import { wholeNumber } from '../whole-number.ts';
 
 interface Options extends PolicyOptions {
   readonly task?: string;
@@ -20,14 +21,10 @@ interface Options extends PolicyOptions {
   readonly maxTokens?: string;
 }
 
-function numberOf(option: string, text: string, isFine: (value: number) => boolean, remedy: string): number {
+function temperatureOf(text: string): number {
   const value = Number(text);
-  if (text.trim() === '' || !isFine(value)) throw new UserInputError(option, text, remedy);
-  return value;
-}
-
-function wholeOf(option: string, text: string, least: number): number {
-  return numberOf(option, text, (value) => Number.isSafeInteger(value) && value >= least, `give a whole number of at least ${least}`);
+  if (text.trim() !== '' && value >= 0 && value <= 10) return value;
+  throw new UserInputError('--temperature', text, 'give a number from 0 (greedy) to 10');
 }
 
 function checkTask(task: string | undefined): string {
@@ -46,14 +43,14 @@ async function inputOf(options: Options, context: VerbContext): Promise<RolloutI
   return {
     task,
     policy,
-    seed: wholeOf('--seed', options.seed, 0),
+    seed: wholeNumber('--seed', options.seed, 0),
     agent: {
-      maxTurns: wholeOf('--max-turns', options.maxTurns, 1),
-      maxContextTokens: options.maxContextTokens === undefined ? maxContextTokens : wholeOf('--max-context-tokens', options.maxContextTokens, 1),
+      maxTurns: wholeNumber('--max-turns', options.maxTurns, 1),
+      maxContextTokens: options.maxContextTokens === undefined ? maxContextTokens : wholeNumber('--max-context-tokens', options.maxContextTokens, 1),
     },
     sampling: {
-      temperature: numberOf('--temperature', options.temperature, (value) => value >= 0 && value <= 10, 'give a number from 0 (greedy) to 10'),
-      maxTokens: options.maxTokens === undefined ? maxTokens : wholeOf('--max-tokens', options.maxTokens, 1),
+      temperature: temperatureOf(options.temperature),
+      maxTokens: options.maxTokens === undefined ? maxTokens : wholeNumber('--max-tokens', options.maxTokens, 1),
     },
   };
 }

@@ -1,6 +1,6 @@
 /** `longhaul runs`, `show`, `watch`: what runs there are, one of them, and one of them live. */
 
-import { Interrupted } from '../errors.ts';
+import { Interrupted, UserInputError } from '../errors.ts';
 import { evalReportLines } from '../eval/format.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { requireCompleted } from '../train/run-failure.ts';
@@ -75,6 +75,7 @@ async function follow(run: string, local: LocalStore, screen: Screen, context: V
 
 /** Errors: `JobFailed` for a run that did not complete; `Interrupted`, with how to attach. */
 function watch(run: string, context: VerbContext): Promise<Outcome> {
+  if (evalOf(run) !== undefined) throw new UserInputError('RUN', run, `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${run}`);
   return withLocalStore(context, async (local) => {
     await local.summary(run);
     const out = context.json ? process.stderr : process.stdout;

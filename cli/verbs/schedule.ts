@@ -33,11 +33,12 @@ async function create(file: string, given: CreateOptions, context: VerbContext):
   checkSettings(settings);
   await loadModules(context);
   await checkEvalInputs(config);
-  const warned = await warnings(config, context);
-  for (const warning of warned) context.note(`warning: ${warning}`);
+  const known = await warnings(config, context);
   return withSchedules(context, async (schedules) => {
     await schedules.create(settings);
     const details = await schedules.show(settings.name);
+    const warned = [...known, ...(details.next.length > 0 ? [] : [`there is no time at which it fires (${details.when})`])];
+    for (const warning of warned) context.note(`warning: ${warning}`);
     for (const line of detailLines(details)) context.say(line);
     return { document: { ...details, warnings: warned } };
   });

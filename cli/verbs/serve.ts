@@ -3,6 +3,7 @@
 import { UserInputError } from '../errors.ts';
 import { runServe } from '../serve/run-serve.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
+import { wholeNumber } from '../whole-number.ts';
 
 interface Options {
   readonly model?: string;
@@ -17,12 +18,6 @@ interface Options {
   readonly tinker?: boolean;
 }
 
-function wholeOf(option: string, text: string, least: number, most: number): number {
-  const value = Number(text);
-  if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= most) return value;
-  throw new UserInputError(option, text, `give a whole number from ${least} to ${most}`);
-}
-
 async function serve(options: Options, context: VerbContext): Promise<Outcome> {
   const { model, servedName, host, apiKeyEnv } = options;
   if (options.tinker === true) throw new UserInputError('--tinker', true, 'leave it out: the Tinker API is not built yet');
@@ -31,14 +26,14 @@ async function serve(options: Options, context: VerbContext): Promise<Outcome> {
     model,
     ...(servedName === undefined ? {} : { servedName }),
     host,
-    port: wholeOf('--port', options.port, 0, 65_535),
+    port: wholeNumber('--port', options.port, 0, 65_535),
     ...(apiKeyEnv === undefined ? {} : { apiKeyEnv }),
-    maxContextTokens: wholeOf('--max-context-tokens', options.maxContextTokens, 2, 1_000_000),
+    maxContextTokens: wholeNumber('--max-context-tokens', options.maxContextTokens, 2, 1_000_000),
     limits: {
-      maxRequests: wholeOf('--max-requests', options.maxRequests, 1, 100_000),
-      timeoutSeconds: wholeOf('--timeout-seconds', options.timeoutSeconds, 1, 86_400),
+      maxRequests: wholeNumber('--max-requests', options.maxRequests, 1, 100_000),
+      timeoutSeconds: wholeNumber('--timeout-seconds', options.timeoutSeconds, 1, 86_400),
     },
-    graceSeconds: wholeOf('--grace-seconds', options.graceSeconds, 0, 3600),
+    graceSeconds: wholeNumber('--grace-seconds', options.graceSeconds, 0, 3600),
   };
   return { document: await runServe(settings, context) };
 }

@@ -67,14 +67,15 @@ export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
 export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released', (handle) => handle.cancel());
 
 function changes(assignments: readonly string[]): Record<string, number> {
-  return Object.fromEntries(
-    assignments.map((assignment) => {
-      const [key = '', value = ''] = assignment.split('=', 2);
-      const number = Number(value);
-      if (value === '' || !Number.isFinite(number)) throw new UserInputError('k=v', assignment, 'write it as learningRate=0.0001');
-      return [key, number];
-    }),
-  );
+  const given = new Map<string, number>();
+  for (const assignment of assignments) {
+    const at = assignment.indexOf('=');
+    const [key, value] = [assignment.slice(0, Math.max(at, 0)).trim(), assignment.slice(at + 1).trim()];
+    if (key === '' || value === '' || !Number.isFinite(Number(value))) throw new UserInputError('k=v', assignment, 'write it as learningRate=0.0001');
+    if (given.has(key)) throw new UserInputError('k=v', assignment, `give ${key} once`);
+    given.set(key, Number(value));
+  }
+  return Object.fromEntries(given);
 }
 
 /** Errors: `UserInputError` with the run's own words for a change that it refuses. */
@@ -101,6 +102,7 @@ export const setVerb: Verb = {
       .action((id: string, assignments: string[]) =>
         run(async (context) => {
           changes(assignments);
+          if (evalOf(id) !== undefined) throw new UserInputError('RUN', id, 'give a run: the settings of an eval cannot be changed while it goes on');
           const config = await withRun(context, id, (handle) => configure(handle, assignments));
           context.say(`run ${id} changed: ${assignments.join(' ')}`);
           return { document: config };

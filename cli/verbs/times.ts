@@ -10,6 +10,7 @@ import { evalOf, localEval } from '../eval/local-eval.ts';
 import { meanOf, timesLines } from '../times/mean-times.ts';
 import { type HistoryEvent, type RolloutTimes, timesOf } from '../times/rollout-times.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
+import { wholeNumber } from '../whole-number.ts';
 
 interface Options {
   readonly step?: string;
@@ -46,8 +47,7 @@ function ended(run: string, options: Options, context: VerbContext): Promise<str
 }
 
 async function times(run: string, options: Options, context: VerbContext): Promise<Outcome> {
-  const sample = Number(options.sample);
-  if (!Number.isSafeInteger(sample) || sample < 1) throw new UserInputError('--sample', options.sample, 'give a whole number of at least 1');
+  const sample = wholeNumber('--sample', options.sample, 1);
   const all = await ended(run, options, context);
   if (all.length === 0) throw new UserInputError('RUN', run, 'none of its rollouts has ended yet');
   return withLonghaul(context, async ({ client }) => {

@@ -16,7 +16,7 @@ import { endingFolders, folderName, listFolders, readIdentity, removeFolder, set
 import { SupervisorClient } from '../supervisor/client.ts';
 import { type Dial, dialSocket } from '../supervisor/connection.ts';
 import { CLAIM_LABEL, type ContainerPlan, containerOptions, SCOPE_LABEL, type Transport, wantsQuota } from './container.ts';
-import { classifyDocker, type Engine, isNameTaken, lacksImage, within } from './engine.ts';
+import { classifyDocker, type Engine, isNameTaken, lacksImage, statusOf, within } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
 import type { Images } from './images/images.ts';
 import { userProcessLimit } from './process-limit.ts';
@@ -25,6 +25,8 @@ import { inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunche
 const ANSWERS_WITHIN_MS = 60_000;
 /** A container of ours that no record tells of may still be on its way into one. */
 const ORPHAN_AFTER_MS = 120_000;
+/** Of a daemon whose file system has no quotas. */
+const NO_QUOTA = /quota|storage[ -]?opt/iu;
 const RUN = 'run';
 /** Docker's states, and Podman's. */
 const ENDED: ReadonlySet<string> = new Set(['exited', 'dead', 'removing', 'stopped']);
@@ -57,7 +59,7 @@ export class DockerLauncher implements Launcher {
   readonly whole = { memory: true, processes: true, path: PATH };
   private readonly host: DockerHost;
   private readonly scope: string;
-  /** Until the daemon refuses: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
+  /** Until the daemon says that it has none: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
   private quota = true;
 
   constructor(host: DockerHost) {
@@ -141,9 +143,9 @@ export class DockerLauncher implements Launcher {
       } catch (error) {
         const taken = isNameTaken(error);
         const gone = lacksImage(error);
-        if (plan.quota && wantsQuota(spec) && !taken && !gone) {
-          // Whatever it says: without a quota it may be willing, and if not, says why.
-          this.quota = false;
+        if (plan.quota && wantsQuota(spec) && statusOf(error) !== undefined && !taken && !gone) {
+          // Whatever it says: without a quota it may be willing, and if not, says why. Only where it says that it has none is it never asked again.
+          if (NO_QUOTA.test(String(error))) this.quota = false;
           plan = { ...plan, quota: false };
           continue;
         }

@@ -51,7 +51,8 @@ const sharesKernel = (runtime: string | undefined): boolean => runtime === undef
  * remapping, or as the very user of a rootless daemon. Other kernels (gVisor) keep their sockets to themselves.
  */
 export function chooseTransport(engine: Engine, runtime: string | undefined, env: NodeJS.ProcessEnv, uid: number): Transport {
-  const local = env['DOCKER_HOST'] === undefined || env['DOCKER_HOST'].startsWith('unix://');
+  const host = env['DOCKER_HOST'];
+  const local = !host || host.startsWith('unix://');
   const sameRoot = uid === 0 ? !engine.rootless && !engine.remapsUsers : engine.rootless;
   return local && sameRoot && sharesKernel(runtime ?? engine.defaultRuntime) ? 'socket' : 'exec';
 }

@@ -26,12 +26,17 @@ export function hashInputs(paths, base) {
   return hash.digest('hex');
 }
 
-/** Writes a file aside and renames it into its place. */
+/** Writes a file aside and renames it into its place; where that fails, nothing is left aside. */
 export function writeWhole(path, content) {
   mkdirSync(dirname(path), { recursive: true });
   const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
-  writeFileSync(aside, content);
-  renameSync(aside, path);
+  try {
+    writeFileSync(aside, content);
+    renameSync(aside, path);
+  } catch (error) {
+    rmSync(aside, { force: true });
+    throw error;
+  }
 }
 
 /** The value that `writeWhole` left as JSON, or `undefined` when nothing (or nothing readable) is there. */

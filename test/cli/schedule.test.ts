@@ -97,6 +97,11 @@ it('warns of a run that is not there, which may only be mistyped', async () => {
   expect(await create('--every', '1h', '--paused')).toMatchObject({ warnings: [] });
 });
 
+it('warns of a time that never comes', async () => {
+  const { warnings } = (await create('--cron', '0 0 31 2 *')) as unknown as { warnings: string[] };
+  expect(warnings).toEqual(['there is no time at which it fires (cron 0 0 31 2 * UTC)']);
+});
+
 it('pauses when a sweep fails, says why, and goes on when it is resumed', async () => {
   world.script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
   await create('--every', '2s');

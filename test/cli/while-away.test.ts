@@ -26,17 +26,28 @@ it('gives up when the server has been away for too long', async () => {
 });
 
 it('counts from when the server went away, not from when it was asked', async () => {
-  vi.useFakeTimers({ toFake: ['Date'] });
+  vi.useFakeTimers({ toFake: ['performance'] });
   try {
     const { lines, settings } = away({ limitMs: 100_000 });
     let asked = 0;
     // Twice it waits for an hour for an answer that the server's end cuts off.
     const ask = () => {
-      vi.setSystemTime(Date.now() + 3_600_000);
+      vi.advanceTimersByTime(3_600_000);
       return (asked += 1) < 3 ? gone() : Promise.resolve('there');
     };
     expect(await whileAway(ask, settings)).toBe('there');
     expect(lines.length).toBe(2);
+  } finally {
+    vi.useRealTimers();
+  }
+});
+
+it('does not take a clock that is set for an hour of absence', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  try {
+    let asked = 0;
+    const settings = away({ limitMs: 100_000, onAway: () => void vi.setSystemTime(Date.now() + 3_600_000) }).settings;
+    expect(await whileAway(() => ((asked += 1) < 4 ? gone() : Promise.resolve('there')), settings)).toBe('there');
   } finally {
     vi.useRealTimers();
   }

@@ -16,6 +16,8 @@ export interface WorldInUse {
   host: string;
   start(workflow: string, id: string, ...args: unknown[]): Promise<WorkflowHandleWithFirstExecutionRunId>;
   count(activity: string): number;
+  /** What a workflow says of itself, as Temporal's UI shows it. */
+  details(id: string): Promise<string>;
 }
 
 export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldInUse {
@@ -28,6 +30,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
     host: 'test-host',
     start: (workflow, workflowId, ...args) => world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args }),
     count: (activity) => world.log.calls.filter((call) => call.activity === activity).length,
+    details: async (id) => (await world.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata')).currentDetails,
   };
   beforeAll(async () => {
     server = await startPrivateServer(dir, serverSettings);

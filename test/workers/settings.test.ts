@@ -1,9 +1,10 @@
 /** Hunts defaults that contradict each other: fewer slots than live sandboxes make a queue look like a dead host. */
 
-import { totalmem } from 'node:os';
+import { hostname, totalmem } from 'node:os';
 import { afterEach, expect, test, vi } from 'vitest';
 import { LIMITS } from '../../tasks/swe-mini/world.ts';
 import { readMaxLiveSandboxes, readSandboxSettings, readWorkerSettings, sandboxesFor } from '../../workers/settings.ts';
+import { stackHome } from '../../workers/stack/stack-state.ts';
 
 afterEach(() => vi.unstubAllEnvs());
 
@@ -28,6 +29,12 @@ test.each([
 test('the memory of this machine bounds what is taken where nothing is said', () => {
   vi.stubEnv('LONGHAUL_MAX_SANDBOXES', '');
   expect(readMaxLiveSandboxes() * LIMITS.memoryMiB).toBeLessThan(totalmem() / 2 ** 20);
+});
+
+test('a variable that is empty says nothing: a worker has the home and the host that the stack has', () => {
+  vi.stubEnv('LONGHAUL_HOME', '');
+  vi.stubEnv('LONGHAUL_HOST', '');
+  expect(readWorkerSettings()).toMatchObject({ home: stackHome(), host: hostname() });
 });
 
 test('what isolates sandboxes is told once, and nothing that would have no effect is taken', () => {

@@ -3,15 +3,16 @@
  * merely takes its time is not. The server is real.
  */
 import { ApplicationFailure } from '@temporalio/common';
-import { Connection } from '@temporalio/client';
+import { type Client, Connection } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { StallTeller } from '../../cli/access/stall-teller.ts';
 import { askLive, linesOfLive } from '../../cli/train/live-run.ts';
 import { chooseWorkflows, type OpenWorkflow } from '../../workers/watchdog/choose-workflows.ts';
-import { findStalls, openRuns } from '../../workers/watchdog/find-stalls.ts';
+import { findStalls, openRuns, pendingOf } from '../../workers/watchdog/find-stalls.ts';
 import { type Pending, stallLines, stallOf } from '../../workers/watchdog/stall.ts';
 import { startWatchdog } from '../../workers/watchdog/watchdog.ts';
 import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
@@ -43,6 +44,23 @@ describe('what is stuck', () => {
     const failure = { error: 'EndpointUnavailable', message: 'connection refused' };
     expect(stallOf(pending({ attempt: 2, failure }), 1, T0)).toBeUndefined();
     expect(stallOf(pending({ attempt: 3, failure }), 1, T0)).toMatchObject({ kind: 'failing', why: 'try 3; the last one: EndpointUnavailable: connection refused', remedy: FAILURES['endpoint-unavailable'].remedy });
+  });
+
+  it('is what fails since now at the latest: between two tries it is due in the future', () => {
+    const failure = { error: 'EngineLost', message: 'gone' };
+    expect(stallOf(pending({ attempt: 3, failure, since: T0 + 5_000 }), 1, T0)).toMatchObject({ since: T0 });
+  });
+
+  it('is what somebody has paused, with what lets it go on, and not for want of a worker', () => {
+    const one = pending({ state: 'paused' });
+    expect(stallOf(one, 0, T0 + MINUTE - 1)).toBeUndefined();
+    expect(stallOf(one, 0, T0 + MINUTE)).toMatchObject({ kind: 'paused', remedy: `let it go on: temporal activity unpause --workflow-id ${one.workflow} --activity-type generate` });
+  });
+
+  it('is not what has begun and is asked to end, as if no worker had it', () => {
+    const at = (ms: number) => ({ seconds: ms / 1000 });
+    const of = (state: number) => pendingOf({ workflowId: 'w', raw: { pendingActivities: [{ state, activityType: { name: 'computeReward' }, scheduledTime: at(T0), lastStartedTime: at(T0 + MINUTE), pauseInfo: { pauseTime: at(T0 + 2 * MINUTE) } }] } as never })[0];
+    expect([1, 2, 3, 4, 5].map((state) => [of(state)?.state, (of(state)!.since - T0) / MINUTE])).toEqual([['scheduled', 0], ['started', 1], ['started', 1], ['paused', 2], ['started', 1]]);
   });
 
   it('is a workflow whose own task fails again and again, with what its code said', () => {
@@ -77,7 +95,7 @@ describe('one look at many open workflows', () => {
 });
 
 const world = useWorkflowWorld();
-const details = async (id: string) => (await world.now.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata')).currentDetails;
+const details = (id: string) => world.details(id);
 
 it('a rollout that waits for a host without a worker is found by its run, and one that goes on is not', async () => {
   const { client } = world.now;
@@ -94,8 +112,7 @@ it('a rollout that waits for a host without a worker is found by its run, and on
   ]);
   expect(await lateBy(0)).toEqual([]);
   expect([...stallLines(await lateBy(2)).values()][0]).toMatch(/^stuck: agentRun of train\/stalled\/step-1\/t-train-0\/\d and 1 more, on agent-run@nowhere since /);
-  const waits = await client.workflow.getHandle('train/stalled/step-1/t-train-0/0').query<{ currentDetails: string }>('__temporal_workflow_metadata');
-  expect(waits.currentDetails).toMatch(/act on nowhere since \d{4}-.* \(attempt 1, turn 1\)/);
+  expect(await details('train/stalled/step-1/t-train-0/0')).toMatch(/act on nowhere since \d{4}-.* \(attempt 1, turn 1\)/);
   await batch.terminate();
   for (const sample of [0, 1]) await client.workflow.getHandle(`train/stalled/step-1/t-train-0/${sample}`).terminate().catch(() => undefined);
 }, 90_000);
@@ -166,6 +183,40 @@ it('a run whose own code fails again and again is named, with what it said and s
   expect(linesOfLive((await askLive(client, 'wedged'))!)).toEqual([expect.stringMatching(/^stuck: workflow task of train\/wedged, on orchestrator since /)]);
   await wedged.terminate();
 }, 150_000);
+
+it('who follows a run is told once of what is stuck, though the server was away in between', async () => {
+  const { client } = world.now;
+  world.script = { before: (activity) => { if (activity === 'generate') throw ApplicationFailure.create({ message: 'not yet', type: 'EngineLost', nextRetryDelay: '100ms' }); } };
+  const run = 'followed';
+  const handle = await world.start('train', `train/${run}`, { run, policy: { base: '/p' }, task: { name: 't', train: 2 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false } });
+  await expect.poll(() => findStalls(client, run), { timeout: 30_000 }).not.toEqual([]);
+  let isAway = false;
+  const away = (): never => { throw new Error('away'); };
+  const flaky = Object.create(client, { workflow: { get: () => (isAway ? away() : client.workflow) } }) as Client;
+  const said: string[] = [];
+  const teller = new StallTeller(flaky, run, (line) => said.push(line));
+  const look = async () => { for (let i = 0; i < 30; i += 1) await teller.poll(); };
+  for (const now of [false, true, false]) {
+    isAway = now;
+    await look();
+  }
+  expect(said).toHaveLength(1);
+  await handle.cancel();
+  await expect(handle.result()).rejects.toThrow('cancelled');
+}, 90_000);
+
+it('an activity that was paused by hand is named as that', async () => {
+  const { client } = world.now;
+  world.script = { before: (activity) => { if (activity === 'generate') throw ApplicationFailure.create({ message: 'not yet', type: 'EngineLost', nextRetryDelay: '200ms' }); } };
+  const run = 'by-hand';
+  const handle = await world.start('train', `train/${run}`, { run, policy: { base: '/p' }, task: { name: 't', train: 2 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false } });
+  await expect.poll(() => world.count('generate'), { timeout: 30_000 }).toBeGreaterThan(0);
+  await client.workflowService.pauseActivity({ namespace: 'default', execution: { workflowId: `train/${run}/eval-0-sampled/t-held-out-0/0` }, type: 'generate', identity: 'a test', reason: 'by hand' });
+  const late = () => findStalls(client, run, Date.now() + 2 * MINUTE);
+  await expect.poll(async () => (await late()).map(({ activity, kind }) => `${activity} ${kind}`), { timeout: 30_000 }).toEqual(['generate paused']);
+  await handle.cancel();
+  await expect(handle.result()).rejects.toThrow('cancelled');
+}, 90_000);
 
 it('says that it could not look, once, where the server does not answer', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-watchdog-'));

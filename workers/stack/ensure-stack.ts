@@ -153,7 +153,7 @@ function startSupervisor(paths: StackPaths, env: NodeJS.ProcessEnv, program: str
 }
 
 async function waitUntilUp(paths: StackPaths, options: EnsureStackOptions, hasEnded: () => boolean): Promise<StackState> {
-  const deadline = Date.now() + (options.timeoutMs ?? 120_000);
+  const deadline = performance.now() + (options.timeoutMs ?? 120_000);
   for (;;) {
     options.signal?.throwIfAborted();
     const holder = lockHolder(paths.lock);
@@ -162,7 +162,7 @@ async function waitUntilUp(paths: StackPaths, options: EnsureStackOptions, hasEn
     if (current?.phase === 'up') return current;
     const hopeless = current?.processes.find((one) => one.failedStarts >= HOPELESS_STARTS);
     if (hopeless !== undefined) throw broken(hopeless.name, 'does not start', hopeless.log);
-    const late = Date.now() > deadline;
+    const late = performance.now() > deadline;
     if (late || (holder === undefined && hasEnded())) {
       const waiting = current?.processes.find((one) => one.state !== 'ready');
       throw broken(waiting?.name ?? 'the supervisor', late ? 'is not ready' : 'ended', waiting?.log ?? supervisorLog(paths));

@@ -3,8 +3,9 @@
  * server is down. Otherwise another stack's server could take it, and the workers would go on with a server not theirs.
  */
 
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writeWhole } from '#setup/files.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
 import { listProcesses } from './processes/list-processes.ts';
 import { readStackState, stackPaths } from './stack-state.ts';
@@ -14,22 +15,20 @@ const folderOf = (env: NodeJS.ProcessEnv): string => join(cacheDirectory(env), '
 
 /** Says that the server of `home` has the ports: once it listens on them, so that of two stacks that start the right one does. */
 export function claimPorts(home: string, ports: readonly number[], env: NodeJS.ProcessEnv = process.env): void {
-  const folder = folderOf(env);
-  mkdirSync(folder, { recursive: true });
-  for (const port of ports) {
-    const file = join(folder, String(port));
-    const aside = `${file}.${process.pid}`;
-    writeFileSync(aside, home);
-    renameSync(aside, file);
-  }
+  for (const port of ports) writeWhole(join(folderOf(env), String(port)), home);
 }
 
-/** Whether another stack than the one of `home` has the port, and lives. */
+/** Whether another stack than the one of `home` has the port, and lives; one that we may not look at may live. */
 export function isClaimedByOther(home: string, port: number, env: NodeJS.ProcessEnv = process.env): boolean {
   const other = claimantOf(join(folderOf(env), String(port)));
-  if (other === undefined || other === home || listProcesses(other).status === 'down') return false;
-  const ports = readStackState(stackPaths(other).state)?.ports;
-  return ports !== undefined && [ports.temporal, ports.ui].includes(port);
+  if (other === undefined || other === home) return false;
+  try {
+    if (listProcesses(other).status === 'down') return false;
+    const ports = readStackState(stackPaths(other).state)?.ports;
+    return ports !== undefined && [ports.temporal, ports.ui].includes(port);
+  } catch {
+    return true;
+  }
 }
 
 function claimantOf(file: string): string | undefined {

@@ -1,6 +1,7 @@
 /** The life of a supervisor process: the only one of its stack, draining at SIGTERM, deaf to the terminal. */
 
 import { tryLock } from '#setup/process-lock.mjs';
+import { outliveFullLog } from '../full-log.ts';
 import type { StackPlan } from './stack-plan.ts';
 import { stackPaths } from './stack-state.ts';
 import { Supervisor } from './supervisor.ts';
@@ -10,6 +11,7 @@ export async function runSupervisor(home: string, plan: () => StackPlan): Promis
   const paths = stackPaths(home);
   const release = tryLock(paths.lock);
   if (release === undefined) return;
+  outliveFullLog();
   const stop = new AbortController();
   process.on('SIGTERM', () => stop.abort());
   process.on('SIGINT', () => stop.abort());

@@ -7,7 +7,8 @@ import { delimiter } from 'node:path';
 import { UserInputError } from '../../activities/failures.ts';
 import { POOL_VARIABLE, readGpuPool } from '../gpu-pool.ts';
 import { MODULES_VARIABLE, ownModules } from '../own-modules.ts';
-import { readSandboxSettings, type Role, ROLES } from '../settings.ts';
+import { count, readWorkerSettings, type Role, ROLES } from '../settings.ts';
+import { isVersioned } from '../versioning/deployment.ts';
 
 export const ROLES_VARIABLE = 'LONGHAUL_ROLES';
 
@@ -24,24 +25,30 @@ const AS_WRITTEN = [
 /** What is so where nobody says otherwise. */
 const UNSAID: StackSettings = { LONGHAUL_SANDBOX: 'auto', [ROLES_VARIABLE]: ROLES.join(',') };
 
-/** Errors: `UserInputError` that names a role which does not exist. */
+/** Each once, however often it is named. Errors: `UserInputError` that names a role which does not exist. */
 export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
   const text = env[ROLES_VARIABLE];
   if (text === undefined || text === '') return ROLES;
-  return text.split(',').map((name) => {
-    const role = ROLES.find((one) => one === name.trim());
-    if (role !== undefined) return role;
-    throw new UserInputError(ROLES_VARIABLE, name, `give some of ${ROLES.join(',')}`);
-  });
+  const named = text.split(',').map((name) => name.trim());
+  for (const name of named) {
+    if (!ROLES.some((role) => role === name)) throw new UserInputError(ROLES_VARIABLE, name, `give some of ${ROLES.join(',')}`);
+  }
+  return ROLES.filter((role) => named.includes(role));
+}
+
+/** What a worker would end with, and then again and again. Errors: `UserInputError`. */
+function checkValues(env: NodeJS.ProcessEnv): void {
+  readWorkerSettings(env);
+  isVersioned(env);
+  count('LONGHAUL_KV_CACHE_MIB', 1, 1, env);
 }
 
 /** What `env` says. Errors: `UserInputError` for what no stack can be told. */
 export function stackSettings(env: NodeJS.ProcessEnv, cwd: string): StackSettings {
-  readSandboxSettings(env);
-  const roles = wantedRoles(env);
+  checkValues(env);
   const said: Record<string, string> = {
     ...Object.fromEntries(AS_WRITTEN.map((name) => [name, (env[name] ?? '').trim()])),
-    [ROLES_VARIABLE]: env[ROLES_VARIABLE] ? ROLES.filter((role) => roles.includes(role)).join(',') : '',
+    [ROLES_VARIABLE]: env[ROLES_VARIABLE] ? wantedRoles(env).join(',') : '',
     [POOL_VARIABLE]: env[POOL_VARIABLE] ? readGpuPool(env).join(',') : '',
     [MODULES_VARIABLE]: ownModules(env, cwd).join(delimiter),
   };

@@ -1,8 +1,8 @@
 /** What the supervisor knows, in `stack.json`: always one complete state, with the start time beside every pid. */
 
-import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { writeWhole } from '#setup/files.mjs';
 import type { ProcessIdentity } from '#setup/process-identity.mjs';
 import type { StackSettings } from './stack-settings.ts';
 
@@ -68,13 +68,20 @@ export function stackPaths(home: string): StackPaths {
 }
 
 export function writeStackState(path: string, state: StackState): void {
-  mkdirSync(dirname(path), { recursive: true });
-  const aside = `${path}.${process.pid}.${randomBytes(4).toString('hex')}`;
-  writeFileSync(aside, `${JSON.stringify(state, null, 2)}\n`);
-  renameSync(aside, path);
+  writeWhole(path, `${JSON.stringify(state, null, 2)}\n`);
 }
 
-/** The last state that was written; `undefined` when there never was one. */
+/** `undefined` of what is no state: a machine that lost its power may leave an empty file, and nothing of the stack runs then. */
+function parseState(text: string): StackState | undefined {
+  try {
+    const state = JSON.parse(text) as StackState | null;
+    return state?.format === 1 ? state : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The last state that was written; `undefined` when there never was one, or it cannot be read as one. */
 export function readStackState(path: string): StackState | undefined {
   let text: string;
   try {
@@ -83,6 +90,5 @@ export function readStackState(path: string): StackState | undefined {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw error;
   }
-  const state = JSON.parse(text) as StackState;
-  return state.format === 1 ? state : undefined;
+  return parseState(text);
 }

@@ -18,6 +18,8 @@ import { stopProcess } from './processes/stop-process.ts';
 const POLL_MS = 50;
 const ROTATE_EVERY_MS = 30_000;
 const MAX_LOG_BYTES = 20 * 1024 * 1024;
+/** After a state that could not be written. */
+const WRITE_AGAIN_MS = 1_000;
 const DRAIN_MS = 45_000;
 const SERVER_STOP_MS = 10_000;
 
@@ -31,6 +33,8 @@ export class Supervisor {
   #ports: ServerPorts | undefined;
   #server: ManagedProcess | undefined;
   #workers: ManagedProcess[] = [];
+  /** What was written last is not what is so. */
+  #unwritten: NodeJS.Timeout | undefined;
 
   constructor(paths: StackPaths, plan: StackPlan, say: (line: string) => void) {
     this.#paths = paths;
@@ -48,6 +52,7 @@ export class Supervisor {
       await this.#stopAll();
     } finally {
       clearInterval(rotating);
+      clearTimeout(this.#unwritten);
     }
   }
 
@@ -146,13 +151,26 @@ export class Supervisor {
     return this.#ports === undefined ? '' : `http://127.0.0.1:${this.#ports.ui}`;
   }
 
+  /** A full disk ends nobody's supervision: it is told once, and the state is written when there is room again. */
   #write(): void {
+    const isAgain = this.#unwritten !== undefined;
+    clearTimeout(this.#unwritten);
+    this.#unwritten = undefined;
+    try {
+      writeStackState(this.#paths.state, this.#state);
+    } catch (error) {
+      if (!isAgain) this.#say(`the state of the stack could not be written: ${messageOf(error)}; it is tried again`);
+      this.#unwritten = setTimeout(() => this.#write(), WRITE_AGAIN_MS);
+    }
+  }
+
+  get #state(): StackState {
     const { cluster, namespace, settings } = this.#plan;
     const managed = [...(this.#server === undefined ? [] : [this.#server]), ...this.#workers];
     const known = new Set(managed.map((one) => one.spec.name));
     // Survivors that are not managed yet stay on record, so that a supervisor killed right now loses none of them.
     const waiting = this.#phase === 'starting' ? (this.#previous?.processes ?? []).filter((record) => !known.has(record.name)) : [];
-    writeStackState(this.#paths.state, {
+    return {
       format: 1,
       supervisor: ownIdentity(),
       since: this.#since,
@@ -163,7 +181,7 @@ export class Supervisor {
       phase: this.#phase,
       settings,
       processes: [...managed.map((one) => one.record), ...waiting],
-    });
+    };
   }
 
   #rotateLogs(): void {
@@ -172,11 +190,13 @@ export class Supervisor {
         rotateLog(spec.log, MAX_LOG_BYTES);
       } catch (error) {
         // A full disk, above all: the processes go on, and the next round tries again.
-        this.#say(`the log of ${spec.name} could not be rotated: ${error instanceof Error ? error.message : String(error)}`);
+        this.#say(`the log of ${spec.name} could not be rotated: ${messageOf(error)}`);
       }
     }
   }
 }
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 async function until(condition: () => boolean, stop: AbortSignal): Promise<void> {
   while (!condition() && !stop.aborted) await sleep(POLL_MS);

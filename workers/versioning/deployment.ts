@@ -5,15 +5,16 @@
 
 import type { NativeConnection, WorkerDeploymentOptions } from '@temporalio/worker';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { UserInputError } from '../../activities/failures.ts';
 
 export const DEPLOYMENT = 'longhaul';
 
-/** Whether orchestrators take part: `$LONGHAUL_VERSIONING` is `1`. Errors: `TypeError` for anything else but `0`. */
+/** Whether orchestrators take part: `$LONGHAUL_VERSIONING` is `1`. Errors: `UserInputError` for anything else but `0`. */
 export function isVersioned(env: NodeJS.ProcessEnv = process.env): boolean {
   const text = env['LONGHAUL_VERSIONING'] ?? '';
   if (text === '' || text === '0') return false;
   if (text === '1') return true;
-  throw new TypeError(`LONGHAUL_VERSIONING: ${JSON.stringify(text)} cannot be used; give 1 to run builds side by side, 0 or nothing not to`);
+  throw new UserInputError('LONGHAUL_VERSIONING', text, 'give 1 to run builds side by side, 0 or nothing not to');
 }
 
 /** What a worker of the build is made with. Workflows say themselves where they differ from `AUTO_UPGRADE`. */

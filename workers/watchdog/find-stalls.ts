@@ -13,8 +13,9 @@ const PAGE = 1_000;
 const ASKED_AT_ONCE = 16;
 /** A poll lasts a minute; who has not asked for longer is gone. */
 const POLLS_WITHIN_MS = 90_000;
-/** Of `temporal.api.enums.v1`. */
-const STARTED = 2;
+/** Of `temporal.api.enums.v1`: begun, begun and asked to end, and begun while somebody pauses it. */
+const UNDER_WAY: ReadonlySet<unknown> = new Set([2, 3, 5]);
+const PAUSED = 4;
 const TASK_QUEUE_TYPE = { workflow: 1, activity: 2 } as const;
 
 const QUEUE_OF: Readonly<Record<string, string>> = {
@@ -32,25 +33,28 @@ const QUEUE_OF: Readonly<Record<string, string>> = {
   holdSandbox: hostQueue('its host'),
 };
 
+const stateOf = (state: unknown): 'started' | 'scheduled' => (UNDER_WAY.has(state) ? 'started' : 'scheduled');
+
 /** What one workflow waits for: its activities, and its own task where that has not been taken. */
 export function pendingOf({ workflowId, raw }: Pick<WorkflowExecutionDescription, 'workflowId' | 'raw'>): Pending[] {
   const pending = (raw.pendingActivities ?? []).map((one): Pending => {
     const activity = one.activityType?.name ?? 'activity';
-    const started = one.state === STARTED;
+    const state = one.state === PAUSED ? 'paused' : stateOf(one.state);
     const { lastFailure } = one;
+    const since = { scheduled: one.scheduledTime, started: one.lastStartedTime, paused: one.pauseInfo?.pauseTime ?? one.scheduledTime }[state];
     return {
       workflow: workflowId,
       activity,
       queue: one.activityOptions?.taskQueue?.name || (QUEUE_OF[activity] ?? QUEUES.orchestrator),
-      state: started ? 'started' : 'scheduled',
+      state,
       attempt: one.attempt ?? 1,
-      since: millis(started ? one.lastStartedTime : one.scheduledTime),
+      since: millis(since),
       ...(lastFailure ? { failure: { error: lastFailure.applicationFailureInfo?.type ?? 'timeout', message: lastFailure.message ?? '' } } : {}),
     };
   });
   const task = raw.pendingWorkflowTask;
   if (!task) return pending;
-  const state = task.state === STARTED ? 'started' : 'scheduled';
+  const state = stateOf(task.state);
   const since = millis(task.originalScheduledTime) || millis(task.scheduledTime);
   return [...pending, { workflow: workflowId, activity: WORKFLOW_TASK, queue: QUEUES.orchestrator, state, attempt: task.attempt ?? 1, since }];
 }

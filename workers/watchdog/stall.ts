@@ -9,7 +9,8 @@ export interface Pending {
   /** Of an activity its type; `WORKFLOW_TASK` where the workflow's own code has not been run. */
   readonly activity: string;
   readonly queue: string;
-  readonly state: 'scheduled' | 'started';
+  /** `paused`: by hand, the activity alone. */
+  readonly state: 'scheduled' | 'started' | 'paused';
   /** 1 is the first. */
   readonly attempt: number;
   /** Milliseconds since the epoch at which it came into this state. */
@@ -19,7 +20,7 @@ export interface Pending {
 }
 
 export interface Stall extends Omit<Pending, 'failure'> {
-  readonly kind: 'no-worker' | 'no-slot' | 'failing' | 'slow';
+  readonly kind: 'no-worker' | 'no-slot' | 'failing' | 'slow' | 'paused';
   readonly why: string;
   readonly remedy: string;
 }
@@ -56,8 +57,15 @@ function remedyOfTask(error: string): string {
   return 'see the log of the orchestrator worker: npx longhaul ps; report it as a bug';
 }
 
-function verdictOn({ activity, queue, state, attempt, since, failure }: Pending, pollers: number, now: number): Pick<Stall, 'kind' | 'why' | 'remedy'> | undefined {
+function paused({ activity, workflow }: Pending): Pick<Stall, 'kind' | 'why' | 'remedy'> {
+  const command = `temporal activity unpause --workflow-id ${workflow} --activity-type ${activity}`;
+  return { kind: 'paused', why: 'somebody has paused this activity in Temporal', remedy: `let it go on: ${command}` };
+}
+
+function verdictOn(pending: Pending, pollers: number, now: number): Pick<Stall, 'kind' | 'why' | 'remedy'> | undefined {
+  const { activity, queue, state, attempt, since, failure } = pending;
   const waited = now - since;
+  if (state === 'paused') return waited >= NO_WORKER_MS ? paused(pending) : undefined;
   if (state === 'scheduled' && pollers === 0 && waited >= NO_WORKER_MS) return noWorker(queue);
   if (attempt >= FAILING_ATTEMPT && failure) return failing({ activity, attempt, failure });
   if (state === 'scheduled' && waited >= NO_SLOT_MS) {
@@ -74,7 +82,8 @@ export function stallOf(pending: Pending, pollers: number, now: number): Stall |
   const verdict = verdictOn(pending, pollers, now);
   if (!verdict) return undefined;
   const { failure: _, ...rest } = pending;
-  return { ...rest, ...verdict };
+  // Between two tries it is due in the future.
+  return { ...rest, since: Math.min(rest.since, now), ...verdict };
 }
 
 /** A line by the kind of thing that is stuck and its queue: the one that has waited longest, and how many more. */

@@ -185,6 +185,8 @@ export class OpenBatch {
       if (this.#roster.hasAdmitted) await sleep(1);
     }
     await condition(() => this.#underWay.isSettled);
+    // The last record may fail when nothing is waited for any more.
+    this.#underWay.throwIfFailed();
     return true;
   }
 

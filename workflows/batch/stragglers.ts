@@ -3,6 +3,7 @@
  * given up. What is given up is masked with its reason, never rewarded.
  */
 
+import { LONGEST_SECONDS } from '../limits.ts';
 import type { GroupTally } from './ledger.ts';
 
 export interface StragglerSettings {
@@ -27,8 +28,8 @@ export function isCompleteWithoutRest({ graded, ended }: GroupTally, samples: nu
 
 /** The first setting that cannot be used, if there is one. A baseline needs two members. */
 export function refusedStraggler({ deadlineSeconds, completeGroupWithout }: StragglerSettings, samples: number) {
-  if (deadlineSeconds !== undefined && !(Number.isFinite(deadlineSeconds) && deadlineSeconds > 0)) {
-    return { field: 'deadlineSeconds', value: deadlineSeconds, remedy: 'give seconds above 0' };
+  if (deadlineSeconds !== undefined && !(deadlineSeconds > 0 && deadlineSeconds <= LONGEST_SECONDS)) {
+    return { field: 'deadlineSeconds', value: deadlineSeconds, remedy: `give seconds above 0, at most ${LONGEST_SECONDS}` };
   }
   const most = Math.max(0, samples - 2);
   const fits = completeGroupWithout === undefined || (Number.isSafeInteger(completeGroupWithout) && completeGroupWithout >= 0 && completeGroupWithout <= most);

@@ -27,6 +27,19 @@ export function wasOutOfTime(error: unknown): error is ActivityFailure {
 }
 
 /**
+ * Of work that no deadline of the rollout's bounds, but the longest outage: when all that time has passed, it is that of its
+ * workers. Errors: those of `work`; a `KnownFailure` of class `timeout`.
+ */
+export async function withinOutage<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    if (!wasOutOfTime(error)) throw error;
+    throw new KnownFailure({ failure: 'timeout', message: (rootCause(error) ?? error.message).slice(0, 300) }, { cause: error });
+  }
+}
+
+/**
  * Sorts an activity's final failure by its class name, and a deadline that passed by its stage.
  * Errors: what is no activity's failure is thrown on.
  */

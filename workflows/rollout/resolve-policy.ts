@@ -17,6 +17,8 @@ const oneOf = (names: readonly string[]): Rule => [(value) => isText(value) && n
 const count: Rule = [(value) => Number.isSafeInteger(value) && Number(value) >= 1, 'give a whole number of at least 1'];
 const plainObject: Rule = [(value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'give fields and values'];
 const positive: Rule = [(value) => typeof value === 'number' && value > 0, 'give a number above 0'];
+/** A timer of JavaScript holds less than 25 days. */
+const timer: Rule = [(value) => typeof value === 'number' && value > 0 && value <= 1_000_000, 'give a number of seconds above 0, at most 1000000'];
 
 /** Beginnings of keys that could be names of variables too. */
 const KEY = /^(hf|gsk|nvapi|xai|sk|rpa|pplx)_\w{16,}$/;
@@ -28,7 +30,7 @@ const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
   protocol: oneOf(['vllm', 'sglang', 'llama.cpp']),
   tokenizer: [(value) => isText(value) && value.startsWith('/'), "give the absolute path of a directory with the served model's tokenizer.json and chat template"],
   apiKeyEnv: [(value) => isText(value) && /^[A-Za-z_]\w{0,63}$/.test(value) && !KEY.test(value), 'give the name of an environment variable, not the key itself'],
-  timeoutSeconds: positive,
+  timeoutSeconds: timer,
   maxConcurrent: count,
   requestsPerMinute: positive,
   tokensPerMinute: positive,

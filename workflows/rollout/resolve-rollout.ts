@@ -3,6 +3,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import type { SamplingParameters } from '../../trainer/engine.ts';
 import { OUTAGE_SECONDS } from '../failures/failure-policy.ts';
+import { LONGEST_SECONDS } from '../limits.ts';
 import { resolvePolicy } from './resolve-policy.ts';
 import type { RolloutPolicy } from '../messages/policy.ts';
 import type { AgentSettings, GatedStage, RolloutInput } from '../messages/rollout.ts';
@@ -38,6 +39,10 @@ function positiveInteger(field: string, value: number): void {
   if (!Number.isSafeInteger(value) || value < 1) refuse(field, value, 'give a whole number of at least 1');
 }
 
+function seconds(field: string, value: number): void {
+  if (!(value > 0 && value <= LONGEST_SECONDS)) refuse(field, value, `give a number of seconds above 0, at most ${LONGEST_SECONDS}`);
+}
+
 /** Errors: a non-retryable `UserInputError` that names field, value and remedy. */
 export function resolveRollout(input: RolloutInput, workflowId: string): ResolvedRollout {
   if (typeof input?.task !== 'string' || input.task === '') {
@@ -49,9 +54,8 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   positiveInteger('agent.maxTurns', agent.maxTurns);
   positiveInteger('agent.maxContextTokens', agent.maxContextTokens);
   positiveInteger('sampling.maxTokens', sampling.maxTokens);
-  if (!(agent.deadlineSeconds > 0 && Number.isFinite(agent.deadlineSeconds))) {
-    refuse('agent.deadlineSeconds', agent.deadlineSeconds, 'give a number of seconds above 0');
-  }
+  seconds('agent.toolTimeoutSeconds', agent.toolTimeoutSeconds);
+  seconds('agent.deadlineSeconds', agent.deadlineSeconds);
   if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
   return {
     task: input.task,

@@ -6,7 +6,7 @@
 import { CancellationScope, condition, rootCause, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import { initWithin, onEndpoint, onHost, releasing, reward } from '../activities.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
-import { KnownFailure, wasOutOfTime } from '../failures/classify-failure.ts';
+import { KnownFailure, wasOutOfTime, withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../failures/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
@@ -28,7 +28,7 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   switch (state.phase) {
     case 'prepare':
       await checkPolicy(state, context);
-      context.sandbox = await initWithin(withinMs).prepareSandbox(attempt);
+      context.sandbox = await prepared(attempt, withinMs, context);
       context.clock.start(Date.now());
       return { type: 'prepared' };
     case 'restore':
@@ -39,13 +39,19 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
     case 'act':
       return act(attempt, state, withinMs, context);
     case 'collect':
-      take(await hostOf(context).collect({ ...attempt, ...sandboxOf(context) }), context);
+      take(await withinOutage(hostOf(context).collect({ ...attempt, ...sandboxOf(context) })), context);
       return { type: 'collected' };
     case 'grade':
       return grade(attempt, state, context);
     default:
       throw new TypeError(`Phase ${state.phase} asks for nothing`);
   }
+}
+
+/** Its first sandbox is none of its own time. */
+function prepared(attempt: Attempt, withinMs: number, { clock }: Context): Promise<SandboxRef> {
+  const work = initWithin(withinMs).prepareSandbox(attempt);
+  return clock.spentMs(Date.now()) === null ? withinOutage(work) : work;
 }
 
 async function act(attempt: Attempt, state: LoopState, withinMs: number, context: Context): Promise<LoopEvent> {
@@ -118,7 +124,7 @@ async function sampled(attempt: number, withinMs: number, context: Context, inpu
 
 async function grade(attempt: Attempt, { finish, turn }: LoopState, { collected }: Context): Promise<LoopEvent> {
   if (!collected || !finish) throw new TypeError('Nothing was collected to grade');
-  const verdict = await reward.computeReward({ ...attempt, artifact: collected.artifact, finish, turns: turn });
+  const verdict = await withinOutage(reward.computeReward({ ...attempt, artifact: collected.artifact, finish, turns: turn }));
   return verdict.code === 'graded'
     ? { type: 'graded', reward: verdict.reward, passed: verdict.passed }
     : { type: 'failed', failure: 'grader-failed', message: verdict.reason };

@@ -5,6 +5,7 @@
 
 import { ApplicationFailure, condition, currentUpdateInfo, defineQuery, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow';
 import { type Details, stalledSignal } from '../details.ts';
+import type { Trip } from '../failures/circuit-breaker.ts';
 import { circuitOpenedSignal } from '../failures/failure-watch.ts';
 import { hearSignals, on } from '../hear-signals.ts';
 import type { RunConfig } from '../messages/run-config.ts';
@@ -42,6 +43,8 @@ export class Steering {
   #training: Training | null = null;
   /** The pause that was last asked for. */
   #pauseAt: PausePoint | null;
+  /** Why a batch that runs since before this history paused it. */
+  #earlyTrip: Trip | null = null;
   /** Of units that run since before the run started from its records. */
   readonly #early: UnitReport[] = [];
 
@@ -54,7 +57,8 @@ export class Steering {
       on(resumeTrainSignal, () => this.#pause(null)),
       on(circuitOpenedSignal, (trip) => {
         this.#pause('turn');
-        this.#training?.trip(trip);
+        if (this.#training) this.#training.trip(trip);
+        else this.#earlyTrip = trip;
       }),
       on(stalledSignal, (lines) => details.stuck(lines)),
       on(unitEndedSignal, (report) => {
@@ -76,12 +80,14 @@ export class Steering {
   /** Hands over what was said before. */
   begun(training: Training): void {
     training.pauseAt = this.#pauseAt;
+    if (this.#earlyTrip) training.trip(this.#earlyTrip);
     for (const report of this.#early) training.unitEnded(report);
     this.#training = training;
   }
 
   #pause(point: PausePoint | null): void {
     this.#pauseAt = point;
+    if (point === null) this.#earlyTrip = null;
     if (this.#training) this.#training.pauseAt = point;
   }
 }

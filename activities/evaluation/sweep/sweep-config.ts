@@ -3,6 +3,7 @@
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
 import { environmentOf } from '../../../tasks/registry.ts';
+import { MOST_ROLLOUTS } from '../../../workflows/limits.ts';
 import type { SweepConfig, SweepSampling, TaskSelection } from '../../../workflows/messages/eval.ts';
 import { UserInputError } from '../../failures.ts';
 import { agentSchema, dispatcherSchema, parseSettings, samplingSchema } from '../../run/run-config.ts';
@@ -18,7 +19,7 @@ const tasksSchema = z.union(
       name: z.string().min(1),
       split: z.enum(['train', 'held-out']).default('held-out'),
       from: z.int().min(0).default(0),
-      count: count.default(200),
+      count: count.max(MOST_ROLLOUTS).default(200),
     }),
     z.strictObject({ ids: z.array(z.string().min(1)).min(1) }),
   ],
@@ -94,6 +95,8 @@ export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
   const most = Math.max(...sampling.map(({ samples }) => samples));
   const beyond = parsed.passAt.find((k) => k > most);
   if (beyond !== undefined) throw new UserInputError('passAt', beyond, `give at most samples (${most})`);
+  const tasks = 'ids' in parsed.tasks ? parsed.tasks.ids.length : parsed.tasks.count;
+  if (tasks * most > MOST_ROLLOUTS) throw new UserInputError('samples', most, `give less: a policy under one sampling setting may have ${MOST_ROLLOUTS} rollouts at most, and there are ${tasks} tasks`);
   if ('ids' in parsed.tasks) refuseTwins('tasks.ids', parsed.tasks.ids);
   const { samples: _samples, policies: written, dir, passAt, ...rest } = parsed;
   const policies = written.map((one, i) => resolveWritten(one, i, cwd));

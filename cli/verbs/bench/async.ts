@@ -4,7 +4,7 @@ import { benchAsync } from '../../bench/async/async.ts';
 import { MIXES, MODES } from '../../bench/async/mix.ts';
 import { UserInputError } from '../../errors.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { count } from './options.ts';
+import { wholeNumber } from '../../whole-number.ts';
 
 interface AsyncFlags {
   readonly mix?: readonly string[];
@@ -19,8 +19,8 @@ async function asynchronous(options: AsyncFlags, context: VerbContext): Promise<
   const scale = Number(options.scale);
   if (!(scale >= 0 && scale <= 60)) throw new UserInputError('--scale', options.scale, 'give seconds for one unit of a mix, up to 60, or 0 for the virtual clock alone');
   const document = await benchAsync({
-    mixes: MIXES.filter(({ name }) => options.mix?.includes(name) ?? true).map((mix) => ({ ...mix, steps: count('steps', options.steps, 1) })),
-    maxStalenessSteps: count('max-staleness-steps', options.maxStalenessSteps, 0),
+    mixes: MIXES.filter(({ name }) => options.mix?.includes(name) ?? true).map((mix) => ({ ...mix, steps: wholeNumber('--steps', options.steps, 1) })),
+    maxStalenessSteps: wholeNumber('--max-staleness-steps', options.maxStalenessSteps, 0),
     scale,
     note: context.note,
   });

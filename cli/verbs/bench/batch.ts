@@ -3,7 +3,7 @@
 import { benchBatch } from '../../bench/batch.ts';
 import { UserInputError } from '../../errors.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { count } from './options.ts';
+import { wholeNumber } from '../../whole-number.ts';
 
 interface BatchFlags {
   readonly rollouts: string;
@@ -18,8 +18,8 @@ const DISPATCHERS = ['batch', 'bounded', 'pipeline'] as const;
 async function batch(options: BatchFlags, context: VerbContext): Promise<Outcome> {
   const type = DISPATCHERS.find((name) => name === options.type);
   if (type === undefined) throw new UserInputError('--type', options.type, `give one of ${DISPATCHERS.join(', ')}`);
-  const sizes = [count('against', options.against, 1), count('rollouts', options.rollouts, 1)];
-  const [turns, width] = [count('turns', options.turns, 1), count('width', options.width, 1)];
+  const sizes = [wholeNumber('--against', options.against, 1), wholeNumber('--rollouts', options.rollouts, 1)];
+  const [turns, width] = [wholeNumber('--turns', options.turns, 1), wholeNumber('--width', options.width, 1)];
   const document = await benchBatch({ sizes, turns, type, width, note: context.note });
   for (const { rollouts, seconds, orchestrator, histories, largestHistory, largestPayloadBytes, resultBytes } of document.batches) {
     context.say(`${rollouts} rollouts, ${type}: ${seconds.toFixed(0)} s, orchestrator ${orchestrator.peakMiB} MiB at most`);

@@ -1,7 +1,7 @@
 /** `longhaul bench durability`: Temporal and records on disk against memory. */
 
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { count } from './options.ts';
+import { wholeNumber } from '../../whole-number.ts';
 
 interface DurabilityFlags {
   readonly blocks: string;
@@ -10,7 +10,7 @@ interface DurabilityFlags {
 }
 
 async function durability(options: DurabilityFlags, context: VerbContext): Promise<Outcome> {
-  const asked = { blocks: count('blocks', options.blocks, 1), steps: count('steps', options.steps, 1), tasks: count('tasks', options.tasks, 1) };
+  const asked = { blocks: wholeNumber('--blocks', options.blocks, 1), steps: wholeNumber('--steps', options.steps, 1), tasks: wholeNumber('--tasks', options.tasks, 1) };
   // Only where it is used: the engine takes as long to load as other benches to begin.
   const { benchDurability } = await import('../../bench/durability/durability.ts');
   const document = await benchDurability(asked, context.note);

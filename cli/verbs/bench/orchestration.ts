@@ -2,7 +2,7 @@
 
 import { benchOrchestration } from '../../bench/orchestration.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { count } from './options.ts';
+import { wholeNumber } from '../../whole-number.ts';
 
 interface Options {
   readonly rollouts: string;
@@ -13,10 +13,10 @@ interface Options {
 
 async function orchestration(options: Options, context: VerbContext): Promise<Outcome> {
   const document = await benchOrchestration({
-    rollouts: count('rollouts', options.rollouts, 1),
-    turns: count('turns', options.turns, 3),
-    concurrency: count('concurrency', options.concurrency, 1),
-    blocks: count('blocks', options.blocks, 1),
+    rollouts: wholeNumber('--rollouts', options.rollouts, 1),
+    turns: wholeNumber('--turns', options.turns, 3),
+    concurrency: wholeNumber('--concurrency', options.concurrency, 1),
+    blocks: wholeNumber('--blocks', options.blocks, 1),
   });
   context.say(`${document.rollouts} rollouts of ${document.turns} turns`);
   context.say(`  ${document.rolloutsPerSecond.toFixed(1)} rollouts/s, ${document.activitiesPerSecond.toFixed(0)} activities/s`);

@@ -4,7 +4,7 @@ import { BENCH_MODELS } from '../../bench/engine/bench-models.ts';
 import { benchPool } from '../../bench/pool/pool.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { benchModels } from './engine-options.ts';
-import { count } from './options.ts';
+import { wholeNumber } from '../../whole-number.ts';
 
 interface PoolFlags {
   readonly model: string;
@@ -20,12 +20,12 @@ async function pool(options: PoolFlags, context: VerbContext): Promise<Outcome> 
   const [model = 'starter'] = benchModels(options.model);
   const document = await benchPool({
     model,
-    workers: count('workers', options.workers, 1),
-    rollouts: count('rollouts', options.rollouts, 1),
-    tokens: count('tokens', options.tokens, 8),
-    epochs: count('epochs', options.epochs, 1),
-    minibatches: count('minibatches', options.minibatches, 1),
-    rounds: count('rounds', options.rounds, 1),
+    workers: wholeNumber('--workers', options.workers, 1),
+    rollouts: wholeNumber('--rollouts', options.rollouts, 1),
+    tokens: wholeNumber('--tokens', options.tokens, 8),
+    epochs: wholeNumber('--epochs', options.epochs, 1),
+    minibatches: wholeNumber('--minibatches', options.minibatches, 1),
+    rounds: wholeNumber('--rounds', options.rounds, 1),
     note: context.note,
   });
   const { seconds, processorSeconds: spent, speedup, workers, threads, cores, identical, identicalWithAllThreads } = document;

@@ -4,16 +4,16 @@ import { BENCH_MODELS } from '../../bench/engine/bench-models.ts';
 import { benchSample } from '../../bench/engine/sample.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { type EngineFlags, perModel } from './engine-options.ts';
-import { count } from './options.ts';
+import { wholeNumber } from '../../whole-number.ts';
 
 async function sample(options: EngineFlags, context: VerbContext): Promise<Outcome> {
   const document = await perModel(options.model, (model) =>
     benchSample({
       model,
-      batch: count('batch', options.batch, 1),
-      promptTokens: count('prompt', options.prompt, 1),
-      newTokens: count('tokens', options.tokens, 1),
-      rounds: count('rounds', options.rounds, 1),
+      batch: wholeNumber('--batch', options.batch, 1),
+      promptTokens: wholeNumber('--prompt', options.prompt, 1),
+      newTokens: wholeNumber('--tokens', options.tokens, 1),
+      rounds: wholeNumber('--rounds', options.rounds, 1),
       note: context.note,
     }),
   );

@@ -3,7 +3,7 @@
 import { benchSandbox, type SandboxBench } from '../../bench/sandbox.ts';
 import { UserInputError } from '../../errors.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
-import { count } from './options.ts';
+import { wholeNumber } from '../../whole-number.ts';
 
 interface SandboxOptions {
   readonly provider: string;
@@ -26,9 +26,9 @@ async function sandbox(options: SandboxOptions, context: VerbContext): Promise<O
   if (named.length === 0) throw new UserInputError('--provider', options.provider, `give one of ${PROVIDERS.join(', ')}, all`);
   const document = await benchSandbox({
     providers: named,
-    sandboxes: count('sandboxes', options.sandboxes, 1),
-    commands: count('commands', options.commands, 1),
-    concurrency: count('concurrency', options.concurrency, 1),
+    sandboxes: wholeNumber('--sandboxes', options.sandboxes, 1),
+    commands: wholeNumber('--commands', options.commands, 1),
+    concurrency: wholeNumber('--concurrency', options.concurrency, 1),
   });
   for (const each of document.providers) context.say(sandboxLine(each));
   for (const { provider, reason } of document.absent) context.say(`${provider}: not measured, ${reason}`);

@@ -4,7 +4,7 @@ import { BENCH_MODELS } from '../../bench/engine/bench-models.ts';
 import { benchTrain } from '../../bench/engine/train.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { type EngineFlags, perModel } from './engine-options.ts';
-import { count } from './options.ts';
+import { wholeNumber } from '../../whole-number.ts';
 
 interface TrainFlags extends Omit<EngineFlags, 'prompt'> {
   readonly gradientCheckpointing?: true;
@@ -15,9 +15,9 @@ async function train(options: TrainFlags, context: VerbContext): Promise<Outcome
   const document = await perModel(options.model, (model) =>
     benchTrain({
       model,
-      batch: count('batch', options.batch, 1),
-      sequenceTokens: count('tokens', options.tokens, 2),
-      rounds: count('rounds', options.rounds, 1),
+      batch: wholeNumber('--batch', options.batch, 1),
+      sequenceTokens: wholeNumber('--tokens', options.tokens, 2),
+      rounds: wholeNumber('--rounds', options.rounds, 1),
       gradientCheckpointing: options.gradientCheckpointing === true,
       note: context.note,
     }),

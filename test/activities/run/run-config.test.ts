@@ -229,3 +229,32 @@ it('stragglers are waited for unless a run says otherwise, and a group keeps two
   expect(() => given({ samples: 4, stragglers: { completeGroupWithout: 3 } })).toThrow(/^batch\.stragglers\.completeGroupWithout: 3 cannot be used; give a whole number up to 2/);
   expect(() => given({ stragglers: { deadlineSeconds: 0 } })).toThrow(/^batch\.stragglers\.deadlineSeconds: 0 /);
 });
+
+// What is beyond these kills a worker or hangs a workflow, again and again: a list of a thousand million names, a timer of ages.
+it.each<[object, string, string]>([
+  [{ task: { name: 'swe-mini', train: 1e9 } }, 'task.train', 'give at most 1000000'],
+  [{ task: { name: 'swe-mini', train: 50_000 }, batch: { tasks: 20_001 } }, 'batch.tasks', 'give less: a step may draw 20000 tasks (times maxSampleBatches) at most'],
+  [{ task: { name: 'swe-mini', train: 50_000 }, batch: { tasks: 6_000, dynamicSampling: { type: 'filter' } } }, 'batch.tasks', 'give less: a step may draw 20000 tasks (times maxSampleBatches) at most'],
+  [{ batch: { tasks: 100, samples: 10_001 } }, 'batch.samples', 'give less: a step may have 1000000 rollouts at most'],
+  [{ evaluation: { tasks: 1e9 } }, 'evaluation.tasks', 'give at most 20000'],
+  [{ agent: { deadlineSeconds: 1e300 } }, 'agent.deadlineSeconds', 'give at most 315360000'],
+  [{ batch: { stragglers: { deadlineSeconds: 1e300 } } }, 'batch.stragglers.deadlineSeconds', 'give seconds above 0, at most 315360000'],
+])('%j is refused: it is too much to be held', (over, field, remedy) => {
+  expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(expect.objectContaining({ name: 'UserInputError', field, remedy }) as Error);
+});
+
+it.each<[object, string, string]>([
+  [{ steps: 'x' }, 'steps', 'give a number'],
+  [{ steps: 1.5 }, 'steps', 'give a whole number'],
+  [{ steps: 0 }, 'steps', 'give at least 1'],
+  [{ algorithm: { learningRate: 0 } }, 'algorithm.learningRate', 'give more than 0'],
+  [{ breaker: { share: 2 } }, 'breaker.share', 'give at most 1'],
+  [{ batch: 3 }, 'batch', 'give a mapping of settings'],
+  [{ dir: 7 }, 'dir', 'give a text'],
+  [{ sampling: { stop: 'x' } }, 'sampling.stop', 'give a list'],
+  [{ sampling: { stop: [''] } }, 'sampling.stop.0', 'give a text of at least 1 characters'],
+  [{ training: { mode: 'fast' } }, 'training.mode', 'give one of sync, one-step-off, async'],
+  [{ run: 'a b' }, 'run', 'letters, digits, dot, dash and underscore, at most 100'],
+])('%j is refused with what to give', (over, field, remedy) => {
+  expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(expect.objectContaining({ field, remedy }) as Error);
+});

@@ -16,6 +16,7 @@ it.each([
   [['--seed', '-1'], '--seed: "-1" cannot be used; give a whole number from 0'],
   [['--seed', ''], '--seed: "" cannot be used'],
   [['--dir', dir], 'cannot be used; give a folder that is empty or not there yet'],
+  [['--dir', import.meta.filename], 'cannot be used; give a folder that is empty or not there yet (EEXIST'],
 ])('%j is refused with its remedy', async (args, message) => {
   writeFileSync(join(dir, 'something'), '');
   const said: string[] = [];
@@ -25,6 +26,6 @@ it.each([
 });
 
 it("leaves the caller's cluster, roles and folder alone", () => {
-  const env = ownEnvironment({ PATH: '/bin', TEMPORAL_ADDRESS: 'a:1', TEMPORAL_PROFILE: 'p', LONGHAUL_ROLES: 'gpu', LONGHAUL_HOME: '/x', LONGHAUL_CACHE: '/c' }, join(dir, 'own'));
-  expect(env).toEqual({ PATH: '/bin', LONGHAUL_CACHE: '/c', LONGHAUL_HOME: join(dir, 'own', '.longhaul'), TEMPORAL_CONFIG_FILE: join(dir, 'own', 'temporal.toml') });
+  const env = ownEnvironment({ PATH: '/bin', TEMPORAL_ADDRESS: 'a:1', TEMPORAL_PROFILE: 'p', LONGHAUL_ROLES: 'gpu', LONGHAUL_HOME: '/x', LONGHAUL_MODULES: 'own.ts', LONGHAUL_GPU_WORKERS: 'generate,train', LONGHAUL_CACHE: '/c' }, join(dir, 'own'));
+  expect(env).toEqual({ PATH: '/bin', LONGHAUL_CACHE: '/c', LONGHAUL_HOME: join(dir, 'own', '.longhaul'), LONGHAUL_GPU_WORKERS: '1', TEMPORAL_CONFIG_FILE: join(dir, 'own', 'temporal.toml') });
 });

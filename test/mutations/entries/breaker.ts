@@ -5,6 +5,7 @@ import type { Mutation } from '../mutation.ts';
 const FAULT = 'everything fails in the same way (a broken image, a dead endpoint)';
 const CIRCUIT_BREAKER_TEST = 'test/workflows/failures/circuit-breaker.test.ts';
 const BREAKING_TEST = 'test/workflows/failures/breaking.test.ts';
+const LATE_WORDS_TEST = 'test/workflows/late-words.test.ts';
 const UPDATE_TEST = 'test/activities/update/update.test.ts';
 
 export const breaker: readonly Mutation[] = [
@@ -18,6 +19,14 @@ export const breaker: readonly Mutation[] = [
       { file: CIRCUIT_BREAKER_TEST, test: 'opens at the third failure alike in a row' },
       { file: BREAKING_TEST, test: 'a run whose rollouts fail alike is paused' },
     ],
+  },
+  {
+    name: 'a circuit that opens before its run has begun is not told of',
+    fault: FAULT,
+    file: 'workflows/training/steering.ts',
+    before: '    if (this.#earlyTrip) training.trip(this.#earlyTrip);\n',
+    after: '',
+    tests: [{ file: LATE_WORDS_TEST, test: 'a circuit that opened before the run had begun pauses it with its reason' }],
   },
   {
     name: 'the breaker hears no share of failures',
@@ -47,8 +56,8 @@ export const breaker: readonly Mutation[] = [
     name: 'a run whose breaker opened goes on',
     fault: FAULT,
     file: 'workflows/training/steering.ts',
-    before: "this.#pause('turn');\n        this.#training?.trip(trip);",
-    after: 'this.#training?.trip(trip);',
+    before: "this.#pause('turn');\n        if (this.#training) this.#training.trip(trip);",
+    after: 'if (this.#training) this.#training.trip(trip);',
     tests: [{ file: BREAKING_TEST, test: 'a run whose rollouts fail alike is paused' }],
   },
   {

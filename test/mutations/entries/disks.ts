@@ -7,6 +7,7 @@ const DAMAGED = "the store's file is damaged, or its last record is torn";
 const DISK_ERRORS_TEST = 'test/store/disk-errors.test.ts';
 const FULL_DISK_TEST = 'test/activities/full-disk.test.ts';
 const HEARTBEAT_TEST = 'test/activities/heartbeat.test.ts';
+const FULL_STACK_TEST = 'test/workers/stack/full-disk.test.ts';
 
 export const disks: readonly Mutation[] = [
   {
@@ -32,6 +33,22 @@ export const disks: readonly Mutation[] = [
     before: "if (error.code === 'ENOSPC' || error.code === 'EDQUOT') return new StoreFull(at, { cause: error });\n",
     after: '',
     tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written file and nothing aside' }],
+  },
+  {
+    name: 'a state of the stack that cannot be written ends its supervisor',
+    fault: FULL,
+    file: 'workers/stack/supervisor.ts',
+    before: 'if (!isAgain) this.#say(',
+    after: 'if (!isAgain) throw error;\n      this.#say(',
+    tests: [{ file: FULL_STACK_TEST, test: 'the supervisor of a full disk goes on, and when there is room what died stands again' }],
+  },
+  {
+    name: 'a log that cannot be written ends a worker',
+    fault: FULL,
+    file: 'workers/full-log.ts',
+    before: "stream.on('error', () => undefined);",
+    after: "stream.on('drain', () => undefined);",
+    tests: [{ file: FULL_STACK_TEST, test: 'a worker whose log has no room goes on, and its later lines are there' }],
   },
   {
     name: 'nobody waits for a disk',

@@ -82,6 +82,14 @@ export const lateExecutions: readonly Mutation[] = [
     tests: [{ file: JOURNAL_TEST, test: 'goes on, is attached to by another worker, and ran once' }],
   },
   {
+    name: 'a batch ends as if its last failures were on record',
+    fault: COUNTED,
+    file: 'workflows/batch/open-batch.ts',
+    before: 'await condition(() => this.#underWay.isSettled);\n    // The last record may fail when nothing is waited for any more.\n    this.#underWay.throwIfFailed();\n',
+    after: 'await condition(() => this.#underWay.isSettled);\n',
+    tests: [{ file: 'test/workflows/late-words.test.ts', test: 'a batch whose last failure cannot be put on record does not end as if it were' }],
+  },
+  {
     name: 'failures are put on record when their batch has ended',
     fault: COUNTED,
     file: 'workflows/batch/open-batch.ts',

@@ -20,6 +20,14 @@ export const stuck: readonly Mutation[] = [
     ],
   },
   {
+    name: 'what was paused by hand is taken for what no worker takes',
+    fault: FAULT,
+    file: 'workers/watchdog/stall.ts',
+    before: "if (state === 'paused') return waited >= NO_WORKER_MS ? paused(pending) : undefined;\n",
+    after: '',
+    tests: [{ file: WATCHDOG_TEST, test: 'is what somebody has paused, with what lets it go on' }],
+  },
+  {
     name: 'what fails again and again is not named',
     fault: FAULT,
     file: 'workers/watchdog/stall.ts',

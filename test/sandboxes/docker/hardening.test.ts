@@ -1,11 +1,13 @@
 /** Hunts a container that may do more than its profile says: what the daemon was told, and what holds inside. */
 
+import type { ContainerCreateOptions } from 'dockerode';
 import { expect, it } from 'vitest';
 
 import { containerOptions } from '../../../sandboxes/docker/container.ts';
 import type { DockerProvider } from '../../../sandboxes/docker/provider.ts';
 import { readRecord } from '../../../sandboxes/docker/record.ts';
 import { folderOf } from '../../../sandboxes/supervised/state.ts';
+import { SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { openDockerBench, sh, specOf } from '../harness.ts';
 
 const benches = [await openDockerBench({ transport: 'socket' }), await openDockerBench({ transport: 'exec' })];
@@ -67,6 +69,29 @@ it('rests on a filter of system calls of the daemon and on our own: what is refu
   expect((await sh(sandbox, 'grep -E "^Seccomp(_filters)?:" /proc/self/status | cut -f2 | tr "\\n" " "')).output).toMatch(/^2 ([2-9] )?$/u);
   expect((await sh(sandbox, 'grep "^Seccomp:" /proc/1/status | cut -f2')).output).toBe('2\n');
   await provider.destroy('seccomp');
+});
+
+it('asks for that bound again after a daemon that gave no answer, or failed for another reason than that it has none', async () => {
+  const { provider } = benches[1]!;
+  const { docker } = provider.engine;
+  const create = docker.createContainer.bind(docker);
+  const asked: unknown[] = [];
+  const fails = [new SandboxUnavailable('Docker did not answer within 60 s: create'), Object.assign(new Error('(HTTP code 500) server error - busy'), { statusCode: 500 })];
+  docker.createContainer = ((options: ContainerCreateOptions) => {
+    asked.push(options.HostConfig?.StorageOpt?.['size']);
+    const fail = fails.shift();
+    return fail ? Promise.reject(fail) : create(options);
+  }) as typeof docker.createContainer;
+  try {
+    await expect(provider.create(specOf('bound', { profile: 'swe' }))).rejects.toThrow('did not answer');
+    for (const id of ['bound', 'bound again']) {
+      await provider.create(specOf(id, { profile: 'swe' }));
+      await provider.destroy(id);
+    }
+    expect(asked.slice(0, 4)).toEqual(['64M', '64M', undefined, '64M']);
+  } finally {
+    docker.createContainer = create;
+  }
 });
 
 it('asks for a bound on the whole disk where the image is writable, and does without where the daemon has none', async () => {

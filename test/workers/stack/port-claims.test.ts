@@ -1,13 +1,13 @@
 /** Hunts a stack that takes the port of another one whose server is down, and one that is kept from a port by the dead. */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ownIdentity, type ProcessIdentity } from '../../../scripts/setup/process-identity.mjs';
 import { choosePorts } from '../../../workers/stack/embedded-server.ts';
 import { claimPorts, isClaimedByOther } from '../../../workers/stack/port-claims.ts';
-import { stackPaths, type StackState, writeStackState } from '../../../workers/stack/stack-state.ts';
+import { readStackState, stackPaths, type StackState, writeStackState } from '../../../workers/stack/stack-state.ts';
 import { choosePort } from '../../../workers/temporal-server/free-port.ts';
 
 let dir: string;
@@ -57,4 +57,23 @@ test('nobody is kept from the ports of a stack that is gone, or that has other p
   stackWith('moved', ownIdentity(), await twoPorts());
   expect(await choosePorts(join(dir, 'second'), state)).toEqual(gone);
   expect(isClaimedByOther(join(dir, 'second'), moved.temporal)).toBe(false);
+});
+
+// Of another user of the same cache, whose home is closed to us; here a folder is where its state should be.
+test('the port of a stack that we may not look at is passed over, and keeps nobody from coming up', async () => {
+  const ports = await twoPorts();
+  const state = stackWith('closed', ownIdentity(), ports);
+  const file = stackPaths(join(dir, 'closed')).state;
+  rmSync(file);
+  mkdirSync(file);
+  const other = await choosePorts(join(dir, 'second'), state);
+  expect(Object.values(other)).not.toContain(ports.temporal);
+});
+
+test.each(['', '{"format": 1, "supervi', 'null'])('a state of which a lost machine left %j is none', async (left) => {
+  const ports = await twoPorts();
+  const state = stackWith('torn', ownIdentity(), ports);
+  writeFileSync(stackPaths(join(dir, 'torn')).state, left);
+  expect(readStackState(stackPaths(join(dir, 'torn')).state)).toBeUndefined();
+  expect(await choosePorts(join(dir, 'second'), state)).toEqual(ports);
 });

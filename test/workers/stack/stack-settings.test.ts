@@ -7,7 +7,7 @@ import { afterEach, expect, test, vi } from 'vitest';
 import { exitCodeOf } from '../../../cli/errors.ts';
 import { lockHolder } from '../../../scripts/setup/process-lock.mjs';
 import { ensureStack } from '../../../workers/stack/ensure-stack.ts';
-import { refuseOtherSettings, stackSettings } from '../../../workers/stack/stack-settings.ts';
+import { refuseOtherSettings, stackSettings, wantedRoles } from '../../../workers/stack/stack-settings.ts';
 import { readStackState, stackPaths, writeStackState } from '../../../workers/stack/stack-state.ts';
 import { stopStack } from '../../../workers/stack/stop-stack.ts';
 import { FixtureStack, supervisorProgram } from './fixtures/fixture-stack.ts';
@@ -45,7 +45,15 @@ test('of a stack that wrote nothing down nothing is believed', () => {
   refuseOtherSettings({}, undefined, '/home');
 });
 
-test.each([{ LONGHAUL_SANDBOX: 'podman' }, { LONGHAUL_ROLES: 'chef' }, { LONGHAUL_GPU_WORKERS: 'many' }])('%j is bad input', (env) => {
+test('a role that is named twice is served once', () => {
+  expect(wantedRoles({ LONGHAUL_ROLES: 'gpu,orchestrator, gpu' })).toEqual(['orchestrator', 'gpu']);
+});
+
+// A worker that ends with it is started again and again, and the command says after minutes that the stack does not start.
+test.each([
+  { LONGHAUL_SANDBOX: 'podman' }, { LONGHAUL_ROLES: 'chef' }, { LONGHAUL_GPU_WORKERS: 'many' }, { LONGHAUL_SLOTS_GPU: 'x' }, { LONGHAUL_SLOTS_AGENT_RUN: '0' },
+  { LONGHAUL_MAX_SANDBOXES: '-1' }, { LONGHAUL_SANDBOX_TTL: '1.5' }, { LONGHAUL_SANDBOX_TTL: '31536000' }, { LONGHAUL_KV_CACHE_MIB: 'much' }, { LONGHAUL_VERSIONING: 'yes' },
+])('%j is bad input', (env) => {
   const [field] = Object.keys(env);
   expect(() => settings(env)).toThrow(expect.objectContaining({ name: 'UserInputError', field }) as Error);
 });

@@ -2,43 +2,24 @@
  * Hunts evaluations that reach the engine as if they were training: the engine serves by the priority of the activity,
  * which a batch gives its rollouts and Temporal hands on. On a real server; the engine writes down what it is asked.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { createGpuActivities } from '../../../activities/gpu.ts';
 import { emptyEngine, emptyEnvironment, emptyTokenizer } from '../../../cli/bench/empty-parts.ts';
-import { openSqliteStore } from '../../../store/sqlite-store.ts';
-import type { Store } from '../../../store/store.ts';
 import { defineTask } from '../../../tasks/registry.ts';
 import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
 import type { BatchPriority } from '../../../workflows/messages/batch.ts';
-import { startWorld, type World } from '../../support/workflow-world.ts';
+import { useStoreWorld } from '../../support/use-store-world.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-engine-priority-'));
-let server: PrivateServer;
-let store: Store;
-let world: World;
 const asked: Array<readonly [rollout: string, priority: number | undefined]> = [];
 
-beforeAll(async () => {
-  defineTask(emptyEnvironment);
-  server = await startPrivateServer(dir);
-  store = openSqliteStore(join(dir, 'store'));
+defineTask(emptyEnvironment);
+const world = useStoreWorld((store) => {
   const engine = emptyEngine(2);
   const noting: typeof engine = { ...engine, generate: (request) => {
     asked.push([request.cacheKey, request.priority]);
     return engine.generate(request);
   } };
-  const gpu = createGpuActivities({ store, engine: noting, endpoints: new EndpointClient({}), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' });
-  world = await startWorld(server.address, {}, () => ({ gpu }));
-}, 90_000);
-afterAll(async () => {
-  await world?.stop();
-  await server?.stop();
-  await store?.close();
-  rmSync(dir, { recursive: true, force: true });
+  return { gpu: createGpuActivities({ store, engine: noting, endpoints: new EndpointClient({}), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }) };
 });
 
 it("a sweep's turns have a lower priority in the engine than training's, of which nothing is said", async () => {
@@ -47,7 +28,7 @@ it("a sweep's turns have a lower priority in the engine than training's, of whic
       run: priority, name: 'b', step: 1, tasks: ['empty-train-0'], samples: 1, priority, seed: 1, dispatcher: { type: 'batch' }, policy: { dir: '/p', version: 1 },
       agent: { maxTurns: 3, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
     };
-    await world.client.workflow.execute('batch', { taskQueue: 'orchestrator', workflowId: priority, args: [input] });
+    await (await world.start('batch', priority, input)).result();
   }
   const of = (name: string) => asked.filter(([rollout]) => rollout.startsWith(name)).map(([, priority]) => priority);
   expect(of('eval/')).toEqual([4, 4]);

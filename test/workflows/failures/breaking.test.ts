@@ -11,10 +11,7 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const down = () => ApplicationFailure.nonRetryable('connection refused', 'EndpointUnavailable');
-const details = async (id: string) => {
-  const { currentDetails } = await world.now.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata');
-  return currentDetails;
-};
+const details = (id: string) => world.details(id);
 
 it('a run whose rollouts fail alike is paused, says why and what to do, and goes on when it is resumed', async () => {
   let broken = true;

@@ -3,29 +3,22 @@
  * checkpoint, somebody brings it back, and it ends in the same bits as undisturbed. Server, store and updates are real.
  */
 import { ApplicationFailure } from '@temporalio/common';
-import { mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { classified } from '../../../activities/failures.ts';
 import { withHeartbeat } from '../../../activities/heartbeat.ts';
 import { type GenerateRecord, keys, type OutcomeRecord } from '../../../activities/records.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
-import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import { Updater } from '../../../trainer/update.ts';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
 import { rolloutIds } from '../../../workflows/batch/rollout-ids.ts';
 import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
 import type { UpdateInput, UpdateOutcome } from '../../../workflows/messages/update.ts';
-import { startWorld, type World } from '../../support/workflow-world.ts';
+import { useStoreWorld } from '../../support/use-store-world.ts';
 
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-held-'));
 const base = join(import.meta.dirname, '../../vectors/models/qwen3-tiny');
-const store = openSqliteStore(join(dir, 'store'));
-let server: PrivateServer;
-let world: World;
 let before: (input: UpdateInput) => void = () => undefined;
 const tries: string[] = [];
 
@@ -54,25 +47,14 @@ async function update(input: UpdateInput): Promise<UpdateOutcome> {
   }
 }
 
-beforeAll(async () => {
-  server = await startPrivateServer(dir);
-  world = await startWorld(server.address, {}, ({ orchestrator, gpu }) => ({
-    orchestrator: { ...orchestrator, openRun: async (given, run) => ({ ...(await orchestrator.openRun(given, run)), runDir: join(dir, run), policy: { dir: base, version: 0 } }) },
-    gpu: { ...gpu, update },
-  }));
-}, 90_000);
-afterAll(async () => {
-  await world?.stop();
-  await server?.stop();
-  await store.close();
-  rmSync(dir, { recursive: true, force: true });
-});
+const world = useStoreWorld((_, { orchestrator, gpu }) => ({
+  orchestrator: { ...orchestrator, openRun: async (given, run) => ({ ...(await orchestrator.openRun(given, run)), runDir: join(world.dir, run), policy: { dir: base, version: 0 } }) },
+  gpu: { ...gpu, update },
+}));
+const { dir, store } = world;
 
 const start = (run: string) =>
-  world.client.workflow.start('train', {
-    taskQueue: 'orchestrator', workflowId: `train/${run}`,
-    args: [{ run, policy: { base }, task: { name: 't', train: 20 }, steps: 3, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'batch' } }],
-  });
+  world.start('train', `train/${run}`, { run, policy: { base }, task: { name: 't', train: 20 }, steps: 3, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'batch' } });
 const weightsOf = (run: string) => Promise.all([1, 2, 3].map(async (step) => (await readCheckpointRecord(join(dir, run, 'checkpoints', `step-${step}`)))?.sha256));
 
 it('an update that met a torn checkpoint on all its tries ends in the same weights once the checkpoint is back', async () => {

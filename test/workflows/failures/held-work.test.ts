@@ -20,10 +20,7 @@ const configOf = (run: string, training: TrainingSettings, over: object = {}) =>
   run, policy: { base: '/p' }, task: { name: 't', train: 20 }, steps: 2, batch: { tasks: 2, samples: 2 }, training,
   evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 8 }, ...over,
 });
-const details = async (id: string) => {
-  const { currentDetails } = await world.now.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata');
-  return currentDetails;
-};
+const details = (id: string) => world.details(id);
 
 /** Starts a run, waits until it is paused for `work`, mends what failed, and returns what it ends with. */
 async function heldAndResumed(config: { readonly run: string }, work: string, mend: () => void) {

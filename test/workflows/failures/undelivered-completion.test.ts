@@ -4,32 +4,23 @@
  * up as timed out and asks for them again. Asserted: what is on record does not run again, and every rollout ends.
  * Not asserted: that the server did ask again, which a delivery just in time may spare it.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
 import { createGpuActivities } from '../../../activities/gpu.ts';
 import { createInitActivities } from '../../../activities/rollout/init.ts';
 import { createRewardActivities } from '../../../activities/rollout/reward.ts';
 import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../cli/bench/empty-parts.ts';
-import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
 import { defineTask } from '../../../tasks/registry.ts';
 import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
-import { startWorld, type World } from '../../support/workflow-world.ts';
+import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const TURNS = 3;
 /** Heartbeats may take 15 s. */
 const STANDS_MS = 30_000;
 const RECORDS = ['generate', 'act', 'collect', 'verdict'];
 
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-undelivered-'));
-let server: PrivateServer;
-let store: Store;
-let world: World;
 const reached = new Set<string>();
 const all = Promise.withResolvers<void>();
 const stopped = Promise.withResolvers<void>();
@@ -49,10 +40,8 @@ function holdingUp(real: Store): Store {
   return new Proxy(real, { get: (target, name) => (name === 'putOnce' ? putOnce : (Reflect.get(target, name) as () => unknown).bind(target)) });
 }
 
-beforeAll(async () => {
-  defineTask(emptyEnvironment);
-  server = await startPrivateServer(dir);
-  store = openSqliteStore(join(dir, 'store'));
+defineTask(emptyEnvironment);
+const world = useStoreWorld((store) => {
   const slow = holdingUp(store);
   const engine = emptyEngine(TURNS);
   const generate = engine.generate.bind(engine);
@@ -62,31 +51,26 @@ beforeAll(async () => {
   };
   const provider = emptyProvider;
   const parts = { store: slow, provider, host: 'test-host', maxLiveSandboxes: 100, sandboxTtlSeconds: 600 };
-  world = await startWorld(server.address, {}, () => ({
+  return {
     init: createInitActivities(parts),
     agentRun: createAgentRunActivities(parts),
     gpu: createGpuActivities({ store: slow, engine, endpoints: new EndpointClient(), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }),
     reward: createRewardActivities(parts),
-  }));
-}, 120_000);
-afterAll(async () => {
-  process.kill(server.pid, 'SIGCONT');
-  await world?.stop();
-  await server?.stop();
-  await store?.close();
-  rmSync(dir, { recursive: true, force: true });
-}, 60_000);
+  };
+});
+const { store } = world;
+// Before it is to stop: hooks run in reverse order.
+afterAll(() => void process.kill(world.server.pid, 'SIGCONT'));
 
 it('a finished and recorded call never runs again, although its completion was not delivered for 30 s', async () => {
   const agent = { maxTurns: TURNS, maxContextTokens: 100_000, toolTimeoutSeconds: 60 };
   const input = { task: 'empty-train-0', policy: { dir: 'empty', version: 0 }, agent, run: 'held' };
-  const start = (kind: string) => world.client.workflow.start('rollout', { taskQueue: 'orchestrator', workflowId: `held/${kind}`, args: [input] });
-  const handles = await Promise.all(RECORDS.map(start));
+  const handles = await Promise.all(RECORDS.map((kind) => world.start('rollout', `held/${kind}`, input)));
   await all.promise;
-  process.kill(server.pid, 'SIGSTOP');
+  process.kill(world.server.pid, 'SIGSTOP');
   stopped.resolve();
   await sleep(STANDS_MS);
-  process.kill(server.pid, 'SIGCONT');
+  process.kill(world.server.pid, 'SIGCONT');
   for (const handle of handles) expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, turns: TURNS });
   expect([...reached].sort()).toEqual(RECORDS.toSorted());
   const keys = (await store.executions(0)).map(({ key }) => key);

@@ -2,26 +2,16 @@
  * Hunts a grader that does not hear that nobody waits for it any more: real Temporal, store and bubblewrap sandboxes,
  * with a grader that sleeps. Not asserted: other ends of an execution; see test/activities/rollout/grading-ends.test.ts.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { createRewardActivities } from '../../../activities/rollout/reward.ts';
 import type { SandboxProvider } from '../../../sandboxes/sandbox.ts';
-import { openSqliteStore } from '../../../store/sqlite-store.ts';
-import type { Store } from '../../../store/store.ts';
 import { defineTask } from '../../../tasks/registry.ts';
 import type { Verdict } from '../../../tasks/task.ts';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
 import { ScriptedEnvironment } from '../../activities/scripted-parts.ts';
 import { callOf, openBench, specOf } from '../../sandboxes/harness.ts';
-import { startWorld, type World } from '../../support/workflow-world.ts';
+import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const bench = await openBench();
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-grading-'));
-let server: PrivateServer;
-let store: Store;
-let world: World;
 let seconds = 60;
 
 class Sleeping extends ScriptedEnvironment {
@@ -33,28 +23,15 @@ class Sleeping extends ScriptedEnvironment {
 }
 defineTask(new Sleeping('sleeping'));
 
-const open = () =>
-  startWorld(server.address, {}, () => {
-    const reward = createRewardActivities({ store, provider: bench.provider, host: 'test-host' });
-    return { reward: { computeReward: async (input) => reward.computeReward({ ...input, artifact: await store.putObject(Buffer.from('a diff')) }) } };
-  });
-
-beforeAll(async () => {
-  store = openSqliteStore(join(dir, 'store'));
-  server = await startPrivateServer(dir);
-  world = await open();
-}, 90_000);
-afterAll(async () => {
-  await world?.stop();
-  await server?.stop();
-  await store?.close();
-  rmSync(dir, { recursive: true, force: true });
+const world = useStoreWorld((store) => {
+  const reward = createRewardActivities({ store, provider: bench.provider, host: 'test-host' });
+  return { reward: { computeReward: async (input) => reward.computeReward({ ...input, artifact: await store.putObject(Buffer.from('a diff')) }) } };
 });
+const { store } = world;
 
 /** A rollout whose grader sleeps. */
 async function graded(workflowId: string) {
-  const args = [{ task: 'sleeping-train-0', policy: { dir: '/p', version: 0 } }];
-  const handle = await world.client.workflow.start('rollout', { taskQueue: 'orchestrator', workflowId, args });
+  const handle = await world.start('rollout', workflowId, { task: 'sleeping-train-0', policy: { dir: '/p', version: 0 } });
   await expect.poll(() => store.leases('grader-sandbox'), { timeout: 30_000 }).toMatchObject([{ owner: workflowId }]);
   return handle;
 }
@@ -73,12 +50,12 @@ it('a rollout that is cancelled while it is graded has no verdict, and its grade
 it('a worker that stops leaves its grading to another one', async () => {
   seconds = 60;
   const handle = await graded('handed-on');
-  await world.stop();
+  await world.now.stop();
   await expect.poll(() => bench.provider.list()).toEqual([]);
   await expect.poll(() => store.leases('grader-sandbox')).toEqual([]);
   seconds = 0;
-  world = await open();
-  expect(await world.client.workflow.getHandle('handed-on').result()).toMatchObject({ status: 'graded', reward: 1 });
+  await world.open();
+  expect(await world.now.client.workflow.getHandle('handed-on').result()).toMatchObject({ status: 'graded', reward: 1 });
   expect(handle.workflowId).toBe('handed-on');
   expect(await store.begun('reward:handed-on#1')).toBe(2);
 }, 180_000);

@@ -51,6 +51,7 @@ describe('a policy', () => {
     ['a tokenizer that chat would not read', endpoint({ mode: 'chat', tokenizer: '/m' }), 'policy.endpoint.tokenizer'],
     ['fields of chat that ids would not send', endpoint({ extraBody: { a: 1 } }), 'policy.endpoint.extraBody'],
     ['no requests at all', endpoint({ requestsPerMinute: 0 }), 'policy.endpoint.requestsPerMinute'],
+    ['a patience that no timer can hold', endpoint({ timeoutSeconds: 2_600_000, patienceSeconds: 3_000_000 }), 'policy.endpoint.timeoutSeconds'],
     ['a setting that there is not', endpoint({ retries: 3 }), 'policy.endpoint.retries'],
   ])('with %s is refused by the name of the field', (_, given, field) => {
     expect(resolve(given)).toEqual([field, expect.any(String), expect.stringMatching(/./)]);

@@ -3,11 +3,8 @@
  * bubblewrap sandboxes, whose supervisor is killed in the middle. The policy alone is scripted.
  * Not asserted: the loss of a whole host; by then its queue has no worker, which the workflow tells by a timeout.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
 import { createInitActivities } from '../../../activities/rollout/init.ts';
 import { actsOf, type GenerateRecord, keys, turnsOf } from '../../../activities/records.ts';
@@ -15,20 +12,13 @@ import { createRewardActivities } from '../../../activities/rollout/reward.ts';
 import type { ToolCall } from '../../../agents/message.ts';
 import { killProcess } from '../../../sandboxes/supervised/process-identity.ts';
 import { folderOf, readIdentity } from '../../../sandboxes/supervised/state.ts';
-import { openSqliteStore } from '../../../store/sqlite-store.ts';
-import type { Store } from '../../../store/store.ts';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
 import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
 import type { CollectOutcome, GenerateInput, GenerateOutcome } from '../../../workflows/messages/stages.ts';
 import { type Bench, openBench } from '../../sandboxes/harness.ts';
-import { startWorld, type World } from '../../support/workflow-world.ts';
+import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const TASK = 'swe-mini-train-0';
 const bench: Bench = await openBench();
-const dir = mkdtempSync(join(tmpdir(), 'longhaul-restored-'));
-let server: PrivateServer;
-let world: World;
-let store: Store;
 /** What happens when a turn's model call is asked for. */
 let atTurn: (input: GenerateInput) => void | Promise<void> = () => undefined;
 let turns: ReadonlyArray<readonly ToolCall[]> = [];
@@ -56,23 +46,16 @@ async function generate(input: GenerateInput): Promise<GenerateOutcome> {
   return { kind: finish ? 'finish' : 'calls', calls: finish ? 0 : calls.length, contextTokens: 1, sampledTokens: 2, line: 'said' };
 }
 
-beforeAll(async () => {
-  store = openSqliteStore(join(dir, 'store'));
-  server = await startPrivateServer(dir);
-  const { provider } = bench;
-  world = await startWorld(server.address, {}, (scripted) => ({
-    init: createInitActivities({ store, provider, host: 'test-host', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 }),
-    agentRun: createAgentRunActivities({ store, provider, host: 'test-host', sandboxTtlSeconds: 60 }),
-    reward: createRewardActivities({ store, provider, host: 'test-host' }),
+const world = useStoreWorld((over, scripted) => {
+  const parts = { store: over, provider: bench.provider, host: 'test-host' };
+  return {
+    init: createInitActivities({ ...parts, maxLiveSandboxes: 1, sandboxTtlSeconds: 60 }),
+    agentRun: createAgentRunActivities({ ...parts, sandboxTtlSeconds: 60 }),
+    reward: createRewardActivities(parts),
     gpu: { ...scripted.gpu, generate },
-  }));
-}, 90_000);
-afterAll(async () => {
-  await world?.stop();
-  await server?.stop();
-  await store?.close();
-  rmSync(dir, { recursive: true, force: true });
+  };
 });
+const { store } = world;
 
 function kill(sandbox: string): void {
   const inner = readIdentity(folderOf(bench.stateDir, sandbox), 'inner');
@@ -81,8 +64,7 @@ function kill(sandbox: string): void {
 }
 
 async function rollout(id: string): Promise<RolloutResult> {
-  const policy = { dir: '/p', version: 0 };
-  return world.client.workflow.execute('rollout', { taskQueue: 'orchestrator', workflowId: id, args: [{ task: TASK, policy }] });
+  return (await world.start('rollout', id, { task: TASK, policy: { dir: '/p', version: 0 } })).result() as Promise<RolloutResult>;
 }
 
 /** What came of it: tokens, answers and the diff. */

@@ -21,6 +21,8 @@ let script: Script = {};
 const updates: UpdateInput[] = [];
 const steps: StepToRecord[] = [];
 let resume: OpenedRun['resume'];
+/** Before a run is opened. */
+let opening: () => Promise<void> = async () => undefined;
 
 const open = () =>
   startWorld(
@@ -29,7 +31,10 @@ const open = () =>
     ({ orchestrator }) => ({
       orchestrator: {
         ...orchestrator,
-        openRun: async (given, run) => ({ ...(await orchestrator.openRun(given, run)), ...(resume ? { resume } : {}) }),
+        openRun: async (given, run) => {
+          await opening();
+          return { ...(await orchestrator.openRun(given, run)), ...(resume ? { resume } : {}) };
+        },
         recordStep: async (input) => {
           steps.push(input);
           await orchestrator.recordStep(input);
@@ -52,6 +57,7 @@ beforeEach(() => {
   updates.length = 0;
   steps.length = 0;
   resume = undefined;
+  opening = async () => undefined;
 });
 
 const start = (run: string) =>
@@ -120,6 +126,25 @@ it('a run that is started again goes on from its last step on record, with the g
   expect(await second.result()).toMatchObject({ steps: 3, policy: { version: 3 } });
   expect([...before, ...trainedGroups('again')].sort()).toEqual(every);
   for (const { step, policy: { version } } of updates) expect(version).toBe(step - 1);
+}, 300_000);
+
+it('a group that ends while its run is being started again is not rolled out once more', async () => {
+  world.log.calls.length = 0;
+  const held = holding('group-4');
+  const first = await start('meanwhile');
+  await held.acting;
+  await expect.poll(() => steps.length, { timeout: 120_000 }).toBeGreaterThan(0);
+  await first.terminate('by hand');
+  const { record, policy, overlap } = steps.at(-1)!;
+  resume = { step: record.step, policy, overlap: overlap! };
+  expect(resume.overlap.running.map(({ number }) => number)).toContain(4);
+  const unit = world.client.workflow.getHandle('train/meanwhile/group-4/unit');
+  opening = async () => {
+    held.end();
+    await unit.result();
+  };
+  expect(await (await start('meanwhile')).result()).toMatchObject({ steps: 3, policy: { version: 3 } });
+  expect(world.log.calls.filter(({ activity, rollout }) => activity === 'recordDispatched' && rollout === 'group-4')).toHaveLength(1);
 }, 300_000);
 
 /** Why: an update is applied once, to what it was made of; which groups end first is another matter after a restart. */

@@ -16,6 +16,9 @@ import type { ProcessRecord, ProcessState } from '../stack-state.ts';
 const READY_POLL_MS = 100;
 const ADOPTED_POLL_MS = 300;
 
+/** Of what could not be started: no process has it. */
+const NOBODY: ProcessIdentity = { pid: 0, startTime: '' };
+
 interface Running {
   readonly identity: ProcessIdentity;
   readonly startedAt: number;
@@ -121,11 +124,28 @@ export class ManagedProcess {
     const pid = this.#running?.identity.pid;
     this.#running = undefined;
     this.#become('backing-off');
-    this.#say(`${this.spec.name} (pid ${pid}) died (${how}); it starts again in ${delay / 1000} s; its log: ${this.spec.log}`);
+    const end = pid === NOBODY.pid ? 'could not be started' : `(pid ${pid}) died`;
+    this.#say(`${this.spec.name} ${end} (${how}); it starts again in ${delay / 1000} s; its log: ${this.spec.log}`);
     return delay;
   }
 
   #spawn(): Running {
+    const running = { ...this.#launched(), startedAt: Date.now() };
+    this.#running = running;
+    this.#become('starting');
+    return running;
+  }
+
+  /** What the machine has no room for now is a start that failed: it is tried again like any other. */
+  #launched(): Omit<Running, 'startedAt'> {
+    try {
+      return this.#launch();
+    } catch (error) {
+      return { identity: NOBODY, ended: Promise.resolve(error instanceof Error ? error.message : String(error)) };
+    }
+  }
+
+  #launch(): Omit<Running, 'startedAt'> {
     const { command, args, env, log } = this.spec;
     this.spec.beforeStart();
     const descriptor = openLog(log);
@@ -137,10 +157,7 @@ export class ManagedProcess {
       child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
     });
     const pid = child.pid ?? 0;
-    const running = { identity: { pid, startTime: startTimeOf(pid) ?? '' }, startedAt: Date.now(), ended };
-    this.#running = running;
-    this.#become('starting');
-    return running;
+    return { identity: { pid, startTime: startTimeOf(pid) ?? '' }, ended };
   }
 
   #adopt(identity: ProcessIdentity): Running {

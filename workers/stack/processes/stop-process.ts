@@ -5,12 +5,12 @@ import { isAlive, type ProcessIdentity } from '#setup/process-identity.mjs';
 
 const POLL_MS = 50;
 
-/** Returns when it is gone; true when it had to be killed. */
+/** Returns when it is gone; true when it had to be killed. Clocks that are set meanwhile change nothing. */
 export async function stopProcess(identity: ProcessIdentity, deadlineMs: number): Promise<boolean> {
   signal(identity, 'SIGTERM');
-  const deadline = Date.now() + deadlineMs;
+  const deadline = performance.now() + deadlineMs;
   while (isAlive(identity)) {
-    if (Date.now() >= deadline) {
+    if (performance.now() >= deadline) {
       signal(identity, 'SIGKILL');
       while (isAlive(identity)) await sleep(POLL_MS);
       return true;

@@ -3,7 +3,7 @@
  * those that say nothing. What it must remember is `state`, so a run goes on from it in a new history, or from records.
  */
 
-import { ApplicationFailure, condition, sleep } from '@temporalio/workflow';
+import { ApplicationFailure, condition, patched, sleep } from '@temporalio/workflow';
 import type { Trip } from '../../failures/circuit-breaker.ts';
 import type { RunFailures } from '../../failures/run-failures.ts';
 import type { PauseRelay } from '../../pause-relay.ts';
@@ -130,6 +130,8 @@ export class Overlap {
     const name = this.#units.nameOf(unit);
     this.#relay.remove(name);
     if (report.end !== 'rolled-out') return this.#fell(unit, report);
+    // It ran since before the run started from its records, and has ended before it was begun again.
+    if (this.#queue.includes(unit) && patched('ended-unbegun')) this.#queue = this.#queue.filter((one) => one !== unit);
     this.#admission.end(unit.number, report.groups);
     const trip = report.ends && this.#host.pauseAt === null ? this.#failures.heard(report.ends, unit.number) : undefined;
     if (!trip) this.pump();

@@ -1,0 +1,36 @@
+/** What to give instead of a setting's value that a schema refuses, in words. */
+
+import type { z } from 'zod';
+
+type Issue = z.core.$ZodIssue;
+
+const NOUNS: Readonly<Record<string, string>> = {
+  number: 'a number', int: 'a whole number', string: 'a text', boolean: 'true or false', array: 'a list', object: 'a mapping of settings', record: 'a mapping of settings',
+};
+
+const units: Readonly<Record<string, (bound: string) => string>> = {
+  string: (bound) => `a text of ${bound} characters`,
+  array: (bound) => `a list of ${bound}`,
+};
+
+function bounded({ origin, inclusive = true }: { readonly origin: string; readonly inclusive?: boolean }, bound: number | bigint, side: 'least' | 'most'): string {
+  const words = inclusive ? `at ${side} ${bound}` : `${side === 'least' ? 'more' : 'less'} than ${bound}`;
+  return units[origin]?.(words) ?? words;
+}
+
+/** The schema's own words, where it has some. */
+export function remedyOf(issue: Issue): string {
+  if (!/^(Invalid input|Invalid option|Too small|Too big)\b/u.test(issue.message)) return issue.message;
+  switch (issue.code) {
+    case 'invalid_type':
+      return `give ${NOUNS[issue.expected] ?? issue.expected}`;
+    case 'too_small':
+      return `give ${bounded(issue, issue.minimum, 'least')}`;
+    case 'too_big':
+      return `give ${bounded(issue, issue.maximum, 'most')}`;
+    case 'invalid_value':
+      return `give ${issue.values.length > 1 ? 'one of ' : ''}${issue.values.map(String).join(', ')}`;
+    default:
+      return issue.message;
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * Hunts a verb that steers another stack's run: two stacks beside each other, one of which is down, and whose port the
+ * other one has taken. The server is real.
+ */
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { runCommandLine } from '../../cli/run.ts';
+import { ownIdentity, type ProcessIdentity } from '../../scripts/setup/process-identity.mjs';
+import { stackPaths, type StackState, writeStackState } from '../../workers/stack/stack-state.ts';
+import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul two stacks-'));
+let server: PrivateServer;
+beforeAll(async () => {
+  server = await startPrivateServer(join(dir, 'temporal'));
+}, 90_000);
+afterAll(async () => {
+  await server?.stop();
+  vi.unstubAllEnvs();
+  rmSync(dir, { recursive: true, force: true });
+});
+
+/** A stack that had its server where another one's is now; `server` is its own server's process. */
+function stackOf(home: string, process: ProcessIdentity): void {
+  const port = Number(server.address.split(':')[1]);
+  const record = { name: 'temporal', process, state: 'ready', restarts: 0, failedStarts: 0, since: '', log: '', digest: '' } as const;
+  const state: StackState = {
+    format: 1, supervisor: { pid: 0, startTime: '' }, since: '', address: server.address, namespace: 'default', ui: '', ports: { temporal: port, ui: 0 }, phase: 'up', processes: [record],
+  };
+  writeStackState(stackPaths(home).state, state);
+}
+
+async function schedules(home: string) {
+  let out = '';
+  const around = { out: (text: string) => { out += text; }, err: () => undefined, cwd: dir, signal: new AbortController().signal };
+  const exitCode = await runCommandLine(['schedule', 'list', '--json'], { ...around, env: { LONGHAUL_HOME: home, TEMPORAL_ADDRESS: '' } });
+  return { exitCode, said: JSON.parse(out) as unknown };
+}
+
+test('a stack that is down is not looked for at the port that it had, and one that is up is', async () => {
+  const [up, down] = [join(dir, 'up'), join(dir, 'down')];
+  stackOf(up, ownIdentity());
+  stackOf(down, { pid: ownIdentity().pid, startTime: 'gone' });
+  expect((await schedules(up)).exitCode).toBe(0);
+  const { exitCode, said } = await schedules(down);
+  expect(exitCode).toBe(3);
+  expect(said).toMatchObject({ error: { name: 'Unreachable', message: `The stack in ${down} is not up. Start the stack: npx longhaul up --detach` } });
+});
