@@ -55,11 +55,20 @@ async function askForOneToken(endpoint: Endpoint, { endpoints }: EndpointDeps, s
   }
 }
 
+/** A list of models that cannot be had says nothing of the model: the calls that follow may. */
+async function checkListedName(endpoint: Endpoint, { endpoints }: EndpointDeps, signal: AbortSignal): Promise<void> {
+  try {
+    await checkServedName(endpoint, endpoints, signal);
+  } catch (error) {
+    if (!(error instanceof EndpointError) || !error.isTransient) throw error;
+  }
+}
+
 /** Errors: `UserInputError` for what a user must change: it names the setting, and never a key. A server that is down passes. */
 export async function checkEndpoint({ run, endpoint, field }: CheckEndpointInput, deps: EndpointDeps, signal: AbortSignal): Promise<void> {
   const hasty = { ...endpoint, maxTries: 1, timeoutSeconds: Math.min(endpoint.timeoutSeconds, 60) };
   try {
-    await checkServedName(hasty, deps.endpoints, signal);
+    await checkListedName(hasty, deps, signal);
     const { mode } = await offerOf(run, hasty, deps, signal, field);
     if (mode === 'chat' || endpoint.apiKeyEnv !== undefined) await askForOneToken(hasty, deps, signal);
   } catch (error) {

@@ -74,6 +74,8 @@ function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
   const common = (size: number): string => `rw,exec,nosuid,nodev,size=${size},${files(size)}`;
   const mounts: Record<string, string> = { '/tmp': `${common(share.tmp)},mode=1777` };
   if (spec.profile !== 'swe') mounts[spec.workdir] = `${common(share.workspace)},mode=0755`;
+  // Under a read-only root Podman mounts one here that everybody may write to.
+  if (plan.podman && spec.profile !== 'swe') mounts['/run'] = 'rw,noexec,nosuid,nodev,size=65536,mode=0755,notmpcopyup';
   if (plan.transport === 'exec') mounts[RUN_FOLDER] = `rw,noexec,nosuid,nodev,size=${RUN_BYTES},mode=0700`;
   return mounts;
 }

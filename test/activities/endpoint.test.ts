@@ -305,6 +305,12 @@ describe('an endpoint that is asked before anything is made for it', () => {
     expect(asked).toEqual(['/v1/models', '/v1/chat/completions']);
   });
 
+  it('that cannot list its models, as `transformers serve` without a hub cache, is refused for a model that it has not', async () => {
+    const pinned: Handler = ({ path }) =>
+      path.endsWith('/models') ? { status: 500, body: {} } : { status: 400, body: { detail: "Server is pinned to 'examples/starter'; requested 'm'." } };
+    expect((await check(pinned, { mode: 'chat' })).refused).toMatchObject({ field: 'policies.p.endpoint.model', value: 'm' });
+  });
+
   it('that gives no ids where ids are asked for is refused', async () => {
     const { refused } = await check(refusing(404), ids);
     expect(refused).toMatchObject({ name: 'UserInputError', field: 'policies.p.endpoint' });

@@ -31,19 +31,25 @@ const QUOTA = new Set([
   'organization_usage_limit_exceeded',
 ]);
 
+/** The answer that is asked for would not fit by itself, however short the prompt; vLLM cuts what is less to what fits. */
+const ANSWER_ALONE = /max_tokens=\d+ cannot be greater than max_model_len/i;
+
 const TOO_LONG = [
   /maximum context length/i,
   /longer than the (model's context|maximum model) length/i,
   /exceeds? the (available context size|maximum allowed length|model's (maximum )?context)/i,
   /prompt is too long/i,
   /context window/i,
-  /max_tokens=\d+ cannot be greater than max_model_len/i,
+  ANSWER_ALONE,
   // Of what was left of the context for an answer.
   /max_tokens must be at least 1, got 0/i,
 ];
 
 /** Told as a failure of the server; the same request gives it again. */
 const UNREADABLE = [/model produced output that does not match/i, /^failed to parse input at pos \d+/i];
+
+/** `transformers serve` of one model, under status 400. */
+const OTHER_MODEL = /^server is pinned to .*; requested /i;
 
 const LIMIT = [
   /maximum context length (?:is|of) (\d+)/i,
@@ -99,7 +105,7 @@ function firstNumber(patterns: readonly RegExp[], text: string): number | undefi
 function contextOf({ message, fields }: Said): { limit: number; prompt?: number } | undefined {
   const field = (name: string) => (typeof fields[name] === 'number' ? fields[name] : undefined);
   const limit = field('n_ctx') ?? firstNumber(LIMIT, message);
-  const prompt = field('n_prompt_tokens') ?? firstNumber(PROMPT, message);
+  const prompt = field('n_prompt_tokens') ?? firstNumber(PROMPT, message) ?? (ANSWER_ALONE.test(message) ? 0 : undefined);
   return limit === undefined ? undefined : { limit, ...(prompt === undefined ? {} : { prompt }) };
 }
 
@@ -122,7 +128,7 @@ function kindOf({ status }: Refusal, { message, code }: Said): EndpointErrorKind
   if (tooLong || (status >= 400 && status < 500 && TOO_LONG.some((pattern) => pattern.test(message)))) return 'context-full';
   if (status === 500 && UNREADABLE.some((pattern) => pattern.test(message))) return 'unreadable';
   if (status === 429) return 'rate-limited';
-  if (codes.includes('model_not_found') || (status === 404 && /model/i.test(message))) return 'unknown-model';
+  if (codes.includes('model_not_found') || (status === 404 && /model/i.test(message)) || OTHER_MODEL.test(message)) return 'unknown-model';
   if (status === 408 || status === 409 || status === 425 || status >= 500) return 'unavailable';
   return 'bad-request';
 }

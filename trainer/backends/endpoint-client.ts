@@ -24,8 +24,8 @@ function keyOf({ apiKeyEnv }: Endpoint, env: NodeJS.ProcessEnv): string | undefi
 /** What is left of the server's context for an answer, where its refusal says so and asking for less makes sense. */
 function roomIn(error: unknown, asked: number, promptTokens?: number): number | undefined {
   if (!(error instanceof EndpointError) || error.kind !== 'context-full' || !error.context) return undefined;
-  // Where nobody says how long the prompt is, the whole context is asked for: such a server gives what is left of it.
-  const room = error.context.limit - (promptTokens ?? error.context.prompt ?? 0);
+  const prompt = promptTokens ?? error.context.prompt;
+  const room = prompt === undefined ? 0 : error.context.limit - prompt;
   return room > 0 && room < asked ? room : undefined;
 }
 

@@ -85,3 +85,20 @@ describe('vLLM 0.32.0', () => {
     await expect(client.sampleTokens(endpoint, 'vllm', callOf(prompt(12), 8), signal)).rejects.toMatchObject({ kind });
   });
 });
+
+describe('transformers serve 5.19.0', () => {
+  const answering = recorded('transformers-serve-5.19.0.json');
+  const call = { messages: [{ role: 'user', content: 'Hello' }], tools: [], sampling: { temperature: 0, topP: 1, topK: 0, maxTokens: 16 } };
+
+  it('answers in chat; calls of a model that it has no reader for stay text', async () => {
+    const { endpoint, client } = await answering(['chat-swe'], { mode: 'chat' });
+    const { turn, finish, usage } = await client.chat(endpoint, call, 0, signal);
+    expect(turn).toEqual({ content: '<|assistant|><function=search>\n<parameter=query>def rano</parameter>\n</function>', toolCalls: [] });
+    expect([finish, usage]).toEqual(['stop', { promptTokens: 17, completionTokens: 6 }]);
+  });
+
+  it('of one model tells another one by a status of its own, and it is told as that', async () => {
+    const { endpoint, client } = await answering(['chat-unknown-model'], { mode: 'chat' });
+    await expect(client.chat(endpoint, call, 0, signal)).rejects.toMatchObject({ kind: 'unknown-model' });
+  });
+});
