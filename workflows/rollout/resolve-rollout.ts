@@ -12,6 +12,7 @@ export const DEFAULT_AGENT: Required<AgentSettings> = {
   maxContextTokens: 32_768,
   toolTimeoutSeconds: 120,
   deadlineSeconds: OUTAGE_SECONDS,
+  atDeadline: 'grade',
 };
 export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 };
 
@@ -52,6 +53,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   if (!(agent.deadlineSeconds > 0 && Number.isFinite(agent.deadlineSeconds))) {
     refuse('agent.deadlineSeconds', agent.deadlineSeconds, 'give a number of seconds above 0');
   }
+  if (agent.atDeadline !== 'grade' && agent.atDeadline !== 'mask') refuse('agent.atDeadline', agent.atDeadline, 'give grade or mask');
   if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
   return {
     task: input.task,
