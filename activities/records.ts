@@ -109,6 +109,8 @@ export interface ActRecord {
   readonly messages: readonly Message[];
   /** The policy called `finish`, and is told that a call before it was refused: the rollout goes on. */
   readonly unfinished?: true;
+  /** How long its commands ran, and the look at what they left, as the sandbox counts; absent: no time, and in records of earlier builds. */
+  readonly ms?: number;
   /** That the calls ran in. */
   readonly sandbox?: string;
   /** Of the workspace and the shell after the turn; absent where it could not be told, where the sandbox is `untouched`, and where nothing ran after it. */

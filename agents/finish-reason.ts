@@ -7,7 +7,9 @@ export type FinishReason =
   | 'context-full'
   | 'response-cut'
   /** The policy would not answer, or its server's filter took the answer away. */
-  | 'refused';
+  | 'refused'
+  /** Its time was over, and most of it the policy's own doing. */
+  | 'deadline';
 
 /** What went wrong beside the policy; `workflows/failures/failure-policy.ts` says what is done about each. Never a reward of 0. */
 export type FailureClass =
@@ -22,11 +24,11 @@ export type FailureClass =
   | 'grader-failed'
   /** An activity's, on every try. */
   | 'timeout'
-  /** The rollout's own. */
   /** The policy's files are not what was written. */
   | 'checkpoint-torn'
   /** The disk was full, read-only or damaged for longer than all tries. */
   | 'store-unavailable'
+  /** The rollout's own, spent on what is not the policy's doing. */
   | 'deadline'
   /** Its group was complete without it. */
   | 'straggler'

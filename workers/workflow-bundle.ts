@@ -12,11 +12,13 @@ const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
 const EXTENSION = extname(fileURLToPath(import.meta.url));
 /** Of the other folders workflows import types alone: nothing of them is in the bundle. */
 const SOURCES = 'workflows';
+/** Changes with the way in which a bundle is made of the same sources. */
+const RECIPE = 'shared modules';
 
 /** Of everything that the bundle is made of, in folders below too: another one is another bundle. */
 export async function sourceHash(root = ROOT): Promise<string> {
   const hash = createHash('sha256');
-  hash.update(String(createRequire(import.meta.url)('@temporalio/worker/package.json').version));
+  hash.update(`${RECIPE}\0${String(createRequire(import.meta.url)('@temporalio/worker/package.json').version)}`);
   const names = (await readdir(join(root, SOURCES), { recursive: true })).filter((name) => name.endsWith(EXTENSION));
   for (const name of names.toSorted()) hash.update(`${name}\0`).update(await readFile(join(root, SOURCES, name)));
   return hash.digest('hex').slice(0, 16);
@@ -49,7 +51,9 @@ export async function buildWorkflowBundle(entry: BundleEntry = 'index'): Promise
   const path = join(folderOf(entry), `${await sourceHash()}.js`);
   if (await access(path).then(() => true, () => false)) return path;
   const { bundleWorkflowCode } = await import('@temporalio/worker');
-  const { code } = await bundleWorkflowCode({ workflowsPath: join(ROOT, 'workflows', `${entry}${EXTENSION}`) });
+  const workflowsPath = join(ROOT, 'workflows', `${entry}${EXTENSION}`);
+  // Loaded once for all workflows of a process, not once for each: their modules hold no state, and are frozen.
+  const { code } = await bundleWorkflowCode({ workflowsPath, preloadModules: [workflowsPath] });
   await mkdir(dirname(path), { recursive: true });
   const aside = `${path}.partial-${process.pid}`;
   await writeFile(aside, code);

@@ -3,7 +3,7 @@
  * it never aborts the batch and never blocks it. A long batch goes on in new histories while its rollouts run on.
  */
 
-import { allHandlersFinished, CancellationScope, condition, ContinueAsNew, continueAsNew, setHandler } from '@temporalio/workflow';
+import { allHandlersFinished, CancellationScope, condition, ContinueAsNew, continueAsNew, getExternalWorkflowHandle, isCancellation, setHandler } from '@temporalio/workflow';
 import { refusedSetting, type Schedule, scheduleOf } from './batch/dispatch-schedule.ts';
 import { gatesOf } from './batch/dispatcher.ts';
 import { isLong } from './batch/long-batch.ts';
@@ -18,6 +18,7 @@ import { resolvePolicy } from './rollout/resolve-policy.ts';
 import { refuse } from './rollout/resolve-rollout.ts';
 import { stageEndedSignal } from './rollout/stage-gates.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
+import { unitMissedSignal } from './training/overlap/unit-report.ts';
 
 /**
  * `progress` is for continue-as-new alone.
@@ -32,6 +33,13 @@ export async function batch(input: BatchInput, progress?: BatchProgress): Promis
   const straggler = refusedStraggler(input.stragglers ?? {}, input.samples);
   if (straggler) refuse(`stragglers.${straggler.field}`, straggler.value, straggler.remedy);
   return runBatch(input, scheduleOf(input.dispatcher), progress);
+}
+
+async function endEarly(open: OpenBatch, { unitOf }: BatchInput, error: unknown): Promise<void> {
+  await open.cancel();
+  if (unitOf === undefined || !isCancellation(error)) return;
+  // A run that is gone misses nothing.
+  await getExternalWorkflowHandle(unitOf).signal(unitMissedSignal).catch(() => undefined);
 }
 
 /** The whole of a batch but for the reading of its settings. Its workflow takes `input` and, in a new history, `progress`. */
@@ -51,7 +59,7 @@ export async function runBatch(input: BatchInput, schedule: Schedule, progress: 
     if (!over) await condition(allHandlersFinished);
     if (!over) await continueAsNew<typeof batch>(input, open.progress);
   } catch (error) {
-    if (!(error instanceof ContinueAsNew)) await CancellationScope.nonCancellable(() => open.cancel());
+    if (!(error instanceof ContinueAsNew)) await CancellationScope.nonCancellable(() => endEarly(open, input, error));
     throw error;
   }
   await open.recordFailures();

@@ -19,10 +19,10 @@ import { classify } from './failures/classify-failure.ts';
 import { BUDGET, FAILURES } from './failures/failure-policy.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { isLost, renewalOf } from './rollout/hold-sandbox.ts';
-import { initialState, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
+import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
 import type { Context } from './rollout/rollout-context.ts';
-import { perform, release } from './rollout/rollout-stages.ts';
-import { RolloutClock } from './rollout/rollout-clock.ts';
+import { atDeadline, hasDeadline, perform, release } from './rollout/rollout-stages.ts';
+import { RolloutClock, type Spent } from './rollout/rollout-clock.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
 import { reportingEnd } from './rollout/report-end.ts';
 import { resolveRollout } from './rollout/resolve-rollout.ts';
@@ -40,12 +40,11 @@ export const pauseSignal = defineSignal('pause');
 export const resumeSignal = defineSignal('resume');
 
 /** Carried over continue-as-new, which happens at the begin of a turn. */
-export interface RolloutProgress extends Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
+export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
   /** Who has the context in its cache. */
   readonly worker?: string;
   readonly state: LoopState;
   readonly allowed: readonly GatedStage[];
-  readonly spentMs: number | null;
 }
 
 /** Below the 4,096 events at which Temporal suggests a new history. */
@@ -79,15 +78,15 @@ function publishEnd(state: LoopState): void {
 function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): Context {
   const { workflowId: rollout } = workflowInfo();
   const input = resolveRollout(given, rollout);
-  const { allowed = [], sandbox = null, contextTokens = 0, worker = null, lines = [], paused = false, spentMs = null } = progress ?? {};
+  const { allowed = [], sandbox = null, contextTokens = 0, worker = null, lines = [], paused = false, spentMs = null, ownMs = 0 } = progress ?? {};
   const gates = new StageGates(input.gates, allowed);
-  const clock = new RolloutClock(input.agent.deadlineSeconds, spentMs, Date.now());
+  const clock = new RolloutClock(input.agent, { spentMs, ownMs }, Date.now());
   const limits = { maxTurns: input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
   return { input, rollout, limits, gates, clock, sandbox, contextTokens, worker, lines, doing: '', paused, collected: null, rounds: 0 };
 }
 
 function progressOf(state: LoopState, { sandbox, contextTokens, worker, lines, paused, gates, clock }: Context): RolloutProgress {
-  return { state, sandbox, contextTokens, ...(worker === null ? {} : { worker }), lines, paused, allowed: gates.allowed, spentMs: clock.spentMs(Date.now()) };
+  return { state, sandbox, contextTokens, ...(worker === null ? {} : { worker }), lines, paused, allowed: gates.allowed, ...clock.spent(Date.now()) };
 }
 
 /** `progress` is for continue-as-new alone. */
@@ -190,7 +189,9 @@ async function attempted(state: LoopState, context: Context): Promise<LoopState>
     if (context.paused && FAILURES[failure.failure].breaks && FAILURES[failure.failure].recovery === 'mask') {
       return standStill(state, context, () => !context.paused);
     }
-    const failed = reduce(state, { type: 'failed', ...failure }, context.limits);
+    const event: LoopEvent = failure.failure === 'deadline' && hasDeadline(state) ? atDeadline(state, context, failure) : { type: 'failed', ...failure };
+    const failed = reduce(state, event, context.limits);
+    if (failed.attempt !== state.attempt) context.clock.beginAnew();
     if (failed.attempt !== state.attempt || failed.phase === 'restore') await release(context, state);
     return failed;
   }

@@ -58,7 +58,7 @@ function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'u
 
 /** The turn in its sandbox; where it is the last one, what is graded is taken out before the turn is on record. */
 async function act(input: AgentRunInput, known: ActRecord | undefined, sandbox: Sandbox, store: Store): Promise<ActRecord> {
-  const acting = { attempt: input, sandbox, store, toolTimeoutSeconds: input.toolTimeoutSeconds };
+  const acting = { attempt: input, sandbox, store, toolTimeoutSeconds: input.toolTimeoutSeconds, withinMs: input.withinMs };
   const takeOut = async (record: Pick<ActRecord, 'unfinished'>) => {
     if (!collects(input, record)) return false;
     await takenOut(input, sandbox, store);
@@ -78,8 +78,8 @@ async function acted(input: AgentRunInput, deps: AgentRunDeps): Promise<AgentRun
   const known = (await store.get<ActRecord>(keys.act(input, turn))) ?? (isOver ? await recordLastTurn({ attempt: input, store }, turn) : undefined);
   const isDone = known !== undefined && (isOver || (!collects(input, known) && (await isHere(input, turn, known, store))));
   const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, store));
-  const { unfinished } = record;
-  const outcome = { line: lineOf(record), ...(unfinished === undefined ? {} : { unfinished }) };
+  const { unfinished, ms } = record;
+  const outcome = { line: lineOf(record), ...(ms === undefined ? {} : { ms }), ...(unfinished === undefined ? {} : { unfinished }) };
   const collected = collects(input, record) ? await store.get<CollectOutcome>(keys.collect(input)) : undefined;
   if (!collected) return outcome;
   await release(deps, input.sandbox);

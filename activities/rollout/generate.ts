@@ -122,6 +122,7 @@ export async function generateTurn(input: GenerateInput, deps: GenerateDeps, sig
     contextTokens: contextTokensAfter(turns),
     sampledTokens: sampledTokensOf(record),
     line: lineOf(record),
+    ...(record.cost && { ms: Math.round(record.cost.seconds * 1000) }),
     ...(deps.worker === undefined || 'endpoint' in input.policy ? {} : { worker: deps.worker }),
   };
 }

@@ -11,13 +11,26 @@ import type { Sandbox } from '../../sandboxes/sandbox.ts';
 export const MAX_CALLS = 32;
 /** In limits of one call. The last one to begin may take another: `agentRun` has four, and ten minutes for all else. */
 const LIMITS_PER_MESSAGE = 3;
+/** Of a call that begins before the deadline, however little before. */
+const LEAST_MS = 1000;
 
 export class MessageBudget {
+  readonly #callMs: number;
   readonly #seconds: number;
+  /** The deadline comes before the message has had its time. */
+  readonly #endsSoon: boolean;
   #spentMs = 0;
 
-  constructor(toolTimeoutSeconds: number) {
-    this.#seconds = LIMITS_PER_MESSAGE * toolTimeoutSeconds;
+  /** `withinMs`: until the rollout's deadline. */
+  constructor(toolTimeoutSeconds: number, withinMs = Number.POSITIVE_INFINITY) {
+    this.#callMs = toolTimeoutSeconds * 1000;
+    this.#seconds = Math.min(LIMITS_PER_MESSAGE * toolTimeoutSeconds, withinMs / 1000);
+    this.#endsSoon = this.#seconds < LIMITS_PER_MESSAGE * toolTimeoutSeconds;
+  }
+
+  /** That the next call may take. */
+  get timeoutMs(): number {
+    return this.#endsSoon ? Math.max(LEAST_MS, Math.min(this.#callMs, this.#seconds * 1000 - this.#spentMs)) : this.#callMs;
   }
 
   spend(ms: number): void {
@@ -28,7 +41,7 @@ export class MessageBudget {
   refused(index: number): Observation | undefined {
     if (index >= MAX_CALLS) return refusal(`not run: a message may make ${MAX_CALLS} calls. Make the others in the next one.`);
     if (this.#spentMs < this.#seconds * 1000) return undefined;
-    return refusal(`not run: the calls of this message have taken their ${this.#seconds} seconds. Make it in the next one.`);
+    return refusal(`not run: the calls of this message have taken their ${Math.ceil(this.#seconds)} seconds. Make it in the next one.`);
   }
 }
 
@@ -44,6 +57,7 @@ export function timed(sandbox: Sandbox, spend: (ms: number) => void): Sandbox {
     write: (call) => sandbox.write(call),
     written: (callId) => sandbox.written(callId),
     read: (path, maxBytes) => sandbox.read(path, maxBytes),
+    ...(sandbox.state && { state: sandbox.state.bind(sandbox) }),
     renew: (ttlSeconds) => sandbox.renew(ttlSeconds),
     close: () => sandbox.close(),
   };

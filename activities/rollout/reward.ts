@@ -1,12 +1,12 @@
 /**
- * The `reward` queue: grades what was collected, in a fresh sandbox, which ends with the execution that made it. A
- * grader's own failure is retried in another one and is never a reward.
+ * The `reward` queue: grades what was collected, in a fresh sandbox, which ends with the execution that made it, or with
+ * the next one where that was killed. A grader's own failure is retried in another one and is never a reward.
  */
 
 import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
 import { GRADER_LEASE, sandboxLeases } from '../../sandboxes/leases.ts';
 import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
-import type { Store } from '../../store/store.ts';
+import type { Lease, Store } from '../../store/store.ts';
 import type { Verdict } from '../../tasks/task.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { RewardActivities } from '../../workflows/activities.ts';
@@ -35,16 +35,45 @@ function blameGrader(error: unknown): never {
 
 type Graded = Extract<Verdict, { code: 'graded' }>;
 
+const executionOf = (input: RewardInput): string => `reward:${attemptKey(input)}`;
+const sandboxOf = (input: RewardInput, execution: number | '' = ''): string => `${attemptKey(input)}/grade-${execution}`;
+
+/**
+ * A worker that was killed ends nothing, and its retry is the first to know: what executions up to `last` made here would
+ * take room until their leases run out. What cannot be ended now is left to those.
+ */
+async function endEarlier(input: RewardInput, last: number, { store, provider, host }: RewardDeps): Promise<void> {
+  if (last === 0) return;
+  const prefix = sandboxOf(input);
+  const isEarlier = ({ id, host: its }: Lease) => its === host && id.startsWith(prefix) && Number.parseInt(id.slice(prefix.length), 10) <= last;
+  const earlier = (await store.leases(GRADER_LEASE)).filter(isEarlier);
+  const ends = earlier.map(async ({ id }) => {
+    await provider.destroy(id);
+    await store.releaseLease(id);
+  });
+  await Promise.allSettled(ends);
+}
+
+/** On record, unless a newer execution has begun: that has ended this one's sandbox, and the grader may have taken it for the work's fault. */
+async function recorded(verdict: Graded, input: RewardInput, execution: number, store: Store): Promise<Graded> {
+  const key = keys.verdict(input);
+  if ((await store.begun(executionOf(input))) === execution) return store.putOnce(key, verdict);
+  const known = await store.get<Graded>(key);
+  if (known) return known;
+  throw new GraderFailed('another execution grades this by now');
+}
+
 /** Of a grader that is given up, cancelled or not, nothing counts any more: neither its word nor its failure. */
 async function gradeOnce(input: RewardInput, { store, provider, host }: RewardDeps, signal: AbortSignal): Promise<Graded> {
-  const begun = await store.begin(`reward:${attemptKey(input)}`);
+  const execution = await store.begin(executionOf(input));
+  await endEarlier(input, execution - 1, { store, provider, host });
+  const sandbox = sandboxOf(input, execution);
   const artifact = await store.getObject(input.artifact);
-  const sandbox = `${attemptKey(input)}/grade-${begun}`;
   const sandboxes = new LeasedProvider(provider, sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE), input.rollout);
   try {
     const verdict = await orAborted(() => environmentOf(input.task).grade(input.task, artifact, sandboxes, sandbox).catch(blameGrader), signal);
     if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
-    return await store.putOnce(keys.verdict(input), verdict);
+    return await recorded(verdict, input, execution, store);
   } finally {
     await sandboxes.end();
   }
@@ -57,7 +86,9 @@ export function createRewardActivities(deps: RewardDeps): RewardActivities {
       classified(() =>
         withHeartbeat(async (signal) => {
           const { run, rollout, attempt, task, turns, finish } = input;
-          const verdict = (await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, deps, signal));
+          const known = await store.get<Graded>(keys.verdict(input));
+          if (known) await endEarlier(input, await store.begun(executionOf(input)), deps);
+          const verdict = known ?? (await gradeOnce(input, deps, signal));
           const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
             rollout,
             task,

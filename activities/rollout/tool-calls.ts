@@ -23,6 +23,8 @@ export interface Acting {
   readonly sandbox: Sandbox;
   readonly store: Store;
   readonly toolTimeoutSeconds: number;
+  /** Until the rollout's deadline; absent: time enough. */
+  readonly withinMs?: number | undefined;
 }
 
 interface TurnCalls {
@@ -47,15 +49,15 @@ interface Ran {
   readonly ms: number;
 }
 
-async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | 'replay', acting: Acting): Promise<Ran> {
-  const { attempt, sandbox, store, toolTimeoutSeconds } = acting;
+async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | 'replay', acting: Acting, timeoutMs = acting.toolTimeoutSeconds * 1000): Promise<Ran> {
+  const { attempt, sandbox, store } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);
   let ms = 0;
   const clocked = timed(sandbox, (more) => {
     ms += more;
   });
-  return { observation: await runToolCall(call, toolsOf(attempt), clocked, { callId, timeoutMs: toolTimeoutSeconds * 1000 }), ms };
+  return { observation: await runToolCall(call, toolsOf(attempt), clocked, { callId, timeoutMs }), ms };
 }
 
 function messageOf({ role, name, content }: AnswerRecord): Message {
@@ -88,7 +90,7 @@ async function answerOf(call: ToolCall, turn: number, index: number, budget: Mes
   const told = { role: 'tool', name: call.name, call: digestOf(call) } as const;
   const refused = budget.refused(index);
   if (refused) return store.putOnce<AnswerRecord>(key, { ...told, ...refused, notRun: true });
-  const { observation, ms } = await run(call, turn, index, 'tool', acting);
+  const { observation, ms } = await run(call, turn, index, 'tool', acting, budget.timeoutMs);
   return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });
 }
 
@@ -130,7 +132,7 @@ async function leftBy(calls: readonly ToolCall[], turn: number, { attempt, sandb
 export async function actTurn(acting: Acting, turn: number, isLast: (told: Pick<ActRecord, 'unfinished'>) => Promise<boolean>): Promise<ActRecord> {
   const { attempt, sandbox, store } = acting;
   const calls = await callsOf(acting, turn);
-  const budget = new MessageBudget(acting.toolTimeoutSeconds);
+  const budget = new MessageBudget(acting.toolTimeoutSeconds, acting.withinMs);
   const answers: AnswerRecord[] = [];
   for (const [index, call] of calls.run.entries()) {
     const answer = await answerOf(call, turn, index, budget, acting);
@@ -138,8 +140,13 @@ export async function actTurn(acting: Acting, turn: number, isLast: (told: Pick<
     answers.push(answer);
   }
   const told = toldIn(calls, answers);
-  const left = (await isLast(told)) ? {} : await leftBy(calls.run.filter((_, index) => !answers[index]?.notRun), turn, acting);
-  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...told, sandbox: sandbox.id, ...left });
+  let ms = answers.reduce((sum, answer) => sum + (answer.ms ?? 0), 0);
+  // How long a look at the workspace takes is the policy's doing as well.
+  const clocked = timed(sandbox, (more) => {
+    ms += more;
+  });
+  const left = (await isLast(told)) ? {} : await leftBy(calls.run.filter((_, index) => !answers[index]?.notRun), turn, { ...acting, sandbox: clocked });
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...told, ...(ms > 0 && { ms }), sandbox: sandbox.id, ...left });
 }
 
 /** Records the turn after which all was taken out of the sandbox, which may be gone: its answers are on record. */

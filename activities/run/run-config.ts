@@ -28,6 +28,7 @@ export const agentSchema = z.strictObject({
   maxContextTokens: count.default(32_768),
   toolTimeoutSeconds: z.number().min(1).max(3600).default(120),
   deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(OUTAGE_SECONDS),
+  atDeadline: z.enum(['grade', 'mask']).optional(),
 });
 
 export const samplingSchema = z.strictObject({

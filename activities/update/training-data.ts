@@ -57,7 +57,9 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
   if (!outcome) return 'no-outcome';
   if (outcome.status === 'failed') return outcome.failure ?? 'internal';
-  const turns = await turnsOf(store, outcome);
+  const recorded = await turnsOf(store, outcome);
+  // A turn that its deadline cut off may have been recorded since: it must not come and go between two tries of an update.
+  const turns = outcome.finish === 'deadline' ? recorded.slice(0, outcome.turns) : recorded;
   // Without ids or their log-probabilities there is no ratio to clip: such a rollout is no training data.
   if (turns.some(({ untrainable, sampled, logprobs }) => untrainable !== undefined || logprobs.length !== sampled.length)) return 'no-logprobs';
   if (turns.some(({ version, sampled }) => sampled.length > 0 && version < oldest)) return 'too-stale';

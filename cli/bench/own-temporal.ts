@@ -41,7 +41,9 @@ export interface OwnWorkers {
 async function bundleOf({ workflows, from }: OwnWorkers): Promise<string | undefined> {
   if (workflows === undefined) return undefined;
   const path = new URL(`${workflows}${extname(from.filename)}`, from.url);
-  return (await bundleWorkflowCode({ workflowsPath: fileURLToPath(path), logger })).code;
+  const workflowsPath = fileURLToPath(path);
+  // As the orchestrator's: modules are shared.
+  return (await bundleWorkflowCode({ workflowsPath, preloadModules: [workflowsPath], logger })).code;
 }
 
 /** Returns what stops them. */

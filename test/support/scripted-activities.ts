@@ -22,6 +22,8 @@ export interface Script {
   readonly turn?: (input: GenerateInput) => GenerateOutcome['kind'];
   /** Whether a call before `finish` is refused in a turn. */
   readonly unfinished?: (input: AgentRunInput) => boolean;
+  /** Milliseconds that a turn took the policy itself, as the engine and the sandbox are to say. */
+  readonly ran?: (activity: 'generate' | 'agentRun', turn: number) => number | undefined;
   /** Throws to make an activity fail. */
   readonly before?: (activity: string, input: { rollout?: string; attempt?: number; turn?: number }) => void | Promise<void>;
   readonly reward?: (rollout: string) => number;
@@ -82,7 +84,8 @@ export function scriptedActivities(script: Script, log: Log) {
     async agentRun(input) {
       await note('agentRun', input);
       const unfinished = script.unfinished?.(input) ?? false;
-      const told = { line: 'ok', ...(unfinished ? { unfinished } : {}) };
+      const ms = script.ran?.('agentRun', input.turn);
+      const told = { line: 'ok', ...(ms === undefined ? {} : { ms }), ...(unfinished ? { unfinished } : {}) };
       if (input.collect === undefined || (input.collect === 'if-finished' && unfinished)) return told;
       end(input.sandbox);
       return { ...told, collected: { artifact: 'sha256:00', bytes: 0 } };
@@ -104,7 +107,8 @@ export function scriptedActivities(script: Script, log: Log) {
       await note('generate', input);
       const kind = script.turn?.(input) ?? (input.turn < 2 ? 'calls' : 'finish');
       const worker = script.worker?.(input);
-      return { kind, calls: kind === 'calls' ? 1 : 0, contextTokens: 10 * input.turn, sampledTokens: 5, line: kind, ...(worker === undefined ? {} : { worker }) };
+      const ms = script.ran?.('generate', input.turn);
+      return { kind, calls: kind === 'calls' ? 1 : 0, contextTokens: 10 * input.turn, sampledTokens: 5, line: kind, ...(ms === undefined ? {} : { ms }), ...(worker === undefined ? {} : { worker }) };
     },
     async planUpdate({ step }) {
       await note('planUpdate', {});

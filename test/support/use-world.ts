@@ -40,6 +40,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
       reward: (rollout) => inUse.script.reward?.(rollout) ?? 1,
       update: (input) => inUse.script.update?.(input),
       worker: (input) => inUse.script.worker?.(input),
+      ran: (activity, turn) => inUse.script.ran?.(activity, turn),
       rounds: () => inUse.script.rounds?.() ?? [2, 2],
       changes: () => inUse.script.changes?.() ?? [],
       recorded: () => inUse.script.recorded?.(),

@@ -1,7 +1,10 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import * as versioned from '../../workflows/versioned.ts';
+import * as unversioned from '../../workflows/index.ts';
+import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { buildWorkflowBundle, sourceHash } from '../../workers/workflow-bundle.ts';
 
 describe('the workflow bundle', () => {
@@ -27,6 +30,10 @@ describe('the workflow bundle', () => {
     expect(statSync(path).mtimeMs).toBe(mtimeMs);
   });
 
+  it('has the same workflows where builds run side by side', () => {
+    expect(Object.keys(versioned).toSorted()).toEqual(Object.keys(unversioned).toSorted());
+  });
+
   it('is another one when a file below its folders has changed', async () => {
     const root = join(cache, 'root');
     for (const folder of ['workflows/deep/er', 'agents', 'tasks', 'trainer', 'store']) mkdirSync(join(root, folder), { recursive: true });
@@ -45,5 +52,15 @@ describe('the workflow bundle', () => {
     expect(modules.length).toBeGreaterThan(50);
     const allowed = /^\.\/(workflows|node_modules\/(@temporalio\/(workflow|common|worker)|nexus-rpc|long|ms))\//;
     expect(modules.filter((name) => !allowed.test(name))).toEqual([]);
+  });
+
+  /** Why: a module of its own for each workflow was most of what a workflow that is kept in memory took. */
+  it('loads its modules once for all workflows, and none of them holds state', () => {
+    expect(readFileSync(path, 'utf8')).toMatch(/preloadModules\(\) \{\s+__webpack_require__\([^)]*workflows\/index/);
+    const state = /^(?:export )?(?:(?:let|var) |const [^=]+= (?:new \w+(?:<.*>)?\(\)|\[\]|\{\}|\/.*\/[a-z]*[gy][a-z]*);)/m;
+    const holding = readdirSync(join(packageRoot, 'workflows'), { recursive: true, encoding: 'utf8' }).filter(
+      (file) => file.endsWith('.ts') && state.test(readFileSync(join(packageRoot, 'workflows', file), 'utf8')),
+    );
+    expect(holding).toEqual([]);
   });
 });

@@ -84,7 +84,7 @@ describe('rollout', () => {
     world.script = { before: (activity) => (activity === slow ? held : undefined) };
     const handle = await start('rollout', newId(), [{ task: 't-train-0', policy, agent: { deadlineSeconds: 2 } }]);
     // What is under way never ends by itself: only the deadline can end the rollout.
-    const result = await Promise.race([handle.result() as Promise<RolloutResult>, sleep(30_000, undefined)]);
+    const result = await Promise.race([handle.result() as Promise<RolloutResult>, sleep(60_000, undefined)]);
     letGo();
     expect(result).toMatchObject({ status: 'failed', failure: 'deadline', attempt: 1 });
     expect(result?.reward).toBeUndefined();

@@ -79,11 +79,11 @@ function gpuCommand({ name, does, device, threads }: GpuWorkerPlan, size: number
 
 const moduleUrl = (name: string): URL => new URL(`../${name}${extname(import.meta.filename)}`, import.meta.url);
 
-/** What Node loads first: `$LONGHAUL_CALL_STACKS=1` keeps the stack traces that workflows run without. */
-function preloadsOf(role: Role, env: NodeJS.ProcessEnv): string[] {
-  const without = role === 'orchestrator' && env['LONGHAUL_CALL_STACKS'] !== '1';
-  return without ? ['--import', moduleUrl('roles/without-call-stacks').href] : [];
-}
+/**
+ * Ended workflows are garbage of V8's old space. By default that may grow to several times what lives before it is
+ * collected, so that the process would take the more memory the longer it runs; half as much again is soon reached.
+ */
+const HEAP_GROWTH = '--heap-growing-percent=50';
 
 /**
  * Workers that read what commands print allocate much and keep little: with Node's first limits of 20 MB they marked
@@ -92,8 +92,14 @@ function preloadsOf(role: Role, env: NodeJS.ProcessEnv): string[] {
 const ROOMY_HEAP = ['--initial-old-space-size=256', '--min-semi-space-size=16'];
 const READS_COMMANDS: readonly Role[] = ['init', 'agent-run', 'reward'];
 
+/** What Node is told: `$LONGHAUL_CALL_STACKS=1` keeps the stack traces that workflows run without. */
+function nodeOptionsOf(role: Role, env: NodeJS.ProcessEnv): string[] {
+  if (READS_COMMANDS.includes(role)) return ROOMY_HEAP;
+  if (role !== 'orchestrator') return [];
+  return [HEAP_GROWTH, ...(env['LONGHAUL_CALL_STACKS'] === '1' ? [] : ['--import', moduleUrl('roles/without-call-stacks').href])];
+}
+
 function workerCommand(role: Role, inherited: NodeJS.ProcessEnv, env: Readonly<Record<string, string>>): Command {
-  const heap = READS_COMMANDS.includes(role) ? ROOMY_HEAP : [];
-  const args = [...heap, ...preloadsOf(role, inherited), fileURLToPath(moduleUrl('main')), '--role', role];
+  const args = [...nodeOptionsOf(role, inherited), fileURLToPath(moduleUrl('main')), '--role', role];
   return { name: role, command: process.execPath, args, env };
 }

@@ -24,8 +24,6 @@ export function chunksOf<T>(all: readonly T[]): T[][] {
 
 export interface ChildSettings {
   readonly gates: readonly GatedStage[];
-  /** They outlive the history that began them, and tell their end themselves. */
-  readonly long: boolean;
 }
 
 export class Children {
@@ -69,16 +67,17 @@ export class Children {
     return getExternalWorkflowHandle(this.id(index));
   }
 
-  start(index: number) {
+  /** `outlives`: the history that begins it, to whose successors it tells its end itself. */
+  start(index: number, outlives: boolean) {
     const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, priority, name } = this.#input;
-    const { gates, long } = this.#settings;
+    const { gates } = this.#settings;
     const task = this.task(index);
     const sample = firstSample + (index % samples);
     return whenFree(() => startChild(rolloutWorkflow, {
       workflowId: this.id(index),
-      args: [{ task, policy, agent, sampling, run, step, sample, seed, gates, ...(long ? { reportsEnd: true } : {}) }],
-      // What a long batch has begun outlives its history, and is cancelled by the batch itself.
-      parentClosePolicy: long ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
+      args: [{ task, policy, agent, sampling, run, step, sample, seed, gates, ...(outlives ? { reportsEnd: true } : {}) }],
+      // It is cancelled by the batch itself.
+      parentClosePolicy: outlives ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
       ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),
       staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
       typedSearchAttributes: [

@@ -16,12 +16,13 @@ import { gatesOf } from './dispatcher.ts';
 import { DynamicSampling, type SamplingRule } from './sampling/dynamic-sampling.ts';
 import { allAtOnce, untilVaried } from './sampling/filter-sampling.ts';
 import { BatchLedger, type GroupTally, varies } from './ledger.ts';
-import { isFull } from './long-batch.ts';
+import { hasRoom, isFull } from './long-batch.ts';
 import type { BatchProgress } from './progress.ts';
 import { untilReplaceable } from './sampling/replace-sampling.ts';
 import { Roster } from './roster.ts';
 import { Countdown, type GivenUpReason, isCompleteWithoutRest } from './stragglers.ts';
 import { UnderWay } from './under-way.ts';
+import { WorkClock } from '../work-clock.ts';
 
 /** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */
 const END_WITHIN = '60s';
@@ -64,8 +65,12 @@ export class OpenBatch {
   readonly #sampling: DynamicSampling;
   readonly #ledger: BatchLedger;
   readonly #underWay = new UnderWay();
-  readonly #long: boolean;
+  /** It may go on in a new history. */
+  #long: boolean;
+  /** Begun while it was short: they end in this history. */
+  readonly #bound = new Set<number>();
   readonly #begunAt: number;
+  readonly #clock: WorkClock;
   /** Begun in an earlier history. */
   readonly #adopted: ReadonlySet<number>;
   readonly #relay: PauseRelay;
@@ -83,7 +88,7 @@ export class OpenBatch {
     this.#input = input;
     this.#failures = new FailureWatch(input, progress?.watch);
     this.#gates = gatesOf(input.tasks.length * input.samples, caps);
-    this.#children = new Children(input, { gates: this.#gates, long });
+    this.#children = new Children(input, { gates: this.#gates });
     this.#order = order;
     this.#long = long;
     this.#roster = new Roster(caps, progress);
@@ -91,6 +96,8 @@ export class OpenBatch {
     this.#ledger = new BatchLedger(input.samples, progress?.ledger);
     this.#begunAt = progress?.begunAt ?? Date.now();
     this.#paused = progress?.paused ?? false;
+    this.#clock = new WorkClock(progress?.stoodMs);
+    if (this.#paused) this.#clock.stop(Date.now());
     this.#started = progress?.started ?? 0;
     const { deadlineSeconds } = input.stragglers ?? {};
     this.#countdown = deadlineSeconds === undefined ? null : new Countdown(progress?.leftMs ?? deadlineSeconds * 1000);
@@ -114,6 +121,7 @@ export class OpenBatch {
       begunAt: this.#begunAt,
       started: this.#started,
       paused: this.#paused,
+      stoodMs: this.#clock.stoodMs(Date.now()),
       sampling: this.#sampling.progress,
       ...this.#roster.progress,
       ledger: this.#ledger.progress,
@@ -126,7 +134,7 @@ export class OpenBatch {
     const { ended, graded, passed, rewardSum, failures } = this.#ledger.counts;
     const said = Object.keys(failures).length > 0 ? { said: this.#ledger.said } : {};
     const { ends } = this.#failures;
-    return { groups: this.groups, rollouts: ended, graded, passed, rewardSum, failures, ...said, ...(ends && { ends }), seconds: (Date.now() - this.#begunAt) / 1000 };
+    return { groups: this.groups, rollouts: ended, graded, passed, rewardSum, failures, ...said, ...(ends && { ends }), seconds: (this.#clock.reading(Date.now()) - this.#begunAt) / 1000 };
   }
 
   get status(): BatchStatus {
@@ -138,7 +146,8 @@ export class OpenBatch {
   pause(paused: boolean): void {
     this.#paused = paused;
     this.#relay.set(paused);
-    if (paused) return;
+    if (paused) return this.#clock.stop(Date.now());
+    this.#clock.goOn(Date.now());
     this.#failures.reset();
     this.#admit();
   }
@@ -153,6 +162,7 @@ export class OpenBatch {
   rolloutEnded(given: RolloutResult): void {
     const index = this.#children.indexOf(given.rollout);
     if (index === undefined || !this.#roster.isOpen(index)) return;
+    this.#bound.delete(index);
     const result = this.#roster.ended(index, given);
     this.#failures.heard(result);
     this.#relay.remove(given.rollout);
@@ -174,10 +184,11 @@ export class OpenBatch {
     this.#begin();
     this.#admit();
     while (!this.#isOver()) {
-      const mayBegin = () => this.#roster.hasAdmitted && !this.#paused;
-      await condition(() => mayBegin() || this.#isOver() || this.#underWay.hasFailed || this.#isFull());
+      const mayBegin = () => this.#roster.hasAdmitted && !this.#paused && !this.#isFull();
+      const mayRest = () => this.#isFull() && this.#bound.size === 0;
+      await condition(() => mayBegin() || this.#isOver() || this.#underWay.hasFailed || mayRest());
       this.#underWay.throwIfFailed();
-      if (this.#isFull() && !this.#isOver()) {
+      if (mayRest() && !this.#isOver()) {
         await this.#rest();
         return false;
       }
@@ -228,6 +239,12 @@ export class OpenBatch {
 
   #isFull(): boolean {
     return this.#long && isFull(workflowInfo());
+  }
+
+  /** Whether the rollout that begins now may outlive this history. */
+  #turnsLong(): boolean {
+    this.#long ||= !hasRoom(this.#bound.size, workflowInfo(), this.#gates) && patched('short-batches-turn-long');
+    return this.#long;
   }
 
   /** Lets what is under way come to its end, so that no signal, start or record is lost with this history. */
@@ -283,8 +300,10 @@ export class OpenBatch {
   async #beginChild(index: number): Promise<void> {
     this.#started += 1;
     const id = this.#children.id(index);
+    const outlives = this.#turnsLong();
+    if (!outlives) this.#bound.add(index);
     try {
-      const child = await this.#children.start(index);
+      const child = await this.#children.start(index, outlives);
       this.#relay.add(id, child);
       this.#underWay.watch(this.#follow(index, child.result()));
     } catch (error) {

@@ -11,6 +11,8 @@ export interface BatchProgress extends RosterProgress {
   /** Rollouts that have begun. */
   readonly started: number;
   readonly paused: boolean;
+  /** Milliseconds of pauses since it began; absent: none. */
+  readonly stoodMs?: number;
   readonly sampling: SamplingProgress;
   readonly ledger: LedgerProgress;
   /** Absent: nothing has ended. */

@@ -146,7 +146,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'see which worker ends or hangs: `longhaul ps`, and its log',
   },
   deadline: {
-    detected: 'the rollout spent more than agent.deadlineSeconds on its turns',
+    detected: 'the rollout spent more than agent.deadlineSeconds on its turns, and less than half of it by itself (with agent.atDeadline: mask, however)',
     errors: [],
     retried: [],
     recovery: 'mask',

@@ -31,6 +31,8 @@ export interface BatchInput {
   readonly lately?: readonly End[];
   /** Which queued work goes first where batches share workers; absent: `train`. */
   readonly priority?: BatchPriority;
+  /** Workflow id of the run that it is a unit of: who ends the unit by terminating it cancels the batch, and the batch tells the run. */
+  readonly unitOf?: string;
   /** Absent: every rollout is waited for. */
   readonly stragglers?: StragglerSettings;
 }
@@ -70,5 +72,6 @@ export interface BatchResult {
   readonly said?: Readonly<Partial<Record<FailureClass, string>>>;
   /** How the last ones ended, in their order, from the first failure among them on; absent without a breaker. */
   readonly ends?: readonly TimedEnd[];
+  /** Without pauses. */
   readonly seconds: number;
 }

@@ -12,6 +12,11 @@ export interface AgentSettings {
   readonly toolTimeoutSeconds: number;
   /** Seconds that a rollout may spend on its turns, from its first sandbox on; pauses and gates do not count. Absent: a week. */
   readonly deadlineSeconds?: number;
+  /**
+   * What becomes of a rollout then. `grade`: as it stands, where the policy itself (sampling and tools) spent at least half
+   * of the time, and masked otherwise. `mask`: always masked. Absent: `grade`, so that wasting time escapes no reward.
+   */
+  readonly atDeadline?: 'grade' | 'mask';
 }
 
 /** One rollout; what is absent takes its default, so that any Temporal client can start one with `task` and `policy`. */

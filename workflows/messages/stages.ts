@@ -39,6 +39,8 @@ export interface GenerateOutcome {
   readonly sampledTokens: number;
   /** The turn in a line, for the workflow's details. */
   readonly line: string;
+  /** That it was sampled for, without its wait for room; absent where nobody tells. */
+  readonly ms?: number;
   /** Who has the context in its cache; absent where there is one worker, or nobody has. */
   readonly worker?: string;
 }
@@ -59,6 +61,8 @@ export interface RestoreInput extends Attempt {
 export interface AgentRunInput extends Attempt, SandboxRef {
   readonly turn: number;
   readonly toolTimeoutSeconds: number;
+  /** Milliseconds after which nothing of the turn runs any more: the rollout's time is over. Absent: time enough. */
+  readonly withinMs?: number;
   /**
    * Whether what is to be graded is taken out with the turn that is the last: `always`, or `if-finished`, unless that turn
    * turns out `unfinished`. Absent: never.
@@ -68,6 +72,8 @@ export interface AgentRunInput extends Attempt, SandboxRef {
 
 export interface AgentRunOutcome {
   readonly line: string;
+  /** That its commands ran, as the sandbox counts; absent: no time. */
+  readonly ms?: number;
   /** A call before `finish` was refused: the policy is told, and goes on. */
   readonly unfinished?: true;
   /** What was taken out; the sandbox is released. */

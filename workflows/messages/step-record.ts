@@ -17,6 +17,7 @@ export interface StepRecord {
   readonly trainedTokens: number;
   /** Times a chat template rewrote the past, so that one rollout became several training sequences. */
   readonly prefixBreaks: number;
+  /** Without the time that the run stood still. */
   readonly seconds: { readonly rollout: number; readonly train: number; readonly total: number };
   readonly learningRate: number;
   readonly loss: number;

@@ -13,6 +13,7 @@ export const DEFAULT_AGENT: Required<AgentSettings> = {
   maxContextTokens: 32_768,
   toolTimeoutSeconds: 120,
   deadlineSeconds: OUTAGE_SECONDS,
+  atDeadline: 'grade',
 };
 export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 };
 
@@ -56,6 +57,7 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   positiveInteger('sampling.maxTokens', sampling.maxTokens);
   seconds('agent.toolTimeoutSeconds', agent.toolTimeoutSeconds);
   seconds('agent.deadlineSeconds', agent.deadlineSeconds);
+  if (agent.atDeadline !== 'grade' && agent.atDeadline !== 'mask') refuse('agent.atDeadline', agent.atDeadline, 'give grade or mask');
   if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
   return {
     task: input.task,

@@ -42,6 +42,8 @@ export type LoopEvent =
   /** `unfinished`: a call before `finish` was refused. `collected`: with the turn, which was the last. */
   | { readonly type: 'acted'; readonly unfinished?: boolean; readonly collected?: boolean }
   | { readonly type: 'collected' }
+  /** All its time is spent, by the policy itself: it is graded as it stands. */
+  | { readonly type: 'out-of-time' }
   | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean }
   | { readonly type: 'failed'; readonly failure: FailureClass; readonly message: string };
 
@@ -132,6 +134,10 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
   if (phase === 'act' && event.type === 'acted') {
     const next = afterAct(state, event.unfinished === true, limits);
     return event.collected ? reduce(next, { type: 'collected' }, limits) : next;
+  }
+  if ((phase === 'generate' || phase === 'act') && event.type === 'out-of-time') {
+    // A turn that was not sampled is none of the rollout's, whoever may still record it.
+    return { ...state, turn: phase === 'generate' ? state.turn - 1 : state.turn, phase: 'collect', finish: 'deadline' };
   }
   if (phase === 'collect' && event.type === 'collected') return { ...state, phase: 'grade' };
   if (phase === 'grade' && event.type === 'graded') {

@@ -3,7 +3,8 @@
  * what comes next: that is the loop's.
  */
 
-import { CancellationScope, condition, rootCause, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, condition, patched, rootCause, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import type { Failure } from '../../agents/finish-reason.ts';
 import { initWithin, onEndpoint, onHost, releasing, reward } from '../activities.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
 import { KnownFailure, wasOutOfTime, withinOutage } from '../failures/classify-failure.ts';
@@ -17,13 +18,29 @@ import type { Context } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */
 const LINES = 20;
+/** The calls of a turn take four of their limits at most: a deadline that is further away is none of theirs. */
+const NEAR_IN_LIMITS = 4;
+/** In which a turn whose time is over ends by itself, and says what ran in it. */
+const TURN_ENDS_MS = 30_000;
+
+/** What is collected and graded has had its time. */
+export function hasDeadline({ phase }: LoopState): boolean {
+  return phase !== 'collect' && phase !== 'grade';
+}
+
+/** The rollout's time is over; `failure` as an activity that had what was left of it said. */
+export function atDeadline(state: LoopState, { clock }: Context, failure?: Failure): LoopEvent {
+  const event = clock.passed(state);
+  if (event.type === 'failed') return { ...event, ...failure };
+  return patched('graded-at-deadline') ? event : { type: 'failed', failure: 'deadline', message: 'Its time was over', ...failure };
+}
 
 /** One phase. Errors: those of its activity; a deadline that has passed is an event. */
 export async function perform(state: LoopState, context: Context): Promise<LoopEvent> {
   const { input, rollout } = context;
   const attempt: Attempt = { run: input.run, rollout, attempt: state.attempt, task: input.task };
   const withinMs = context.clock.leftMs(Date.now());
-  if (withinMs <= 0 && state.phase !== 'collect' && state.phase !== 'grade') return context.clock.passed();
+  if (withinMs <= 0 && hasDeadline(state)) return atDeadline(state, context);
   begin(context, state);
   switch (state.phase) {
     case 'prepare':
@@ -58,8 +75,10 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
   const { toolTimeoutSeconds } = context.input.agent;
   const sandbox = sandboxOf(context);
   const collect = collectsWith(state, context.limits);
-  const input = { ...attempt, ...sandbox, turn: state.turn, toolTimeoutSeconds, ...(collect === undefined ? {} : { collect }) };
-  const { line, unfinished = false, collected } = await onHost(sandbox.host, toolTimeoutSeconds, withinMs).agentRun(input);
+  const isShort = withinMs < NEAR_IN_LIMITS * toolTimeoutSeconds * 1000;
+  const input = { ...attempt, ...sandbox, turn: state.turn, toolTimeoutSeconds, ...(isShort && { withinMs }), ...(collect === undefined ? {} : { collect }) };
+  const { line, ms, unfinished = false, collected } = await onHost(sandbox.host, toolTimeoutSeconds, withinMs + TURN_ENDS_MS).agentRun(input);
+  context.clock.ranFor(ms);
   tell(context, `   ${line}`);
   if (collected) take(collected, context);
   return { type: 'acted', unfinished, collected: collected !== undefined };
@@ -82,6 +101,7 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
   context.contextTokens = outcome.contextTokens;
+  context.clock.ranFor(outcome.ms);
   context.worker = outcome.worker ?? null;
   tell(context, `${turn}. ${outcome.line}`);
   return { type: 'generated', kind: outcome.kind, calls: outcome.calls };

@@ -10,6 +10,7 @@ import { mendable } from '../failures/mendable.ts';
 import type { StepRecord } from '../messages/step-record.ts';
 import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
 import { PauseRelay } from '../pause-relay.ts';
+import { WorkClock } from '../work-clock.ts';
 
 export interface PausedBefore {
   readonly tripped?: Trip | null;
@@ -30,6 +31,9 @@ export class RunPause {
   #trippedIn = 0;
   /** Waits for the end of a pause between two steps. */
   #stands = false;
+  /** Stands still with the run's rollouts, but not while something is done that no pause holds up. */
+  readonly #clock = new WorkClock();
+  #works = 0;
   /** Batches that run hear of a pause at a turn. */
   readonly relay = new PauseRelay();
 
@@ -63,10 +67,16 @@ export class RunPause {
     return { ...(this.#at === null ? {} : { pauseAt: this.#at }), ...(this.#tripped === null ? {} : { tripped: this.#tripped }) };
   }
 
+  /** Milliseconds, by a clock that stands still with the run. */
+  get clockMs(): number {
+    return this.#clock.reading(Date.now());
+  }
+
   /** `null`: goes on. Rollouts that run hear of it. True where a pause has ended. */
   set(point: PausePoint | null): boolean {
     const ended = point === null && this.#at !== null;
     this.#at = point;
+    this.#setClock();
     if (point === null) {
       this.#tripped = null;
       this.#details.standsStill(null);
@@ -100,6 +110,23 @@ export class RunPause {
   /** Within a step, only a pause at a turn holds anything up. */
   mayBegin(): Promise<void> {
     return condition(() => this.#at !== 'turn');
+  }
+
+  /** `work` goes on during a pause, as an update does: its time counts. */
+  atWork<T>(work: Promise<T>): Promise<T> {
+    const change = (by: number) => {
+      this.#works += by;
+      this.#setClock();
+    };
+    change(1);
+    const over = () => change(-1);
+    void work.then(over, over);
+    return work;
+  }
+
+  #setClock(): void {
+    if (this.#at === 'turn' && this.#works === 0) this.#clock.stop(Date.now());
+    else this.#clock.goOn(Date.now());
   }
 
   /**

@@ -12,7 +12,7 @@ import type { RunConfig } from '../messages/run-config.ts';
 import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
 import { checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import type { Training } from './training.ts';
-import { type UnitReport, unitEndedSignal } from './overlap/unit-report.ts';
+import { type UnitReport, unitEndedSignal, unitMissedSignal } from './overlap/unit-report.ts';
 
 export const trainStatusQuery = defineQuery<TrainStatus>('status');
 /** Without an argument: at a turn. */
@@ -65,6 +65,8 @@ export class Steering {
         if (this.#training) this.#training.unitEnded(report);
         else this.#early.push(report);
       }),
+      // One that has not begun yet begins all that ran again.
+      on(unitMissedSignal, () => this.#training?.unitMissed()),
     );
     setHandler(
       configureUpdate,

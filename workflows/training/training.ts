@@ -113,6 +113,11 @@ export class Training {
     return config;
   }
 
+  /** Milliseconds, without the time that the run stands still: what a step's `seconds` are taken from. */
+  get clockMs(): number {
+    return this.#pause.clockMs;
+  }
+
   /** Whether the run pauses for what failed, or ends. */
   get breaks(): boolean {
     return (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
@@ -125,6 +130,10 @@ export class Training {
 
   unitEnded(report: UnitReport): void {
     this.#tripBy(this.#overlap?.hear(report));
+  }
+
+  unitMissed(): void {
+    this.#overlap?.lookSoon();
   }
 
   /** During the step that is next. */
@@ -166,16 +175,16 @@ export class Training {
   }
 
   async trainOneStep(): Promise<void> {
-    const begun = Date.now();
+    const begun = this.clockMs;
     const { config } = this;
     const step = this.step + 1;
     this.phase = 'rollouts';
     const rolled = await this.#stepRollouts(step);
     await this.#pause.mayBegin();
     this.phase = 'training';
-    const trainBegun = Date.now();
-    const outcome = await this.untilMended(`the update of step ${step}`, () => this.#update(config, step, rolled));
-    const ended = Date.now();
+    const trainBegun = this.clockMs;
+    const outcome = await this.untilMended(`the update of step ${step}`, () => this.#pause.atWork(this.#update(config, step, rolled)));
+    const ended = this.clockMs;
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
     const record: StepRecord = { ...outcome.record, ...(rolled.batches ? { batches: rolled.batches } : {}), seconds };
     const every = config.checkpoint.every;
@@ -197,7 +206,9 @@ export class Training {
     if (this.#overlap) return this.#overlap.take(step);
     const { run, batch, sampling } = this.config;
     const drawn = tasksOfStep(this.config, step);
-    const { groups, seconds } = await this.#rollOut(drawn, batch.samples, sampling.temperature);
+    const begun = this.clockMs;
+    const { groups } = await this.#rollOut(drawn, batch.samples, sampling.temperature);
+    const seconds = (this.clockMs - begun) / 1000;
     const rollouts = { batch: `train/${run}/${drawn.name}`, tasks: drawn.tasks.slice(0, groups), ...byNeedOf(drawn) };
     return { rollouts, seconds };
   }

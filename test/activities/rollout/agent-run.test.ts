@@ -53,7 +53,7 @@ beforeEach(async () => {
 describe('agentRun', () => {
   it('runs the calls of the turn up to finish, each under its own key, and records the answers', async () => {
     await policyCalled('ls', 'cat a', 'finish', 'rm a');
-    expect(await act()).toEqual({ line: '2 answers: ran ls' });
+    expect(await act()).toEqual({ line: '2 answers: ran ls', ms: 3 });
     expect(world.now.provider.calls.map(({ callId, command, timeoutMs }) => [callId, command, timeoutMs])).toEqual([
       [`${sandbox}/1/0`, 'ls', 7000],
       [`${sandbox}/1/1`, 'cat a', 7000],
@@ -187,7 +187,7 @@ describe('a turn that may be the last', () => {
     await policyCalled('ls', 'finish');
     await last('always');
     expect(world.now.provider.calls.map(({ callId }) => callId)).toEqual([`${sandbox}/1/0`]);
-    expect(await actRecord()).toEqual({ messages: [{ role: 'tool', name: 'bash', content: 'ran ls' }], sandbox });
+    expect(await actRecord()).toEqual({ messages: [{ role: 'tool', name: 'bash', content: 'ran ls' }], ms: 1, sandbox });
   });
 
   it('is not the last where a call before finish was refused, and every call is answered', async () => {

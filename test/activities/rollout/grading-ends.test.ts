@@ -33,8 +33,9 @@ class Careless extends ScriptedEnvironment {
   }
 
   private async inSandbox(provider: SandboxProvider, id: string): Promise<Verdict> {
+    const { command } = this;
     const sandbox = await provider.create(specOf(id, this.spec));
-    await sandbox.exec(callOf(this.command, { timeoutMs: 60_000 }));
+    await sandbox.exec(callOf(command, { timeoutMs: 60_000 }));
     return this.judge(provider);
   }
 }
@@ -151,4 +152,37 @@ it('the retry of one that was given up grades in a sandbox of its own, and alone
   grader.judge = async () => ({ ...GRADED, reason: (await bench.provider.list()).join() });
   const verdict = await grade();
   expect(verdict.reason).toBe(id(2));
+});
+
+describe('the retry of one whose worker was killed', () => {
+  /** Of the executions before, whose process says and does nothing any more. */
+  const leftWhileRetried = async () => {
+    grader.command = 'true';
+    grader.judge = async () => ({ ...GRADED, reason: (await bench.provider.list()).join() });
+    const { reason } = await grade();
+    return { reason, ...(await left()) };
+  };
+
+  it('ends what that left before it makes a sandbox of its own', async () => {
+    const { grading } = await sleeping();
+    expect(await leftWhileRetried()).toMatchObject({ reason: id(2), live: [], leases: [] });
+    await grading;
+  });
+
+  it('ends what that left also where the verdict is on record', async () => {
+    const { grading } = await sleeping();
+    await world.now.store.putOnce(`verdict:${attempt.rollout}#1`, { ...GRADED, reason: 'on record' });
+    expect(await leftWhileRetried()).toMatchObject({ reason: 'on record', live: [], leases: [] });
+    await grading;
+  });
+
+  it("leaves other rollouts' sandboxes, and those of other hosts", async () => {
+    const { grading, abort } = await sleeping();
+    const others = [{ id: 'another#1/grade-1', host: 'here' }, { id: `${attempt.rollout}#1/grade-1-again`, host: 'elsewhere' }];
+    for (const other of others) await world.now.store.acquireLease({ ...other, kind: 'grader-sandbox', owner: 'x', expiresAt: Date.now() + 60_000, detail: '' }, 9);
+    expect((await leftWhileRetried()).leases.toSorted()).toEqual(others.map((other) => other.id).toSorted());
+    for (const other of others) await world.now.store.releaseLease(other.id);
+    abort('TIMED_OUT');
+    await grading;
+  });
 });

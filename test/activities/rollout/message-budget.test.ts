@@ -20,8 +20,8 @@ function parts(store = world.now.store) {
   const host = { host: 'here', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 };
   return { ...createInitActivities({ store, provider, ...host }), ...createAgentRunActivities({ store, provider, ...host }) };
 }
-const act = (turn: number, store = world.now.store, sandbox = `${attempt.rollout}#1`) =>
-  inActivity(() => parts(store).agentRun({ ...attempt, sandbox, host: 'here', turn, toolTimeoutSeconds: 1 }));
+const act = (turn: number, store = world.now.store, sandbox = `${attempt.rollout}#1`, limits: { toolTimeoutSeconds: number; withinMs?: number } = { toolTimeoutSeconds: 1 }) =>
+  inActivity(() => parts(store).agentRun({ ...attempt, sandbox, host: 'here', turn, ...limits }));
 
 async function policyCalled(turn: number, commands: readonly string[]): Promise<void> {
   const calls = commands.map((command) => (command === 'finish' ? { name: 'finish', arguments: {} } : { name: 'bash', arguments: { command } }));
@@ -81,5 +81,14 @@ describe('calls of one message', () => {
     await policyCalled(2, ['[ -e a ] && ! [ -e b ] && echo a alone']);
     await act(2, world.now.store, sandbox);
     expect(await told(2)).toEqual(['a alone']);
+  }, 60_000);
+
+  it('end with the rollout’s deadline where that comes first, and say how long they ran', async () => {
+    await policyCalled(1, ['echo a; sleep 999', 'echo b', 'finish']);
+    const { ms, unfinished } = await act(1, world.now.store, `${attempt.rollout}#1`, { toolTimeoutSeconds: 900, withinMs: 2500 });
+    expect(ms).toBeGreaterThanOrEqual(2500);
+    expect(unfinished).toBe(true);
+    expect(await ranCalls()).toBe(1);
+    expect(await told()).toEqual([expect.stringContaining('timed out'), expect.stringContaining('have taken their 3 seconds'), expect.stringContaining('')]);
   }, 60_000);
 });

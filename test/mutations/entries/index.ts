@@ -9,6 +9,7 @@ import { disks } from './disks.ts';
 import { endpoints } from './endpoints.ts';
 import { graders } from './graders.ts';
 import { lateExecutions } from './late-executions.ts';
+import { limits } from './limits.ts';
 import { lostSandboxes } from './lost-sandboxes.ts';
 import { sandboxOwners } from './sandbox-owners.ts';
 import { server } from './server.ts';
@@ -34,6 +35,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...sandboxOwners,
   ...disks,
   ...stuck,
+  ...limits,
   ...breaker,
   ...sharedPool,
   ...upgrades,

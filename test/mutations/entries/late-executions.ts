@@ -53,8 +53,8 @@ export const lateExecutions: readonly Mutation[] = [
     name: 'a verdict is reported as it was given, not as it is on record',
     fault: FAULT,
     file: 'activities/rollout/reward.ts',
-    before: 'return await store.putOnce(keys.verdict(input), verdict);',
-    after: 'await store.putOnce(keys.verdict(input), verdict); return verdict;',
+    before: 'if (known) return known;\n',
+    after: 'if (known) return verdict;\n',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late is no verdict' }],
   },
   {

@@ -105,7 +105,7 @@ export const server: readonly Mutation[] = [
     name: 'a recorded verdict is given again',
     fault: AWAY,
     file: 'activities/rollout/reward.ts',
-    before: '(await store.get<Graded>(keys.verdict(input))) ?? (await gradeOnce(input, deps, signal))',
+    before: 'known ?? (await gradeOnce(input, deps, signal))',
     after: 'await gradeOnce(input, deps, signal)',
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
   },

@@ -11,6 +11,8 @@ const TEMPERATURES = 'turns of one update were sampled at different temperatures
 const TEMPERATURE_TEST = 'test/trainer/training/temperature.test.ts';
 const FAILED = 'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
 const BY_HAND = 'one batch of a run, or one group, is terminated or cancelled by hand';
+const UNIT = 'the unit of rollouts above a batch is terminated by hand, where rollouts and updates overlap';
+const RESTART_TEST = 'test/workflows/training/restart.test.ts';
 const OTHER_ROLLOUTS = 'a run is ended in the middle of an update and begun again, and its step trains on other rollouts';
 const UPDATE_INPUT_TEST = 'test/activities/update/update-input.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
@@ -282,5 +284,21 @@ export const updates: readonly Mutation[] = [
     before: 'if (error instanceof EngineLost) end();',
     after: '',
     tests: [{ file: ENDING_WHEN_LOST_TEST, test: 'ends the process when its thread is gone' }],
+  },
+  {
+    name: 'a run does not hear that its unit was terminated',
+    fault: UNIT,
+    file: 'workflows/training/overlap/units.ts',
+    before: 'if (error instanceof ChildWorkflowFailure && error.cause instanceof TerminatedFailure) terminated();',
+    after: 'void [error, terminated, ChildWorkflowFailure, TerminatedFailure];',
+    tests: [{ file: RESTART_TEST, test: 'a group that was terminated begins again without being looked for', hangs: true }],
+  },
+  {
+    name: 'a batch does not tell that its unit was terminated',
+    fault: UNIT,
+    file: 'workflows/batch.ts',
+    before: '  await getExternalWorkflowHandle(unitOf).signal(unitMissedSignal).catch(() => undefined);\n',
+    after: '  void [getExternalWorkflowHandle, unitMissedSignal];\n',
+    tests: [{ file: RESTART_TEST, test: 'is told of by its batch', hangs: true }],
   },
 ];

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { BatchProgress } from '../../../workflows/batch/progress.ts';
-import { isFull, isLong } from '../../../workflows/batch/long-batch.ts';
+import { hasRoom, isFull, isLong } from '../../../workflows/batch/long-batch.ts';
 import type { BatchResult, DispatcherSettings } from '../../../workflows/messages/batch.ts';
 import { sandboxLost } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
@@ -156,7 +156,39 @@ describe('a long batch', () => {
   }, 240_000);
 });
 
+describe('a batch that was thought short', () => {
+  it('goes on in a new history all the same where its rollouts fail one by one, and ends every one once', async () => {
+    world.script = { turn: () => 'finish', before: (activity, { rollout }) => { if (activity === 'computeReward' && !rollout?.endsWith('/3')) throw sandboxImpossible(); } };
+    const handle = await world.start('batch', newId(), batchInput(15, 4, pipeline));
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 60, graded: 15, failures: { 'sandbox-impossible': 45 } });
+    expect(world.now.log.calls.filter(({ activity }) => activity === 'computeReward').length).toBe(60);
+    const lengths = await histories(handle);
+    expect(lengths.length).toBeGreaterThan(2);
+    expect(Math.max(...lengths)).toBeLessThan(3 * SUGGESTED);
+  }, 240_000);
+
+  it('cancels those that began before and after it turned long', async () => {
+    let hold = false;
+    world.script = { before: async (activity) => { while (hold && activity === 'agentRun') await sleep(50); } };
+    const handle = await world.start('batch', newId(), batchInput(15, 4, pipeline));
+    await expect.poll(() => world.count('computeReward'), { timeout: 120_000 }).toBeGreaterThan(5);
+    hold = true;
+    await standstill();
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow();
+    hold = false;
+    expect((await handle.describe()).status.name).toBe('CANCELLED');
+  }, 240_000);
+});
+
 describe('the length of a history', () => {
+  it('bounds the rollouts that must end in it by the most that each may cost', () => {
+    const fresh = { historyLength: 0, continueAsNewSuggested: false };
+    expect([hasRoom(199, fresh, []), hasRoom(200, fresh, []), hasRoom(89, fresh, ['reward']), hasRoom(90, fresh, ['reward'])]).toEqual([true, false, true, false]);
+    expect([hasRoom(0, { ...fresh, historyLength: 2985 }, []), hasRoom(0, { ...fresh, historyLength: 2986 }, [])]).toEqual([true, false]);
+    expect(hasRoom(0, { historyLength: 10, continueAsNewSuggested: true }, [])).toBe(false);
+  });
+
   it('makes a batch long where its rollouts may cost more than the room that there is', () => {
     expect([isLong(300, []), isLong(301, []), isLong(120, ['reward']), isLong(121, ['reward'])]).toEqual([false, true, false, true]);
     expect(isFull({ historyLength: 2999, continueAsNewSuggested: false })).toBe(false);

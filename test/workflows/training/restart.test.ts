@@ -110,6 +110,47 @@ it('a group that was ended by hand without a word begins again when the run is r
   expect(trainedGroups('missed').sort()).toEqual(every);
 }, 300_000);
 
+/** Why: nobody pauses and resumes a run for it, and half an hour is long for the rollouts that its step waits for. */
+it('a group that was terminated begins again without being looked for', async () => {
+  const held = holding('group-1');
+  const handle = await start('heard');
+  await held.acting;
+  await world.client.workflow.getHandle('train/heard/group-1/unit').terminate('by hand');
+  // Which could tell of it as well.
+  await world.client.workflow.getHandle('train/heard/group-1').terminate('by hand').catch(() => undefined);
+  held.end();
+  expect(await handle.result()).toMatchObject({ steps: 3 });
+  expect(trainedGroups('heard').sort()).toEqual(every);
+}, 120_000);
+
+it('a group that runs since before its run was started again, and is terminated, is told of by its batch', async () => {
+  const held = holding('group-1');
+  const first = await start('told');
+  await held.acting;
+  await first.terminate('by hand');
+  const second = await start('told');
+  await expect.poll(async () => (await second.query<TrainStatus>('status')).overlap?.running, { timeout: 120_000 }).toBeGreaterThan(0);
+  // Until it has asked for the unit, which it finds running.
+  await sleep(3000);
+  await world.client.workflow.getHandle('train/told/group-1/unit').terminate('by hand');
+  held.end();
+  expect(await second.result()).toMatchObject({ steps: 3 });
+  expect(trainedGroups('told').sort()).toEqual(every);
+}, 120_000);
+
+it('a run that ends does not wait for a group that was terminated meanwhile', async () => {
+  const held = holding('group-5');
+  const handle = await start('ending');
+  await held.acting;
+  const unit = world.client.workflow.getHandle('train/ending/group-5/unit');
+  await handle.signal('pause');
+  await unit.terminate('by hand');
+  await handle.cancel();
+  held.end();
+  await expect(handle.result()).rejects.toThrow();
+  expect((await handle.describe()).status.name).toBe('CANCELLED');
+}, 300_000);
+
 it('a run that is started again goes on from its last step on record, with the groups that had begun', async () => {
   const held = holding('group-4');
   const first = await start('again');

@@ -20,6 +20,8 @@ import { Units, type UnitsHost } from './units.ts';
 export interface OverlapHost extends UnitsHost {
   readonly policy: PolicyRef;
   readonly pauseAt: PausePoint | null;
+  /** Milliseconds, by a clock that stands still with the run. */
+  readonly clockMs: number;
   /** Whether it pauses for what failed, or ends. */
   readonly breaks: boolean;
 }
@@ -41,13 +43,13 @@ export interface StepRollouts {
   readonly rollouts: Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'wanted' | 'replace' | 'units'>;
   /** The batches' names, where the step's number does not say them. */
   readonly batches?: readonly string[];
-  /** That the step waited for them. */
+  /** That the step waited for them, without pauses. */
   readonly seconds: number;
 }
 
 /** Children begun, or told something, from one workflow task: far below Temporal's limits. */
 const CHUNK = 100;
-/** A unit that was ended by hand reports nothing: it is missed then, or when the run is resumed. */
+/** A unit that was terminated reports nothing. Who began it hears of it, or its batch says so; where neither can, it is missed then, or when the run is resumed. */
 const LOOK_AFTER_EVERY = '30m';
 /** Looks, a second apart, at a unit that has said its last word. */
 const ENDING_TRIES = 30;
@@ -119,8 +121,13 @@ export class Overlap {
 
   /** After a pause: what began meanwhile, and what was ended by hand. */
   resume(): void {
-    this.#mustLook = true;
+    this.lookSoon();
     this.pump();
+  }
+
+  /** Some unit may have ended without a word. */
+  lookSoon(): void {
+    this.#mustLook = true;
   }
 
   /** Answers with a trip where the unit's failures, and those before, say something of the machines, or where it did not roll out. */
@@ -153,7 +160,7 @@ export class Overlap {
 
   /** Waits for what `step` trains on. Errors: that of a unit. */
   async take(step: number): Promise<StepRollouts> {
-    const begun = Date.now();
+    const begun = this.#host.clockMs;
     this.#open = true;
     this.pump();
     const goOn = () => this.#failure !== undefined || this.#admission.isReady(step);
@@ -163,7 +170,7 @@ export class Overlap {
       if (mayLook() && (!told || this.#mustLook)) await this.#lookAfter();
     }
     if (this.#failure !== undefined) throw this.#failure;
-    return { ...this.#rollouts(this.#admission.take(step)), seconds: (Date.now() - begun) / 1000 };
+    return { ...this.#rollouts(this.#admission.take(step)), seconds: (this.#host.clockMs - begun) / 1000 };
   }
 
   /** What the run is to go on from after the step that was taken for; nothing begins until `trained`. */
@@ -215,16 +222,27 @@ export class Overlap {
 
   async #start(unit: Unit): Promise<void> {
     this.#unrolled.delete(unit.number);
-    await this.#units.start(unit);
+    await this.#units.start(unit, () => this.#terminated(unit));
     this.#relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }
 
-  /** A unit that is gone without a word begins again under its name: what it recorded stands. */
+  #terminated(unit: Unit): void {
+    if (!patched('hears-of-terminated-units')) return;
+    if (this.#closing) this.#admission.end(unit.number, 0);
+    else this.#beginAgain(unit);
+    this.pump();
+  }
+
+  /** Under its name: what it recorded stands. */
+  #beginAgain(unit: Unit): void {
+    if (this.#admission.state.running.includes(unit) && !this.#queue.includes(unit)) this.#queue.push(unit);
+  }
+
+  /** A unit that is gone without a word begins again. */
   async #lookAfter(): Promise<void> {
     this.#mustLook = false;
     await inChunks(this.#admission.state.running.filter((unit) => !this.#queue.includes(unit)), async (unit) => {
-      if (await this.#isThere(unit)) return;
-      if (this.#admission.state.running.includes(unit)) this.#queue.push(unit);
+      if (!(await this.#isThere(unit))) this.#beginAgain(unit);
     });
     this.pump();
   }

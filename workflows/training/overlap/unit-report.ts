@@ -1,4 +1,4 @@
-/** What a unit tells its run when it has ended: by signal, which finds the run whatever history it is in. */
+/** What a run hears of its units' ends: by signals, which find the run whatever history it is in. */
 
 import { defineSignal } from '@temporalio/workflow';
 import type { Failure } from '../../../agents/finish-reason.ts';
@@ -9,3 +9,6 @@ export type UnitReport =
   | { readonly number: number; readonly end: 'cancelled' | 'failed'; readonly message: string; /** Begun again, it may succeed. */ readonly mendable?: Failure };
 
 export const unitEndedSignal = defineSignal<[UnitReport]>('unitEnded');
+
+/** Some unit may have ended without a word. */
+export const unitMissedSignal = defineSignal('unitMissed');

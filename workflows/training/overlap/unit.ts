@@ -43,7 +43,7 @@ function startBatch({ batch, train }: UnitInput): Promise<ChildWorkflowHandle<ty
       { key: stepKey, value: step },
       { key: policyVersionKey, value: policy.version },
     ],
-    args: [batch],
+    args: [{ ...batch, unitOf: train }],
   }));
 }
 

@@ -3,10 +3,12 @@
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
   ChildWorkflowCancellationType,
+  ChildWorkflowFailure,
   type ExternalWorkflowHandle,
   getExternalWorkflowHandle,
   ParentClosePolicy,
   startChild,
+  TerminatedFailure,
 } from '@temporalio/workflow';
 import type { End } from '../../failures/circuit-breaker.ts';
 import { policyVersionKey, runKey, stepKey } from '../../search-attributes.ts';
@@ -50,12 +52,12 @@ export class Units {
     return { batch: this.batchOf(unit), tasks: drawnBy(this.#host.config, unit.number).tasks.slice(0, unit.groups) };
   }
 
-  /** Returns when it runs. */
-  async start(unit: Unit): Promise<void> {
+  /** Returns when it runs. `terminated` is called where it is ended without a word, for as long as this history of the run lasts. */
+  async start(unit: Unit, terminated: () => void): Promise<void> {
     const { config, lately } = this.#host;
     const drawn = drawnBy(config, unit.number);
     try {
-      await startChild(unitWorkflow, {
+      const child = await startChild(unitWorkflow, {
         workflowId: `${this.batchOf(unit)}/unit`,
         // A run that goes on in a new history keeps what runs; a run that ends cancels it by name.
         parentClosePolicy: ParentClosePolicy.ABANDON,
@@ -67,6 +69,9 @@ export class Units {
           { key: policyVersionKey, value: unit.policy.version },
         ],
         args: [{ number: unit.number, train: `train/${config.run}`, batch: batchInput(config, drawn, policyOf(config, unit), lately) }],
+      });
+      child.result().catch((error: unknown) => {
+        if (error instanceof ChildWorkflowFailure && error.cause instanceof TerminatedFailure) terminated();
       });
     } catch (error) {
       // It runs since before the run started from its records, and will report like any other.

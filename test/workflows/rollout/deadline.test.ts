@@ -1,0 +1,89 @@
+/**
+ * Hunts deadlines that a policy escapes its reward by, and those that machines spent and that cost it one. The server is
+ * real, activities are scripted: they say how long the policy itself took. That a sandbox says so, and ends its calls
+ * with the deadline: test/activities/rollout/message-budget.test.ts.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import type { AgentSettings, RolloutResult } from '../../../workflows/messages/rollout.ts';
+import { initialState, reduce } from '../../../workflows/rollout/rollout-loop.ts';
+import { RolloutClock } from '../../../workflows/rollout/rollout-clock.ts';
+import { sandboxLost } from '../../support/scripted-activities.ts';
+import { useWorkflowWorld } from '../../support/use-world.ts';
+
+const world = useWorkflowWorld();
+let serial = 0;
+const DEADLINE = 3;
+
+async function rollOut(agent: Partial<AgentSettings> = {}): Promise<RolloutResult> {
+  const given = { task: 't-train-0', policy: { dir: '/p', version: 1 }, agent: { deadlineSeconds: DEADLINE, ...agent } };
+  const result = (await (await world.start('rollout', `deadline-${serial++}`, given)).result()) as RolloutResult;
+  expect(world.now.log.live).toBe(0);
+  return result;
+}
+const calls = () => world.now.log.calls.map(({ activity }) => activity);
+/** Of the first turn. */
+const ran = (ms: number) => (activity: string, turn: number) => (activity === 'agentRun' && turn === 1 ? ms : undefined);
+/** Past the deadline. */
+const late = async (activity: string) => { if (activity === 'agentRun') await sleep(DEADLINE * 1000 + 500); };
+
+describe('a rollout whose time is over', () => {
+  it('is graded as it stands where its own turns took the time', async () => {
+    world.script = { before: late, ran: ran(2900), reward: () => 0 };
+    expect(await rollOut()).toMatchObject({ status: 'graded', reward: 0, finish: 'deadline', turns: 1 });
+    expect(calls()).toEqual(['prepareSandbox', 'generate', 'agentRun', 'collect', 'computeReward']);
+  });
+
+  it('is graded without the turn that was being sampled', async () => {
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+    world.script = { before: (activity, { turn }) => (activity === 'generate' && turn === 2 ? held : undefined), ran: ran(1500) };
+    expect(await rollOut()).toMatchObject({ status: 'graded', reward: 1, finish: 'deadline', turns: 1 });
+    letGo();
+  });
+
+  it('counts what was sampled as well as what was run', async () => {
+    world.script = { before: late, ran: () => 800 };
+    expect(await rollOut()).toMatchObject({ status: 'graded', finish: 'deadline' });
+  });
+
+  it.each([['machines took most of it', 1400, {}], ['it is to be masked', 2900, { atDeadline: 'mask' as const }]])('is masked where %s', async (_, ms, agent) => {
+    world.script = { before: late, ran: ran(ms) };
+    const result = await rollOut(agent);
+    expect(result).toMatchObject({ status: 'failed', failure: 'deadline' });
+    expect(result.reward).toBeUndefined();
+    expect(calls()).not.toContain('computeReward');
+  });
+
+  it('is masked where there is nothing to take out any more', async () => {
+    world.script = { before: async (activity) => { await late(activity); if (activity === 'collect') throw sandboxLost(); }, ran: ran(2900) };
+    expect(await rollOut()).toMatchObject({ status: 'failed', failure: 'deadline' });
+  });
+});
+
+describe('what it spent itself', () => {
+  const agent = { deadlineSeconds: 10, atDeadline: 'grade' as const };
+  const acting = { ...initialState, phase: 'act' as const };
+
+  it('goes with it into a new history', () => {
+    const clock = new RolloutClock(agent, { spentMs: null }, 0);
+    clock.start(0);
+    clock.ranFor(3000);
+    const next = new RolloutClock(agent, clock.spent(4000), 9000);
+    expect(next.spentMs(9000)).toBe(4000);
+    next.ranFor(2000);
+    expect(next.passed(acting)).toEqual({ type: 'out-of-time' });
+  });
+
+  it('is begun anew with an attempt', () => {
+    const clock = new RolloutClock(agent, { spentMs: 0, ownMs: 9000 }, 0);
+    clock.beginAnew();
+    expect(clock.passed(acting)).toMatchObject({ type: 'failed', failure: 'deadline' });
+  });
+
+  it('is graded by the loop as the last turn is, and is no event of another phase', () => {
+    const limits = { maxTurns: 5, maxAttempts: 1, maxRestores: 0 };
+    expect(reduce({ ...acting, turn: 2 }, { type: 'out-of-time' }, limits)).toEqual({ phase: 'collect', attempt: 1, turn: 2, finish: 'deadline' });
+    expect(reduce({ ...acting, phase: 'generate', turn: 2 }, { type: 'out-of-time' }, limits)).toEqual({ phase: 'collect', attempt: 1, turn: 1, finish: 'deadline' });
+    expect(() => reduce({ ...acting, phase: 'grade' }, { type: 'out-of-time' }, limits)).toThrow(TypeError);
+  });
+});

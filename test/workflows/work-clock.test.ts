@@ -1,0 +1,15 @@
+import { expect, it } from 'vitest';
+import { WorkClock } from '../../workflows/work-clock.ts';
+
+it('stands still while it is stopped, however often it is told so, and goes on from there', () => {
+  const clock = new WorkClock();
+  expect(clock.reading(1000)).toBe(1000);
+  clock.stop(2000);
+  clock.stop(2500);
+  expect([clock.reading(2000), clock.reading(9000), clock.stoodMs(9000)]).toEqual([2000, 2000, 7000]);
+  clock.goOn(10_000);
+  clock.goOn(11_000);
+  expect([clock.reading(10_000), clock.reading(12_000)]).toEqual([2000, 4000]);
+  const inAnotherHistory = new WorkClock(clock.stoodMs(12_000));
+  expect(inAnotherHistory.reading(13_000)).toBe(5000);
+});
