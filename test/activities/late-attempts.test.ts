@@ -83,7 +83,7 @@ it('a tool that answered late says what is on record, also where the newer execu
   const { first, letGo } = await aTurnHeldUp();
   await expect(inActivity(() => agent(dyingAt(store, 'putOnce', 'act:')).agentRun(onHost))).rejects.toThrow('killed here');
   letGo();
-  expect(await first).toEqual({ line: '2 answers: ran a' });
+  expect(await first).toEqual({ line: '2 answers: ran a', ms: 3 });
   expect((await store.get<ActRecord>(keys.act(attempt, 1)))?.messages.map(({ content }) => content)).toEqual(['ran a', 'ran b']);
 });
 
