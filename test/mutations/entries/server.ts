@@ -6,6 +6,7 @@ const KILLED = 'the Temporal server is killed';
 const AWAY = 'the server stays away for 30 s';
 const ENSURE_STACK_TEST = 'test/workers/stack/ensure-stack.test.ts';
 const WHILE_AWAY_TEST = 'test/cli/while-away.test.ts';
+const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
 const UNDELIVERED_COMPLETION_TEST = 'test/workflows/failures/undelivered-completion.test.ts';
 
 export const server: readonly Mutation[] = [
@@ -107,7 +108,7 @@ export const server: readonly Mutation[] = [
     file: 'activities/rollout/reward.ts',
     before: 'known ?? (await gradeOnce(input, deps, signal))',
     after: 'await gradeOnce(input, deps, signal)',
-    tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
+    tests: [{ file: REWARD_TEST, test: 'after a crash behind the verdict writes the outcome without grading again' }],
   },
   {
     name: 'a recorded diff is taken again',

@@ -79,10 +79,7 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/sharded/known-plan.ts',
     before: ' && held.stamp === (await planStamp(dir))) return',
     after: ') return',
-    tests: [
-      { file: KNOWN_PLAN_TEST, test: 'finds out that the update was cleared away, and brings nothing back' },
-      { file: KNOWN_PLAN_TEST, test: 'does not go on with its plan where another one took its place' },
-    ],
+    tests: [{ file: KNOWN_PLAN_TEST, test: 'does not go on with its plan where another one took its place' }],
   },
   {
     name: 'a folder that goes while a shard is made is taken for a fault of the disk',
