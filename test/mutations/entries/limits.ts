@@ -50,6 +50,6 @@ export const limits: readonly Mutation[] = [
     file: 'workflows/batch/open-batch.ts',
     before: 'this.#isFull() && this.#bound.size === 0;',
     after: 'this.#isFull();',
-    tests: [{ file: LONG_BATCHES_TEST, test: 'goes on in a new history all the same where its rollouts fail one by one' }],
+    tests: [{ file: LONG_BATCHES_TEST, test: 'goes on in a new history all the same where its rollouts fail one by one', hangs: true }],
   },
 ];
