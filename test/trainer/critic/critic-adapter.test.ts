@@ -3,7 +3,6 @@
  * same bits, and nothing but the adapter and the head is trained. Not asserted: that PEFT itself reads it (`npm run test:interop`).
  */
 
-import { createHash } from 'node:crypto';
 import { cp, readFile, readdir, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -19,6 +18,7 @@ import { tf } from '../../../trainer/tensorflow.ts';
 import { Updater } from '../../../trainer/update.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 import { settings, storedRollouts } from '../training/stored-rollouts.ts';
+import { digestsOf, updatesBy } from './critic-updates.ts';
 
 const own = { learningRate: 1e-2, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.95] as const, epsilon: 1e-8 };
 const algorithm = { ...settings, advantage: 'gae', lambd: 0.95, epochs: 2, critic: own };
@@ -33,18 +33,8 @@ const request = (fromDir: string, toDir: string, toVersion: number, more: Partia
 const HEAD = 'base_model.model.value_head.weight';
 const adapterOf = (dir: string) => readSafetensors(path.join(dir, 'critic', 'adapter_model.safetensors'));
 const FILES = ['critic/adapter_model.safetensors', 'critic/adapter_config.json', 'critic/optimizer.safetensors', 'critic/longhaul.json', 'longhaul.json'];
-/** Digests: of the bytes themselves a difference would take minutes to print. */
-const bytesOf = (dir: string, names = FILES): Promise<string[]> =>
-  Promise.all(names.map(async (name) => createHash('sha256').update(await readFile(path.join(dir, name))).digest('hex')));
-
-async function updates(dir: string, name: string, count: number, updater: () => Updater, more: Partial<UpdateRequest> = {}): Promise<string[]> {
-  const dirs = [qwen3Dir];
-  for (let version = 1; version <= count; version++) {
-    dirs.push(path.join(dir, `${name}-${version}`));
-    await updater().run(request(dirs[version - 1]!, dirs[version]!, version, more));
-  }
-  return dirs.slice(1);
-}
+const bytesOf = (dir: string, names = FILES): Promise<string[]> => digestsOf(dir, names);
+const updates = updatesBy(request);
 
 const batch = tokenBatch(data);
 async function valuesOf(place: Parameters<typeof loadCritic>[0]): Promise<Float32Array> {

@@ -1,7 +1,6 @@
 /** Updates that train a critic: what it learns, what is written of it, and that interrupted ones end in the same bits of both. */
 
-import { createHash } from 'node:crypto';
-import { cp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { cp, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
@@ -17,6 +16,7 @@ import { Updater } from '../../../trainer/update.ts';
 import { CheckpointTorn } from '../../../trainer/checkpoints/verified-checkpoint.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 import { settings, storedRollouts } from '../training/stored-rollouts.ts';
+import { digestsOf, updatesBy } from './critic-updates.ts';
 
 const critic = { learningRate: 3e-3, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.95] as const, epsilon: 1e-8 };
 const algorithm = { ...settings, advantage: 'gae', lambd: 0.95, epochs: 2, critic };
@@ -33,19 +33,8 @@ const request = (fromDir: string, toDir: string, toVersion: number, more: Partia
 });
 
 const FILES = ['model.safetensors', 'optimizer.safetensors', 'critic/model.safetensors', 'critic/optimizer.safetensors', 'critic/longhaul.json', 'longhaul.json'];
-/** Digests: of the bytes themselves a difference would take minutes to print. */
-const bytesOf = (dir: string, names = FILES): Promise<string[]> =>
-  Promise.all(names.map(async (name) => createHash('sha256').update(await readFile(path.join(dir, name))).digest('hex')));
-
-/** Versions 1 … `count` in `dir`, each by the updater that `updater` gives. */
-async function updates(dir: string, name: string, count: number, updater: () => Updater, more: Partial<UpdateRequest> = {}): Promise<string[]> {
-  const dirs = [qwen3Dir];
-  for (let version = 1; version <= count; version++) {
-    dirs.push(path.join(dir, `${name}-${version}`));
-    await updater().run(request(dirs[version - 1]!, dirs[version]!, version, more));
-  }
-  return dirs.slice(1);
-}
+const bytesOf = (dir: string, names = FILES): Promise<string[]> => digestsOf(dir, names);
+const updates = updatesBy(request);
 
 describe('an update with a critic', () => {
   test('writes the critic beside the policy, each under its own digest', () =>
