@@ -7,7 +7,6 @@ import { Client, Connection } from '@temporalio/client';
 import { mkdir } from 'node:fs/promises';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
-import { packageRoot } from '#setup/paths.mjs';
 import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
 import type { PolicyTokenizer } from '../../../activities/rollout/generate.ts';
 import { createGpuActivities } from '../../../activities/gpu.ts';
@@ -30,6 +29,7 @@ import { readSandboxSettings } from '../../../workers/settings.ts';
 import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
 import type { RunConfig } from '../../../workflows/messages/run-config.ts';
 import { startOwnWorkers, withOwnTemporal } from '../own-temporal.ts';
+import { STARTER_LAYERS, starterOf } from './deeper-starter.ts';
 import { trainInMemory } from './memory-runner.ts';
 import { MemoryStore } from './memory-store.ts';
 
@@ -40,23 +40,24 @@ export interface DurabilityOptions {
   readonly steps: number;
   /** Groups of four rollouts in a step. */
   readonly tasks: number;
+  /** Layers of the policy: the starter's own, and behind them ones that only cost. */
+  readonly layers: number;
 }
 
 const HOST = 'bench-host';
-const BASE = join(packageRoot, 'examples', 'starter');
 
-function jobConfig(run: string, dir: string, task: string, { steps, tasks }: DurabilityOptions): RunConfig {
+function jobConfig(run: string, dir: string, { task, base }: DurabilityParts, { steps, tasks, layers }: DurabilityOptions): RunConfig {
   const given = {
     run,
     dir,
     steps,
-    policy: { base: BASE },
+    policy: { base },
     task: { name: task, train: 4000 },
     batch: { tasks, samples: 4 },
     agent: { maxTurns: 5, maxContextTokens: 700, toolTimeoutSeconds: 20 },
     sampling: { maxTokens: 120 },
     dispatcher: { type: 'bounded', maxParallelAgents: 40 },
-    algorithm: { normaliseByStd: false, learningRate: 2e-4, epochs: 2 },
+    algorithm: { normaliseByStd: false, learningRate: (2e-4 * STARTER_LAYERS) / layers, epochs: 2 },
   };
   return resolveRunConfig(given, dir);
 }
@@ -64,22 +65,25 @@ function jobConfig(run: string, dir: string, task: string, { steps, tasks }: Dur
 /** What both kinds share. */
 export interface DurabilityParts {
   readonly task: string;
+  /** The policy's directory. */
+  readonly base: string;
   readonly engine: Engine;
   readonly provider: SandboxProvider;
   readonly tokenizerOf: () => Promise<PolicyTokenizer>;
   close(): Promise<void>;
 }
 
-async function realParts(dir: string): Promise<DurabilityParts> {
+async function realParts(dir: string, layers: number): Promise<DurabilityParts> {
   process.env['TF_NUM_INTRAOP_THREADS'] ??= String(Math.max(1, Math.floor(availableParallelism() / 2)));
   const provider = await openProvider('bubblewrap', join(dir, 'sandboxes'), readSandboxSettings());
   const engine = await createEmbeddedEngine();
-  const tokenizer = loadTokenizer(BASE);
+  const base = await starterOf(layers, dir);
+  const tokenizer = loadTokenizer(base);
   const close = async () => {
     await engine.close();
     await provider.sweep(() => false);
   };
-  return { task: 'swe-mini', engine, provider, tokenizerOf: () => tokenizer, close };
+  return { task: 'swe-mini', base, engine, provider, tokenizerOf: () => tokenizer, close };
 }
 
 function activitiesOver(store: Store, { engine, provider, tokenizerOf }: DurabilityParts) {
@@ -118,7 +122,7 @@ async function timed(work: () => Promise<string>): Promise<Block> {
 }
 
 function inMemory(run: string, dir: string, options: DurabilityOptions, parts: DurabilityParts): Promise<Block> {
-  const config = jobConfig(run, dir, parts.task, options);
+  const config = jobConfig(run, dir, parts, options);
   const { init, gpu, agentRun, reward } = activitiesOver(new MemoryStore(), parts);
   return timed(() => trainInMemory(config, join(dir, run), { ...init, ...gpu, ...agentRun, ...reward }));
 }
@@ -129,8 +133,8 @@ interface Place {
   readonly dir: string;
 }
 
-async function durable(run: string, task: string, options: DurabilityOptions, { client, store, dir }: Place): Promise<Block> {
-  const { config, runDir } = await openRun(jobConfig(run, dir, task, options), run, { store, describePolicy });
+async function durable(run: string, parts: DurabilityParts, options: DurabilityOptions, { client, store, dir }: Place): Promise<Block> {
+  const { config, runDir } = await openRun(jobConfig(run, dir, parts, options), run, { store, describePolicy });
   const start = { taskQueue: QUEUES.orchestrator, workflowId: `train/${run}`, args: [config, runDir] };
   return timed(() => client.workflow.execute('steps', start));
 }
@@ -138,11 +142,11 @@ async function durable(run: string, task: string, options: DurabilityOptions, { 
 async function measure(place: Place, options: DurabilityOptions, parts: DurabilityParts, note: (line: string) => void) {
   const warm = { ...options, steps: 1 };
   await inMemory('warm-memory', place.dir, warm, parts);
-  await durable('warm-durable', parts.task, warm, place);
+  await durable('warm-durable', parts, warm, place);
   const blocks: Array<{ readonly durable: Block; readonly inMemory: Block }> = [];
   for (let n = 0; n < options.blocks; n += 1) {
     const memory = await inMemory(`memory-${n}`, place.dir, options, parts);
-    const kept = await durable(`durable-${n}`, parts.task, options, place);
+    const kept = await durable(`durable-${n}`, parts, options, place);
     blocks.push({ durable: kept, inMemory: memory });
     note(`block ${n + 1}/${options.blocks}: ${kept.seconds.toFixed(1)} s durable, ${memory.seconds.toFixed(1)} s in memory`);
   }
@@ -156,6 +160,7 @@ async function measure(place: Place, options: DurabilityOptions, parts: Durabili
     /** Whether every block of either kind ended with the same weights. */
     identical: digests.size === 1,
     rolloutsPerStep: options.tasks * 4,
+    layers: options.layers,
     blocks: blocks.map((block) => ({ durable: block.durable.seconds, inMemory: block.inMemory.seconds })),
     cores: availableParallelism(),
   };
@@ -167,7 +172,7 @@ export async function benchDurability(options: DurabilityOptions, note: (line: s
     const store = openSqliteStore(join(home, 'store'));
     const dir = join(home, 'runs');
     await mkdir(dir);
-    const parts = await openParts(home);
+    const parts = await openParts(home, options.layers);
     const stop = await startWorkers(address, store, parts);
     const connection = await Connection.connect({ address });
     try {

@@ -7,10 +7,16 @@ interface DurabilityFlags {
   readonly blocks: string;
   readonly steps: string;
   readonly tasks: string;
+  readonly layers: string;
 }
 
 async function durability(options: DurabilityFlags, context: VerbContext): Promise<Outcome> {
-  const asked = { blocks: wholeNumber('--blocks', options.blocks, 1), steps: wholeNumber('--steps', options.steps, 1), tasks: wholeNumber('--tasks', options.tasks, 1) };
+  const asked = {
+    blocks: wholeNumber('--blocks', options.blocks, 1),
+    steps: wholeNumber('--steps', options.steps, 1),
+    tasks: wholeNumber('--tasks', options.tasks, 1),
+    layers: wholeNumber('--layers', options.layers, 4),
+  };
   // Only where it is used: the engine takes as long to load as other benches to begin.
   const { benchDurability } = await import('../../bench/durability/durability.ts');
   const document = await benchDurability(asked, context.note);
@@ -28,6 +34,7 @@ export const durabilityBench: Verb = {
       .option('--blocks <n>', 'alternating blocks of each kind', '4')
       .option('--steps <n>', 'training steps of a block', '3')
       .option('--tasks <n>', 'groups of four rollouts in a step', '7')
+      .option('--layers <n>', 'layers of the policy: the four of the starter, the others say nothing new but cost as much', '4')
       .action((options: DurabilityFlags) => run((context) => durability(options, context)));
   },
 };
