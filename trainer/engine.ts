@@ -169,7 +169,7 @@ export interface UpdateRequest {
   readonly algorithm: UpdateSettings;
   /** Directory of the weights that KL is taken to. */
   readonly referenceDir?: string;
-  /** Trains an adapter instead of the whole policy. */
+  /** Trains a new adapter instead of the whole policy; one that is an adapter goes on as the one that it is. */
   readonly lora?: NewLora;
   /** Names all that the result follows from: a `toDir` that was made from something else is not taken for it. Left out: any is. */
   readonly input?: string;

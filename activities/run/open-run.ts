@@ -18,7 +18,9 @@ import type { RunConfig, TrainingPlacement } from '../../workflows/messages/run-
 import { checkDefinitions } from '../algorithm/config.ts';
 import { UserInputError } from '../failures.ts';
 import { changesOfRun, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
+import { checkPolicyAdapter } from './check-adapter.ts';
 import { checkCritic } from './check-critic.ts';
+import { type DescribePolicy, describeModel } from './describe-model.ts';
 import { resolveRunConfig } from './run-config.ts';
 import { removeLeftovers, writeAside } from '../write-aside.ts';
 
@@ -27,8 +29,7 @@ const LEFT_MS = 10 * 60_000;
 
 export interface OpenRunDeps {
   readonly store: Store;
-  /** Numbers of parameters and of vocabulary entries of the policy in a directory. */
-  readonly describePolicy: (dir: string) => Promise<{ parameters: number; vocabulary: number }>;
+  readonly describePolicy: DescribePolicy;
   /** Why the GPU workers could not train a run of this placement; absent: nothing is known of them. */
   readonly refusedPlacement?: (placement: TrainingPlacement) => string | undefined;
 }
@@ -156,8 +157,11 @@ export async function openRun(
   const known = await store.get<RunRecord>(keys.run(config.run));
   // A hub's revision may move: the run goes on with the snapshot that it began with.
   const base = await checkPolicy(known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base);
-  if (!known) await checkFolder(config.run, runDir);
-  const described = await describePolicy(base);
+  if (!known) {
+    await checkFolder(config.run, runDir);
+    await checkPolicyAdapter('policy.lora', config.policy.lora, base);
+  }
+  const described = await describeModel('policy.base', base, describePolicy);
   const critic = await checkCritic(config, base, described.vocabulary, describePolicy);
   const record = await store.putOnce<RunRecord>(keys.run(config.run), {
     run: config.run,

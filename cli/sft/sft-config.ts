@@ -4,6 +4,7 @@ import { dirname, resolve } from 'node:path';
 import { z } from 'zod';
 import { UserInputError } from '../../activities/failures.ts';
 import { loraSchema } from '../../activities/algorithm/lora-schema.ts';
+import { checkPolicyAdapter } from '../../activities/run/check-adapter.ts';
 import { parseSettings } from '../../activities/run/run-config.ts';
 import { SEQUENCE_KINDS } from '../../tasks/starter/sequences.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
@@ -67,9 +68,7 @@ export async function readSftConfig(path: string, out: string | undefined): Prom
     throw new UserInputError('lora', config.lora, 'give `initial`, the policy that the adapter stands beside');
   }
   const here = (name: string) => resolve(dirname(path), name);
-  return {
-    ...config,
-    out: out === undefined ? here(config.out) : resolve(out),
-    ...(config.initial === undefined ? {} : { initial: await resolveModel(absoluteModel(config.initial, dirname(path))) }),
-  };
+  const initial = config.initial === undefined ? undefined : await resolveModel(absoluteModel(config.initial, dirname(path)));
+  if (initial !== undefined) await checkPolicyAdapter('lora', config.lora, initial);
+  return { ...config, out: out === undefined ? here(config.out) : resolve(out), ...(initial === undefined ? {} : { initial }) };
 }

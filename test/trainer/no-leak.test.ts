@@ -78,6 +78,22 @@ describe.each([['full', 100], ['adapter', 20]] as const)('training of %s weights
   });
 });
 
+test('a policy or moments that lack a tensor leave none', () => {
+  const adapter = newAdapter(config, { rank: 2, alpha: 4, targetModules: ['q_proj'] }, '/base', 1);
+  const weights = randomWeights(config, 1);
+  const learner = new Learner(config, weights);
+  const { layout } = learner.policy;
+  const moments = AdamW.fresh(layout);
+  const half = new Map([...moments.save(layout)].filter(([name]) => !name.startsWith('exp_avg_sq.')));
+  const { numTensors: before } = tf.memory();
+  weights.delete('model.norm.weight');
+  expect(() => new Learner(config, weights, adapter)).toThrow('model.norm.weight is missing');
+  expect(() => AdamW.load(layout, half, 1)).toThrow('exp_avg_sq.model.embed_tokens.weight is missing');
+  expect(tf.memory().numTensors).toBe(before);
+  moments.dispose();
+  learner.dispose();
+});
+
 test('a step that diverged leaves the weights, and nothing else', () => {
   const learner = learnerOf('full');
   const optimizer = AdamW.fresh(learner.policy.layout);

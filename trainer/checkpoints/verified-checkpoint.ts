@@ -5,7 +5,7 @@
 
 import path from 'node:path';
 import { type CheckpointRecord, criticFolder, type OptimizerState, readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
-import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson } from '../lora/adapter-files.ts';
+import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson, withFixedBase } from '../lora/adapter-files.ts';
 import { BadSafetensors, readSafetensors } from '../model/safetensors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { readModelConfig } from '../model/describe-policy.ts';
@@ -99,7 +99,8 @@ export async function openVerifiedPolicy(dir: string): Promise<PolicyPieces> {
   const tensors = await (record === undefined ? read() : intact(dir, read));
   const actual = record === undefined ? undefined : weightsDigest(tensors);
   if (actual !== record?.sha256) throw new CheckpointTorn(dir, `its adapter hashes to ${actual}, not to ${record?.sha256}`);
-  return { weights: verifiedWeights(await baseDirectory(dir, json)), adapter: { json, tensors } };
+  const base = await baseDirectory(dir, json);
+  return { weights: verifiedWeights(base), adapter: { json: withFixedBase(dir, json, base), tensors } };
 }
 
 /** The same in memory. Errors: those of `openVerifiedPolicy`. */

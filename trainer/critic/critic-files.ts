@@ -3,6 +3,7 @@
  * files, its head kept whole among them (`modules_to_save`). No tensor is made here.
  */
 
+import path from 'node:path';
 import type { Checkpoint, OptimizerState } from '../checkpoints/checkpoint.ts';
 import { readVerifiedConfig, readVerifiedOptimizer, readVerifiedPolicy, verifiedCriticDir } from '../checkpoints/verified-checkpoint.ts';
 import type { NewCritic, UpdateRequest } from '../engine.ts';
@@ -65,7 +66,7 @@ async function readDecoder({ base: dir, seed, lora }: NewCritic): Promise<Critic
   const { weights, adapter: known } = await readVerifiedPolicy(dir);
   const head = known?.tensors.get(HEAD_IN_ADAPTER) ?? weights.get(VALUE_HEAD) ?? freshHead(config.hiddenSize, seed);
   const adapter = known ?? (lora && newAdapter(config, lora, dir, `critic ${seed}`));
-  const base = known === undefined ? dir : await baseDirectory(dir, known.json);
+  const base = known === undefined ? path.resolve(dir) : await baseDirectory(dir, known.json);
   return { config, weights: withHead(weights, head), adapter: adapter && valueAdapter(adapter, base, head), isToMerge: false };
 }
 

@@ -38,6 +38,9 @@ const refused = [
   'trainable_token_indices',
   'layer_replication',
   'alora_invocation_tokens',
+  'arrow_config',
+  'kasa_config',
+  'monteclora_config',
 ];
 
 /** Ways to begin an adapter that also change the base's weights. */
@@ -46,11 +49,11 @@ const changesBase = /^(pissa|olora|corda|loftq|lora_ga)/;
 const isEmpty = (value: unknown): boolean =>
   value === undefined || value === null || value === false || (Array.isArray(value) && value.length === 0);
 
+const isPositive = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value) && value > 0;
+
 function number(json: AdapterJson, field: string): number {
   const value = json[field];
-  if (typeof value !== 'number' || !Number.isFinite(value) || value <= 0) {
-    throw new UnsupportedAdapter(field, value, 'a positive number is needed');
-  }
+  if (!isPositive(value)) throw new UnsupportedAdapter(field, value, 'a positive number is needed');
   return value;
 }
 
@@ -94,8 +97,10 @@ function isTarget(json: AdapterJson, module: string): boolean {
 
 /** The value whose key, a pattern for the end of a module's name, fits first. */
 function byPattern(json: AdapterJson, field: string, module: string): number | undefined {
-  const patterns = Object.entries((json[field] as Record<string, number> | null | undefined) ?? {});
-  return patterns.find(([key]) => new RegExp(`^(.*\\.)?(${key})$`).test(module))?.[1];
+  const patterns = Object.entries((json[field] as Record<string, unknown> | null | undefined) ?? {});
+  const value = patterns.find(([key]) => new RegExp(`^(.*\\.)?(${key})$`).test(module))?.[1];
+  if (value === undefined || isPositive(value)) return value;
+  throw new UnsupportedAdapter(field, json[field], 'positive numbers are needed');
 }
 
 /** The module that a tensor of the base policy belongs to. */

@@ -21,16 +21,28 @@ export async function readAdapterJson(dir: string): Promise<AdapterJson | undefi
   }
 }
 
+/** Where a base that is a path may be: from the adapter on, or from here. */
+const placesOf = (dir: string, base: string): string[] => [path.resolve(dir, base), path.resolve(base)];
+
 /** The directory of the adapter's base: as it is written, beside the adapter, or in the hub's cache. Errors: `UnsupportedAdapter`. */
 export async function baseDirectory(dir: string, json: AdapterJson): Promise<string> {
   const base = baseOf(json);
-  for (const candidate of [path.resolve(dir, base), path.resolve(base)]) {
+  for (const candidate of placesOf(dir, base)) {
     if ((await stat(candidate).catch(() => undefined))?.isDirectory() === true) return candidate;
   }
   const id = parseHubId(base);
   const snapshot = id === undefined ? undefined : await cachedSnapshot(hubCache(), id);
   if (snapshot !== undefined) return snapshot;
   throw new UnsupportedAdapter('base_model_name_or_path', base, `give the base policy's directory (looked at from ${dir})`);
+}
+
+/**
+ * The adapter in `dir`, whose base was found in `found`, as it is written into other directories: a path that says something
+ * else there, or to whoever looks from elsewhere, is made absolute. A hub id stays one.
+ */
+export function withFixedBase(dir: string, json: AdapterJson, found: string): AdapterJson {
+  const base = baseOf(json);
+  return path.isAbsolute(base) || !placesOf(dir, base).includes(found) ? json : { ...json, base_model_name_or_path: found };
 }
 
 /** The directory that the policy's weights are in: its own, or its base's. */

@@ -1,5 +1,6 @@
 /** A new adapter: A as PEFT begins it, B zero, so that the policy is at first its base. The same seed, the same numbers. */
 
+import path from 'node:path';
 import type { ModelConfig } from '../model/config.ts';
 import { layoutOf } from '../model/parameters.ts';
 import type { NamedTensor } from '../model/safetensors.ts';
@@ -8,9 +9,11 @@ import { adapterJson, adapterModules } from './adapter-config.ts';
 import { type AdapterWeights, adapterLayout } from './adapter-layout.ts';
 import type { LoraSettings } from './lora-settings.ts';
 
-/** A is uniform within ±1/sqrt(in) (He et al. 2015 with a = sqrt(5), as PyTorch begins a linear layer). */
+/**
+ * Beside the policy in the directory `base`. A is uniform within ±1/sqrt(in) (He et al. 2015 with a = sqrt(5), as PyTorch begins a linear layer).
+ */
 export function newAdapter(config: ModelConfig, settings: LoraSettings, base: string, seed: number | string): AdapterWeights {
-  const json = adapterJson(settings, base);
+  const json = adapterJson(settings, path.resolve(base));
   const { segments } = adapterLayout(adapterModules(json, layoutOf(config)));
   const tensors = segments.flatMap(({ parts }) => parts).map(({ name, shape, size }): [string, NamedTensor] => {
     const data = new Float32Array(size);

@@ -90,9 +90,13 @@ function positive(json: Json, field: string, fallback?: number): number {
   return value;
 }
 
+/** Of any size: the compiled decoder counts in 32 bits. */
+const most = 2 ** 31 - 1;
+
 function count(json: Json, field: string, fallback?: number): number {
   const value = positive(json, field, fallback);
   if (!Number.isInteger(value)) throw new UnsupportedModel(field, value, 'a whole number is needed');
+  if (value > most) throw new UnsupportedModel(field, value, `${most} at most is needed`);
   return value;
 }
 

@@ -141,11 +141,14 @@ export function packFlat(layout: Layout, tensors: ReadonlyMap<string, NamedTenso
   return flat;
 }
 
+/** Frequencies follow from the configuration; older conversions, Llama 2's among them, keep them all the same. */
+const DERIVED = '.self_attn.rotary_emb.inv_freq';
+
 /** Tensors that the layout has no place for: a checkpoint of another model, or a tied head that is stored twice. */
 export function refuseUnknown(layout: Layout, tensors: ReadonlyMap<string, NamedTensor>, tied: boolean): void {
   const known = new Set(layout.segments.flatMap((segment) => segment.parts.map((part) => part.name)));
   for (const name of tensors.keys()) {
-    if (known.has(name) || (tied && name === 'lm_head.weight')) continue;
+    if (known.has(name) || (tied && name === 'lm_head.weight') || name.endsWith(DERIVED)) continue;
     throw new WrongWeights(name, 'is not a tensor of the configured model');
   }
 }

@@ -60,7 +60,12 @@ export class Policy implements Trainable {
     refuseUnknown(this.layout, weights, config.tiedEmbeddings);
     this.#segments = new Map(this.layout.segments.map((segment) => [segment.key, segment]));
     this.adapter = adapter === undefined ? undefined : new Adapter(this.layout, adapter, () => this.#dropWeights());
-    this.#flat = tf.keep(tf.tensor1d(packFlat(this.layout, weights)));
+    try {
+      this.#flat = tf.keep(tf.tensor1d(packFlat(this.layout, weights)));
+    } catch (error) {
+      this.adapter?.dispose();
+      throw error;
+    }
   }
 
   get trainable(): Trainable {

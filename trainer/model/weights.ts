@@ -23,6 +23,17 @@ export const asWeights = (tensors: ReadonlyMap<string, NamedTensor>): Weights =>
 
 const indexFile = 'model.safetensors.index.json';
 
+const isFileName = (name: unknown): name is string => typeof name === 'string' && path.basename(name) === name && !['', '.', '..'].includes(name);
+
+function weightMap(file: string, text: string): object {
+  try {
+    const index: unknown = JSON.parse(text);
+    return Object((index as { weight_map?: unknown } | null)?.weight_map) as object;
+  } catch (error) {
+    throw new BadSafetensors(file, `it is not JSON: ${String(error)}`);
+  }
+}
+
 /** Which file each tensor is in; `undefined` where one file holds all. */
 async function readIndex(dir: string): Promise<ReadonlyMap<string, string> | undefined> {
   const file = path.join(dir, indexFile);
@@ -33,12 +44,14 @@ async function readIndex(dir: string): Promise<ReadonlyMap<string, string> | und
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
-  const { weight_map: map = {} } = JSON.parse(text) as { weight_map?: Record<string, string> };
-  const entries = Object.entries(map);
+  const entries = Object.entries(weightMap(file, text));
   if (entries.length === 0) throw new BadSafetensors(file, 'weight_map names no file');
-  const outside = entries.find(([, shard]) => path.basename(shard) !== shard);
-  if (outside !== undefined) throw new BadSafetensors(file, `${outside[1]} is not a file beside it`, { tensor: outside[0] });
-  return new Map(entries);
+  return new Map(
+    entries.map(([tensor, shard]) => {
+      if (!isFileName(shard)) throw new BadSafetensors(file, `${JSON.stringify(shard)} is not a file beside it`, { tensor });
+      return [tensor, shard];
+    }),
+  );
 }
 
 const byteOrder = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
@@ -92,13 +105,17 @@ export async function saveWeights(dir: string, weights: ReadonlyMap<string, Name
   await writeSafetensors(path.join(dir, 'model.safetensors'), weights);
 }
 
+/** Bytes at a time: the hash refuses 2 GiB, which a tensor in memory may have. */
+const mostHashed = 2 ** 30;
+
 /** SHA-256 over tensors that come by name in byte order: the name, a NUL, its values as little-endian float32. */
 export class WeightsHash {
   readonly #hash = createHash('sha256');
 
   add([name, { data, from = 0 }]: NamedPiece): void {
     if (from === 0) this.#hash.update(name).update(Buffer.from([0]));
-    this.#hash.update(littleEndianBytes(data));
+    const bytes = littleEndianBytes(data);
+    for (let at = 0; at < bytes.length; at += mostHashed) this.#hash.update(bytes.subarray(at, at + mostHashed));
   }
 
   /** As hexadecimal digits. */

@@ -53,8 +53,13 @@ export class AdamW {
 
   /** From what `save` gave. Errors: `WrongWeights`. */
   static load(layout: Layout, tensors: ReadonlyMap<string, NamedTensor>, steps: number): AdamW {
-    const moments = [firstPrefix, secondPrefix].map((prefix) => tf.tensor1d(packFlat(layout, tensors, prefix)));
-    return new AdamW(moments[0] as Tensor, moments[1] as Tensor, steps);
+    const first = tf.tensor1d(packFlat(layout, tensors, firstPrefix));
+    try {
+      return new AdamW(first, tf.tensor1d(packFlat(layout, tensors, secondPrefix)), steps);
+    } catch (error) {
+      first.dispose();
+      throw error;
+    }
   }
 
   get steps(): number {

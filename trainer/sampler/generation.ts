@@ -41,6 +41,9 @@ export interface Limits {
   readonly decode?: ((ids: readonly number[]) => string) | undefined;
 }
 
+/** The lowest temperature but 0: logits are multiplied by its inverse, and an update divides by it in float32. */
+const coldest = 1e-30;
+
 /** More alternatives than this are not told. */
 const mostLogprobs = 64;
 
@@ -51,8 +54,8 @@ function check(request: GenerateRequest, limits: Limits): void {
   const fail = (field: string, value: unknown, remedy: string): never => {
     throw new InvalidRequest(field, value, remedy);
   };
-  if (!(temperature >= 0 && Number.isFinite(temperature)))
-    fail('sampling.temperature', temperature, 'a number >= 0 is needed');
+  if (!(temperature === 0 || (temperature >= coldest && Number.isFinite(temperature))))
+    fail('sampling.temperature', temperature, `0 (greedy), or a number >= ${coldest}, is needed`);
   if (!(topP > 0 && topP <= 1)) fail('sampling.topP', topP, 'a number in (0, 1] is needed');
   if (!isCount(topK, 0)) fail('sampling.topK', topK, 'a whole number >= 0 is needed (0 is off)');
   if (!(minP >= 0 && minP <= 1)) fail('sampling.minP', minP, 'a number from 0 (off) to 1 is needed');

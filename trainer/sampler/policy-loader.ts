@@ -20,7 +20,8 @@ export interface LoadedPolicy {
 }
 
 interface TokenizerJson {
-  readonly model?: { readonly vocab?: Readonly<Record<string, number>> };
+  /** A Unigram model has a list, in which an entry's place is its id. */
+  readonly model?: { readonly vocab?: Readonly<Record<string, number>> | readonly unknown[] };
   readonly added_tokens?: ReadonlyArray<{ readonly id: number }>;
 }
 
@@ -34,7 +35,8 @@ async function readVocabulary(dir: string, modelVocabulary: number): Promise<num
     throw error;
   }
   const json = JSON.parse(text) as TokenizerJson;
-  const ids = [...Object.values(json.model?.vocab ?? {}), ...(json.added_tokens ?? []).map(({ id }) => id)];
+  const { vocab = {} } = json.model ?? {};
+  const ids = [...(Array.isArray(vocab) ? vocab.keys() : Object.values(vocab as Readonly<Record<string, number>>)), ...(json.added_tokens ?? []).map(({ id }) => id)];
   const size = ids.reduce((most, id) => Math.max(most, id + 1), 0);
   return size === 0 ? modelVocabulary : Math.min(size, modelVocabulary);
 }

@@ -170,11 +170,12 @@ function draw(weights: Float64Array, sampling: SamplingParameters, uniform: numb
 
 /** log p of `token`, and the `count` likeliest tokens with theirs, likeliest first, lower ids first among equals. */
 export function rankTokens(logits: Float32Array, temperature: number, token: number, count: number): { logprob: number; top: TokenLogprob[] } {
-  const { weights, largest, sum } = weigh(logits, temperature);
+  const { largest, sum } = weigh(logits, temperature);
   const logprob = (id: number): number => Math.fround(((logits[id] ?? 0) - largest) / temperature - Math.log(sum));
   if (count <= 0) return { logprob: logprob(token), top: [] };
-  const least = count >= weights.length ? 0 : threshold(weights.slice(), count, true);
-  const candidates = [...logits.keys()].filter((id) => (weights[id] ?? 0) >= least);
-  candidates.sort((a, b) => (weights[b] ?? 0) - (weights[a] ?? 0) || a - b);
+  // By their logits: at a low temperature the weights of all but a few are 0.
+  const least = count >= logits.length ? -Infinity : threshold(Float64Array.from(logits), count, true);
+  const candidates = [...logits.keys()].filter((id) => (logits[id] ?? 0) >= least);
+  candidates.sort((a, b) => (logits[b] ?? 0) - (logits[a] ?? 0) || a - b);
   return { logprob: logprob(token), top: candidates.slice(0, count).map((id) => ({ token: id, logprob: logprob(id) })) };
 }

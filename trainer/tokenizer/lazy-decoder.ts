@@ -4,6 +4,12 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Tokenizer as TokenizerCore } from '@huggingface/tokenizers';
 
+/**
+ * Spaces before punctuation stay where the tokens have them, whatever the tokenizer's configuration says (Llama 3's, and the
+ * library where it says nothing, would take them away): `cd ..` is another command than `cd..`.
+ */
+export const EXACT = { clean_up_tokenization_spaces: false } as const;
+
 const readJson = (file: string): object => JSON.parse(readFileSync(file, 'utf8')) as object;
 
 function configOf(dir: string): object {
@@ -19,7 +25,7 @@ type Decode = (ids: readonly number[]) => string;
 
 function makeDecoder(dir: string): Decode {
   const core = new TokenizerCore(readJson(path.join(dir, 'tokenizer.json')), configOf(dir));
-  return (ids) => (ids.length === 0 ? '' : core.decode([...ids], { skip_special_tokens: false }));
+  return (ids) => (ids.length === 0 ? '' : core.decode([...ids], { skip_special_tokens: false, ...EXACT }));
 }
 
 export function lazyDecoder(dir: string): Decode {

@@ -6,6 +6,7 @@ import { Tokenizer as TokenizerCore } from '@huggingface/tokenizers';
 import type { Message, ToolSchema } from '../../agents/message.ts';
 import { type TextSpan, assistantMask } from './assistant-mask.ts';
 import { ChatTemplate, templateMessage, templateTool } from './chat-template.ts';
+import { EXACT } from './lazy-decoder.ts';
 
 /** The directory lacks something that a chat policy needs. */
 export class UnusableTokenizer extends Error {
@@ -20,7 +21,7 @@ export class UnusableTokenizer extends Error {
 export interface Tokenizer {
   /** Special tokens in the text are recognised; `addSpecialTokens` lets the tokenizer's own post-processor add some. */
   encode(text: string, options?: { readonly addSpecialTokens?: boolean }): number[];
-  /** Bytes that are no UTF-8 come out as U+FFFD. */
+  /** The text that the tokens are of, no space of it changed; bytes that are no UTF-8 come out as U+FFFD. */
   decode(ids: readonly number[], options?: { readonly skipSpecialTokens?: boolean }): string;
   /** Errors: `ChatTemplateRefused`. */
   renderChat(
@@ -108,7 +109,7 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
     encode: (text, options) => core.encode(text, { add_special_tokens: options?.addSpecialTokens ?? false }).ids,
     // The library refuses to decode nothing.
     decode: (ids, options) =>
-      ids.length === 0 ? '' : core.decode([...ids], { skip_special_tokens: options?.skipSpecialTokens ?? false }),
+      ids.length === 0 ? '' : core.decode([...ids], { skip_special_tokens: options?.skipSpecialTokens ?? false, ...EXACT }),
     renderChat: (messages, tools, { addGenerationPrompt }) =>
       template.render({
         messages: messages.map(templateMessage),

@@ -89,7 +89,7 @@ export interface RunConfig {
   readonly dir: string;
   readonly seed: number;
   readonly steps: number;
-  /** With `lora` an adapter beside the base is trained, and the base stays as it is. */
+  /** With `lora` an adapter beside the base is trained, and the base stays as it is. One that is an adapter goes on as that. */
   readonly policy: { readonly base: string; readonly lora?: LoraSettings };
   readonly task: { readonly name: string; readonly train: number };
   readonly batch: BatchSettings;

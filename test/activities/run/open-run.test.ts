@@ -1,10 +1,13 @@
 /** Hunts bad input that is accepted, or refused without saying which field, which value and what to do. */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { UserInputError } from '../../../activities/failures.ts';
 import { keys, type RunRecord } from '../../../activities/records.ts';
+import { modelConfigJson } from '../../../trainer/model/config.ts';
+import { describePolicy } from '../../../trainer/model/describe-policy.ts';
+import { smallConfig } from '../../trainer/tiny-policy.ts';
 import { orchestratorActivities, RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
@@ -153,6 +156,50 @@ it('a module of one own is loaded before anything is made, and must define what 
   expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
   await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({ cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; there are regular/) } });
   await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } })).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
+});
+
+describe('a base that is an adapter', () => {
+  const adapter = { r: 4, lora_alpha: 8, target_modules: ['v_proj', 'q_proj'] };
+  const own = { rank: 4, alpha: 8, targetModules: ['q_proj', 'v_proj'] };
+  const write = (more: object = {}) => writeFileSync(join(base(), 'adapter_config.json'), JSON.stringify({ ...adapter, ...more }));
+  const withLora = (lora: object, run = RUN) => open({ ...good(), run, policy: { base: base(), lora } });
+
+  it('goes on as the one that it is: policy.lora has to say the same, or is left out', async () => {
+    write({ rank_pattern: {}, use_rslora: false, layers_to_transform: null });
+    for (const lora of [{}, { ...own, rank: 8 }, { ...own, alpha: 16 }, { ...own, targetModules: ['q_proj'] }]) {
+      expect(await refusal(withLora(lora))).toMatchObject({ field: 'policy.lora', value: lora, remedy: expect.stringMatching(/^give {"rank":4,"alpha":8,"targetModules":\["v_proj","q_proj"\]}, .*leave it out: it goes on all the same/) as string });
+    }
+    expect(await world.now.store.get(keys.run(RUN))).toBeUndefined();
+    await withLora(own);
+    await open({ ...good(), run: 'unsaid' });
+  });
+
+  it.each([{ use_rslora: true }, { rank_pattern: { q_proj: 2 } }, { alpha_pattern: { q_proj: 2 } }, { layers_to_transform: [0] }, { exclude_modules: ['v_proj'] }])('with %j cannot be said', async (more) => {
+    write(more);
+    expect(await refusal(withLora(own))).toMatchObject({ field: 'policy.lora', value: own, remedy: expect.stringMatching(new RegExp(`^leave it out: .*${Object.keys(more)[0]} = `)) as string });
+    await open(good());
+  });
+
+  it('does not stop a run that is on record, whatever it began with', async () => {
+    await withLora({});
+    write();
+    expect((await withLora({})).config.policy.lora).toMatchObject({ rank: 8 });
+  });
+});
+
+it.each([
+  ['is not implemented', '{"model_type":"mixtral"}', /model_type = "mixtral" is not supported: use a dense text model/],
+  ['is no JSON', '{', /give another model: SyntaxError/],
+])('a model whose configuration %s is refused at once, a critic too', async (_, text, remedy) => {
+  const parts = { store: world.now.store, temporal: { address: '', namespace: '', ui: '' }, describePolicy };
+  const opening = (given: object) => orchestratorActivities(parts).openRun({ ...good(), ...given }, RUN);
+  writeFileSync(join(base(), 'config.json'), text);
+  expect(await refusal(opening({}))).toMatchObject({ field: 'policy.base', value: base(), remedy: expect.stringMatching(remedy) as string });
+  const critic = join(world.now.dir, 'critic');
+  mkdirSync(critic);
+  renameSync(join(base(), 'config.json'), join(critic, 'config.json'));
+  writeFileSync(join(base(), 'config.json'), JSON.stringify(modelConfigJson(smallConfig)));
+  expect(await refusal(opening({ algorithm: { advantage: 'gae', critic: { base: critic } } }))).toMatchObject({ field: 'algorithm.critic.base', value: critic, remedy: expect.stringMatching(remedy) as string });
 });
 
 describe('what a critic begins as', () => {

@@ -1,10 +1,14 @@
 /** A run that trains an adapter: the base stays, checkpoints are PEFT's files, and what was interrupted ends in the same bits. */
 
+import { execFile } from 'node:child_process';
 import { cp, mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { describe, expect, test, vi } from 'vitest';
 import { carryOver } from '../../../trainer/checkpoints/carry-over.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
+import { readCritic } from '../../../trainer/critic/critic-files.ts';
 import type { Datum, NewLora, UpdateRequest } from '../../../trainer/engine.ts';
 import { readVerifiedPolicy } from '../../../trainer/checkpoints/verified-checkpoint.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
@@ -40,6 +44,22 @@ const request = (fromDir: string, toDir: string, toVersion: number): UpdateReque
     microBatchTokens: 128,
   },
 });
+
+const json = async <T>(file: string): Promise<T> => JSON.parse(await readFile(file, 'utf8')) as T;
+
+/** The policy as a process reads it whose working directory is another one. */
+async function elsewhere(dir: string): Promise<{ base: string; digest: string }> {
+  const module = (name: string) => JSON.stringify(new URL(`../../../trainer/${name}`, import.meta.url));
+  const script = `
+    const { readVerifiedPolicy } = await import(${module('checkpoints/verified-checkpoint.ts')});
+    const { weightsDigest } = await import(${module('model/weights.ts')});
+    const { weights, adapter } = await readVerifiedPolicy(${JSON.stringify(dir)});
+    if (weights.size === 0) throw new Error('no weights');
+    console.log(JSON.stringify({ base: adapter.json.base_model_name_or_path, digest: weightsDigest(adapter.tensors) }));
+  `;
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], { cwd: tmpdir() });
+  return JSON.parse(stdout) as { base: string; digest: string };
+}
 
 const adapterOf = (dir: string): Promise<Buffer> => readFile(path.join(dir, 'adapter_model.safetensors'));
 
@@ -105,6 +125,36 @@ describe('an update with an adapter', () => {
       expect((await carryOver(v2, v3, 3, lora)).sha256).toBe(sha256);
       expect((await readVerifiedPolicy(v3)).adapter?.json['base_model_name_or_path']).toBe(qwen3Dir);
       expect((await readdir(v3)).includes('optimizer.safetensors')).toBe(true);
+    }));
+
+  test.each([
+    ['the adapter', (base: string, adapter: string) => path.relative(adapter, base)],
+    ['the working directory', (base: string) => path.relative(process.cwd(), base)],
+  ])('a base by its path from %s is written as it is found from anywhere', (_, pathOf) =>
+    inScratch(async (dir) => {
+      const [base, adapter] = ['base', 'adapter'].map((name) => path.join(dir, name)) as [string, string];
+      await cp(qwen3Dir, base, { recursive: true });
+      const { sha256 } = await carryOver(base, adapter, 1, lora);
+      const file = path.join(adapter, 'adapter_config.json');
+      await writeFile(file, JSON.stringify({ ...(await json<object>(file)), base_model_name_or_path: pathOf(base, adapter) }));
+      const [trained, carried] = ['trained', 'carried'].map((name) => path.join(dir, 'deeper', 'down', name)) as [string, string];
+      const told = await new Updater().run(request(adapter, trained, 2));
+      expect((await carryOver(adapter, carried, 2, lora)).sha256).toBe(sha256);
+      for (const [to, digest] of [[trained, told.sha256], [carried, sha256]] as const) {
+        expect(await json(path.join(to, 'adapter_config.json'))).toMatchObject({ base_model_name_or_path: base, r: 4 });
+        expect(await elsewhere(to)).toEqual({ base, digest });
+      }
+    }));
+
+  test('a new adapter beside a policy that is named by a relative path says where that is, a critic too', () =>
+    inScratch(async (dir) => {
+      const [base, to] = [path.join(dir, 'base'), path.join(dir, 'deeper', 'down', 'v1')];
+      await cp(qwen3Dir, base, { recursive: true });
+      const from = path.relative(process.cwd(), base);
+      const { sha256 } = await carryOver(from, to, 1, lora);
+      expect(await elsewhere(to)).toEqual({ base, digest: sha256 });
+      const { adapter } = await readCritic({ beside: from, begin: { base: from, seed: 1, lora } });
+      expect(adapter?.json).toMatchObject({ base_model_name_or_path: base, modules_to_save: ['value_head'] });
     }));
 
   test('a base beside the adapter is found by its relative path', () =>

@@ -74,6 +74,7 @@ describe('parseModelConfig', () => {
     ['quantization_config', { quantization_config: {} }],
     ['dtype', { dtype: 'float8_e4m3fn' }],
     ['hidden_size', { hidden_size: 0 }],
+    ['vocab_size', { vocab_size: 3_000_000_000 }],
     ['vocab_size', { vocab_size: '515' }],
     ['num_key_value_heads', { num_key_value_heads: 3 }],
     ['head_dim', { head_dim: 15 }],

@@ -1,4 +1,4 @@
-/** Weights as they pass by: hunted is a piece in the wrong place, a tensor that ends early, and what stays open. */
+/** Weights as they pass by: hunted is a piece in the wrong place, a tensor that ends early, an index that leads elsewhere, and what stays open. */
 
 import { readdirSync } from 'node:fs';
 import { mkdir, truncate, writeFile } from 'node:fs/promises';
@@ -75,5 +75,26 @@ describe.each(['F32', 'BF16'] as const)('weights in shards of %s', (type) => {
         for await (const [name] of readWeights(dir)) if (name === 'a') await truncate(path.join(dir, 'model-1.safetensors'), 1000);
       };
       await expect(reading()).rejects.toMatchObject({ name: 'BadSafetensors', tensor: 'b' });
+    }));
+});
+
+describe('an index', () => {
+  test.each([
+    ['that is not JSON', '{'],
+    ['that is nothing', 'null'],
+    ['without a map', '{}'],
+    ['with a map that is nothing', { weight_map: null }],
+    ['that names another folder', { weight_map: { a: '../model-1.safetensors' } }],
+    ['that names the folder above', { weight_map: { a: '..' } }],
+    ['that names its own folder', { weight_map: { a: '' } }],
+    ['that names no file', { weight_map: { a: 1 } }],
+    ['that gives a tensor to a shard without it', { weight_map: { a: 'model-1.safetensors', z: 'model-2.safetensors' } }],
+  ])('%s is refused, and nothing stays open', (_, index) =>
+    inScratch(async (dir) => {
+      await write(dir, 'F32');
+      await writeFile(path.join(dir, 'model.safetensors.index.json'), typeof index === 'string' ? index : JSON.stringify(index));
+      const before = openFiles();
+      await expect(loadWeights(dir)).rejects.toMatchObject({ name: 'BadSafetensors', file: expect.stringContaining(dir) as string });
+      expect(openFiles()).toBe(before);
     }));
 });

@@ -101,6 +101,12 @@ describe('weights', () => {
     ).not.toBe(digest);
   });
 
+  test('the digest is of tensors of any size: an embedding alone may have 2 GiB', () => {
+    // (printf 'a\0'; head -c 2147483652 /dev/zero) | sha256sum
+    const digest = '0f6df77b1d6caecd0e6471232171a8e86f13fae63532431cbd8fcc4f03e26fb4';
+    expect(weightsDigest(new Map([['a', { shape: [2 ** 29 + 1], data: new Float32Array(2 ** 29 + 1) }]]))).toBe(digest);
+  });
+
   test('names that are not ASCII are kept', () =>
     inScratch(async (dir) => {
       const file = path.join(dir, 'x.safetensors');

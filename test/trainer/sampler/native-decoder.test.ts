@@ -76,6 +76,7 @@ describe('a row', () => {
     expect(pass({ blocks: [] })).toThrow('0 blocks have no room for 3 positions');
     expect(pass({ blocks: [64] })).toThrow('there is no block 64');
     expect(pass({ tokens: [1, 512, 3] })).toThrow('there is no token 512');
+    for (const limit of [Number.NaN, 0, 513]) expect(pass({ want: { temperature: 0, uniform: 0, limit } })).toThrow(`ids below ${limit} cannot be drawn`);
     expect(pass({ tokens: randomIds(1, 300, 10), count: 300, blocks: ids(20) })).toThrow('tokens 0 to 300 of 300 cannot be computed');
   });
 

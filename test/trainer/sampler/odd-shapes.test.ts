@@ -1,6 +1,6 @@
 /**
  * Hunts shapes that the compiled decoder gets wrong: what it samples is held to the trainer's forward pass, which shares no
- * code with it. Not asserted: speed, and the graph decoder.
+ * code with it. Not asserted: speed, and of the graph decoder no more than that broken weights leave nothing behind.
  */
 
 import { describe, expect, it } from 'vitest';
@@ -9,6 +9,7 @@ import { Learner } from '../../../trainer/learner.ts';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
 import { InvalidRequest } from '../../../trainer/sampler/generation.ts';
+import { graphDecoderKind } from '../../../trainer/sampler/pass/graph/graph-decoder.ts';
 import { nativeDecoderKind } from '../../../trainer/sampler/pass/native/native-decoder.ts';
 import { Sampler, type SamplerOptions } from '../../../trainer/sampler/sampler.ts';
 import { randomIds, randomWeights, smallShape } from './random-policy.ts';
@@ -101,12 +102,15 @@ describe('a cache of the least size', () => {
 });
 
 describe('weights that are no numbers', () => {
-  it('fail their requests, and leave nothing in the blocks that the next policy gets', async () => {
+  it.each([
+    ['the compiled decoder', nativeDecoderKind, 96],
+    ['the graph', graphDecoderKind, 128],
+  ])('fail their requests, and leave nothing in the blocks that the next policy gets, in %s', async (_, kindOf, positions) => {
     const config = shapes['as many key-value heads as heads']!;
     const [good, bad] = [randomWeights(config, 7), randomWeights(config, 7)];
     bad.get('model.layers.0.self_attn.v_proj.weight')!.data.fill(Number.NaN, 0, 40);
-    const cacheBytes = 4 * 2 * config.layers * config.kvHeads * 16 * 96;
-    const sampler = samplerOf(config, { cacheBytes, load: async ({ dir }) => ({ config, weights: dir === 'bad' ? bad : good, vocabulary: config.vocabSize }) });
+    const cacheBytes = 4 * 2 * config.layers * config.kvHeads * 16 * positions;
+    const sampler = samplerOf(config, { kind: kindOf(), cacheBytes, load: async ({ dir }) => ({ config, weights: dir === 'bad' ? bad : good, vocabulary: config.vocabSize }) });
     const prompt = randomIds(1, 90, config.vocabSize);
     const fine = await sampler.generate(request(1, prompt.slice(0, 70), 20));
     for (const promptLogprobs of [false, true]) {

@@ -106,6 +106,12 @@ describe('log-probabilities', () => {
     expect(greedy.topLogprobs?.map(([first]) => first?.logprob)).toEqual(greedy.logprobs);
   });
 
+  it('are the likeliest at a low temperature too, where all but one have no weight in float64', () => {
+    const logits = Float32Array.of(0, 5, 10, 7, -Infinity, 5);
+    expect(rankTokens(logits, 0.004, 2, 4).top).toEqual([[2, 0], [3, -750], [1, -1250], [5, -1250]].map(([token, logprob]) => ({ token, logprob })));
+    expect(rankTokens(logits, 0.004, 2, 9).top.map(({ token }) => token)).toEqual([2, 3, 1, 5, 0, 4]);
+  });
+
   it('those of a prompt have the bits that sampling gave, whatever the cache held', async () => {
     const first = request('prompt', { sampling: { maxTokens: 200 } });
     const { tokens, logprobs } = await sampler.generate(first);
@@ -136,6 +142,8 @@ describe('refused before any work', () => {
     ['sampling.minP', { sampling: { minP: 1.5 } }],
     ['sampling.repetitionPenalty', { sampling: { repetitionPenalty: 0 } }],
     ['sampling.stop', { sampling: { stop: [''] } }],
+    ['sampling.temperature', { sampling: { temperature: 1e-310 } }],
+    ['sampling.temperature', { sampling: { temperature: -1 } }],
     ['topLogprobs', { topLogprobs: 65 }],
     ['topLogprobs', { topLogprobs: -1 }],
   ])('%s', async (field, change) => {

@@ -2,7 +2,7 @@
 
 import { NonFiniteLogits, sampleToken } from '../../sample-token.ts';
 import type { Decoder, DecoderKind, PassResult, PassRow } from '../decoder.ts';
-import { type BatchRow, type CacheLayout, pageSize, paddedWidth, planBatch, wantedLogits } from './batch-plan.ts';
+import { type BatchRow, type CacheLayout, nullPage, pageSize, paddedWidth, planBatch, wantedLogits } from './batch-plan.ts';
 import { DecoderSession } from './decoder-session.ts';
 import { type PassLimits, passLimits } from './pass-limits.ts';
 import { gathered } from '../../../model/weights.ts';
@@ -28,6 +28,10 @@ function piecesOf(rows: readonly PassRow[], most: number): Piece[][] {
   });
   return rounds;
 }
+
+/** Pages of which nothing is known to be the row's own before this pass. */
+const freshPages = ({ from, count, blocks }: PassRow): number[] =>
+  blocks.filter((_, page) => page * pageSize >= from && page * pageSize < from + count);
 
 /** The first of `pieces` with those of about its width that one call takes; single tokens among themselves. */
 function group(pieces: readonly Piece[], layout: CacheLayout, { maxRows, prefillTokens }: PassLimits): Piece[] {
@@ -60,6 +64,8 @@ function resultOf({ want }: PassRow, logits: readonly Float32Array[]): PassResul
 export class GraphDecoder implements Decoder<SamplerModel> {
   readonly #session: DecoderSession;
   readonly #limits: PassLimits;
+  /** A policy's keys and values were no numbers: what is hidden of a page weighs 0, and 0 times NaN is NaN. */
+  #isTainted = false;
 
   constructor(session: DecoderSession, limits: PassLimits) {
     this.#session = session;
@@ -68,6 +74,7 @@ export class GraphDecoder implements Decoder<SamplerModel> {
 
   forward(model: SamplerModel, rows: readonly PassRow[]): PassResult[] {
     const logits = rows.map((): Float32Array[] => []);
+    if (this.#isTainted) this.#clear(rows.flatMap(freshPages));
     for (let pieces of piecesOf(rows, Math.min(pageSize, this.#limits.prefillTokens))) {
       while (pieces.length > 0) {
         const chosen = group(pieces, this.#session.layout, this.#limits);
@@ -91,8 +98,16 @@ export class GraphDecoder implements Decoder<SamplerModel> {
     const vocabulary = model.config.vocabSize;
     let at = 0;
     for (const { row, part } of pieces) {
-      for (let rest = wantedLogits(part); rest > 0; rest--) logits[row]?.push(found.subarray(at * vocabulary, ++at * vocabulary));
+      for (let rest = wantedLogits(part); rest > 0; rest--) {
+        // Where a hidden state is no number, no logit is one.
+        this.#isTainted ||= !Number.isFinite(found[at * vocabulary]);
+        logits[row]?.push(found.subarray(at * vocabulary, ++at * vocabulary));
+      }
     }
+  }
+
+  #clear(pages: readonly number[]): void {
+    if (pages.length > 0) this.#session.copyPages(pages.map(() => nullPage(this.#session.layout)), pages);
   }
 }
 

@@ -36,11 +36,12 @@ const sum = (values: readonly number[]): number => values.reduce((a, b) => a + b
 const endsOf = ({ want, count }: PassRow): number => (want === 'every' ? count : Number(want !== 'nothing'));
 const isDraw = ({ want }: PassRow): boolean => typeof want === 'object';
 
-function check({ tokens, from, count, blocks }: PassRow, limits: PlanLimits): void {
+function check({ tokens, from, count, blocks, want }: PassRow, limits: PlanLimits): void {
   const until = from + count;
   if (count < 1 || until > limits.positions || until > tokens.length) throw new RangeError(`tokens ${from} to ${until} of ${tokens.length} cannot be computed`);
   if (blocks.length * limits.blockSize < until) throw new RangeError(`${blocks.length} blocks have no room for ${until} positions`);
   for (const block of blocks) if (!(block >= 0 && block < limits.blocks)) throw new RangeError(`there is no block ${block}`);
+  if (typeof want === 'object' && !(want.limit >= 1 && want.limit <= limits.vocabulary)) throw new RangeError(`ids below ${want.limit} cannot be drawn`);
 }
 
 function fillTokens(ids: Int32Array, at: number, { tokens, from, count }: PassRow, vocabulary: number): void {
