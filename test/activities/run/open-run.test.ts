@@ -1,5 +1,5 @@
 /** Hunts bad input that is accepted, or refused without saying which field, which value and what to do. */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -153,6 +153,44 @@ it('a module of one own is loaded before anything is made, and must define what 
   expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
   await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({ cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; there are regular/) } });
   await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } })).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
+});
+
+describe('a loss of one own that another module defines too', () => {
+  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
+  /** A module that defines `loss`, and a run that asks for it. */
+  function asking(run: string, loss: string) {
+    const module = join(world.now.dir, `${run}.mjs`);
+    writeFileSync(module, `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss(${JSON.stringify(loss)}, { correctable: false, terms: () => { throw new Error(); } });\n`);
+    return { ...good(), run, algorithm: { loss, module } };
+  }
+  const both = (first: string, now: string) => ({ field: 'algorithm.module', remedy: expect.stringContaining(`by ${join(world.now.dir, first)}.mjs, and ${join(world.now.dir, now)}.mjs defines it too: give another name`) as string });
+
+  it('is refused with both before anything is made', async () => {
+    await open(asking('one', 'asked-for-twice'));
+    expect(await refusal(open(asking('two', 'asked-for-twice')))).toMatchObject(both('one', 'two'));
+    expect(await world.now.store.get(keys.run('two'))).toBeUndefined();
+    expect(existsSync(join(world.now.dir, 'runs', 'two'))).toBe(false);
+  });
+
+  it('is refused too where this process has not loaded that one yet: the workers of its run have', async () => {
+    const { store } = world.now;
+    const onRecord = async (run: string, loss: string) => {
+      const record = { run, runDir: '/runs', seed: 1, startedAt: '', policy: { base: '/p', parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 1, heldOut: 1 } };
+      await store.putOnce(keys.run(run), { ...record, config: asking(run, loss) });
+    };
+    await onRecord('under-way', 'not-loaded-here');
+    expect(await refusal(open(asking('three', 'not-loaded-here')))).toMatchObject(both('under-way', 'three'));
+    const before = asking('before', 'loaded-before');
+    await open(before);
+    await store.putOnce(keys.runEnd('before'), { status: 'completed', finishedAt: '', message: '' });
+    await onRecord('since', 'loaded-before');
+    expect(await refusal(open({ ...before, run: 'once-more' }))).toMatchObject(both('before', 'since'));
+    await onRecord('over', 'of-a-run-that-ended');
+    await store.putOnce(keys.runEnd('over'), { status: 'completed', finishedAt: '', message: '' });
+    await onRecord('gone', 'of-a-run-that-ended');
+    rmSync(join(world.now.dir, 'gone.mjs'));
+    expect((await open(asking('four', 'of-a-run-that-ended'))).config.algorithm.loss).toBe('of-a-run-that-ended');
+  });
 });
 
 describe('what a critic begins as', () => {
