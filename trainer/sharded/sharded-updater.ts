@@ -14,10 +14,11 @@ import { prepareUpdate, type PreparedUpdate, usefulData } from '../update.ts';
 import { openCriticRound } from './critic-round.ts';
 import { KnownPlan } from './known-plan.ts';
 import { checkPlanned, criticRounds, isDone, isLast, type Located, roundsOf, shardFile, shardsOf, spentStates } from './located-plan.ts';
-import { readPlan, writePlan } from './plan-file.ts';
+import { checkStatesBefore, unlessStateLost } from './lost-state.ts';
+import { layDown, readPlan } from './plan-file.ts';
 import { openPolicyRound } from './policy-round.ts';
 import type { Progress, RoundSession, Share } from './round-session.ts';
-import { readSealed, writeSealed } from './sealed-file.ts';
+import { readSealed, type Sealed, writeSealed } from './sealed-file.ts';
 import { planOf, type UpdatePlan } from './update-plan.ts';
 
 interface Shard extends Share<unknown> {
@@ -25,7 +26,7 @@ interface Shard extends Share<unknown> {
   readonly of: readonly [plan: string, round: number, shard: number];
 }
 
-const told = (sha256: string, plan: UpdatePlan): PlannedUpdate => ({ plan: sha256, rounds: roundsOf(plan) });
+const told = ({ value, sha256 }: Sealed<UpdatePlan>): PlannedUpdate => ({ plan: sha256, rounds: roundsOf(value) });
 
 export class ShardedUpdater {
   readonly #trainer: Trainer<ShardSession>;
@@ -42,27 +43,28 @@ export class ShardedUpdater {
   async planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
     const { dir, shards, ...update } = request;
     const known = await readPlan(dir);
-    if (known !== undefined) return told(known.sha256, known.value);
+    if (known !== undefined) return told(known);
     usefulData(update);
     await loadAlgorithms(update.algorithm.module);
     const plan = planOf(update, await this.#prepare(update, shards), shards);
     await mkdir(dir, { recursive: true });
     // Who was faster may have been told his plan already: where passes differ in a bit, this one is another.
-    const first = await readPlan(dir);
-    return first === undefined ? told(await writePlan(dir, plan), plan) : told(first.sha256, first.value);
+    return told(await layDown(dir, plan));
   }
 
   /** Writes one shard of a step's gradient, unless it is there or no longer needed. Errors: `PlanLost`, those of a pass. */
   async makeShard(request: ShardRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round, shard } = request;
     const at = await this.#planned(request);
-    if ((await isDone(at, round)) || (await this.#shard(at, round, shard)) !== undefined) return;
-    const session = await this.#open(at, round, false);
-    try {
-      await this.#make(at, session, request, onProgress);
-    } finally {
-      await session.release();
-    }
+    await unlessStateLost(at, round, async () => {
+      if ((await isDone(at, round)) || (await this.#shard(at, round, shard)) !== undefined) return;
+      const session = await this.#open(at, round, false);
+      try {
+        await this.#make(at, session, request, onProgress);
+      } finally {
+        await session.release();
+      }
+    });
   }
 
   /**
@@ -72,13 +74,16 @@ export class ShardedUpdater {
   async applyShards(request: RoundRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round } = request;
     const at = await this.#planned(request);
-    if (await isDone(at, round)) return;
-    const session = await this.#open(at, round, true);
-    try {
-      await this.#reduce(at, session, request, onProgress);
-    } finally {
-      await session.release();
-    }
+    await unlessStateLost(at, round, async () => {
+      if (await isDone(at, round)) return;
+      const session = await this.#open(at, round, true);
+      try {
+        await this.#reduce(at, session, request, onProgress);
+      } finally {
+        await session.release();
+      }
+    });
+    // Also what one that was killed here has left.
     await this.#clear(at, round);
     if (isLast(at, round)) this.#known.forget();
   }
@@ -106,7 +111,8 @@ export class ShardedUpdater {
     return at;
   }
 
-  #open(at: Located, round: number, optimizer: boolean): Promise<RoundSession> {
+  async #open(at: Located, round: number, optimizer: boolean): Promise<RoundSession> {
+    await checkStatesBefore(at, round);
     return round < criticRounds(at.plan) ? openCriticRound(this.#critics, at, round, optimizer) : openPolicyRound(this.#trainer, at, round, optimizer);
   }
 
