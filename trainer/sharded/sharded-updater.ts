@@ -4,7 +4,7 @@
  * did which part. All files are in the update's own folder, and the weights of each step are published there under a name.
  */
 
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm, rmdir } from 'node:fs/promises';
 import { loadAlgorithms } from '../algorithms/load-module.ts';
 import type { ShardSession, Trainer } from '../backend.ts';
 import { criticPlace } from '../critic/critic-files.ts';
@@ -46,10 +46,14 @@ export class ShardedUpdater {
     if (known !== undefined) return told(known);
     usefulData(update);
     await loadAlgorithms(update.algorithm.module);
-    const plan = planOf(update, await this.#prepare(update, shards), shards);
+    // Before the work, which takes its time: a plan that comes late must not bring back what was cleared away meanwhile.
     await mkdir(dir, { recursive: true });
+    const prepared = await this.#prepare(update, shards).catch(async (error: unknown) => {
+      await rmdir(dir).catch(() => undefined);
+      throw error;
+    });
     // Who was faster may have been told his plan already: where passes differ in a bit, this one is another.
-    return told(await layDown(dir, plan));
+    return told(await layDown(dir, planOf(update, prepared, shards)));
   }
 
   /** Writes one shard of a step's gradient, unless it is there or no longer needed. Errors: `PlanLost`, those of a pass. */

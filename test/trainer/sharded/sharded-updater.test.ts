@@ -164,6 +164,19 @@ describe('an update in shards', () => {
       expect(existsSync(request.dir)).toBe(false);
     }));
 
+  test('a plan that comes late, when all was cleared away while it was made, brings nothing back', () =>
+    inScratch(async (dir) => {
+      const request = requestIn(dir, 2, { algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token' } } });
+      const late = new ShardedUpdater(withSessions((session) => ({
+        forward: async (...given) => {
+          await rm(request.dir, { recursive: true, force: true });
+          return session.forward(...given);
+        },
+      })));
+      await expect(late.planUpdate(request)).rejects.toThrow('ENOENT');
+      expect(existsSync(request.dir)).toBe(false);
+    }));
+
   test('of two that plan at once the first one stands, though their passes differ in a bit', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2, { algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } } });
