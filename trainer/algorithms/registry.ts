@@ -46,6 +46,11 @@ export class Registry<T> {
     if (module !== undefined) this.#modules.set(name, module);
   }
 
+  /** The module of one's own that defined it; `undefined` for what is built in, or was defined by a program. */
+  moduleOf(name: string): string | undefined {
+    return this.#modules.get(name);
+  }
+
   has(name: string): boolean {
     return this.#parts.has(name);
   }

@@ -155,6 +155,20 @@ it('a module of one own is loaded before anything is made, and must define what 
   await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } })).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
 });
 
+it('a loss that only the module of another run defines is refused: the thread that trains has not loaded that one', async () => {
+  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
+  const [theirs, imports, empty] = ['theirs', 'imports', 'empty'].map((name) => join(world.now.dir, `${name}.mjs`)) as [string, string, string];
+  writeFileSync(theirs, `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss('of-theirs', { correctable: false, terms: () => { throw new Error(); } });\n`);
+  writeFileSync(imports, "import './theirs.mjs';\n");
+  writeFileSync(empty, '');
+  const asking = (run: string, module: string) => ({ ...good(), run, algorithm: { loss: 'of-theirs', module } });
+  await open(asking('a', theirs));
+  expect(await refusal(open(asking('b', empty)))).toMatchObject({ field: 'algorithm.loss', value: 'of-theirs', remedy: `algorithm.module does not define it: name ${theirs}, which does, or import it there` });
+  expect(await world.now.store.get(keys.run('b'))).toBeUndefined();
+  // One that imports it has it too.
+  expect((await open(asking('c', imports))).config.algorithm).toMatchObject({ loss: 'of-theirs', module: imports });
+});
+
 describe('a loss of one own that another module defines too', () => {
   const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
   /** A module that defines `loss`, and a run that asks for it. */
