@@ -23,14 +23,16 @@ export async function checkStatesBefore(at: Located, round: number): Promise<voi
   }
 }
 
-/** Makes a part of a round. Where a state of the update's own is lost all are given up. Errors: `PlanLost` then, those of `part`. */
+/**
+ * Makes a part of a round. What fails since another execution has taken the round's step meanwhile, and cleared away what
+ * this one was reading, is over. Where a state of the update's own is lost all are given up. Errors: `PlanLost` then, those of `part`.
+ */
 export async function unlessStateLost(at: Located, round: number, part: () => Promise<void>): Promise<void> {
   try {
     await part();
   } catch (error) {
-    if (!(error instanceof CheckpointTorn) || !isOwn(at, error.dir)) throw error;
-    // Another execution may have taken the round's step meanwhile, and cleared away what it began from.
     if (await isDone(at, round).catch(() => false)) return;
+    if (!(error instanceof CheckpointTorn) || !isOwn(at, error.dir)) throw error;
     for (let one = 0; !isLast(at, one); one++) await removeCheckpoint(resultDir(at, one));
     throw new PlanLost(`${error.dir} is torn or gone, between two rounds of an update: begin it again`, { cause: error });
   }

@@ -83,6 +83,14 @@ export const updates: readonly Mutation[] = [
     tests: [{ file: 'test/activities/update/sharded-update.test.ts', test: 'that is asked for once more, late, leaves what was made of the step after it' }],
   },
   {
+    name: 'a part whose step another execution has taken fails',
+    fault: AT_ONCE,
+    file: 'trainer/sharded/lost-state.ts',
+    before: 'if (await isDone(at, round).catch(() => false)) return;\n',
+    after: '',
+    tests: [{ file: SHARDED_CRITIC_TEST, test: 'that another worker has taken meanwhile, with what it was reading cleared away, is over' }],
+  },
+  {
     name: 'a shard that is there is made again',
     fault: KILLED,
     file: 'trainer/sharded/sharded-updater.ts',

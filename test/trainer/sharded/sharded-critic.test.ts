@@ -241,6 +241,30 @@ describe('an update with a critic in shards', () => {
       expect(readdirSync(dir)).toEqual([]);
     }));
 
+  test.each([['the critic', 1], ['the policy', 5]] as const)('a step of %s that another worker has taken meanwhile, with what it was reading cleared away, is over', (_, round) =>
+    inScratch(async (dir) => {
+      const [request, other] = [requestIn(dir, 2), worker()];
+      const planned = await other.planUpdate(request);
+      await carryOut(request, { ...planned, rounds: planned.rounds.slice(0, round) }, () => other);
+      const at = { dir: request.dir, plan: planned.plan, round };
+      for (const shard of [0, 1]) await other.makeShard({ ...at, shard });
+      class Slow extends EmbeddedTrainer {
+        override async loadState(...given: Parameters<EmbeddedTrainer['loadState']>) {
+          await other.applyShards(at);
+          return super.loadState(...given);
+        }
+      }
+      class SlowCritics extends ResidentCritic {
+        override async take(...given: Parameters<ResidentCritic['take']>) {
+          await other.applyShards(at);
+          return super.take(...given);
+        }
+      }
+      await new ShardedUpdater(new Slow(), new SlowCritics()).applyShards(at);
+      const left = readdirSync(request.dir).sort();
+      expect(left).toEqual(round === 1 ? ['plan', 'round-2'] : ['plan']);
+    }));
+
   test('a step of the critic that comes late, when all was cleared away while it was made, brings nothing back', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
