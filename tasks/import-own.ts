@@ -3,6 +3,7 @@
  * this package is installed, a clone or a copy beside another.
  */
 
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { registerHooks } from 'node:module';
 import { extname } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -10,6 +11,13 @@ import { pathToFileURL } from 'node:url';
 const PACKAGE = 'longhaul';
 const entry = new URL(`../cli/index${extname(import.meta.filename)}`, import.meta.url).href;
 let isHooked = false;
+
+/** On the process's global object, as what registries hold. */
+const shared = globalThis as unknown as Record<symbol, AsyncLocalStorage<string> | undefined>;
+const loading = (shared[Symbol.for('longhaul loading')] ??= new AsyncLocalStorage<string>());
+
+/** Path of the module of one's own whose import led here, where one did. */
+export const loadingModule = (): string | undefined => loading.getStore();
 
 /** Once in each thread. */
 function leadToThisPackage(): void {
@@ -23,5 +31,5 @@ function leadToThisPackage(): void {
 /** Imports the module at `path`, which is absolute, once. Errors: those of importing it. */
 export async function importOwn(path: string): Promise<void> {
   leadToThisPackage();
-  await import(pathToFileURL(path).href);
+  await loading.run(path, () => import(pathToFileURL(path).href));
 }

@@ -9,17 +9,16 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import { loadAlgorithms } from '../../trainer/algorithms/load-module.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../../workflows/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/admission.ts';
 import type { PolicyRef } from '../../workflows/messages/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../workflows/messages/run-config.ts';
-import { checkDefinitions } from '../algorithm/config.ts';
 import { UserInputError } from '../failures.ts';
 import { changesOfRun, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
 import { checkPolicyAdapter } from './check-adapter.ts';
 import { checkCritic } from './check-critic.ts';
+import { checkModule } from './check-module.ts';
 import { type DescribePolicy, describeModel } from './describe-model.ts';
 import { resolveRunConfig } from './run-config.ts';
 import { removeLeftovers, writeAside } from '../write-aside.ts';
@@ -113,17 +112,6 @@ async function checkFolder(run: string, runDir: string): Promise<void> {
   throw new UserInputError('run', run, remedy);
 }
 
-/** Errors: `UserInputError` for a module that cannot be loaded, or does not define what is asked for. */
-async function checkModule({ algorithm }: RunConfig): Promise<void> {
-  try {
-    await loadAlgorithms(algorithm.module);
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new UserInputError('algorithm.module', algorithm.module, `it must load on the workers (${reason})`);
-  }
-  checkDefinitions(algorithm);
-}
-
 /**
  * Where rollouts and updates overlap, which groups a step trains on follows from when they ended: a run that starts
  * again goes on from the last step on record. One that is synchronous goes through its records from the first step.
@@ -151,7 +139,7 @@ export async function openRun(
   const { placement = 'colocated' } = config.training ?? {};
   const refused = refusedPlacement?.(placement);
   if (refused !== undefined) throw new UserInputError('training.placement', placement, refused);
-  await checkModule(config);
+  await checkModule(config, store);
   checkTask(config.task.name);
   const runDir = join(config.dir, config.run);
   const known = await store.get<RunRecord>(keys.run(config.run));

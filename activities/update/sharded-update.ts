@@ -3,7 +3,7 @@
  * records; its files are in a folder of the run, and `update` clears them away when the update is on record.
  */
 
-import { rm } from 'node:fs/promises';
+import { readdir, rm, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { patiently, type Patience, WORKER_PATIENCE } from '../../store/patience.ts';
 import type { Store } from '../../store/store.ts';
@@ -25,9 +25,17 @@ function folderOf({ runDir, step }: UpdateInput, { input = '' }: UpdateRequest):
   return join(updatesDir(runDir), `step-${step}-${input.slice(0, 12)}`);
 }
 
-/** Nobody needs parts of updates any more. */
-export function clearUpdates(runDir: string): Promise<void> {
-  return rm(updatesDir(runDir), { recursive: true, force: true });
+const stepOf = (folder: string): number => Number(/^step-(\d+)-/.exec(folder)?.[1] ?? 0);
+
+/**
+ * Nobody needs parts of updates any more, of those up to this step: an execution of its `update` that comes late, or once
+ * more when a run is begun again, leaves those of the step that is under way.
+ */
+export async function clearUpdates(runDir: string, upTo = Infinity): Promise<void> {
+  const dir = updatesDir(runDir);
+  const folders = await readdir(dir).catch(() => []);
+  for (const folder of folders) if (stepOf(folder) <= upTo) await rm(join(dir, folder), { recursive: true, force: true });
+  await rmdir(dir).catch(() => undefined);
 }
 
 /** `update` alone says what becomes of the step. */

@@ -118,6 +118,6 @@ export async function updateOnce(
   }
   await checkPlace(outcome);
   await recordEnds(store, endsOf(input, prepared, version));
-  if (input.shards !== undefined) await clearUpdates(input.runDir);
+  if (input.shards !== undefined) await clearUpdates(input.runDir, step);
   return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };
 }

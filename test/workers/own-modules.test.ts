@@ -1,4 +1,7 @@
-/** Hunts a module of one's own that waits for ever: a process that has nothing else to do must not end as if all were well. */
+/**
+ * Hunts a module of one's own that waits for ever: a process that has nothing else to do must not end as if all were well;
+ * and two that define the same name, of which one would silently stand for the other.
+ */
 
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,6 +21,42 @@ test('a module that never loads is refused by name, in a process that waits for 
     const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8', timeout: 50_000 });
     expect(stdout).toContain(`LONGHAUL_MODULES: ${JSON.stringify(waits)} cannot be used; give modules that can be imported (Error: it did not load within 0.1 s)`);
     expect(status).toBe(2);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+const DEFINITIONS = {
+  environment: "defineTask({ name: 'twice' })",
+  tool: "defineTool({ name: 'twice', description: '', parameters: {}, run: () => '' })",
+  loss: "defineLoss('twice', { correctable: true, terms: () => undefined })",
+  advantage: "defineAdvantage('twice', { over: 'group', estimate: (rewards) => rewards })",
+};
+
+test('a second module that defines a name is refused with both modules, whatever it is that they define', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul modules-'));
+  try {
+    const importing = `import { defineTask, defineTool, defineLoss, defineAdvantage } from 'longhaul';\n`;
+    const [first, twice] = [join(dir, 'first.mjs'), join(dir, 'twice.mjs')];
+    writeFileSync(first, `await null;\n${importing}${Object.values(DEFINITIONS).join(';\n')};\n`);
+    const seconds = Object.entries(DEFINITIONS).map(([kind, definition]) => {
+      writeFileSync(join(dir, `${kind}.mjs`), `${importing}${definition};\n`);
+      return join(dir, `${kind}.mjs`);
+    });
+    writeFileSync(twice, `${importing}${[1, 2].map(() => DEFINITIONS.loss.replace('twice', 'once')).join(';\n')};\n`);
+    const loader = join(packageRoot, 'workers', 'own-modules.ts');
+    const program = `import { loadOwnModules } from ${JSON.stringify(loader)};
+      const [first, ...others] = ${JSON.stringify([first, ...seconds, twice])};
+      await loadOwnModules([first]);
+      for (const other of others) await loadOwnModules([other]).catch((error) => { console.log(error.message); });`;
+    const { stdout, stderr } = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program], { encoding: 'utf8', timeout: 50_000 });
+    expect(stderr).toBe('');
+    const refused = (path: string, what: string, whose: string) =>
+      `LONGHAUL_MODULES: ${JSON.stringify(path)} cannot be used; give modules that can be imported (NameTaken: ${what} is there already, by ${whose}: give another name; what a process has loaded stays until it starts again)`;
+    expect(stdout.trim().split('\n')).toEqual([
+      ...Object.keys(DEFINITIONS).map((kind, i) => refused(seconds[i]!, `${kind} twice`, `${first}, and ${seconds[i]} defines it too`)),
+      refused(twice, 'loss once', `${twice} itself`),
+    ]);
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }

@@ -4,7 +4,8 @@
  */
 
 import path from 'node:path';
-import { isMadeFrom, readCheckpointRecord } from '../checkpoints/checkpoint.ts';
+import { isMadeFrom } from '../checkpoints/checkpoint.ts';
+import { readVerifiedRecord } from '../checkpoints/verified-checkpoint.ts';
 import { type CriticPlace, criticPlace } from '../critic/critic-files.ts';
 import { planStamp, readPlan } from './plan-file.ts';
 import type { UpdatePlan } from './update-plan.ts';
@@ -52,10 +53,10 @@ export function criticBefore(at: Located, round: number): CriticPlace | undefine
   return steps === 0 ? criticPlace(at.plan.request) : { dir: resultDir(at, steps - 1) };
 }
 
-/** Whether the round's step was taken, or a later one. */
+/** Whether the round's step was taken, or a later one. Errors: `CheckpointTorn`. */
 export async function isDone(at: Located, round: number): Promise<boolean> {
   for (let later = roundsOf(at.plan).length - 1; later >= round; later--) {
-    const record = await readCheckpointRecord(resultDir(at, later));
+    const record = await readVerifiedRecord(resultDir(at, later));
     if (record !== undefined && isMadeFrom(record, at.plan.request.input)) return true;
   }
   return false;

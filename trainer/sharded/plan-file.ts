@@ -2,7 +2,7 @@
 
 import { stat } from 'node:fs/promises';
 import path from 'node:path';
-import { isMissing, readSealed, type Sealed, writeSealed } from './sealed-file.ts';
+import { createSealed, isMissing, readSealed, type Sealed, writeSealed } from './sealed-file.ts';
 import type { UpdatePlan } from './update-plan.ts';
 
 /** Goes up with every change that an earlier reader would get wrong. */
@@ -38,8 +38,13 @@ export async function readPlan(dir: string): Promise<Sealed<UpdatePlan> | undefi
   return found;
 }
 
-/** Returns the SHA-256 of what was written. */
-export const writePlan = (dir: string, plan: UpdatePlan): Promise<string> => writeSealed(planFile(dir), { format: PLAN_FORMAT, ...plan } satisfies Stored);
+/** Lays `plan` down, of several at once one of them; returns the one that stands. What is torn does not. Errors: `UnknownPlanFormat`. */
+export async function layDown(dir: string, plan: UpdatePlan): Promise<Sealed<UpdatePlan>> {
+  const stored: Stored = { format: PLAN_FORMAT, ...plan };
+  const created = await createSealed(planFile(dir), stored);
+  if (created !== undefined) return { value: plan, sha256: created };
+  return (await readPlan(dir)) ?? { value: plan, sha256: await writeSealed(planFile(dir), stored) };
+}
 
 /** Another text where the plan was written anew; `undefined` where it is gone. */
 export async function planStamp(dir: string): Promise<string | undefined> {

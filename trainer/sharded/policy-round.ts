@@ -2,6 +2,7 @@
 
 import type { ShardSession, Trainer } from '../backend.ts';
 import { type Checkpoint, readCheckpointRecord } from '../checkpoints/checkpoint.ts';
+import { CheckpointTorn } from '../checkpoints/verified-checkpoint.ts';
 import { carriedCritic } from '../critic/critic-files.ts';
 import { criticMetrics, CriticTally, type CriticTallyData } from '../critic/critic-metrics.ts';
 import { Tally, type TallyData } from '../training/tally.ts';
@@ -76,8 +77,10 @@ async function trainedCritic(at: Located): Promise<{ readonly critic: Checkpoint
   const { critic: planned, request } = at.plan;
   const place = criticBefore(at, criticRounds(at.plan));
   if (planned === undefined || request.algorithm.critic === undefined || place === undefined || !('dir' in place)) return undefined;
+  const record = await readCheckpointRecord(place.dir);
+  if (record === undefined) throw new CheckpointTorn(place.dir, 'it has no record');
   const tally = new CriticTally();
-  tally.merge((await readCheckpointRecord(place.dir))?.metrics as CriticTallyData);
+  tally.merge(record.metrics as CriticTallyData);
   return { critic: await carriedCritic(place, request.toVersion), metrics: criticMetrics(tally, planned.sequences, request.algorithm.critic) };
 }
 

@@ -1,7 +1,7 @@
 /** Files that carry the digest of what is in them: one that is cut short, or has other bytes, is read as not there. */
 
 import { createHash, randomUUID } from 'node:crypto';
-import { open, readFile, rename, rm } from 'node:fs/promises';
+import { link, open, readFile, rename, rm } from 'node:fs/promises';
 import { deserialize, serialize } from 'node:v8';
 
 const DIGEST_BYTES = 32;
@@ -14,11 +14,8 @@ export interface Sealed<T> {
   readonly sha256: string;
 }
 
-/**
- * Writes aside, then renames; the same value gives the same bytes. Typed arrays keep their bits. The folder must be
- * there: a writer that comes late must not bring back what was cleared away.
- */
-export async function writeSealed(file: string, value: unknown): Promise<string> {
+/** Writes `value` aside and has `place` put that where it belongs. */
+async function sealed(file: string, value: unknown, place: (aside: string) => Promise<void>): Promise<string> {
   const bytes = serialize(value);
   const digest = digestOf(bytes);
   const aside = `${file}.partial-${randomUUID()}`;
@@ -31,16 +28,36 @@ export async function writeSealed(file: string, value: unknown): Promise<string>
     } finally {
       await handle.close();
     }
-    await rename(aside, file);
-  } catch (error) {
+    await place(aside);
+  } finally {
     await rm(aside, { force: true }).catch(() => undefined);
-    throw error;
   }
   return digest.toString('hex');
 }
 
-export function isMissing(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOENT';
+const hasCode = (error: unknown, code: string): boolean => error instanceof Error && 'code' in error && error.code === code;
+
+export const isMissing = (error: unknown): boolean => hasCode(error, 'ENOENT');
+
+/**
+ * Writes aside, then renames; the same value gives the same bytes. Typed arrays keep their bits. The folder must be
+ * there: a writer that comes late must not bring back what was cleared away.
+ */
+export const writeSealed = (file: string, value: unknown): Promise<string> => sealed(file, value, (aside) => rename(aside, file));
+
+/** As `writeSealed` where there is no such file, of several at once for one of them; `undefined`: there is one, which stays. */
+export async function createSealed(file: string, value: unknown): Promise<string | undefined> {
+  let isThere = false;
+  const sha256 = await sealed(file, value, async (aside) => {
+    try {
+      await link(aside, file);
+    } catch (error) {
+      isThere = hasCode(error, 'EEXIST');
+      // A file system without hard links has nothing better.
+      if (!isThere) await rename(aside, file);
+    }
+  });
+  return isThere ? undefined : sha256;
 }
 
 /** `undefined` where there is none, or it is torn. */

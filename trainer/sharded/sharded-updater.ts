@@ -4,7 +4,7 @@
  * did which part. All files are in the update's own folder, and the weights of each step are published there under a name.
  */
 
-import { mkdir, rm } from 'node:fs/promises';
+import { mkdir, rm, rmdir } from 'node:fs/promises';
 import { loadAlgorithms } from '../algorithms/load-module.ts';
 import type { ShardSession, Trainer } from '../backend.ts';
 import { criticPlace } from '../critic/critic-files.ts';
@@ -14,10 +14,11 @@ import { prepareUpdate, type PreparedUpdate, usefulData } from '../update.ts';
 import { openCriticRound } from './critic-round.ts';
 import { KnownPlan } from './known-plan.ts';
 import { checkPlanned, criticRounds, isDone, isLast, type Located, roundsOf, shardFile, shardsOf, spentStates } from './located-plan.ts';
-import { readPlan, writePlan } from './plan-file.ts';
+import { checkStatesBefore, unlessStateLost } from './lost-state.ts';
+import { layDown, readPlan } from './plan-file.ts';
 import { openPolicyRound } from './policy-round.ts';
 import type { Progress, RoundSession, Share } from './round-session.ts';
-import { readSealed, writeSealed } from './sealed-file.ts';
+import { readSealed, type Sealed, writeSealed } from './sealed-file.ts';
 import { planOf, type UpdatePlan } from './update-plan.ts';
 
 interface Shard extends Share<unknown> {
@@ -25,7 +26,7 @@ interface Shard extends Share<unknown> {
   readonly of: readonly [plan: string, round: number, shard: number];
 }
 
-const told = (sha256: string, plan: UpdatePlan): PlannedUpdate => ({ plan: sha256, rounds: roundsOf(plan) });
+const told = ({ value, sha256 }: Sealed<UpdatePlan>): PlannedUpdate => ({ plan: sha256, rounds: roundsOf(value) });
 
 export class ShardedUpdater {
   readonly #trainer: Trainer<ShardSession>;
@@ -42,27 +43,32 @@ export class ShardedUpdater {
   async planUpdate(request: PlanRequest): Promise<PlannedUpdate> {
     const { dir, shards, ...update } = request;
     const known = await readPlan(dir);
-    if (known !== undefined) return told(known.sha256, known.value);
+    if (known !== undefined) return told(known);
     usefulData(update);
     await loadAlgorithms(update.algorithm.module);
-    const plan = planOf(update, await this.#prepare(update, shards), shards);
+    // Before the work, which takes its time: a plan that comes late must not bring back what was cleared away meanwhile.
     await mkdir(dir, { recursive: true });
+    const prepared = await this.#prepare(update, shards).catch(async (error: unknown) => {
+      await rmdir(dir).catch(() => undefined);
+      throw error;
+    });
     // Who was faster may have been told his plan already: where passes differ in a bit, this one is another.
-    const first = await readPlan(dir);
-    return first === undefined ? told(await writePlan(dir, plan), plan) : told(first.sha256, first.value);
+    return told(await layDown(dir, planOf(update, prepared, shards)));
   }
 
   /** Writes one shard of a step's gradient, unless it is there or no longer needed. Errors: `PlanLost`, those of a pass. */
   async makeShard(request: ShardRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round, shard } = request;
     const at = await this.#planned(request);
-    if ((await isDone(at, round)) || (await this.#shard(at, round, shard)) !== undefined) return;
-    const session = await this.#open(at, round, false);
-    try {
-      await this.#make(at, session, request, onProgress);
-    } finally {
-      await session.release();
-    }
+    await unlessStateLost(at, round, async () => {
+      if ((await isDone(at, round)) || (await this.#shard(at, round, shard)) !== undefined) return;
+      const session = await this.#open(at, round, false);
+      try {
+        await this.#make(at, session, request, onProgress);
+      } finally {
+        await session.release();
+      }
+    });
   }
 
   /**
@@ -72,13 +78,16 @@ export class ShardedUpdater {
   async applyShards(request: RoundRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round } = request;
     const at = await this.#planned(request);
-    if (await isDone(at, round)) return;
-    const session = await this.#open(at, round, true);
-    try {
-      await this.#reduce(at, session, request, onProgress);
-    } finally {
-      await session.release();
-    }
+    await unlessStateLost(at, round, async () => {
+      if (await isDone(at, round)) return;
+      const session = await this.#open(at, round, true);
+      try {
+        await this.#reduce(at, session, request, onProgress);
+      } finally {
+        await session.release();
+      }
+    });
+    // Also what one that was killed here has left.
     await this.#clear(at, round);
     if (isLast(at, round)) this.#known.forget();
   }
@@ -106,7 +115,8 @@ export class ShardedUpdater {
     return at;
   }
 
-  #open(at: Located, round: number, optimizer: boolean): Promise<RoundSession> {
+  async #open(at: Located, round: number, optimizer: boolean): Promise<RoundSession> {
+    await checkStatesBefore(at, round);
     return round < criticRounds(at.plan) ? openCriticRound(this.#critics, at, round, optimizer) : openPolicyRound(this.#trainer, at, round, optimizer);
   }
 

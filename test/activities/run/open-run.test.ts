@@ -1,5 +1,5 @@
 /** Hunts bad input that is accepted, or refused without saying which field, which value and what to do. */
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
@@ -200,6 +200,58 @@ it.each([
   renameSync(join(base(), 'config.json'), join(critic, 'config.json'));
   writeFileSync(join(base(), 'config.json'), JSON.stringify(modelConfigJson(smallConfig)));
   expect(await refusal(opening({ algorithm: { advantage: 'gae', critic: { base: critic } } }))).toMatchObject({ field: 'algorithm.critic.base', value: critic, remedy: expect.stringMatching(remedy) as string });
+});
+
+it('a loss that only the module of another run defines is refused: the thread that trains has not loaded that one', async () => {
+  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
+  const [theirs, imports, empty] = ['theirs', 'imports', 'empty'].map((name) => join(world.now.dir, `${name}.mjs`)) as [string, string, string];
+  writeFileSync(theirs, `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss('of-theirs', { correctable: false, terms: () => { throw new Error(); } });\n`);
+  writeFileSync(imports, "import './theirs.mjs';\n");
+  writeFileSync(empty, '');
+  const asking = (run: string, module: string) => ({ ...good(), run, algorithm: { loss: 'of-theirs', module } });
+  await open(asking('a', theirs));
+  expect(await refusal(open(asking('b', empty)))).toMatchObject({ field: 'algorithm.loss', value: 'of-theirs', remedy: `algorithm.module does not define it: name ${theirs}, which does, or import it there` });
+  expect(await world.now.store.get(keys.run('b'))).toBeUndefined();
+  // One that imports it has it too.
+  expect((await open(asking('c', imports))).config.algorithm).toMatchObject({ loss: 'of-theirs', module: imports });
+});
+
+describe('a loss of one own that another module defines too', () => {
+  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
+  /** A module that defines `loss`, and a run that asks for it. */
+  function asking(run: string, loss: string) {
+    const module = join(world.now.dir, `${run}.mjs`);
+    writeFileSync(module, `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss(${JSON.stringify(loss)}, { correctable: false, terms: () => { throw new Error(); } });\n`);
+    return { ...good(), run, algorithm: { loss, module } };
+  }
+  const both = (first: string, now: string) => ({ field: 'algorithm.module', remedy: expect.stringContaining(`by ${join(world.now.dir, first)}.mjs, and ${join(world.now.dir, now)}.mjs defines it too: give another name`) as string });
+
+  it('is refused with both before anything is made', async () => {
+    await open(asking('one', 'asked-for-twice'));
+    expect(await refusal(open(asking('two', 'asked-for-twice')))).toMatchObject(both('one', 'two'));
+    expect(await world.now.store.get(keys.run('two'))).toBeUndefined();
+    expect(existsSync(join(world.now.dir, 'runs', 'two'))).toBe(false);
+  });
+
+  it('is refused too where this process has not loaded that one yet: the workers of its run have', async () => {
+    const { store } = world.now;
+    const onRecord = async (run: string, loss: string) => {
+      const record = { run, runDir: '/runs', seed: 1, startedAt: '', policy: { base: '/p', parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 1, heldOut: 1 } };
+      await store.putOnce(keys.run(run), { ...record, config: asking(run, loss) });
+    };
+    await onRecord('under-way', 'not-loaded-here');
+    expect(await refusal(open(asking('three', 'not-loaded-here')))).toMatchObject(both('under-way', 'three'));
+    const before = asking('before', 'loaded-before');
+    await open(before);
+    await store.putOnce(keys.runEnd('before'), { status: 'completed', finishedAt: '', message: '' });
+    await onRecord('since', 'loaded-before');
+    expect(await refusal(open({ ...before, run: 'once-more' }))).toMatchObject(both('before', 'since'));
+    await onRecord('over', 'of-a-run-that-ended');
+    await store.putOnce(keys.runEnd('over'), { status: 'completed', finishedAt: '', message: '' });
+    await onRecord('gone', 'of-a-run-that-ended');
+    rmSync(join(world.now.dir, 'gone.mjs'));
+    expect((await open(asking('four', 'of-a-run-that-ended'))).config.algorithm.loss).toBe('of-a-run-that-ended');
+  });
 });
 
 describe('what a critic begins as', () => {

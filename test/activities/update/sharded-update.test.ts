@@ -180,6 +180,19 @@ describe('an update in shards', () => {
     expect(await eventLines(world.now.store)).toEqual(Array.from({ length: 4 }, () => 'dropped zero-variance'));
   });
 
+  it('that is asked for once more, late, leaves what was made of the step after it', async () => {
+    await aStep();
+    const first = inputOf(2);
+    await carryOut(first, worker);
+    const next = { ...first, step: 2, policy: { dir: join(world.now.dir, 'checkpoints', 'step-1'), version: 5 } };
+    const { dir, plan } = await worker().planUpdate(next);
+    await worker().forwardBackward({ run: RUN, step: 2, dir, plan, round: 0, shard: 0 });
+    await worker().update(first);
+    expect(readdirSync(dir).sort()).toEqual(['plan', 'round-0-shard-0']);
+    await carryOut(next, worker);
+    expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
+  });
+
   it('whose steps were not made is not trained whole instead', async () => {
     await aStep();
     await expect(worker().update(inputOf(2))).rejects.toThrow(/in 2 shards is not in/);

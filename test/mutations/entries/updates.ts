@@ -3,7 +3,7 @@
 import type { Mutation } from '../mutation.ts';
 
 const KILLED = 'the GPU worker is killed during an update';
-const AT_ONCE = 'two executions of one update end at the same time';
+const AT_ONCE = 'two executions of one update end at the same time, or one comes late';
 const SHARDS = 'the files of an update in shards are taken away, or cut short';
 const VERSIONS = 'GPU workers of two versions meet in an update in shards';
 const ENGINE = "the engine's thread dies";
@@ -18,6 +18,7 @@ const UPDATE_INPUT_TEST = 'test/activities/update/update-input.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const UPDATE_TEST = 'test/trainer/update.test.ts';
 const SHARDED_UPDATER_TEST = 'test/trainer/sharded/sharded-updater.test.ts';
+const SHARDED_CRITIC_TEST = 'test/trainer/sharded/sharded-critic.test.ts';
 const KNOWN_PLAN_TEST = 'test/trainer/sharded/known-plan.test.ts';
 const PLAN_FILE_TEST = 'test/trainer/sharded/plan-file.test.ts';
 const GPU_POOL_TEST = 'test/workflows/gpu-pool.test.ts';
@@ -64,6 +65,62 @@ export const updates: readonly Mutation[] = [
     before: '=> `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;',
     after: '=> dir;',
     tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+  },
+  {
+    name: 'of two plans that are ready at once the last one stands',
+    fault: AT_ONCE,
+    file: 'trainer/sharded/sealed-file.ts',
+    before: 'await link(aside, file);',
+    after: 'await rename(aside, file);',
+    tests: [{ file: SHARDED_UPDATER_TEST, test: 'of two that have their plans ready at the same moment both are told the one that stands' }],
+  },
+  {
+    name: 'an update that comes late clears away the one after it',
+    fault: AT_ONCE,
+    file: 'activities/update/update.ts',
+    before: 'clearUpdates(input.runDir, step)',
+    after: 'clearUpdates(input.runDir)',
+    tests: [{ file: 'test/activities/update/sharded-update.test.ts', test: 'that is asked for once more, late, leaves what was made of the step after it' }],
+  },
+  {
+    name: 'a part whose step another execution has taken fails',
+    fault: AT_ONCE,
+    file: 'trainer/sharded/lost-state.ts',
+    before: 'if (await isDone(at, round).catch(() => false)) return;\n',
+    after: '',
+    tests: [{ file: SHARDED_CRITIC_TEST, test: 'that another worker has taken meanwhile, with what it was reading cleared away, is over' }],
+  },
+  {
+    name: 'a shard that is there is made again',
+    fault: KILLED,
+    file: 'trainer/sharded/sharded-updater.ts',
+    before: 'if ((await isDone(at, round)) || (await this.#shard(at, round, shard)) !== undefined) return;',
+    after: 'if (await isDone(at, round)) return;',
+    tests: [{ file: SHARDED_UPDATER_TEST, test: 'a shard that is there is not made again, and a torn one is' }],
+  },
+  {
+    name: 'what a killed step has left stays until the update ends',
+    fault: KILLED,
+    file: 'trainer/sharded/sharded-updater.ts',
+    before: 'await this.#clear(at, round);\n',
+    after: '',
+    tests: [{ file: SHARDED_UPDATER_TEST, test: 'what a step that was killed after its state was written has left is cleared away' }],
+  },
+  {
+    name: 'a state between two steps that is lost is waited for',
+    fault: SHARDS,
+    file: 'trainer/sharded/lost-state.ts',
+    before: 'if (!(error instanceof CheckpointTorn) || !isOwn(at, error.dir)) throw error;',
+    after: 'if (!(error instanceof CheckpointTorn) || isOwn(at, error.dir)) throw error;',
+    tests: [{ file: SHARDED_CRITIC_TEST, test: 'a state between two rounds that is lost' }],
+  },
+  {
+    name: 'a state without its record is read as a model that was never trained',
+    fault: SHARDS,
+    file: 'trainer/sharded/lost-state.ts',
+    before: 'if ((await readVerifiedRecord(dir)) === undefined) throw',
+    after: "if ((await readVerifiedRecord(dir)) === undefined && dir === '') throw",
+    tests: [{ file: SHARDED_CRITIC_TEST, test: "the policy's, without its record: its moments would begin at zero" }],
   },
   {
     name: 'an update whose plan is gone fails its run',

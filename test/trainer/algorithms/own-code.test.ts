@@ -1,4 +1,7 @@
-/** Hunts code of the user's own whose errors are taken for the machines': tried again and again, and waited for. */
+/**
+ * Hunts code of the user's own whose errors are taken for the machines': tried again and again, and waited for; and answers
+ * that do not fit what was asked, which would train the wrong tokens.
+ */
 import { expect, test } from 'vitest';
 import { classified } from '../../../activities/failures.ts';
 import { advantageEstimators, defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
@@ -35,4 +38,29 @@ test('what an estimator of one own throws is final, and one that is an object of
   const estimate = (rewards: number[]) => estimator.over === 'group' && estimator.estimate(rewards, { normaliseByStd: false, gamma: 1, lambd: 1 });
   expect(estimate([2, 3])).toEqual([0, 1]);
   await expect(classified(async () => estimate([1]))).rejects.toMatchObject({ type: 'OwnCodeFailed', nonRetryable: true, message: expect.stringContaining('RangeError: too few') });
+});
+
+test.each([
+  ['values', { values: new Float64Array(0), slopes: new Float64Array(1) }, '0 values for 1'],
+  ['slopes', { values: new Float64Array(1), slopes: new Float64Array(3) }, '3 slopes for 1'],
+  ['nothing', undefined, 'no values for 1'],
+])('a loss of one own whose %s do not fit the tokens is refused', (name, answer, gave) => {
+  defineLoss(`short-${name}`, { correctable: true, terms: () => answer as never });
+  expect(() => terms(`short-${name}`)).toThrow(`the loss short-${name} of one's own gave ${gave}: mend its module`);
+});
+
+test('an estimator of one own whose advantages or returns do not fit what they are of is refused', () => {
+  const tokens = { starts: [0, 1, 3], mask: new Uint8Array([1, 1, 1]), rewards: new Float64Array(3) };
+  const settings = { normaliseByStd: false, gamma: 1, lambd: 1 };
+  const estimate = (name: string, advantages: number[], returns: number[] | undefined) => {
+    defineAdvantage(name, { over: 'token', estimate: () => ({ advantages: Float64Array.from(advantages), returns: returns && Float64Array.from(returns) }) as never });
+    const estimator = advantageEstimators.get(name);
+    return estimator.over === 'token' && estimator.estimate(tokens, settings);
+  };
+  expect(() => estimate('a-rollout', [1, 2], [0, 0, 0])).toThrow("the advantage a-rollout of one's own gave 2 advantages for 3");
+  expect(() => estimate('short-returns', [1, 2, 3], [0])).toThrow('gave 1 returns for 3');
+  expect(estimate('without-returns', [1, 2, 3], undefined)).toMatchObject({ advantages: Float64Array.from([1, 2, 3]) });
+  defineAdvantage('half-a-group', { over: 'group', estimate: (rewards) => rewards.slice(1) });
+  const half = advantageEstimators.get('half-a-group');
+  expect(() => half.over === 'group' && half.estimate([1, 2], settings)).toThrow('gave 1 advantages for 2');
 });

@@ -1,5 +1,6 @@
 /** Plans of other versions of this program: hunted is one that is read as if it were one of ours. */
 
+import { truncate } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
@@ -27,6 +28,15 @@ describe('a plan', () => {
       const request = await planRequest(dir, 2);
       await worker().planUpdate(request);
       expect((await readSealed<Plan>(fileOf(request)))!.value['format']).toBe(PLAN_FORMAT);
+    }));
+
+  test('that is torn is laid down again', () =>
+    inScratch(async (dir) => {
+      const request = await planRequest(dir, 2);
+      const planned = await worker().planUpdate(request);
+      await truncate(fileOf(request), 300);
+      expect(await worker().planUpdate(request)).toEqual(planned);
+      await worker().makeShard({ dir: request.dir, plan: planned.plan, round: 0, shard: 0 });
     }));
 
   test('of before there were formats is gone on with', () =>

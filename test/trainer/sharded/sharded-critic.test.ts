@@ -180,6 +180,38 @@ describe('an update with a critic in shards', () => {
       }
     }));
 
+  test.each<[string, number, string, (state: string) => Promise<void>]>([
+    ["the critic's, with its weights cut short", 2, 'round-2', (state) => truncate(path.join(state, 'adapter_model.safetensors'), 900)],
+    ["the critic's last, without its record, while the policy's go on", 5, 'round-4', (state) => rm(path.join(state, 'longhaul.json'))],
+    ["the policy's, with its record cut short", 5, 'round-5', (state) => truncate(path.join(state, 'longhaul.json'), 20)],
+    ["the policy's, without its record: its moments would begin at zero", 5, 'round-5', (state) => rm(path.join(state, 'longhaul.json'))],
+    ["the policy's, gone", 5, 'round-5', (state) => rm(state, { recursive: true })],
+  ])('a state between two rounds that is lost (%s) is made again with those before it, and the update ends in the same bits', (_, round, state, lose) =>
+    inScratch(async (dir) => {
+      // Four rounds of the critic's, then two of the policy's.
+      const more = { critic: { base: qwen3Dir, seed: 5, lora }, algorithm: { ...algorithm, minibatches: 1, critic: { ...critic, minibatches: 2 } } };
+      const [reference, request] = [await whole(requestIn(path.join(dir, 'reference'), 2, more), worker), requestIn(path.join(dir, 'lost'), 2, more)];
+      const one = worker();
+      const planned = await one.planUpdate(request);
+      await carryOut(request, { ...planned, rounds: planned.rounds.slice(0, round) }, () => one);
+      await lose(path.join(request.dir, state));
+      const at = { dir: request.dir, plan: planned.plan, round };
+      await expect(one.applyShards(at)).rejects.toBeInstanceOf(PlanLost);
+      expect(await one.planUpdate(request)).toEqual(planned);
+      await carryOut(request, planned, () => one);
+      expect(await bytesOf(request.toDir)).toEqual(reference);
+    }));
+
+  test('what the update begins from is no state of its own: where that is torn it is named', () =>
+    inScratch(async (dir) => {
+      const first = requestIn(path.join(dir, 'first'), 2);
+      await whole(first, worker);
+      const next = requestIn(path.join(dir, 'next'), 2, { fromDir: first.toDir, toVersion: 2 });
+      const { plan } = await worker().planUpdate(next);
+      await truncate(path.join(first.toDir, 'critic', 'model.safetensors'), 900);
+      await expect(worker().makeShard({ dir: next.dir, plan, round: 0, shard: 0 })).rejects.toBeInstanceOf(CheckpointTorn);
+    }));
+
   test('a missing shard of the critic is made where they are added up, and one of the policy is no shard of it', () =>
     inScratch(async (dir) => {
       const reference = await whole(requestIn(path.join(dir, 'reference'), 2), worker);
@@ -207,6 +239,30 @@ describe('an update with a critic in shards', () => {
       await rm(request.dir, { recursive: true });
       await expect(worker().applyShards({ ...at, round: 1 })).rejects.toBeInstanceOf(PlanLost);
       expect(readdirSync(dir)).toEqual([]);
+    }));
+
+  test.each([['the critic', 1], ['the policy', 5]] as const)('a step of %s that another worker has taken meanwhile, with what it was reading cleared away, is over', (_, round) =>
+    inScratch(async (dir) => {
+      const [request, other] = [requestIn(dir, 2), worker()];
+      const planned = await other.planUpdate(request);
+      await carryOut(request, { ...planned, rounds: planned.rounds.slice(0, round) }, () => other);
+      const at = { dir: request.dir, plan: planned.plan, round };
+      for (const shard of [0, 1]) await other.makeShard({ ...at, shard });
+      class Slow extends EmbeddedTrainer {
+        override async loadState(...given: Parameters<EmbeddedTrainer['loadState']>) {
+          await other.applyShards(at);
+          return super.loadState(...given);
+        }
+      }
+      class SlowCritics extends ResidentCritic {
+        override async take(...given: Parameters<ResidentCritic['take']>) {
+          await other.applyShards(at);
+          return super.take(...given);
+        }
+      }
+      await new ShardedUpdater(new Slow(), new SlowCritics()).applyShards(at);
+      const left = readdirSync(request.dir).sort();
+      expect(left).toEqual(round === 1 ? ['plan', 'round-2'] : ['plan']);
     }));
 
   test('a step of the critic that comes late, when all was cleared away while it was made, brings nothing back', () =>

@@ -4,7 +4,7 @@
  */
 
 import { existsSync, readdirSync } from 'node:fs';
-import { mkdir, readFile, rm, truncate, writeFile } from 'node:fs/promises';
+import { cp, mkdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { ShardSession, Trainer } from '../../../trainer/backend.ts';
@@ -134,6 +134,22 @@ describe('an update in shards', () => {
       expect(readdirSync(request.dir)).toEqual(['plan']);
     }));
 
+  test('what a step that was killed after its state was written has left is cleared away when it is asked for again', () =>
+    inScratch(async (dir) => {
+      const [request, one, aside] = [requestIn(dir, 2), worker(), path.join(dir, 'aside')];
+      const { plan } = await one.planUpdate(request);
+      const at = { dir: request.dir, plan };
+      for (const shard of [0, 1]) await one.makeShard({ ...at, round: 0, shard });
+      await one.applyShards({ ...at, round: 0 });
+      for (const shard of [0, 1]) await one.makeShard({ ...at, round: 1, shard });
+      await cp(request.dir, aside, { recursive: true });
+      await one.applyShards({ ...at, round: 1 });
+      await cp(aside, request.dir, { recursive: true, force: false });
+      expect(readdirSync(request.dir).sort()).toEqual(['plan', 'round-1', 'round-1-shard-0', 'round-1-shard-1', 'round-2']);
+      await worker().applyShards({ ...at, round: 1 });
+      expect(readdirSync(request.dir).sort()).toEqual(['plan', 'round-2']);
+    }));
+
   test('a step that comes late, when all was cleared away while it was made, brings nothing back', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
@@ -145,6 +161,19 @@ describe('an update in shards', () => {
       })));
       const { plan } = await late.planUpdate(request);
       await expect(late.applyShards({ dir: request.dir, plan, round: 0 })).rejects.toBeInstanceOf(PlanLost);
+      expect(existsSync(request.dir)).toBe(false);
+    }));
+
+  test('a plan that comes late, when all was cleared away while it was made, brings nothing back', () =>
+    inScratch(async (dir) => {
+      const request = requestIn(dir, 2, { algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token' } } });
+      const late = new ShardedUpdater(withSessions((session) => ({
+        forward: async (...given) => {
+          await rm(request.dir, { recursive: true, force: true });
+          return session.forward(...given);
+        },
+      })));
+      await expect(late.planUpdate(request)).rejects.toThrow('ENOENT');
       expect(existsSync(request.dir)).toBe(false);
     }));
 
@@ -166,6 +195,28 @@ describe('an update in shards', () => {
       })));
       expect(await slow.planUpdate(request)).toEqual(known);
       expect(await readFile(path.join(request.dir, 'plan'))).toEqual(first);
+    }));
+
+  test('of two that have their plans ready at the same moment both are told the one that stands', () =>
+    inScratch(async (dir) => {
+      const request = requestIn(dir, 2, { algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } } });
+      const [both, waiting] = [Promise.withResolvers<void>(), { count: 2 }];
+      const planner = (off: number) => new ShardedUpdater(withSessions((session) => ({
+        forward: async (...given) => {
+          const scores = await session.forward(...given);
+          for (const one of scores.values()) one[0]! += off;
+          return scores;
+        },
+        release: async () => {
+          await session.release();
+          if (--waiting.count === 0) both.resolve();
+          await both.promise;
+        },
+      })));
+      const [a, b] = await Promise.all([planner(0).planUpdate(request), planner(1e-7).planUpdate(request)]);
+      expect(b).toEqual(a);
+      expect(readdirSync(request.dir)).toEqual(['plan']);
+      await worker().makeShard({ dir: request.dir, plan: a.plan, round: 0, shard: 0 });
     }));
 
   test('makes torn, missing and foreign shards again where they are added up', () =>
@@ -199,7 +250,9 @@ describe('an update in shards', () => {
       const file = path.join(request.dir, 'round-0-shard-0');
       const made = await readFile(file);
       expect(trainer.loads).toBe(before + 1);
+      const written = await stat(file, { bigint: true });
       await new ShardedUpdater(trainer).makeShard(asked);
+      expect(await stat(file, { bigint: true })).toMatchObject({ ino: written.ino, mtimeNs: written.mtimeNs });
       await truncate(file, 100);
       await one.makeShard(asked);
       expect(await readFile(file)).toEqual(made);

@@ -1,8 +1,8 @@
 /** The advantage estimators by name; the built-in names are SkyRL's. */
 
-import { guarded } from '../own-code.ts';
+import { guarded, miscounted } from '../own-code.ts';
 import { Registry } from '../registry.ts';
-import type { AdvantageEstimator } from './estimator.ts';
+import type { AdvantageEstimator, TokenAdvantages, TokenRewards } from './estimator.ts';
 import { gaeAdvantages, valuesOf } from './gae.ts';
 import { grpoAdvantages } from './grpo.ts';
 import { maxrlAdvantages } from './maxrl.ts';
@@ -34,5 +34,11 @@ export const advantageEstimators = new Registry<AdvantageEstimator>('advantage',
 
 /** Adds an estimator of one's own under a new name, for `algorithm.advantage`. Errors: a `TypeError` where the name is taken. */
 export function defineAdvantage(name: string, estimator: AdvantageEstimator): void {
-  advantageEstimators.define(name, guarded(`advantage ${name}`, estimator, 'estimate'));
+  const wrong = (answer: unknown, given: unknown): string | undefined => {
+    if (estimator.over === 'group') return miscounted('advantages', answer as readonly number[] | undefined, (given as readonly number[]).length);
+    const [tokens, { length }] = [answer as Partial<TokenAdvantages> | undefined, (given as TokenRewards).mask];
+    // Returns are a critic's: without one nobody needs them.
+    return miscounted('advantages', tokens?.advantages, length) ?? (tokens?.returns && miscounted('returns', tokens.returns, length));
+  };
+  advantageEstimators.define(name, guarded(`advantage ${name}`, estimator, 'estimate', wrong));
 }

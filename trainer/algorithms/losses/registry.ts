@@ -1,6 +1,6 @@
 /** The policy losses by name; the built-in names are SkyRL's. */
 
-import { guarded } from '../own-code.ts';
+import { guarded, miscounted } from '../own-code.ts';
 import { Registry } from '../registry.ts';
 import { cispo } from './cispo.ts';
 import { clipCov } from './clip-cov.ts';
@@ -9,7 +9,7 @@ import { dppo } from './dppo.ts';
 import { gspo } from './gspo.ts';
 import { importanceSampling } from './importance-sampling.ts';
 import { klCov } from './kl-cov.ts';
-import type { PolicyLossDefinition } from './loss.ts';
+import type { PolicyLossDefinition, PolicyTokens, TokenTerms } from './loss.ts';
 import { dualClip, regular } from './ppo.ts';
 import { rolloutIs } from './rollout-is.ts';
 import { sapo } from './sapo.ts';
@@ -32,5 +32,9 @@ export const policyLosses = new Registry<PolicyLossDefinition>('loss', LOSSES);
 
 /** Adds a loss of one's own under a new name, for `algorithm.loss`. Errors: a `TypeError` where the name is taken. */
 export function defineLoss(name: string, loss: PolicyLossDefinition): void {
-  policyLosses.define(name, guarded(`loss ${name}`, loss, 'terms'));
+  const wrong = (answer: unknown, tokens: unknown): string | undefined => {
+    const [terms, { length }] = [answer as Partial<TokenTerms> | undefined, (tokens as PolicyTokens).mask];
+    return miscounted('values', terms?.values, length) ?? miscounted('slopes', terms?.slopes, length);
+  };
+  policyLosses.define(name, guarded(`loss ${name}`, loss, 'terms', wrong));
 }
