@@ -4,14 +4,8 @@
  */
 
 import { LONGEST_SECONDS } from '../limits.ts';
+import type { StragglerSettings } from '../messages/batch.ts';
 import type { GroupTally } from './ledger.ts';
-
-export interface StragglerSettings {
-  /** Seconds, without pauses, after which all rollouts that have not ended are given up; absent: never. */
-  readonly deadlineSeconds?: number;
-  /** A group is complete without so many of its members, whichever come last; absent: 0. */
-  readonly completeGroupWithout?: number;
-}
 
 /** `deadline`: the batch's time was over. `straggler`: the group was complete without this one. */
 export type GivenUpReason = 'deadline' | 'straggler';

@@ -2,7 +2,6 @@
 
 import type { FailureClass } from '../../agents/finish-reason.ts';
 import type { SamplingParameters } from '../../trainer/engine.ts';
-import type { StragglerSettings } from '../batch/stragglers.ts';
 import type { BreakerSettings, End } from '../failures/circuit-breaker.ts';
 import type { RolloutPolicy } from './policy.ts';
 import type { AgentSettings } from './rollout.ts';
@@ -35,6 +34,14 @@ export interface BatchInput {
   readonly unitOf?: string;
   /** Absent: every rollout is waited for. */
   readonly stragglers?: StragglerSettings;
+}
+
+/** Which rollouts a batch no longer waits for. */
+export interface StragglerSettings {
+  /** Seconds, without pauses, after which all rollouts that have not ended are given up; absent: never. */
+  readonly deadlineSeconds?: number;
+  /** A group is complete without so many of its members, whichever come last; absent: 0. */
+  readonly completeGroupWithout?: number;
 }
 
 /** Groups that do not vary are replaced by copies of some that do, where enough do. */

@@ -4,9 +4,8 @@ import type { CriticSettings } from '../../trainer/critic/settings.ts';
 import type { KlSettings, SamplingParameters, UpdateSettings } from '../../trainer/engine.ts';
 import type { LoraSettings } from '../../trainer/lora/lora-settings.ts';
 import type { RateSchedule } from '../../trainer/optimizer/learning-rate.ts';
-import type { StragglerSettings } from '../batch/stragglers.ts';
 import type { BreakerSettings } from '../failures/circuit-breaker.ts';
-import type { DispatcherSettings } from './batch.ts';
+import type { DispatcherSettings, StragglerSettings } from './batch.ts';
 import type { AgentSettings } from './rollout.ts';
 
 /** The highest learning rate is reached after `warmup` steps, and falls by `schedule` over the run's steps. */
