@@ -4,6 +4,7 @@
  */
 
 import type { Lease, Store } from '../store/store.ts';
+import { type BootTime, leaseUntil, machineTime } from './lease-time.ts';
 import type { Sandbox } from './sandbox.ts';
 
 export const SANDBOX_LEASE = 'sandbox';
@@ -22,10 +23,9 @@ export interface SandboxLeases {
 }
 
 /** The leases of one host; `limit` is how many sandboxes of this kind it may hold at once. */
-export function sandboxLeases(store: Store, host: string, limit: number, kind: string = SANDBOX_LEASE): SandboxLeases {
+export function sandboxLeases(store: Store, host: string, limit: number, kind: string = SANDBOX_LEASE, time: BootTime = machineTime): SandboxLeases {
   const acquire = async (id: string, owner: string, ttlSeconds: number): Promise<Lease | undefined> => {
-    const expiresAt = Date.now() + ttlSeconds * 1000;
-    return await store.acquireLease({ id, kind, owner, host, expiresAt, detail: '' }, limit);
+    return await store.acquireLease({ id, kind, owner, host, ...leaseUntil(ttlSeconds, time) }, limit);
   };
   return {
     acquire,

@@ -5,6 +5,7 @@
  */
 
 import type { Lease, Store } from '../store/store.ts';
+import { type BootTime, hasRunOut, machineTime } from './lease-time.ts';
 import { GRADER_LEASE, SANDBOX_LEASE, WARM_LEASE } from './leases.ts';
 import type { SandboxProvider } from './sandbox.ts';
 
@@ -20,6 +21,8 @@ export interface SweepOptions {
   readonly host: string;
   /** Whether the owner of a lease (a rollout) may still act; what it does not know of, or cannot ask, it takes for alive. */
   readonly ownerLives?: (owner: string) => Promise<boolean>;
+  /** Default: the machine's. */
+  readonly time?: BootTime;
   /** Milliseconds between two sweeps. */
   readonly intervalMs?: number;
   /** Hears what could not be swept; it is tried again in the next round. */
@@ -32,10 +35,10 @@ export interface Sweeper {
 }
 
 /** Which sandboxes to end, given all leases: those of this host whose lease ran out, and the remains of others. */
-export function toSweep(leases: readonly Lease[], host: string, ended: readonly string[], now: number): string[] {
+export function toSweep(leases: readonly Lease[], host: string, ended: readonly string[], now: number, time: BootTime = machineTime): string[] {
   const own = leases.filter((lease) => lease.host === host && SWEPT.includes(lease.kind));
-  const expired = own.filter((lease) => lease.expiresAt <= now).map((lease) => lease.id);
-  const live = new Set(own.filter((lease) => lease.expiresAt > now).map((lease) => lease.id));
+  const expired = own.filter((lease) => hasRunOut(lease, now, time)).map((lease) => lease.id);
+  const live = new Set(own.filter((lease) => !hasRunOut(lease, now, time)).map((lease) => lease.id));
   return [...new Set([...expired, ...ended.filter((id) => !live.has(id))])];
 }
 
@@ -69,14 +72,14 @@ async function endedOf({ provider, onError }: SweepOptions): Promise<readonly st
 
 /** One round; returns the ids that it ended. */
 export async function sweepOnce(options: SweepOptions): Promise<string[]> {
-  const { store, provider, host, onError } = options;
+  const { store, provider, host, onError, time = machineTime } = options;
   const ended = await endedOf(options);
   const dead = await abandoned(options);
   const swept: string[] = [];
-  for (const id of new Set([...dead.keys(), ...toSweep(await leasesOf(store), host, ended, Date.now())])) {
+  for (const id of new Set([...dead.keys(), ...toSweep(await leasesOf(store), host, ended, Date.now(), time)])) {
     try {
       // Somebody may have renewed or taken it since, or an owner may have been started again under its id.
-      const again = toSweep(await leasesOf(store), host, ended, Date.now());
+      const again = toSweep(await leasesOf(store), host, ended, Date.now(), time);
       const owner = dead.get(id);
       const stillDead = owner !== undefined && (await options.ownerLives?.(owner)) === false;
       if (!stillDead && !again.includes(id)) continue;

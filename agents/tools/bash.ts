@@ -20,7 +20,7 @@ function ending(result: ExecResult, timeoutMs: number): string[] {
 }
 
 export function bashObservation(result: ExecResult, timeoutMs: number, maxCharacters: number): string {
-  const printed = withoutLineNumbers(normalizeOutput(result.output)).replace(/\n+$/u, '');
+  const printed = withoutLineNumbers(normalizeOutput(result.output)).replace(/(?<!\n)\n+$/u, '');
   const parts = [truncateMiddle(printed, maxCharacters), ...ending(result, timeoutMs)].filter((part) => part !== '');
   return parts.length === 0 ? '[no output]' : parts.join('\n');
 }

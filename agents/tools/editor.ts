@@ -5,7 +5,7 @@
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
 import { type Arguments, ToolArgumentError } from './arguments.ts';
-import { insertLine, occurrences, replaceOnce } from './edits.ts';
+import { insertLine, MOST_OCCURRENCES, occurrences, replaceOnce } from './edits.ts';
 import { makeTool, type ToolContext } from './tool.ts';
 import { takeLastVersion, keepVersion } from './undo-history.ts';
 import { readText, view } from './view.ts';
@@ -47,8 +47,9 @@ async function strReplace(args: Arguments, sandbox: Sandbox, callId: string): Pr
   const lines = occurrences(before, old);
   if (lines.length === 0)
     throw new ToolArgumentError(NAME, 'old_str', `old_str is not in ${path}; copy it exactly, with its indentation.`);
+  const times = lines.length > MOST_OCCURRENCES ? `more than ${MOST_OCCURRENCES}` : lines.length;
   if (lines.length > 1)
-    throw new ToolArgumentError(NAME, 'old_str', `old_str is in ${path} ${lines.length} times (lines ${lines.join(', ')}); make it longer.`);
+    throw new ToolArgumentError(NAME, 'old_str', `old_str is in ${path} ${times} times (lines ${lines.slice(0, MOST_OCCURRENCES).join(', ')}); make it longer.`);
   return await edit(sandbox, callId, path, before, replaceOnce(before, old, replacement));
 }
 

@@ -2,16 +2,27 @@
 
 const NEWLINE = 10;
 
-function countNewlines(bytes: Buffer, end: number): number {
+/** More occurrences than anybody reads are not looked for. */
+export const MOST_OCCURRENCES = 20;
+
+function countNewlines(bytes: Buffer, begin: number, end: number): number {
   let count = 0;
-  for (let at = bytes.indexOf(NEWLINE); at >= 0 && at < end; at = bytes.indexOf(NEWLINE, at + 1)) count += 1;
+  for (let at = bytes.indexOf(NEWLINE, begin); at >= 0 && at < end; at = bytes.indexOf(NEWLINE, at + 1)) count += 1;
   return count;
 }
 
-/** Lines (from 1) at which `needle` begins; overlapping occurrences count, since either could be meant. */
+/**
+ * Lines (from 1) at which `needle` begins; overlapping occurrences count, since either could be meant. At most one more
+ * than `MOST_OCCURRENCES`.
+ */
 export function occurrences(bytes: Buffer, needle: Buffer): number[] {
   const lines: number[] = [];
-  for (let at = bytes.indexOf(needle); at >= 0; at = bytes.indexOf(needle, at + 1)) lines.push(countNewlines(bytes, at) + 1);
+  let [line, counted] = [1, 0];
+  for (let at = bytes.indexOf(needle); at >= 0 && lines.length <= MOST_OCCURRENCES; at = bytes.indexOf(needle, at + 1)) {
+    line += countNewlines(bytes, counted, at);
+    counted = at;
+    lines.push(line);
+  }
   return lines;
 }
 
@@ -22,7 +33,7 @@ export function replaceOnce(bytes: Buffer, needle: Buffer, replacement: Uint8Arr
 
 /** Number of lines; a last line without a line end counts. */
 export function lineCount(bytes: Buffer): number {
-  const ends = countNewlines(bytes, bytes.length);
+  const ends = countNewlines(bytes, 0, bytes.length);
   return bytes.length > 0 && bytes.at(-1) !== NEWLINE ? ends + 1 : ends;
 }
 

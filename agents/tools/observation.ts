@@ -18,8 +18,9 @@ const CONTROLS = new RegExp(String.raw`[\u0000-\u0008\u000b-\u001f\u007f-\u009f]
 const lastWritten = (line: string): string => line.slice(line.lastIndexOf('\r') + 1);
 
 export function normalizeOutput(text: string): string {
-  const plain = text.replaceAll(ESCAPES, '').replaceAll(/\r+\n/gu, '\n');
-  const lines = plain.includes('\r') ? plain.split('\n').map((line) => lastWritten(line.replace(/\r+$/u, ''))) : undefined;
+  // A run is looked at from its begin alone: from each of its characters would take the square of its length.
+  const plain = text.replaceAll(ESCAPES, '').replaceAll(/(?<!\r)\r+\n/gu, '\n');
+  const lines = plain.includes('\r') ? plain.split('\n').map((line) => lastWritten(line.replace(/(?<!\r)\r+$/u, ''))) : undefined;
   return (lines?.join('\n') ?? plain).replaceAll(CONTROLS, '');
 }
 

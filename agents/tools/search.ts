@@ -55,7 +55,7 @@ function observation(result: ExecResult, query: string, maxCharacters: number): 
   if (result.timedOut) throw new ToolArgumentError(NAME, 'path', 'the search took too long; search a smaller path.');
   if (result.exitCode === 1) return `No matches for ${JSON.stringify(query)}.`;
   const matches = parseMatches(result.output);
-  if (matches.length === 0) throw new ToolArgumentError(NAME, 'query', normalizeOutput(result.output).replaceAll('grep: ', '').trim());
+  if (matches.length === 0) throw new ToolArgumentError(NAME, 'query', truncateMiddle(normalizeOutput(result.output).replaceAll('grep: ', '').trim(), maxCharacters));
   const lines = matches
     .slice(0, MAX_MATCHES)
     .map(({ path, line, text }) => `${path}:${line}:${truncateMiddle(normalizeOutput(text), MAX_LINE).replaceAll('\n', ' ')}`);

@@ -3,7 +3,7 @@
  * user, nothing writable but what its profile says, and a limit on everything that can be counted.
  */
 
-import type { ContainerCreateOptions } from 'dockerode';
+import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 
 import type { SandboxSpec } from '../sandbox.ts';
 import { diskShares } from '../supervised/disk.ts';
@@ -102,12 +102,16 @@ function limits(spec: SandboxSpec, plan: ContainerPlan) {
 /** Of the supervisor alone, until it has given the workspace away; then it keeps those to become another user. */
 const CAPABILITIES = ['CHOWN', 'SETGID', 'SETPCAP', 'SETUID'];
 
+/** Not as `Binds`, whose words a colon in a path would divide. */
+function mounts({ supervisorPath, transport, runFolder }: ContainerPlan): MountSettings[] {
+  const program: MountSettings = { Type: 'bind', Source: supervisorPath, Target: SUPERVISOR, ReadOnly: true };
+  return transport === 'socket' ? [program, { Type: 'bind', Source: runFolder, Target: RUN_FOLDER, ReadOnly: false }] : [program];
+}
+
 /** Where the image's own files are writable, the workspace is on the host's disk. */
 export const wantsQuota = ({ profile }: SandboxSpec): boolean => profile === 'swe';
 
 function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<ContainerCreateOptions['HostConfig']> {
-  const binds = [`${plan.supervisorPath}:${SUPERVISOR}:ro`];
-  if (plan.transport === 'socket') binds.push(`${plan.runFolder}:${RUN_FOLDER}:rw`);
   return {
     NetworkMode: 'none',
     IpcMode: 'private',
@@ -117,7 +121,7 @@ function hostConfig(spec: SandboxSpec, plan: ContainerPlan): NonNullable<Contain
     SecurityOpt: ['no-new-privileges'],
     ReadonlyRootfs: spec.profile !== 'swe',
     Tmpfs: tmpfs(spec, plan),
-    Binds: binds,
+    Mounts: mounts(plan),
     AutoRemove: false,
     RestartPolicy: { Name: 'no' },
     LogConfig: { Type: 'json-file', Config: { 'max-size': '1m' } },

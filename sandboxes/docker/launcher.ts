@@ -83,6 +83,7 @@ export class DockerLauncher implements Launcher {
       try {
         await within('start', this.host.engine.docker.getContainer(plan.name).start());
       } catch (error) {
+        await this.mustBeWanted(folder, plan, spec.id);
         // Whatever its status: what was created may start another time.
         throw new SandboxUnavailable(`sandbox ${spec.id} does not start: ${error instanceof Error ? error.message : String(error)}`);
       }
@@ -141,6 +142,8 @@ export class DockerLauncher implements Launcher {
         await within('create', engine.docker.createContainer(containerOptions(spec, plan)));
         return true;
       } catch (error) {
+        // Without its folder the daemon calls it a request that can never be granted.
+        await this.mustBeWanted(folder, plan, spec.id);
         const taken = isNameTaken(error);
         const gone = lacksImage(error);
         if (plan.quota && wantsQuota(spec) && statusOf(error) !== undefined && !taken && !gone) {
@@ -181,7 +184,7 @@ export class DockerLauncher implements Launcher {
     await this.mustBeWanted(folder, plan, id);
   }
 
-  /** Whoever ended it while it was made may have come before there was a container, and the daemon makes its folder anew. */
+  /** Whoever ended it while it was made may have come before there was a container. */
   private async mustBeWanted(folder: string, { name, claim }: ContainerPlan, id: string): Promise<void> {
     if (readRecord(folder)?.claim === claim) return;
     const there = await inspectContainer(this.host.engine, name);

@@ -75,6 +75,8 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
   if (runtime !== undefined && !engine.runtimes.includes(runtime)) throw new SandboxImpossible(`runtime ${runtime}: ${runtimeRemedy(engine)}`);
   const unlimited = cannotLimit(engine);
   if (unlimited !== undefined) throw new SandboxImpossible(`the Docker daemon ${engine.version} cannot be used: ${unlimited}`);
+  // Its service makes one line of a mount, and these are its signs.
+  if (engine.podman && /[,"\n]/u.test(stateDir)) throw new SandboxImpossible(`Podman cannot bind folders below ${JSON.stringify(stateDir)}: choose a home without commas, quotes and line ends`);
   mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   const { onProgress, image, cache, published } = options;
   const images = openImages(engine, {

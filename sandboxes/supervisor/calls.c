@@ -139,10 +139,8 @@ static void result_body(struct call *c, struct buf *body) {
 static void finish(struct call *c) {
   int from = c->fresh ? c->output : shell.output;
   drain(from, waiting_in(from), c);
-  if (c->pid > 0) {
-    kill_agents(-c->pid); /* what it left in its own group; its output has nowhere to go */
-    close(c->output);
-  }
+  if (c->pid > 0) kill_agents(-c->pid); /* what it left in its own group; its output has nowhere to go */
+  if (c->output >= 0) close(c->output);
   struct buf body = {0};
   result_body(c, &body);
   if (!c->fresh) restarted_between = false;
@@ -158,6 +156,7 @@ static void start(struct call *c) {
   current = c;
   starts = 0;
   c->oom_before = oom_kills();
+  if (c->limit > journal_room()) c->limit = (uint32_t)journal_room();
   if (!journal_started(c->id)) _exit(74);
   if (c->alone) clear_agents();
   bool room = c->alone || ensure_shell();

@@ -8,8 +8,12 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
+
+/* Of the whole journal, also where its disk has more; an answer has a share of what is left, which so never ends. */
+enum { MAX_JOURNAL = 256 << 20, SHARES = 16 };
 
 struct entry { char *id; enum record kind; off_t body; size_t len; bool finished; };
 
@@ -81,6 +85,14 @@ static bool record(const char *id, enum record kind, const struct buf *body) {
   e->len = body ? body->len : 0;
   e->body = end_of_journal - (off_t)e->len;
   return true;
+}
+
+size_t journal_room(void) {
+  uint64_t left = end_of_journal < MAX_JOURNAL ? (uint64_t)(MAX_JOURNAL - end_of_journal) : 0;
+  struct statvfs fs;
+  /* Some file systems tell of no size at all. */
+  if (!fstatvfs(JOURNAL_FD, &fs) && fs.f_blocks && (uint64_t)fs.f_bavail * fs.f_frsize < left) left = (uint64_t)fs.f_bavail * fs.f_frsize;
+  return left / SHARES;
 }
 
 bool journal_started(const char *id) { return record(id, RECORD_STARTED, NULL); }

@@ -169,7 +169,8 @@ static char *after_nonce(size_t *before) {
   uint8_t *at = shell.said.len ? memmem(shell.said.p, shell.said.len, shell.nonce, len) : NULL;
   if (!at) return NULL;
   uint8_t *end = memchr(at, '\n', shell.said.len - (size_t)(at - shell.said.p));
-  if (!end || (size_t)(end - at) > len + sizeof argument) return NULL;
+  /* The policy may have written it: neither longer than there is room for nor, as without its space, shorter than nothing. */
+  if (!end || (size_t)(end - at) <= len || (size_t)(end - at) > len + sizeof argument) return NULL;
   *before = (size_t)(at - shell.said.p);
   size_t size = (size_t)(end - at) - len - 1;
   memcpy(argument, at + len + 1, size);

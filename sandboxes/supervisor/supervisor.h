@@ -73,6 +73,8 @@ int64_t room_wait(void);
 /* journal.c: call id -> what is known of it. */
 enum call_state { CALL_UNKNOWN, CALL_RUNNING, CALL_FINISHED };
 enum record { RECORD_STARTED = 1, RECORD_EXEC = 2, RECORD_WRITE = 3 };
+/* Bytes that the answer of a call may have, if no number of calls is to fill the journal. */
+size_t journal_room(void);
 bool journal_started(const char *id);
 bool journal_finished(const char *id, enum record kind, const struct buf *body);
 enum call_state journal_find(const char *id, enum record *kind, struct buf *body);

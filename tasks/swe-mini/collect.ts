@@ -11,19 +11,29 @@ const MAX_BYTES = 1 << 20;
 /** As does a workspace of more files: what git has to look at stays small. */
 const MAX_FILES = 20_000;
 const TIMEOUT_MS = 30_000;
+/** Processor time of one process, many times what all that fits on the disk takes; no other load on the machine adds to it. */
+const CPU_SECONDS = 4;
+/** As a shell tells of SIGXCPU, which ends who takes more. */
+const TOOK_TOO_MUCH = 128 + 24;
 /** With everything else ended, what kills git this often is the agent's own: memory or files that it left. */
 const BLAMED_AFTER = 3;
 
 /**
  * A repository of our own in an emptied /tmp: no configuration, hook, filter, attribute or index of the agent's, only
- * its objects, which git reads as data. Pipes and sockets would hold up whoever opens them.
+ * its objects, which git reads as data. Pipes and sockets would hold up whoever opens them, and so would links to them
+ * or to terminals; folders that are shut would keep them. A repository within the workspace git takes for one word, or
+ * for a reason to take nothing: its files are files. One file under many names, and trees that name each other again and
+ * again, are more to read than was ever written.
  */
 function command(base: string): string {
   const options = '--binary --no-color --no-ext-diff --no-textconv --no-renames --ignore-submodules --src-prefix=a/ --dst-prefix=b/';
   return [
+    `ulimit -S -t ${CPU_SECONDS}`,
+    'chmod -R u+rwX . /tmp /dev/shm 2>/dev/null',
     'find /tmp /dev/shm -mindepth 1 -delete 2>/dev/null',
     `[ "$(find . | head -n ${MAX_FILES + 1} | wc -l)" -le ${MAX_FILES} ] || exit 3`,
-    'find . "(" -type p -o -type s ")" -delete',
+    'find . -mindepth 2 -name .git -prune -exec rm -rf "{}" + 2>/dev/null',
+    'find . "(" -xtype p -o -xtype s -o -xtype c ")" -delete 2>/dev/null',
     'export GIT_DIR=$(mktemp -d /tmp/collect-XXXXXXXX) GIT_WORK_TREE=$PWD GIT_ALTERNATE_OBJECT_DIRECTORIES=$PWD/.git/objects',
     'export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1 GIT_ATTR_NOSYSTEM=1',
     'mkdir "$GIT_DIR/refs" "$GIT_DIR/objects" && echo "ref: refs/heads/none" > "$GIT_DIR/HEAD"',
@@ -44,8 +54,9 @@ export class CollectFailed extends Error {
   }
 }
 
-/** What ended git other than git itself; a shell tells of a signal by 128 and its number. */
+/** What ended git other than git itself or what it was given to read; a shell tells of a signal by 128 and its number. */
 function interruption({ exitCode, signal, timedOut, outOfMemory }: ExecResult): string | undefined {
+  if (exitCode === TOOK_TOO_MUCH) return undefined;
   if (timedOut) return `it took more than ${TIMEOUT_MS / 1000} s`;
   if (outOfMemory) return 'out of memory';
   if (exitCode === null || exitCode > 128) return `ended by ${signal ?? (exitCode === null ? 'a signal' : `signal ${exitCode - 128}`)}`;

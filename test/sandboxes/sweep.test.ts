@@ -1,12 +1,14 @@
 /** The sweeper: a worker that is killed never gives its sandboxes back, so their leases decide. */
 
+import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 
-import { sandboxLeases } from '../../sandboxes/leases.ts';
+import { hasRunOut, leaseUntil, machineTime } from '../../sandboxes/lease-time.ts';
+import { GRADER_LEASE, sandboxLeases } from '../../sandboxes/leases.ts';
 import { startSweeper, sweepOnce, toSweep } from '../../sandboxes/sweep.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Lease, Store } from '../../store/store.ts';
@@ -35,7 +37,45 @@ describe('what is swept', () => {
   });
 });
 
+describe('the time of a lease', () => {
+  const at = (now: number, boot?: string) => ({ now: () => now, boot });
+
+  it('is that since the boot, whatever the clock says, and the clock where nothing else is known', () => {
+    const taken = leaseUntil(60, at(5_000, 'this'));
+    const clock = Date.now();
+    for (const jump of [-1e9, 0, 1e9]) expect([64_999, 65_000].map((now) => hasRunOut(taken, clock + jump, at(now, 'this')))).toEqual([false, true]);
+    for (const boot of ['next', undefined]) expect([0, 1e9].map((jump) => hasRunOut(taken, clock + jump, at(0, boot)))).toEqual([false, true]);
+    const bare = leaseUntil(60, at(5_000));
+    expect([bare.detail, hasRunOut(bare, clock, at(1e9)), hasRunOut(bare, clock + 1e9, at(0))]).toEqual(['', false, true]);
+  });
+
+  it('is counted alike in every process of this machine', () => {
+    expect(machineTime.boot).toMatch(/^[0-9a-f-]{36}$/u);
+    const program = `import { machineTime } from '${join(import.meta.dirname, '../../sandboxes/lease-time.ts')}'; console.log(machineTime.now(), machineTime.boot);`;
+    const before = machineTime.now();
+    const [now, boot] = execFileSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' }).trim().split(' ');
+    expect(boot).toBe(machineTime.boot);
+    expect([before, Number(now), machineTime.now()].toSorted((a, b) => a - b)[1]).toBe(Number(now));
+  });
+});
+
 describe('with real sandboxes', () => {
+  it('ends nothing that is held when the clock is set ahead, nor keeps what has run out when it is set back', async () => {
+    const store = leaseStore();
+    for (const kind of ['sandbox', GRADER_LEASE]) {
+      await sandboxLeases(store, 'here', 9, kind).acquire(`held by ${kind}`, 'rollout', 60);
+      await provider.create(specOf(`held by ${kind}`));
+    }
+    onTestFinished(() => void vi.useRealTimers());
+    vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 7 * 86_400_000 });
+    expect(await sweepOnce({ store, provider, host: 'here' })).toEqual([]);
+    expect((await sh(await provider.connect('held by sandbox'), 'echo alive')).output).toBe('alive\n');
+    vi.setSystemTime(Date.now() - 14 * 86_400_000);
+    const later = { ...machineTime, now: () => machineTime.now() + 60_000 };
+    expect((await sweepOnce({ store, provider, host: 'here', time: later })).toSorted()).toEqual(['held by grader-sandbox', 'held by sandbox']);
+    expect(await store.leases('sandbox')).toEqual([]);
+  });
+
   it('ends what expired, keeps what is held, and leaves one without a lease alone', async () => {
     const store = leaseStore();
     const leases = sandboxLeases(store, 'here', 2);

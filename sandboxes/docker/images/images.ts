@@ -28,15 +28,15 @@ export interface Images {
 
 const BASE = '';
 
+/** An image that is looked for, and who hears what is told of it. */
+interface Looking {
+  readonly digest: Promise<string>;
+  readonly hearers: Set<(line: string) => void>;
+}
+
 export function openImages(engine: Engine, given: ImagesOptions): Images {
-  const hearers = new Set<(line: string) => void>();
-  const onProgress = (line: string): void => {
-    given.onProgress?.(line);
-    for (const hear of hearers) hear(line);
-  };
-  const options = { ...given, onProgress };
   const found = new Map<string, string>();
-  const looking = new Map<string, Promise<string>>();
+  const looking = new Map<string, Looking>();
 
   const digestOf = async (image: string): Promise<string | undefined> => {
     try {
@@ -48,34 +48,44 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
     }
   };
 
-  const pulled = async (image: string): Promise<string> => {
+  const pulled = async (image: string, options: ImagesOptions): Promise<string> => {
     const there = await digestOf(image);
     if (there !== undefined) return there;
     const lock = join(options.cache, 'images', `pull-${createHash('sha256').update(image).digest('hex').slice(0, 16)}.lock`);
     // One process of this host pulls; the others then find the image.
-    return await withLock(lock, () => onProgress(`${image}: another process pulls it`), async () => {
+    return await withLock(lock, () => options.onProgress?.(`${image}: another process pulls it`), async () => {
       if ((await digestOf(image)) === undefined) await pullImage(engine, image, options);
       return (await digestOf(image)) ?? image;
     });
   };
 
-  const look = async (image: string): Promise<string> => {
+  const look = async (image: string, options: ImagesOptions): Promise<string> => {
     const named = image === BASE ? options.base : image;
-    if (named !== undefined) return await pulled(named);
+    if (named !== undefined) return await pulled(named, options);
     const made = await ensureBaseImage(engine, options);
     const digest = await digestOf(made);
     if (digest === undefined) throw new SandboxUnavailable(`image ${made} was imported, and the daemon does not know it`);
     return digest;
   };
 
+  const begin = (image: string): Looking => {
+    const hearers = new Set<(line: string) => void>();
+    const onProgress = (line: string): void => {
+      given.onProgress?.(line);
+      for (const hear of hearers) hear(line);
+    };
+    const digest = look(image, { ...given, onProgress }).finally(() => looking.delete(image));
+    return { digest, hearers };
+  };
+
   return {
     async ensure(image = BASE, hear = () => undefined) {
       const known = found.get(image);
       if (known !== undefined) return known;
-      const running = looking.get(image) ?? look(image).finally(() => looking.delete(image));
+      const running = looking.get(image) ?? begin(image);
       looking.set(image, running);
-      hearers.add(hear);
-      const digest = await running.finally(() => hearers.delete(hear));
+      running.hearers.add(hear);
+      const digest = await running.digest.finally(() => running.hearers.delete(hear));
       found.set(image, digest);
       return digest;
     },

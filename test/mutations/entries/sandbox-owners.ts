@@ -6,6 +6,7 @@ const HALF_MADE = 'a worker dies while it makes a sandbox';
 const TERMINATED = 'a run is terminated from outside';
 const HANDED_OVER = 'a warm sandbox is taken while another process looks for containers that nobody knows';
 const BUSY = 'a worker starts on a machine so busy that bubblewrap does not answer in time';
+const CLOCK = "the machine's clock is set, ahead or back";
 const INIT_TEST = 'test/activities/rollout/init.test.ts';
 const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
 const DOCKER_LIFECYCLE_TEST = 'test/sandboxes/docker/lifecycle.test.ts';
@@ -117,5 +118,21 @@ export const sandboxOwners: readonly Mutation[] = [
     before: "(await tryBubblewrap(withinMs)) === 'fails'",
     after: "(await tryBubblewrap(withinMs)) !== 'works'",
     tests: [{ file: SANDBOX_PROVIDER_TEST, test: 'keeps it on a machine so busy that a trial is late' }],
+  },
+  {
+    name: 'a lease is told by the clock alone',
+    fault: CLOCK,
+    file: 'sandboxes/lease-time.ts',
+    before: 'return boot !== undefined && boot === time.boot ?',
+    after: 'return boot !== undefined && boot === until ?',
+    tests: [{ file: SWEEP_TEST, test: 'ends nothing that is held when the clock is set ahead, nor keeps what has run out when it is set back' }],
+  },
+  {
+    name: 'a lease does not say when it ends since the boot',
+    fault: CLOCK,
+    file: 'sandboxes/lease-time.ts',
+    before: "detail: boot === undefined ? '' :",
+    after: "detail: boot !== undefined ? '' :",
+    tests: [{ file: SWEEP_TEST, test: 'ends nothing that is held when the clock is set ahead, nor keeps what has run out when it is set back' }],
   },
 ];

@@ -26,7 +26,7 @@ it.each(benches)('has no network, no right, no host folder but its own, and a li
   const { podman } = provider.engine;
   const sandbox = await provider.create(specOf('hard', { cpus: 0.5 }));
   const name = readRecord(folderOf(stateDir, 'hard'))?.name ?? '';
-  const { HostConfig, Config, State } = await provider.engine.docker.getContainer(name).inspect();
+  const { HostConfig, Config, State, Mounts } = await provider.engine.docker.getContainer(name).inspect();
   expect(HostConfig).toMatchObject({
     NetworkMode: 'none',
     // Podman's word for its own namespace, and its list instead of 'ALL'.
@@ -44,7 +44,7 @@ it.each(benches)('has no network, no right, no host folder but its own, and a li
   expect(HostConfig.PidsLimit).toBeGreaterThanOrEqual(64);
   expect(HostConfig.PidsLimit).toBeLessThan(64 + 32);
   // The program, read-only; and where the socket is shared, the sandbox's own folder, which is closed to the policy.
-  const binds = (HostConfig.Binds ?? []).map((bind) => bind.split(':').slice(1).join(':').replace(',rprivate,rbind', ''));
+  const binds = Mounts.filter(({ Type }) => Type === 'bind').map(({ Destination, RW }) => `${Destination}:${RW ? 'rw' : 'ro'}`);
   expect(binds.toSorted()).toEqual(['/run/longhaul-supervisor:ro', ...(provider.transport === 'socket' ? ['/run/longhaul:rw'] : [])]);
   expect(JSON.stringify(HostConfig)).not.toContain('docker.sock');
   expect(await rightsOf(provider, name)).toBe((1 << 0) | (1 << 6) | (1 << 7) | (1 << 8));

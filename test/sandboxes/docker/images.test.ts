@@ -69,6 +69,18 @@ describe('an image', () => {
     expect(registry.manifests()).toBe(1);
   });
 
+  it('tells of itself alone, whichever others are pulled meanwhile', async () => {
+    const [all, one, another]: [string[], string[], string[]] = [[], [], []];
+    const images = openImages(engine, { ...locks, pauseMs: 1, onProgress: (line) => all.push(line) });
+    registry.reset(1000);
+    const asked = [images.ensure(`${name}:1`, (line) => one.push(line)), images.ensure(`${name}:2`, (line) => another.push(line))];
+    await Promise.allSettled(asked);
+    const of = (lines: string[], tag: number) => lines.filter((line) => line.startsWith(`${name}:${tag}: try `)).length;
+    expect([of(one, 1), of(another, 2)]).toEqual([4, 4]);
+    expect([of(one, 2), of(another, 1)]).toEqual([0, 0]);
+    expect([of(all, 1), of(all, 2)]).toEqual([4, 4]);
+  });
+
   it('is tried again with longer and longer pauses while the registry is busy', async () => {
     const heard: string[] = [];
     registry.reset(2);

@@ -1,7 +1,8 @@
 /** Life of a container: made once however often it is asked for, adopted or replaced on a name clash, gone without a trace. */
 
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -126,6 +127,38 @@ describe('create', () => {
     await provider.create(specOf('renewed', { image: name }));
     expect(await provider.images.ensure(name)).not.toBe(found);
     await provider.destroy('renewed');
+  });
+
+  it('goes by folders of any name that the daemon takes', async () => {
+    for (const transport of ['socket', 'exec'] as const) {
+      const odd = mkdtempSync(join(tmpdir(), podman ? 'longhaul: a\\' : 'longhaul: a,b="c"\\'));
+      onTestFinished(() => rmSync(odd, { recursive: true, force: true }));
+      if (podman) await expect(openDockerBench({ transport, stateDir: join(odd, 'a,b') })).rejects.toThrow(SandboxImpossible);
+      const { provider: there } = await openDockerBench({ transport, stateDir: join(odd, 'state:ro') });
+      expect((await sh(await there.create(specOf('odd')), 'echo made')).output).toBe('made\n');
+      await there.destroy('odd');
+      expect(await containersOf(join(odd, 'state:ro'))).toEqual([]);
+    }
+  });
+
+  it.each(['before there is a container', 'before it starts'])('is unavailable, and leaves nothing, where somebody ends it %s', async (when) => {
+    const create = docker.createContainer.bind(docker);
+    docker.createContainer = (async (options: Parameters<typeof create>[0]) => {
+      if (when !== 'before it starts') await provider.destroy('unwanted');
+      const made = await create(options);
+      // As if the one who ends it had looked for the container before there was one.
+      if (when === 'before it starts') rmSync(folderOf(stateDir, 'unwanted'), { recursive: true });
+      return made;
+    }) as typeof docker.createContainer;
+    try {
+      const ended = provider.create(specOf('unwanted'));
+      await expect(ended).rejects.toThrow(SandboxUnavailable);
+      await expect(ended).rejects.toThrow('was ended while it was made');
+    } finally {
+      docker.createContainer = create;
+    }
+    expect(await containersOf(stateDir)).toEqual([]);
+    expect(readdirSync(stateDir).filter((name) => !name.startsWith('runtime-'))).toEqual([]);
   });
 
   it('leaves nothing when its set-up fails', async () => {

@@ -1,20 +1,21 @@
 /** Hunts words: what a policy prints, exports or defines speaks for no other call, steers nothing, and hangs nobody. What `shell.test.ts` tries is not tried again. */
 
 import { createServer, type Socket } from 'node:net';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 import { describe, expect, it } from 'vitest';
 
 import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';
+import { folderOf } from '../../../sandboxes/supervised/state.ts';
 import { SupervisorClient } from '../../../sandboxes/supervisor/client.ts';
 import { dialSocket } from '../../../sandboxes/supervisor/connection.ts';
 import { callOf, sh } from '../harness.ts';
-import { openBenches, underAttack } from './host.ts';
+import { openBenches, pidOf, underAttack } from './host.ts';
 
-const benches = await openBenches();
+const benches = await openBenches(true);
 let calls = 0;
 
 async function tool(sandbox: Sandbox, name: string, args: Record<string, unknown>): Promise<string> {
@@ -48,6 +49,31 @@ describe.each(benches)('$name', (bench) => {
       expect((await sh(sandbox, 'builtin echo true; (exit 7)', { fresh: true }))).toMatchObject({ output: 'true\n', exitCode: 7 });
       // It keeps its words to itself, too: what ends it is an end from outside.
       await sh(sandbox, 'true', { alone: true });
+    });
+  });
+
+  it('words of its end that are cut short, too long or none at all do not end the sandbox', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      const pid = await pidOf(bench, id);
+      for (const word of ['"$3"', '"$3 "', '"$3 1234567890123456"', '"$3 12345678901234"', '"$3 x" "$3 end"', '"$3" "$3 0" "$3 end"']) {
+        // What it says of itself may be anything.
+        await sh(sandbox, `builtin() { case $1 in printf) command printf '\\n%s\\n' ${word};; esac; }; true`, { timeoutMs: 300 });
+        await sh(sandbox, 'true', { alone: true });
+      }
+      expect(await pidOf(bench, id)).toBe(pid);
+    });
+  });
+
+  it('answers without end fill no journal: each is kept to a share of what is left, and so is the last', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      const most = { outputLimit: 8 << 20 };
+      let dropped = 0;
+      for (let n = 0; n < 48; n += 1) dropped += (await sh(sandbox, "head -c 8388608 /dev/zero | tr '\\0' x", most)).droppedBytes;
+      expect(dropped).toBeGreaterThan(0);
+      // By exec it is within the sandbox.
+      const journal = join(folderOf(bench.stateDir, id), dirname(bench.socket), 'journal');
+      if (existsSync(journal)) expect(statSync(journal).size).toBeLessThan(256 << 20);
+      expect((await sh(sandbox, 'seq 1000', most)).output).toContain('\n1000\n');
     });
   });
 

@@ -1,5 +1,7 @@
 /** Hunts processes: what multiplies, hides, kills, or refuses to end takes no more of the host than its share, and ends with its sandbox. */
 
+import { readdirSync } from 'node:fs';
+
 import { describe, expect, it } from 'vitest';
 
 import { eventually, onHost, sh } from '../harness.ts';
@@ -33,6 +35,27 @@ describe.each(benches)('$name', (bench) => {
       // It has the sandbox's share of processors until something is asked for that has a time limit.
       expect((await sh(again, 'sleep 100', { timeoutMs: 100 })).timedOut).toBe(true);
       again.close();
+    });
+  });
+
+  it('calls that find no room for a process leave nothing behind in the supervisor', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      /** With a shell, which has two. */
+      const open = async () => {
+        await sh(sandbox, 'true');
+        return readdirSync(`/proc/${await pidOf(bench, id)}/fd`).length;
+      };
+      const hold = python('import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nwhile True:\n  try:\n    if os.fork() == 0: time.sleep(100)\n  except OSError: time.sleep(0.001)');
+      const before = await open();
+      let refused = 0;
+      for (let n = 0; n < 8; n += 1) {
+        await sh(sandbox, `${hold}; sleep 0.2`);
+        if ((await sh(sandbox, 'true', { fresh: true })).timedOut) refused += 1;
+        await sh(sandbox, 'true', { alone: true });
+      }
+      // Bubblewrap's has room that the policy cannot take.
+      if (bench.kind === 'docker') expect(refused).toBeGreaterThan(0);
+      expect(await open()).toBe(before);
     });
   });
 

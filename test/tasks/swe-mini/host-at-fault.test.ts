@@ -56,6 +56,10 @@ describe('collectDiff', () => {
     await expect(collect(result)).rejects.toMatchObject({ name: 'CollectFailed', sandbox: 's', execution: 1 });
   });
 
+  it('takes processor time beyond measure for the agent\'s own doing, at once: no machine spends it for others', async () => {
+    expect(await collect({ exitCode: 152 })).toEqual(new Uint8Array());
+  });
+
   it.each([1, 128])('takes git that ends with %i for a repository that the agent broke', async (exitCode) => {
     expect(await collect({ exitCode, output: 'fatal' })).toEqual(new Uint8Array());
   });

@@ -46,7 +46,9 @@ beforeAll(async () => {
   good = await diffAfter(FIX);
 });
 
-const background = (program: string): string => `${writes('/tmp/p.py', program)}; (setsid python3 /tmp/p.py >/dev/null 2>&1 &); sleep 0.3`;
+const python = (program: string): string => `${writes('/tmp/p.py', program)}\npython3 /tmp/p.py`;
+/** It runs when this has ended. */
+const background = (program: string): string => `${writes('/tmp/p.py', program)}\n(setsid python3 /tmp/p.py >/dev/null 2>&1 &); sleep 0.3`;
 
 describe('the diff is taken, and is the fix, whatever was left behind', () => {
   it.each([
@@ -54,9 +56,13 @@ describe('the diff is taken, and is the fix, whatever was left behind', () => {
     ['filters, text conversions and merge drivers that never end', 'for f in clean smudge process; do git config filter.e.$f "sleep 1000"; done; git config diff.e.textconv "sleep 1000"; git config diff.e.command "sleep 1000"; echo "* filter=e diff=e merge=e" > .git/info/attributes', 'mkdir -p .git/info'],
     ['programs that git asks', 'for k in core.fsmonitor core.pager core.sshCommand core.editor core.askPass diff.external gpg.program core.alternateRefsCommand; do git config $k "sleep 1000"; done; git config core.hooksPath /tmp; git config include.path /dev/zero; git config core.attributesFile /tmp/fifo; mkfifo /tmp/fifo', 'true'],
     ['pipes where git reads', 'rm .git/config .git/index; mkfifo .git/config .git/index .git/info .git/packed-refs .git/commondir .gitattributes; rm -f .git/shallow; mkfifo .git/shallow', 'true'],
-    ['links where git reads', 'rm -rf .git/info .git/index; ln -s /dev/zero .git/index; ln -s /dev/zero .gitattributes; ln -s / everything; ln -s .. parent', 'true'],
+    ['links where git reads', 'rm -rf .git/info .git/index; ln -s /dev/zero .git/index; ln -s /dev/zero .gitattributes; ln -s / everything; ln -s .. parent; ln -s loop loop', 'true'],
     ['variables of the shell', 'export GIT_DIR=/tmp GIT_EXTERNAL_DIFF="sleep 1000" GIT_INDEX_FILE=/dev/zero PATH=/tmp LD_PRELOAD=/tmp/x.so BASH_ENV=/tmp/x; git() { :; }; export -f git', 'true'],
-    ['a full /tmp', 'cat /dev/zero > /tmp/full; chmod 000 /tmp/full; mkdir /tmp/shut; chmod 500 /tmp/shut', 'true'],
+    ['links to a terminal where git reads', 'mkdir -p .git/objects/info; for f in .git/objects/info/alternates .git/objects/info/commit-graph .gitignore .gitattributes; do ln -sf /dev/ptmx $f; done', 'true'],
+    ['a repository in a folder of the workspace that leads to one', 'mkdir -p x/objects x/refs/heads y; echo ref: refs/heads/m > x/HEAD; ln -s /dev/ptmx x/refs/heads/m; echo gitdir: ../x > y/.git', 'true'],
+    ['repositories in folders of the workspace, without a commit and with one', 'for d in new old; do git init -q $d; echo x > $d/f; done; cd old; git add f; git commit -qm old; cd ..', 'true'],
+    ['pipes and links in folders that are shut', 'mkdir -p .git/objects/info shut; mkfifo .git/objects/info/alternates shut/.gitignore; chmod 555 .git/objects/info shut', 'true'],
+    ['a full /tmp', 'mkdir /tmp/shut; cat /dev/zero > /tmp/shut/full; chmod 000 /tmp/shut/full; chmod 500 /tmp/shut', 'true'],
   ])('%s', async (_, command, before) => {
     const diff = await diffAfter(`${before}; ${FIX}\n{ ${command}; } 2>/dev/null`);
     expect(diff).toContain(good);
@@ -77,6 +83,34 @@ describe('the diff is taken, and is the fix, whatever was left behind', () => {
     const long = await diffAfter(`${FIX}\nhead -c 3000000 /dev/urandom > noise`);
     expect(long.length).toBeLessThan(1000);
     expect(await rewardOf(long)).toBe(0);
+  });
+});
+
+/** Each of them takes hours to read. */
+describe('what is more to read than was ever written is nothing', () => {
+  it.each([
+    ['one file under many names', python('import os\nopen("many", "wb").write(b"x" * (20 << 20))\nfor n in range(4000): os.link("many", "many%d" % n)')],
+    [
+      'trees of trees of trees',
+      // In place of a folder of the commit: ten of the next one, down to one that is empty. Git believes their names.
+      python([
+        'import hashlib, os, subprocess, zlib',
+        'def keep(kind, body, name=None):',
+        '  raw = b"%s %d\\0" % (kind, len(body)) + body',
+        '  name = name or hashlib.sha1(raw).hexdigest()',
+        '  os.makedirs(".git/objects/" + name[:2], exist_ok=True)',
+        '  path = ".git/objects/%s/%s" % (name[:2], name[2:])',
+        '  if os.path.exists(path): os.unlink(path)',
+        '  open(path, "wb").write(zlib.compress(raw))',
+        '  return name',
+        'tree = keep(b"tree", b"")',
+        'def of(tree): return b"".join(b"40000 %d\\0" % n + bytes.fromhex(tree) for n in range(10))',
+        'for _ in range(12): tree = keep(b"tree", of(tree))',
+        'keep(b"tree", of(tree), subprocess.check_output(["git", "ls-tree", "-d", "HEAD"], text=True).split()[2])',
+      ].join('\n')),
+    ],
+  ])('%s', async (_, command) => {
+    expect(await diffAfter(`${FIX}\n${command}`)).toBe('');
   });
 });
 
