@@ -4,8 +4,9 @@ import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle,
 import { randomUUID } from 'node:crypto';
 import { UserInputError } from '../activities/failures.ts';
 import { type EvalSettings, resolveSweepConfig } from '../activities/evaluation/sweep/sweep-config.ts';
-import { resolveRunConfig } from '../activities/run/run-config.ts';
+import { resolveRunConfig, type RunSettings } from '../activities/run/run-config.ts';
 import type { SweepConfig } from '../workflows/messages/eval.ts';
+import type { RunConfig } from '../workflows/messages/run-config.ts';
 import { QUEUES } from '../workflows/queues.ts';
 import { resolvePolicy } from '../workflows/rollout/resolve-policy.ts';
 import type { RolloutInput, RolloutResult } from '../workflows/messages/rollout.ts';
@@ -41,7 +42,7 @@ export class Longhaul {
    * stopped starts anew and goes on from its records.
    * Errors: `UserInputError` for a configuration that cannot be used.
    */
-  async train(given: unknown, { again = false }: { readonly again?: boolean } = {}): Promise<RunHandle> {
+  async train(given: RunSettings | RunConfig, { again = false }: { readonly again?: boolean } = {}): Promise<RunHandle> {
     const config = resolveRunConfig(given, process.cwd());
     try {
       await this.client.workflow.start('train', {

@@ -20,7 +20,10 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
     this.run = run;
   }
 
-  /** Every step from the next one on, as it ends; returns when the run is over. A server that is away is waited for (half an hour). */
+  /**
+   * The steps after `after`, each as it ends; returns when the run is over. Of those that ended before they were asked for,
+   * the run tells the last 20: its `metrics.jsonl` has all. A server that is away is waited for (half an hour).
+   */
   async *steps(after = 0): AsyncGenerator<StepRecord, void, undefined> {
     let seen = after;
     for (;;) {

@@ -116,6 +116,9 @@ export const runConfigSchema = z.strictObject({
     .prefault({}),
 });
 
+/** A run's configuration as it is written, defaults left out. */
+export type RunSettings = z.input<typeof runConfigSchema>;
+
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   let at = value;
   for (const key of path) at = typeof at === 'object' && at !== null ? (at as Record<PropertyKey, unknown>)[key] : undefined;

@@ -1,7 +1,7 @@
 /** `longhaul pause`, `resume`, `cancel`, `set`: steering a live run. */
 
 import { WorkflowUpdateFailedError } from '@temporalio/client';
-import { UserInputError } from '../errors.ts';
+import { Interrupted, UserInputError } from '../errors.ts';
 import { withRun, withSteered } from '../access/with-run.ts';
 import { evalOf } from '../eval/local-eval.ts';
 import type { DurableHandle } from '../durable-handle.ts';
@@ -78,11 +78,20 @@ function changes(assignments: readonly string[]): Record<string, number> {
   return Object.fromEntries(given);
 }
 
-/** Errors: `UserInputError` with the run's own words for a change that it refuses. */
-async function configure(handle: RunHandle, assignments: readonly string[]): Promise<RunConfig> {
+/** The run answers when it has begun and a worker is there: nobody is held until then. */
+function interrupted(run: string, signal: AbortSignal): Promise<never> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const end = () => reject(new Interrupted(`interrupted before run ${run} answered: it may still take the change, and then says so (npx longhaul show ${run})`));
+  if (signal.aborted) end();
+  signal.addEventListener('abort', end, { once: true });
+  return promise;
+}
+
+/** Errors: `UserInputError` with the run's own words for a change that it refuses; `Interrupted`. */
+async function configure(handle: RunHandle, assignments: readonly string[], signal: AbortSignal): Promise<RunConfig> {
   const change = changes(assignments);
   try {
-    return await handle.configure(change);
+    return await Promise.race([handle.configure(change), interrupted(handle.run, signal)]);
   } catch (error) {
     if (!(error instanceof WorkflowUpdateFailedError)) throw error;
     const { cause } = error;
@@ -103,7 +112,7 @@ export const setVerb: Verb = {
         run(async (context) => {
           changes(assignments);
           if (evalOf(id) !== undefined) throw new UserInputError('RUN', id, 'give a run: the settings of an eval cannot be changed while it goes on');
-          const config = await withRun(context, id, (handle) => configure(handle, assignments));
+          const config = await withRun(context, id, (handle) => configure(handle, assignments, context.signal));
           context.say(`run ${id} changed: ${assignments.join(' ')}`);
           return { document: config };
         }),

@@ -110,6 +110,11 @@ test('a live run says what it refuses, and how to attach to it again', async () 
     exitCode: 2,
     error: { field: 'k=v', value: 'foo=1', remedy: expect.stringContaining('foo: cannot be changed on a live run') },
   });
+  // It has not begun, so that it answers no change yet.
+  expect(await callUntil(AbortSignal.abort(), 'set', 'live', 'steps=9')).toMatchObject({
+    exitCode: 130,
+    error: { name: 'Interrupted', message: expect.stringContaining('npx longhaul show live') },
+  });
   await record('live');
   expect(await callUntil(AbortSignal.abort(), 'watch', 'live')).toMatchObject({
     exitCode: 130,

@@ -70,6 +70,13 @@ test('a policy without its files, or an unknown task, is refused before anything
   expect(existsSync(join(directory, 'home'))).toBe(false);
 });
 
+test('who copies a configuration out of examples/ is told where the starter is', async () => {
+  const { exitCode, error } = await train(['--set', 'policy.base=starter']);
+  expect([exitCode, error?.['field']]).toEqual([2, 'policy.base']);
+  const [, named = ''] = /the starter is (\S+)$/.exec(String(error?.['remedy'])) ?? [];
+  expect(existsSync(join(named, 'config.json'))).toBe(true);
+});
+
 test('a setting that is no YAML is bad input', async () => {
   expect(await train(['--set', 'seed=['])).toMatchObject({ exitCode: 2, error: { field: '--set', value: 'seed=[' } });
 });
