@@ -49,3 +49,10 @@ test('a stack that is down is not looked for at the port that it had, and one th
   expect(exitCode).toBe(3);
   expect(said).toMatchObject({ error: { name: 'Unreachable', message: `The stack in ${down} is not up. Start the stack: npx longhaul up --detach` } });
 });
+
+test('a folder that never had a stack steers nobody else\'s: not the one at the port that is Temporal\'s by custom', async () => {
+  const never = join(dir, 'never');
+  const { exitCode, said } = await schedules(never);
+  expect(exitCode).toBe(3);
+  expect(said).toMatchObject({ error: { message: `The stack in ${never} is not up. Start the stack: npx longhaul up --detach` } });
+});
