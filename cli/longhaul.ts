@@ -2,17 +2,16 @@
 
 import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
-import { UserInputError } from '../activities/failures.ts';
 import { type EvalSettings, resolveSweepConfig } from '../activities/evaluation/sweep/sweep-config.ts';
 import { resolveRunConfig, type RunSettings } from '../activities/run/run-config.ts';
 import type { SweepConfig } from '../workflows/messages/eval.ts';
 import type { RunConfig } from '../workflows/messages/run-config.ts';
 import { QUEUES } from '../workflows/queues.ts';
-import { resolvePolicy } from '../workflows/rollout/resolve-policy.ts';
 import type { RolloutInput, RolloutResult } from '../workflows/messages/rollout.ts';
 import { type ConnectOptions, connectClient } from './connect.ts';
 import { EvalHandle } from './eval-handle.ts';
 import { refuseOtherSweep, sweepMemo } from './eval/same-sweep.ts';
+import { checkRolloutInput } from './rollout/check-input.ts';
 import { RunHandle } from './run-handle.ts';
 
 export function newRolloutId(task: string): string {
@@ -84,7 +83,7 @@ export class Longhaul {
 
   /**
    * One rollout on its own, by default under an id of its own; waits for its end.
-   * Errors: `UserInputError` for a policy that cannot be used.
+   * Errors: `UserInputError` for what cannot be used.
    */
   async rollout(input: RolloutInput, workflowId = newRolloutId(input.task)): Promise<RolloutResult> {
     return (await this.startRollout(input, workflowId)).result() as Promise<RolloutResult>;
@@ -92,13 +91,11 @@ export class Longhaul {
 
   /**
    * Starts one rollout on its own, or attaches to it where it is going on; query `state`, signals `pause` and `resume`.
-   * Errors: `UserInputError` for a policy that cannot be used.
+   * Errors: `UserInputError` for what cannot be used.
    */
   async startRollout(input: RolloutInput, workflowId: string): Promise<WorkflowHandle> {
     // Here already: what is wrong with an endpoint, a key in the wrong place above all, belongs in no history.
-    resolvePolicy(input.policy, (field, value, remedy) => {
-      throw new UserInputError(field, value, remedy);
-    });
+    checkRolloutInput(input);
     return this.client.workflow.start('rollout', {
       taskQueue: QUEUES.orchestrator,
       workflowId,
