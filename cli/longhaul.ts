@@ -13,6 +13,7 @@ import { EvalHandle } from './eval-handle.ts';
 import { refuseOtherSweep, sweepMemo } from './eval/same-sweep.ts';
 import { checkRolloutInput } from './rollout/check-input.ts';
 import { RunHandle } from './run-handle.ts';
+import { refuseOtherRun, runMemo } from './train/same-run.ts';
 
 export function newRolloutId(task: string): string {
   return `rollout/${task}/${randomUUID().slice(0, 8)}`;
@@ -39,7 +40,8 @@ export class Longhaul {
   /**
    * Starts the run, or attaches to it where it exists already, running or ended. With `again`, one that failed or was
    * stopped starts anew and goes on from its records.
-   * Errors: `UserInputError` for a configuration that cannot be used.
+   * Errors: `UserInputError` for a configuration that cannot be used, and for one that the run which goes on under this
+   * name did not begin with.
    */
   async train(given: RunSettings | RunConfig, { again = false }: { readonly again?: boolean } = {}): Promise<RunHandle> {
     const config = resolveRunConfig(given, process.cwd());
@@ -53,10 +55,12 @@ export class Longhaul {
           : WorkflowIdReusePolicy.REJECT_DUPLICATE,
         workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
         staticSummary: `${config.task.name} · ${config.steps} steps of ${config.batch.tasks} × ${config.batch.samples}`,
+        memo: runMemo(config),
       });
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
     }
+    await refuseOtherRun(this.client, config);
     return this.run(config.run);
   }
 

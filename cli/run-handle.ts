@@ -47,9 +47,13 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
     return this.handle.signal('pause', at);
   }
 
-  /** Changes a live run from its next step on, and writes that down; the configuration then in force comes back. */
-  configure(change: Reconfiguration): Promise<RunConfig> {
-    return this.handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
+  /**
+   * Changes a live run from its next step on, and writes that down; the configuration then in force comes back. A run that
+   * has not begun, or whose orchestrator is away, is waited for until `signal` fires.
+   */
+  configure(change: Reconfiguration, signal?: AbortSignal): Promise<RunConfig> {
+    const ask = () => this.handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
+    return signal ? this.handle.client.withAbortSignal(signal, ask) : ask();
   }
 
   /** A query needs a worker: while one is being restarted, a few attempts are made. */

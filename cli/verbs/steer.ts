@@ -78,20 +78,20 @@ function changes(assignments: readonly string[]): Record<string, number> {
   return Object.fromEntries(given);
 }
 
-/** The run answers when it has begun and a worker is there: nobody is held until then. */
-function interrupted(run: string, signal: AbortSignal): Promise<never> {
+/** It is answered when the run has begun and a worker is there: nobody is held until then. */
+function untilInterrupted<T>(run: string, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const end = () => reject(new Interrupted(`interrupted before run ${run} answered: it may still take the change, and then says so (npx longhaul show ${run})`));
-  if (signal.aborted) end();
+  const end = () => reject(new Interrupted(`interrupted before run ${run} answered: if it takes the change all the same, npx longhaul show ${run} says so`));
   signal.addEventListener('abort', end, { once: true });
-  return promise;
+  if (signal.aborted) end();
+  return Promise.race([promise, ...(signal.aborted ? [] : [ask()])]);
 }
 
 /** Errors: `UserInputError` with the run's own words for a change that it refuses; `Interrupted`. */
 async function configure(handle: RunHandle, assignments: readonly string[], signal: AbortSignal): Promise<RunConfig> {
   const change = changes(assignments);
   try {
-    return await Promise.race([handle.configure(change), interrupted(handle.run, signal)]);
+    return await untilInterrupted(handle.run, signal, () => handle.configure(change, signal));
   } catch (error) {
     if (!(error instanceof WorkflowUpdateFailedError)) throw error;
     const { cause } = error;

@@ -110,8 +110,12 @@ test('a live run says what it refuses, and how to attach to it again', async () 
     exitCode: 2,
     error: { field: 'k=v', value: 'foo=1', remedy: expect.stringContaining('foo: cannot be changed on a live run') },
   });
+  // Another terminal, at the same time: nothing is on record yet that it could be compared with.
+  const remedy = expect.stringMatching(/run live began with 20; keep that, cancel it first, or give another run name/) as string;
+  await expect(longhaul.train({ ...config('live', base), steps: 7 }, { again: true })).rejects.toMatchObject({ field: 'steps', value: 7, remedy });
+  await expect(longhaul.train({ ...config('live', base), dir: '/elsewhere' })).resolves.toMatchObject({ run: 'live' });
   // It has not begun, so that it answers no change yet.
-  expect(await callUntil(AbortSignal.abort(), 'set', 'live', 'steps=9')).toMatchObject({
+  expect(await callUntil(AbortSignal.timeout(1500), 'set', 'live', 'steps=30')).toMatchObject({
     exitCode: 130,
     error: { name: 'Interrupted', message: expect.stringContaining('npx longhaul show live') },
   });
