@@ -95,17 +95,21 @@ export async function followRun(
   const teller = new Teller(screen);
   const stalls = new StallTeller(client, run, (line) => screen.line(line));
   let steps = 0;
-  for (;;) {
-    signal.throwIfAborted();
-    const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
-    const status = await handle.status().catch(() => undefined);
-    steps = status?.steps ?? steps;
-    teller.tell(await summary(), steps);
-    if (!running) break;
-    if (status) teller.warn(status);
-    if (status) screen.bar(progressBar(status, await progressOf(client, run, status)));
-    await stalls.poll();
-    await sleep(POLL_MS, undefined, { signal });
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
+      const status = await handle.status().catch(() => undefined);
+      steps = status?.steps ?? steps;
+      teller.tell(await summary(), steps);
+      if (!running) break;
+      if (status) teller.warn(status);
+      if (status) screen.bar(progressBar(status, await progressOf(client, run, status)));
+      await stalls.poll();
+      await sleep(POLL_MS, undefined, { signal });
+    }
+  } finally {
+    // Also where it is interrupted: what is said next stands in a line of its own.
+    screen.bar('');
   }
-  screen.bar('');
 }

@@ -13,6 +13,7 @@ import { keys, type RunEnd, type RunRecord } from '../../activities/records.ts';
 import { exitCodeOf } from '../../cli/errors.ts';
 import { Longhaul } from '../../cli/longhaul.ts';
 import { runCommandLine } from '../../cli/run.ts';
+import { followRun } from '../../cli/train/follow.ts';
 import { failureOf } from '../../cli/train/run-failure.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
@@ -124,6 +125,14 @@ test('a live run says what it refuses, and how to attach to it again', async () 
     exitCode: 130,
     error: { name: 'Interrupted', message: 'run live goes on; attach again with: npx longhaul watch live' },
   });
+  const shown: string[] = [];
+  const interrupt = new AbortController();
+  const bar = (text: string) => {
+    shown.push(text);
+    interrupt.abort();
+  };
+  await expect(followRun(longhaul.client, 'live', async () => undefined, { line: () => undefined, bar }, interrupt.signal)).rejects.toThrow();
+  expect([shown[0], shown.at(-1)]).toEqual([expect.stringContaining('starting'), '']);
   expect(await call('cancel', 'live')).toMatchObject({ exitCode: 0 });
 }, 90_000);
 
