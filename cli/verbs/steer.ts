@@ -1,6 +1,6 @@
 /** `longhaul pause`, `resume`, `cancel`, `set`: steering a live run. */
 
-import { WorkflowUpdateFailedError } from '@temporalio/client';
+import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { Interrupted, UserInputError } from '../errors.ts';
 import { withRun, withSteered } from '../access/with-run.ts';
 import { evalOf } from '../eval/local-eval.ts';
@@ -64,7 +64,11 @@ export const pauseVerb: Verb = {
   },
 };
 export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
-export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released', (handle) => handle.cancel());
+export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released', async (handle) => {
+  // The server takes a cancellation of what has ended as well, and does nothing.
+  if (!(await handle.isRunning())) throw new WorkflowNotFoundError('it has ended', handle.workflowId, undefined);
+  await handle.cancel();
+});
 
 function changes(assignments: readonly string[]): Record<string, number> {
   const given = new Map<string, number>();

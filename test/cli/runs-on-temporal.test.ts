@@ -98,7 +98,9 @@ test('watching a run that failed is exit code 1', async () => {
     exitCode: 1,
     error: { name: 'JobFailed', message: 'run broke failed: the disk was full' },
   });
-  expect(await call('pause', 'broke')).toMatchObject({ exitCode: 2, error: { remedy: expect.stringContaining('it has ended') } });
+  for (const verb of ['pause', 'resume', 'cancel']) {
+    expect(await call(verb, 'broke')).toMatchObject({ exitCode: 2, error: { field: 'RUN', remedy: expect.stringContaining('it has ended') } });
+  }
 }, 90_000);
 
 test('a live run says what it refuses, and how to attach to it again', async () => {
