@@ -37,6 +37,7 @@ export async function withLonghaul<T>(context: VerbContext, body: (longhaul: Lon
   try {
     longhaul = await Longhaul.connect(place);
   } catch (error) {
+    if (error instanceof UserInputError) throw error;
     const address = place.address ?? (context.env['TEMPORAL_ADDRESS'] || 'localhost:7233');
     throw new Unreachable(`Temporal at ${address}`, START, { cause: error });
   }

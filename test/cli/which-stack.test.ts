@@ -56,3 +56,13 @@ test('a folder that never had a stack steers nobody else\'s: not the one at the 
   expect(exitCode).toBe(3);
   expect(said).toMatchObject({ error: { message: `The stack in ${never} is not up. Start the stack: npx longhaul up --detach` } });
 });
+
+test("a profile of Temporal's that there is not is refused by its variable", async () => {
+  vi.stubEnv('TEMPORAL_PROFILE', 'nope');
+  const around = { out: () => undefined, cwd: dir, signal: new AbortController().signal, env: process.env };
+  for (const args of [['up', '--detach'], ['schedule', 'list'], ['doctor']]) {
+    let err = '';
+    const code = await runCommandLine(args, { ...around, err: (text) => { err += text; } });
+    expect([code, err]).toEqual([2, expect.stringMatching(/^longhaul: TEMPORAL_PROFILE: "nope" cannot be used; .*nope.*\n$/)]);
+  }
+});
