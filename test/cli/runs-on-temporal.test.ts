@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { keys, type RunEnd, type RunRecord } from '../../activities/records.ts';
-import { exitCodeOf } from '../../cli/errors.ts';
+import { exitCodeOf, UserInputError } from '../../cli/errors.ts';
 import { Longhaul } from '../../cli/longhaul.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { followRun } from '../../cli/train/follow.ts';
@@ -89,6 +89,12 @@ test('a run that was refused before it began is exit code 2, and can be started 
   await longhaul.train(config('refused', join(directory, 'nowhere')), { again: true });
   expect(await id()).not.toBe(first);
 }, 90_000);
+
+test('a refusal is told by its field, whatever caused it', () => {
+  const refused = new UserInputError('policy.base', '/p', 'give another model: too wide', { cause: new Error('too wide') });
+  expect(failureOf('r', new Error('Workflow execution failed', { cause: refused })).message).toBe('run r was refused: policy.base: "/p" cannot be used; give another model: too wide');
+  expect(failureOf('r', new Error('Workflow execution failed', { cause: new Error('Activity failed', { cause: new Error('why') }) })).message).toMatch(/: why$/);
+});
 
 test('watching a run that failed is exit code 1', async () => {
   const handle = await longhaul.train(config('broke', join(directory, 'nowhere')));
