@@ -111,9 +111,9 @@ test('watching a run that failed is exit code 1', async () => {
 
 test('a live run says what it refuses, and how to attach to it again', async () => {
   const base = join(directory, 'unfinished');
-  mkdirSync(base);
-  // No JSON: opening the run is tried again and again, so that it stays alive.
-  for (const file of ['config.json', 'tokenizer.json']) writeFileSync(join(base, file), 'not yet');
+  // No file: opening the run is tried again and again, so that it stays alive.
+  mkdirSync(join(base, 'config.json'), { recursive: true });
+  writeFileSync(join(base, 'tokenizer.json'), 'not yet');
   await longhaul.train(config('live', base));
   expect(await call('set', 'live', 'foo=1')).toMatchObject({
     exitCode: 2,
@@ -146,8 +146,8 @@ test('a live run says what it refuses, and how to attach to it again', async () 
 
 test('a program that waits is killed: its run goes on, and the same call attaches to it', async () => {
   const base = join(directory, 'waited-for');
-  mkdirSync(base);
-  for (const file of ['config.json', 'tokenizer.json']) writeFileSync(join(base, file), 'not yet');
+  mkdirSync(join(base, 'config.json'), { recursive: true });
+  writeFileSync(join(base, 'tokenizer.json'), 'not yet');
   const settings = config('waited', base);
   const program = `
     import { Longhaul } from ${JSON.stringify(join(packageRoot, 'cli', 'longhaul.ts'))};
