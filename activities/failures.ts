@@ -91,6 +91,9 @@ export class EndpointUnavailable extends Error {
   }
 }
 
+/** JSON has no word for a number that is none, or too large. */
+const written = (value: unknown): string => (typeof value === 'number' ? String(value) : JSON.stringify(value));
+
 /** What a user got wrong: the field, its value, and what to do. */
 export class UserInputError extends Error {
   override readonly name = 'UserInputError';
@@ -99,7 +102,7 @@ export class UserInputError extends Error {
   readonly remedy: string;
 
   constructor(field: string, value: unknown, remedy: string, options?: ErrorOptions) {
-    super(`${field}: ${JSON.stringify(value)} cannot be used; ${remedy}`, options);
+    super(`${field}: ${written(value)} cannot be used; ${remedy}`, options);
     this.field = field;
     this.value = value;
     this.remedy = remedy;

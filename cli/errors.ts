@@ -31,6 +31,10 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
   Unreachable: 3,
   MissingPrerequisites: 3,
   ModelUnavailable: 3,
+  StoreFull: 3,
+  StoreReadOnly: 3,
+  StoreBusy: 3,
+  StoreCorrupt: 3,
   JobFailed: 1,
   Interrupted: 130,
 };

@@ -2,17 +2,18 @@
 
 import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
-import { UserInputError } from '../activities/failures.ts';
 import { type EvalSettings, resolveSweepConfig } from '../activities/evaluation/sweep/sweep-config.ts';
-import { resolveRunConfig } from '../activities/run/run-config.ts';
+import { resolveRunConfig, type RunSettings } from '../activities/run/run-config.ts';
 import type { SweepConfig } from '../workflows/messages/eval.ts';
+import type { RunConfig } from '../workflows/messages/run-config.ts';
 import { QUEUES } from '../workflows/queues.ts';
-import { resolvePolicy } from '../workflows/rollout/resolve-policy.ts';
 import type { RolloutInput, RolloutResult } from '../workflows/messages/rollout.ts';
 import { type ConnectOptions, connectClient } from './connect.ts';
 import { EvalHandle } from './eval-handle.ts';
 import { refuseOtherSweep, sweepMemo } from './eval/same-sweep.ts';
+import { checkRolloutInput } from './rollout/check-input.ts';
 import { RunHandle } from './run-handle.ts';
+import { refuseOtherRun, runMemo } from './train/same-run.ts';
 
 export function newRolloutId(task: string): string {
   return `rollout/${task}/${randomUUID().slice(0, 8)}`;
@@ -39,9 +40,10 @@ export class Longhaul {
   /**
    * Starts the run, or attaches to it where it exists already, running or ended. With `again`, one that failed or was
    * stopped starts anew and goes on from its records.
-   * Errors: `UserInputError` for a configuration that cannot be used.
+   * Errors: `UserInputError` for a configuration that cannot be used, and for one that the run which goes on under this
+   * name did not begin with.
    */
-  async train(given: unknown, { again = false }: { readonly again?: boolean } = {}): Promise<RunHandle> {
+  async train(given: RunSettings | RunConfig, { again = false }: { readonly again?: boolean } = {}): Promise<RunHandle> {
     const config = resolveRunConfig(given, process.cwd());
     try {
       await this.client.workflow.start('train', {
@@ -53,10 +55,12 @@ export class Longhaul {
           : WorkflowIdReusePolicy.REJECT_DUPLICATE,
         workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,
         staticSummary: `${config.task.name} · ${config.steps} steps of ${config.batch.tasks} × ${config.batch.samples}`,
+        memo: runMemo(config),
       });
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
     }
+    await refuseOtherRun(this.client, config);
     return this.run(config.run);
   }
 
@@ -83,7 +87,7 @@ export class Longhaul {
 
   /**
    * One rollout on its own, by default under an id of its own; waits for its end.
-   * Errors: `UserInputError` for a policy that cannot be used.
+   * Errors: `UserInputError` for what cannot be used.
    */
   async rollout(input: RolloutInput, workflowId = newRolloutId(input.task)): Promise<RolloutResult> {
     return (await this.startRollout(input, workflowId)).result() as Promise<RolloutResult>;
@@ -91,13 +95,11 @@ export class Longhaul {
 
   /**
    * Starts one rollout on its own, or attaches to it where it is going on; query `state`, signals `pause` and `resume`.
-   * Errors: `UserInputError` for a policy that cannot be used.
+   * Errors: `UserInputError` for what cannot be used.
    */
   async startRollout(input: RolloutInput, workflowId: string): Promise<WorkflowHandle> {
     // Here already: what is wrong with an endpoint, a key in the wrong place above all, belongs in no history.
-    resolvePolicy(input.policy, (field, value, remedy) => {
-      throw new UserInputError(field, value, remedy);
-    });
+    checkRolloutInput(input);
     return this.client.workflow.start('rollout', {
       taskQueue: QUEUES.orchestrator,
       workflowId,

@@ -20,7 +20,10 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
     this.run = run;
   }
 
-  /** Every step from the next one on, as it ends; returns when the run is over. A server that is away is waited for (half an hour). */
+  /**
+   * The steps after `after`, each as it ends; returns when the run is over. Of those that ended before they were asked for,
+   * the run tells the last 20: its `metrics.jsonl` has all. A server that is away is waited for (half an hour).
+   */
   async *steps(after = 0): AsyncGenerator<StepRecord, void, undefined> {
     let seen = after;
     for (;;) {
@@ -44,9 +47,13 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
     return this.handle.signal('pause', at);
   }
 
-  /** Changes a live run from its next step on, and writes that down; the configuration then in force comes back. */
-  configure(change: Reconfiguration): Promise<RunConfig> {
-    return this.handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
+  /**
+   * Changes a live run from its next step on, and writes that down; the configuration then in force comes back. A run that
+   * has not begun, or whose orchestrator is away, is waited for until `signal` fires.
+   */
+  configure(change: Reconfiguration, signal?: AbortSignal): Promise<RunConfig> {
+    const ask = () => this.handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
+    return signal ? this.handle.client.withAbortSignal(signal, ask) : ask();
   }
 
   /** A query needs a worker: while one is being restarted, a few attempts are made. */

@@ -53,9 +53,12 @@ function printJson(around: CallSurroundings, document: unknown): void {
   around.out(`${visibleJson(document)}\n`);
 }
 
-/** What nobody foresaw comes with its stack; everything else has a message that suffices. */
+/** Names that say nothing: of the language's own errors, and of an error that was given none. */
+const NAMELESS: ReadonlySet<string> = new Set(['Error', 'TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'AggregateError']);
+
+/** What nobody foresaw comes with its stack; what has a class of its own, or the system refused, has a message that suffices. */
 function messageOf(error: unknown, code: number): string {
   if (!(error instanceof Error)) return String(error);
-  const isForeseen = code !== 1 || error.name === 'JobFailed';
+  const isForeseen = code !== 1 || !NAMELESS.has(error.name) || 'syscall' in error;
   return isForeseen ? error.message : (error.stack ?? error.message);
 }

@@ -1,8 +1,8 @@
 /** Where Temporal is, by its own environment variables and profiles; the stack sets them for its workers. */
 
-import { loadClientConnectConfig } from '@temporalio/envconfig';
 import { NativeConnection, type NativeConnectionOptions } from '@temporalio/worker';
 import { Unreachable } from './stack/unreachable.ts';
+import { temporalConfig } from './temporal-server/client-config.ts';
 
 export interface WorkerConnection {
   readonly connection: NativeConnection;
@@ -16,9 +16,9 @@ export function compressionFor(address: string): Pick<NativeConnectionOptions, '
   return local ? { grpcCompression: { codec: 'none' } } : {};
 }
 
-/** Errors: `Unreachable`, naming the address. */
+/** Errors: `Unreachable`, naming the address; `UserInputError` for a profile that there is not. */
 export async function connectWorker(): Promise<WorkerConnection> {
-  const { connectionOptions, namespace } = loadClientConnectConfig();
+  const { connectionOptions, namespace } = temporalConfig();
   const address = connectionOptions.address || 'localhost:7233';
   const connection = await NativeConnection.connect({ ...compressionFor(address), ...connectionOptions, address }).catch((error: unknown) => {
     throw new Unreachable(`Temporal at ${address}`, 'Start the stack: npx longhaul up --detach, or set TEMPORAL_ADDRESS', { cause: error });

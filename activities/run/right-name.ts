@@ -1,6 +1,7 @@
 /** What a setting is called here that somebody knows by another spelling: SkyRL's, above all. */
 
 import type { z } from 'zod';
+import { innermost } from './innermost-issue.ts';
 
 /** Settings that SkyRL has in other places too. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
@@ -23,7 +24,8 @@ function renamed(tree: unknown, path: readonly PropertyKey[], from: string, to: 
 export function rightName(schema: z.ZodType, given: unknown, path: readonly PropertyKey[], name: string): string | undefined {
   const to = camel(name);
   if (to === name) return undefined;
-  const issues = schema.safeParse(renamed(given, path, name, to)).error?.issues ?? [];
+  const issues = schema.safeParse(renamed(given, path, name, to)).error?.issues.map(innermost) ?? [];
   const isUnknown = issues.some((issue) => issue.code === 'unrecognized_keys' && issue.path.join('.') === path.join('.') && issue.keys.includes(to));
-  return isUnknown ? ELSEWHERE[name] : [...path, to].join('.');
+  if (isUnknown) return Object.hasOwn(ELSEWHERE, name) ? ELSEWHERE[name] : undefined;
+  return [...path, to].join('.');
 }

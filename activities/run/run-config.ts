@@ -17,6 +17,7 @@ import { loraSchema } from '../algorithm/lora-schema.ts';
 import { offPolicyCorrectionSchema } from '../algorithm/off-policy-schema.ts';
 import { needsCorrection } from '../algorithm/rules.ts';
 import { UserInputError } from '../failures.ts';
+import { innermost } from './innermost-issue.ts';
 import { remedyOf } from './issue-remedy.ts';
 import { rightName } from './right-name.ts';
 
@@ -73,7 +74,7 @@ const training = z
 export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
 
 export const runConfigSchema = z.strictObject({
-  run: z.string().regex(RUN_ID, 'letters, digits, dot, dash and underscore, at most 100').default('default'),
+  run: z.string().regex(RUN_ID, 'give letters, digits, dot, dash and underscore, at most 100').default('default'),
   dir: z.string().default('runs'),
   seed: z.int().min(0).default(1),
   steps: count.default(20),
@@ -116,6 +117,9 @@ export const runConfigSchema = z.strictObject({
     .prefault({}),
 });
 
+/** A run's configuration as it is written, defaults left out. */
+export type RunSettings = z.input<typeof runConfigSchema>;
+
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   let at = value;
   for (const key of path) at = typeof at === 'object' && at !== null ? (at as Record<PropertyKey, unknown>)[key] : undefined;
@@ -152,7 +156,7 @@ function unknownRemedy(schema: z.ZodType, given: unknown, path: readonly Propert
 export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
-  const issue = parsed.error.issues[0];
+  const [issue] = parsed.error.issues.map(innermost);
   const unknown = issue?.code === 'unrecognized_keys' ? issue.keys : [];
   const path = [...(issue?.path ?? []), ...unknown.slice(0, 1)];
   const remedy = unknown.length > 0 ? unknownRemedy(schema, given, issue?.path ?? [], unknown[0] ?? '') : (issue ? remedyOf(issue) : 'see the documentation');

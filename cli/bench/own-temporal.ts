@@ -1,6 +1,7 @@
 /** A Temporal server and workers of a bench's own, all in one process and gone when it ends. */
 
 import { bundleWorkflowCode, DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import { rmSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
@@ -16,11 +17,14 @@ export async function withOwnTemporal<T>(work: (own: { readonly address: string;
   // Its native part would write to stdout, which is the bench's own.
   Runtime.install({ shutdownSignals: [], logger, telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' }, forward: {} } } });
   const dir = await mkdtemp(join(tmpdir(), 'longhaul-bench-'));
-  const server = await startPrivateServer(dir);
+  // Also where the process ends in the middle; its server ends with it.
+  const leaveNothing = () => rmSync(dir, { recursive: true, force: true });
+  process.once('exit', leaveNothing);
   try {
-    return await work({ address: server.address, dir });
+    const server = await startPrivateServer(dir);
+    return await work({ address: server.address, dir }).finally(() => server.stop());
   } finally {
-    await server.stop();
+    process.off('exit', leaveNothing);
     await rm(dir, { recursive: true, force: true });
   }
 }

@@ -24,17 +24,20 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
   const handle = longhaul.evaluation(id);
   const stalls = new StallTeller(longhaul.client, `eval/${id}`, (line) => screen.line(line));
   let told = 0;
-  for (;;) {
-    signal.throwIfAborted();
-    const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
-    // A query needs a worker: while one is being restarted there is nothing to tell.
-    const status = await handle.status().catch(() => undefined);
-    for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));
-    told = Math.max(told, status?.done.length ?? 0);
-    if (!running) break;
-    if (status) screen.bar(await barOf(status, longhaul));
-    await stalls.poll();
-    await sleep(POLL_MS, undefined, { signal });
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
+      // A query needs a worker: while one is being restarted there is nothing to tell.
+      const status = await handle.status().catch(() => undefined);
+      for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));
+      told = Math.max(told, status?.done.length ?? 0);
+      if (!running) break;
+      if (status) screen.bar(await barOf(status, longhaul));
+      await stalls.poll();
+      await sleep(POLL_MS, undefined, { signal });
+    }
+  } finally {
+    screen.bar('');
   }
-  screen.bar('');
 }

@@ -56,7 +56,12 @@ function gradedLines({ cell, rollouts, graded, failed, ofGraded }: CellResult): 
   return [`  ${cell} not graded: ${failures(failed)} of ${rollouts}; of the graded ones: ${rates.join(' · ') || 'none'}`];
 }
 
-/** What a user sees when an eval has ended. */
+/** Those of a sweep that goes on, so that the sum is one. */
+function underWay({ status, accounting: { dispatched, evaluated, masked } }: EvalResults): string {
+  return status === 'running' && dispatched > evaluated + masked ? ` + ${dispatched - evaluated - masked} under way` : '';
+}
+
+/** What a user sees of an eval: when it has ended, and as far as it has come. */
 export function evalReportLines(results: EvalResults): string[] {
   const { cells, evalDir, confidence, accounting } = results;
   const ks = [...new Set(cells.flatMap(({ passAt }) => Object.keys(passAt)))];
@@ -75,7 +80,7 @@ export function evalReportLines(results: EvalResults): string[] {
     ...cells.flatMap(familyLines),
     ...cells.flatMap(gradedLines),
     `in brackets: ${100 * confidence}% bootstrap intervals over tasks; what failed counts as not passed`,
-    `rollouts: ${accounting.dispatched} dispatched = ${accounting.evaluated} evaluated + ${accounting.masked} masked; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
+    `rollouts: ${accounting.dispatched} dispatched = ${accounting.evaluated} evaluated + ${accounting.masked} masked${underWay(results)}; ${accounting.lost} lost, ${accounting.duplicated} duplicated`,
     `results: ${join(evalDir, 'results.json')} · each rollout: ${join(evalDir, 'rollouts.jsonl')}`,
     `picture: ${join(evalDir, 'pass-at-k.svg')}`,
   ];

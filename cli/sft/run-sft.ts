@@ -1,8 +1,10 @@
 /** Runs the stages of a supervised training: the same configuration writes the same policy. */
 
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { UserInputError } from '../../activities/failures.ts';
+import { checkPolicy } from '../../activities/run/open-run.ts';
 import { type SequenceKind, sequenceSource } from '../../tasks/starter/sequences.ts';
 import { makeStarterTokenizer } from '../../tasks/starter/make-tokenizer.ts';
 import { type ModelConfig, parseModelConfig } from '../../trainer/model/config.ts';
@@ -68,11 +70,19 @@ function batches(config: SftConfig, sequence: (kind: SequenceKind, n: number) =>
   };
 }
 
+/** Looked at before hours of training, since a policy is never written over. Errors: `UserInputError`. */
+async function checkPlaces({ out, initial }: SftConfig): Promise<void> {
+  const there = await readdir(out).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : [out]));
+  if (there.length > 0) throw new UserInputError('out', out, 'give a folder that is empty or not there yet (--out DIR)');
+  if (initial !== undefined) await checkPolicy(initial, 'initial');
+}
+
 /** A line about every 25 steps: the mean loss since the last one, and the speed. */
-function reporter(config: SftConfig, note: (line: string) => void) {
+function reporter(config: SftConfig, note: (line: string) => void, signal: AbortSignal) {
   const begun = performance.now();
   const totals = { tokens: 0, loss: 0, steps: 0 };
   const onStep = (step: SftStep) => {
+    signal.throwIfAborted();
     totals.tokens += step.tokens;
     totals.loss += step.loss;
     totals.steps += 1;
@@ -87,8 +97,12 @@ function reporter(config: SftConfig, note: (line: string) => void) {
   return { onStep, tokens: () => totals.tokens, seconds: () => (performance.now() - begun) / 1000 };
 }
 
-/** Writes `config.out`, complete or not at all. Errors: those of `runSft`. */
-export async function runSftConfig(config: SftConfig, note: (line: string) => void): Promise<SftEnd> {
+/**
+ * Writes `config.out`, complete or not at all. Errors: `UserInputError` for an `out` that is in use, and for an `initial`
+ * that is no policy; those of `runSft`; the reason of `signal` after the step that it fires in.
+ */
+export async function runSftConfig(config: SftConfig, note: (line: string) => void, signal: AbortSignal): Promise<SftEnd> {
+  await checkPlaces(config);
   const dir = await mkdtemp(join(tmpdir(), 'longhaul-sft-'));
   try {
     const tokenizerDir = config.initial ?? dir;
@@ -96,7 +110,7 @@ export async function runSftConfig(config: SftConfig, note: (line: string) => vo
     const tokenizer = await loadTokenizer(tokenizerDir);
     const [end = 0] = tokenizer.stopTokenIds;
     const { model, initial, lora } = config;
-    const report = reporter(config, note);
+    const report = reporter(config, note, signal);
     const { sha256 } = await runSft({
       initial: model ? modelConfig(model, config.vocabulary.size, end) : (initial ?? ''),
       data: batches(config, sequenceSource(tokenizer)),

@@ -13,7 +13,7 @@ import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 import { StallTeller } from '../access/stall-teller.ts';
 import { whileAway } from '../access/while-away.ts';
 import { RunHandle } from '../run-handle.ts';
-import { type BatchProgress, evaluationLines, progressBar, stepLine } from './format.ts';
+import { type BatchProgress, evaluationLines, evaluationName, progressBar, stepLine } from './format.ts';
 
 const POLL_MS = 1000;
 
@@ -70,8 +70,7 @@ class Teller {
       const evaluation = all[this.#evaluations];
       const step = summary.steps[this.#steps];
       if (evaluation && evaluation.step <= this.#steps) {
-        const name = evaluation.step === 0 ? 'before training' : `after step ${evaluation.step}`;
-        for (const line of evaluationLines(name, evaluation)) this.#screen.line(line);
+        for (const line of evaluationLines(evaluationName(evaluation.step), evaluation)) this.#screen.line(line);
         this.#evaluations += 1;
       } else if (step) {
         this.#screen.line(stepLine(step, steps));
@@ -96,17 +95,21 @@ export async function followRun(
   const teller = new Teller(screen);
   const stalls = new StallTeller(client, run, (line) => screen.line(line));
   let steps = 0;
-  for (;;) {
-    signal.throwIfAborted();
-    const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
-    const status = await handle.status().catch(() => undefined);
-    steps = status?.steps ?? steps;
-    teller.tell(await summary(), steps);
-    if (!running) break;
-    if (status) teller.warn(status);
-    if (status) screen.bar(progressBar(status, await progressOf(client, run, status)));
-    await stalls.poll();
-    await sleep(POLL_MS, undefined, { signal });
+  try {
+    for (;;) {
+      signal.throwIfAborted();
+      const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
+      const status = await handle.status().catch(() => undefined);
+      steps = status?.steps ?? steps;
+      teller.tell(await summary(), steps);
+      if (!running) break;
+      if (status) teller.warn(status);
+      if (status) screen.bar(progressBar(status, await progressOf(client, run, status)));
+      await stalls.poll();
+      await sleep(POLL_MS, undefined, { signal });
+    }
+  } finally {
+    // Also where it is interrupted: what is said next stands in a line of its own.
+    screen.bar('');
   }
-  screen.bar('');
 }

@@ -42,6 +42,9 @@ export function evaluationLines(name: string, evaluation: EvaluationRecord): str
   ];
 }
 
+/** What the evaluation at `step` is called. */
+export const evaluationName = (step: number): string => (step === 0 ? 'before training' : `after step ${step}`);
+
 const BAR = 24;
 
 export interface BatchProgress {

@@ -1,8 +1,8 @@
 /** A run's configuration from a YAML file and the command line's settings; what is wrong is refused before any work. */
 
 import { readFile } from 'node:fs/promises';
-import { basename, dirname } from 'node:path';
-import { parse } from 'yaml';
+import { basename, dirname, resolve } from 'node:path';
+import { parseDocument } from 'yaml';
 import { UserInputError } from '../../activities/failures.ts';
 import { resolveRunConfig } from '../../activities/run/run-config.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
@@ -20,6 +20,14 @@ export function isTree(value: unknown): value is Tree {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Errors: what is wrong with it in a line; a tag that means nothing here too, since its value would be taken for a text. */
+function parsed(text: string): unknown {
+  const document = parseDocument(text);
+  const [problem] = [...document.errors, ...document.warnings];
+  if (problem) throw new SyntaxError(problem.message.split('\n')[0]);
+  return document.toJS();
+}
+
 async function readTree(path: string): Promise<Tree> {
   let text: string;
   try {
@@ -29,9 +37,9 @@ async function readTree(path: string): Promise<Tree> {
   }
   let tree: unknown;
   try {
-    tree = parse(text);
+    tree = parsed(text);
   } catch (error) {
-    throw new UserInputError('CONFIG', path, `mend its YAML: ${(error as Error).message.split('\n')[0]}`);
+    throw new UserInputError('CONFIG', path, `mend its YAML: ${(error as Error).message}`);
   }
   if (!isTree(tree)) throw new UserInputError('CONFIG', path, 'give a YAML mapping of settings');
   return tree;
@@ -39,9 +47,9 @@ async function readTree(path: string): Promise<Tree> {
 
 function settingOf(assignment: string, text: string): unknown {
   try {
-    return parse(text);
+    return parsed(text);
   } catch (error) {
-    throw new UserInputError('--set', assignment, `mend the YAML of its value: ${(error as Error).message.split('\n')[0]}`);
+    throw new UserInputError('--set', assignment, `mend the YAML of its value: ${(error as Error).message}`);
   }
 }
 
@@ -71,17 +79,24 @@ export function nameOfFile(path: string): string {
   return basename(path).replace(/\.ya?ml$/, '');
 }
 
+/** `tree` with the text at `path`, where there is one, put by `place`. */
+function placed(tree: Tree, [key = '', ...rest]: readonly string[], place: (text: string) => string): Tree {
+  const value = tree[key];
+  if (rest.length > 0) return isTree(value) ? { ...tree, [key]: placed(value, rest, place) } : tree;
+  return typeof value === 'string' && value !== '' ? { ...tree, [key]: place(value) } : tree;
+}
+
 /**
- * The resolved configuration. A relative `policy.base` is taken from the file's folder, `dir` from `cwd`; without a run
- * id in either place the file's name is the run.
+ * The resolved configuration. What the file names (policies, a module) is taken from its folder, `dir` from `cwd`; without
+ * a run id in either place the file's name is the run.
  * Errors: `UserInputError` naming the field, its value and the remedy.
  */
 export async function readRunConfig(path: string, options: ConfigOptions, cwd: string): Promise<RunConfig> {
-  let tree = await readSettings(path, options.set);
-  const policy = tree['policy'];
-  if (isTree(policy) && typeof policy['base'] === 'string') {
-    tree = { ...tree, policy: { ...policy, base: absoluteModel(policy['base'], dirname(path)) } };
-  }
+  const folder = dirname(resolve(cwd, path));
+  const model = (text: string) => absoluteModel(text, folder);
+  let tree = placed(await readSettings(path, options.set), ['policy', 'base'], model);
+  tree = placed(tree, ['algorithm', 'critic', 'base'], model);
+  tree = placed(tree, ['algorithm', 'module'], (text) => resolve(folder, text));
   const run = options.runId ?? tree['run'] ?? nameOfFile(path);
   return resolveRunConfig({ ...tree, run }, cwd);
 }

@@ -7,6 +7,7 @@ import type { Store } from '../../store/store.ts';
 import { UnknownName } from '../../trainer/algorithms/registry.ts';
 import { batchesOf, type OutcomeRecord } from '../../activities/records.ts';
 import type { EvaluationRecord } from '../../workflows/messages/step-record.ts';
+import { table } from '../table.ts';
 import { evaluationLines, trajectoryText } from './format.ts';
 
 /**
@@ -38,6 +39,12 @@ export async function reportLines(summary: RunSummary, runDir: string, store: St
   const { before, after } = summary.evaluation;
   const { accounting } = summary;
   const seconds = (Date.parse(summary.finishedAt ?? summary.startedAt) - Date.parse(summary.startedAt)) / 1000;
+  const next = [
+    [`npx longhaul rollouts ${summary.runId}`, 'every rollout and how it ended'],
+    ['npx longhaul trajectory ROLLOUT', 'one of them, turn by turn'],
+    ...(summary.temporal.ui ? [[summary.temporal.ui, "the same in Temporal's UI"]] : []),
+    ['npx longhaul down', 'stop the stack'],
+  ];
   return [
     ...(await exampleTrajectory(summary, store)),
     '',
@@ -49,9 +56,6 @@ export async function reportLines(summary: RunSummary, runDir: string, store: St
     `summary: ${join(runDir, 'summary.json')} · metrics: ${join(runDir, 'metrics.jsonl')}`,
     '',
     'Next:',
-    `  npx longhaul rollouts ${summary.runId}              every rollout and how it ended`,
-    `  npx longhaul trajectory ROLLOUT        one of them, turn by turn`,
-    ...(summary.temporal.ui ? [`  ${summary.temporal.ui}            the same in Temporal's UI`] : []),
-    '  npx longhaul down                      stop the stack',
+    ...table(next).map((line) => `  ${line}`),
   ];
 }

@@ -3,10 +3,12 @@
 import type { RunSummary } from '../../activities/run/run-summary.ts';
 import { JobFailed, RunRefused, exitCodeOf } from '../errors.ts';
 
-/** The innermost cause: Temporal's own failures say only that something failed. */
+const isRefusal = (error: Error): boolean => [error.name, 'type' in error ? error.type : ''].includes('UserInputError');
+
+/** What names field, value and remedy; else the innermost cause: Temporal's own failures say only that something failed. */
 function rootOf(error: unknown): unknown {
   let current = error;
-  while (current instanceof Error && current.cause instanceof Error) current = current.cause;
+  while (current instanceof Error && current.cause instanceof Error && !isRefusal(current)) current = current.cause;
   return current;
 }
 

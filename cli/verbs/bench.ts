@@ -1,6 +1,7 @@
 /** `longhaul bench NAME`: measures one part against a peer in the same run. */
 
-import type { Verb } from '../verb.ts';
+import { Interrupted } from '../errors.ts';
+import type { Verb, Work } from '../verb.ts';
 import { asyncBench } from './bench/async.ts';
 import { batchBench } from './bench/batch.ts';
 import { dispatchBench } from './bench/dispatch.ts';
@@ -15,8 +16,17 @@ const BENCHES: readonly Verb[] = [
   orchestrationBench, batchBench, dispatchBench, durabilityBench, asyncBench, sandboxBench, sampleBench, poolBench, trainBench,
 ];
 
+/** A bench has nothing that goes on without it: Ctrl-C ends it where it stands. Errors: `Interrupted`. */
+function untilInterrupted(work: Work): Work {
+  return (context) => {
+    const { promise, reject } = Promise.withResolvers<never>();
+    context.signal.addEventListener('abort', () => reject(new Interrupted('interrupted: nothing was measured')), { once: true });
+    return Promise.race([work(context), promise]);
+  };
+}
+
 export const benchVerb: Verb = {
   define(command, run) {
-    for (const bench of BENCHES) bench.define(command, run);
+    for (const bench of BENCHES) bench.define(command, (work) => run(untilInterrupted(work)));
   },
 };

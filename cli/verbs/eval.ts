@@ -5,6 +5,7 @@ import { checkEvalInputs } from '../eval/check-inputs.ts';
 import { evalPlanLines } from '../eval/format.ts';
 import { readSweepConfig } from '../eval/read-config.ts';
 import { runEval } from '../eval/run-eval.ts';
+import { shellWord } from '../shell-word.ts';
 import { screenOn } from '../train/follow.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
@@ -24,7 +25,7 @@ async function evaluate(file: string, options: Options, context: VerbContext): P
     return { document: config };
   }
   const screen = screenOn(context.json ? process.stderr : process.stdout);
-  const again = ['npx longhaul eval', file, '--eval-id', config.eval, ...(options.set ?? []).map((set) => `--set '${set}'`)].join(' ');
+  const again = `npx longhaul eval ${[file, '--eval-id', config.eval, ...(options.set ?? []).flatMap((set) => ['--set', set])].map(shellWord).join(' ')}`;
   return { document: await runEval(config, { detach: options.detach === true, signal: context.signal, screen, again }) };
 }
 

@@ -1,11 +1,11 @@
 /** `longhaul runs`, `show`, `watch`: what runs there are, one of them, and one of them live. */
 
-import { Interrupted, UserInputError } from '../errors.ts';
+import { Interrupted, Unreachable, UserInputError } from '../errors.ts';
 import { evalReportLines } from '../eval/format.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { requireCompleted } from '../train/run-failure.ts';
 import { followRun, type Screen, screenOn } from '../train/follow.ts';
-import { evaluationLines, stepLine } from '../train/format.ts';
+import { evaluationLines, evaluationName, stepLine } from '../train/format.ts';
 import { askLive, linesOfLive, type Live } from '../train/live-run.ts';
 import { reportLines } from '../train/report.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
@@ -53,7 +53,7 @@ function show(run: string, context: VerbContext): Promise<Outcome> {
     context.say(`${run}: ${status}, started ${startedAt}, policy ${policy.base}`);
     for (const line of live ? linesOfLive(live) : []) context.say(line);
     for (const one of evaluation.all) {
-      for (const line of evaluationLines(`after step ${one.step}`, one)) context.say(line);
+      for (const line of evaluationLines(evaluationName(one.step), one)) context.say(line);
     }
     for (const { at, step, field, from, to } of changes) context.say(`changed after step ${step}: ${field} ${from ?? 'unset'} → ${to} (${at})`);
     const earlier = steps.length - LAST_STEPS;
@@ -77,9 +77,12 @@ async function follow(run: string, local: LocalStore, screen: Screen, context: V
 function watch(run: string, context: VerbContext): Promise<Outcome> {
   if (evalOf(run) !== undefined) throw new UserInputError('RUN', run, `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${run}`);
   return withLocalStore(context, async (local) => {
-    await local.summary(run);
+    const { status } = await local.summary(run);
     const out = context.json ? process.stderr : process.stdout;
-    await follow(run, local, screenOn(out), context);
+    await follow(run, local, screenOn(out), context).catch((error: unknown) => {
+      // What has ended is on record, and needs no server.
+      if (status === 'running' || !(error instanceof Unreachable)) throw error;
+    });
     const document = await local.summary(run);
     const { runDir } = (await local.runs()).find((record) => record.run === run) ?? { runDir: '' };
     for (const line of await reportLines(document, runDir, local.store)) context.say(line);

@@ -1,7 +1,7 @@
 /** `longhaul pause`, `resume`, `cancel`, `set`: steering a live run. */
 
-import { WorkflowUpdateFailedError } from '@temporalio/client';
-import { UserInputError } from '../errors.ts';
+import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
+import { Interrupted, UserInputError } from '../errors.ts';
 import { withRun, withSteered } from '../access/with-run.ts';
 import { evalOf } from '../eval/local-eval.ts';
 import type { DurableHandle } from '../durable-handle.ts';
@@ -64,7 +64,11 @@ export const pauseVerb: Verb = {
   },
 };
 export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
-export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released', (handle) => handle.cancel());
+export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released', async (handle) => {
+  // The server takes a cancellation of what has ended as well, and does nothing.
+  if (!(await handle.isRunning())) throw new WorkflowNotFoundError('it has ended', handle.workflowId, undefined);
+  await handle.cancel();
+});
 
 function changes(assignments: readonly string[]): Record<string, number> {
   const given = new Map<string, number>();
@@ -78,11 +82,20 @@ function changes(assignments: readonly string[]): Record<string, number> {
   return Object.fromEntries(given);
 }
 
-/** Errors: `UserInputError` with the run's own words for a change that it refuses. */
-async function configure(handle: RunHandle, assignments: readonly string[]): Promise<RunConfig> {
+/** It is answered when the run has begun and a worker is there: nobody is held until then. */
+function untilInterrupted<T>(run: string, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
+  const { promise, reject } = Promise.withResolvers<never>();
+  const end = () => reject(new Interrupted(`interrupted before run ${run} answered: if it takes the change all the same, npx longhaul show ${run} says so`));
+  signal.addEventListener('abort', end, { once: true });
+  if (signal.aborted) end();
+  return Promise.race([promise, ...(signal.aborted ? [] : [ask()])]);
+}
+
+/** Errors: `UserInputError` with the run's own words for a change that it refuses; `Interrupted`. */
+async function configure(handle: RunHandle, assignments: readonly string[], signal: AbortSignal): Promise<RunConfig> {
   const change = changes(assignments);
   try {
-    return await handle.configure(change);
+    return await untilInterrupted(handle.run, signal, () => handle.configure(change, signal));
   } catch (error) {
     if (!(error instanceof WorkflowUpdateFailedError)) throw error;
     const { cause } = error;
@@ -103,7 +116,7 @@ export const setVerb: Verb = {
         run(async (context) => {
           changes(assignments);
           if (evalOf(id) !== undefined) throw new UserInputError('RUN', id, 'give a run: the settings of an eval cannot be changed while it goes on');
-          const config = await withRun(context, id, (handle) => configure(handle, assignments));
+          const config = await withRun(context, id, (handle) => configure(handle, assignments, context.signal));
           context.say(`run ${id} changed: ${assignments.join(' ')}`);
           return { document: config };
         }),

@@ -47,6 +47,9 @@ async function bringUp(options: Options, context: VerbContext) {
     gpuWorkers(env);
     await loadOwnModules(ownModules(env, context.cwd));
     return ensureStack({ home, env, say: context.note, signal: context.signal });
+  }).catch((error: unknown) => {
+    if (!context.signal.aborted) throw error;
+    throw new Interrupted('interrupted while the stack was starting, which it goes on to do: npx longhaul down stops it', { cause: error });
   });
   tell(stack, context);
   const document = { ...stack, processes: listProcesses(home).processes };

@@ -46,6 +46,12 @@ test("doctor names a daemon of another machine with what to do, and demands the 
   expect(checks('docker')).toContainEqual({ ...docker, required: true });
 }, 60_000);
 
+test.each(['sft', 'serve', 'bench', 'chaos'])('help of %s is help alone: nothing heavy is loaded, and nothing else is said', (verb) => {
+  const { status, stdout, stderr } = longhaul([verb, '--help']);
+  expect([status, stderr]).toEqual([0, '']);
+  expect(stdout).toMatch(new RegExp(`^Usage: longhaul ${verb} `));
+});
+
 test('a reader that goes away early, like head, ends the command without a stack trace', () => {
   const { TEMPORAL_ADDRESS: _address, LONGHAUL_HOME: _home, ...env } = process.env;
   const command = `"${process.execPath}" "${join(packageRoot, 'bin', 'longhaul.mjs')}" --help | true; exit "\${PIPESTATUS[0]}"`;

@@ -38,3 +38,11 @@ it.each([
 ])('%j is refused with field, value and remedy', async (args, message) => {
   expect(await refusal(...args)).toBe(`2 longhaul: ${message}`);
 });
+
+it.each([['up', '--detach'], ['ps'], ['runs'], ['down'], ['schedule', 'list']])('%s %s with a file for a home is refused by the variable', async (...args) => {
+  const around = { out: () => undefined, cwd: dir, signal: new AbortController().signal };
+  let err = '';
+  const home = join(dir, 'small.yaml');
+  const code = await runCommandLine(args, { ...around, err: (text) => { err += text; }, env: { LONGHAUL_HOME: home } });
+  expect(`${code} ${err.trim()}`).toBe(`2 longhaul: LONGHAUL_HOME: ${JSON.stringify(home)} cannot be used; give a folder: that is a file`);
+});

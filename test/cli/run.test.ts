@@ -60,6 +60,21 @@ test.each([
   expect(JSON.parse(json.out)).toMatchObject({ error: { name: error.name, message: error.message } });
 });
 
+class DamagedThing extends Error {
+  override readonly name = 'DamagedThing';
+}
+
+test.each([
+  ['a class of its own', new DamagedThing('the thing is damaged: mend it'), false],
+  ['what the system refused', Object.assign(new Error("ENOTDIR: not a directory, mkdir '/file/home'"), { code: 'ENOTDIR', syscall: 'mkdir' }), false],
+  ['what nobody foresaw', new TypeError('x is not a function'), true],
+])('%s fails with its message, and a stack trace only where that is all there is to go by', async (_what, error, traced) => {
+  const { exitCode, err } = await call(['act'], async () => {
+    throw error;
+  });
+  expect([exitCode, err.includes(error.message), /\n\s+at /.test(err)]).toEqual([1, true, traced]);
+});
+
 test('an error keeps its fields in the document', async () => {
   const { out } = await call(['act', '--json'], async () => {
     throw new UserInputError('steps', -1, 'give a whole number');

@@ -10,9 +10,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { keys, type RunEnd, type RunRecord } from '../../activities/records.ts';
-import { exitCodeOf } from '../../cli/errors.ts';
+import { exitCodeOf, UserInputError } from '../../cli/errors.ts';
 import { Longhaul } from '../../cli/longhaul.ts';
 import { runCommandLine } from '../../cli/run.ts';
+import { followRun } from '../../cli/train/follow.ts';
 import { failureOf } from '../../cli/train/run-failure.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
@@ -89,6 +90,12 @@ test('a run that was refused before it began is exit code 2, and can be started 
   expect(await id()).not.toBe(first);
 }, 90_000);
 
+test('a refusal is told by its field, whatever caused it', () => {
+  const refused = new UserInputError('policy.base', '/p', 'give another model: too wide', { cause: new Error('too wide') });
+  expect(failureOf('r', new Error('Workflow execution failed', { cause: refused })).message).toBe('run r was refused: policy.base: "/p" cannot be used; give another model: too wide');
+  expect(failureOf('r', new Error('Workflow execution failed', { cause: new Error('Activity failed', { cause: new Error('why') }) })).message).toMatch(/: why$/);
+});
+
 test('watching a run that failed is exit code 1', async () => {
   const handle = await longhaul.train(config('broke', join(directory, 'nowhere')));
   await handle.result().catch(() => undefined);
@@ -97,31 +104,50 @@ test('watching a run that failed is exit code 1', async () => {
     exitCode: 1,
     error: { name: 'JobFailed', message: 'run broke failed: the disk was full' },
   });
-  expect(await call('pause', 'broke')).toMatchObject({ exitCode: 2, error: { remedy: expect.stringContaining('it has ended') } });
+  for (const verb of ['pause', 'resume', 'cancel']) {
+    expect(await call(verb, 'broke')).toMatchObject({ exitCode: 2, error: { field: 'RUN', remedy: expect.stringContaining('it has ended') } });
+  }
 }, 90_000);
 
 test('a live run says what it refuses, and how to attach to it again', async () => {
   const base = join(directory, 'unfinished');
-  mkdirSync(base);
-  // No JSON: opening the run is tried again and again, so that it stays alive.
-  for (const file of ['config.json', 'tokenizer.json']) writeFileSync(join(base, file), 'not yet');
+  // No file: opening the run is tried again and again, so that it stays alive.
+  mkdirSync(join(base, 'config.json'), { recursive: true });
+  writeFileSync(join(base, 'tokenizer.json'), 'not yet');
   await longhaul.train(config('live', base));
   expect(await call('set', 'live', 'foo=1')).toMatchObject({
     exitCode: 2,
     error: { field: 'k=v', value: 'foo=1', remedy: expect.stringContaining('foo: cannot be changed on a live run') },
+  });
+  // Another terminal, at the same time: nothing is on record yet that it could be compared with.
+  const remedy = expect.stringMatching(/run live began with 20; keep that, cancel it first, or give another run name/) as string;
+  await expect(longhaul.train({ ...config('live', base), steps: 7 }, { again: true })).rejects.toMatchObject({ field: 'steps', value: 7, remedy });
+  await expect(longhaul.train({ ...config('live', base), dir: '/elsewhere' })).resolves.toMatchObject({ run: 'live' });
+  // It has not begun, so that it answers no change yet.
+  expect(await callUntil(AbortSignal.timeout(1500), 'set', 'live', 'steps=30')).toMatchObject({
+    exitCode: 130,
+    error: { name: 'Interrupted', message: expect.stringContaining('npx longhaul show live') },
   });
   await record('live');
   expect(await callUntil(AbortSignal.abort(), 'watch', 'live')).toMatchObject({
     exitCode: 130,
     error: { name: 'Interrupted', message: 'run live goes on; attach again with: npx longhaul watch live' },
   });
+  const shown: string[] = [];
+  const interrupt = new AbortController();
+  const bar = (text: string) => {
+    shown.push(text);
+    interrupt.abort();
+  };
+  await expect(followRun(longhaul.client, 'live', async () => undefined, { line: () => undefined, bar }, interrupt.signal)).rejects.toThrow();
+  expect([shown[0], shown.at(-1)]).toEqual([expect.stringContaining('starting'), '']);
   expect(await call('cancel', 'live')).toMatchObject({ exitCode: 0 });
 }, 90_000);
 
 test('a program that waits is killed: its run goes on, and the same call attaches to it', async () => {
   const base = join(directory, 'waited-for');
-  mkdirSync(base);
-  for (const file of ['config.json', 'tokenizer.json']) writeFileSync(join(base, file), 'not yet');
+  mkdirSync(join(base, 'config.json'), { recursive: true });
+  writeFileSync(join(base, 'tokenizer.json'), 'not yet');
   const settings = config('waited', base);
   const program = `
     import { Longhaul } from ${JSON.stringify(join(packageRoot, 'cli', 'longhaul.ts'))};

@@ -30,13 +30,13 @@ function makePolicy(...files: string[]): void {
   for (const file of files) writeFileSync(join(directory, 'policy', file), '{}');
 }
 
-async function train(args: string[] = [], signal = new AbortController().signal) {
+async function train(args: string[] = [], signal = new AbortController().signal, cwd = directory) {
   let [out, err] = ['', ''];
   const exitCode = await runCommandLine(['train', join(directory, 'first.yaml'), '--json', ...args], {
     out: (text) => { out += text; },
     err: (text) => { err += text; },
     env: process.env,
-    cwd: directory,
+    cwd,
     signal,
   });
   return { exitCode, error: (JSON.parse(out) as { error?: Record<string, unknown> }).error, document: JSON.parse(out) as object, err };
@@ -68,6 +68,27 @@ test('a policy without its files, or an unknown task, is refused before anything
   const unknown = await train(['--set', 'task.name=nope']);
   expect(unknown).toMatchObject({ exitCode: 2, error: { field: 'task.name', value: 'nope', remedy: expect.stringContaining('swe-mini') } });
   expect(existsSync(join(directory, 'home'))).toBe(false);
+});
+
+test('who copies a configuration out of examples/ is told where the starter is', async () => {
+  const { exitCode, error } = await train(['--set', 'policy.base=starter']);
+  expect([exitCode, error?.['field']]).toEqual([2, 'policy.base']);
+  const [, named = ''] = /the starter is (\S+)$/.exec(String(error?.['remedy'])) ?? [];
+  expect(existsSync(join(named, 'config.json'))).toBe(true);
+});
+
+test('what a configuration names is looked for in its folder, wherever the command is called', async () => {
+  makePolicy('config.json', 'tokenizer.json');
+  const cwd = join(directory, 'elsewhere');
+  mkdirSync(cwd);
+  const sets = ['algorithm={ advantage: gae, module: mine.ts, critic: { base: policy } }', 'batch.samples=1'].flatMap((set) => ['--set', set]);
+  const { document } = await train(['--dry-run', ...sets], undefined, cwd);
+  const base = join(directory, 'policy');
+  expect(document).toMatchObject({ policy: { base }, algorithm: { module: join(directory, 'mine.ts'), critic: { base } }, dir: join(cwd, 'runs') });
+});
+
+test('a tag of YAML that means nothing here is refused, not taken for a text', async () => {
+  expect(await train(['--set', 'policy.base=!env POLICY'])).toMatchObject({ exitCode: 2, error: { field: '--set', remedy: expect.stringMatching(/Unresolved tag: !env/) } });
 });
 
 test('a setting that is no YAML is bad input', async () => {

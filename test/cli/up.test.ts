@@ -62,3 +62,16 @@ test('attached, Ctrl-C drains and stops it, and says how to go on', async () => 
   expect(said).toContain('npx longhaul up');
   expect(ps().status).toBe('down');
 }, 120_000);
+
+test('Ctrl-C while it comes up says that it goes on, and what stops it', async () => {
+  const child = spawn(process.execPath, [program, 'up', '--roles', 'init'], { cwd: directory, env, stdio: ['ignore', 'ignore', 'pipe'] });
+  let said = '';
+  child.stderr.on('data', (chunk: Buffer) => { said += chunk.toString(); });
+  const ended = new Promise((resolve) => child.on('exit', resolve));
+  await vi.waitFor(() => expect(said).toContain('starting the stack'), { timeout: 60_000, interval: 10 });
+  child.kill('SIGINT');
+  expect(await ended).toBe(130);
+  expect(said).toMatch(/longhaul: interrupted while the stack was starting.*npx longhaul down stops it/);
+  // The supervisor may not have come as far as its lock yet.
+  await vi.waitFor(() => expect(ps().status).toBe('up'), { timeout: 90_000, interval: 500 });
+}, 120_000);

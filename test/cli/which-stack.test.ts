@@ -49,3 +49,20 @@ test('a stack that is down is not looked for at the port that it had, and one th
   expect(exitCode).toBe(3);
   expect(said).toMatchObject({ error: { name: 'Unreachable', message: `The stack in ${down} is not up. Start the stack: npx longhaul up --detach` } });
 });
+
+test('a folder that never had a stack steers nobody else\'s: not the one at the port that is Temporal\'s by custom', async () => {
+  const never = join(dir, 'never');
+  const { exitCode, said } = await schedules(never);
+  expect(exitCode).toBe(3);
+  expect(said).toMatchObject({ error: { message: `The stack in ${never} is not up. Start the stack: npx longhaul up --detach` } });
+});
+
+test("a profile of Temporal's that there is not is refused by its variable", async () => {
+  vi.stubEnv('TEMPORAL_PROFILE', 'nope');
+  const around = { out: () => undefined, cwd: dir, signal: new AbortController().signal, env: process.env };
+  for (const args of [['up', '--detach'], ['schedule', 'list'], ['doctor']]) {
+    let err = '';
+    const code = await runCommandLine(args, { ...around, err: (text) => { err += text; } });
+    expect([code, err]).toEqual([2, expect.stringMatching(/^longhaul: TEMPORAL_PROFILE: "nope" cannot be used; .*nope.*\n$/)]);
+  }
+});

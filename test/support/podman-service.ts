@@ -44,7 +44,8 @@ function start(folder: string): void {
   const log = openSync(join(folder, 'log'), 'a');
   const podman = ['podman', '--root', join(folder, 'root'), '--runroot', join(folder, 'run'), 'system', 'service', '--time=0', `unix://${join(folder, 'podman.sock')}`];
   const args = ['--mount', '--propagation', 'private', 'sh', '-c', START, 'sh', ...podman];
-  const service = spawn('unshare', args, { detached: true, stdio: ['ignore', log, log], env: { ...process.env, CONTAINERS_CONF: configuration } });
+  // Its monitors leave a file `oom` where they were started, when memory of a container ran out.
+  const service = spawn('unshare', args, { cwd: folder, detached: true, stdio: ['ignore', log, log], env: { ...process.env, CONTAINERS_CONF: configuration } });
   service.unref();
   const { pid } = service;
   if (pid !== undefined) writeFileSync(join(folder, 'pid'), String(pid));

@@ -1,7 +1,7 @@
 /** Whose Temporal is used: the one that its own variables and profiles name, else the embedded server. */
 
-import { loadClientConnectConfig } from '@temporalio/envconfig';
 import type { NativeConnectionOptions } from '@temporalio/worker';
+import { temporalConfig } from '../temporal-server/client-config.ts';
 
 export type Cluster =
   | { readonly kind: 'embedded'; readonly namespace: string }
@@ -12,10 +12,9 @@ export type Cluster =
       readonly connection: NativeConnectionOptions;
     };
 
-/** Reads `TEMPORAL_ADDRESS`, `TEMPORAL_PROFILE` and the other variables, and Temporal's configuration file. */
+/** Reads `TEMPORAL_ADDRESS`, `TEMPORAL_PROFILE` and the other variables, and Temporal's configuration file. Errors: `UserInputError`. */
 export function chooseCluster(env: NodeJS.ProcessEnv = process.env): Cluster {
-  const overrideEnvVars = Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined));
-  const { connectionOptions, namespace = 'default' } = loadClientConnectConfig({ overrideEnvVars });
+  const { connectionOptions, namespace = 'default' } = temporalConfig(env);
   const address = connectionOptions.address;
   if (address === undefined || address === '') return { kind: 'embedded', namespace };
   return { kind: 'existing', namespace, address, connection: connectionOptions };

@@ -1,9 +1,10 @@
 /** What the supervisor knows, in `stack.json`: always one complete state, with the start time beside every pid. */
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { writeWhole } from '#setup/files.mjs';
 import type { ProcessIdentity } from '#setup/process-identity.mjs';
+import { UserInputError } from '../../activities/failures.ts';
 import type { StackSettings } from './stack-settings.ts';
 
 /** `backing-off`: it died and waits to be started again. */
@@ -51,9 +52,11 @@ export interface StackPaths {
   readonly database: string;
 }
 
-/** `$LONGHAUL_HOME`, default `.longhaul` in the working directory. */
+/** `$LONGHAUL_HOME`, default `.longhaul` in the working directory. Errors: `UserInputError` where that is a file. */
 export function stackHome(env: NodeJS.ProcessEnv = process.env, cwd = process.cwd()): string {
-  return resolve(cwd, env['LONGHAUL_HOME'] || '.longhaul');
+  const home = resolve(cwd, env['LONGHAUL_HOME'] || '.longhaul');
+  if (statSync(home, { throwIfNoEntry: false })?.isDirectory() === false) throw new UserInputError('LONGHAUL_HOME', home, 'give a folder: that is a file');
+  return home;
 }
 
 export function stackPaths(home: string): StackPaths {

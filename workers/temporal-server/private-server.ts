@@ -46,6 +46,9 @@ async function startAt({ port, uiPort }: Ports, dir: string, more: readonly stri
   const args = serverArguments({ port, uiPort, database: join(dir, 'temporal.db'), namespace: 'default' });
   const child = spawn(serverProgram(process.env), [...args, ...more], { stdio: ['ignore', descriptor, descriptor] });
   closeSync(descriptor);
+  const end = () => void child.kill('SIGKILL');
+  process.once('exit', end);
+  child.once('exit', () => process.off('exit', end));
   const address = `127.0.0.1:${port}`;
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return;

@@ -29,7 +29,7 @@ const tasksSchema = z.union(
 const sweepSampling = samplingSchema.extend({ name: part.optional(), samples: count.optional() });
 
 export const sweepConfigSchema = z.strictObject({
-  eval: z.string().regex(EVAL_ID, 'letters, digits, dot, colon, dash and underscore, at most 150').default('default'),
+  eval: z.string().regex(EVAL_ID, 'give letters, digits, dot, colon, dash and underscore, at most 150').default('default'),
   dir: z.string().default('evals'),
   seed: z.int().min(0).default(1),
   tasks: tasksSchema,
@@ -48,9 +48,9 @@ export const sweepConfigSchema = z.strictObject({
 /** A sweep's configuration as it is written, defaults left out. */
 export type EvalSettings = z.input<typeof sweepConfigSchema>;
 
-function refuseTwins(field: string, names: readonly string[]): void {
+function refuseTwins(field: string, names: readonly string[], remedy = 'give each one a name of its own: { name: …, … }'): void {
   const twin = names.find((name, i) => names.indexOf(name) !== i);
-  if (twin !== undefined) throw new UserInputError(field, twin, 'give each one a name of its own: { name: …, … }');
+  if (twin !== undefined) throw new UserInputError(field, twin, remedy);
 }
 
 /** A greedy rollout says the same each time: one is enough, where no other number is asked for. */
@@ -97,7 +97,7 @@ export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
   if (beyond !== undefined) throw new UserInputError('passAt', beyond, `give at most samples (${most})`);
   const tasks = 'ids' in parsed.tasks ? parsed.tasks.ids.length : parsed.tasks.count;
   if (tasks * most > MOST_ROLLOUTS) throw new UserInputError('samples', most, `give less: a policy under one sampling setting may have ${MOST_ROLLOUTS} rollouts at most, and there are ${tasks} tasks`);
-  if ('ids' in parsed.tasks) refuseTwins('tasks.ids', parsed.tasks.ids);
+  if ('ids' in parsed.tasks) refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples says how often each is rolled out)');
   const { samples: _samples, policies: written, dir, passAt, ...rest } = parsed;
   const policies = written.map((one, i) => resolveWritten(one, i, cwd));
   refuseTwins('policies', policies.map(({ name }) => name));

@@ -14,7 +14,7 @@ import { defaultPolicyName, parsePolicyReference } from './policy-reference.ts';
 
 /** Part of workflow ids and of folders. */
 const PART = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$/;
-export const part = z.string().regex(PART, 'letters, digits, dot, dash, underscore and @, at most 100');
+export const part = z.string().regex(PART, 'give letters, digits, dot, dash, underscore and @, at most 100');
 
 const FORMS = 'give starter, RUN@STEP, latest:RUN or a directory, { name, policy } with one of them, or { name, endpoint: { baseUrl, model } }';
 const FIELDS = ['name', 'policy', 'endpoint'];

@@ -12,7 +12,7 @@ const seconds = z.number().min(0);
 const count = z.int().min(1);
 
 const caseSchema = z.object({
-  name: z.string().regex(/^[A-Za-z0-9._-]+$/, 'letters, digits, dot, dash and underscore'),
+  name: z.string().regex(/^[A-Za-z0-9._-]+$/, 'give letters, digits, dot, dash and underscore'),
   num_instances: count,
   num_trajectories: count,
   max_parallel_agents: count,

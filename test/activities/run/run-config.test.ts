@@ -243,6 +243,10 @@ it.each<[object, string, string]>([
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(expect.objectContaining({ name: 'UserInputError', field, remedy }) as Error);
 });
 
+it.each([Number.NaN, Number.POSITIVE_INFINITY])('%d is refused as what it is', (steps) => {
+  expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, steps }, '/')).toThrow(`steps: ${steps} cannot be used; give a number`);
+});
+
 it.each<[object, string, string]>([
   [{ steps: 'x' }, 'steps', 'give a number'],
   [{ steps: 1.5 }, 'steps', 'give a whole number'],
@@ -254,7 +258,8 @@ it.each<[object, string, string]>([
   [{ sampling: { stop: 'x' } }, 'sampling.stop', 'give a list'],
   [{ sampling: { stop: [''] } }, 'sampling.stop.0', 'give a text of at least 1 characters'],
   [{ training: { mode: 'fast' } }, 'training.mode', 'give one of sync, one-step-off, async'],
-  [{ run: 'a b' }, 'run', 'letters, digits, dot, dash and underscore, at most 100'],
+  [{ run: 'a b' }, 'run', 'give letters, digits, dot, dash and underscore, at most 100'],
+  [JSON.parse('{ "__proto__": { "x": 1 } }') as object, '__proto__', 'remove it, there is no such setting'],
 ])('%j is refused with what to give', (over, field, remedy) => {
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(expect.objectContaining({ field, remedy }) as Error);
 });

@@ -72,3 +72,16 @@ it('two evals never share a folder, and none leaves its place', () => {
   }));
   expect(evalFolder('/evals', 'night-2026-01-31T06:00:00Z')).toBe('/evals/night-2026-01-31T06+00+00Z');
 });
+
+it.each([
+  [{ name: 'swe-mini', split: 'test' }, 'tasks.split', 'give one of train, held-out'],
+  [{ name: 'swe-mini', count: '9' }, 'tasks.count', 'give a number'],
+  [{ name: 'swe-mini', number: 9 }, 'tasks.number', 'remove it, there is no such setting'],
+  [{ name: 'swe-mini', held_out: 9 }, 'tasks.held_out', 'remove it, there is no such setting'],
+  [{ ids: ['a', 3] }, 'tasks.ids.1', 'give a text'],
+  [{ ids: ['a', 'b', 'a'] }, 'tasks.ids', 'name each task once (samples says how often each is rolled out)'],
+  [{}, 'tasks', 'give { name, split, from, count } or { ids: [...] }'],
+  ['swe-mini', 'tasks', 'give { name, split, from, count } or { ids: [...] }'],
+])('tasks %j are refused by the field that is wrong', (tasks, field, remedy) => {
+  expect(() => resolve(['starter'], { tasks })).toThrow(expect.objectContaining({ field, remedy }) as Error);
+});
