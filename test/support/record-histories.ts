@@ -219,7 +219,7 @@ const overdue = await start('rollout', 'rollout-graded-at-deadline', { task: 't-
 await overdue.result();
 await save('rollout-graded-at-deadline', 'rollout-graded-at-deadline');
 late = true;
-script = { turn: () => 'finish', before: slow('t-train-0/0') };
+script = { before: slow('t-train-0/0') };
 const bereft = await start('batch', 'train/golden/bereft', batchOf('bereft', { tasks: ['t-train-0'], samples: 2, dispatcher: { type: 'batch' } }));
 await until('agentRun', 'bereft/t-train-0/0');
 await world.client.workflow.getHandle('train/golden/bereft/t-train-0/0').terminate('by hand');
@@ -227,7 +227,7 @@ await bereft.result();
 late = false;
 await save('batch-rollout-terminated', 'train/golden/bereft');
 late = true;
-script = { turn: () => 'finish', before: slow('group-1/t-train-0/0') };
+script = { before: slow('group-1/t-train-0/0') };
 const heard = await start('train', 'train/heard', {
   ...config, run: 'heard', steps: 1, task: { name: 't', train: 1 }, batch: { tasks: 1, samples: 2 }, training: { mode: 'async', maxStalenessSteps: 1 },
   evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 2 },
@@ -239,11 +239,11 @@ await heard.result();
 await save('train-unit-terminated', 'train/heard');
 await world.stop();
 await server.stop();
-/** So that a batch of eight rollouts turns long. */
-server = await suggesting(60);
+/** So that a batch of twelve rollouts turns long. */
+server = await suggesting(40);
 world = await startWorld(server.address, answers);
 script = { turn: () => 'finish' };
-const turning = await start('batch', 'train/golden/turning', batchOf('turning', { dispatcher: { type: 'bounded', maxParallelAgents: 2 } }));
+const turning = await start('batch', 'train/golden/turning', batchOf('turning', { samples: 6, dispatcher: { type: 'bounded', maxParallelAgents: 2 } }));
 await turning.result();
 await save('batch-turned-long', 'train/golden/turning', turning.firstExecutionRunId);
 await world.stop();
