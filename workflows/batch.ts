@@ -58,11 +58,11 @@ export async function runBatch(input: BatchInput, schedule: Schedule, progress: 
     const over = await open.run();
     if (!over) await condition(allHandlersFinished);
     if (!over) await continueAsNew<typeof batch>(input, open.progress);
+    await open.recordFailures();
   } catch (error) {
     if (!(error instanceof ContinueAsNew)) await CancellationScope.nonCancellable(() => endEarly(open, input, error));
     throw error;
   }
-  await open.recordFailures();
   await condition(allHandlersFinished);
   return open.result;
 }

@@ -14,6 +14,7 @@ export class PauseRelay {
   readonly #children = new Map<string, { readonly child: Steerable; told: boolean }>();
   #paused: boolean;
   #settling = false;
+  #resting = false;
 
   /** `paused`: what the children that are adopted were told last. */
   constructor(paused = false) {
@@ -37,9 +38,19 @@ export class PauseRelay {
     void this.#settle();
   }
 
-  /** A child from an earlier history, which has heard the last word. */
-  adopt(id: string, child: Steerable): void {
-    this.#children.set(id, { child, told: this.#paused });
+  /** A child from an earlier history, which has heard the last word unless it is `untold`. */
+  adopt(id: string, child: Steerable, untold = false): void {
+    this.#children.set(id, { child, told: this.#paused !== untold });
+  }
+
+  /** No further word goes out from this history, however many children wait for it: the next one tells the `untold`. */
+  rest(): void {
+    this.#resting = true;
+  }
+
+  /** Those that have not heard the last word. */
+  get untold(): string[] {
+    return [...this.#children].flatMap(([id, { told }]) => (told === this.#paused ? [] : [id]));
   }
 
   remove(id: string): void {
@@ -60,6 +71,7 @@ export class PauseRelay {
   }
 
   #late() {
+    if (this.#resting) return [];
     return [...this.#children.values()].filter(({ told }) => told !== this.#paused).slice(0, CHUNK);
   }
 }

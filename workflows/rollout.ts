@@ -1,7 +1,7 @@
 /**
  * One rollout: prepare a sandbox, let policy and tools take turns, collect, release, grade. It ends with a result
  * whatever happens to sandboxes, engine and graders; only cancellation is thrown on. The sandbox is always released.
- * A long one goes on in a new history at a turn, with its sandbox and with everything that it was told.
+ * A long one goes on in a new history before a turn, with its sandbox and with everything that it was told.
  */
 
 import {
@@ -11,6 +11,7 @@ import {
   defineQuery,
   defineSignal,
   isCancellation,
+  patched,
   setHandler,
   upsertSearchAttributes,
   workflowInfo,
@@ -110,6 +111,8 @@ async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise
       if (isFull(state, context)) {
         await condition(allHandlersFinished);
         goesOn = true;
+      } else if (stageOf(state) === 'agent-run' && !context.gates.isOpen('agent-run')) {
+        state = await enter(state, 'agent-run', context);
       } else state = await (mustWait(state, context) ? standStill(state, context, () => !context.paused) : advance(state, context));
     }
   } finally {
@@ -161,20 +164,23 @@ async function advance(state: LoopState, context: Context): Promise<LoopState> {
   const after = stageOf(next);
   if (before === after || before === 'done' || after === 'init' || after === 'done') return next;
   await context.gates.report(before);
-  const letIn = await atGate(next, after, context);
-  if (stageOf(letIn) === after) upsertSearchAttributes([{ key: stageKey, value: after }]);
-  return letIn;
+  return enter(next, after, context);
 }
 
-/** Until the parent lets it in; the sandbox is kept alive meanwhile, and may be found lost. */
-async function atGate(state: LoopState, stage: GatedStage, context: Context): Promise<LoopState> {
+/**
+ * Waits until the parent lets it in; the sandbox is kept alive meanwhile, and may be found lost. One that waits for days
+ * goes on doing so in a new history.
+ */
+async function enter(state: LoopState, stage: GatedStage, context: Context): Promise<LoopState> {
   let now = state;
   const isOpen = () => context.gates.isOpen(stage);
   while (stageOf(now) === stage && !isOpen()) {
+    if (isFull(now, context) && patched('full-at-a-gate')) return now;
     now = await standStill(now, context, isOpen);
     // A parent that was terminated lets nobody in: asked again, it is found missing.
     if (context.input.reportsEnd && !isOpen()) await context.gates.report(stage === 'reward' ? 'agent-run' : 'init');
   }
+  if (stageOf(now) === stage) upsertSearchAttributes([{ key: stageKey, value: stage }]);
   return now;
 }
 

@@ -54,6 +54,7 @@ async function runToTheEnd(training: Training): Promise<void> {
       if (due()) await training.evaluate();
       if (workflowInfo().continueAsNewSuggested) {
         await condition(() => allHandlersFinished() && training.isSettled);
+        training.throwIfFailed();
         await continueAsNew<typeof train>(training.config, training.progress);
       }
     }

@@ -1,6 +1,6 @@
 /**
- * Records the golden histories anew: `node test/support/record-histories.ts`. Only after a change of workflow code that
- * is meant to be incompatible; everything else must replay the histories that are there.
+ * Records the golden histories anew, or those that are named: `node test/support/record-histories.ts [NAME...]`. What is
+ * there only after a change of workflow code that is meant to be incompatible: everything else must replay it.
  */
 
 import { ApplicationFailure } from '@temporalio/common';
@@ -18,14 +18,18 @@ import { startWorld } from './workflow-world.ts';
 const out = fileURLToPath(new URL('../histories', import.meta.url));
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-histories-'));
 let script: Script = {};
+const named = process.argv.slice(2);
 /** So that a rollout of some twenty turns goes on in a second history. */
-const server = await startPrivateServer(dir, ['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=240']);
-const world = await startWorld(server.address, {
+const suggesting = (events: number) => startPrivateServer(mkdtempSync(join(dir, 'server-')), [`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${events}`]);
+const answers: Script = {
   turn: (input) => (script.turn ?? ((i) => (i.turn < 3 ? 'calls' : 'finish')))(input),
   before: (activity, input) => script.before?.(activity, input),
   worker: (input) => script.worker?.(input),
   ttlSeconds: () => script.ttlSeconds?.() ?? 1800,
-});
+  ran: (activity, turn) => script.ran?.(activity, turn),
+};
+let server = await suggesting(240);
+let world = await startWorld(server.address, answers);
 mkdirSync(out, { recursive: true });
 
 const policy = { dir: '/p', version: 1 };
@@ -41,6 +45,7 @@ function withoutMachine(key: string, value: unknown): unknown {
 }
 
 async function save(name: string, workflowId: string, runId = ''): Promise<void> {
+  if (named.length > 0 && !named.includes(name)) return;
   await world.client.workflow.getHandle(workflowId, runId || undefined).describe();
   const shown = ['workflow', 'show', '--workflow-id', workflowId, ...(runId ? ['--run-id', runId] : []), '--address', server.address, '--output', 'json'];
   const text = execFileSync(serverProgram(process.env), shown, { encoding: 'utf8', maxBuffer: 1 << 26 });
@@ -54,6 +59,11 @@ async function record(name: string, given: Script, during: (handle: Awaited<Retu
   await during(handle);
   await handle.result().catch(() => undefined);
   await save(name, name);
+}
+
+/** Until a rollout whose id ends so is in `activity`. */
+async function until(activity: string, rollout: string): Promise<void> {
+  while (!world.log.calls.some((call) => call.activity === activity && call.rollout.endsWith(rollout))) await sleep(50);
 }
 
 let lost = false;
@@ -204,6 +214,38 @@ await stopped.cancel();
 await stopped.result().catch(() => undefined);
 late = false;
 await save('train-cancelled', 'train/stopped');
+script = { ran: () => 900, before: async (a) => { if (a === 'agentRun') await sleep(1200); } };
+const overdue = await start('rollout', 'rollout-graded-at-deadline', { task: 't-train-0', policy, agent: { deadlineSeconds: 1 } });
+await overdue.result();
+await save('rollout-graded-at-deadline', 'rollout-graded-at-deadline');
+late = true;
+script = { before: slow('t-train-0/0') };
+const bereft = await start('batch', 'train/golden/bereft', batchOf('bereft', { tasks: ['t-train-0'], samples: 2, dispatcher: { type: 'batch' } }));
+await until('agentRun', 'bereft/t-train-0/0');
+await world.client.workflow.getHandle('train/golden/bereft/t-train-0/0').terminate('by hand');
+await bereft.result();
+late = false;
+await save('batch-rollout-terminated', 'train/golden/bereft');
+late = true;
+script = { before: slow('group-1/t-train-0/0') };
+const heard = await start('train', 'train/heard', {
+  ...config, run: 'heard', steps: 1, task: { name: 't', train: 1 }, batch: { tasks: 1, samples: 2 }, training: { mode: 'async', maxStalenessSteps: 1 },
+  evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 2 },
+});
+await until('agentRun', 'heard/group-1/t-train-0/0');
+await world.client.workflow.getHandle('train/heard/group-1/unit').terminate('by hand');
+late = false;
+await heard.result();
+await save('train-unit-terminated', 'train/heard');
+await world.stop();
+await server.stop();
+/** So that a batch of twelve rollouts turns long. */
+server = await suggesting(40);
+world = await startWorld(server.address, answers);
+script = { turn: () => 'finish' };
+const turning = await start('batch', 'train/golden/turning', batchOf('turning', { samples: 6, dispatcher: { type: 'bounded', maxParallelAgents: 2 } }));
+await turning.result();
+await save('batch-turned-long', 'train/golden/turning', turning.firstExecutionRunId);
 await world.stop();
 await server.stop();
 rmSync(dir, { recursive: true, force: true });

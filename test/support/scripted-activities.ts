@@ -1,6 +1,8 @@
 /** Activities that do nothing but answer by a script: for what the workflows themselves decide. */
 
+import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type {
   AgentRunActivities,
   GpuActivities,
@@ -51,6 +53,17 @@ export interface Log {
 
 export const restoreFailed = () => ApplicationFailure.create({ message: 'another digest', type: 'RestoreFailed', nonRetryable: true });
 export const sandboxLost = () => ApplicationFailure.create({ message: 'gone', type: 'SandboxLost', nonRetryable: true });
+
+/** For `before`: an activity that takes until `end`, and lives meanwhile. */
+export async function lasting(end: Promise<unknown>): Promise<void> {
+  const context = Context.current();
+  let over = false;
+  void end.then(() => void (over = true));
+  while (!over) {
+    context.heartbeat();
+    await Promise.race([end, sleep(1000)]);
+  }
+}
 
 export function scriptedActivities(script: Script, log: Log) {
   const note = async (activity: string, input: { rollout?: string; attempt?: number; turn?: number }) => {
@@ -142,7 +155,7 @@ export function scriptedActivities(script: Script, log: Log) {
     },
     recordChanges: () => note('recordChanges', {}),
     recordDispatched: (input) => note('recordDispatched', { rollout: input.name }),
-    recordFailures: () => note('recordFailures', {}),
+    recordFailures: ({ failures }) => note('recordFailures', { rollout: failures.map(({ rollout }) => rollout).join(' ') }),
     async summariseEvaluation({ tasks }) {
       await note('summariseEvaluation', {});
       return { passRate: 0.5, greedyPassRate: null, rollouts: tasks.length, byFamily: {} };

@@ -87,3 +87,25 @@ it('whatever is asked for, and however signals are delayed, each child ends with
     { numRuns: 30 },
   );
 });
+
+it('a history that ends tells no more, and the next one tells those that have not heard', async () => {
+  const ended = Promise.withResolvers<void>();
+  const { child } = nursery(() => ended.promise);
+  const before = new PauseRelay();
+  const children = Array.from({ length: 250 }, (_, i) => child(i));
+  for (const [i, one] of children.entries()) before.add(String(i), one);
+  before.set(true);
+  before.rest();
+  expect(before.isSettled).toBe(false);
+  ended.resolve();
+  await settled();
+  expect(before.isSettled).toBe(true);
+  const untold = new Set(before.untold);
+  expect(untold.size).toBe(150);
+  const after = new PauseRelay(true);
+  for (const [i, one] of children.entries()) after.adopt(String(i), one, untold.has(String(i)));
+  after.set(true);
+  await settled();
+  expect(children.map(({ words }) => words.join())).toEqual(Array(250).fill('pause'));
+  expect(after.untold).toEqual([]);
+});

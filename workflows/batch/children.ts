@@ -1,6 +1,7 @@
 /** A batch's rollouts as child workflows: what each is called, how it is started, let in, asked and cancelled. Nothing here decides. */
 
 import { getExternalWorkflowHandle, isCancellation, ParentClosePolicy, startChild, workflowInfo } from '@temporalio/workflow';
+import { chunksOf } from './chunks.ts';
 import { rolloutIds } from './rollout-ids.ts';
 import { rollout as rolloutWorkflow } from '../rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from '../search-attributes.ts';
@@ -9,18 +10,11 @@ import { whenFree } from '../start-child-when-free.ts';
 import type { BatchInput } from '../messages/batch.ts';
 import type { GatedStage } from '../messages/rollout.ts';
 
-/** Children started, signalled or cancelled from one workflow task: far below Temporal's limits on commands and bytes. */
-export const CHUNK = 100;
-
 /**
  * Of Temporal's priority keys, 1 (first) to 5. A rollout hands its own on to what it starts; training's rollouts have
  * that of their run, which is 3 where nothing is said.
  */
 const EVAL_PRIORITY = { priorityKey: 4 };
-
-export function chunksOf<T>(all: readonly T[]): T[][] {
-  return Array.from({ length: Math.ceil(all.length / CHUNK) }, (_, i) => all.slice(i * CHUNK, (i + 1) * CHUNK));
-}
 
 export interface ChildSettings {
   readonly gates: readonly GatedStage[];

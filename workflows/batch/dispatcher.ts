@@ -4,6 +4,7 @@
  */
 
 import type { Stage } from '../messages/rollout.ts';
+import { type Packed, packed, unpacked } from './packed.ts';
 
 /** The most rollouts at once in each stage, and `open`: those that have begun and have not ended. */
 export type Caps = Readonly<Record<Stage | 'open', number>>;
@@ -16,7 +17,7 @@ export interface Admission {
 }
 
 /** Who is where, but for those that are done; carried over to another history. Waiting ones in the order in which they asked. */
-export type DispatcherProgress = Readonly<Record<Exclude<Place, 'done'>, readonly number[]>>;
+export type DispatcherProgress = Readonly<Record<Exclude<Place, 'done'>, Packed>>;
 
 /** Where a rollout waits for a stage. Later stages are let in first: what they end makes room. */
 const WAITS_IN: ReadonlyArray<readonly [Place, Stage]> = [
@@ -39,8 +40,8 @@ export class Dispatcher {
   }
 
   get progress(): DispatcherProgress {
-    const inside = (place: Place) => [...this.#places].flatMap(([rollout, at]) => (at === place ? [rollout] : []));
-    const waits = (place: Place, stage: Stage) => this.#queues[stage].filter((rollout) => this.placeOf(rollout) === place);
+    const inside = (place: Place) => packed([...this.#places].flatMap(([rollout, at]) => (at === place ? [rollout] : [])));
+    const waits = (place: Place, stage: Stage) => packed(this.#queues[stage].filter((rollout) => this.placeOf(rollout) === place));
     return {
       waiting: waits('waiting', 'init'),
       init: inside('init'),
@@ -105,12 +106,13 @@ export class Dispatcher {
   }
 
   #restore(progress: DispatcherProgress): void {
-    for (const [place, stage] of WAITS_IN) for (const rollout of progress[place as keyof DispatcherProgress]) this.#wait(rollout, place, stage);
+    for (const [place, stage] of WAITS_IN) for (const rollout of unpacked(progress[place as keyof DispatcherProgress])) this.#wait(rollout, place, stage);
     for (const stage of ['init', 'agent-run', 'reward'] as const) {
-      for (const rollout of progress[stage]) this.#places.set(rollout, stage);
-      this.#inside[stage] = progress[stage].length;
+      const inside = unpacked(progress[stage]);
+      for (const rollout of inside) this.#places.set(rollout, stage);
+      this.#inside[stage] = inside.length;
     }
-    this.#open = this.#places.size - progress.waiting.length;
+    this.#open = this.#places.size - this.#queues.init.length;
   }
 
   #wait(rollout: number, place: Place, stage: Stage): void {
@@ -121,9 +123,12 @@ export class Dispatcher {
   #admit(from: Place, stage: Stage): Admission[] {
     const admitted: Admission[] = [];
     const queue = this.#queues[stage];
+    // Out of a long list each by itself would move all that are left.
+    let seen = 0;
     while (this.#inside[stage] < this.#caps[stage] && (stage !== 'init' || this.#open < this.#caps.open)) {
-      const rollout = queue.shift();
+      const rollout = queue[seen];
       if (rollout === undefined) break;
+      seen += 1;
       // Whoever ended while it waited has left its number behind.
       if (this.placeOf(rollout) !== from) continue;
       this.#places.set(rollout, stage);
@@ -131,6 +136,7 @@ export class Dispatcher {
       if (stage === 'init') this.#open += 1;
       admitted.push({ rollout, stage });
     }
+    queue.splice(0, seen);
     return admitted;
   }
 }

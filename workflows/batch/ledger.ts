@@ -16,9 +16,15 @@ export interface GroupTally {
   readonly most?: number;
 }
 
+/** A group and its tally, in few bytes: one that was graded once, or always alike, needs no `most`. */
+type CarriedGroup = readonly [group: number, ended: number, graded: number, least?: number, most?: number];
+
 export interface LedgerProgress extends Pick<BatchResult, 'graded' | 'passed' | 'rewardSum' | 'failures' | 'said'> {
   readonly ended: number;
-  readonly groups: ReadonlyArray<readonly [number, GroupTally]>;
+  /** Histories of earlier code hand on the tallies themselves. */
+  readonly groups: ReadonlyArray<CarriedGroup | readonly [group: number, tally: GroupTally]>;
+  /** Heard while others were put on record; absent: none. */
+  readonly unrecorded?: readonly RolloutResult[];
 }
 
 /** Rewards that differ by no more are alike: a judge's may differ in their last digits (SkyRL's `zero_variance_filter_tol`). */
@@ -28,6 +34,16 @@ export const SAME_REWARD = 1e-6;
 export function varies({ least, most }: Pick<GroupTally, 'least' | 'most'>, samples: number): boolean {
   if (least === undefined || most === undefined) return false;
   return samples === 1 || most - least > SAME_REWARD;
+}
+
+function carried([group, { ended, graded, least, most }]: readonly [number, GroupTally]): CarriedGroup {
+  if (least === undefined || most === undefined) return [group, ended, graded];
+  return least === most ? [group, ended, graded, least] : [group, ended, graded, least, most];
+}
+
+function tallied([group, tally, graded = 0, least, most = least]: LedgerProgress['groups'][number]): [number, GroupTally] {
+  if (typeof tally !== 'number') return [group, tally];
+  return [group, { ended: tally, graded, ...(least === undefined || most === undefined ? {} : { least, most }) }];
 }
 
 export class BatchLedger {
@@ -40,10 +56,10 @@ export class BatchLedger {
   /** What the last one of each class said. */
   readonly #said: Partial<Record<FailureClass, string>>;
   readonly #groups: Map<number, GroupTally>;
-  #unrecorded: RolloutResult[] = [];
+  #unrecorded: RolloutResult[];
 
   /** `samples`: members of a group. */
-  constructor(samples: number, { ended = 0, graded = 0, passed = 0, rewardSum = 0, failures = {}, said = {}, groups = [] }: Partial<LedgerProgress> = {}) {
+  constructor(samples: number, { ended = 0, graded = 0, passed = 0, rewardSum = 0, failures = {}, said = {}, groups = [], unrecorded = [] }: Partial<LedgerProgress> = {}) {
     this.#samples = samples;
     this.#ended = ended;
     this.#graded = graded;
@@ -51,13 +67,14 @@ export class BatchLedger {
     this.#rewardSum = rewardSum;
     this.#failures = { ...failures };
     this.#said = { ...said };
-    this.#groups = new Map(groups);
+    this.#groups = new Map(groups.map(tallied));
+    this.#unrecorded = [...unrecorded];
   }
 
-  /** For another history; failures that are not on record yet do not go with it. */
+  /** For another history. */
   get progress(): LedgerProgress {
     const { ended, graded, passed, rewardSum, failures } = this.counts;
-    return { ended, graded, passed, rewardSum, failures, said: { ...this.#said }, groups: [...this.#groups] };
+    return { ended, graded, passed, rewardSum, failures, said: { ...this.#said }, groups: [...this.#groups].map(carried), ...(this.#unrecorded.length > 0 && { unrecorded: this.#unrecorded }) };
   }
 
   get counts() {

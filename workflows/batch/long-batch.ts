@@ -11,6 +11,8 @@ const EVENTS_PER_ROLLOUT = { free: 10, gated: 25 } as const;
 const MOST_EVENTS_PER_ROLLOUT = { free: 15, gated: 33 } as const;
 /** What is under way when a history is full still ends in it: room for that is left below the 4,096. */
 const FULL_EVENTS = 3_000;
+/** What a begin that is not answered yet adds to the history: the answer, with a workflow task of its own at worst. */
+const EVENTS_PER_ANSWER = 4;
 
 /** Of the present history. */
 export interface HistoryLength {
@@ -30,7 +32,7 @@ export function hasRoom(bound: number, { historyLength, continueAsNewSuggested }
   return !continueAsNewSuggested && historyLength + (bound + 1) * MOST_EVENTS_PER_ROLLOUT[kindOf(gates)] <= FULL_EVENTS;
 }
 
-/** Whether a long batch lets nothing more begin in this history. */
-export function isFull({ historyLength, continueAsNewSuggested }: HistoryLength): boolean {
-  return historyLength >= FULL_EVENTS || continueAsNewSuggested;
+/** Whether a long batch lets nothing more begin in this history; of `beginning` the answer is still to come. */
+export function isFull({ historyLength, continueAsNewSuggested }: HistoryLength, beginning = 0): boolean {
+  return historyLength + beginning * EVENTS_PER_ANSWER >= FULL_EVENTS || continueAsNewSuggested;
 }

@@ -10,13 +10,15 @@ import type { BatchInput, BatchResult } from '../messages/batch.ts';
 import type { GatedStage, RolloutResult } from '../messages/rollout.ts';
 import { PauseRelay } from '../pause-relay.ts';
 import { unfinished } from '../rollout/report-end.ts';
-import { Children, CHUNK, chunksOf } from './children.ts';
+import { Children } from './children.ts';
+import { CHUNK, chunksOf } from './chunks.ts';
 import { beginOrder, type Schedule } from './dispatch-schedule.ts';
 import { gatesOf } from './dispatcher.ts';
 import { DynamicSampling, type SamplingRule } from './sampling/dynamic-sampling.ts';
 import { allAtOnce, untilVaried } from './sampling/filter-sampling.ts';
 import { BatchLedger, type GroupTally, varies } from './ledger.ts';
 import { hasRoom, isFull } from './long-batch.ts';
+import { Probe } from './probe.ts';
 import type { BatchProgress } from './progress.ts';
 import { untilReplaceable } from './sampling/replace-sampling.ts';
 import { Roster } from './roster.ts';
@@ -26,7 +28,7 @@ import { WorkClock } from '../work-clock.ts';
 
 /** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */
 const END_WITHIN = '60s';
-/** How often rollouts of earlier histories are asked whether they live: one that was terminated reports nothing. */
+/** How often rollouts of earlier histories are asked whether they live. */
 const PROBE_EVERY = '10m';
 
 export interface BatchStatus {
@@ -74,13 +76,20 @@ export class OpenBatch {
   /** Begun in an earlier history. */
   readonly #adopted: ReadonlySet<number>;
   readonly #relay: PauseRelay;
+  readonly #probe: Probe;
   readonly #failures: FailureWatch;
   readonly #countdown: Countdown | null;
   #expired = false;
   #paused: boolean;
   #started: number;
+  /** Begins that are not answered yet. */
+  #beginning = 0;
+  /** At most a chunk of them. */
+  #inTurn = false;
   /** Nothing more begins in this history. */
   #resting = false;
+  /** What takes long is left to the next one. */
+  #handsOn = false;
   /** Settles when the groups begun so far are dispatched. */
   #dispatched: Promise<void> = Promise.resolve();
 
@@ -103,7 +112,11 @@ export class OpenBatch {
     this.#countdown = deadlineSeconds === undefined ? null : new Countdown(progress?.leftMs ?? deadlineSeconds * 1000);
     this.#relay = new PauseRelay(this.#paused);
     this.#adopted = new Set(this.#roster.running);
-    for (const index of this.#adopted) this.#relay.adopt(this.#children.id(index), this.#children.handle(index));
+    const untold = new Set(progress?.untold);
+    for (const index of this.#adopted) this.#relay.adopt(this.#children.id(index), this.#children.handle(index), untold.has(index));
+    const living = () => [...this.#adopted].filter((index) => this.#roster.isOpen(index));
+    const isDone = () => this.#resting || this.#isOver() || living().length === 0;
+    this.#probe = new Probe({ living, isDone, nextRound: () => condition(isDone, PROBE_EVERY), ask: (members) => this.#ask(members) }, progress?.unasked);
   }
 
   /** Groups that have begun. */
@@ -117,6 +130,8 @@ export class OpenBatch {
   }
 
   get progress(): BatchProgress {
+    const untold = this.#relay.untold.flatMap((id) => this.#children.indexOf(id) ?? []);
+    const { unasked } = this.#probe;
     return {
       begunAt: this.#begunAt,
       started: this.#started,
@@ -127,6 +142,8 @@ export class OpenBatch {
       ledger: this.#ledger.progress,
       watch: this.#failures.progress,
       ...(this.#countdown ? { leftMs: this.#countdown.leftMs(Date.now()) } : {}),
+      ...(untold.length > 0 ? { untold } : {}),
+      ...(unasked.length > 0 ? { unasked } : {}),
     };
   }
 
@@ -178,13 +195,14 @@ export class OpenBatch {
 
   /** True when every rollout has ended, false when the batch is to go on in a new history; rollouts begin in chunks. */
   async run(): Promise<boolean> {
+    this.#goOn();
     this.#underWay.watch(this.#expire());
-    this.#underWay.watch(this.#probe());
+    this.#underWay.watch(this.#probe.run());
     this.#underWay.watch(this.#recordAsHeard());
     this.#begin();
     this.#admit();
     while (!this.#isOver()) {
-      const mayBegin = () => this.#roster.hasAdmitted && !this.#paused && !this.#isFull();
+      const mayBegin = () => this.#roster.hasAdmitted && this.#places > 0 && !this.#paused && !this.#isFull();
       const mayRest = () => this.#isFull() && this.#bound.size === 0;
       await condition(() => mayBegin() || this.#isOver() || this.#underWay.hasFailed || mayRest());
       this.#underWay.throwIfFailed();
@@ -192,8 +210,10 @@ export class OpenBatch {
         await this.#rest();
         return false;
       }
-      for (const index of this.#roster.begin(CHUNK)) this.#underWay.track(this.#beginChild(index));
-      if (this.#roster.hasAdmitted) await sleep(1);
+      for (const index of this.#roster.begin(this.#places)) this.#underWay.track(this.#beginChild(index));
+      if (!this.#roster.hasAdmitted) continue;
+      this.#inTurn ||= patched('begins-in-turn');
+      if (!this.#inTurn) await sleep(1);
     }
     await condition(() => this.#underWay.isSettled);
     // The last record may fail when nothing is waited for any more.
@@ -237,8 +257,13 @@ export class OpenBatch {
     return this.#ledger.counts.ended === this.total;
   }
 
+  /** So many may begin now. */
+  get #places(): number {
+    return this.#inTurn ? Math.max(0, CHUNK - this.#beginning) : CHUNK;
+  }
+
   #isFull(): boolean {
-    return this.#long && isFull(workflowInfo());
+    return this.#long && isFull(workflowInfo(), this.#inTurn ? this.#beginning : 0);
   }
 
   /** Whether the rollout that begins now may outlive this history. */
@@ -247,15 +272,31 @@ export class OpenBatch {
     return this.#long;
   }
 
+  /** What an earlier history left: words that were not told, and what was given up and may run. */
+  #goOn(): void {
+    this.#relay.set(this.#paused);
+    const { givenUp } = this.#roster;
+    if (givenUp.length > 0) this.#underWay.track(this.#endSoon(givenUp));
+  }
+
   /** Lets what is under way come to its end, so that no signal, start or record is lost with this history. */
   async #rest(): Promise<void> {
     this.#resting = true;
     const settled = () => this.#underWay.isSettled && this.#relay.isSettled;
     do {
+      if (!settled()) this.#handOn();
       await condition(settled);
       await this.recordFailures();
     } while (!settled());
     this.#underWay.throwIfFailed();
+  }
+
+  /** Each costs events for each rollout that is open, however many these are. */
+  #handOn(): void {
+    if (!patched('hands-on-what-takes-long')) return;
+    this.#handsOn = true;
+    this.#relay.rest();
+    this.#probe.rest();
   }
 
   /** Begins the groups that are needed now, after those that were begun before. */
@@ -299,6 +340,7 @@ export class OpenBatch {
 
   async #beginChild(index: number): Promise<void> {
     this.#started += 1;
+    this.#beginning += 1;
     const id = this.#children.id(index);
     const outlives = this.#turnsLong();
     if (!outlives) this.#bound.add(index);
@@ -308,6 +350,8 @@ export class OpenBatch {
       this.#underWay.watch(this.#follow(index, child.result()));
     } catch (error) {
       this.rolloutEnded(this.#unfinished(index, error));
+    } finally {
+      this.#beginning -= 1;
     }
   }
 
@@ -331,23 +375,14 @@ export class OpenBatch {
     this.#giveUp(this.#children.members(0, this.groups), 'deadline');
   }
 
-  /** Finds those of earlier histories that have ended without a word. */
-  async #probe(): Promise<void> {
-    const living = () => [...this.#adopted].filter((index) => this.#roster.isOpen(index));
-    const isDone = () => this.#resting || this.#isOver() || living().length === 0;
-    while (!isDone()) {
-      if (await condition(isDone, PROBE_EVERY)) return;
-      for (const chunk of chunksOf(living())) {
-        const asked = Promise.all(chunk.map((index) => this.#ask(index))).then(() => undefined);
-        this.#underWay.track(asked);
-        await asked;
-      }
-    }
-  }
-
-  async #ask(index: number): Promise<void> {
-    if (!(await this.#children.isGone(index))) return;
-    this.rolloutEnded(this.#unfinished(index, new Error('The rollout ended without a result: it was terminated, or its workflow failed')));
+  /** Those that are gone have ended without a word. */
+  async #ask(members: readonly number[]): Promise<void> {
+    const asked = Promise.all(members.map(async (index) => {
+      if (!(await this.#children.isGone(index))) return;
+      this.rolloutEnded(this.#unfinished(index, new Error('The rollout ended without a result: it was terminated, or its workflow failed')));
+    })).then(() => undefined);
+    this.#underWay.track(asked);
+    await asked;
   }
 
   /** What of `members` has not ended: what has not begun does not begin, what runs is cancelled and ends soon. */
@@ -363,9 +398,13 @@ export class OpenBatch {
   }
 
   async #endSoon(members: readonly number[]): Promise<void> {
-    await this.#children.cancel(members);
+    for (const chunk of chunksOf(members)) {
+      if (this.#handsOn) return;
+      await this.#children.cancel(chunk);
+    }
     const left = () => members.filter((index) => this.#roster.isOpen(index));
-    await condition(() => left().length === 0, END_WITHIN);
+    await condition(() => left().length === 0 || this.#handsOn, END_WITHIN);
+    if (this.#handsOn) return;
     for (const index of left()) this.#without(index);
   }
 }

@@ -19,4 +19,8 @@ export interface BatchProgress extends RosterProgress {
   readonly watch?: WatchProgress;
   /** Until the deadline; absent: there is none. */
   readonly leftMs?: number;
+  /** Those that have not heard of the last pause, or of its end; absent: none. */
+  readonly untold?: readonly number[];
+  /** Those that are to be asked at once whether they live; absent: none. */
+  readonly unasked?: readonly number[];
 }

@@ -5,12 +5,13 @@
 
 import type { RolloutResult } from '../messages/rollout.ts';
 import { type Admission, type Caps, Dispatcher, type DispatcherProgress } from './dispatcher.ts';
+import { type Packed, packed, unpacked } from './packed.ts';
 import { GIVEN_UP, type GivenUpReason } from './stragglers.ts';
 
 export interface RosterProgress {
   readonly places: DispatcherProgress;
   /** Let in, not begun yet. */
-  readonly admitted: readonly number[];
+  readonly admitted: Packed;
   /** No longer waited for, and not ended yet. */
   readonly givenUp: ReadonlyArray<readonly [number, GivenUpReason]>;
 }
@@ -32,12 +33,12 @@ export class Roster {
 
   constructor(caps: Caps, progress?: RosterProgress) {
     this.#dispatcher = new Dispatcher(caps, progress?.places);
-    this.#admitted = [...(progress?.admitted ?? [])];
+    this.#admitted = unpacked(progress?.admitted ?? []);
     this.#givenUp = new Map(progress?.givenUp);
   }
 
   get progress(): RosterProgress {
-    return { places: this.#dispatcher.progress, admitted: this.#admitted, givenUp: [...this.#givenUp] };
+    return { places: this.#dispatcher.progress, admitted: packed(this.#admitted), givenUp: [...this.#givenUp] };
   }
 
   /** Some were let in and have not begun. */
@@ -49,6 +50,11 @@ export class Roster {
   get running(): number[] {
     const admitted = new Set(this.#admitted);
     return this.#dispatcher.openRollouts.filter((index) => !admitted.has(index));
+  }
+
+  /** No longer waited for, and not ended yet. */
+  get givenUp(): number[] {
+    return [...this.#givenUp.keys()];
   }
 
   /** Let in and not ended. */
@@ -65,7 +71,7 @@ export class Roster {
   /** Lets in what may go on now; returns those that enter a later stage than their first. */
   admit(): Admission[] {
     const admissions = this.#dispatcher.admissions();
-    this.#admitted.push(...admissions.filter(({ stage }) => stage === 'init').map(({ rollout }) => rollout));
+    for (const { rollout, stage } of admissions) if (stage === 'init') this.#admitted.push(rollout);
     return admissions.filter(({ stage }) => stage !== 'init');
   }
 

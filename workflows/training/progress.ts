@@ -26,6 +26,8 @@ export interface TrainProgress {
   readonly recorded?: number;
   /** Where rollouts and updates overlap: what has begun and is not trained on. */
   readonly overlap?: AdmissionState;
+  /** Some unit may have ended without a word, and was not looked for yet; absent: none. */
+  readonly missed?: boolean;
   /** The run starts from its records: what ran in `overlap` begins again. */
   readonly again?: StartedAgain;
 }

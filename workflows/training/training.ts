@@ -58,6 +58,7 @@ export class Training {
     this.startsAgain = again !== undefined;
     this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, { relay: this.#pause.relay, failures: this.#failures }, progress.overlap, again);
     this.pauseAt = progress.pauseAt;
+    if (progress.missed) this.#overlap?.lookSoon();
   }
 
   get config(): RunConfig {
@@ -71,7 +72,7 @@ export class Training {
   get progress(): TrainProgress {
     const { config, runDir, step, policy, pauseAt } = this;
     const { tripped, recorded } = this.#pause;
-    const overlap = this.#overlap ? { overlap: this.#overlap.state } : {};
+    const overlap = this.#overlap ? { overlap: this.#overlap.state, ...(this.#overlap.mustLook && { missed: true }) } : {};
     const failures = this.#failures.state;
     return { config, runDir, step, policy, recent: this.#recent, pauseAt, tripped, failures, ahead: this.#live.ahead, recorded, ...overlap };
   }
@@ -102,6 +103,11 @@ export class Training {
   /** Nothing is being told or begun: a new history would lose it. */
   get isSettled(): boolean {
     return this.#overlap === null || (this.#overlap.isSettled && this.#pause.relay.isSettled);
+  }
+
+  /** Errors: that of a unit, which a new history would not know of. */
+  throwIfFailed(): void {
+    this.#overlap?.throwIfFailed();
   }
 
   async configure(change: Reconfiguration, id: string): Promise<RunConfig> {

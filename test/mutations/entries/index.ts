@@ -7,6 +7,7 @@ import { checkpoints } from './checkpoints.ts';
 import { critics } from './critics.ts';
 import { disks } from './disks.ts';
 import { endpoints } from './endpoints.ts';
+import { fullHistories } from './full-histories.ts';
 import { graders } from './graders.ts';
 import { lateExecutions } from './late-executions.ts';
 import { limits } from './limits.ts';
@@ -36,6 +37,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...disks,
   ...stuck,
   ...limits,
+  ...fullHistories,
   ...breaker,
   ...sharedPool,
   ...upgrades,

@@ -353,6 +353,9 @@ export const updates: readonly Mutation[] = [
     file: 'workflows/batch.ts',
     before: '  await getExternalWorkflowHandle(unitOf).signal(unitMissedSignal).catch(() => undefined);\n',
     after: '  void [getExternalWorkflowHandle, unitMissedSignal];\n',
-    tests: [{ file: RESTART_TEST, test: 'is told of by its batch', hangs: true }],
+    tests: [
+      { file: RESTART_TEST, test: 'is told of by its batch', hangs: true },
+      { file: 'test/workflows/late-words.test.ts', test: 'a batch that is cancelled while its last failure is put on record tells the run' },
+    ],
   },
 ];

@@ -193,6 +193,7 @@ describe('the length of a history', () => {
     expect([isLong(300, []), isLong(301, []), isLong(120, ['reward']), isLong(121, ['reward'])]).toEqual([false, true, false, true]);
     expect(isFull({ historyLength: 2999, continueAsNewSuggested: false })).toBe(false);
     expect(isFull({ historyLength: 3000, continueAsNewSuggested: false })).toBe(true);
+    expect([isFull({ historyLength: 2600, continueAsNewSuggested: false }, 99), isFull({ historyLength: 2600, continueAsNewSuggested: false }, 100)]).toEqual([false, true]);
     expect(isFull({ historyLength: 10, continueAsNewSuggested: true })).toBe(true);
   });
 });

@@ -6,7 +6,7 @@ import { expect, it } from 'vitest';
 import type { RolloutState } from '../../../workflows/rollout.ts';
 import type { BatchResult } from '../../../workflows/messages/batch.ts';
 import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
-import { restoreFailed, sandboxLost } from '../../support/scripted-activities.ts';
+import { lasting, restoreFailed, sandboxLost } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 /** So that a history is full after some ten turns, instead of 300; past-300-turns.test.ts waits for those. */
@@ -131,4 +131,30 @@ it.each([
   const result = (await (await world.start('rollout', `lost-${restorable}`, { task, policy, agent })).result()) as RolloutResult;
   expect(result).toMatchObject({ status: 'graded', ...end });
   expect(world.now.log.live).toBe(0);
+}, 180_000);
+
+it('a wait for days at a gate is one rollout in several short histories, with one sandbox', async () => {
+  const done = Promise.withResolvers<void>();
+  let inside = '';
+  world.script = {
+    turn: () => 'finish',
+    ttlSeconds: () => 3,
+    before: async (activity, { rollout = '' }) => {
+      if (activity === 'generate' && (inside ||= rollout) === rollout) await lasting(done.promise);
+    },
+  };
+  const handle = await world.start('batch', 'gated', {
+    run: 'gated', name: 'gated', step: 1, tasks: [task], samples: 2, policy, agent, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+    seed: 1, dispatcher: { type: 'pipeline', maxParallelAgents: 1 },
+  });
+  await expect.poll(() => inside, { timeout: 60_000 }).not.toBe('');
+  const waiting = `gated/${task}/${inside.endsWith('/0') ? 1 : 0}`;
+  await expect.poll(async () => (await historiesOf(waiting)).length, { timeout: 120_000, interval: 1000 }).toBeGreaterThan(2);
+  expect(world.count('generate')).toBe(1);
+  const { typedSearchAttributes } = await world.now.client.workflow.getHandle(waiting).describe();
+  expect(typedSearchAttributes.getAll().find(({ key }) => key.name === 'LonghaulStage')?.value).toBe('init');
+  done.resolve();
+  expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 2, graded: 2 });
+  expect(Math.max(...(await historiesOf(waiting)))).toBeLessThan(1.5 * FULL);
+  expect([world.count('prepareSandbox'), world.count('generate'), world.count('computeReward')]).toEqual([2, 2, 2]);
 }, 180_000);

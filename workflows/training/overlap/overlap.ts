@@ -89,9 +89,18 @@ export class Overlap {
     else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }
 
-  /** Nothing is under way that a new history would not know of. */
+  /** Nothing is under way that a new history would not know of; what failed ends the run before there is one. */
   get isSettled(): boolean {
-    return !this.#starting && this.#queue.length === 0;
+    return !this.#starting && (this.#queue.length === 0 || this.#failure !== undefined);
+  }
+
+  /** That of a unit which no step has waited for yet. */
+  throwIfFailed(): void {
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+
+  get mustLook(): boolean {
+    return this.#mustLook;
   }
 
   get state(): AdmissionState {
@@ -169,7 +178,7 @@ export class Overlap {
       const told = await condition(() => goOn() || (this.#mustLook && mayLook()), LOOK_AFTER_EVERY);
       if (mayLook() && (!told || this.#mustLook)) await this.#lookAfter();
     }
-    if (this.#failure !== undefined) throw this.#failure;
+    this.throwIfFailed();
     return { ...this.#rollouts(this.#admission.take(step)), seconds: (this.#host.clockMs - begun) / 1000 };
   }
 

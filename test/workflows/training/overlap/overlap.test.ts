@@ -8,6 +8,7 @@ import { describe, expect, it } from 'vitest';
 import type { TrainingSettings } from '../../../../workflows/messages/run-config.ts';
 import type { TrainStatus } from '../../../../workflows/messages/train-status.ts';
 import type { UpdateInput } from '../../../../workflows/messages/update.ts';
+import { lasting } from '../../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../../support/use-world.ts';
 
 const world = useWorkflowWorld(['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=60']);
@@ -178,6 +179,58 @@ describe('async', () => {
     await expect(handle.result()).rejects.toMatchObject({ cause: { message: expect.stringMatching(/group-1 failed/) } });
     expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'failed' });
   }, 300_000);
+});
+
+/** Why: what a run heard while an update ran is acted upon after it, by another history where that one is full. */
+describe('a new history after an update', () => {
+  const async = { mode: 'async', maxStalenessSteps: 3 } as const;
+
+  /** Rollouts of `groups` wait, and so does the update of `step`, while `during`; then the history that it is in is full. */
+  async function duringUpdate(run: string, step: number, groups: readonly number[], during: (client: typeof world.now.client) => Promise<void>, over: object = {}) {
+    const [updating, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let updates = 0;
+    world.script = {
+      before: async (activity, { rollout = '' }) => {
+        if (activity === 'agentRun' && groups.some((group) => rollout.includes(`${run}/group-${group}/`))) await lasting(go.promise);
+        if (activity !== 'update' || ++updates !== step) return;
+        updating.resolve();
+        await lasting(go.promise);
+      },
+    };
+    const handle = await world.start('train', `train/${run}`, config(run, async, { steps: 4, ...over }));
+    await updating.promise;
+    await during(world.now.client);
+    for (let i = 0; i < 15; i += 1) {
+      await handle.signal('pause');
+      await handle.signal('resume');
+    }
+    go.resolve();
+    return handle;
+  }
+
+  it('looks for a group that was ended by hand without a word', async () => {
+    const seen = observe('unheard');
+    const handle = await duringUpdate('unheard', 2, [4], async ({ workflow }) => {
+      world.script = { ...world.script, update: seen.update };
+      const [unit, batch] = [workflow.getHandle('train/unheard/group-4/unit'), workflow.getHandle('train/unheard/group-4')];
+      const { runId } = await workflow.getHandle('train/unheard').describe();
+      expect((await unit.describe()).raw.workflowExecutionInfo?.parentExecution?.runId).not.toBe(runId);
+      await unit.terminate('by hand');
+      await batch.terminate('by hand').catch(() => undefined);
+    });
+    expect(await handle.result()).toMatchObject({ steps: 4 });
+    expect(seen.trained.flatMap(({ groups }) => groups)).toContain('group-4');
+  }, 150_000);
+
+  it('is none where a group failed that no step has waited for', async () => {
+    const handle = await duringUpdate('failing', 1, [3, 4], async ({ workflow }) => {
+      await workflow.getHandle('train/failing/group-4').terminate('by hand');
+      await expect.poll(async () => (await workflow.getHandle('train/failing/group-4/unit').describe()).status.name, { timeout: 30_000 }).toBe('FAILED');
+      await workflow.getHandle('train/failing/group-3/unit').terminate('by hand');
+    }, { breaker: { inARow: 0 } });
+    await expect(handle.result()).rejects.toMatchObject({ cause: { message: expect.stringMatching(/group-4 failed/) } });
+    expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'failed' });
+  }, 150_000);
 });
 
 describe('one-step-off', () => {

@@ -1,0 +1,129 @@
+/**
+ * Hunts batches whose many open rollouts make one history long, where all begin, hear of a pause or are given up at once;
+ * and what could be lost or done twice where that goes on in the next history. The server is real and suggests a new
+ * history early; activities are scripted.
+ */
+import type { WorkflowHandle } from '@temporalio/client';
+import { ApplicationFailure } from '@temporalio/common';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { afterEach, describe, expect, it } from 'vitest';
+import { CHUNK } from '../../../workflows/batch/chunks.ts';
+import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
+import type { BatchProgress } from '../../../workflows/batch/progress.ts';
+import type { BatchResult } from '../../../workflows/messages/batch.ts';
+import type { RolloutState } from '../../../workflows/rollout.ts';
+import { lasting } from '../../support/scripted-activities.ts';
+import { useWorkflowWorld } from '../../support/use-world.ts';
+
+const SUGGESTED = 200;
+const TASKS = 75;
+const SAMPLES = 4;
+const ALL = TASKS * SAMPLES;
+const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${SUGGESTED}`]);
+
+const nothingYet: BatchProgress = {
+  begunAt: Date.now(), started: 0, paused: false, sampling: { begun: 0, ended: 0, varied: 0 },
+  places: { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] },
+  ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] }, admitted: [], givenUp: [],
+};
+const start = (name: string, over: object = {}, progress = nothingYet) => world.start('batch', `all/${name}`, {
+  run: 'all', name, step: 1, tasks: Array.from({ length: TASKS }, (_, i) => `t-train-${i}`), samples: SAMPLES, policy: { dir: '/p', version: 1 },
+  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1, dispatcher: { type: 'batch' }, ...over,
+}, progress);
+
+/** Of each history, oldest first: the most begins in it that were not answered, words to rollouts, and cancellations. */
+async function historiesOf({ workflowId }: WorkflowHandle) {
+  const { client } = world.now;
+  const histories: Array<{ beginning: number; told: number; cancelled: number }> = [];
+  for await (const { runId } of client.workflow.list({ query: `WorkflowId = '${workflowId}'` })) {
+    const { events = [] } = await client.workflow.getHandle(workflowId, runId).fetchHistory();
+    let [now, most, told, cancelled] = [0, 0, 0, 0];
+    for (const event of events ?? []) {
+      if (event.signalExternalWorkflowExecutionInitiatedEventAttributes) told += 1;
+      if (event.requestCancelExternalWorkflowExecutionInitiatedEventAttributes) cancelled += 1;
+      if (event.startChildWorkflowExecutionInitiatedEventAttributes) now += 1;
+      if (event.childWorkflowExecutionStartedEventAttributes) now -= 1;
+      most = Math.max(most, now);
+    }
+    histories.unshift({ beginning: most, told, cancelled });
+  }
+  return histories;
+}
+const begun = async (handle: WorkflowHandle) => (await handle.query<BatchStatus>('status')).started;
+
+/** Nothing is sampled until it is let go. */
+function held() {
+  const go = Promise.withResolvers<void>();
+  world.script = { turn: () => 'finish', before: (activity) => (activity === 'generate' ? lasting(go.promise) : undefined) };
+  return () => go.resolve();
+}
+
+afterEach(() => expect(world.now.log.live).toBe(0));
+
+describe('many rollouts at once', () => {
+  it('begin a chunk at a time, over several histories, each of them once', async () => {
+    world.script = { turn: () => 'finish' };
+    const handle = await start('begin');
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: ALL, graded: ALL });
+    expect([world.count('prepareSandbox'), world.count('computeReward'), world.count('recordDispatched')]).toEqual([ALL, ALL, 1]);
+    const histories = await historiesOf(handle);
+    expect(histories.length).toBeGreaterThan(2);
+    expect(Math.max(...histories.map(({ beginning }) => beginning))).toBe(CHUNK);
+  }, 400_000);
+
+  it('hear of a pause and of its end over several histories', async () => {
+    const go = held();
+    const handle = await start('pause');
+    await expect.poll(() => begun(handle), { timeout: 200_000, interval: 500 }).toBe(ALL);
+    const before = (await historiesOf(handle)).length;
+    await handle.signal('pause');
+    const ids = Array.from({ length: ALL / 20 }, (_, i) => `all/pause/t-train-${i * 5}/${i % SAMPLES}`);
+    const paused = () => Promise.all(ids.map(async (id) => (await world.now.client.workflow.getHandle(id).query<RolloutState>('state')).paused));
+    await expect.poll(async () => new Set(await paused()), { timeout: 120_000, interval: 1000 }).toEqual(new Set([true]));
+    go();
+    await handle.signal('resume');
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: ALL, graded: ALL });
+    expect(world.count('computeReward')).toBe(ALL);
+    const histories = await historiesOf(handle);
+    expect(histories.length).toBeGreaterThan(before + 2);
+    // A chunk more than fits.
+    for (const { told } of histories) expect(told).toBeLessThanOrEqual(2 * CHUNK);
+    expect(histories.reduce((sum, { told }) => sum + told, 0)).toBe(2 * ALL);
+  }, 500_000);
+
+  it('are given up over several histories when the time of their batch is over', async () => {
+    const go = held();
+    const handle = await start('deadline', { stragglers: { deadlineSeconds: 30 } });
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: ALL, graded: 0, failures: { deadline: ALL } });
+    go();
+    for (const { cancelled } of await historiesOf(handle)) expect(cancelled).toBeLessThanOrEqual(2 * CHUNK);
+  }, 400_000);
+});
+
+describe('a new history', () => {
+  it('puts on record what failed while the one before was ending', async () => {
+    const recorded: string[] = [];
+    world.script = {
+      before: async (activity, { rollout = '' }) => {
+        if (activity === 'prepareSandbox') throw ApplicationFailure.nonRetryable('no such image', 'SandboxImpossible');
+        if (activity !== 'recordFailures') return;
+        recorded.push(...rollout.split(' '));
+        // Others fail meanwhile.
+        await sleep(500);
+      },
+    };
+    const handle = await start('failing', { tasks: Array.from({ length: 15 }, (_, i) => `t-train-${i}`), dispatcher: { type: 'bounded', maxParallelAgents: 6 } });
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 60, graded: 0 });
+    expect((await historiesOf(handle)).length).toBeGreaterThan(1);
+    expect(recorded.length).toBe(60);
+    expect(new Set(recorded).size).toBe(60);
+  }, 240_000);
+
+  it('asks those at once that the one before did not come to', async () => {
+    const places = { ...nothingYet.places, init: [0, 1, 2, 3] };
+    const handle = await start('asking', { tasks: ['t-train-0'] }, { ...nothingYet, started: 4, sampling: { begun: 1, ended: 0, varied: 0 }, places, unasked: [3, 0, 2, 1] });
+    // There are none of that name.
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 4, failures: { internal: 4 } });
+  }, 60_000);
+});
