@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { UserInputError } from '../activities/failures.ts';
 import { LIMITS } from '../tasks/swe-mini/world.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
-import { stackHome } from './stack/stack-state.ts';
+import { stackHome } from './stack/stack-paths.ts';
 
 export const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'] as const;
 export type Role = (typeof ROLES)[number];

@@ -6,7 +6,8 @@ import { type RunSummary, summaryOf } from '../../activities/run/run-summary.ts'
 import type { RunRecord } from '../../activities/records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
-import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
+import { stackHome, stackPaths } from '../../workers/stack/stack-paths.ts';
+import { readStackState } from '../../workers/stack/stack-state.ts';
 import { UserInputError } from '../errors.ts';
 import type { VerbContext } from '../verb.ts';
 

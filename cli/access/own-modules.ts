@@ -2,7 +2,8 @@
 
 import { delimiter } from 'node:path';
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from '../../workers/own-modules.ts';
-import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
+import { stackHome, stackPaths } from '../../workers/stack/stack-paths.ts';
+import { readStackState } from '../../workers/stack/stack-state.ts';
 import { runningStack } from '../../workers/stack/stop-stack.ts';
 import type { VerbContext } from '../verb.ts';
 

@@ -2,7 +2,8 @@
 
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { chooseCluster } from '../../workers/stack/choose-cluster.ts';
-import { readStackState, stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
+import { stackHome, stackPaths } from '../../workers/stack/stack-paths.ts';
+import { readStackState } from '../../workers/stack/stack-state.ts';
 import { isStackUp } from '../../workers/stack/stop-stack.ts';
 import type { ConnectOptions } from '../connect.ts';
 import { Unreachable, UserInputError } from '../errors.ts';

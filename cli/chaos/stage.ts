@@ -2,7 +2,8 @@
 
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readStackState, stackPaths, type StackState } from '../../workers/stack/stack-state.ts';
+import { stackPaths } from '../../workers/stack/stack-paths.ts';
+import { readStackState, type StackState } from '../../workers/stack/stack-state.ts';
 import type { Store } from '../../store/store.ts';
 import type { Longhaul } from '../longhaul.ts';
 import type { RunHandle } from '../run-handle.ts';

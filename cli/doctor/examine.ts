@@ -7,7 +7,7 @@ import { findNode } from '#setup/pinned-node.mjs';
 import { prerequisites } from '#setup/prerequisites.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
-import { stackHome } from '../../workers/stack/stack-state.ts';
+import { stackHome } from '../../workers/stack/stack-paths.ts';
 import { examineEngine, examineGpu, examinePool } from './engine.ts';
 import { type Finding, finding } from './finding.ts';
 import { examineSandboxes } from './sandboxes.ts';

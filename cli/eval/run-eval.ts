@@ -9,7 +9,7 @@ import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eva
 import { evalFolder, evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
 import { checkUnchanged } from '../../activities/evaluation/sweep/open-sweep.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { stackHome } from '../../workers/stack/stack-state.ts';
+import { stackHome } from '../../workers/stack/stack-paths.ts';
 import type { SweepConfig } from '../../workflows/messages/eval.ts';
 import { type Stack, withStack } from '../access/with-stack.ts';
 import { exitCodeOf, Interrupted, JobFailed } from '../errors.ts';

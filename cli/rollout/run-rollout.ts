@@ -11,7 +11,7 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack.ts';
-import { stackHome } from '../../workers/stack/stack-state.ts';
+import { stackHome } from '../../workers/stack/stack-paths.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { RolloutInput, RolloutResult } from '../../workflows/messages/rollout.ts';
 import { whileAway } from '../access/while-away.ts';

@@ -1,7 +1,7 @@
 /** `longhaul down`: drains and stops the stack of this folder; what was under way goes on after the next `up`. */
 
 import { UserInputError } from '../errors.ts';
-import { stackHome } from '../../workers/stack/stack-state.ts';
+import { stackHome } from '../../workers/stack/stack-paths.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { Verb } from '../verb.ts';
 

@@ -1,7 +1,7 @@
 /** `longhaul ps`: the processes of the stack as they are at this moment. */
 
 import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
-import { stackHome } from '../../workers/stack/stack-state.ts';
+import { stackHome } from '../../workers/stack/stack-paths.ts';
 import { table } from '../table.ts';
 import type { Verb } from '../verb.ts';
 

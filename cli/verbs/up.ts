@@ -9,7 +9,7 @@ import { ensureStack, type RunningStack, supervisorLog } from '../../workers/sta
 import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
 import { gpuWorkers } from '../../workers/stack/stack-plan.ts';
 import { ROLES_VARIABLE, stackSettings } from '../../workers/stack/stack-settings.ts';
-import { stackHome, stackPaths } from '../../workers/stack/stack-state.ts';
+import { stackHome, stackPaths } from '../../workers/stack/stack-paths.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { Verb, VerbContext } from '../verb.ts';
 

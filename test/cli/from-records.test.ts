@@ -7,7 +7,8 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { keys, type OutcomeRecord, type RunEnd, type RunRecord, type StepEntry } from '../../activities/records.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { stackPaths, writeStackState } from '../../workers/stack/stack-state.ts';
+import { stackPaths } from '../../workers/stack/stack-paths.ts';
+import { writeStackState } from '../../workers/stack/stack-state.ts';
 
 let directory: string;
 beforeEach(() => {

@@ -9,7 +9,8 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { runCommandLine } from '../../cli/run.ts';
 import { ownIdentity, type ProcessIdentity } from '../../scripts/setup/process-identity.mjs';
-import { stackPaths, type StackState, writeStackState } from '../../workers/stack/stack-state.ts';
+import { stackPaths } from '../../workers/stack/stack-paths.ts';
+import { type StackState, writeStackState } from '../../workers/stack/stack-state.ts';
 import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul two stacks-'));

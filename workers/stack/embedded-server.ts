@@ -5,7 +5,8 @@ import { choosePort } from '../temporal-server/free-port.ts';
 import { serverArguments } from '../temporal-server/server-arguments.ts';
 import { isClaimedByOther } from './port-claims.ts';
 import { digestOf, type ProcessSpec } from './processes/process-spec.ts';
-import type { StackPaths, StackState } from './stack-state.ts';
+import type { StackPaths } from './stack-paths.ts';
+import type { StackState } from './stack-state.ts';
 import { join } from 'node:path';
 
 export const SERVER = 'temporal';

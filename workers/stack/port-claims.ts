@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { writeWhole } from '#setup/files.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
 import { listProcesses } from './processes/list-processes.ts';
-import { readStackState, stackPaths } from './stack-state.ts';
+import { stackPaths } from './stack-paths.ts';
+import { readStackState } from './stack-state.ts';
 
 /** The claims of all users of one cache, a file per port: the home of the stack that took it last. */
 const folderOf = (env: NodeJS.ProcessEnv): string => join(cacheDirectory(env), 'ports');

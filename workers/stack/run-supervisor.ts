@@ -3,7 +3,7 @@
 import { tryLock } from '#setup/process-lock.mjs';
 import { outliveFullLog } from '../full-log.ts';
 import type { StackPlan } from './stack-plan.ts';
-import { stackPaths } from './stack-state.ts';
+import { stackPaths } from './stack-paths.ts';
 import { Supervisor } from './supervisor.ts';
 
 /** Returns when the stack is down, or at once when another supervisor has this home. */

@@ -1,10 +1,8 @@
 /** What the supervisor knows, in `stack.json`: always one complete state, with the start time beside every pid. */
 
-import { readFileSync, statSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { writeWhole } from '#setup/files.mjs';
 import type { ProcessIdentity } from '#setup/process-identity.mjs';
-import { UserInputError } from '../../activities/failures.ts';
 import type { StackSettings } from './stack-settings.ts';
 
 /** `backing-off`: it died and waits to be started again. */
@@ -41,33 +39,6 @@ export interface StackState {
   /** Absent: written by an earlier version. */
   readonly settings?: StackSettings;
   readonly processes: readonly ProcessRecord[];
-}
-
-export interface StackPaths {
-  readonly home: string;
-  readonly state: string;
-  readonly lock: string;
-  readonly logs: string;
-  readonly ready: string;
-  readonly database: string;
-}
-
-/** `$LONGHAUL_HOME`, default `.longhaul` in the working directory. Errors: `UserInputError` where that is a file. */
-export function stackHome(env: NodeJS.ProcessEnv = process.env, cwd = process.cwd()): string {
-  const home = resolve(cwd, env['LONGHAUL_HOME'] || '.longhaul');
-  if (statSync(home, { throwIfNoEntry: false })?.isDirectory() === false) throw new UserInputError('LONGHAUL_HOME', home, 'give a folder: that is a file');
-  return home;
-}
-
-export function stackPaths(home: string): StackPaths {
-  return {
-    home,
-    state: join(home, 'stack.json'),
-    lock: join(home, 'supervisor.lock'),
-    logs: join(home, 'logs'),
-    ready: join(home, 'ready'),
-    database: join(home, 'temporal.db'),
-  };
 }
 
 export function writeStackState(path: string, state: StackState): void {

@@ -3,7 +3,8 @@
 import { isAlive } from '#setup/process-identity.mjs';
 import { lockHolder, tryLock } from '#setup/process-lock.mjs';
 import { SERVER } from './embedded-server.ts';
-import { type ProcessRecord, readStackState, type StackPaths, stackHome, stackPaths, type StackState, writeStackState } from './stack-state.ts';
+import { type StackPaths, stackHome, stackPaths } from './stack-paths.ts';
+import { type ProcessRecord, readStackState, type StackState, writeStackState } from './stack-state.ts';
 import { stopProcess } from './processes/stop-process.ts';
 
 export interface StopStackOptions {

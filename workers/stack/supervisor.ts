@@ -12,7 +12,8 @@ import { ManagedProcess } from './processes/managed-process.ts';
 import { claimPorts } from './port-claims.ts';
 import { type ProcessSpec, readyFileSpec } from './processes/process-spec.ts';
 import type { StackPlan } from './stack-plan.ts';
-import { type ProcessRecord, readStackState, type StackPaths, type StackState, writeStackState } from './stack-state.ts';
+import type { StackPaths } from './stack-paths.ts';
+import { type ProcessRecord, readStackState, type StackState, writeStackState } from './stack-state.ts';
 import { stopProcess } from './processes/stop-process.ts';
 
 const POLL_MS = 50;

@@ -11,7 +11,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { packageRoot } from '../../../scripts/setup/paths.mjs';
 import { lockHolder } from '../../../scripts/setup/process-lock.mjs';
 import { ensureStack } from '../../../workers/stack/ensure-stack.ts';
-import { stackPaths } from '../../../workers/stack/stack-state.ts';
+import { stackPaths } from '../../../workers/stack/stack-paths.ts';
 import { useSmallDisk } from '../../activities/small-disk.ts';
 import { FixtureStack, supervisorProgram } from './fixtures/fixture-stack.ts';
 

@@ -7,7 +7,8 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { ownIdentity, type ProcessIdentity } from '../../../scripts/setup/process-identity.mjs';
 import { choosePorts } from '../../../workers/stack/embedded-server.ts';
 import { claimPorts, isClaimedByOther } from '../../../workers/stack/port-claims.ts';
-import { readStackState, stackPaths, type StackState, writeStackState } from '../../../workers/stack/stack-state.ts';
+import { stackPaths } from '../../../workers/stack/stack-paths.ts';
+import { readStackState, type StackState, writeStackState } from '../../../workers/stack/stack-state.ts';
 import { choosePort } from '../../../workers/temporal-server/free-port.ts';
 
 let dir: string;

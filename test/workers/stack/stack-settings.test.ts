@@ -8,7 +8,8 @@ import { exitCodeOf } from '../../../cli/errors.ts';
 import { lockHolder } from '../../../scripts/setup/process-lock.mjs';
 import { ensureStack } from '../../../workers/stack/ensure-stack.ts';
 import { refuseOtherSettings, stackSettings, wantedRoles } from '../../../workers/stack/stack-settings.ts';
-import { readStackState, stackPaths, writeStackState } from '../../../workers/stack/stack-state.ts';
+import { stackPaths } from '../../../workers/stack/stack-paths.ts';
+import { readStackState, writeStackState } from '../../../workers/stack/stack-state.ts';
 import { stopStack } from '../../../workers/stack/stop-stack.ts';
 import { FixtureStack, supervisorProgram } from './fixtures/fixture-stack.ts';
 

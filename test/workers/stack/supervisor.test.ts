@@ -4,7 +4,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { afterEach, expect, test, vi } from 'vitest';
 import { isAlive, startTimeOf } from '../../../scripts/setup/process-identity.mjs';
-import { stackPaths, readStackState, writeStackState } from '../../../workers/stack/stack-state.ts';
+import { stackPaths } from '../../../workers/stack/stack-paths.ts';
+import { readStackState, writeStackState } from '../../../workers/stack/stack-state.ts';
 import { stopStack } from '../../../workers/stack/stop-stack.ts';
 import { FixtureStack } from './fixtures/fixture-stack.ts';
 

@@ -3,7 +3,8 @@
 import { isAlive } from '#setup/process-identity.mjs';
 import { lockHolder } from '#setup/process-lock.mjs';
 import type { StackSettings } from '../stack-settings.ts';
-import { type ProcessRecord, readStackState, stackHome, stackPaths } from '../stack-state.ts';
+import { stackHome, stackPaths } from '../stack-paths.ts';
+import { type ProcessRecord, readStackState } from '../stack-state.ts';
 
 export interface ListedProcess {
   readonly name: string;

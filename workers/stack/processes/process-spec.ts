@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { StackPaths } from '../stack-state.ts';
+import type { StackPaths } from '../stack-paths.ts';
 
 export interface ProcessSpec {
   readonly name: string;
