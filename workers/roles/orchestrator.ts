@@ -19,7 +19,7 @@ import { startWatchdog } from '../watchdog/watchdog.ts';
 import { buildIdOf, buildWorkflowBundle } from '../workflow-bundle.ts';
 
 /** Of the workflows that are kept in memory; the others are replayed when they go on. */
-const CACHED_WORKFLOWS = 600;
+const CACHED_WORKFLOWS = 400;
 
 /** The UI's address as the stack recorded it; of a cluster that is not ours nothing is known. */
 async function uiOf(settings: WorkerSettings): Promise<string> {
