@@ -44,11 +44,13 @@ const { algorithm } = await handle.executeUpdate<{ algorithm: { learningRate: nu
 });
 await handle.signal('resume');
 
+// A query shows the state of now, and a workflow answers when it has ended as well: the last word is asked for after the end.
 const steps: number[] = [];
-while ((await handle.describe()).status.name === 'RUNNING') {
+for (let running = true; running; ) {
+  running = (await handle.describe()).status.name === 'RUNNING';
   const { step } = await status();
-  if (step > (steps.at(-1) ?? 0)) steps.push(step);
-  await sleep(200);
+  while (steps.length < step) steps.push(steps.length + 1);
+  if (running) await sleep(200);
 }
 const { policy } = (await handle.result()) as { policy: { version: number } };
 console.log(JSON.stringify({ run, learningRate: algorithm.learningRate, steps, policyVersion: policy.version }));

@@ -13,11 +13,17 @@ const argumentsOf = (env: NodeJS.ProcessEnv, role: string) => stackPlan(env).wor
 const preloadOf = (args: readonly string[]) => args[args.indexOf('--import') + 1] ?? '';
 
 /** Why: Node would refuse an option that another version of V8 does not have, and the orchestrator would never start. */
-it("the orchestrator's heap is collected early, by an option that this Node takes", () => {
+it("the orchestrator's heap is kept small and collected early, by options that this Node takes", () => {
   const args = argumentsOf(elsewhere, 'orchestrator');
   const options = args.slice(0, args.indexOf('--import'));
-  expect(options).toEqual([expect.stringMatching(/^--heap-growing-percent=\d+$/)]);
+  expect(options).toEqual([expect.stringMatching(/^--heap-growing-percent=\d+$/), expect.stringMatching(/^--max-semi-space-size=\d+$/)]);
   expect(spawnSync(process.execPath, [...options, '-p', '1'], { encoding: 'utf8', timeout: 30_000 })).toMatchObject({ stdout: '1\n', stderr: '' });
+});
+
+it('the orchestrator has few arenas of memory, unless the environment says how many', () => {
+  const arenasOf = (env: NodeJS.ProcessEnv) => stackPlan({ ...elsewhere, ...env }).workers({}).find(({ name }) => name === 'orchestrator')?.env['MALLOC_ARENA_MAX'];
+  expect(arenasOf({})).toBe('2');
+  expect(arenasOf({ MALLOC_ARENA_MAX: '8' })).toBe('8');
 });
 
 it('the orchestrator alone runs without call stacks, unless they are asked for', () => {
