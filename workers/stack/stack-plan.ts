@@ -98,11 +98,14 @@ function fewArenas({ MALLOC_ARENA_MAX = '2' }: NodeJS.ProcessEnv): Readonly<Reco
 const ROOMY_HEAP = ['--initial-old-space-size=256', '--min-semi-space-size=16'];
 const READS_COMMANDS: readonly Role[] = ['init', 'agent-run', 'reward'];
 
-/** What Node is told: `$LONGHAUL_CALL_STACKS=1` keeps the stack traces that workflows run without. */
+/** What Node is told where workflows run: `$LONGHAUL_CALL_STACKS=1` keeps the stack traces that they run without. */
+export function workflowThreadOptions(env: NodeJS.ProcessEnv): string[] {
+  return env['LONGHAUL_CALL_STACKS'] === '1' ? [] : ['--import', moduleUrl('roles/without-call-stacks').href];
+}
+
 function nodeOptionsOf(role: Role, env: NodeJS.ProcessEnv): string[] {
   if (READS_COMMANDS.includes(role)) return ROOMY_HEAP;
-  if (role !== 'orchestrator') return [];
-  return [...SMALL_HEAP, ...(env['LONGHAUL_CALL_STACKS'] === '1' ? [] : ['--import', moduleUrl('roles/without-call-stacks').href])];
+  return role === 'orchestrator' ? [...SMALL_HEAP, ...workflowThreadOptions(env)] : [];
 }
 
 function workerCommand(role: Role, inherited: NodeJS.ProcessEnv, env: Readonly<Record<string, string>>): Command {

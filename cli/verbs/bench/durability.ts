@@ -1,5 +1,6 @@
 /** `longhaul bench durability`: Temporal and records on disk against memory. */
 
+import { goOnAsShipped } from '../../bench/as-shipped.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { wholeNumber } from '../../whole-number.ts';
 
@@ -17,6 +18,7 @@ async function durability(options: DurabilityFlags, context: VerbContext): Promi
     tasks: wholeNumber('--tasks', options.tasks, 1),
     layers: wholeNumber('--layers', options.layers, 4),
   };
+  goOnAsShipped();
   // Only where it is used: the engine takes as long to load as other benches to begin.
   const { benchDurability } = await import('../../bench/durability/durability.ts');
   const document = await benchDurability(asked, context.note);

@@ -1,6 +1,7 @@
 /** `longhaul bench orchestration`: what workflows cost beside bare activities. */
 
 import { benchOrchestration } from '../../bench/orchestration.ts';
+import { goOnAsShipped } from '../../bench/as-shipped.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { wholeNumber } from '../../whole-number.ts';
 
@@ -12,12 +13,14 @@ interface Options {
 }
 
 async function orchestration(options: Options, context: VerbContext): Promise<Outcome> {
-  const document = await benchOrchestration({
+  const asked = {
     rollouts: wholeNumber('--rollouts', options.rollouts, 1),
     turns: wholeNumber('--turns', options.turns, 3),
     concurrency: wholeNumber('--concurrency', options.concurrency, 1),
     blocks: wholeNumber('--blocks', options.blocks, 1),
-  });
+  };
+  goOnAsShipped();
+  const document = await benchOrchestration(asked);
   context.say(`${document.rollouts} rollouts of ${document.turns} turns`);
   context.say(`  ${document.rolloutsPerSecond.toFixed(1)} rollouts/s, ${document.activitiesPerSecond.toFixed(0)} activities/s`);
   context.say(`  bare: ${document.bare.activitiesPerSecond.toFixed(0)} activities/s; ratio ${document.ratio.toFixed(2)}`);
