@@ -11,13 +11,13 @@ import type { GatedStage, RolloutResult } from '../messages/rollout.ts';
 import { PauseRelay } from '../pause-relay.ts';
 import { unfinished } from '../rollout/report-end.ts';
 import { Children } from './children.ts';
-import { CHUNK, chunksOf } from './chunks.ts';
+import { chunksOf } from './chunks.ts';
 import { beginOrder, type Schedule } from './dispatch-schedule.ts';
 import { gatesOf } from './dispatcher.ts';
 import { DynamicSampling, type SamplingRule } from './sampling/dynamic-sampling.ts';
 import { allAtOnce, untilVaried } from './sampling/filter-sampling.ts';
 import { BatchLedger, type GroupTally, varies } from './ledger.ts';
-import { hasRoom, isFull } from './long-batch.ts';
+import { HistoryRoom } from './history-room.ts';
 import { Probe } from './probe.ts';
 import type { BatchProgress } from './progress.ts';
 import { untilReplaceable } from './sampling/replace-sampling.ts';
@@ -67,10 +67,7 @@ export class OpenBatch {
   readonly #sampling: DynamicSampling;
   readonly #ledger: BatchLedger;
   readonly #underWay = new UnderWay();
-  /** It may go on in a new history. */
-  #long: boolean;
-  /** Begun while it was short: they end in this history. */
-  readonly #bound = new Set<number>();
+  readonly #room: HistoryRoom;
   readonly #begunAt: number;
   readonly #clock: WorkClock;
   /** Begun in an earlier history. */
@@ -82,10 +79,6 @@ export class OpenBatch {
   #expired = false;
   #paused: boolean;
   #started: number;
-  /** Begins that are not answered yet. */
-  #beginning = 0;
-  /** At most a chunk of them. */
-  #inTurn = false;
   /** Nothing more begins in this history. */
   #resting = false;
   /** What takes long is left to the next one. */
@@ -99,7 +92,7 @@ export class OpenBatch {
     this.#gates = gatesOf(input.tasks.length * input.samples, caps);
     this.#children = new Children(input, { gates: this.#gates });
     this.#order = order;
-    this.#long = long;
+    this.#room = new HistoryRoom(long, this.#gates);
     this.#roster = new Roster(caps, progress);
     this.#sampling = new DynamicSampling(ruleOf(input), progress?.sampling);
     this.#ledger = new BatchLedger(input.samples, progress?.ledger);
@@ -179,7 +172,7 @@ export class OpenBatch {
   rolloutEnded(given: RolloutResult): void {
     const index = this.#children.indexOf(given.rollout);
     if (index === undefined || !this.#roster.isOpen(index)) return;
-    this.#bound.delete(index);
+    this.#room.ended(index);
     const result = this.#roster.ended(index, given);
     this.#failures.heard(result);
     this.#relay.remove(given.rollout);
@@ -202,18 +195,16 @@ export class OpenBatch {
     this.#begin();
     this.#admit();
     while (!this.#isOver()) {
-      const mayBegin = () => this.#roster.hasAdmitted && this.#places > 0 && !this.#paused && !this.#isFull();
-      const mayRest = () => this.#isFull() && this.#bound.size === 0;
-      await condition(() => mayBegin() || this.#isOver() || this.#underWay.hasFailed || mayRest());
+      const mayBegin = () => this.#roster.hasAdmitted && this.#room.places > 0 && !this.#paused && !this.#room.isFull;
+      await condition(() => mayBegin() || this.#isOver() || this.#underWay.hasFailed || this.#room.mayBeLeft);
       this.#underWay.throwIfFailed();
-      if (mayRest() && !this.#isOver()) {
+      if (this.#room.mayBeLeft && !this.#isOver()) {
         await this.#rest();
         return false;
       }
-      for (const index of this.#roster.begin(this.#places)) this.#underWay.track(this.#beginChild(index));
+      for (const index of this.#roster.begin(this.#room.places)) this.#underWay.track(this.#beginChild(index));
       if (!this.#roster.hasAdmitted) continue;
-      this.#inTurn ||= patched('begins-in-turn');
-      if (!this.#inTurn) await sleep(1);
+      if (!this.#room.inTurn()) await sleep(1);
     }
     await condition(() => this.#underWay.isSettled);
     // The last record may fail when nothing is waited for any more.
@@ -255,21 +246,6 @@ export class OpenBatch {
 
   #isOver(): boolean {
     return this.#ledger.counts.ended === this.total;
-  }
-
-  /** So many may begin now. */
-  get #places(): number {
-    return this.#inTurn ? Math.max(0, CHUNK - this.#beginning) : CHUNK;
-  }
-
-  #isFull(): boolean {
-    return this.#long && isFull(workflowInfo(), this.#inTurn ? this.#beginning : 0);
-  }
-
-  /** Whether the rollout that begins now may outlive this history. */
-  #turnsLong(): boolean {
-    this.#long ||= !hasRoom(this.#bound.size, workflowInfo(), this.#gates) && patched('short-batches-turn-long');
-    return this.#long;
   }
 
   /** What an earlier history left: words that were not told, and what was given up and may run. */
@@ -340,10 +316,8 @@ export class OpenBatch {
 
   async #beginChild(index: number): Promise<void> {
     this.#started += 1;
-    this.#beginning += 1;
     const id = this.#children.id(index);
-    const outlives = this.#turnsLong();
-    if (!outlives) this.#bound.add(index);
+    const outlives = this.#room.begin(index);
     try {
       const child = await this.#children.start(index, outlives);
       this.#relay.add(id, child);
@@ -351,7 +325,7 @@ export class OpenBatch {
     } catch (error) {
       this.rolloutEnded(this.#unfinished(index, error));
     } finally {
-      this.#beginning -= 1;
+      this.#room.answered();
     }
   }
 

@@ -20,7 +20,7 @@ export const fullHistories: readonly Mutation[] = [
   {
     name: 'all rollouts of a batch begin before one has shown in its history',
     fault: AT_ONCE,
-    file: OPEN_BATCH,
+    file: 'workflows/batch/history-room.ts',
     before: "this.#inTurn ||= patched('begins-in-turn');",
     after: "this.#inTurn &&= patched('begins-in-turn');",
     tests: [{ file: AT_ONCE_TEST, test: 'begin a chunk at a time' }],
@@ -72,8 +72,8 @@ export const fullHistories: readonly Mutation[] = [
     name: 'a batch hands on each number by itself',
     fault: SIZE,
     file: 'workflows/batch/packed.ts',
-    before: 'const isRun = count >= LEAST;',
-    after: 'const isRun = count < 0;',
+    before: 'all.push(isRun ? [first, count, second - first] : first);',
+    after: 'void second;\n    for (const one of numbers.slice(at, at + (isRun ? count : 1))) all.push(one);\n    void first;',
     tests: [{ file: CARRIED_TEST, test: 'fits where it is as large as a batch may be' }],
   },
   {

@@ -39,7 +39,7 @@ export const limits: readonly Mutation[] = [
   {
     name: 'a batch that was thought short stays in its history',
     fault: LENGTH,
-    file: 'workflows/batch/open-batch.ts',
+    file: 'workflows/batch/history-room.ts',
     before: 'this.#long ||= !hasRoom(',
     after: 'this.#long &&= !hasRoom(',
     tests: [{ file: LONG_BATCHES_TEST, test: 'goes on in a new history all the same where its rollouts fail one by one' }],
@@ -47,9 +47,9 @@ export const limits: readonly Mutation[] = [
   {
     name: 'a batch that turned long does not wait for those that must end in its history',
     fault: LENGTH,
-    file: 'workflows/batch/open-batch.ts',
-    before: 'this.#isFull() && this.#bound.size === 0;',
-    after: 'this.#isFull();',
+    file: 'workflows/batch/history-room.ts',
+    before: 'return this.isFull && this.#bound.size === 0;',
+    after: 'return this.isFull;',
     tests: [{ file: LONG_BATCHES_TEST, test: 'goes on in a new history all the same where its rollouts fail one by one', hangs: true }],
   },
 ];

@@ -1,0 +1,61 @@
+/** What of a batch may still begin in the history that it is in, and what must end in it. */
+
+import { patched, workflowInfo } from '@temporalio/workflow';
+import type { GatedStage } from '../messages/rollout.ts';
+import { CHUNK } from './chunks.ts';
+import { hasRoom, isFull } from './long-batch.ts';
+
+export class HistoryRoom {
+  readonly #gates: readonly GatedStage[];
+  /** The batch may go on in a new history. */
+  #long: boolean;
+  /** Begun while it was short: they end in this history. */
+  readonly #bound = new Set<number>();
+  /** Begins that are not answered yet. */
+  #beginning = 0;
+  /** At most a chunk of them. */
+  #inTurn = false;
+
+  constructor(long: boolean, gates: readonly GatedStage[]) {
+    this.#long = long;
+    this.#gates = gates;
+  }
+
+  /** Nothing more begins here. */
+  get isFull(): boolean {
+    return this.#long && isFull(workflowInfo(), this.#inTurn ? this.#beginning : 0);
+  }
+
+  /** Full, and nothing must end here: the batch may go on in a new history. */
+  get mayBeLeft(): boolean {
+    return this.isFull && this.#bound.size === 0;
+  }
+
+  /** So many may begin now. */
+  get places(): number {
+    return this.#inTurn ? Math.max(0, CHUNK - this.#beginning) : CHUNK;
+  }
+
+  /** Whether no more than a chunk is beginning at once, from the first time that this is asked on. */
+  inTurn(): boolean {
+    this.#inTurn ||= patched('begins-in-turn');
+    return this.#inTurn;
+  }
+
+  /** Returns whether the rollout may outlive this history. */
+  begin(index: number): boolean {
+    this.#beginning += 1;
+    this.#long ||= !hasRoom(this.#bound.size, workflowInfo(), this.#gates) && patched('short-batches-turn-long');
+    if (!this.#long) this.#bound.add(index);
+    return this.#long;
+  }
+
+  /** The begin of a rollout was answered. */
+  answered(): void {
+    this.#beginning -= 1;
+  }
+
+  ended(index: number): void {
+    this.#bound.delete(index);
+  }
+}
