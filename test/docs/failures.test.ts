@@ -1,8 +1,15 @@
 /** Hunts documentation of failures that has come apart from the table that the code reads. */
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ApplicationFailure } from '@temporalio/common';
 import { describe, expect, it } from 'vitest';
 import { classified } from '../../activities/failures.ts';
+import { parseTaskId } from '../../tasks/swe-mini/problem.ts';
+import { baseOf } from '../../trainer/lora/adapter-config.ts';
+import { readModelConfig } from '../../trainer/model/describe-policy.ts';
+import { ChatTemplate } from '../../trainer/tokenizer/chat-template.ts';
+import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import { BUDGET, classOfError, FAILURES, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES, type FailurePolicy } from '../../workflows/failures/failure-policy.ts';
 import { root } from './markdown.ts';
 
@@ -38,6 +45,24 @@ describe('the table', () => {
       expect(FAILURES[classOfError(name)].errors).toContain(name);
     }
     expect(classOfError('WhoKnows')).toBe('internal');
+  });
+
+  it('has what is wrong with a task or a policy itself as bad input, not as a bug of ours', async () => {
+    const policy = mkdtempSync(join(tmpdir(), 'longhaul-no-policy-'));
+    writeFileSync(join(policy, 'config.json'), JSON.stringify({ model_type: 'mamba' }));
+    const calls: Array<() => Promise<unknown>> = [
+      async () => parseTaskId('swe-mini-train-01'),
+      () => readModelConfig(policy),
+      () => loadTokenizer(policy),
+      async () => baseOf({}),
+      async () => new ChatTemplate("{{ raise_exception('no system role') }}", {}).render({ messages: [], tools: null, variables: {} }),
+    ];
+    for (const call of calls) {
+      const failure = await classified(call).catch((error: unknown) => error);
+      expect(failure).toMatchObject({ type: expect.any(String), nonRetryable: true });
+      expect(classOfError((failure as ApplicationFailure).type ?? '')).toBe('bad-input');
+    }
+    rmSync(policy, { recursive: true });
   });
 
   it('never resumes or restarts what a retry of the same call could cure first', () => {
