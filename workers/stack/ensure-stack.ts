@@ -174,9 +174,14 @@ async function waitUntilUp(paths: StackPaths, options: EnsureStackOptions, hasEn
 
 /** One home holds one stack: going on with another cluster than was asked for would surprise. */
 function refuseOther(cluster: Cluster, state: StackState, paths: StackPaths): void {
-  if (cluster.kind === 'embedded' || cluster.address === state.address) return;
+  if (cluster.kind === 'embedded' || byNumber(cluster.address) === byNumber(state.address)) return;
   const how = `is not what the stack in ${paths.home} runs on: that is ${state.address}`;
   throw new Unreachable(`Temporal at ${cluster.address}`, 'Run: npx longhaul down, or set LONGHAUL_HOME to another folder.', { how });
+}
+
+/** The embedded server names itself by 127.0.0.1, and people name it by the word. */
+function byNumber(address: string): string {
+  return address.replace(/^localhost(?=:)/i, '127.0.0.1');
 }
 
 function broken(name: string, how: string, log: string): Unreachable {

@@ -17,7 +17,7 @@ const soon = { timeout: 60_000, interval: 100 };
 let stack: FixtureStack;
 afterEach(async () => stack.end());
 
-const ensure = () => ensureStack({ home: stack.home, env: stack.env, program: supervisorProgram });
+const ensure = (env: NodeJS.ProcessEnv = {}) => ensureStack({ home: stack.home, env: { ...stack.env, ...env }, program: supervisorProgram });
 
 test('the server keeps its address and what it knows through its own death, down and up', async () => {
   stack = new FixtureStack({ init: [] }, true);
@@ -29,6 +29,7 @@ test('the server keeps its address and what it knows through its own death, down
   expect(first).toMatchObject({ address: `127.0.0.1:${ports.temporal}`, ui: `http://127.0.0.1:${ports.ui}` });
   expect(await ensure()).toMatchObject({ started: false, address: first.address });
   expect(stack.log('init')).toContain(`temporal at ${first.address}`);
+  expect(await ensure({ TEMPORAL_ADDRESS: `localhost:${ports.temporal}` })).toMatchObject({ started: false, address: first.address });
 
   const connection = await Connection.connect({ address: first.address });
   const client = new Client({ connection });
