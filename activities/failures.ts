@@ -8,6 +8,12 @@ import { FINAL_ERRORS } from '../workflows/failures/failure-policy.ts';
 /** The same input fails the same way: told at once, never retried. */
 const FINAL = new Set([...FINAL_ERRORS, 'NoValidRollouts', 'ModelUnavailable', 'PlanLost', 'OwnCodeFailed']);
 
+/**
+ * Of what was read, not of how: told as any other wrong input is. Not names of the table, by which workflows decide too:
+ * histories that have them were decided otherwise.
+ */
+const WRONG_INPUT = new Set(['UnknownTask', 'UnsupportedModel', 'ChatTemplateRefused']);
+
 /** Beyond the longest pause between two attempts, a server's own word counts, */
 const LONGEST_PAUSE_MS = 10_000;
 /** but not for so long that the sandbox of the rollout that waits is gone. */
@@ -26,10 +32,11 @@ export async function classified<T>(body: () => Promise<T>): Promise<T> {
     const error = named(thrown, 'the disk of this worker');
     if (!(error instanceof Error) || error instanceof ApplicationFailure) throw error;
     if (error.name === 'AbortError' || error.name === 'CancelledFailure') throw error;
+    const type = WRONG_INPUT.has(error.name) ? 'UserInputError' : error.name;
     throw ApplicationFailure.create({
       message: error.message.slice(0, 1000),
-      type: error.name,
-      nonRetryable: FINAL.has(error.name),
+      type,
+      nonRetryable: FINAL.has(type),
       cause: error,
       ...retryDelayOf(error),
     });

@@ -172,7 +172,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   'bad-input': {
     detected: 'an input cannot be used',
     errors: [
-      'UserInputError', 'UnknownTask', 'UnsupportedModel', 'UnsupportedAdapter', 'UnusableTokenizer', 'ChatTemplateRefused', 'InvalidRequest', 'BadCacheBudget',
+      'UserInputError', 'InvalidRequest', 'BadCacheBudget',
       'UnknownName', 'LossRefused', 'NoReference', 'NoCredit', 'NoValues', 'TooFewTokens', 'TrainingDiverged',
     ],
     retried: [],

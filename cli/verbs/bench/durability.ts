@@ -18,7 +18,7 @@ async function durability(options: DurabilityFlags, context: VerbContext): Promi
     tasks: wholeNumber('--tasks', options.tasks, 1),
     layers: wholeNumber('--layers', options.layers, 4),
   };
-  goOnAsShipped();
+  await goOnAsShipped(context.signal);
   // Only where it is used: the engine takes as long to load as other benches to begin.
   const { benchDurability } = await import('../../bench/durability/durability.ts');
   const document = await benchDurability(asked, context.note);

@@ -1,6 +1,5 @@
 /** `longhaul bench orchestration`: what workflows cost beside bare activities. */
 
-import { benchOrchestration } from '../../bench/orchestration.ts';
 import { goOnAsShipped } from '../../bench/as-shipped.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { wholeNumber } from '../../whole-number.ts';
@@ -19,7 +18,9 @@ async function orchestration(options: Options, context: VerbContext): Promise<Ou
     concurrency: wholeNumber('--concurrency', options.concurrency, 1),
     blocks: wholeNumber('--blocks', options.blocks, 1),
   };
-  goOnAsShipped();
+  await goOnAsShipped(context.signal);
+  // Not loaded twice.
+  const { benchOrchestration } = await import('../../bench/orchestration.ts');
   const document = await benchOrchestration(asked);
   context.say(`${document.rollouts} rollouts of ${document.turns} turns`);
   context.say(`  ${document.rolloutsPerSecond.toFixed(1)} rollouts/s, ${document.activitiesPerSecond.toFixed(0)} activities/s`);

@@ -17,7 +17,8 @@ writeFileSync(
   import v8 from 'node:v8';
   import { isMainThread, Worker } from 'node:worker_threads';
   if (isMainThread) {
-    goOnAsShipped();
+    const signal = process.env.INTERRUPTED === '1' ? AbortSignal.abort(new Error('interrupted')) : new AbortController().signal;
+    await goOnAsShipped(signal);
     console.log(process.argv.slice(2).join(' '), process.execArgv.includes('--no-warnings'));
     new Worker(new URL(import.meta.url));
   } else {
@@ -37,4 +38,10 @@ it('goes on once, with its arguments, and without call stacks in its threads', (
 
 it('stays as it is where call stacks are asked for', () => {
   expect(runWith({ LONGHAUL_CALL_STACKS: '1' })).toMatchObject({ status: 0, stdout: 'bench --json true\nhooks true\n' });
+});
+
+it('ends where it was interrupted before it could go on', () => {
+  const { status, stdout, stderr } = runWith({ LONGHAUL_CALL_STACKS: '', INTERRUPTED: '1' });
+  expect([status, stdout]).toEqual([1, '']);
+  expect(stderr).toContain('interrupted');
 });
