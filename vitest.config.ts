@@ -7,6 +7,7 @@ export default defineConfig({
     // Real servers, sandboxes and engines: generous, since no test asserts a time.
     testTimeout: 60_000,
     hookTimeout: 120_000,
+    expect: { poll: { timeout: 30_000 } },
     maxWorkers: 2,
   },
 });

@@ -40,7 +40,9 @@ test('the server keeps its address and what it knows through its own death, down
 
   const server = stack.process('temporal').pid ?? 0;
   process.kill(server, 'SIGKILL');
-  await vi.waitFor(() => expect(stack.process('temporal')).toMatchObject({ state: 'ready', restarts: 1 }), soon);
+  // More than once where somebody has taken one of its ports meanwhile.
+  const restarted = { state: 'ready', restarts: expect.toSatisfy((n: number) => n >= 1) as number };
+  await vi.waitFor(() => expect(stack.process('temporal')).toMatchObject(restarted), soon);
   expect(startTimeOf(server)).toBeUndefined();
   await vi.waitFor(async () => expect(await described()).toBe('RUNNING'), soon);
 
