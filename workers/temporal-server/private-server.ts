@@ -2,7 +2,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { serverProgram } from '../stack/stack-plan.ts';
@@ -17,8 +17,9 @@ export interface PrivateServer {
 }
 
 const START_WITHIN_MS = 60_000;
-/** Somebody may take a port between its choice and the server's start. */
+/** Somebody may take a port between its choice and the server's start, as one of those that the server chooses for itself. */
 const TRIES = 4;
+const PORT_TAKEN = /address already in use/;
 
 interface Ports {
   readonly port: number;
@@ -40,8 +41,11 @@ async function untilAnswers(address: string, child: ChildProcess, log: string): 
   }
 }
 
+const logIn = (dir: string): string => join(dir, 'temporal.log');
+const logged = (dir: string): string => (existsSync(logIn(dir)) ? readFileSync(logIn(dir), 'utf8') : '');
+
 async function startAt({ port, uiPort }: Ports, dir: string, more: readonly string[]): Promise<PrivateServer> {
-  const log = join(dir, 'temporal.log');
+  const log = logIn(dir);
   const descriptor = openSync(log, 'a');
   const args = serverArguments({ port, uiPort, database: join(dir, 'temporal.db'), namespace: 'default' });
   const child = spawn(serverProgram(process.env), [...args, ...more], { stdio: ['ignore', descriptor, descriptor] });
@@ -74,11 +78,13 @@ export async function startPrivateServer(dir: string, more: readonly string[] = 
   mkdirSync(dir, { recursive: true });
   for (let left = TRIES; ; left -= 1) {
     const ports = await choose();
+    const before = logged(dir).length;
     try {
       return await startAt(ports, dir, more);
     } catch (error) {
-      const areFree = (await isPortFree(ports.port)) && (await isPortFree(ports.uiPort));
-      if (left <= 1 || areFree) throw error;
+      // Whoever took it may be gone already.
+      const wasTaken = PORT_TAKEN.test(logged(dir).slice(before)) || !(await isPortFree(ports.port)) || !(await isPortFree(ports.uiPort));
+      if (left <= 1 || !wasTaken) throw error;
     }
   }
 }

@@ -1,6 +1,6 @@
 /** Hunts a server that is started on a port that somebody has. */
 
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,5 +41,22 @@ test('a server whose port was taken after it was chosen starts on another one', 
     expect(chosen).toEqual([]);
     await server.stop();
   });
+  rmSync(dir, { recursive: true });
+}, 90_000);
+
+test('a server whose port was taken for a moment only starts again', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul-taken-'));
+  const held = createServer((connection) => connection.destroy());
+  const port = await choosePort([]);
+  await new Promise<void>((resolve) => held.listen(port, '127.0.0.1', () => resolve()));
+  // Gone by the time anybody looks: as a connection that had the port as its own end.
+  const watched = setInterval(() => {
+    if (existsSync(join(dir, 'temporal.log')) && readFileSync(join(dir, 'temporal.log'), 'utf8').includes('already in use')) held.close();
+  }, 1);
+  const uiPort = await choosePort([], (one) => one === port);
+  const server = await startPrivateServer(dir, [], async () => ({ port, uiPort }));
+  clearInterval(watched);
+  expect(server.address).toBe(`127.0.0.1:${port}`);
+  await server.stop();
   rmSync(dir, { recursive: true });
 }, 90_000);
