@@ -80,8 +80,11 @@ def write_theirs(folder, dtype, tokens):
         sys.exit(f"{target.name}: {shards} files")
     case = {"tokens": tokens, "logits": logits_of(load(target), tokens).tolist()}
     (target / "case.json").write_text(json.dumps(case))
-    settings = LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "up_proj"], rank_pattern={"v_proj": 2}, use_rslora=True)
-    peft = get_peft_model(load(target), settings).eval()
+    base = load(target)
+    # With an adapter of the head, peft writes the head itself beside it.
+    head = [] if base.config.tie_word_embeddings else ["lm_head"]
+    settings = LoraConfig(r=4, lora_alpha=6, target_modules=["q_proj", "v_proj", "up_proj", *head], rank_pattern={"v_proj": 2}, use_rslora=True)
+    peft = get_peft_model(base, settings).eval()
     with torch.no_grad():
         for name, parameter in peft.named_parameters():
             if "lora_" in name:

@@ -5,6 +5,7 @@
 
 import path from 'node:path';
 import { type CheckpointRecord, criticFolder, type OptimizerState, readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
+import { checkedAgainst, withoutBaseCopies } from '../lora/base-copies.ts';
 import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson, withFixedBase } from '../lora/adapter-files.ts';
 import { BadSafetensors, readSafetensors } from '../model/safetensors.ts';
 import type { ModelConfig } from '../model/config.ts';
@@ -100,7 +101,9 @@ export async function openVerifiedPolicy(dir: string): Promise<PolicyPieces> {
   const actual = record === undefined ? undefined : weightsDigest(tensors);
   if (actual !== record?.sha256) throw new CheckpointTorn(dir, `its adapter hashes to ${actual}, not to ${record?.sha256}`);
   const base = await baseDirectory(dir, json);
-  return { weights: verifiedWeights(base), adapter: { json: withFixedBase(dir, json, base), tensors } };
+  const { tensors: own, copies } = withoutBaseCopies(tensors);
+  const weights = copies.size === 0 ? verifiedWeights(base) : checkedAgainst(verifiedWeights(base), copies);
+  return { weights, adapter: { json: withFixedBase(dir, json, base), tensors: own } };
 }
 
 /** The same in memory. Errors: those of `openVerifiedPolicy`. */

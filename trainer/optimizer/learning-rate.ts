@@ -5,7 +5,7 @@ export const RATE_SCHEDULES = ['constant', 'linear', 'cosine'] as const;
 export interface RateSchedule {
   /** The highest. */
   readonly learningRate: number;
-  /** Steps during which the rate rises linearly from 0. */
+  /** Steps during which the rate rises linearly; `transformers` begins at 0, a step in which nothing is learnt, here it is 1/warmup. */
   readonly warmup: number;
   readonly schedule: (typeof RATE_SCHEDULES)[number];
   /** Where the rate falls to, as a fraction of `learningRate`; 0 when left out. */

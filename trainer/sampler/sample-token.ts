@@ -63,7 +63,7 @@ function keepTopK(weights: Float64Array, topK: number): void {
   for (let id = 0; id < weights.length; id++) if ((weights[id] ?? 0) < least) weights[id] = 0;
 }
 
-/** Keeps the fewest heaviest whose share reaches `topP`, lower ids first among equals (Holtzman et al. 2020, eq. 2). */
+/** Keeps the fewest heaviest whose share reaches `topP` (Holtzman et al. 2020, eq. 2), higher ids first among equals as `transformers` does. */
 function keepTopP(weights: Float64Array, topP: number): void {
   if (topP >= 1) return;
   const total = weights.reduce((a, b) => a + b, 0);
@@ -71,7 +71,7 @@ function keepTopP(weights: Float64Array, topP: number): void {
   const least = threshold(weights.slice(), target, false);
   let missing = target - weights.reduce((a, b) => (b > least ? a + b : a), 0);
   let first = true;
-  for (let id = 0; id < weights.length; id++) {
+  for (let id = weights.length - 1; id >= 0; id--) {
     const weight = weights[id] ?? 0;
     if (weight > least) continue;
     const keep = weight === least && (missing > 0 || (first && topP <= 0));

@@ -3,7 +3,10 @@
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import type { Message, ToolSchema } from '../../agents/message.ts';
 import { type TextSpan, markGeneration, takeSpans } from './assistant-mask.ts';
-import { allowEmptyLoops } from './empty-loops.ts';
+import { allowEmptyLoops } from './jinja/empty-loops.ts';
+import { keepWhatLoopsPrinted } from './jinja/loop-controls.ts';
+import { rewrite } from './jinja/nodes.ts';
+import { PYTHON_STRINGS, strip, usePythonStrings } from './jinja/python-strings.ts';
 
 /** A template refused the messages, through its own `raise_exception`. */
 export class ChatTemplateRefused extends Error {
@@ -52,24 +55,52 @@ const globals: Readonly<Record<string, unknown>> = {
     throw new ChatTemplateRefused(message);
   },
   add_generation_prompt: false,
+  documents: null,
+  ...PYTHON_STRINGS,
 };
 
 /** Messages and tools as templates read them, and the variables that a caller may set. */
 export interface TemplateInput {
   readonly messages: readonly Readonly<Record<string, unknown>>[];
+  /** `null`, which templates see as Python's `None`, for none; an empty list is one. */
   readonly tools: readonly unknown[] | null;
   readonly variables: Readonly<Record<string, unknown>>;
   /** End with the last message's content, so that the policy goes on writing it. */
   readonly continueFinalMessage?: boolean;
 }
 
-/** What `transformers` does for `continue_final_message`: cut after the last message, trimmed as the template trimmed it. */
-function cutAfter(rendered: string, content: unknown): string {
-  if (typeof content !== 'string') throw new ChatTemplateRefused('the last message has no text to go on with');
-  const at = rendered.lastIndexOf(content.trim());
-  if (at < 0) throw new ChatTemplateRefused('the template does not print the last message as it is');
-  const untrimmed = content.trimStart();
-  return rendered.slice(0, at + (rendered.startsWith(untrimmed, at) ? untrimmed : content.trim()).length);
+type RawMessage = TemplateInput['messages'][number];
+
+/** Marks the end of what the policy goes on with, so that it is found again; the space tells whether the template trims. */
+const TAG = 'CONTINUE_FINAL_MESSAGE_TAG ';
+
+const hasText = (part: unknown): part is { readonly text: string } =>
+  typeof part === 'object' && part !== null && 'text' in part && typeof part.text === 'string';
+
+/** The message with the mark behind its text, or behind the last text of its parts; and that text. */
+function tagged(message: RawMessage | undefined): { readonly message: RawMessage; readonly text: string } {
+  const content = message?.['content'];
+  if (typeof content === 'string') return { message: { ...message, content: content + TAG }, text: content };
+  const at = Array.isArray(content) ? content.findLastIndex(hasText) : -1;
+  const part: unknown = Array.isArray(content) ? content[at] : undefined;
+  if (!Array.isArray(content) || !hasText(part)) throw new ChatTemplateRefused('the last message has no text to go on with');
+  return { message: { ...message, content: content.with(at, { ...part, text: part.text + TAG }) }, text: part.text };
+}
+
+/** What `transformers` does for `continue_final_message`. */
+function cutAtTag(rendered: string, text: string): string {
+  const at = rendered.lastIndexOf(TAG.trim());
+  if (at < 0 || !rendered.includes(strip(text))) throw new ChatTemplateRefused('the template does not print the last message as it is');
+  const before = rendered.slice(0, at);
+  return rendered.startsWith(TAG, at) ? before : strip(before, null, 'rstrip');
+}
+
+/** Older names of a message's reasoning, as `transformers` has them: templates read one of the first two. */
+const REASONING = ['reasoning_content', 'thinking', 'reasoning'] as const;
+
+function withReasoning(message: RawMessage): RawMessage {
+  const reasoning = REASONING.map((name) => message[name]).find((one) => one !== undefined && one !== null);
+  return reasoning === undefined ? message : { thinking: reasoning, ...message, reasoning_content: reasoning };
 }
 
 export class ChatTemplate {
@@ -79,22 +110,22 @@ export class ChatTemplate {
   /** `specialTokens`: `bos_token`, `eos_token` and the like. */
   constructor(source: string, specialTokens: Readonly<Record<string, string>>) {
     this.#program = parse(tokenize(markGeneration(source), { lstrip_blocks: true, trim_blocks: true }));
-    allowEmptyLoops(this.#program);
+    rewrite(this.#program, (node) => keepWhatLoopsPrinted(allowEmptyLoops(usePythonStrings(node))));
     this.#specialTokens = specialTokens;
   }
 
   /** Errors: `ChatTemplateRefused`. */
   render(input: TemplateInput): string {
-    const { text } = this.renderSpans(input);
-    return input.continueFinalMessage === true ? cutAfter(text, input.messages.at(-1)?.['content']) : text;
+    if (input.continueFinalMessage !== true) return this.renderSpans(input).text;
+    const { message, text } = tagged(input.messages.at(-1));
+    return cutAtTag(this.renderSpans({ ...input, messages: [...input.messages.slice(0, -1), message] }).text, text);
   }
 
   /** The whole text, and what of it the template's generation blocks wrote. Errors: `ChatTemplateRefused`. */
   renderSpans({ messages, tools, variables }: TemplateInput): { readonly text: string; readonly spans: readonly TextSpan[] } {
     // Not the library's `Template`: its own globals read the clock and cannot be replaced.
     const environment = new Environment();
-    const given = tools === null || tools.length === 0 ? {} : { tools };
-    const all = { ...globals, ...this.#specialTokens, ...variables, messages, ...given };
+    const all = { ...globals, ...this.#specialTokens, ...variables, messages: messages.map(withReasoning), tools };
     for (const [name, value] of Object.entries(all)) environment.set(name, value);
     return takeSpans((new Interpreter(environment).run(this.#program) as { value: string }).value);
   }

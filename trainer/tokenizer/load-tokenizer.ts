@@ -113,7 +113,7 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
     renderChat: (messages, tools, { addGenerationPrompt }) =>
       template.render({
         messages: messages.map(templateMessage),
-        tools: tools.map(templateTool),
+        tools: tools.length === 0 ? null : tools.map(templateTool),
         variables: { add_generation_prompt: addGenerationPrompt },
       }),
     maskSpans: (text, spans, ids) =>

@@ -44,3 +44,26 @@ test('an adapter is added to the same bits as in training, and leaves no tensor'
     for await (const [name] of await mergedWeights(path.join(dir, 'adapter'), config)) if (name.includes('q_proj')) break;
     expect(tf.memory().numTensors).toBe(numTensors);
   }));
+
+/** Why: PEFT adds the base's own head to the file of an adapter for it. */
+test.each([
+  ['the same as the base\'s is left out', 0, 'lm_head', undefined],
+  ['another one is refused', 1, 'lm_head', /lm_head\.base_layer\.weight is another lm_head\.weight/],
+  ['one of no tensor is refused', 0, 'nowhere', /nowhere\.base_layer\.weight is of no tensor/],
+])('a copy of the base in an adapter: %s', (_, difference, module, refused) =>
+  inScratch(async (dir) => {
+    const base = path.join(dir, 'base');
+    await mkdir(base);
+    await writeFile(path.join(base, 'config.json'), JSON.stringify(modelConfigJson(config)));
+    await saveWeights(base, randomWeights(config, 1));
+    const { tensors } = await adapterOf(path.join(dir, 'adapter'), base);
+    const wanted = weightsDigest(await gathered(await mergedWeights(path.join(dir, 'adapter'), config)));
+    const head = randomWeights(config, 1).get('lm_head.weight')!;
+    // In the last of its pieces.
+    const data = head.data.with(-1, head.data.at(-1)! + difference);
+    const copy = [`base_model.model.${module}.base_layer.weight`, { shape: head.shape, data }] as const;
+    await writeSafetensors(path.join(dir, 'adapter', 'adapter_model.safetensors'), new Map([...tensors, copy]));
+    const found = mergedWeights(path.join(dir, 'adapter'), config).then(gathered);
+    if (refused === undefined) expect(weightsDigest(await found)).toBe(wanted);
+    else await expect(found).rejects.toThrow(refused);
+  }));

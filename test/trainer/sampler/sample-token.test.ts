@@ -14,6 +14,8 @@ function keptBySorting(logits: Float32Array, temperature: number, topK: number, 
     const least = weight(ids[topK - 1] ?? 0);
     ids = ids.filter((id) => weight(id) >= least);
   }
+  // Among equals those of higher ids stay, as in transformers.
+  ids.sort((a, b) => weight(b) - weight(a) || b - a);
   const total = ids.reduce((sum, id) => sum + weight(id), 0);
   let before = 0;
   const kept = ids.filter((id) => {
