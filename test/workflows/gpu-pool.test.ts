@@ -151,9 +151,10 @@ describe('an update in shards', () => {
       },
     });
     script = taken(1);
-    await (await start('train', 'train/taken', config('taken', { shards: 2 }))).result();
+    const handle = await start('train', 'train/taken', config('taken', { shards: 2 }));
     const once = ['planUpdate', 'forwardBackward 0/0', 'optimStep 0'];
-    expect(parts()).toEqual([...once, ...once, 'update']);
+    await expect.poll(parts).toEqual([...once, ...once, 'update']);
+    await handle.result();
     world.log.calls.length = 0;
     lost = 0;
     script = taken(9);
