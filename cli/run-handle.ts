@@ -9,6 +9,8 @@ import type { StepRecord } from '../workflows/messages/step-record.ts';
 import type { PausePoint, TrainStatus } from '../workflows/messages/train-status.ts';
 import { whileAway } from './access/while-away.ts';
 import { DurableHandle } from './durable-handle.ts';
+import { lookOn } from './steps/look-on.ts';
+import { NewSteps } from './steps/new-steps.ts';
 
 const POLL_MS = 500;
 
@@ -21,22 +23,18 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
   }
 
   /**
-   * The steps after `after`, each as it ends; returns when the run is over. Of those that ended before they were asked for,
-   * the run tells the last 20: its `metrics.jsonl` has all. A server that is away is waited for (half an hour).
+   * The steps after `after`, each once and as it ends; returns when the run is over. From the first `next()` on the run is
+   * looked at twice a second, also while the loop's body is busy. Of those that ended before, the run tells the last 20:
+   * its `metrics.jsonl` has all. A server that is away is waited for (half an hour). Errors: `StepsMissed` where more than
+   * 20 ended between two looks, after what was seen before; the reason of `signal`, at once.
    */
-  async *steps(after = 0): AsyncGenerator<StepRecord, void, undefined> {
-    let seen = after;
-    for (;;) {
-      const over = !(await whileAway(() => this.isRunning()));
-      const { recent } = await this.#statusWithPatience();
-      for (const record of recent) {
-        if (record.step <= seen) continue;
-        seen = record.step;
-        yield record;
-      }
-      if (over) return;
-      await sleep(POLL_MS);
-    }
+  steps(after = 0, signal?: AbortSignal): AsyncGenerator<StepRecord, void, undefined> {
+    const news = new NewSteps(this.run, after);
+    const look = async (left: AbortSignal) => {
+      const over = !(await whileAway(() => this.isRunning(), { signal: left, ref: false }));
+      return { items: news.in(await this.#statusWithPatience(left)), over };
+    };
+    return lookOn(look, POLL_MS, signal);
   }
 
   /**
@@ -57,13 +55,13 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
   }
 
   /** A query needs a worker: while one is being restarted, a few attempts are made. */
-  async #statusWithPatience(): Promise<TrainStatus> {
+  async #statusWithPatience(signal: AbortSignal): Promise<TrainStatus> {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.status();
       } catch (error) {
         if (attempt >= 10 || error instanceof WorkflowNotFoundError) throw error;
-        await sleep(POLL_MS * attempt);
+        await sleep(POLL_MS * attempt, undefined, { signal, ref: false });
       }
     }
   }

@@ -26,13 +26,12 @@ export async function writeRunFiles(
   temporal: TemporalPlace,
   tallies = new RunTallies(store),
 ): Promise<RunSummary> {
-  const tally = await tallies.of(run);
-  const summary = await summaryOf(run, store, temporal, tally);
+  const summary = await summaryOf(run, store, temporal, tallies);
   if (!summary) throw new Error(`Run ${run} is not in the store`);
   await writeAside(join(runDir, 'summary.json'), `${JSON.stringify(summary, null, 2)}\n`);
   const evaluated = new Map(summary.evaluation.all.map((one) => [one.step, evaluationMetrics(one)]));
   const lines = summary.steps.map((step) => `${JSON.stringify(withMetrics(step, evaluated.get(step.step)))}\n`);
   await writeAside(join(runDir, 'metrics.jsonl'), lines.join(''));
-  await writeTensorboard(runDir, summary, tally.batchEnds);
+  await writeTensorboard(runDir, summary, (await tallies.of(run)).batchEnds);
   return summary;
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Store } from '../../store/store.ts';
 import type { StepRecord } from '../../workflows/messages/step-record.ts';
 import { batchesOf, changesOfRun, type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
-import { type RunTally, tallyOf } from './run-tally.ts';
+import { RunTallies } from './run-tally.ts';
 
 export interface TemporalPlace {
   readonly address: string;
@@ -24,14 +24,14 @@ export function withMetrics<T extends { readonly metrics?: Readonly<Record<strin
   return Object.keys(more).length === 0 ? record : { ...record, metrics: { ...record.metrics, ...more } };
 }
 
-/** `undefined` for a run that is not there; `tally` is the run's, for callers that have it. */
-export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, tally?: RunTally) {
+/** `undefined` for a run that is not there. Who asks again gives its `tallies`, which read each event once. */
+export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, tallies = new RunTallies(store)) {
   const record = await store.get<RunRecord>(keys.run(run));
   if (!record) return undefined;
   const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
   const evaluations = (await store.list<EvaluationEntry>(`evaluation:${run}/`)).map(({ value }) => value);
   const updates = new Map((await store.list<UpdateEntry>(`update:${run}/`)).map(({ value }) => [value.record.step, value.metrics]));
-  const { account, times } = tally ?? (await tallyOf(run, store));
+  const { account, times } = await tallies.of(run);
   const end = await store.get<RunEnd>(keys.runEnd(run));
   const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
   return {

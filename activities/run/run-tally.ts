@@ -27,13 +27,6 @@ export class RunTally {
   }
 }
 
-/** From all events at once, for who asks once. */
-export async function tallyOf(run: string, store: Store): Promise<RunTally> {
-  const tally = new RunTally();
-  for (const event of await store.events(run)) tally.add(event);
-  return tally;
-}
-
 /** One process's tallies; another process has its own, and comes to the same. */
 export class RunTallies {
   readonly #store: Store;

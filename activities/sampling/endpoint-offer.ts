@@ -48,7 +48,7 @@ const LASTING: readonly EndpointError['kind'][] = ['auth', 'quota', 'unknown-mod
 async function askForOneToken(endpoint: Endpoint, { endpoints }: EndpointDeps, signal: AbortSignal): Promise<void> {
   const sampling = { temperature: 1, topP: 1, topK: 0, maxTokens: 1 };
   try {
-    await endpoints.chat(endpoint, { messages: [{ role: 'user', content: 'Hello' }], tools: [], sampling }, 8, signal);
+    await endpoints.chat(endpoint, { messages: [{ role: 'user', content: 'Hello' }], tools: [], sampling }, signal);
   } catch (error) {
     if (error instanceof EndpointError && !LASTING.includes(error.kind)) return;
     throw error;

@@ -40,15 +40,14 @@ function readAnswer({ turn, finish, usage }: ChatAnswer): Pick<GenerateRecord, '
 export async function sampleChat(
   input: GenerateInput,
   store: Store,
-  ask: (call: ChatCall, promptTokens: number) => Promise<ChatAnswer | null>,
+  ask: (call: ChatCall) => Promise<ChatAnswer | null>,
 ): Promise<GenerateRecord> {
   const { sampling, maxContextTokens, turn, policy } = input;
   if (sampling.topK > 0) {
     throw new UserInputError('sampling.topK', sampling.topK, 'give 0: the chat API has no such setting (an endpoint in mode chat may take it by extraBody)');
   }
   const earlier = (await turnsOf(store, input)).slice(0, turn - 1);
-  const used = contextTokensAfter(earlier);
-  const room = maxContextTokens - used;
+  const room = maxContextTokens - contextTokensAfter(earlier);
   const base = { version: policy.version, appended: [], reset: false, sampled: [], logprobs: [], untrainable: UNTRAINABLE };
   const full: GenerateRecord = { ...base, end: 'context-full', parsed: { kind: 'no-call', content: '' } };
   if (room <= 0) return full;
@@ -57,7 +56,7 @@ export async function sampleChat(
     tools: schemasOf(environmentOf(input.task).load(input.task).tools),
     sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
   };
-  const answer = await ask(call, used);
+  const answer = await ask(call);
   if (!answer) return full;
   const read = readAnswer(answer);
   return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context-full' : read.end };

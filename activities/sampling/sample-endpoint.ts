@@ -81,7 +81,7 @@ export async function sampleEndpoint(
     const record =
       offer.mode === 'tokens'
         ? await byIds(input, endpoint, offer, deps, signal)
-        : await sampleChat(input, deps.store, (call, used) => chatAnswer(deps.endpoints.chat(endpoint, call, used, signal)));
+        : await sampleChat(input, deps.store, (call) => chatAnswer(deps.endpoints.chat(endpoint, call, signal)));
     return { ...record, endpoint: { baseUrl: endpoint.baseUrl, model: endpoint.model, offer } };
   } catch (error) {
     throw error instanceof EndpointError ? endpointFailure(error, endpoint) : error;

@@ -3,6 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { type RunSummary, summaryOf } from '../../activities/run/run-summary.ts';
+import { RunTallies } from '../../activities/run/run-tally.ts';
 import type { RunRecord } from '../../activities/records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
@@ -13,6 +14,7 @@ import type { VerbContext } from '../verb.ts';
 
 export interface LocalStore {
   readonly store: Store;
+  /** Asked again, it reads only the events that are new. */
   summary(run: string): Promise<RunSummary>;
   runs(): Promise<RunRecord[]>;
 }
@@ -33,13 +35,14 @@ export async function withLocalStore<T>(context: VerbContext, body: (local: Loca
   const stack = readStackState(stackPaths(home).state);
   const temporal = { address: stack?.address ?? '', namespace: stack?.namespace ?? 'default', ui: stack?.ui ?? '' };
   const store = openSqliteStore(dir);
+  const tallies = new RunTallies(store);
   const runs = async () => (await store.list<RunRecord>('run:')).map(({ value }) => value);
   try {
     return await body({
       store,
       runs,
       async summary(run) {
-        const summary = await summaryOf(run, store, temporal);
+        const summary = await summaryOf(run, store, temporal, tallies);
         if (summary) return summary;
         const known = (await runs()).map((record) => record.run);
         throw new UserInputError('RUN', run, known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no run yet');

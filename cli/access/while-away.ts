@@ -19,6 +19,8 @@ export interface Away {
   readonly onAway?: (line: string) => void;
   readonly limitMs?: number;
   readonly retryMs?: number;
+  /** False: waiting keeps no process alive. */
+  readonly ref?: boolean;
 }
 
 function isAbsence(error: unknown): boolean {
@@ -29,7 +31,7 @@ function isAbsence(error: unknown): boolean {
  * The answer to `ask`, which is asked again while the server does not answer; it may be an answer that takes weeks.
  * Errors: its own where the server answers or refuses, or has been away for `limitMs`; `AbortError` when `signal` fires.
  */
-export async function whileAway<T>(ask: () => Promise<T>, { signal, onAway, limitMs = AWAY_MS, retryMs = RETRY_MS }: Away = {}): Promise<T> {
+export async function whileAway<T>(ask: () => Promise<T>, { signal, onAway, limitMs = AWAY_MS, retryMs = RETRY_MS, ref = true }: Away = {}): Promise<T> {
   let since: number | undefined;
   for (;;) {
     const asked = performance.now();
@@ -42,7 +44,7 @@ export async function whileAway<T>(ask: () => Promise<T>, { signal, onAway, limi
       if (since === undefined) onAway?.('Temporal does not answer: the run goes on by itself when it is back (`npx longhaul up --detach` starts the stack)');
       since ??= now;
       if (now - since > limitMs) throw error;
-      await sleep(retryMs, undefined, signal ? { signal } : {});
+      await sleep(retryMs, undefined, signal ? { signal, ref } : { ref });
     }
   }
 }

@@ -4,6 +4,7 @@
  */
 
 import { summaryOf, type TemporalPlace } from '../../activities/run/run-summary.ts';
+import { RunTallies } from '../../activities/run/run-tally.ts';
 import type { Store } from '../../store/store.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { type Stack, withStack } from '../access/with-stack.ts';
@@ -24,8 +25,9 @@ export interface TrainOptions {
 }
 
 /** Follows a run that is going on, then reports. Errors: the workflow's failure where the run never had a summary. */
-async function followed(config: RunConfig, longhaul: Longhaul, store: Store, temporal: TemporalPlace, screen: Screen, signal: AbortSignal) {
-  const summary = () => summaryOf(config.run, store, temporal);
+export async function followed(config: RunConfig, longhaul: Longhaul, store: Store, temporal: TemporalPlace, screen: Screen, signal: AbortSignal) {
+  const tallies = new RunTallies(store);
+  const summary = () => summaryOf(config.run, store, temporal, tallies);
   const end = endOf(config, temporal);
   await followRun(longhaul.client, config.run, summary, screen, signal);
   const final = await summary();

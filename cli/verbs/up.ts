@@ -5,11 +5,11 @@ import { Interrupted, UserInputError } from '../errors.ts';
 import { followFile } from '../follow-file.ts';
 import { POOL_VARIABLE } from '../../workers/gpu-pool.ts';
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from '../../workers/own-modules.ts';
-import { ensureStack, type RunningStack, supervisorLog } from '../../workers/stack/ensure-stack.ts';
+import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack.ts';
 import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
 import { gpuWorkers } from '../../workers/stack/stack-plan.ts';
 import { ROLES_VARIABLE, stackSettings } from '../../workers/stack/stack-settings.ts';
-import { stackHome, stackPaths } from '../../workers/stack/stack-paths.ts';
+import { stackHome, stackPaths, supervisorLog } from '../../workers/stack/stack-paths.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { Verb, VerbContext } from '../verb.ts';
 

@@ -75,7 +75,7 @@ it('ends with the signal', async () => {
 function awayAtFirst() {
   let asked = 0;
   const describe = () => ((asked += 1) < 2 ? gone() : Promise.resolve({ status: { name: 'COMPLETED' } }));
-  const query = () => (asked < 2 ? gone() : Promise.resolve({ recent: [{ step: 1 }], done: [] }));
+  const query = () => (asked < 2 ? gone() : Promise.resolve({ step: 1, steps: 1, recent: [{ step: 1 }], done: [] }));
   const result = () => ((asked += 1) < 2 ? gone() : Promise.resolve('its end'));
   const client = { workflow: { getHandle: () => ({ describe, query, result }) } } as unknown as Client;
   const lines: string[] = [];

@@ -19,6 +19,8 @@ const toolCall = z.object({
   function: z.object({ name: z.string(), arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).nullish() }),
 });
 
+const usageSchema = z.object({ prompt_tokens: z.int().min(0), completion_tokens: z.int().min(0) });
+
 const chatCompletion = z.object({
   choices: z
     .array(
@@ -34,7 +36,7 @@ const chatCompletion = z.object({
       }),
     )
     .min(1),
-  usage: z.object({ prompt_tokens: z.int().min(0), completion_tokens: z.int().min(0) }).nullish(),
+  usage: usageSchema.nullish(),
 });
 
 /** An assistant message in OpenAI's form: arguments are the text that the model wrote. */
@@ -93,6 +95,20 @@ export function chatRequest(endpoint: Endpoint, { messages, tools, sampling }: C
     stream: false,
     ...endpoint.extraBody,
   };
+}
+
+/** About as many characters of JSON make a token: of prose there are more, of code and other scripts fewer. */
+const CHARACTERS_A_TOKEN = 4;
+
+/** Tokens of the prompt, about: of messages and tools as they are sent. */
+export function promptTokensAbout({ messages, tools }: Pick<ChatCall, 'messages' | 'tools'>): number {
+  return Math.ceil(JSON.stringify([messages, tools]).length / CHARACTERS_A_TOKEN);
+}
+
+/** Tokens of the prompt as the server counted them; `undefined` where it does not say. */
+export function promptTokensIn(body: unknown): number | undefined {
+  // Who sends none did not count: each prompt has some.
+  return z.object({ usage: usageSchema }).safeParse(body).data?.usage.prompt_tokens || undefined;
 }
 
 /** Errors: `EndpointError` of kind `protocol`. */

@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ChatAnswer, type ChatCall, chatRequest, readChat } from './chat.ts';
+import { type ChatAnswer, type ChatCall, chatRequest, promptTokensAbout, promptTokensIn, readChat } from './chat.ts';
 import { type Endpoint, nativeUrl, openAiUrl, type TokenProtocol } from './endpoint.ts';
 import { EndpointError } from './endpoint-error.ts';
 import { type Exchange, exchangeJson } from './post-json.ts';
@@ -29,10 +29,19 @@ function roomIn(error: unknown, asked: number, promptTokens?: number): number | 
   return room > 0 && room < asked ? room : undefined;
 }
 
-/** Told to the limiter before it lets the next request in. */
-async function exchangeOrPause(exchange: Exchange, limiter: RateLimiter): Promise<unknown> {
+/** What a request takes of the limit of tokens a minute. */
+interface Cost {
+  readonly tokens: number;
+  /** How many more (or fewer) it was, by the answer. */
+  readonly more?: (answer: unknown) => number;
+}
+
+/** What comes back is told to the limiter before it lets the next request in. */
+async function exchangeWithin(limiter: RateLimiter, exchange: Exchange, { more }: Cost): Promise<unknown> {
   try {
-    return await exchangeJson(exchange);
+    const answer = await exchangeJson(exchange);
+    if (more) limiter.charge(more(answer));
+    return answer;
   } catch (error) {
     if (error instanceof EndpointError && error.isTransient && error.retryAfterMs) limiter.pause(Math.min(error.retryAfterMs, PATIENCE_MS));
     throw error;
@@ -56,24 +65,26 @@ export class EndpointClient {
     const ask = async (maxTokens: number) => {
       const sized = { ...call, sampling: { ...call.sampling, maxTokens } };
       const body = dialect.request(endpoint.model, sized);
-      return dialect.read(await this.#post(endpoint, url, body, call.tokens.length + maxTokens, signal), sized);
+      return dialect.read(await this.#post(endpoint, url, body, { tokens: call.tokens.length + maxTokens }, signal), sized);
     };
     return this.#fitting(ask, call.sampling.maxTokens, call.tokens.length);
   }
 
-  /** `promptTokens`: about as many as the messages take, for the limit of tokens a minute. Errors: as above. */
-  chat(endpoint: Endpoint, call: ChatCall, promptTokens: number, signal: AbortSignal): Promise<ChatAnswer> {
+  /** Errors: as above. */
+  chat(endpoint: Endpoint, call: ChatCall, signal: AbortSignal): Promise<ChatAnswer> {
     const url = openAiUrl(endpoint, 'chat/completions');
+    const about = promptTokensAbout(call);
+    const more = (answer: unknown) => (promptTokensIn(answer) ?? about) - about;
     const ask = async (maxTokens: number) => {
       const body = chatRequest(endpoint, { ...call, sampling: { ...call.sampling, maxTokens } });
-      return readChat(await this.#post(endpoint, url, body, promptTokens + maxTokens, signal));
+      return readChat(await this.#post(endpoint, url, body, { tokens: about + maxTokens, more }, signal));
     };
     return this.#fitting(ask, call.sampling.maxTokens);
   }
 
   /** Errors: as above. */
   get(endpoint: Endpoint, url: string, signal: AbortSignal): Promise<unknown> {
-    return this.#post(endpoint, url, undefined, 0, signal);
+    return this.#post(endpoint, url, undefined, { tokens: 0 }, signal);
   }
 
   async #fitting<T>(ask: (maxTokens: number) => Promise<T>, maxTokens: number, promptTokens?: number): Promise<T> {
@@ -86,13 +97,13 @@ export class EndpointClient {
     }
   }
 
-  async #post(endpoint: Endpoint, url: string, body: unknown, tokens: number, signal: AbortSignal): Promise<unknown> {
+  async #post(endpoint: Endpoint, url: string, body: unknown, cost: Cost, signal: AbortSignal): Promise<unknown> {
     const limiter = this.#limiterOf(endpoint);
     const apiKey = keyOf(endpoint, this.#env);
     const exchange = { url, body, timeoutMs: endpoint.timeoutSeconds * 1000, signal, ...(apiKey === undefined ? {} : { apiKey }) };
     for (let tries = 1; ; tries += 1) {
       try {
-        return await limiter.run(tokens, signal, () => exchangeOrPause(exchange, limiter));
+        return await limiter.run(cost.tokens, signal, () => exchangeWithin(limiter, exchange, cost));
       } catch (error) {
         if (!(error instanceof EndpointError)) throw error;
         const wait = retryWaitMs(error, tries, endpoint.maxTries, Math.random());

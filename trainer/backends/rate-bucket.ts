@@ -26,7 +26,7 @@ export class RateBucket {
     return lacking <= 0 ? 0 : Math.ceil((lacking * MINUTE_MS) / this.#capacity);
   }
 
-  /** May go below zero, for what turned out larger than it was thought to be. */
+  /** May go below zero, for what turned out larger than it was thought to be; what turned out smaller gives back. */
   take(amount: number, now: number): void {
     this.#refill(now);
     this.#level -= amount;

@@ -37,7 +37,12 @@ export class RateLimiter {
     this.#notBefore = Math.max(this.#notBefore, Date.now() + ms);
   }
 
-  /** Runs `body` when its turn has come; `tokens` is what it may use at most. Errors: the reason of `signal`. */
+  /** By a `body` that has used more tokens than were asked for; below zero where it used fewer. The next one is let in by it. */
+  charge(tokens: number): void {
+    this.#tokens?.take(tokens, Date.now());
+  }
+
+  /** Runs `body` when its turn has come; `tokens` is what it is thought to use at most. Errors: the reason of `signal`. */
   async run<T>(tokens: number, signal: AbortSignal, body: () => Promise<T>): Promise<T> {
     await this.#enter(tokens, signal);
     try {

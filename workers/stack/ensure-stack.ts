@@ -2,7 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { closeSync, mkdirSync } from 'node:fs';
-import { extname, join } from 'node:path';
+import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { UserInputError } from '../../activities/failures.ts';
@@ -17,7 +17,7 @@ import { chooseCluster, type Cluster } from './choose-cluster.ts';
 import { logTail, openLog, rotateLog } from './processes/log-files.ts';
 import { serverProgram } from './stack-plan.ts';
 import { refuseOtherSettings, type StackSettings, stackSettings, wantedRoles } from './stack-settings.ts';
-import { stackHome, type StackPaths, stackPaths } from './stack-paths.ts';
+import { stackHome, type StackPaths, stackPaths, supervisorLog } from './stack-paths.ts';
 import { readStackState, type StackState } from './stack-state.ts';
 import { stopProcess } from './processes/stop-process.ts';
 import { runningStack, stopStack } from './stop-stack.ts';
@@ -186,9 +186,4 @@ function byNumber(address: string): string {
 
 function broken(name: string, how: string, log: string): Unreachable {
   return new Unreachable(`The stack's ${name}`, `Its log, ${log}, ends:\n${logTail(log)}`, { how });
-}
-
-/** Where the supervisor says what it does. */
-export function supervisorLog(paths: StackPaths): string {
-  return join(paths.logs, 'supervisor.log');
 }

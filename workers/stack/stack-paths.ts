@@ -30,3 +30,8 @@ export function stackPaths(home: string): StackPaths {
     database: join(home, 'temporal.db'),
   };
 }
+
+/** Where the supervisor says what it does. */
+export function supervisorLog({ logs }: Pick<StackPaths, 'logs'>): string {
+  return join(logs, 'supervisor.log');
+}

@@ -12,7 +12,7 @@ import { ManagedProcess } from './processes/managed-process.ts';
 import { claimPorts } from './port-claims.ts';
 import { type ProcessSpec, readyFileSpec } from './processes/process-spec.ts';
 import type { StackPlan } from './stack-plan.ts';
-import type { StackPaths } from './stack-paths.ts';
+import { type StackPaths, supervisorLog } from './stack-paths.ts';
 import { type ProcessRecord, readStackState, type StackState, writeStackState } from './stack-state.ts';
 import { stopProcess } from './processes/stop-process.ts';
 
@@ -186,12 +186,14 @@ export class Supervisor {
   }
 
   #rotateLogs(): void {
-    for (const { spec } of [...(this.#server ? [this.#server] : []), ...this.#workers]) {
+    const managed = [...(this.#server ? [this.#server] : []), ...this.#workers].map(({ spec }) => spec);
+    // Its own as well: a worker that cannot start is told of again and again.
+    for (const { name, log } of [...managed, { name: 'the supervisor', log: supervisorLog(this.#paths) }]) {
       try {
-        rotateLog(spec.log, MAX_LOG_BYTES);
+        rotateLog(log, MAX_LOG_BYTES);
       } catch (error) {
         // A full disk, above all: the processes go on, and the next round tries again.
-        this.#say(`the log of ${spec.name} could not be rotated: ${messageOf(error)}`);
+        this.#say(`the log of ${name} could not be rotated: ${messageOf(error)}`);
       }
     }
   }

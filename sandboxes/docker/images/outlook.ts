@@ -3,9 +3,10 @@
 import { type Engine, within } from '../engine.ts';
 import { findAptSource } from './apt-source.ts';
 import { baseImageNames, cannotMake, presentImage, wasMade } from './base-image.ts';
+import type { RegistryAuth } from './credentials.ts';
 import type { ImagesOptions } from './images.ts';
 import { PUBLISHED_BASE } from './published-base.ts';
-import { authOf } from './pull.ts';
+import { asUsOrAnybody } from './pull.ts';
 
 const ANSWERS_WITHIN_MS = 15_000;
 
@@ -14,9 +15,11 @@ export type ImageOutlook = { readonly found: string } | { readonly lacks: string
 
 /** Why the registry of `image` does not give it; `undefined` where it does. */
 async function refusal(engine: Engine, image: string, options: ImagesOptions): Promise<string | undefined> {
-  const authconfig = await authOf(image, options);
-  const asked = engine.docker.getImage(image).distribution(authconfig === undefined ? {} : { authconfig });
-  return await within(`ask for ${image}`, asked, ANSWERS_WITHIN_MS).then(
+  const ask = (authconfig: RegistryAuth | undefined) => {
+    const asked = engine.docker.getImage(image).distribution(authconfig === undefined ? {} : { authconfig });
+    return within(`ask for ${image}`, asked, ANSWERS_WITHIN_MS);
+  };
+  return await asUsOrAnybody(image, options, ask).then(
     () => undefined,
     (error: unknown) => `image ${image} cannot be pulled: ${error instanceof Error ? error.message : String(error)}`,
   );

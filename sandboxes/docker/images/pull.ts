@@ -18,9 +18,9 @@ const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE = 60;
 const BUSY_PAUSES = 600;
 /** Of the registry, passed on by the daemon in words or as a status. */
-const NEVER = /manifest unknown|not found|access .*denied|unauthorized|authentication required|no basic auth|invalid reference|no matching manifest/iu;
+const NEVER = /manifest unknown|not found|(?<!permission )\bdenied\b|403 Forbidden|unauthorized|authentication required|no basic auth|invalid reference|no matching manifest/iu;
 const BUSY = /toomanyrequests|too many requests|rate limit|\b429\b/iu;
-const REFUSES_US = /denied|unauthorized|authentication required|no basic auth/iu;
+const REFUSES_US = /denied|403 Forbidden|unauthorized|authentication required|no basic auth/iu;
 
 export interface PullOptions {
   /** Hears layers done of all known, seldom more often than once a second. */
@@ -64,7 +64,7 @@ function progressOf(image: string, say: (line: string) => void): (report: PullRe
   };
 }
 
-export async function authOf(image: string, { env = process.env, onProgress }: PullOptions): Promise<RegistryAuth | undefined> {
+async function authOf(image: string, { env = process.env, onProgress }: PullOptions): Promise<RegistryAuth | undefined> {
   try {
     return await credentialsFor(image, env);
   } catch (error) {
@@ -74,9 +74,35 @@ export async function authOf(image: string, { env = process.env, onProgress }: P
   }
 }
 
+function refusesUs(error: unknown): boolean {
+  const status = statusOf(error);
+  return isFinal(error) && (status === 401 || status === 403 || REFUSES_US.test(reasonOf(error)));
+}
+
+/**
+ * `ask` with our credentials, and once without where those are refused: a login that has expired keeps nobody from an
+ * image that is for everybody. Errors: those of `ask`; of two refusals the first, which the user can do something about.
+ */
+export async function asUsOrAnybody<T>(image: string, options: PullOptions, ask: (auth: RegistryAuth | undefined) => Promise<T>): Promise<T> {
+  const auth = await authOf(image, options);
+  if (auth === undefined) return ask(undefined);
+  try {
+    return await ask(auth);
+  } catch (refused) {
+    if (!refusesUs(refused)) throw refused;
+    options.onProgress?.(`${image}: ${registryOf(image)} refuses our login (${reasonOf(refused)}); it is asked once without`);
+    return await ask(undefined).catch((error: unknown) => {
+      throw isFinal(error) ? refused : error;
+    });
+  }
+}
+
 /** One try. Errors: the daemon's, as they are; `SandboxUnavailable` where it or the registry does not answer. */
-export async function pullOnce(engine: Engine, image: string, options: PullOptions = {}, limits?: PullLimits): Promise<void> {
-  const authconfig = await authOf(image, options);
+export function pullOnce(engine: Engine, image: string, options: PullOptions = {}, limits?: PullLimits): Promise<void> {
+  return asUsOrAnybody(image, options, (auth) => pullAs(auth, engine, image, options, limits));
+}
+
+async function pullAs(authconfig: RegistryAuth | undefined, engine: Engine, image: string, options: PullOptions, limits?: PullLimits): Promise<void> {
   const given = new AbortController();
   const asked = engine.docker.pull(image, { abortSignal: given.signal, ...(authconfig === undefined ? {} : { authconfig }) });
   try {
@@ -95,7 +121,7 @@ const reasonOf = (error: unknown): string => (error instanceof Error ? error.mes
 /** What to tell of a pull that can never succeed. */
 export function refusedPull(image: string, error: unknown): SandboxImpossible {
   const reason = reasonOf(error);
-  const remedy = REFUSES_US.test(reason) ? `; log in where the init worker runs (docker login ${registryOf(image)}), or name another image` : '';
+  const remedy = refusesUs(error) ? `; log in where the init worker runs (docker login ${registryOf(image)}), or name another image` : '';
   return new SandboxImpossible(`image ${image} cannot be pulled: ${reason}${remedy}`);
 }
 

@@ -1,13 +1,20 @@
 /** Hunts summaries that count an event twice or not at all, and reading that grows with the square of a run's length. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { RunTallies, tallyOf } from '../../../activities/run/run-tally.ts';
+import { RunTallies, RunTally } from '../../../activities/run/run-tally.ts';
 import type { RolloutEvent, Store } from '../../../store/store.ts';
 import { RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
 const at = (second: number) => new Date(1_767_225_600_000 + second * 1000).toISOString();
 const event = (n: number, name: RolloutEvent['event'], run = RUN): RolloutEvent => ({ run, rollout: `train/${run}/step-${n % 3}/t/${n}`, attempt: 1, event: name, at: at(n) });
+
+/** From all events at once. */
+async function tallyOf(run: string, store: Store): Promise<RunTally> {
+  const tally = new RunTally();
+  for (const one of await store.events(run)) tally.add(one);
+  return tally;
+}
 
 /** The store, and how many events it gave. */
 function counted(store: Store) {

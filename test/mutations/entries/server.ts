@@ -74,7 +74,7 @@ export const server: readonly Mutation[] = [
     name: 'a program that waits for steps does not wait for the server',
     fault: KILLED,
     file: 'cli/run-handle.ts',
-    before: '!(await whileAway(() => this.isRunning()))',
+    before: '!(await whileAway(() => this.isRunning(), { signal: left, ref: false }))',
     after: '!(await this.isRunning())',
     tests: [{ file: WHILE_AWAY_TEST, test: 'a program waits through it for the end of its run, and for each step' }],
   },

@@ -166,6 +166,35 @@ describe('a request', () => {
   });
 });
 
+describe('the limit of tokens a minute, in chat', () => {
+  const said = (prompt: number | null): Answer => ({
+    body: { choices: [{ finish_reason: 'stop', message: { content: 'Hello' } }], ...(prompt === null ? {} : { usage: { prompt_tokens: prompt, completion_tokens: 1 } }) },
+  });
+  const ask = (characters: number, tool = '') => ({
+    messages: [{ role: 'user', content: 'x'.repeat(characters) }],
+    tools: tool === '' ? [] : [{ type: 'function' as const, function: { name: 't', description: tool, parameters: {} } }],
+    sampling: { ...call.sampling, maxTokens: 10 },
+  });
+
+  /** Requests that the server has seen after `first`, which a small one follows; of 6,000 tokens a minute, 100 come in a second. */
+  async function seenAfter(first: ReturnType<typeof ask>, usage: number | null, expected: number): Promise<number> {
+    const { client, endpoint, server } = await asking([said(usage)], { tokensPerMinute: 6000 });
+    await client.chat(endpoint, first, signal);
+    const patience = AbortSignal.timeout(expected === 2 ? 10_000 : 200);
+    await client.chat(endpoint, ask(1), patience).catch(() => undefined);
+    return server.asked.length;
+  }
+
+  it.each([
+    ['holds back what follows a long first prompt, though the server does not count', ask(40_000), null, 1],
+    ['counts the tools with the prompt', ask(1, 'x'.repeat(40_000)), null, 1],
+    ['is charged what the server counted, where that was more than was thought', ask(1), 10_000, 1],
+    ['gets back what was thought too much', ask(40_000), 50, 2],
+    ['does not take a count of nothing for a count', ask(40_000), 0, 1],
+    ['lets in what is small', ask(1), null, 2],
+  ])('%s', async (_, first, usage, seen) => expect(await seenAfter(first, usage, seen)).toBe(seen));
+});
+
 describe('an answer', () => {
   const vllm = (choice: object, usage: object | null = { prompt_tokens: 3 }) => ({ body: { choices: [{ finish_reason: 'stop', ...choice }], usage } });
 

@@ -71,7 +71,7 @@ describe('vLLM 0.32.0', () => {
   it('is asked in chat for its whole context then: it gives what the prompt leaves of that', async () => {
     const { endpoint, client, server: asked } = await answering(['too-many', 'chat-tools'], { mode: 'chat' });
     const call = { messages: [{ role: 'user', content: 'Hello' }], tools: [], sampling: { temperature: 0, topP: 1, topK: 0, maxTokens: 2000 } };
-    const { turn, usage } = await client.chat(endpoint, call, 0, signal);
+    const { turn, usage } = await client.chat(endpoint, call, signal);
     expect(asked.asked[1]?.body).toMatchObject({ max_tokens: 1024 });
     expect(turn.toolCalls).toEqual([{ id: 'chatcmpl-tool-a6eebf4698bafe13', name: 'search', arguments: '{"query": "def foti"}' }]);
     expect(usage).toEqual({ promptTokens: 7, completionTokens: 6 });
@@ -92,13 +92,13 @@ describe('transformers serve 5.19.0', () => {
 
   it('answers in chat; calls of a model that it has no reader for stay text', async () => {
     const { endpoint, client } = await answering(['chat-swe'], { mode: 'chat' });
-    const { turn, finish, usage } = await client.chat(endpoint, call, 0, signal);
+    const { turn, finish, usage } = await client.chat(endpoint, call, signal);
     expect(turn).toEqual({ content: '<|assistant|><function=search>\n<parameter=query>def rano</parameter>\n</function>', toolCalls: [] });
     expect([finish, usage]).toEqual(['stop', { promptTokens: 17, completionTokens: 6 }]);
   });
 
   it('of one model tells another one by a status of its own, and it is told as that', async () => {
     const { endpoint, client } = await answering(['chat-unknown-model'], { mode: 'chat' });
-    await expect(client.chat(endpoint, call, 0, signal)).rejects.toMatchObject({ kind: 'unknown-model' });
+    await expect(client.chat(endpoint, call, signal)).rejects.toMatchObject({ kind: 'unknown-model' });
   });
 });

@@ -167,7 +167,7 @@ describe('chat', () => {
     expect(await detectOffer(endpoint, tokenizer.encode('Hello'), client, signal)).toEqual({ mode: 'tokens', protocol: 'vllm', contextTokens: 1024 });
     const sampling = { temperature: 0, topP: 1, topK: 0, maxTokens: 2000 };
     await expect(client.sampleTokens(endpoint, 'vllm', { tokens: taskPrompt().ids, sampling, stopTokenIds: tokenizer.stopTokenIds, seed: 1 }, signal)).resolves.toMatchObject({ finish: 'stop' });
-    await expect(client.chat({ ...endpoint, model: 'another' }, { messages: taskPrompt().messages as never, tools: [], sampling }, 1, signal)).rejects.toMatchObject({ kind: 'unknown-model' });
+    await expect(client.chat({ ...endpoint, model: 'another' }, { messages: taskPrompt().messages as never, tools: [], sampling }, signal)).rejects.toMatchObject({ kind: 'unknown-model' });
   }, 30_000);
 });
 

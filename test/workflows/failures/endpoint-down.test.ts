@@ -50,7 +50,7 @@ it('a server that takes a request and never answers is down as well, whatever th
       const { endpoint } = (input as { readonly policy?: EndpointPolicy }).policy ?? { endpoint: undefined };
       if (!endpoint) throw new TypeError('The policy has no endpoint');
       const call = { messages: [], tools: [], sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 1 } };
-      await client.chat(endpoint, call, 1, Context.current().cancellationSignal);
+      await client.chat(endpoint, call, Context.current().cancellationSignal);
     },
   };
   const result = await rollOut({ baseUrl: server.baseUrl, timeoutSeconds: 6, patienceSeconds: 8 });

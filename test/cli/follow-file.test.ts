@@ -1,0 +1,40 @@
+/** Hunts lines of a followed log that are told twice, or never, because its front was moved away meanwhile. */
+
+import { appendFileSync, mkdtempSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { followFile } from '../../cli/follow-file.ts';
+
+let directory: string;
+const stop = new AbortController();
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'longhaul-follow-'));
+});
+afterEach(() => {
+  stop.abort();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+it('tells each line once, where the file loses its front or is emptied', async () => {
+  const path = join(directory, 'log');
+  const line = (n: number) => `${new Date(n * 1000).toISOString()} line ${n}\n`;
+  const lines = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => line(from + i)).join('');
+  writeFileSync(path, lines(0, 1000));
+  const heard: string[] = [];
+  const says = (text: string) => vi.waitFor(() => expect(heard.join('\n')).toBe(text.trimEnd()), { timeout: 10_000, interval: 20 });
+  const following = followFile(path, (said) => heard.push(said), stop.signal);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  appendFileSync(path, lines(1000, 1100));
+  await says(lines(1000, 1100));
+  // What moved is a multiple of a block, and so begins within a line.
+  const rest = readFileSync(path).subarray(20_000);
+  writeFileSync(`${path}.new`, Buffer.concat([rest, Buffer.from(line(1100))]));
+  renameSync(`${path}.new`, path);
+  await says(lines(1000, 1101));
+  truncateSync(path, 0);
+  appendFileSync(path, line(1101));
+  await says(lines(1000, 1102));
+  stop.abort();
+  await following;
+}, 60_000);
