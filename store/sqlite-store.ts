@@ -30,9 +30,10 @@ CREATE INDEX IF NOT EXISTS leases_by_kind ON leases (kind, host, expires_at);
 
 /**
  * How long a writer waits for another process's transaction before it fails as `StoreBusy`; milliseconds. The whole
- * process stands still for so long: a third of the silence after which an activity is given up.
+ * process stands still for so long, so that those that try again do not wait as long at once.
  */
 const BUSY_TIMEOUT_MS = 5_000;
+const PATIENT_BUSY_TIMEOUT_MS = 200;
 
 /** The first key after every key that begins with `prefix`, in byte order. */
 function afterPrefix(prefix: string): string {
@@ -66,12 +67,14 @@ class SqliteStore implements Store {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
 
-  constructor(dir: string) {
+  /** Nobody tries again to open it, so that opening waits as long as ever. */
+  constructor(dir: string, busyTimeoutMs: number) {
     this.#dir = dir;
     mkdirSync(dir, { recursive: true });
     this.#db = new DatabaseSync(join(dir, 'store.sqlite'), { timeout: BUSY_TIMEOUT_MS });
     this.#db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;');
     this.#db.exec(SCHEMA);
+    this.#db.exec(`PRAGMA busy_timeout=${busyTimeoutMs}`);
   }
 
   #prepare(sql: string): StatementSync {
@@ -223,12 +226,14 @@ class SqliteStore implements Store {
 }
 
 /**
- * Opens (or makes) the store in `dir`. With `patience`, its calls wait for a disk that is full or read-only.
+ * Opens (or makes) the store in `dir`. With `patience`, its calls wait for a disk that is full or read-only, and for a
+ * lock with the event loop free in between.
  * Errors, here and of every call: `StoreFull`, `StoreReadOnly`, `StoreBusy`, `StoreCorrupt`, and others of SQLite.
  */
 export function openSqliteStore(dir: string, patience?: Patience): Store {
   try {
-    return namedStore(new SqliteStore(dir), dir, patience);
+    const busyTimeoutMs = patience === undefined ? BUSY_TIMEOUT_MS : PATIENT_BUSY_TIMEOUT_MS;
+    return namedStore(new SqliteStore(dir, busyTimeoutMs), dir, patience);
   } catch (error) {
     throw named(error, dir);
   }

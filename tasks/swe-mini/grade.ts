@@ -8,7 +8,8 @@
  * nothing in its sandbox can tell. So a control without any of that code is graded next, in a sandbox of its own: where
  * that is cut off too, the grader has failed. Where it is not, the code has one more try; cut off again beside a control
  * that is not, it is to blame: 0. A machine must strike twice, and spare what runs right after each time, to cost a
- * reward; code that ends its judge never escapes its 0, for it has no part in the control.
+ * reward; code that ends its judge never escapes its 0, for it has no part in the control. What does not end in its time
+ * has double the time once, and then a control with as much: a host that stands still is late with that one too.
  */
 
 import type { ExecResult, Sandbox, SandboxProvider, SandboxSpec } from '../../sandboxes/sandbox.ts';
@@ -74,6 +75,11 @@ function cutOffBy({ exitCode, signal, output, timedOut, outOfMemory }: Ending): 
   return exitCode === null || exitCode >= NOT_ITS_OWN ? (signal ?? `exit code ${exitCode ?? 'unknown'}`) : undefined;
 }
 
+/** The same of a run that has had all the time that it gets. */
+function stoppedBy(ending: Ending): string | undefined {
+  return ending.timedOut ? 'not in time' : cutOffBy(ending);
+}
+
 function zero(reason: string): Verdict {
   return { code: 'graded', reward: 0, passed: false, reason };
 }
@@ -118,23 +124,22 @@ function withDiff(candidate: Candidate, diff: string): Candidate {
   return { ...candidate, files: candidate.files.map((file) => (file.path === PATCH ? { ...file, content: diff } : file)) };
 }
 
-/** Where `ending` was cut off: whether the control is as well, at the next moment; `undefined`: no, or nothing was cut off. */
-async function faultOfHost(ending: ExecResult, candidate: Candidate, provider: SandboxProvider, id: string): Promise<Verdict | undefined> {
-  const cause = cutOffBy(ending);
+/** Where something stopped a run (`cause`): whether it stops the control as well, at the next moment; `undefined`: no, or nothing did. */
+async function faultOfHost(cause: string | undefined, candidate: Candidate, provider: SandboxProvider, id: string, timeoutMs: number): Promise<Verdict | undefined> {
   if (cause === undefined) return undefined;
-  const control = await runAfresh(withDiff(candidate, CONTROL), provider, `${id}-control`, TIMEOUT_MS);
-  const why = cutOffBy(control) ?? (control.output.startsWith('applied\n') ? undefined : `it did not start: ${control.output.slice(0, 200)}`);
+  const control = await runAfresh(withDiff(candidate, CONTROL), provider, `${id}-control`, timeoutMs);
+  const why = stoppedBy(control) ?? (control.output.startsWith('applied\n') ? undefined : `it did not start: ${control.output.slice(0, 200)}`);
   if (why === undefined) return undefined;
-  return { code: 'grader-failed', reason: `the grader was cut off (${cause}), and so was one without the code that it grades (${why})` };
+  return { code: 'grader-failed', reason: `the grader was stopped (${cause}), and so was one without the code that it grades (${why})` };
 }
 
 /** What did not come to its own end has another run, in a sandbox that nothing has run in; a late one has double the time. */
 async function verdictOn(candidate: Candidate, cases: readonly Case[], provider: SandboxProvider, id: string): Promise<Verdict> {
   const first = await runAfresh(candidate, provider, id, TIMEOUT_MS);
-  const fault = await faultOfHost(first, candidate, provider, id);
+  const fault = await faultOfHost(cutOffBy(first), candidate, provider, id, TIMEOUT_MS);
   if (fault !== undefined || !(first.timedOut || cutOffBy(first))) return fault ?? judge(first, cases);
   const second = await runAfresh(candidate, provider, `${id}-again`, 2 * TIMEOUT_MS);
-  return (await faultOfHost(second, candidate, provider, `${id}-again`)) ?? judge(second, cases);
+  return (await faultOfHost(stoppedBy(second), candidate, provider, `${id}-again`, 2 * TIMEOUT_MS)) ?? judge(second, cases);
 }
 
 export async function gradeDiff(problem: Problem, diff: Uint8Array, provider: SandboxProvider, id: string): Promise<Verdict> {

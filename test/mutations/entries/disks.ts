@@ -6,6 +6,7 @@ const FULL = 'the disk is full or can only be read, or another program holds the
 const DAMAGED = "the store's file is damaged, or its last record is torn";
 const DISK_ERRORS_TEST = 'test/store/disk-errors.test.ts';
 const FULL_DISK_TEST = 'test/activities/full-disk.test.ts';
+const LINE_TEST = 'test/store/line.test.ts';
 const HEARTBEAT_TEST = 'test/activities/heartbeat.test.ts';
 const FULL_STACK_TEST = 'test/workers/stack/full-disk.test.ts';
 
@@ -116,6 +117,38 @@ export const disks: readonly Mutation[] = [
     before: 'if (code === SQLITE.BUSY || code === SQLITE.LOCKED) return new StoreBusy(dir, { cause: error });\n',
     after: '',
     tests: [{ file: DISK_ERRORS_TEST, test: 'is named, waited for with the event loop free in between' }],
+  },
+  {
+    name: 'each writer at a locked store tries by itself',
+    fault: FULL,
+    file: 'store/named-store.ts',
+    before: 'line !== undefined && WRITES.has(property) ? () => line.enter(work) : work',
+    after: 'work',
+    tests: [{ file: LINE_TEST, test: 'a worker with many writers at a locked store beats on and reads on' }],
+  },
+  {
+    name: 'the whole process waits as long for a lock as a writer does',
+    fault: FULL,
+    file: 'store/sqlite-store.ts',
+    before: 'const PATIENT_BUSY_TIMEOUT_MS = 200;',
+    after: 'const PATIENT_BUSY_TIMEOUT_MS = 4_500;',
+    tests: [{ file: LINE_TEST, test: 'a worker with many writers at a locked store beats on and reads on' }],
+  },
+  {
+    name: 'writers try again what the first of them was refused',
+    fault: FULL,
+    file: 'store/line.ts',
+    before: 'error instanceof StoreBusy ? this.#calls.length : 1',
+    after: '1',
+    tests: [{ file: LINE_TEST, test: 'what the first is refused, those behind it are without a try' }],
+  },
+  {
+    name: 'writers that waited come one after the other, and nothing in between',
+    fault: FULL,
+    file: 'store/line.ts',
+    before: 'if (this.#calls.length > 0) await otherWork();\n',
+    after: '',
+    tests: [{ file: LINE_TEST, test: 'follow in the order in which they came, other work between any two' }],
   },
   {
     name: 'an update does not ask for room before it trains',

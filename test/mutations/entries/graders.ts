@@ -2,7 +2,7 @@
 
 import type { Mutation } from '../mutation.ts';
 
-const FAULT = "a grader's sandbox is killed, or the grader fails, or a signal or a lack of memory ends it";
+const FAULT = "a grader's sandbox is killed, or the grader fails, or a signal, a lack of memory or a host that stands still ends it";
 const GIVEN_UP = 'a grading is cancelled, or given up by the server';
 const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
 const KILLED_TEST = 'test/tasks/swe-mini/killed-grader.test.ts';
@@ -54,6 +54,28 @@ export const graders: readonly Mutation[] = [
     before: 'if (fault !== undefined || !(first.timedOut || cutOffBy(first))) return',
     after: 'if (fault !== undefined || !cutOffBy(first)) return',
     tests: [{ file: HOST_AT_FAULT_TEST, test: 'pays for right answers that came late once' }],
+  },
+  {
+    name: 'work that was late on a host that stood still is to blame',
+    fault: FAULT,
+    file: 'tasks/swe-mini/grade.ts',
+    before: 'faultOfHost(stoppedBy(second)',
+    after: 'faultOfHost(cutOffBy(second)',
+    tests: [
+      { file: HOST_AT_FAULT_TEST, test: 'blames no work that was late twice where the control is late too: without a word' },
+      { file: HOST_AT_FAULT_TEST, test: 'blames no work that was late twice where the control is late too: after the diff applied' },
+    ],
+  },
+  {
+    name: 'a control that is late is taken for one that ended',
+    fault: FAULT,
+    file: 'tasks/swe-mini/grade.ts',
+    before: 'const why = stoppedBy(control)',
+    after: 'const why = cutOffBy(control)',
+    tests: [
+      { file: HOST_AT_FAULT_TEST, test: 'blames no work that was late twice where the control is late too: after the diff applied' },
+      { file: HOST_AT_FAULT_TEST, test: 'blames no work that was late twice where the control is late too: after its results' },
+    ],
   },
   {
     name: 'a grader that was killed is taken for wrong answers',

@@ -81,6 +81,7 @@ describe('gradeDiff', () => {
     const verdict = await gradeDiff(problem, Buffer.from('x'), provider, 'g');
     return { verdict, log, limits: calls.map(({ timeoutMs }) => timeoutMs) };
   };
+  const control = { ...ended, output: 'applied\n\nlonghaul results\n!\n' };
   const twice = ['create g', 'destroy g', 'create g-again', 'destroy g-again'];
 
   it('pays for right answers that came late once', async () => {
@@ -90,14 +91,25 @@ describe('gradeDiff', () => {
     expect(limits[1]).toBe(2 * (limits[0] ?? 0));
   });
 
-  it('scores 0 what does not end in double the time either', async () => {
-    const { verdict, log } = await grade(applied, applied);
+  it('scores 0 what does not end in double the time either, beside a control that does', async () => {
+    const { verdict, log, limits } = await grade(applied, applied, control);
     expect(verdict).toMatchObject({ code: 'graded', reward: 0, reason: 'the code did not end in time' });
-    expect(log).toEqual(twice);
+    // The control begins where nothing of the code's is left that could make it late.
+    expect(log).toEqual([...twice, 'create g-again-control', 'destroy g-again-control']);
+    expect(limits[2]).toBe(limits[1]);
+  });
+
+  it.each([
+    ['without a word', late],
+    ['after the diff applied', applied],
+    ['after its results', { ...control, exitCode: null, timedOut: true }],
+  ])('blames no work that was late twice where the control is late too: %s', async (_, controlled) => {
+    const { verdict, log } = await grade(applied, applied, controlled);
+    expect(verdict).toMatchObject({ code: 'grader-failed', reason: expect.stringContaining('not in time') });
+    expect(log.at(-1)).toBe('destroy g-again-control');
   });
 
   describe('what was cut off without results', () => {
-    const control = { ...ended, output: 'applied\n\nlonghaul results\n!\n' };
     const again = ['create g', 'destroy g', 'create g-control', 'destroy g-control', 'create g-again', 'destroy g-again'];
     const causes: Array<[string, ExecResult]> = [
       ['a signal to Python', { ...ended, exitCode: null, signal: 'SIGKILL', output: 'applied\n' }],
@@ -128,6 +140,7 @@ describe('gradeDiff', () => {
       const [, cut] = causes[0] ?? ['', late];
       expect((await grade(cut, control, cut, cut)).verdict.code).toBe('grader-failed');
       expect((await grade(cut, late)).verdict.code).toBe('grader-failed');
+      expect((await grade(cut, applied)).verdict.code).toBe('grader-failed');
       expect((await grade(applied, cut, cut)).verdict.code).toBe('grader-failed');
     });
 

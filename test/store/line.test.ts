@@ -1,0 +1,91 @@
+/**
+ * Writers of a store that another program holds locked. Hunted: writers that each hold the whole process up for a try of
+ * their own, so that its heartbeats fall silent, and writes that are lost, or made twice, by standing in line.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { describe, expect, it } from 'vitest';
+import { StoreBusy, StoreFull } from '../../store/disk-errors.ts';
+import { Line } from '../../store/line.ts';
+import { pausedBy } from '../../store/patience.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+
+const numbers = (length: number) => Array.from({ length }, (_, i) => i);
+
+describe('writers in line', () => {
+  const times = { withinMs: 200, firstPauseMs: 5, longestPauseMs: 20 };
+
+  /** What is locked until told otherwise, and who has tried to write there. */
+  function locked() {
+    const tries: number[] = [];
+    const there = { isLocked: true };
+    const write = (i: number) => async () => {
+      tries.push(i);
+      if (there.isLocked) throw new StoreBusy('/store');
+      return i;
+    };
+    return { tries, there, write };
+  }
+
+  it('try one at a time: what the first is refused, those behind it are without a try', async () => {
+    const { tries, write } = locked();
+    const line = new Line('/store', times);
+    const ends = await Promise.allSettled(numbers(20).map((i) => line.enter(write(i))));
+    expect(new Set(ends.map((end) => end.status === 'rejected' && end.reason.name))).toEqual(new Set(['StoreBusy']));
+    expect(new Set(tries)).toEqual(new Set([0]));
+    expect(tries.length).toBeGreaterThan(1);
+  });
+
+  it('follow in the order in which they came, other work between any two', async () => {
+    const { tries, there, write } = locked();
+    const line = new Line('/store', { ...times, withinMs: 60_000 });
+    const entered = Promise.all(numbers(5).map((i) => line.enter(write(i))));
+    await expect.poll(() => tries.length).toBeGreaterThan(2);
+    const between: number[] = [];
+    const beat = () => {
+      between.push(new Set(tries).size);
+      if (between.at(-1) !== 5) setImmediate(beat);
+    };
+    setImmediate(beat);
+    there.isLocked = false;
+    expect(await entered).toEqual([0, 1, 2, 3, 4]);
+    expect([...new Set(tries)]).toEqual([0, 1, 2, 3, 4]);
+    expect(between).toEqual(expect.arrayContaining([1, 2, 3, 4]));
+  });
+
+  it('are not refused what fails for another reason in front of them, nor tried again for it', async () => {
+    const line = new Line('/store', times);
+    const full = line.enter(async () => { throw new StoreFull('/store'); });
+    const next = line.enter(async () => 'written');
+    await expect(full).rejects.toMatchObject({ name: 'StoreFull' });
+    expect(await next).toBe('written');
+    expect(await line.enter(async () => 'later')).toBe('later');
+  });
+});
+
+it('a worker with many writers at a locked store beats on and reads on, and each write arrives once', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul-locked-'));
+  const store = openSqliteStore(dir, { firstMs: 500, longestMs: 1_000, totalMs: 50_000 });
+  await store.putOnce('before', 1);
+  const other = new DatabaseSync(join(dir, 'store.sqlite'));
+  other.exec('BEGIN EXCLUSIVE');
+  const beats = [performance.now()];
+  const timer = setInterval(() => beats.push(performance.now()), 100);
+  const writes = Promise.all(numbers(60).map((i) => store.begin(`tool:${i}`)));
+  await sleep(7_000);
+  await expect.poll(() => pausedBy()).toMatch(/locked by another program/);
+  expect(await store.get('before')).toBe(1);
+  expect(await store.begun('tool:0')).toBe(0);
+  other.exec('ROLLBACK');
+  other.close();
+  expect(new Set(await writes)).toEqual(new Set([1]));
+  clearInterval(timer);
+  // A try takes 0.2 s; sixty, or one that waits as long as it is let, take more than this.
+  expect(Math.max(...beats.slice(1).map((beat, i) => beat - beats[i]!))).toBeLessThan(4_000);
+  expect(await Promise.all(numbers(60).map((i) => store.begun(`tool:${i}`)))).toEqual(numbers(60).map(() => 1));
+  await store.close();
+  rmSync(dir, { recursive: true });
+});
