@@ -95,7 +95,11 @@ export class Training {
   }
 
   set pauseAt(point: PausePoint | null) {
-    if (!this.#pause.set(point)) return;
+    if (!this.#pause.set(point)) {
+      // From a pause at a turn to one at a step: that step is to end.
+      if (point === 'step') this.#overlap?.pump();
+      return;
+    }
     this.#failures.reset(Date.now(), this.#overlap?.running ?? []);
     this.#overlap?.resume();
   }
