@@ -31,8 +31,13 @@ export function leaseUntil(ttlSeconds: number, { now, boot }: BootTime): Pick<Le
   return { expiresAt: Date.now() + ttlMs, detail: boot === undefined ? '' : `until ${Math.ceil(now() + ttlMs)} ms after boot ${boot}` };
 }
 
-/** `now`: milliseconds since the epoch, for leases of an earlier boot, of whose sandboxes none is left, and those that tell no more. */
-export function hasRunOut({ expiresAt, detail }: Pick<Lease, 'expiresAt' | 'detail'>, now: number, time: BootTime = machineTime): boolean {
+/** Milliseconds; `now`: since the epoch, for leases of an earlier boot, of whose sandboxes none is left, and those that tell no more. */
+export function leftMs({ expiresAt, detail }: Pick<Lease, 'expiresAt' | 'detail'>, now: number, time: BootTime = machineTime): number {
   const [, until, boot] = /^until (-?\d+) ms after boot (\S+)$/u.exec(detail) ?? [];
-  return boot !== undefined && boot === time.boot ? Number(until) <= time.now() : expiresAt <= now;
+  return boot !== undefined && boot === time.boot ? Number(until) - time.now() : expiresAt - now;
+}
+
+/** `now`: as for `leftMs`. */
+export function hasRunOut(lease: Pick<Lease, 'expiresAt' | 'detail'>, now: number, time: BootTime = machineTime): boolean {
+  return leftMs(lease, now, time) <= 0;
 }

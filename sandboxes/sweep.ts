@@ -5,6 +5,7 @@
  */
 
 import type { Lease, Store } from '../store/store.ts';
+import { keepWaiting, type KeepOptions } from './keep-waiting.ts';
 import { type BootTime, hasRunOut, machineTime } from './lease-time.ts';
 import { GRADER_LEASE, SANDBOX_LEASE, WARM_LEASE } from './leases.ts';
 import type { SandboxProvider } from './sandbox.ts';
@@ -28,6 +29,9 @@ export interface SweepOptions {
   /** Hears what could not be swept; it is tried again in the next round. */
   readonly onError?: (error: unknown) => void;
 }
+
+/** What a sweeper keeps, beside what it ends. */
+export type Kept = Pick<KeepOptions, 'ownerWaits' | 'ttlSeconds'>;
 
 export interface Sweeper {
   /** Returns when the sweep under way, if any, is over. */
@@ -93,8 +97,12 @@ export async function sweepOnce(options: SweepOptions): Promise<string[]> {
   return swept;
 }
 
-/** Sweeps at once, and then every `intervalMs`. */
-export function startSweeper(options: SweepOptions): Sweeper {
+/** A sandbox that lives for a short time only has several rounds before half of it is over. */
+const intervalOf = ({ intervalMs }: SweepOptions, kept: Kept | undefined): number =>
+  intervalMs ?? Math.min(DEFAULT_INTERVAL_MS, Math.max(1000, ((kept?.ttlSeconds ?? Number.POSITIVE_INFINITY) * 1000) / 8));
+
+/** Sweeps at once, and then every `intervalMs`; with `kept` it also renews what has to wait. */
+export function startSweeper(options: SweepOptions, kept?: Kept): Sweeper {
   let running: Promise<unknown> = Promise.resolve();
   let busy = false;
   const round = async (): Promise<void> => {
@@ -102,6 +110,7 @@ export function startSweeper(options: SweepOptions): Sweeper {
     busy = true;
     try {
       await sweepOnce(options);
+      if (kept) await keepWaiting({ ...options, ...kept });
     } catch (error) {
       options.onError?.(error);
     } finally {
@@ -111,7 +120,7 @@ export function startSweeper(options: SweepOptions): Sweeper {
   running = round();
   const timer = setInterval(() => {
     if (!busy) running = round();
-  }, options.intervalMs ?? DEFAULT_INTERVAL_MS);
+  }, intervalOf(options, kept));
   timer.unref();
   return {
     async stop() {

@@ -199,6 +199,10 @@ script = { before: (a) => { if (a === 'update' && updates++ < 2) throw new Error
 const retried = await start('train', 'train/retried', { ...config, run: 'retried', steps: 1 });
 await retried.result();
 await save('train-update-retried', 'train/retried');
+script = { turn: () => 'finish' };
+const evaluated = await start('train', 'train/evaluated', { ...config, run: 'evaluated', steps: 1 });
+await evaluated.result();
+await save('train-evaluated-batch-by-batch', 'train/evaluated');
 let shards = 0;
 script = { before: (a) => { if (a === 'forwardBackward' && shards++ === 1) throw new Error('its worker died'); } };
 const sharded = await start('train', 'train/sharded', { ...config, run: 'sharded', steps: 1, training: { shards: 2, placement: 'colocated' } });

@@ -30,7 +30,7 @@ describe('golden histories', () => {
     Worker.runReplayHistory({ workflowBundle: { codePath } }, history, workflowId);
 
   it('cover the ways that rollouts, batches, runs and evals go', () => {
-    expect(names.length).toBeGreaterThanOrEqual(39);
+    expect(names.length).toBeGreaterThanOrEqual(40);
   });
 
   it.each(names)('%s replays', async (name) => {

@@ -10,6 +10,7 @@ import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import { openPooledProvider, openSandboxProvider, withoutPool } from '../sandbox-provider.ts';
 import { ownerLives } from '../owner-lives.ts';
+import { ownerWaits } from '../owner-waits.ts';
 import type { WorkerSettings } from '../settings.ts';
 import type { WorkerConnection } from '../temporal-connection.ts';
 
@@ -17,7 +18,8 @@ export async function runInit(settings: WorkerSettings, temporal: WorkerConnecti
   const store = openWorkerStore(settings);
   const provider = await openPooledProvider(settings, store);
   const { host, maxLiveSandboxes, sandboxTtlSeconds } = settings;
-  const sweeper = startSweeper({ store, provider, host, ownerLives: ownerLives(temporal) });
+  const kept = { ownerWaits: ownerWaits(temporal), ttlSeconds: sandboxTtlSeconds };
+  const sweeper = startSweeper({ store, provider, host, ownerLives: ownerLives(temporal) }, kept);
   const worker = await Worker.create({
     ...commonOptions(temporal, settings.slots.init),
     taskQueue: QUEUES.init,

@@ -3,7 +3,7 @@
  * the run's step. All that it must remember is `progress`.
  */
 
-import { upsertSearchAttributes } from '@temporalio/workflow';
+import { patched, upsertSearchAttributes } from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
 import type { Details } from '../details.ts';
 import { DEFAULT_BREAKER, type End, type Trip } from '../failures/circuit-breaker.ts';
@@ -95,7 +95,11 @@ export class Training {
   }
 
   set pauseAt(point: PausePoint | null) {
-    if (!this.#pause.set(point)) return;
+    if (!this.#pause.set(point)) {
+      // From a pause at a turn to one at a step: that step is to end.
+      if (point === 'step') this.#overlap?.pump();
+      return;
+    }
     this.#failures.reset(Date.now(), this.#overlap?.running ?? []);
     this.#overlap?.resume();
   }
@@ -169,10 +173,10 @@ export class Training {
     const tasks = Array.from({ length: evaluation.tasks }, (_, i) => `${task.name}-held-out-${i}`);
     const sampled = `eval-${this.step}-sampled`;
     const greedy = evaluation.greedy ? `eval-${this.step}-greedy` : null;
-    await Promise.all([
-      this.#rollOut({ name: sampled, step: 0, tasks }, 1, 1),
-      ...(greedy ? [this.#rollOut({ name: greedy, step: 0, tasks }, 1, 0)] : []),
-    ]);
+    const first = this.#rollOut({ name: sampled, step: 0, tasks }, 1, 1);
+    // Each batch has the dispatcher's whole width: two at once would have it twice.
+    if (greedy && patched('evaluates-batch-by-batch')) await first;
+    await Promise.all([first, ...(greedy ? [this.#rollOut({ name: greedy, step: 0, tasks }, 1, 0)] : [])]);
     const batches = { sampled: `train/${run}/${sampled}`, greedy: greedy && `train/${run}/${greedy}` };
     await this.untilMended(`the record of the evaluation after step ${this.step}`, async () => {
       const record = await orchestrator.summariseEvaluation({ run, tasks, ...batches });

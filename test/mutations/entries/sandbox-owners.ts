@@ -7,12 +7,15 @@ const TERMINATED = 'a run is terminated from outside';
 const HANDED_OVER = 'a warm sandbox is taken while another process looks for containers that nobody knows';
 const BUSY = 'a worker starts on a machine so busy that bubblewrap does not answer in time';
 const CLOCK = "the machine's clock is set, ahead or back";
+const WAITS = "a turn waits for longer than a sandbox lives unused (GPU workers are down, an evaluation waits for an update, a host's worker or the orchestrator is gone)";
 const INIT_TEST = 'test/activities/rollout/init.test.ts';
 const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
 const DOCKER_LIFECYCLE_TEST = 'test/sandboxes/docker/lifecycle.test.ts';
 const SWEEP_TEST = 'test/sandboxes/sweep.test.ts';
 const SANDBOX_PROVIDER_TEST = 'test/workers/sandbox-provider.test.ts';
 const OWNER_LIVES_TEST = 'test/workers/owner-lives.test.ts';
+const OWNER_WAITS_TEST = 'test/workers/owner-waits.test.ts';
+const KEEP_WAITING_TEST = 'test/sandboxes/keep-waiting.test.ts';
 
 export const sandboxOwners: readonly Mutation[] = [
   {
@@ -134,5 +137,53 @@ export const sandboxOwners: readonly Mutation[] = [
     before: "detail: boot === undefined ? '' :",
     after: "detail: boot !== undefined ? '' :",
     tests: [{ file: SWEEP_TEST, test: 'ends nothing that is held when the clock is set ahead, nor keeps what has run out when it is set back' }],
+  },
+  {
+    name: 'the sweeper only ends sandboxes',
+    fault: WAITS,
+    file: 'sandboxes/sweep.ts',
+    before: '      if (kept) await keepWaiting({ ...options, ...kept });\n',
+    after: '',
+    tests: [{ file: KEEP_WAITING_TEST, test: 'a sandbox whose owner waits outlives its time to live, by its sweeper alone' }],
+  },
+  {
+    name: 'each sandbox that nobody uses is kept',
+    fault: WAITS,
+    file: 'sandboxes/keep-waiting.ts',
+    before: 'if (await options.ownerWaits(lease.owner)) await renew',
+    after: 'await options.ownerWaits(lease.owner);\n    await renew',
+    tests: [{ file: KEEP_WAITING_TEST, test: 'is nothing of who does not wait' }],
+  },
+  {
+    name: 'a sandbox that its rollout has left is kept',
+    fault: WAITS,
+    file: 'sandboxes/keep-waiting.ts',
+    before: 'return inUse(leases).filter(',
+    after: 'return leases.filter(',
+    tests: [{ file: KEEP_WAITING_TEST, test: 'is of each rollout the sandbox that it used last' }],
+  },
+  {
+    name: 'a lease that was released comes back',
+    fault: WAITS,
+    file: 'sandboxes/keep-waiting.ts',
+    before: '  if (!(await store.leases(SANDBOX_LEASE)).some((lease) => lease.id === id)) return;\n',
+    after: '',
+    tests: [{ file: KEEP_WAITING_TEST, test: 'is no lease of what is lost, or was released meanwhile' }],
+  },
+  {
+    name: 'a turn that nobody samples needs no sandbox',
+    fault: WAITS,
+    file: 'workers/owner-waits.ts',
+    before: "new Set(['generate', ",
+    after: 'new Set([',
+    tests: [{ file: OWNER_WAITS_TEST, test: 'a rollout waits for its turn to be sampled or acted' }],
+  },
+  {
+    name: 'who waits for a sandbox keeps the one that it gave up',
+    fault: WAITS,
+    file: 'workers/owner-waits.ts',
+    before: "new Set(['generate', ",
+    after: "new Set(['prepareSandbox', 'generate', ",
+    tests: [{ file: OWNER_WAITS_TEST, test: 'a rollout waits for its turn to be sampled or acted' }],
   },
 ];

@@ -99,12 +99,17 @@ export class Admission {
     return { begun: this.#begun, running: this.#running, ended: this.#ended };
   }
 
-  /** Begins as many units with `policy` as may begin now, and returns them. */
-  admit(policy: Unit['policy'], { steps, maxStaleness, parallel }: AdmissionLimits): Unit[] {
+  /** Units that the next step cannot do without, beside those that have begun. */
+  get lacking(): number {
+    return Math.max(0, this.#perStep - this.#running.length - this.#ended.length);
+  }
+
+  /** Begins as many units with `policy` as may begin now, `most` at most, and returns them. */
+  admit(policy: Unit['policy'], { steps, maxStaleness, parallel }: AdmissionLimits, most = Number.POSITIVE_INFINITY): Unit[] {
     const { version } = policy;
     const lastStep = version + maxStaleness + 1;
     const admitted: Unit[] = [];
-    while (this.#running.length < parallel && this.#hasRoom(version, lastStep, steps)) {
+    while (admitted.length < most && this.#running.length < parallel && this.#hasRoom(version, lastStep, steps)) {
       const unit = { number: ++this.#begun, policy: { dir: policy.dir, version }, lastStep };
       this.#running = [...this.#running, unit];
       admitted.push(unit);

@@ -72,6 +72,8 @@ export class Overlap {
   #starting = false;
   /** Between two steps, while one is put on record, nothing begins: the record then says what has begun. */
   #open = false;
+  /** A step is waited for, which is to end also where the run pauses after it. */
+  #endsStep = false;
   #closing = false;
   #failure: unknown;
   #mustLook = false;
@@ -123,8 +125,9 @@ export class Overlap {
 
   /** Begins what may begin now. */
   pump(): void {
-    if (!this.#open || this.#closing || this.#failure !== undefined || this.#host.pauseAt !== null) return;
-    this.#queue.push(...this.#admission.admit(this.#host.policy, limitsOf(this.#host.config)));
+    if (!this.#open || this.#closing || this.#failure !== undefined || this.#standsStill) return;
+    const { policy, config, pauseAt } = this.#host;
+    this.#queue.push(...this.#admission.admit(policy, limitsOf(config), pauseAt === null ? undefined : this.#admission.lacking));
     if (!this.#starting && this.#queue.length > 0) void this.#startAll();
   }
 
@@ -171,13 +174,10 @@ export class Overlap {
   async take(step: number): Promise<StepRollouts> {
     const begun = this.#host.clockMs;
     this.#open = true;
+    this.#endsStep = patched('ends-its-step');
     this.pump();
-    const goOn = () => this.#failure !== undefined || this.#admission.isReady(step);
-    const mayLook = () => this.#host.pauseAt === null;
-    while (!goOn()) {
-      const told = await condition(() => goOn() || (this.#mustLook && mayLook()), LOOK_AFTER_EVERY);
-      if (mayLook() && (!told || this.#mustLook)) await this.#lookAfter();
-    }
+    await this.#untilReady(step);
+    this.#endsStep = false;
     this.throwIfFailed();
     return { ...this.#rollouts(this.#admission.take(step)), seconds: (this.#host.clockMs - begun) / 1000 };
   }
@@ -206,6 +206,21 @@ export class Overlap {
     });
     await condition(() => this.#admission.state.running.length === 0, CANCEL_DEADLINE);
     return [...running, ...ended].map((unit) => this.#units.batchOf(unit));
+  }
+
+  /** A pause at a step lets the one that is waited for end. */
+  get #standsStill(): boolean {
+    const { pauseAt } = this.#host;
+    return pauseAt === 'turn' || (pauseAt === 'step' && !this.#endsStep);
+  }
+
+  /** Or until a unit has failed. */
+  async #untilReady(step: number): Promise<void> {
+    const goOn = () => this.#failure !== undefined || this.#admission.isReady(step);
+    while (!goOn()) {
+      const told = await condition(() => goOn() || (this.#mustLook && !this.#standsStill), LOOK_AFTER_EVERY);
+      if (!this.#standsStill && (!told || this.#mustLook)) await this.#lookAfter();
+    }
   }
 
   async #startAll(): Promise<void> {

@@ -127,6 +127,25 @@ describe('admission', () => {
     expect(admission.take(2).map(({ number }) => number)).toEqual([1]);
   });
 
+  it('with what the next step lacks and no more, that step gets ready, and nothing is left for the one after', () => {
+    fc.assert(
+      fc.property(settings, fc.nat(40), ({ perStep, limits, choices }, before) => {
+        const admission = new Admission(perStep);
+        for (let at = 0; at < before && !admission.isReady(1); at += 1) {
+          admission.admit(dir(0), limits);
+          const { running } = admission.state;
+          admission.end(running[choices[at % choices.length]!.which % running.length]!.number, 1);
+        }
+        const { begun } = admission.state;
+        while (!admission.isReady(1)) {
+          admission.admit(dir(0), limits, admission.lacking);
+          admission.end(admission.state.running[0]?.number ?? expect.fail('nothing runs'), 1);
+        }
+        expect(admission.state.begun).toBe(Math.max(begun, perStep));
+      }),
+    );
+  });
+
   it('hears of an end twice, and of a unit that it does not know, without harm', () => {
     const admission = new Admission(1);
     admission.admit(dir(0), { steps: 2, maxStaleness: 0, parallel: 1 });

@@ -134,6 +134,57 @@ describe('async', () => {
     expect(seen.trained.flatMap(({ groups }) => groups).sort()).toEqual(numbers(1, 10).sort());
   }, 300_000);
 
+  /** A step takes four groups, one at a time. */
+  const narrow = { steps: 2, batch: { tasks: 4, samples: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 2 } };
+
+  it.each([['at a step', ['step']], ['at a turn, and then at a step', ['turn', 'step']]])('paused %s, ends the step that lacks groups, begins none of the next, and stands still', async (_, points) => {
+    const run = `lacking-${points.length}`;
+    const seen = observe(run);
+    const acting = Promise.withResolvers<void>();
+    world.script = {
+      update: seen.update,
+      turn: (input) => {
+        seen.generate(input as never);
+        return input.turn < 2 ? 'calls' : 'finish';
+      },
+      before: (activity, { rollout = '' }) => { if (activity === 'agentRun' && rollout.includes(`${run}/group-1/`)) acting.resolve(); },
+    };
+    const handle = await world.start('train', `train/${run}`, config(run, { mode: 'async', maxStalenessSteps: 1 }, narrow));
+    const status = () => handle.query<TrainStatus>('status');
+    await acting.promise;
+    for (const [i, point] of points.entries()) {
+      await handle.signal('pause', point);
+      // What was in flight has ended.
+      if (i < points.length - 1) await expect.poll(async () => (await status()).overlap, { timeout: 30_000 }).toEqual({ running: 0, waiting: 1 });
+    }
+    await expect.poll(async () => { const { phase, step } = await status(); return { phase, step }; }, { timeout: 60_000 }).toEqual({ phase: 'paused', step: 1 });
+    expect([...seen.began.keys()].sort()).toEqual(numbers(1, 4));
+    expect((await status()).overlap).toEqual({ running: 0, waiting: 0 });
+    await handle.signal('resume');
+    await handle.result();
+    expect(seen.trained.map(({ groups }) => groups.sort())).toEqual([numbers(1, 4), numbers(5, 8)]);
+  }, 120_000);
+
+  it('begins a group again that is ended by hand while its step is to end', async () => {
+    const acting = Promise.withResolvers<void>();
+    const ended = Promise.withResolvers<void>();
+    world.script = {
+      before: async (activity, { rollout = '' }) => {
+        if (activity !== 'agentRun' || !rollout.includes('ending/group-1/')) return;
+        acting.resolve();
+        await lasting(ended.promise);
+      },
+    };
+    const handle = await world.start('train', 'train/ending', config('ending', { mode: 'async', maxStalenessSteps: 1 }, narrow));
+    await acting.promise;
+    await handle.signal('pause', 'step');
+    await world.now.client.workflow.getHandle('train/ending/group-1/unit').terminate('by hand');
+    ended.resolve();
+    await expect.poll(async () => (await handle.query<TrainStatus>('status')).phase, { timeout: 60_000 }).toBe('paused');
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ steps: 2 });
+  }, 120_000);
+
   it('ends what is in flight when it is cancelled', async () => {
     world.script = {
       before: async (activity, { rollout = '' }) => {
