@@ -78,13 +78,13 @@ static bool reap_all(void) {
   return pid < 0 && errno == ECHILD;
 }
 
-/* False when no process can be made even though everything of the policy was ended. */
+/* False when no shell can be made even though everything of the policy was ended. */
 static bool ensure_shell(void) {
   if (shell.pid > 0) return true;
   starts++;
   for (int tries = 0; tries < MAX_FORKS; tries++) {
     if (shell_start()) return true;
-    /* What the policy left behind holds them all. */
+    /* What the policy left behind holds all there is of processes, or of memory. */
     kill_agents(-1);
     usleep(20000);
     while (waitpid(-1, NULL, WNOHANG) > 0) {}
@@ -163,10 +163,7 @@ static void start(struct call *c) {
   drain(shell.output, waiting_in(shell.output), NULL); /* said between calls, by what runs in the background */
   c->started = now_ms();
   c->deadline = c->started + c->timeout;
-  if (!c->fresh && room) {
-    if (!shell_feed(c->command)) _exit(71);
-    return;
-  }
+  if (!c->fresh && room && shell_feed(c->command)) return;
   if (c->fresh) c->pid = spawn_fresh(c->command, &c->output);
   if (c->pid < 0 || !c->fresh) {
     c->pid = 0;

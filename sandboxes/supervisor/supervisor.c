@@ -324,6 +324,7 @@ int main(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[1], "attach")) return attach(argv[2]);
   if (argc == 7 && !strcmp(argv[1], "contain")) contain(argv + 2);
   else if (argc != 2 || strcmp(argv[1], "supervise")) return 2;
+  else places_await();
   prctl(PR_SET_DUMPABLE, 0);
   for (int fd = LISTEN_FD; fd < FIRST_FREE_FD; fd++) fcntl(fd, F_SETFD, FD_CLOEXEC);
   fcntl(LISTEN_FD, F_SETFL, O_NONBLOCK);

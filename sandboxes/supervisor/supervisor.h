@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 /* Descriptors that the launcher opens outside of the sandbox; all are closed in what the policy runs. */
-enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, FIRST_FREE_FD = 8 };
+enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, PLACES_FD = 8, FIRST_FREE_FD = 9 };
 
 enum { MAX_FRAME = 64 << 20, MAX_OUTPUT = 8 << 20, MAX_READ = 16 << 20, MAX_CLIENTS = 64 };
 
@@ -87,6 +87,7 @@ bool make_directories(const char *path);
 /* shell.c: the one long-lived bash. */
 struct shell { pid_t pid; int script, status, output; char nonce[33]; struct buf said, exports; char *cwd; };
 extern struct shell shell;
+/* False when there is no room for a process or its pipes. */
 bool shell_start(void);
 bool shell_feed(const char *command);
 /* True when the command that was fed last has ended; its exit code is then in `code`. */
@@ -97,6 +98,7 @@ void shell_note_directory(void);
 void shell_forget(void);
 /* The next shell begins with this directory and these exports (as `declare -px` prints them). */
 void shell_resume(const char *cwd, const uint8_t *exports, size_t len);
+/* -1 when there is no room for a process or its pipe; `output` is then as it was, or to be closed. */
 pid_t spawn_fresh(const char *command, int *output);
 
 /* calls.c: the queue of calls, one at a time. */
@@ -120,6 +122,10 @@ int open_high(const char *path, int flags, mode_t mode);
 /* A new socket named `socket` in the current folder, and a connection to it. */
 int listening(void);
 int connected(void);
+
+/* places.c: the helper that the launcher leaves behind, and the supervisor's wait for its work. */
+void places_helper(char **places);
+void places_await(void);
 
 /* contain.c: the policy's user where the supervisor is another one; uid 0 where both are the same. */
 struct agent { uid_t uid; gid_t gid; };

@@ -1,5 +1,8 @@
 /** Hunts memory: of every kind that a program can take, none exceeds the sandbox's, outlives its process, or costs the supervisor its life. */
 
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+
 import { describe, expect, it } from 'vitest';
 
 import { sh } from '../harness.ts';
@@ -15,6 +18,19 @@ const HOGS: ReadonlyArray<readonly [string, string]> = [
     'import os\nfor _ in range(4): os.fork()\nps = []\nwhile True:\n  r, w = os.pipe()\n  os.set_blocking(w, False)\n  ps.append((r, w))\n  try:\n    while True: os.write(w, b"x" * 65536)\n  except BlockingIOError: pass',
   ],
 ];
+
+const lowestFree = (pid: number): number => {
+  const open = new Set(readdirSync(`/proc/${pid}/fd`).map(Number));
+  return Array.from({ length: open.size + 1 }, (_, fd) => fd).findIndex((fd) => !open.has(fd));
+};
+
+/** Lets a process open so many files from now on; returns how many it was before. */
+function allowFiles(pid: number, files: number): number {
+  const uid = Number(/^Uid:\s+(\d+)/mu.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+  const before = Number(/^Max open files\s+(\d+)/mu.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1]);
+  execFileSync('prlimit', ['--pid', String(pid), `--nofile=${files}:`], { uid, gid: uid });
+  return before;
+}
 
 describe.each(benches)('$name', (bench) => {
   it.each(HOGS)('%s', async (_, hog) => {
@@ -42,6 +58,19 @@ describe.each(benches)('$name', (bench) => {
     await underAttack(bench, async (sandbox) => {
       const { output } = await sh(sandbox, 'cat /proc/self/oom_score_adj; for f in /proc/*/oom_score_adj /proc/self/oom_adj; do echo 0 > $f; done 2>/dev/null; cat /proc/$$/oom_score_adj');
       expect(output).toBe('1000\n1000\n');
+    });
+  });
+
+  it('a call that the kernel has no pipe for is answered, and those after it run', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      const pid = await pidOf(bench, id);
+      await sh(sandbox, 'export KEPT=kept');
+      const before = allowFiles(pid, lowestFree(pid));
+      expect(await sh(sandbox, 'true', { fresh: true })).toMatchObject({ exitCode: null, timedOut: true });
+      expect(await sh(sandbox, 'true')).toMatchObject({ exitCode: null, timedOut: true });
+      allowFiles(pid, before);
+      expect(await sh(sandbox, 'echo $KEPT')).toMatchObject({ exitCode: 0, output: 'kept\n' });
+      expect(await pidOf(bench, id)).toBe(pid);
     });
   });
 
