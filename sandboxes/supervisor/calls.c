@@ -99,8 +99,7 @@ static void keep_shell(void) {
   ensure_shell();
 }
 
-/* Ends everything that the policy left running, so that the call that follows meets none of it. */
-static void clear_agents(void) {
+void clear_agents(void) {
   kill_agents(-1);
   for (uint64_t until = now_ms() + ALONE_WITHIN_MS; !reap_all() && now_ms() < until;) usleep(1000);
 }
@@ -141,6 +140,7 @@ static void finish(struct call *c) {
   drain(from, waiting_in(from), c);
   if (c->pid > 0) kill_agents(-c->pid); /* what it left in its own group; its output has nowhere to go */
   if (c->output >= 0) close(c->output);
+  sockets_sweep();
   struct buf body = {0};
   result_body(c, &body);
   if (!c->fresh) restarted_between = false;

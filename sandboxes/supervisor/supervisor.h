@@ -48,6 +48,7 @@ void reply(uint64_t client, uint32_t tag, uint8_t op, const struct buf *body);
 void reply_error(uint64_t client, uint32_t tag, const char *message);
 
 uint64_t now_ms(void);
+int clients_now(void);
 
 /* The spec of this sandbox, set once by OP_INIT. */
 struct spec {
@@ -59,6 +60,8 @@ extern struct spec spec;
 
 /* confine.c */
 void confine_child(void);
+/* Makes the caller the first that the out-of-memory killer takes. */
+void die_first(void);
 void close_from(unsigned first, unsigned last);
 
 /* landlock.c: the caller and its children never again write below /proc and /sys. */
@@ -103,6 +106,8 @@ pid_t spawn_fresh(const char *command, int *output);
 
 /* calls.c: the queue of calls, one at a time. */
 bool calls_idle(void);
+/* Ends everything of the policy that runs, so that what follows meets none of it. */
+void clear_agents(void);
 void call_request(uint64_t client, uint32_t tag, struct cursor *c);
 void calls_step(void);
 void calls_reaped(pid_t pid, int status);
@@ -122,6 +127,10 @@ int open_high(const char *path, int flags, mode_t mode);
 /* A new socket named `socket` in the current folder, and a connection to it. */
 int listening(void);
 int connected(void);
+
+/* sockets.c: memory in sockets that nobody holds any more; a client has `per_client` sockets here. */
+void sockets_watch(unsigned per_client);
+void sockets_sweep(void);
 
 /* places.c: the helper that the launcher leaves behind, and the supervisor's wait for its work. */
 void places_helper(char **places);
