@@ -1,12 +1,12 @@
 /**
  * The command line of bubblewrap: all namespaces new, no capability, no network, the system read-only, and nothing
- * writable but the workspace, /tmp and /dev/shm, each with its size.
+ * writable but the workspace, /tmp and /dev/shm, each with its size and its number of files.
  */
 
 import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 
 import type { SandboxLimits, SandboxSpec } from '../sandbox.ts';
-import { diskShares } from '../supervised/disk.ts';
+import { diskShares, filesIn } from '../supervised/disk.ts';
 import type { Runtime } from '../supervised/runtime.ts';
 import type { Bubblewrap } from './find-bubblewrap.ts';
 
@@ -39,6 +39,13 @@ function writableFolders(workdir: string, limits: SandboxLimits): string[] {
   const shm = ['--perms', '1777', '--size', String(share.shm), '--tmpfs', '/dev/shm', '--remount-ro', '/dev'];
   const tmp = ['--perms', '1777', '--size', String(share.tmp), '--tmpfs', '/tmp'];
   return [...shm, ...tmp, '--perms', '0755', '--size', String(share.workspace), '--tmpfs', workdir];
+}
+
+/** What the launcher is told of the places above, which bubblewrap gives no number of files: a path and a number each. */
+export function placeArguments({ workdir, limits }: Pick<SandboxSpec, 'workdir' | 'limits'>): string[] {
+  const share = diskShares(limits.diskMiB);
+  const places: ReadonlyArray<readonly [string, number]> = [['/dev/shm', share.shm], ['/tmp', share.tmp], [workdir, share.workspace]];
+  return places.flatMap(([path, bytes]) => [path, String(filesIn(bytes, limits))]);
 }
 
 /** Arguments of bubblewrap itself, the program to run included. */

@@ -8,7 +8,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { type SandboxSpec, SandboxUnavailable } from '../sandbox.ts';
-import { bubblewrapArguments } from './arguments.ts';
+import { bubblewrapArguments, placeArguments } from './arguments.ts';
 import type { Bubblewrap } from './find-bubblewrap.ts';
 import { type CgroupHost, cgroupsOf, makeCgroups } from './cgroup.ts';
 import type { Runtime } from '../supervised/runtime.ts';
@@ -71,7 +71,7 @@ export async function launch(host: LaunchHost, folder: string, spec: SandboxSpec
   const groups = prepareGroups(host, folder, spec);
   const uids = host.uids ?? { first: 0, count: 1, dir: '-' };
   const own = ['launch', folder, String(uids.first), String(uids.count), uids.dir, groups.oomFile, ...groups.procs];
-  const command = [...own, '--', host.bubblewrap.path, ...bubblewrapArguments(host.bubblewrap, host.runtime, spec)];
+  const command = [...own, '--', ...placeArguments(spec), '--', host.bubblewrap.path, ...bubblewrapArguments(host.bubblewrap, host.runtime, spec)];
   const child = spawn(host.runtime.supervisor, command, { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env: {} });
   try {
     await ready(child);

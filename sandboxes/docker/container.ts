@@ -6,7 +6,7 @@
 import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 
 import type { SandboxSpec } from '../sandbox.ts';
-import { diskShares } from '../supervised/disk.ts';
+import { diskShares, filesIn } from '../supervised/disk.ts';
 import { DEFAULT_CPUS } from '../supervised/spec.ts';
 
 const MIB = 1 << 20;
@@ -58,9 +58,6 @@ export interface ContainerPlan {
   readonly userProcesses: number | undefined;
 }
 
-/** As if every file took a page: an empty one takes memory too. */
-const inodesOf = (bytes: number): number => Math.max(1024, Math.floor(bytes / PAGE));
-
 /** System V's memory, which no killed process gives back: what fits into /dev/shm, and few queues and semaphores. */
 function sysctls(spec: SandboxSpec): Record<string, string> {
   const { shm } = diskShares(spec.limits.diskMiB);
@@ -70,9 +67,11 @@ function sysctls(spec: SandboxSpec): Record<string, string> {
 function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
   const share = diskShares(spec.limits.diskMiB);
   // Podman has no number of files to give, and would copy what the image has in the place.
-  const files = (size: number): string => (plan.podman ? 'notmpcopyup' : `nr_inodes=${inodesOf(size)}`);
+  const files = (size: number): string => (plan.podman ? 'notmpcopyup' : `nr_inodes=${filesIn(size, spec.limits)}`);
   const common = (size: number): string => `rw,exec,nosuid,nodev,size=${size},${files(size)}`;
   const mounts: Record<string, string> = { '/tmp': `${common(share.tmp)},mode=1777` };
+  // In place of the daemon's own, which has a size and no number of files.
+  if (!plan.podman) mounts['/dev/shm'] = `rw,noexec,nosuid,nodev,size=${share.shm},${files(share.shm)},mode=1777`;
   if (spec.profile !== 'swe') mounts[spec.workdir] = `${common(share.workspace)},mode=0755`;
   // Under a read-only root Podman mounts one here that everybody may write to.
   if (plan.podman && spec.profile !== 'swe') mounts['/run'] = 'rw,noexec,nosuid,nodev,size=65536,mode=0755,notmpcopyup';

@@ -78,13 +78,13 @@ static bool reap_all(void) {
   return pid < 0 && errno == ECHILD;
 }
 
-/* False when no process can be made even though everything of the policy was ended. */
+/* False when no shell can be made even though everything of the policy was ended. */
 static bool ensure_shell(void) {
   if (shell.pid > 0) return true;
   starts++;
   for (int tries = 0; tries < MAX_FORKS; tries++) {
     if (shell_start()) return true;
-    /* What the policy left behind holds them all. */
+    /* What the policy left behind holds all there is of processes, or of memory. */
     kill_agents(-1);
     usleep(20000);
     while (waitpid(-1, NULL, WNOHANG) > 0) {}
@@ -99,8 +99,7 @@ static void keep_shell(void) {
   ensure_shell();
 }
 
-/* Ends everything that the policy left running, so that the call that follows meets none of it. */
-static void clear_agents(void) {
+void clear_agents(void) {
   kill_agents(-1);
   for (uint64_t until = now_ms() + ALONE_WITHIN_MS; !reap_all() && now_ms() < until;) usleep(1000);
 }
@@ -141,6 +140,7 @@ static void finish(struct call *c) {
   drain(from, waiting_in(from), c);
   if (c->pid > 0) kill_agents(-c->pid); /* what it left in its own group; its output has nowhere to go */
   if (c->output >= 0) close(c->output);
+  sockets_sweep();
   struct buf body = {0};
   result_body(c, &body);
   if (!c->fresh) restarted_between = false;
@@ -163,10 +163,7 @@ static void start(struct call *c) {
   drain(shell.output, waiting_in(shell.output), NULL); /* said between calls, by what runs in the background */
   c->started = now_ms();
   c->deadline = c->started + c->timeout;
-  if (!c->fresh && room) {
-    if (!shell_feed(c->command)) _exit(71);
-    return;
-  }
+  if (!c->fresh && room && shell_feed(c->command)) return;
   if (c->fresh) c->pid = spawn_fresh(c->command, &c->output);
   if (c->pid < 0 || !c->fresh) {
     c->pid = 0;

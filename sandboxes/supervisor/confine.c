@@ -124,7 +124,7 @@ static void limit(int which, uint64_t value) {
   if (setrlimit(which, &want)) _exit(126);
 }
 
-static void die_first(void) {
+void die_first(void) {
   /* While undumpable, /proc/self belongs to root; the caller has closed what was worth hiding. */
   prctl(PR_SET_DUMPABLE, 1);
   int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);

@@ -2,9 +2,10 @@
  * The launcher: runs outside, as the caller, and becomes bubblewrap. When it says `ready` on its stdout, the socket
  * listens, the owner record is written, and the sandbox lives or dies on its own: own session, no stdio of the caller.
  *
- *   supervisor launch DIR FIRST_UID UID_COUNT UID_DIR OOM_FILE CGROUP_PROCS... -- BWRAP ARG...
+ *   supervisor launch DIR FIRST_UID UID_COUNT UID_DIR OOM_FILE CGROUP_PROCS... -- (PLACE FILES)... -- BWRAP ARG...
  *
- * DIR is the sandbox's state directory. FIRST_UID 0 keeps the caller's user. OOM_FILE and UID_DIR may be `-`.
+ * DIR is the sandbox's state directory. FIRST_UID 0 keeps the caller's user. OOM_FILE and UID_DIR may be `-`. Each PLACE
+ * is where the sandbox may write, and holds that many FILES (see places.c).
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -136,7 +137,10 @@ int launch(int argc, char **argv) {
   close_from(FIRST_FREE_FD, ~0u);
   if (first) become(uid);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) exit_saying("no_new_privs");
+  char **places = argv + ++i;
+  while (i < argc && strcmp(argv[i], "--")) i++;
   if (chdir("/") || ++i >= argc) return 2;
+  places_helper(places);
   execv(argv[i], argv + i);
   exit_saying(argv[i]);
   return 1;

@@ -56,7 +56,11 @@ static pid_t spawn(char *const argv[], const char *cwd, int in, int out, int sta
 
 pid_t spawn_fresh(const char *command, int *output) {
   int out[2], null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  if (null < 0 || pipe2(out, O_CLOEXEC)) _exit(71);
+  if (null < 0) return -1;
+  if (pipe2(out, O_CLOEXEC)) {
+    close(null);
+    return -1;
+  }
   char *argv[] = {"bash", "--norc", "--noprofile", "-c", (char *)command, NULL};
   pid_t pid = spawn(argv, spec.workdir, null, out[1], -1);
   close(null);
@@ -98,15 +102,25 @@ static void restore_state(void) {
   free(exports);
 }
 
+/* The pipe for what shells print: it outlives each of them. */
+static bool open_output(void) {
+  int output[2];
+  if (shell.output >= 0) return true;
+  if (pipe2(output, O_CLOEXEC)) return false;
+  shell.output = output[0];
+  output_end = output[1];
+  nonblocking(shell.output);
+  return true;
+}
+
 bool shell_start(void) {
-  int script[2], status[2], output[2];
-  if (shell.output < 0) {
-    if (pipe2(output, O_CLOEXEC)) _exit(71);
-    shell.output = output[0];
-    output_end = output[1];
-    nonblocking(shell.output);
+  int script[2], status[2];
+  if (!open_output() || pipe2(script, O_CLOEXEC)) return false;
+  if (pipe2(status, O_CLOEXEC)) {
+    close(script[0]);
+    close(script[1]);
+    return false;
   }
-  if (pipe2(script, O_CLOEXEC) || pipe2(status, O_CLOEXEC)) _exit(71);
   char *argv[] = {"bash", "--norc", "--noprofile", "-s", NULL};
   shell.pid = spawn(argv, shell.cwd ? shell.cwd : spec.workdir, script[0], output_end, status[1]);
   close(script[0]);

@@ -51,6 +51,8 @@ static struct client clients[MAX_CLIENTS];
 static int client_count;
 static uint64_t last_number, ends_at;
 
+int clients_now(void) { return client_count; }
+
 uint64_t now_ms(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -276,11 +278,14 @@ static void accept_client(void) {
   else clients[client_count++] = (struct client){.fd = fd, .number = ++last_number};
 }
 
-static void reap(void) {
+/* Whether anything has ended. */
+static bool reap(void) {
   int status;
+  bool any = false;
   pid_t pid;
-  while ((pid = waitpid(-1, &status, WNOHANG)) > 0) calls_reaped(pid, status);
+  for (; (pid = waitpid(-1, &status, WNOHANG)) > 0; any = true) calls_reaped(pid, status);
   if (pid < 0 && errno == ECHILD) calls_none_left();
+  return any;
 }
 
 static int until_next(void) {
@@ -309,7 +314,9 @@ static void turn(int signals) {
     struct signalfd_siginfo info;
     while (read(signals, &info, sizeof info) > 0) {}
   }
-  reap();
+  bool sweep = reap();
+  for (int i = 0; i < count; i++) sweep |= (fds[n + i].revents & POLLIN) != 0;
+  if (sweep) sockets_sweep();
   for (int i = count - 1; i >= 0; i--) {
     if (fds[n + i].revents & POLLOUT) flush(&clients[i]);
     if (fds[n + i].revents & (POLLIN | POLLHUP | POLLERR) && !receive(&clients[i])) drop_client(&clients[i]);
@@ -324,6 +331,7 @@ int main(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[1], "attach")) return attach(argv[2]);
   if (argc == 7 && !strcmp(argv[1], "contain")) contain(argv + 2);
   else if (argc != 2 || strcmp(argv[1], "supervise")) return 2;
+  else places_await();
   prctl(PR_SET_DUMPABLE, 0);
   for (int fd = LISTEN_FD; fd < FIRST_FREE_FD; fd++) fcntl(fd, F_SETFD, FD_CLOEXEC);
   fcntl(LISTEN_FD, F_SETFL, O_NONBLOCK);
@@ -335,6 +343,8 @@ int main(int argc, char **argv) {
   sigprocmask(SIG_BLOCK, &child, NULL);
   int signals = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
   if (signals < 0) return 71;
+  /* Outside of a container nobody's socket is in this namespace; one that was attached has both ends here. */
+  sockets_watch(argc == 2 ? 0 : strcmp(argv[6], "0") ? 2 : 1);
   ends_at = now_ms() + SPEC_WITHIN_MS;
   for (;;) turn(signals);
 }

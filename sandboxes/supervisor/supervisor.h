@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 /* Descriptors that the launcher opens outside of the sandbox; all are closed in what the policy runs. */
-enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, FIRST_FREE_FD = 8 };
+enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, PLACES_FD = 8, FIRST_FREE_FD = 9 };
 
 enum { MAX_FRAME = 64 << 20, MAX_OUTPUT = 8 << 20, MAX_READ = 16 << 20, MAX_CLIENTS = 64 };
 
@@ -48,6 +48,7 @@ void reply(uint64_t client, uint32_t tag, uint8_t op, const struct buf *body);
 void reply_error(uint64_t client, uint32_t tag, const char *message);
 
 uint64_t now_ms(void);
+int clients_now(void);
 
 /* The spec of this sandbox, set once by OP_INIT. */
 struct spec {
@@ -59,6 +60,8 @@ extern struct spec spec;
 
 /* confine.c */
 void confine_child(void);
+/* Makes the caller the first that the out-of-memory killer takes. */
+void die_first(void);
 void close_from(unsigned first, unsigned last);
 
 /* landlock.c: the caller and its children never again write below /proc and /sys. */
@@ -87,6 +90,7 @@ bool make_directories(const char *path);
 /* shell.c: the one long-lived bash. */
 struct shell { pid_t pid; int script, status, output; char nonce[33]; struct buf said, exports; char *cwd; };
 extern struct shell shell;
+/* False when there is no room for a process or its pipes. */
 bool shell_start(void);
 bool shell_feed(const char *command);
 /* True when the command that was fed last has ended; its exit code is then in `code`. */
@@ -97,10 +101,13 @@ void shell_note_directory(void);
 void shell_forget(void);
 /* The next shell begins with this directory and these exports (as `declare -px` prints them). */
 void shell_resume(const char *cwd, const uint8_t *exports, size_t len);
+/* -1 when there is no room for a process or its pipe; `output` is then as it was, or to be closed. */
 pid_t spawn_fresh(const char *command, int *output);
 
 /* calls.c: the queue of calls, one at a time. */
 bool calls_idle(void);
+/* Ends everything of the policy that runs, so that what follows meets none of it. */
+void clear_agents(void);
 void call_request(uint64_t client, uint32_t tag, struct cursor *c);
 void calls_step(void);
 void calls_reaped(pid_t pid, int status);
@@ -120,6 +127,14 @@ int open_high(const char *path, int flags, mode_t mode);
 /* A new socket named `socket` in the current folder, and a connection to it. */
 int listening(void);
 int connected(void);
+
+/* sockets.c: memory in sockets that nobody holds any more; a client has `per_client` sockets here. */
+void sockets_watch(unsigned per_client);
+void sockets_sweep(void);
+
+/* places.c: the helper that the launcher leaves behind, and the supervisor's wait for its work. */
+void places_helper(char **places);
+void places_await(void);
 
 /* contain.c: the policy's user where the supervisor is another one; uid 0 where both are the same. */
 struct agent { uid_t uid; gid_t gid; };

@@ -2,11 +2,25 @@
 
 import { describe, expect, it } from 'vitest';
 
-import { sh } from '../harness.ts';
-import { bounds, groupOf, openBenches, python, SMALL, underAttack } from './host.ts';
+import { callOf, sh } from '../harness.ts';
+import { bounds, groupOf, openBenches, pidOf, python, SMALL, underAttack } from './host.ts';
 
 const benches = await openBenches();
 const MIB = 1 << 20;
+const PLACES = ['/workspace', '/tmp', '/dev/shm'];
+
+/** Makes files of the longest names until none can be made, each with its one page, if it gets one, as far out as can be. */
+const FILL = `import os
+for place in ${JSON.stringify(PLACES)}:
+  n = 0
+  try:
+    while True:
+      file = os.open(f"{place}/{n:0250}", os.O_CREAT | os.O_WRONLY)
+      n += 1
+      try: os.pwrite(file, b"x", ${SMALL.diskMiB * MIB - 2})
+      except OSError: pass
+      os.close(file)
+  except OSError as e: print(e.errno)`;
 
 describe.each(benches)('$name', (bench) => {
   it('a full disk is full at its size, and counts as memory of the sandbox', async () => {
@@ -17,14 +31,34 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('files without number end at a limit on files, or on memory, and can be removed again', async () => {
+  it('files without number end at a limit on files, before memory does, and their folders are listed and removed', async () => {
     await underAttack(bench, async (sandbox, id) => {
-      const many = 'import os\nos.mkdir("/workspace/many")\nn = 0\ntry:\n  while True:\n    os.close(os.open(f"/workspace/many/{n}", os.O_CREAT))\n    n += 1\nexcept OSError as e: print(e.errno)';
-      const filled = await sh(sandbox, python(many), { timeoutMs: 60_000 });
-      expect(filled.outOfMemory || filled.output === '28\n').toBe(true);
-      const { memoryPeak, memory } = await groupOf(bench, id);
+      const supervisor = await pidOf(bench, id);
+      const call = callOf(python(FILL), { timeoutMs: 60_000 });
+      const filled = await sandbox.exec(call);
+      expect(filled).toMatchObject({ output: '28\n28\n28\n', outOfMemory: false });
+      for (const place of PLACES) {
+        const read = await sandbox.read(place, 4 * MIB);
+        expect(read.kind === 'directory' && read.entries.length).toBeGreaterThan(700);
+      }
+      expect(await pidOf(bench, id)).toBe(supervisor);
+      expect(await sandbox.exec(call)).toEqual(filled);
+      const removed = await sh(sandbox, `find ${PLACES.join(' ')} -name '0*' -delete; touch /workspace/next && ls /workspace`, { timeoutMs: 60_000, alone: true });
+      expect(removed.output).toBe('next\n');
+    });
+  });
+
+  it('files without number, and a heap beside them, do not cost the supervisor its life', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      const supervisor = await pidOf(bench, id);
+      const hog = `${FILL}\nx = []\nwhile True: x.append(bytearray(1 << 20))`;
+      for (let round = 0; round < 3; round += 1) {
+        expect(await sh(sandbox, python(hog), { fresh: true, timeoutMs: 60_000 })).toMatchObject({ outOfMemory: true });
+        expect((await sandbox.read('/workspace', 4 * MIB)).kind).toBe('directory');
+      }
+      const { memory, memoryPeak } = await groupOf(bench, id);
       expect(memoryPeak).toBeLessThanOrEqual(memory);
-      await sh(sandbox, 'rm -rf /workspace/many', { timeoutMs: 60_000, alone: true });
+      expect(await pidOf(bench, id)).toBe(supervisor);
     });
   });
 

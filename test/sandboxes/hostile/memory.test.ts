@@ -1,5 +1,8 @@
 /** Hunts memory: of every kind that a program can take, none exceeds the sandbox's, outlives its process, or costs the supervisor its life. */
 
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+
 import { describe, expect, it } from 'vitest';
 
 import { sh } from '../harness.ts';
@@ -15,6 +18,37 @@ const HOGS: ReadonlyArray<readonly [string, string]> = [
     'import os\nfor _ in range(4): os.fork()\nps = []\nwhile True:\n  r, w = os.pipe()\n  os.set_blocking(w, False)\n  ps.append((r, w))\n  try:\n    while True: os.write(w, b"x" * 65536)\n  except BlockingIOError: pass',
   ],
 ];
+
+const lowestFree = (pid: number): number => {
+  const open = new Set(readdirSync(`/proc/${pid}/fd`).map(Number));
+  return Array.from({ length: open.size + 1 }, (_, fd) => fd).findIndex((fd) => !open.has(fd));
+};
+
+/** Lets a process open so many files from now on; returns how many it was before. */
+function allowFiles(pid: number, files: number): number {
+  const uid = Number(/^Uid:\s+(\d+)/mu.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+  const before = Number(/^Max open files\s+(\d+)/mu.exec(readFileSync(`/proc/${pid}/limits`, 'utf8'))?.[1]);
+  execFileSync('prlimit', ['--pid', String(pid), `--nofile=${files}:`], { uid, gid: uid });
+  return before;
+}
+
+/**
+ * Files in memory that are on their way between sockets which are on their way themselves, up to the limit on memory:
+ * once dead, their processes have left them to nobody. `last` is what the program becomes in the end.
+ */
+const inFlight = (last: string): string => `import os, socket
+try:
+  for n in range(100_000): os.close(os.open(f"/workspace/{n:0250}", os.O_CREAT))
+except OSError: pass
+for place in range(3, 10):
+  file = os.memfd_create("x")
+  a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+  socket.send_fds(a, [b"x"], [file, a.fileno(), b.fileno()])
+  for end in (a, b): os.set_inheritable(os.dup(end.detach()), True)
+  os.dup2(file, 100 + place)
+for place in range(3, 10): os.dup2(100 + place, place)
+os.closerange(100, 120)
+os.execv("/bin/sh", ["sh", "-c", "for f in 3 4 5 6 7 8 9; do head -c 16M /dev/zero >&$f; done 2>/dev/null; ${last}"])`;
 
 describe.each(benches)('$name', (bench) => {
   it.each(HOGS)('%s', async (_, hog) => {
@@ -42,6 +76,35 @@ describe.each(benches)('$name', (bench) => {
     await underAttack(bench, async (sandbox) => {
       const { output } = await sh(sandbox, 'cat /proc/self/oom_score_adj; for f in /proc/*/oom_score_adj /proc/self/oom_adj; do echo 0 > $f; done 2>/dev/null; cat /proc/$$/oom_score_adj');
       expect(output).toBe('1000\n1000\n');
+    });
+  });
+
+  it.each([
+    ['its processes are dead', 'exit 0'],
+    ['a process yet holds it', 'exec sleep 1000 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-'],
+  ])('in sockets on their way through sockets, where %s', async (_, last) => {
+    await underAttack(bench, async (sandbox, id) => {
+      const pid = await pidOf(bench, id);
+      for (let round = 0; round < 3; round += 1) {
+        await sh(sandbox, python(inFlight(last), 'setsid'), { fresh: true, timeoutMs: 3000 });
+        expect((await sandbox.read('/workspace', 4 << 20)).kind).toBe('directory');
+        await sh(sandbox, `(setsid python3 /tmp/attack.py &) >/dev/null 2>&1; sleep 1.5`, { timeoutMs: 3000 });
+        expect((await sandbox.read('/workspace', 4 << 20)).kind).toBe('directory');
+      }
+      expect(await pidOf(bench, id)).toBe(pid);
+    });
+  });
+
+  it('a call that the kernel has no pipe for is answered, and those after it run', async () => {
+    await underAttack(bench, async (sandbox, id) => {
+      const pid = await pidOf(bench, id);
+      await sh(sandbox, 'export KEPT=kept');
+      const before = allowFiles(pid, lowestFree(pid));
+      expect(await sh(sandbox, 'true', { fresh: true })).toMatchObject({ exitCode: null, timedOut: true });
+      expect(await sh(sandbox, 'true')).toMatchObject({ exitCode: null, timedOut: true });
+      allowFiles(pid, before);
+      expect(await sh(sandbox, 'echo $KEPT')).toMatchObject({ exitCode: 0, output: 'kept\n' });
+      expect(await pidOf(bench, id)).toBe(pid);
     });
   });
 
