@@ -11,7 +11,7 @@ import type { PolicyRef } from '../../messages/policy.ts';
 import type { PausePoint, TrainStatus } from '../../messages/train-status.ts';
 import type { UpdateInput } from '../../messages/update.ts';
 import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
-import { drawnBy, limitsOf, modeOf, unitsPerStep } from '../modes.ts';
+import { boundedLimitsOf, drawnBy, modeOf, unitsPerStep } from '../modes.ts';
 import { aimOf, byNeedOf } from '../step-tasks.ts';
 import type { UnitReport } from './unit-report.ts';
 import { Units, type UnitsHost } from './units.ts';
@@ -124,7 +124,7 @@ export class Overlap {
   /** Begins what may begin now. */
   pump(): void {
     if (!this.#open || this.#closing || this.#failure !== undefined || this.#host.pauseAt !== null) return;
-    this.#queue.push(...this.#admission.admit(this.#host.policy, limitsOf(this.#host.config)));
+    this.#queue.push(...this.#admission.admit(this.#host.policy, boundedLimitsOf(this.#host.config, () => patched('bounds-groups'))));
     if (!this.#starting && this.#queue.length > 0) void this.#startAll();
   }
 
