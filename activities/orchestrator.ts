@@ -2,7 +2,7 @@
 
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { Store } from '../store/store.ts';
+import type { RolloutEvent, Store } from '../store/store.ts';
 import type { OrchestratorActivities, StepToRecord } from '../workflows/activities.ts';
 import { rolloutIds } from '../workflows/batch/rollout-ids.ts';
 import type { RolloutResult } from '../workflows/messages/rollout.ts';
@@ -10,8 +10,9 @@ import { classified } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { learningCurve } from './run/learning-curve.ts';
 import { type OpenRunDeps, openRun } from './run/open-run.ts';
-import { batchesOf, type EvaluationEntry, keys, type OutcomeRecord, type RunEnd, type StepEntry } from './records.ts';
-import { type RolloutEnd, recordEnds } from './run/rollout-ends.ts';
+import { batchesOf, type EvaluationEntry, keys, type OutcomeRecord, type StepEntry } from './records.ts';
+import { recordEnds, unfinishedOf } from './run/rollout-ends.ts';
+import { goOn, recordEndOfRun, wentOnAt } from './run/run-end.ts';
 import { writeChanges, writeRunFiles } from './run/run-folder.ts';
 import { checkpointDir, type TemporalPlace } from './run/run-summary.ts';
 import { RunTallies } from './run/run-tally.ts';
@@ -50,21 +51,16 @@ async function recordFailures(run: string, failures: readonly RolloutResult[], s
   }
 }
 
-/** Rollouts without an end, of all batches or of these alone, get one. */
-async function endUnfinished(
-  run: string,
-  { event, detail, batches }: Pick<RolloutEnd, 'event'> & { detail: string; batches?: readonly string[] },
-  store: Store,
-): Promise<void> {
-  const events = await store.events(run);
-  const ended = new Set(
-    events.filter((e) => ['trained', 'masked', 'dropped', 'evaluated'].includes(e.event)).map((e) => e.rollout),
-  );
-  const isMeant = (rollout: string) => batches === undefined || batches.some((batch) => rollout.startsWith(`${batch}/`));
-  const unfinished = events
-    .filter((e) => e.event === 'dispatched' && !ended.has(e.rollout) && isMeant(e.rollout))
-    .map((e): RolloutEnd => ({ run, rollout: e.rollout, attempt: e.attempt, event, at: now(), detail }));
-  await recordEnds(store, unfinished);
+/**
+ * A completed run drops what no step waits for: rollouts of these batches, and those from before it went on after an end
+ * that it had no more need of. Any other one without an end is lost.
+ */
+async function dropUntrained(run: string, untrained: readonly string[], store: Store): Promise<void> {
+  const wentOn = await wentOnAt(run, store);
+  const isMeant = ({ rollout, at }: RolloutEvent) => (wentOn !== undefined && at < wentOn) || untrained.some((batch) => rollout.startsWith(`${batch}/`));
+  const open = unfinishedOf(await store.events(run)).filter(isMeant);
+  const at = now();
+  await recordEnds(store, open.map(({ rollout, attempt }) => ({ run, rollout, attempt, event: 'dropped' as const, at, detail: 'run-completed' })));
 }
 
 /** The oldest policy that something samples from after `step`: the live one, or that of a rollout under way. */
@@ -86,7 +82,12 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
   const tallies = new RunTallies(store);
   const writeFiles = (run: string, runDir: string) => writeRunFiles(run, runDir, store, temporal, tallies);
   return {
-    openRun: (given, run) => kept(() => openRun(given, run, deps)),
+    openRun: (given, run, execution) =>
+      kept(async () => {
+        const opened = await openRun(given, run, deps);
+        if (await goOn(opened.config.run, execution, store)) await writeFiles(opened.config.run, opened.runDir);
+        return opened;
+      }),
 
     recordChanges: ({ run, runDir, key, changes }) =>
       kept(async () => {
@@ -122,12 +123,10 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         await writeFiles(run, runDir);
       }),
 
-    closeRun: ({ run, runDir, status, message, untrained }) =>
+    closeRun: ({ run, runDir, status, message = '', untrained = [], execution }) =>
       kept(async () => {
-        // A run that was stopped leaves rollouts without an end: they are masked, with the reason.
-        if (status !== 'completed') await endUnfinished(run, { event: 'masked', detail: `run-${status}` }, store);
-        else if (untrained) await endUnfinished(run, { event: 'dropped', detail: 'run-completed', batches: untrained }, store);
-        await store.putOnce<RunEnd>(keys.runEnd(run), { status, finishedAt: now(), message: message ?? '' });
+        if (status === 'completed') await dropUntrained(run, untrained, store);
+        await recordEndOfRun(run, { status, finishedAt: now(), message, ...(execution === undefined ? {} : { execution }) }, store);
         const summary = await writeFiles(run, runDir);
         await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));
         await clearUpdates(runDir);

@@ -44,7 +44,10 @@ export const keys = {
   evaluation: (run: string, step: number) => `evaluation:${run}/${padded(step)}`,
   run: (run: string) => `run:${run}`,
   changes: (run: string, key: string) => `changes:${run}/${key}`,
-  runEnd: (run: string) => `run-end:${run}`,
+  /** Of a run that went on after its first end, `number` counts them. */
+  runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
+  /** That the run went on after its end of this number. */
+  runAgain: (run: string, number: number) => `run-again:${run}/${padded(number)}`,
   /** `digest` is of the endpoint's settings that decide how it is asked. */
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,
 } as const;
@@ -176,6 +179,15 @@ export interface RunEnd {
   readonly status: 'completed' | 'failed' | 'cancelled';
   readonly finishedAt: string;
   readonly message: string;
+  /** Temporal's run id of the execution that said so. */
+  readonly execution?: string;
+}
+
+/** That a run which had failed or was cancelled goes on. */
+export interface RunAgain {
+  readonly at: string;
+  /** Temporal's run id of the execution that begins it again. */
+  readonly execution?: string;
 }
 
 /** `metrics`: what else was measured, by SkyRL's names where it has one; it stays in the store, out of histories. */

@@ -36,17 +36,21 @@ export class Account {
     this.#counts.set(event, (this.#counts.get(event) ?? 0) + 1);
   }
 
-  /** `over`: the run has ended, so that what has no end is lost, not in flight. */
-  totals(over: boolean): Accounting {
+  /**
+   * `over`: the run has ended, so that what has no end is lost, not in flight; `stopped`: before it was done, so that it is
+   * masked with the run.
+   */
+  totals(over: boolean, stopped = false): Accounting {
     const count = (name: RolloutEventName) => this.#counts.get(name) ?? 0;
+    const open = over ? [...this.#dispatched].filter((rollout) => !this.#firstEnd.has(rollout)).length : 0;
     return {
       dispatched: this.#dispatched.size,
       trained: count('trained'),
-      masked: count('masked'),
+      masked: count('masked') + (stopped ? open : 0),
       dropped: count('dropped'),
       evaluated: count('evaluated'),
       duplicated: this.#again.size,
-      lost: over ? [...this.#dispatched].filter((rollout) => !this.#firstEnd.has(rollout)).length : 0,
+      lost: stopped ? 0 : open,
     };
   }
 }

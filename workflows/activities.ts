@@ -79,10 +79,14 @@ export interface StepToRecord extends RunFolder {
 }
 
 export interface OrchestratorActivities {
-  /** Fills in defaults and refuses what is wrong; makes the folder of `run`, the workflow id's own, with `config.yaml`. */
+  /**
+   * Fills in defaults and refuses what is wrong; makes the folder of `run`, the workflow id's own, with `config.yaml`. What
+   * another execution than this one (Temporal's run id) ended as failed or cancelled goes on.
+   */
   openRun(
     config: unknown,
     run: string,
+    execution?: string,
   ): Promise<OpenedRun>;
   /** Writes down what was changed on a live run; `key` orders the changes of one moment and names them once. */
   recordChanges(input: RunFolder & { key: string; changes: readonly ConfigChange[] }): Promise<void>;
@@ -100,9 +104,9 @@ export interface OrchestratorActivities {
   }): Promise<EvaluationRecord>;
   recordStep(input: StepToRecord): Promise<void>;
   recordEvaluation(input: RunFolder & { step: number; evaluation: EvaluationRecord }): Promise<void>;
-  /** `untrained`: batches by workflow id whose rollouts no step waits for: those without an end are dropped. */
+  /** `untrained`: batches by workflow id whose rollouts no step waits for: those without an end are dropped. `execution`: Temporal's run id. */
   closeRun(
-    input: RunFolder & { status: 'completed' | 'failed' | 'cancelled'; message?: string; untrained?: readonly string[] },
+    input: RunFolder & { status: 'completed' | 'failed' | 'cancelled'; message?: string; untrained?: readonly string[]; execution?: string },
   ): Promise<void>;
 }
 

@@ -10,6 +10,7 @@ import type { AlgorithmSettings, RunConfig } from '../../workflows/messages/run-
 import { checkDefinitions } from '../algorithm/config.ts';
 import { UserInputError } from '../failures.ts';
 import { keys, type RunRecord } from '../records.ts';
+import { endOfRun } from './run-end.ts';
 
 function refuse(module: string, error: unknown): never {
   const reason = error instanceof Error ? error.message : String(error);
@@ -18,9 +19,12 @@ function refuse(module: string, error: unknown): never {
 
 /** Modules of the runs that have not ended: the same workers load them. */
 async function modulesOfOthers(run: string, store: Store): Promise<string[]> {
-  const over = new Set((await store.list(keys.runEnd(''))).map(({ key }) => key));
-  const others = (await store.list<RunRecord>(keys.run(''))).filter(({ value }) => value.run !== run && !over.has(keys.runEnd(value.run)));
-  return others.flatMap(({ value: { config } }) => config?.algorithm.module ?? []);
+  const modules: string[] = [];
+  for (const { value } of await store.list<RunRecord>(keys.run(''))) {
+    const module = value.config?.algorithm.module;
+    if (value.run !== run && module !== undefined && !(await endOfRun(value.run, store))) modules.push(module);
+  }
+  return modules;
 }
 
 /** A name that is known here by another module is unknown, or another run's, where this one alone is loaded: in the thread that trains. */

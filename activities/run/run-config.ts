@@ -8,8 +8,8 @@ import { refusedStraggler } from '../../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../../workflows/batch/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../../workflows/failures/circuit-breaker.ts';
 import { OUTAGE_SECONDS } from '../../workflows/failures/failure-policy.ts';
-import { LONGEST_SECONDS, MOST_POOL, MOST_ROLLOUTS, MOST_TASKS } from '../../workflows/limits.ts';
-import { refusedTraining, resolveTraining } from '../../workflows/training/settings.ts';
+import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_POOL, MOST_ROLLOUTS, MOST_TASKS } from '../../workflows/limits.ts';
+import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../../workflows/training/settings.ts';
 import type { DispatcherSettings, StragglerSettings } from '../../workflows/messages/batch.ts';
 import type { AlgorithmSettings, RunConfig } from '../../workflows/messages/run-config.ts';
 import { algorithmSchema } from '../algorithm/config.ts';
@@ -166,8 +166,18 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
 
 type ParsedConfig = z.output<typeof runConfigSchema>;
 
+/** In async each group is in the run's own history, which goes on in a new one between two steps alone. */
+function checkGroups(tasks: number, training: ParsedConfig['training']): void {
+  const bound = maxStalenessOf(training);
+  const most = mostGroupsOfStep(bound);
+  if (training.mode !== 'async' || tasks <= most) return;
+  if (most < 1) throw new UserInputError('training.maxStalenessSteps', bound, `give at most ${MOST_GROUPS_OF_A_HISTORY - 2}`);
+  throw new UserInputError('batch.tasks', tasks, `give at most ${most} (with maxStalenessSteps: ${bound}) and more steps, or training.mode: sync or one-step-off`);
+}
+
 /** Errors: `UserInputError` for a group or a step that cannot be drawn, or could not teach. */
-function checkBatch({ batch, task, training: { mode }, algorithm }: ParsedConfig): void {
+function checkBatch({ batch, task, training, algorithm }: ParsedConfig): void {
+  const { mode } = training;
   const { tasks, samples, dynamicSampling: { type, maxSampleBatches } } = batch;
   const { advantage = '', zeroVarianceFilter } = algorithm as Partial<AlgorithmSettings>;
   if (samples < 2 && comparesGroups(advantage)) {
@@ -177,6 +187,7 @@ function checkBatch({ batch, task, training: { mode }, algorithm }: ParsedConfig
   const drawn = tasks * (type === 'none' ? 1 : maxSampleBatches);
   if (drawn > MOST_TASKS) throw new UserInputError('batch.tasks', tasks, `give less: a step may draw ${MOST_TASKS} tasks (times maxSampleBatches) at most`);
   if (drawn * samples > MOST_ROLLOUTS) throw new UserInputError('batch.samples', samples, `give less: a step may have ${MOST_ROLLOUTS} rollouts at most`);
+  checkGroups(tasks, training);
   if (type === 'none') return;
   if (tasks * maxSampleBatches > task.train) {
     throw new UserInputError('batch.dynamicSampling.maxSampleBatches', maxSampleBatches, `times batch.tasks (${tasks}) it must be at most task.train (${task.train})`);

@@ -3,7 +3,8 @@
 import { join } from 'node:path';
 import type { Store } from '../../store/store.ts';
 import type { StepRecord } from '../../workflows/messages/step-record.ts';
-import { batchesOf, changesOfRun, type EvaluationEntry, keys, type RunEnd, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
+import { batchesOf, changesOfRun, type EvaluationEntry, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
+import { endOfRun, wasStopped } from './run-end.ts';
 import { RunTallies } from './run-tally.ts';
 
 export interface TemporalPlace {
@@ -32,7 +33,7 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
   const evaluations = (await store.list<EvaluationEntry>(`evaluation:${run}/`)).map(({ value }) => value);
   const updates = new Map((await store.list<UpdateEntry>(`update:${run}/`)).map(({ value }) => [value.record.step, value.metrics]));
   const { account, times } = await tallies.of(run);
-  const end = await store.get<RunEnd>(keys.runEnd(run));
+  const end = await endOfRun(run, store);
   const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
   return {
     runId: run,
@@ -55,7 +56,7 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
     checkpoints: steps
       .filter((entry) => entry.keep)
       .map(({ record: { step }, sha256 }) => ({ step, path: join('checkpoints', `step-${step}`), sha256 })),
-    accounting: account.totals(end !== undefined),
+    accounting: account.totals(end !== undefined, wasStopped(end)),
   };
 }
 

@@ -9,7 +9,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { stringify } from 'yaml';
-import { keys, type RunEnd, type StepEntry } from '../../activities/records.ts';
+import type { StepEntry } from '../../activities/records.ts';
+import { endOfRun } from '../../activities/run/run-end.ts';
 import { checkpointDir, summaryOf } from '../../activities/run/run-summary.ts';
 import { accountFor } from '../../store/accounting.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
@@ -77,7 +78,7 @@ export async function untilBegun({ journal, client, dir }: Pick<Stage, 'journal'
 async function untilEnded(store: Store, run: string, signal: AbortSignal): Promise<void> {
   const journal = new Journal(store, run);
   let [seen, since] = [0, Date.now()];
-  while ((await store.get(keys.runEnd(run))) === undefined) {
+  while ((await endOfRun(run, store)) === undefined) {
     const begun = (await journal.all()).length;
     if (begun !== seen) [seen, since] = [begun, Date.now()];
     if (Date.now() - since > QUIET_MS) throw new JobFailed(`run ${run} stands still: nothing has begun for ${QUIET_MS / 60_000} minutes`);
@@ -89,7 +90,7 @@ async function untilEnded(store: Store, run: string, signal: AbortSignal): Promi
 export async function shorten({ run, longhaul, store }: Pick<Stage, 'run' | 'longhaul' | 'store'>, signal: AbortSignal): Promise<number> {
   for (;;) {
     signal.throwIfAborted();
-    const end = await store.get<RunEnd>(keys.runEnd(run.run));
+    const end = await endOfRun(run.run, store);
     if (end !== undefined) throw new JobFailed(`run ${run.run} ${end.status} before its kills had healed: ${end.message}`);
     try {
       return await longhaul.client.withDeadline(Date.now() + 10_000, async () => {

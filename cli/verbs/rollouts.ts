@@ -1,6 +1,7 @@
 /** `longhaul rollouts` and `trajectory`: what happened, rollout by rollout and turn by turn. */
 
 import { keys, type OutcomeRecord } from '../../activities/records.ts';
+import { eventsOfRun } from '../../activities/run/rollout-ends.ts';
 import { trajectoryOf } from '../../activities/run/trajectories.ts';
 import { UserInputError } from '../errors.ts';
 import { loadModules } from '../access/own-modules.ts';
@@ -21,7 +22,7 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
     const id = evalOf(run);
     const { accounting } = id === undefined ? await local.summary(run) : await localEval(id, store);
     const prefixes = await rolloutPrefixes(run, options.step, store);
-    const events = (await store.events(run)).filter(({ rollout }) => prefixes.some((prefix) => rollout.startsWith(prefix)));
+    const events = (await eventsOfRun(run, store)).filter(({ rollout }) => prefixes.some((prefix) => rollout.startsWith(prefix)));
     const outcomes: OutcomeRecord[] = [];
     for (const prefix of prefixes) outcomes.push(...(await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value));
     const rows = outcomes.map((o) => [

@@ -65,6 +65,13 @@ test('a run that has ended is watched without a server, and one that goes on is 
   expect(await call('watch', 'r')).toMatchObject({ exitCode: 0, document: { runId: 'r', status: 'completed' } });
 });
 
+test('the events of a run that was stopped say an end for each rollout, as its account does', async () => {
+  await leaveRun('cancelled');
+  const { document } = await call('rollouts', 'r');
+  const masked = [1, 2].map((step) => ({ rollout: `train/r/step-${step}/swe-mini-train-0/0`, attempt: 1, event: 'masked', at: '2026-01-01T01:00:00.000Z', detail: 'run-cancelled' }));
+  expect(document).toMatchObject({ accounting: { dispatched: 2, masked: 2, lost: 0 }, events: [{ event: 'dispatched' }, { event: 'dispatched' }, ...masked] });
+});
+
 test('a step that there is not is refused by name, and one under way is not', async () => {
   await leaveRun();
   expect((await call('rollouts', 'r', '--step', '1')).document.rollouts?.length).toBe(1);

@@ -11,9 +11,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { Client, Connection } from '@temporalio/client';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import type { RunSettings } from '../../activities/run/run-config.ts';
 import type { RunSummary } from '../../activities/run/run-summary.ts';
+import { Longhaul } from '../../cli/longhaul.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
+import { accountFor } from '../../store/accounting.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { RolloutEvent } from '../../store/store.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 import { documents, fences } from '../docs/markdown.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
@@ -131,6 +136,24 @@ it('a run that is cancelled with rollouts in every stage leaves no sandbox, leas
   const open = client.workflow.list({ query: "LonghaulRun = 'cancelled' AND ExecutionStatus = 'Running'" });
   for await (const { workflowId } of open) throw new Error(`${workflowId} still runs`);
 }, 300_000);
+
+it('that run, begun again by a program, goes on with what it had begun, and its accounting is whole', async () => {
+  type Told = { accounting: RunSummary['accounting']; events: RolloutEvent[] };
+  const told = () => longhaulJson<Told>(['rollouts', 'cancelled'], dir);
+  const before = await told();
+  expect(before.accounting.masked).toBeGreaterThan(0);
+  expect(accountFor(before.events, true)).toEqual(before.accounting);
+  const runs = await Longhaul.connect({ address });
+  const again = await runs.train(parse(readFileSync(join(dir, 'runs', 'cancelled', 'config.yaml'), 'utf8')) as RunSettings, { again: true });
+  await expect.poll(async () => (await summaryOf('cancelled')).status, { timeout: 60_000, interval: 200 }).toBe('running');
+  await again.result();
+  await runs.close();
+  const summary = await summaryOf('cancelled');
+  expect(summary).toMatchObject({ status: 'completed', accounting: { masked: 0, lost: 0, duplicated: 0 } });
+  expect(accounted(summary)).toBe(summary.accounting.dispatched);
+  const { events } = await told();
+  expect(accountFor(events, true)).toEqual(summary.accounting);
+}, 400_000);
 
 it('a run is paused, changed and resumed by verbs', async () => {
   const sets = ['steps=1', 'batch.tasks=2', 'batch.samples=2', 'evaluation.tasks=6', 'evaluation.greedy=false'].flatMap((set) => ['--set', set]);

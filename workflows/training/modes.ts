@@ -2,6 +2,7 @@
 
 import type { PolicyRef } from '../messages/policy.ts';
 import type { RunConfig, TrainingSettings } from '../messages/run-config.ts';
+import { MOST_GROUPS_AT_ONCE } from '../limits.ts';
 import { maxStalenessOf } from './settings.ts';
 import type { AdmissionLimits, Unit } from './overlap/admission.ts';
 import { type Drawn, tasksOfGroup, tasksOfStep } from './step-tasks.ts';
@@ -24,6 +25,13 @@ function parallelOf({ batch, dispatcher }: RunConfig): number {
 export function limitsOf(config: RunConfig): AdmissionLimits {
   const parallel = modeOf(config) === 'async' ? parallelOf(config) : 1;
   return { steps: config.steps, maxStaleness: maxStalenessOf(config.training ?? { mode: 'sync' }), parallel };
+}
+
+/** `isBounded` is asked only where more groups could run at once than one history may have begun: earlier code began them all. */
+export function boundedLimitsOf(config: RunConfig, isBounded: () => boolean): AdmissionLimits {
+  const limits = limitsOf(config);
+  const most = Math.min(limits.parallel, (limits.maxStaleness + 1) * unitsPerStep(config));
+  return most > MOST_GROUPS_AT_ONCE && isBounded() ? { ...limits, parallel: MOST_GROUPS_AT_ONCE } : limits;
 }
 
 export function drawnBy(config: RunConfig, number: number): Drawn {

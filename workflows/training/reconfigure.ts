@@ -3,6 +3,7 @@
 import { refusedSetting } from '../batch/dispatch-schedule.ts';
 import type { DispatcherSettings } from '../messages/batch.ts';
 import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
+import { mostGroupsOfStep } from './settings.ts';
 
 /** Widths of the dispatcher: they hold from the next batch on. */
 const WIDTHS = ['maxParallelAgents', 'maxEvalParallelAgents'] as const satisfies ReadonlyArray<keyof DispatcherSettings>;
@@ -69,16 +70,22 @@ function withValue(tree: Tree, [key = '', ...rest]: readonly string[], value: nu
   return { ...tree, [key]: rest.length === 0 ? value : withValue((tree[key] ?? {}) as Tree, rest, value) };
 }
 
-/** Errors: a `TypeError` for a value that has no effect in a run so configured. */
+function checkStaleness({ training, batch }: RunConfig, change: Reconfiguration): void {
+  const bound = Object.entries(change).find(([name]) => FIELD_OF.get(name) === 'training.maxStalenessSteps')?.[1];
+  if (bound === undefined) return;
+  const mode = training?.mode ?? 'sync';
+  if (mode !== 'async') throw new TypeError(`training.maxStalenessSteps: cannot be used; it has no effect in mode ${mode}`);
+  const most = mostGroupsOfStep(bound);
+  if (batch.tasks > most) throw new TypeError(`training.maxStalenessSteps: ${bound} cannot be used; a step may have ${most} groups with it, and batch.tasks is ${batch.tasks}`);
+}
+
+/** Errors: a `TypeError` for a value that has no effect in a run so configured, or is too much for it. */
 export function checkEffect(config: RunConfig, change: Reconfiguration): void {
-  const mode = config.training?.mode ?? 'sync';
   const changes = (field: string) => Object.keys(change).some((name) => FIELD_OF.get(name) === field);
   if (config.algorithm.critic === undefined && changes('algorithm.critic.learningRate')) {
     throw new TypeError(`algorithm.critic.learningRate: cannot be used; the run trains no critic (advantage ${config.algorithm.advantage})`);
   }
-  if (mode !== 'async' && changes('training.maxStalenessSteps')) {
-    throw new TypeError(`training.maxStalenessSteps: cannot be used; it has no effect in mode ${mode}`);
-  }
+  checkStaleness(config, change);
   const widths = Object.entries(change).flatMap(([name, value]) => {
     const [section, field] = (FIELD_OF.get(name) ?? name).split('.');
     return section === 'dispatcher' && field !== undefined ? [[field, value] as const] : [];

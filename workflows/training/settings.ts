@@ -2,6 +2,7 @@
 
 import type { RefusedSetting } from '../batch/dispatch-schedule.ts';
 import type { TrainingSettings } from '../messages/run-config.ts';
+import { MOST_GROUPS_OF_A_HISTORY } from '../limits.ts';
 
 /** As SkyRL's `max_staleness_steps`. */
 const MAX_STALENESS_STEPS = 4;
@@ -21,6 +22,14 @@ const TAKES: Readonly<Record<TrainingSettings['mode'], ReadonlyArray<keyof Train
 export function maxStalenessOf({ mode, maxStalenessSteps = MAX_STALENESS_STEPS }: Given): number {
   if (mode === 'async') return maxStalenessSteps;
   return mode === 'sync' ? 0 : 1;
+}
+
+/**
+ * Groups that a step of an asynchronous run may have. A history begins what a bound of `maxStaleness` lets begin until the
+ * step's update ends, and then as many as the next step takes, before the run goes on in a new one.
+ */
+export function mostGroupsOfStep(maxStaleness: number): number {
+  return Math.floor(MOST_GROUPS_OF_A_HISTORY / (maxStaleness + 2));
 }
 
 /** The first setting without an effect, if there is one. */

@@ -235,12 +235,24 @@ it.each<[object, string, string]>([
   [{ task: { name: 'swe-mini', train: 1e9 } }, 'task.train', 'give at most 1000000'],
   [{ task: { name: 'swe-mini', train: 50_000 }, batch: { tasks: 20_001 } }, 'batch.tasks', 'give less: a step may draw 20000 tasks (times maxSampleBatches) at most'],
   [{ task: { name: 'swe-mini', train: 50_000 }, batch: { tasks: 6_000, dynamicSampling: { type: 'filter' } } }, 'batch.tasks', 'give less: a step may draw 20000 tasks (times maxSampleBatches) at most'],
+  [{ batch: { tasks: 534 }, training: { mode: 'async' } }, 'batch.tasks', 'give at most 533 (with maxStalenessSteps: 4) and more steps, or training.mode: sync or one-step-off'],
+  [{ task: { name: 'swe-mini', train: 50_000 }, batch: { tasks: 1_601 }, training: { mode: 'async', maxStalenessSteps: 0 } }, 'batch.tasks', 'give at most 1600 (with maxStalenessSteps: 0) and more steps, or training.mode: sync or one-step-off'],
+  [{ training: { mode: 'async', maxStalenessSteps: 1e9 } }, 'training.maxStalenessSteps', 'give at most 3198'],
   [{ batch: { tasks: 100, samples: 10_001 } }, 'batch.samples', 'give less: a step may have 1000000 rollouts at most'],
   [{ evaluation: { tasks: 1e9 } }, 'evaluation.tasks', 'give at most 20000'],
   [{ agent: { deadlineSeconds: 1e300 } }, 'agent.deadlineSeconds', 'give at most 315360000'],
   [{ batch: { stragglers: { deadlineSeconds: 1e300 } } }, 'batch.stragglers.deadlineSeconds', 'give seconds above 0, at most 315360000'],
 ])('%j is refused: it is too much to be held', (over, field, remedy) => {
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(expect.objectContaining({ name: 'UserInputError', field, remedy }) as Error);
+});
+
+it.each([
+  [533, { mode: 'async' }],
+  [1_600, { mode: 'async', maxStalenessSteps: 0 }],
+  [20_000, { mode: 'one-step-off' }],
+])('%d groups a step are taken in %j', (tasks, training) => {
+  const config = resolveRunConfig({ policy: { base: '/p' }, task: { name: 'swe-mini', train: 50_000 }, batch: { tasks }, training }, '/');
+  expect(config.batch.tasks).toBe(tasks);
 });
 
 it.each([Number.NaN, Number.POSITIVE_INFINITY])('%d is refused as what it is', (steps) => {

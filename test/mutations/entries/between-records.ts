@@ -3,6 +3,8 @@
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = 'a process dies between two records';
+const AGAIN = 'a run is cancelled, or fails, with rollouts under way, and is begun again (`train(config, { again: true })`, or any Temporal client)';
+const AGAIN_TEST = 'test/activities/run/run-begun-again.test.ts';
 const AGENT_RUN_TEST = 'test/activities/rollout/agent-run.test.ts';
 const BUDGET_TEST = 'test/activities/rollout/message-budget.test.ts';
 const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
@@ -136,5 +138,29 @@ export const betweenRecords: readonly Mutation[] = [
     before: 'const kept = await store.putOnce(keys.end(end.rollout), end);',
     after: 'const kept = end;',
     tests: [{ file: UPDATE_TEST, test: 'also where an outcome appears between an update and its retry' }],
+  },
+  {
+    name: 'a run that is begun again keeps the end that it had',
+    fault: AGAIN,
+    file: 'activities/run/run-end.ts',
+    before: '  await store.putOnce<RunAgain>(keys.runAgain(run, known.ends.length), again);\n',
+    after: '',
+    tests: [{ file: AGAIN_TEST, test: 'that had been cancelled reads running, and what it had left unfinished is trained on' }],
+  },
+  {
+    name: 'an execution takes back its own end when it opens its run late',
+    fault: AGAIN,
+    file: 'activities/run/run-end.ts',
+    before: "if (!end || end.status === 'completed' || end.execution === execution) return false;",
+    after: "if (!end || end.status === 'completed') return false;",
+    tests: [{ file: AGAIN_TEST, test: 'is neither begun again nor ended by an activity that is tried again or comes late' }],
+  },
+  {
+    name: 'a run does not say by which execution it opens',
+    fault: AGAIN,
+    file: 'workflows/train.ts',
+    before: 'orchestrator.openRun(given, run, workflowInfo().runId)',
+    after: 'orchestrator.openRun(given, run)',
+    tests: [{ file: 'test/workflows/training/restart.test.ts', test: 'a run that is begun again after it was cancelled opens and ends as another execution' }],
   },
 ];

@@ -59,4 +59,7 @@ it('moves the bound on staleness of an asynchronous run, and of no other', () =>
   expect(() => checkEffect(overlapping, { maxStalenessSteps: 2 })).not.toThrow();
   expect(changed(overlapping, changesOf(overlapping, { maxStalenessSteps: 2 }, 1, at)).training).toEqual({ mode: 'async', maxStalenessSteps: 2 });
   expect(() => checkEffect(config, { 'training.maxStalenessSteps': 2 })).toThrow(/no effect in mode sync/);
+  const large = { ...overlapping, batch: { ...config.batch, tasks: 500 } };
+  expect(() => checkEffect(large, { maxStalenessSteps: 4, steps: 10 })).not.toThrow();
+  expect(() => checkEffect(large, { 'training.maxStalenessSteps': 5 })).toThrow(/maxStalenessSteps: 5 cannot be used; a step may have 457 groups with it, and batch.tasks is 500/);
 });

@@ -23,6 +23,8 @@ const steps: StepToRecord[] = [];
 let resume: OpenedRun['resume'];
 /** Before a run is opened. */
 let opening: () => Promise<void> = async () => undefined;
+/** By which executions runs were opened and closed. */
+const executions: Array<string | undefined> = [];
 
 const open = () =>
   startWorld(
@@ -31,9 +33,14 @@ const open = () =>
     ({ orchestrator }) => ({
       orchestrator: {
         ...orchestrator,
-        openRun: async (given, run) => {
+        openRun: async (given, run, execution) => {
+          executions.push(execution);
           await opening();
           return { ...(await orchestrator.openRun(given, run)), ...(resume ? { resume } : {}) };
+        },
+        closeRun: async (input) => {
+          executions.push(input.execution);
+          await orchestrator.closeRun(input);
         },
         recordStep: async (input) => {
           steps.push(input);
@@ -56,6 +63,7 @@ beforeEach(() => {
   script = {};
   updates.length = 0;
   steps.length = 0;
+  executions.length = 0;
   resume = undefined;
   opening = async () => undefined;
 });
@@ -168,6 +176,19 @@ it('a run that is started again goes on from its last step on record, with the g
   expect([...before, ...trainedGroups('again')].sort()).toEqual(every);
   for (const { step, policy: { version } } of updates) expect(version).toBe(step - 1);
 }, 300_000);
+
+it('a run that is begun again after it was cancelled opens and ends as another execution', async () => {
+  const held = holding('group-1');
+  const first = await start('cancelled');
+  await held.acting;
+  await first.cancel();
+  held.end();
+  await expect(first.result()).rejects.toThrow();
+  const second = await start('cancelled');
+  expect(await second.result()).toMatchObject({ steps: 3 });
+  const [one, other] = [first.firstExecutionRunId, second.firstExecutionRunId];
+  expect(executions).toEqual([one, one, other, other]);
+}, 120_000);
 
 it('a group that ends while its run is being started again is not rolled out once more', async () => {
   world.log.calls.length = 0;

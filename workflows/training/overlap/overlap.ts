@@ -11,7 +11,7 @@ import type { PolicyRef } from '../../messages/policy.ts';
 import type { PausePoint, TrainStatus } from '../../messages/train-status.ts';
 import type { UpdateInput } from '../../messages/update.ts';
 import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
-import { drawnBy, limitsOf, modeOf, unitsPerStep } from '../modes.ts';
+import { boundedLimitsOf, drawnBy, modeOf, unitsPerStep } from '../modes.ts';
 import { aimOf, byNeedOf } from '../step-tasks.ts';
 import type { UnitReport } from './unit-report.ts';
 import { Units, type UnitsHost } from './units.ts';
@@ -127,7 +127,7 @@ export class Overlap {
   pump(): void {
     if (!this.#open || this.#closing || this.#failure !== undefined || this.#standsStill) return;
     const { policy, config, pauseAt } = this.#host;
-    this.#queue.push(...this.#admission.admit(policy, limitsOf(config), pauseAt === null ? undefined : this.#admission.lacking));
+    this.#queue.push(...this.#admission.admit(policy, boundedLimitsOf(config, () => patched('bounds-groups')), pauseAt === null ? undefined : this.#admission.lacking));
     if (!this.#starting && this.#queue.length > 0) void this.#startAll();
   }
 
