@@ -3,7 +3,7 @@
  * those that say nothing. What it must remember is `state`, so a run goes on from it in a new history, or from records.
  */
 
-import { ApplicationFailure, condition, patched, sleep } from '@temporalio/workflow';
+import { ApplicationFailure, CancellationScope, condition, patched, sleep } from '@temporalio/workflow';
 import type { Trip } from '../../failures/circuit-breaker.ts';
 import type { RunFailures } from '../../failures/run-failures.ts';
 import type { PauseRelay } from '../../pause-relay.ts';
@@ -246,7 +246,8 @@ export class Overlap {
 
   async #start(unit: Unit): Promise<void> {
     this.#unrolled.delete(unit.number);
-    await this.#units.start(unit, () => this.#terminated(unit));
+    // A child that is not waited for, and whose start is cancelled before it is known, never tells of it.
+    await CancellationScope.nonCancellable(() => this.#units.start(unit, () => this.#terminated(unit)));
     this.#relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }
 

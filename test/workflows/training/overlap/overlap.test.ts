@@ -200,6 +200,21 @@ describe('async', () => {
     expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'cancelled' });
   }, 300_000);
 
+  it('is cancelled at once where units were just beginning', async () => {
+    world.script = { before: async (activity) => { if (activity === 'agentRun') await sleep(200); } };
+    const over = { batch: { tasks: 20, samples: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 120 } };
+    const cancelled = await world.start('train', 'train/beginning', config('beginning', { mode: 'async', maxStalenessSteps: 2 }, over));
+    const begins = async () => {
+      const { events } = await cancelled.fetchHistory();
+      return events?.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) => child?.workflowId?.includes('/group-')) ?? false;
+    };
+    // Of sixty the first are known to the server, which begins them one after the other.
+    await expect.poll(begins, { interval: 1 }).toBe(true);
+    await cancelled.cancel();
+    await expect(cancelled.result()).rejects.toThrow();
+    await expect.poll(() => world.now.log.live, { timeout: 60_000 }).toBe(0);
+  }, 120_000);
+
   it('ends what no step waits for when it is shortened', async () => {
     world.script = {
       before: async (activity, { rollout = '' }) => {
