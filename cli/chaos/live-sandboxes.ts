@@ -2,6 +2,7 @@
 
 import type Docker from 'dockerode';
 import { innerProcess } from '../../sandboxes/bubblewrap/end.ts';
+import { dockerClient } from '../../sandboxes/docker/client.ts';
 import { readRecord } from '../../sandboxes/docker/record.ts';
 import { identify, isAlive, type ProcessIdentity } from '../../sandboxes/supervised/process-identity.ts';
 import { listFolders, readIdentity } from '../../sandboxes/supervised/state.ts';
@@ -26,16 +27,20 @@ export function bubblewrapSandboxes(stateDir: string): ListSandboxes {
     });
 }
 
-export function dockerSandboxes(stateDir: string, docker: Docker): ListSandboxes {
-  const pidOf = async (name: string): Promise<number> => {
-    const { State } = await docker.getContainer(name).inspect();
-    return State.Running ? State.Pid : 0;
-  };
+async function pidOf(docker: Docker, name: string): Promise<number> {
+  const { State } = await docker.getContainer(name).inspect();
+  return State.Running ? State.Pid : 0;
+}
+
+export function dockerSandboxes(stateDir: string, env: NodeJS.ProcessEnv): ListSandboxes {
   return async (prefix) => {
     const listed = listFolders(stateDir).filter(({ id }) => id.startsWith(prefix));
+    // Without any, Docker may not be here at all.
+    if (listed.length === 0) return [];
+    const docker = dockerClient(env);
     const found = await Promise.all(
       listed.map(async ({ id, folder }) => {
-        const pid = await pidOf(readRecord(folder)?.name ?? '').catch(() => 0);
+        const pid = await pidOf(docker, readRecord(folder)?.name ?? '').catch(() => 0);
         const inner = pid > 0 ? identify(pid) : undefined;
         return inner ? [{ id, inner }] : [];
       }),

@@ -3,14 +3,16 @@
  * may be killed. As most daemons do, it takes its containers with it.
  */
 
-import Docker from 'dockerode';
+import type Docker from 'dockerode';
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, mkdirSync, openSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { which } from '#setup/command.mjs';
-import { dockerClient, within } from '../../sandboxes/docker/engine.ts';
+import { dockerAddress } from '../../sandboxes/docker/address.ts';
+import { dockerClient } from '../../sandboxes/docker/client.ts';
+import { within } from '../../sandboxes/docker/engine.ts';
 import { identify, isAlive, killProcess } from '../../sandboxes/supervised/process-identity.ts';
 import { logTail } from '../../workers/stack/processes/log-files.ts';
 import { Unreachable } from '../errors.ts';
@@ -60,9 +62,8 @@ export class OwnDocker {
     this.#dir = dir;
     this.#program = program;
     this.#env = env;
-    const socketPath = join(dir, 'docker.sock');
-    this.docker = new Docker({ socketPath });
-    this.host = `unix://${socketPath}`;
+    this.host = `unix://${join(dir, 'docker.sock')}`;
+    this.docker = dockerClient({ DOCKER_HOST: this.host });
   }
 
   /** Starts one in `dir`. Errors: `Unreachable` without a daemon's program, where only root could start it, or where it does not come up. */
@@ -124,6 +125,6 @@ export class OwnDocker {
 
 /** A daemon of one's own, unless another one is named or answers: `undefined` then. Errors: those of `OwnDocker.start`. */
 export async function ownDockerUnlessGiven(dir: string, env: NodeJS.ProcessEnv): Promise<OwnDocker | undefined> {
-  if (env['DOCKER_HOST'] || (await answers(dockerClient(env)))) return undefined;
+  if (dockerAddress(env).by !== undefined || (await answers(dockerClient(env)))) return undefined;
   return OwnDocker.start(dir, env);
 }

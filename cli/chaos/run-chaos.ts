@@ -22,7 +22,6 @@ import { stopStack } from '../../workers/stack/stop-stack.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { Interrupted, JobFailed, UserInputError } from '../errors.ts';
 import { GRADER_LEASE, SANDBOX_LEASE } from '../../sandboxes/leases.ts';
-import { dockerClient } from '../../sandboxes/docker/engine.ts';
 import { Longhaul } from '../longhaul.ts';
 import { broken, recoveryOf, repeatedIn, uncutRepeats } from './account.ts';
 import { type CarriedOut, disturb } from './disturb.ts';
@@ -173,7 +172,7 @@ async function onStack(stage: Stage, { kills, seed, signal, note }: ChaosOptions
 /** Sandboxes are those of the stack's provider, which may be either. */
 function sandboxesOf(home: string, env: NodeJS.ProcessEnv): Stage['sandboxes'] {
   const inBubblewrap = bubblewrapSandboxes(join(home, 'sandboxes'));
-  const inDocker = dockerSandboxes(join(home, 'sandboxes-docker'), dockerClient(env));
+  const inDocker = dockerSandboxes(join(home, 'sandboxes-docker'), env);
   return async (prefix) => [...(await inBubblewrap(prefix)), ...(await inDocker(prefix))];
 }
 

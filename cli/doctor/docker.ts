@@ -2,9 +2,12 @@
 
 import { which } from '#setup/command.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
-import { cannotLimit, dockerClient, type Engine, openEngine } from '../../sandboxes/docker/engine.ts';
+import { dockerAddress } from '../../sandboxes/docker/address.ts';
+import { dockerClient } from '../../sandboxes/docker/client.ts';
+import { cannotLimit, type Engine, openEngine } from '../../sandboxes/docker/engine.ts';
 import { type ImageOutlook, imageOutlook } from '../../sandboxes/docker/images/outlook.ts';
 import { IS_REMOTE, remoteDockerHost } from '../../sandboxes/docker/remote-host.ts';
+import { SandboxImpossible } from '../../sandboxes/sandbox.ts';
 import type { SandboxSettings } from '../../workers/settings.ts';
 import { type Finding, finding } from './finding.ts';
 
@@ -23,7 +26,9 @@ function daemonRemedy(error: unknown, env: NodeJS.ProcessEnv): string {
   const cause = error instanceof Error ? (error.cause as NodeJS.ErrnoException | undefined) : undefined;
   if (cause?.code === 'EACCES' || cause?.code === 'EPERM')
     return `a daemon is there, and this user may not use its socket: sudo usermod -aG docker "$USER" and log in again, or set DOCKER_HOST to a daemon of your own`;
-  if (env['DOCKER_HOST']) return `start the daemon at ${env['DOCKER_HOST']}, or unset DOCKER_HOST`;
+  if (error instanceof SandboxImpossible) return error.message;
+  const { host, by } = dockerAddress(env);
+  if (by !== undefined) return by === 'DOCKER_HOST' ? `start the daemon at ${host}, or unset DOCKER_HOST` : `start the daemon at ${host} (${by}), or choose another with docker context use`;
   const installed = ['dockerd', 'docker'].some((name) => which(name, env) !== undefined);
   return installed ? 'sudo systemctl start docker' : 'sudo apt-get install -y docker.io';
 }
@@ -35,11 +40,15 @@ async function examineImage(engine: Engine, { image }: SandboxSettings, env: Nod
   return finding('Docker base image', false, found, `${lacks}; name an image with bash, git, python3 and ps that can be had here in LONGHAUL_DOCKER_IMAGE`);
 }
 
+async function openLocal(env: NodeJS.ProcessEnv): Promise<Engine> {
+  const remote = remoteDockerHost(env);
+  if (remote !== undefined) throw new SandboxImpossible(`${remote.by}=${remote.host}: ${IS_REMOTE}`);
+  return await openEngine(dockerClient(env));
+}
+
 /** What answers, Podman's service too, with what matters for sandboxes, and whether there is anything to make them of. */
 export async function examineDocker(settings: SandboxSettings, env: NodeJS.ProcessEnv): Promise<DockerFindings> {
-  const remote = remoteDockerHost(env);
-  if (remote !== undefined) return { daemon: finding(DAEMON, false, undefined, `DOCKER_HOST=${remote}: ${IS_REMOTE}`) };
-  const engine = await openEngine(dockerClient(env)).catch((error: unknown) => ({ error }));
+  const engine = await openLocal(env).catch((error: unknown) => ({ error }));
   if ('error' in engine) return { daemon: finding(DAEMON, false, undefined, daemonRemedy(engine.error, env)) };
   const runtimes = engine.runtimes.filter((name) => !name.startsWith('io.containerd.'));
   const unlimited = cannotLimit(engine);

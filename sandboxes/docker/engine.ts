@@ -3,7 +3,7 @@
  * every failure with its class. A long stream never gets a deadline here: its owner has one.
  */
 
-import Docker from 'dockerode';
+import type Docker from 'dockerode';
 
 import { SandboxImpossible, SandboxUnavailable } from '../sandbox.ts';
 
@@ -61,14 +61,6 @@ export function classifyDocker(what: string, error: unknown): Error {
   const impossible = statusOf(error) === 400;
   const message = `${what}: ${reasonOf(error)}`;
   return impossible ? new SandboxImpossible(message) : new SandboxUnavailable(message);
-}
-
-/** Where the daemon is: `DOCKER_HOST`, else the socket that root's daemon, or the user's own, listens on. */
-export function dockerClient(env: NodeJS.ProcessEnv): Docker {
-  const host = env['DOCKER_HOST'];
-  if (host?.startsWith('unix://') === true) return new Docker({ socketPath: host.slice('unix://'.length) });
-  // dockerode reads DOCKER_HOST, DOCKER_TLS_VERIFY and DOCKER_CERT_PATH itself.
-  return new Docker();
 }
 
 interface Info {

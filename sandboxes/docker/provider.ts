@@ -10,8 +10,10 @@ import type Docker from 'dockerode';
 import { SandboxImpossible } from '../sandbox.ts';
 import { type HostProvider, SupervisedProvider } from '../supervised/provider.ts';
 import { prepareRuntime } from '../supervised/runtime.ts';
+import { dockerAddress, socketOf } from './address.ts';
+import { dockerClient } from './client.ts';
 import type { Transport } from './container.ts';
-import { cannotLimit, dockerClient, type Engine, openEngine } from './engine.ts';
+import { cannotLimit, type Engine, openEngine } from './engine.ts';
 import { type Images, openImages } from './images/images.ts';
 import { DockerLauncher } from './launcher.ts';
 import { IS_REMOTE, remoteDockerHost } from './remote-host.ts';
@@ -51,8 +53,7 @@ const sharesKernel = (runtime: string | undefined): boolean => runtime === undef
  * remapping, or as the very user of a rootless daemon. Other kernels (gVisor) keep their sockets to themselves.
  */
 export function chooseTransport(engine: Engine, runtime: string | undefined, env: NodeJS.ProcessEnv, uid: number): Transport {
-  const host = env['DOCKER_HOST'];
-  const local = !host || host.startsWith('unix://');
+  const local = socketOf(dockerAddress(env)) !== undefined;
   const sameRoot = uid === 0 ? !engine.rootless && !engine.remapsUsers : engine.rootless;
   return local && sameRoot && sharesKernel(runtime ?? engine.defaultRuntime) ? 'socket' : 'exec';
 }
@@ -64,7 +65,7 @@ const runtimeRemedy = ({ podman, runtimes }: Engine): string =>
 
 function ownDocker(env: NodeJS.ProcessEnv): Docker {
   const remote = remoteDockerHost(env);
-  if (remote !== undefined) throw new SandboxImpossible(`DOCKER_HOST: ${JSON.stringify(remote)} cannot be used; ${IS_REMOTE}`);
+  if (remote !== undefined) throw new SandboxImpossible(`${remote.by}: ${JSON.stringify(remote.host)} cannot be used; ${IS_REMOTE}`);
   return dockerClient(env);
 }
 

@@ -1,10 +1,12 @@
 /**
- * Whether `DOCKER_HOST` names another machine. A daemon there cannot be used: the supervisor's program comes into a
+ * Whether `DOCKER_HOST`, or Docker's context, names another machine. A daemon there cannot be used: the supervisor's program comes into a
  * container by a bind of a file of this machine.
  */
 
 import { isIP } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
+
+import { type DockerAddress, dockerAddress, socketOf, urlOf } from './address.ts';
 
 /** Why it cannot be used, and what to do instead. */
 export const IS_REMOTE =
@@ -17,12 +19,12 @@ function isHere(host: string): boolean {
   return Object.values(networkInterfaces()).some((addresses) => addresses?.some(({ address }) => address === host));
 }
 
-/** `DOCKER_HOST`, where it names a machine that is not this one; a tunnel's near end is this one for all that is known. */
-export function remoteDockerHost(env: NodeJS.ProcessEnv): string | undefined {
-  const given = env['DOCKER_HOST'];
-  if (!given || given.startsWith('unix://') || given.startsWith('npipe://')) return undefined;
-  // As the client reads it.
-  const url = URL.parse(given.includes('//') ? given : `tcp://${given}`);
-  // What is no address at all is refused by the client, which says how one looks.
-  return url === null || isHere(url.hostname.toLowerCase().replace(/^\[|\]$/gu, '')) ? undefined : given;
+/**
+ * Docker's address, where it names a machine that is not this one; a tunnel's near end is this one for all that is known.
+ * Errors: those of `dockerAddress`, and `SandboxImpossible` for what is no address at all.
+ */
+export function remoteDockerHost(env: NodeJS.ProcessEnv): DockerAddress | undefined {
+  const address = dockerAddress(env);
+  if (socketOf(address) !== undefined) return undefined;
+  return isHere(urlOf(address).hostname.toLowerCase().replace(/^\[|\]$/gu, '')) ? undefined : address;
 }

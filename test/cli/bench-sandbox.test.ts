@@ -5,8 +5,7 @@ import { benchSandbox } from '../../cli/bench/sandbox.ts';
 import { dockerForTests } from '../support/docker-daemon.ts';
 
 test('every provider is measured, the first at the top', async () => {
-  const { socketPath } = (await dockerForTests()).modem as unknown as { readonly socketPath: string };
-  process.env['DOCKER_HOST'] = `unix://${socketPath}`;
+  process.env['DOCKER_HOST'] = (await dockerForTests()).host;
   const options = { sandboxes: 1, commands: 3, concurrency: 2 };
   const document = await benchSandbox({ ...options, providers: ['bubblewrap', 'docker'] });
   expect(document.absent).toEqual([]);

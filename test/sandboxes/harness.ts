@@ -89,18 +89,17 @@ export async function openBubblewrapBench(): Promise<Bench> {
 /** A bench over Docker, whatever kind the test file is of. */
 export async function openDockerBench(changes: Partial<DockerOptions> = {}): Promise<Bench & { readonly provider: DockerProvider }> {
   const at = await place();
-  const docker = await service();
+  const { docker, host } = await service();
   // What these tests find in it must not depend on whether a registry answers.
   const options = { ...at, cache, published: null, ...changes };
   const provider = await createDockerProvider({ ...options, docker });
   // Making the base image takes minutes the first time: not within a test's limit.
   await provider.images.ensure(undefined);
   cleanAfter(provider, at.stateDir);
-  const { socketPath } = docker.modem as unknown as { readonly socketPath: string };
   const program = `
-    import Docker from 'dockerode';
+    import { dockerClient } from '${modules}/docker/client.ts';
     import { createDockerProvider } from '${modules}/docker/provider.ts';
-    const docker = new Docker({ socketPath: '${socketPath}' });
+    const docker = dockerClient(${JSON.stringify({ DOCKER_HOST: host })});
     const provider = await createDockerProvider({ ...${JSON.stringify(options)}, docker });`;
   const reopen = async () => await createDockerProvider({ ...options, docker });
   return { kind: 'docker', provider, ...at, socket: 'run/socket', countsMemory: true, reopen, program };

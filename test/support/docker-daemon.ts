@@ -8,13 +8,23 @@ import { existsSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import Docker from 'dockerode';
+import type Docker from 'dockerode';
 import { which } from '#setup/command.mjs';
 import { isAlive, startTimeOf } from '#setup/process-identity.mjs';
 import { withLock } from '#setup/process-lock.mjs';
+import { dockerAddress } from '../../sandboxes/docker/address.ts';
+import { dockerClient } from '../../sandboxes/docker/client.ts';
 
 export const FOLDER_VARIABLE = 'LONGHAUL_TEST_DOCKER';
 const UP_WITHIN_MS = 60_000;
+
+/** A daemon, and the `DOCKER_HOST` by which other processes reach it. */
+export interface DaemonForTests {
+  readonly docker: Docker;
+  readonly host: string;
+}
+
+export const daemonAt = (host: string): DaemonForTests => ({ docker: dockerClient({ DOCKER_HOST: host }), host });
 
 async function answers(docker: Docker): Promise<boolean> {
   return await docker.ping().then(
@@ -37,22 +47,21 @@ function start(folder: string): number {
   return daemon.pid ?? 0;
 }
 
-async function ownDaemon(folder: string): Promise<Docker> {
-  const docker = new Docker({ socketPath: join(folder, 'docker.sock') });
+async function ownDaemon(folder: string): Promise<DaemonForTests> {
+  const own = daemonAt(`unix://${join(folder, 'docker.sock')}`);
   return await withLock(join(folder, 'lock'), () => undefined, async () => {
-    if (await answers(docker)) return docker;
+    if (await answers(own.docker)) return own;
     start(folder);
-    for (const deadline = Date.now() + UP_WITHIN_MS; !(await answers(docker)); await sleep(50))
+    for (const deadline = Date.now() + UP_WITHIN_MS; !(await answers(own.docker)); await sleep(50))
       if (Date.now() > deadline) throw new Error(`the Docker daemon of the tests does not answer: ${readFileSync(join(folder, 'log'), 'utf8').slice(-2000)}`);
-    return docker;
+    return own;
   });
 }
 
 /** Errors: an `Error` that says what is missing. */
-export async function dockerForTests(): Promise<Docker> {
-  const host = process.env['DOCKER_HOST'];
-  const given = new Docker(host?.startsWith('unix://') === true ? { socketPath: host.slice('unix://'.length) } : {});
-  if (await answers(given)) return given;
+export async function dockerForTests(): Promise<DaemonForTests> {
+  const given = daemonAt(dockerAddress(process.env).host);
+  if (await answers(given.docker)) return given;
   const folder = process.env[FOLDER_VARIABLE];
   if (folder === undefined) throw new Error('no Docker daemon answers, and no set-up of a test run is there to stop one that is started');
   return await ownDaemon(folder);

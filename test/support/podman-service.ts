@@ -8,11 +8,11 @@ import { existsSync, mkdirSync, openSync, readdirSync, readFileSync, writeFileSy
 import { basename, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import Docker from 'dockerode';
+import type Docker from 'dockerode';
 import { which } from '#setup/command.mjs';
 import { isAlive, startTimeOf } from '#setup/process-identity.mjs';
 import { withLock } from '#setup/process-lock.mjs';
-import { FOLDER_VARIABLE } from './docker-daemon.ts';
+import { daemonAt, type DaemonForTests, FOLDER_VARIABLE } from './docker-daemon.ts';
 
 const UP_WITHIN_MS = 60_000;
 /** No systemd is there to ask for groups and for a log of events, and maybe no right to raise a limit, as Podman would by itself. */
@@ -51,19 +51,21 @@ function start(folder: string): void {
   if (pid !== undefined) writeFileSync(join(folder, 'pid'), String(pid));
 }
 
+const serviceIn = (folder: string): DaemonForTests => daemonAt(`unix://${join(folder, 'podman.sock')}`);
+
 /** Started once for all test files of a run, by whichever needs it first. */
-export async function podmanForTests(): Promise<Docker> {
+export async function podmanForTests(): Promise<DaemonForTests> {
   const given = process.env[FOLDER_VARIABLE];
   if (given === undefined) throw new Error('no set-up of a test run is there to stop a service of Podman that is started');
   const folder = join(given, 'podman');
   mkdirSync(folder, { recursive: true });
-  const docker = new Docker({ socketPath: join(folder, 'podman.sock') });
+  const own = serviceIn(folder);
   return await withLock(join(folder, 'lock'), () => undefined, async () => {
-    if (await answers(docker)) return docker;
+    if (await answers(own.docker)) return own;
     start(folder);
-    for (const deadline = Date.now() + UP_WITHIN_MS; !(await answers(docker)); await sleep(50))
+    for (const deadline = Date.now() + UP_WITHIN_MS; !(await answers(own.docker)); await sleep(50))
       if (Date.now() > deadline) throw new Error(`Podman's service of the tests does not answer: ${readFileSync(join(folder, 'log'), 'utf8').slice(-2000)}`);
-    return docker;
+    return own;
   });
 }
 
@@ -83,7 +85,7 @@ function endMonitors(folder: string): void {
 export async function stopOwnPodman(given: string): Promise<void> {
   const folder = join(given, 'podman');
   if (!existsSync(join(folder, 'pid'))) return;
-  const docker = new Docker({ socketPath: join(folder, 'podman.sock') });
+  const { docker } = serviceIn(folder);
   const left = await docker.listContainers({ all: true }).catch(() => []);
   for (const { Id } of left) await docker.getContainer(Id).remove({ force: true }).catch(() => undefined);
   const pid = Number(readFileSync(join(folder, 'pid'), 'utf8'));

@@ -19,8 +19,7 @@ let home: string;
 let sandboxDir: string;
 
 beforeEach(async () => {
-  const { socketPath } = (await dockerForTests()).modem as unknown as { readonly socketPath: string };
-  vi.stubEnv('DOCKER_HOST', `unix://${socketPath}`);
+  vi.stubEnv('DOCKER_HOST', (await dockerForTests()).host);
   home = mkdtempSync(join(tmpdir(), 'longhaul-choice-'));
   sandboxDir = join(home, 'sandboxes');
 });

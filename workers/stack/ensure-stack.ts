@@ -85,10 +85,10 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
 
 /** Before its workers find out, again and again. Errors: `UserInputError`, where Docker is asked for and another machine's is named. */
 function refuseRemoteDocker(env: NodeJS.ProcessEnv): void {
-  const remote = remoteDockerHost(env);
   const inSandboxes = wantedRoles(env).some((role) => role !== 'orchestrator' && role !== 'gpu');
-  if (remote === undefined || !inSandboxes || askedFor(readSandboxSettings(env))?.provider !== 'docker') return;
-  throw new UserInputError('DOCKER_HOST', remote, IS_REMOTE);
+  if (!inSandboxes || askedFor(readSandboxSettings(env))?.provider !== 'docker') return;
+  const remote = remoteDockerHost(env);
+  if (remote !== undefined) throw new UserInputError(remote.by ?? 'Docker', remote.host, IS_REMOTE);
 }
 
 /** Of a stack that runs, or of whose processes some run: who takes those over keeps them as they are. */

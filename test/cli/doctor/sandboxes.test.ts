@@ -17,9 +17,7 @@ import { followReports } from '../../../sandboxes/docker/images/progress.ts';
 import { dockerForTests } from '../../support/docker-daemon.ts';
 import { type Registry, startRegistry } from '../../support/registry.ts';
 
-const docker = await dockerForTests();
-const { socketPath } = docker.modem as unknown as { readonly socketPath: string };
-const DAEMON = `unix://${socketPath}`;
+const { docker, host: DAEMON } = await dockerForTests();
 let folder = '';
 let registry: Registry;
 beforeAll(async () => {

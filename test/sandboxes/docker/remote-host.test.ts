@@ -9,7 +9,7 @@ import { remoteDockerHost } from '../../../sandboxes/docker/remote-host.ts';
 const own = Object.values(networkInterfaces()).flatMap((addresses) => (addresses ?? []).filter(({ family }) => family === 'IPv4').map(({ address }) => `tcp://${address}:2375`));
 
 it.each(['tcp://192.0.2.7:2375', '192.0.2.7', 'docker:2375', 'tcp://[2001:db8::7]:2375', 'ssh://me@far', 'https://far:2376'])('%s is another machine', (host) => {
-  expect(remoteDockerHost({ DOCKER_HOST: host })).toBe(host);
+  expect(remoteDockerHost({ DOCKER_HOST: host })).toEqual({ host, by: 'DOCKER_HOST' });
 });
 
 it.each(['', 'unix:///run/user/1000/docker.sock', 'tcp://localhost:2375', 'LOCALHOST:2375', 'tcp://127.0.0.1:2375', '127.0.0.1:2375', 'tcp://[::1]:2375', `tcp://${hostname()}:2375`, ...own])('%s is this one', (host) => {
