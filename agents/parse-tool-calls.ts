@@ -3,7 +3,8 @@
  * nothing here throws, whatever the text is.
  */
 
-import type { ToolCall } from './message.ts';
+import { isObject, type ToolCall, toolCallOf } from './message.ts';
+import { entriesOf, readWritten, type Written } from './written-json.ts';
 
 /** How calls are written: OpenHands' and SkyRL's tags, or Hermes' JSON (Qwen's template). */
 export type ToolCallFormat = 'function-xml' | 'hermes-json';
@@ -56,18 +57,17 @@ function parseHermesJson(text: string): ParsedTurn {
 }
 
 function readHermesCall(body: string): ToolCall | string {
-  let value: unknown;
+  let value: Written;
   try {
-    value = JSON.parse(body);
+    value = readWritten(body);
   } catch (error) {
     return `The call is not JSON: ${(error as Error).message}`;
   }
-  if (typeof value !== 'object' || value === null || !('name' in value) || typeof value.name !== 'string') {
-    return 'The call has no "name".';
-  }
-  const given = 'arguments' in value ? value.arguments : {};
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) return '"arguments" is not an object.';
-  return { name: value.name, arguments: given as Record<string, unknown> };
+  const call = isObject(value) ? new Map(entriesOf(value)) : undefined;
+  const name = call?.get('name');
+  if (typeof name !== 'string') return 'The call has no "name".';
+  const given = call?.has('arguments') === true ? call.get('arguments') : {};
+  return isObject(given) ? toolCallOf(name, given) : '"arguments" is not an object.';
 }
 
 /** Reads every call of one assistant turn; `text` without its end-of-turn token. */

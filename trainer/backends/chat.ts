@@ -6,7 +6,7 @@
  */
 
 import { z } from 'zod';
-import type { Message, ToolSchema } from '../../agents/message.ts';
+import { type Message, readArguments, toolCallOf, type ToolSchema } from '../../agents/message.ts';
 import type { ParsedTurn } from '../../agents/parse-tool-calls.ts';
 import type { SamplingParameters } from '../engine.ts';
 import type { Endpoint } from './endpoint.ts';
@@ -141,17 +141,6 @@ export function readChat(body: unknown): ChatAnswer {
   };
 }
 
-function readArguments(text: string): Record<string, unknown> | string {
-  if (text.trim() === '') return {};
-  try {
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-    return 'its arguments are not an object.';
-  } catch (error) {
-    return `its arguments are not JSON: ${(error as Error).message}`;
-  }
-}
-
 /** A turn as the agent loop reads it: all of its calls, or what is wrong with the first that cannot be read. */
 export function parseChatTurn(turn: ChatTurn): ParsedTurn {
   const { content, toolCalls } = turn;
@@ -161,9 +150,9 @@ export function parseChatTurn(turn: ChatTurn): ParsedTurn {
     const given = readArguments(text);
     if (typeof given === 'string') {
       const said = String(chatTurnMessage(turn, false)['content']);
-      return { kind: 'malformed', content: said, error: `In the call of ${name}, ${given}` };
+      return { kind: 'malformed', content: said, error: `In the call of ${name}, its arguments are ${given}.` };
     }
-    calls.push({ name, arguments: given });
+    calls.push(toolCallOf(name, given));
   }
   return { kind: 'calls', content, calls };
 }

@@ -4,7 +4,7 @@
  */
 
 import { randomUUID } from 'node:crypto';
-import type { Message, ToolSchema } from '../../agents/message.ts';
+import { argumentsText, type Message, readArguments, toolCallOf, type ToolSchema } from '../../agents/message.ts';
 import { parseToolCalls, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
 import { type ChatTokenizer, renderPrompt } from '../../agents/render-conversation.ts';
 import type { TokenLogprob } from '../engine.ts';
@@ -18,14 +18,10 @@ export interface ChatModel extends ServedModel {
   readonly tokenizer: ServedModel['tokenizer'] & ChatTokenizer & { readonly chatTemplate: string };
 }
 
-function argumentsOf(text: string, at: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(text === '' ? '{}' : text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
-  } catch {
-    // Refused below.
-  }
-  throw new ApiError(400, `${at}: the arguments of a call are a JSON object`, { param: at });
+function argumentsOf(text: string, at: string): object {
+  const given = readArguments(text);
+  if (typeof given === 'string') throw new ApiError(400, `${at}: the arguments of a call are a JSON object`, { param: at });
+  return given;
 }
 
 /** Messages as chat templates read them. */
@@ -36,7 +32,7 @@ function templated(messages: ChatRequest['messages']): Message[] {
     if (message.role !== 'assistant') return { role: message.role === 'developer' ? 'system' : message.role, content: message.content };
     const toolCalls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: text } }, k) => {
       if (id) names.set(id, name);
-      return { name, arguments: argumentsOf(text, `messages.${i}.tool_calls.${k}.function.arguments`) };
+      return toolCallOf(name, argumentsOf(text, `messages.${i}.tool_calls.${k}.function.arguments`));
     });
     return { role: 'assistant', content: message.content, ...(toolCalls.length > 0 ? { toolCalls } : {}) };
   });
@@ -51,10 +47,10 @@ interface Said {
 function saidBy({ text, finish }: Answer, tools: readonly ToolSchema[], { tokenizer }: ChatModel): Said {
   const parsed = tools.length > 0 && finish === 'stop' ? parseToolCalls(text, toolCallFormatOf(tokenizer.chatTemplate)) : undefined;
   if (parsed?.kind !== 'calls') return { content: text, calls: [], finish };
-  const calls = parsed.calls.map(({ name, arguments: given }) => ({
+  const calls = parsed.calls.map((call) => ({
     id: `call_${randomUUID()}`,
     type: 'function' as const,
-    function: { name, arguments: JSON.stringify(given) },
+    function: { name: call.name, arguments: argumentsText(call) },
   }));
   return { content: parsed.content, calls, finish: 'tool_calls' };
 }

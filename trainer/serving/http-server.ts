@@ -6,6 +6,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { readWritten } from '../../agents/written-json.ts';
 import { ApiError, asApiError } from './api-error.ts';
 import { replyTo } from './api.ts';
 import type { ChatModel } from './chat-completions.ts';
@@ -134,7 +135,7 @@ export class ApiServer {
       chunks.push(chunk);
     }
     try {
-      return JSON.parse(Buffer.concat(chunks).toString('utf8'));
+      return readWritten(Buffer.concat(chunks).toString('utf8'));
     } catch {
       throw new ApiError(400, 'the body is not JSON');
     }

@@ -4,6 +4,7 @@
  */
 
 import { z } from 'zod';
+import { plainOf } from '../../agents/written-json.ts';
 import type { SamplingParameters } from '../engine.ts';
 import { ApiError } from './api-error.ts';
 
@@ -107,7 +108,13 @@ function readAs<T>(schema: z.ZodType<T>, body: unknown): T {
   throw new ApiError(400, `${param || 'the body'}: ${why}`, param === '' ? {} : { param });
 }
 
-/** Errors: `ApiError`. */
-export const readCompletion = (body: unknown): CompletionRequest => readAs(completionSchema, body);
-/** Errors: `ApiError`. */
-export const readChatCompletion = (body: unknown): ChatRequest => readAs(chatSchema, body);
+/** `body` by `readWritten`. Errors: `ApiError`. */
+export const readCompletion = (body: unknown): CompletionRequest => readAs(completionSchema, plainOf(body));
+
+/** `body` by `readWritten`: numbers in the schemas of its tools stay as they were written. Errors: `ApiError`. */
+export function readChatCompletion(body: unknown): ChatRequest {
+  const request = readAs(chatSchema, plainOf(body));
+  const given = (body as { readonly tools?: ReadonlyArray<{ readonly function: { readonly parameters?: Record<string, unknown> | null } }> | null }).tools ?? [];
+  const tools = request.tools.map((one, i) => ({ ...one, function: { ...one.function, parameters: given[i]?.function.parameters ?? {} } }));
+  return { ...request, tools };
+}

@@ -2,11 +2,14 @@
 
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import type { Message, ToolSchema } from '../../agents/message.ts';
+import { readWritten } from '../../agents/written-json.ts';
 import { type TextSpan, markGeneration, takeSpans } from './assistant-mask.ts';
 import { allowEmptyLoops } from './jinja/empty-loops.ts';
 import { keepWhatLoopsPrinted } from './jinja/loop-controls.ts';
 import { rewrite } from './jinja/nodes.ts';
+import { PYTHON_JSON, usePythonJson } from './jinja/python-json.ts';
 import { PYTHON_STRINGS, strip, usePythonStrings } from './jinja/python-strings.ts';
+import { templateValue } from './jinja/values.ts';
 
 /** A template refused the messages, through its own `raise_exception`. */
 export class ChatTemplateRefused extends Error {
@@ -57,9 +60,10 @@ const globals: Readonly<Record<string, unknown>> = {
   add_generation_prompt: false,
   documents: null,
   ...PYTHON_STRINGS,
+  ...PYTHON_JSON,
 };
 
-/** Messages and tools as templates read them, and the variables that a caller may set. */
+/** Messages and tools as templates read them, and the variables that a caller may set; numbers may be those of `readWritten`. */
 export interface TemplateInput {
   readonly messages: readonly Readonly<Record<string, unknown>>[];
   /** `null`, which templates see as Python's `None`, for none; an empty list is one. */
@@ -110,7 +114,7 @@ export class ChatTemplate {
   /** `specialTokens`: `bos_token`, `eos_token` and the like. */
   constructor(source: string, specialTokens: Readonly<Record<string, string>>) {
     this.#program = parse(tokenize(markGeneration(source), { lstrip_blocks: true, trim_blocks: true }));
-    rewrite(this.#program, (node) => keepWhatLoopsPrinted(allowEmptyLoops(usePythonStrings(node))));
+    rewrite(this.#program, (node) => keepWhatLoopsPrinted(allowEmptyLoops(usePythonStrings(usePythonJson(node)))));
     this.#specialTokens = specialTokens;
   }
 
@@ -126,7 +130,7 @@ export class ChatTemplate {
     // Not the library's `Template`: its own globals read the clock and cannot be replaced.
     const environment = new Environment();
     const all = { ...globals, ...this.#specialTokens, ...variables, messages: messages.map(withReasoning), tools };
-    for (const [name, value] of Object.entries(all)) environment.set(name, value);
+    for (const [name, value] of Object.entries(all)) environment.variables.set(name, templateValue(value));
     return takeSpans((new Interpreter(environment).run(this.#program) as { value: string }).value);
   }
 }
@@ -139,7 +143,10 @@ export function templateMessage(message: Message): Record<string, unknown> {
   if (calls.length === 0) return base;
   return {
     ...base,
-    tool_calls: calls.map(({ name, arguments: args }) => ({ type: 'function', function: { name, arguments: args } })),
+    tool_calls: calls.map(({ name, arguments: plain, written }) => ({
+      type: 'function',
+      function: { name, arguments: written === undefined ? plain : readWritten(written) },
+    })),
   };
 }
 

@@ -3,6 +3,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
+import { readWritten } from '../../../agents/written-json.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { readJson, vectors } from '../tiny-policy.ts';
 
@@ -131,7 +132,10 @@ function modelsOf(folder: string): VectorModel[] {
   const found = names.filter((entry) => entry.isDirectory()).map((entry) => entry.name).sort();
   return found.map((name) => {
     const dir = path.join(folder, 'models', name);
-    return { file: `models/${name}/expected.json`, dir, expected: readJson<Expected>(dir, 'expected.json') };
+    const expected = readJson<Expected>(dir, 'expected.json');
+    // Of conversations every number counts as it is written: `12.0` is not `12`.
+    const { chat } = readWritten(readFileSync(path.join(dir, 'expected.json'), 'utf8')) as unknown as Pick<Expected, 'chat'>;
+    return { file: `models/${name}/expected.json`, dir, expected: { ...expected, chat } };
   });
 }
 

@@ -4,6 +4,7 @@
  */
 
 import { call, isNode, list, type Node, text } from './nodes.ts';
+import { pythonFloat, type Value } from './values.ts';
 
 /** `str.isspace`; JavaScript's own strips U+FEFF too, and leaves the separators of ASCII. */
 const SPACES = new Set('\t\n\v\f\r\u001C\u001D\u001E\u001F \u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u2028\u2029\u202F\u205F\u3000');
@@ -23,18 +24,16 @@ export function strip(value: string, chars?: string | null, which: Strip = 'stri
   return letters.slice(begin, end).join('');
 }
 
-/** A value of the library's: of a list and an object, of such again. */
-interface Value {
-  readonly type: string;
-  readonly value: unknown;
-  toString(): string;
-}
-
 const ESCAPES: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
+/** What `str.isprintable` leaves out. */
+const UNPRINTABLE = /[\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/u;
+
 function escaped(letter: string): string {
-  const code = letter.codePointAt(0) ?? 0;
-  return ESCAPES[letter] ?? (code < 0x20 || code === 0x7f ? `\\x${code.toString(16).padStart(2, '0')}` : letter);
+  const known = ESCAPES[letter];
+  if (known !== undefined || !UNPRINTABLE.test(letter)) return known ?? letter;
+  const code = (letter.codePointAt(0) ?? 0).toString(16);
+  return code.length <= 2 ? `\\x${code.padStart(2, '0')}` : code.length <= 4 ? `\\u${code.padStart(4, '0')}` : `\\U${code.padStart(8, '0')}`;
 }
 
 function quoted(value: string): string {
@@ -63,12 +62,14 @@ function textOf(given: Value): string {
   if (type === 'UndefinedValue') return '';
   if (type === 'NullValue') return 'None';
   if (typeof value === 'boolean') return value ? 'True' : 'False';
+  if (type === 'FloatValue') return pythonFloat(value as number);
   return Array.isArray(value) || type === 'ObjectValue' ? reprOf(given) : given.toString();
 }
 
 const PRINT = '__python_str';
 const STRIP = '__python_strip';
 const TRIM = '__python_trim';
+const JOIN = '__python_join';
 
 /** What the rewritten templates call. Values come in a list, in which they keep their kinds. */
 export const PYTHON_STRINGS: Readonly<Record<string, unknown>> = {
@@ -78,12 +79,19 @@ export const PYTHON_STRINGS: Readonly<Record<string, unknown>> = {
     return strip(value, chars, which);
   },
   [TRIM]: ([value]: readonly [Value], chars?: string | null) => strip(textOf(value), chars),
+  [JOIN]: ([{ value }]: readonly [Value], between: string | null = '') => {
+    const parts = Array.isArray(value) ? (value as Value[]).map(textOf) : value instanceof Map ? [...value.keys()] : Array.from(String(value ?? ''));
+    return parts.join(between ?? '');
+  },
 };
 
 const printed = (node: unknown): Node => call(PRINT, list(node));
 
 /** Keywords of calls, here `chars=`, as what they are. */
 const positional = (args: unknown): unknown[] => (Array.isArray(args) ? args.map((arg: unknown) => (isNode(arg) && arg.type === 'KeywordArgumentExpression' ? arg['value'] : arg)) : []);
+
+const hasKeyword = (args: unknown, name: string): boolean =>
+  Array.isArray(args) && args.some((arg: unknown) => isNode(arg) && arg.type === 'KeywordArgumentExpression' && isNode(arg['key']) && arg['key']['value'] === name);
 
 function stripped(node: Node): Node {
   const { callee } = node;
@@ -98,6 +106,9 @@ function filtered(node: Node): Node {
   if (!isNode(filter)) return node;
   const name = filter.type === 'CallExpression' && isNode(filter['callee']) ? filter['callee']['value'] : filter['value'];
   if (name === 'trim') return call(TRIM, list(operand), ...positional(filter['args']));
+  const args = positional(filter['args']);
+  // By an attribute of what is joined, it is the library's.
+  if (name === 'join' && args.length < 2 && !hasKeyword(filter['args'], 'attribute')) return call(JOIN, list(operand), ...args);
   return name === 'string' ? printed(operand) : node;
 }
 

@@ -1,0 +1,95 @@
+/**
+ * JSON whose numbers and keys stay as they were written: `12.0` is not `12`, and no digit of a long integer is lost. What
+ * JavaScript's own values cannot say has a form of its own here, and everything else is as `JSON.parse` gives it.
+ */
+
+/** A number with a point or an exponent whose value is whole, or too large for a double: Python has it as a float. */
+export class WrittenFloat {
+  readonly source: string;
+
+  constructor(source: string) {
+    this.source = source;
+  }
+
+  get value(): number {
+    return Number(this.source);
+  }
+}
+
+/** As `JSON.parse` gives it, but for floats of whole value, long integers, and objects with keys that JavaScript would move. */
+export type Written = null | boolean | number | string | bigint | WrittenFloat | readonly Written[] | { readonly [key: string]: Written } | ReadonlyMap<string, Written>;
+
+const TOKEN = /[\s]*([{}[\],:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}[\],:"]+)/gy;
+/** Such keys come first in an object of JavaScript's, in their own order. */
+const MOVED_KEY = /^(?:0|[1-9]\d*)$/u;
+
+function readNumber(source: string): Written {
+  const value = Number(source);
+  const isFloat = /[.eE]/u.test(source);
+  if (isFloat) return Number.isInteger(value) || !Number.isFinite(value) ? new WrittenFloat(source) : value;
+  return Number.isSafeInteger(value) ? value : BigInt(source);
+}
+
+/** Reads a text that is known to be JSON. */
+class Reader {
+  readonly #tokens: Iterator<RegExpExecArray>;
+
+  constructor(text: string) {
+    this.#tokens = text.matchAll(TOKEN);
+  }
+
+  #next(): string {
+    const { value } = this.#tokens.next() as { readonly value?: RegExpExecArray };
+    return value?.[1] ?? '';
+  }
+
+  read(token: string = this.#next()): Written {
+    if (token === '{') return this.#object();
+    if (token === '[') return this.#array();
+    return /^[-\d]/u.test(token) ? readNumber(token) : (JSON.parse(token) as string | boolean | null);
+  }
+
+  #array(): Written[] {
+    const values: Written[] = [];
+    for (let token = this.#next(); token !== ']'; token = this.#next()) if (token !== ',') values.push(this.read(token));
+    return values;
+  }
+
+  #object(): Written {
+    const entries = new Map<string, Written>();
+    for (let token = this.#next(); token !== '}'; token = this.#next()) {
+      if (token === ',') continue;
+      const key = JSON.parse(token) as string;
+      this.#next();
+      entries.set(key, this.read());
+    }
+    return [...entries.keys()].some((key) => MOVED_KEY.test(key)) ? entries : Object.fromEntries(entries);
+  }
+}
+
+/** Errors: `SyntaxError`, as of `JSON.parse`. */
+export function readWritten(text: string): Written {
+  JSON.parse(text);
+  return new Reader(text).read();
+}
+
+const isNumber = (value: unknown): value is WrittenFloat | bigint => value instanceof WrittenFloat || typeof value === 'bigint';
+
+/** The entries of an object, whichever of the two forms it has. */
+export const entriesOf = (value: object): Array<[string, unknown]> => (value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value));
+
+/** Ordinary values, as `JSON.parse` would have given them. */
+export function plainOf(value: unknown): unknown {
+  if (isNumber(value)) return typeof value === 'bigint' ? Number(value) : value.value;
+  if (typeof value !== 'object' || value === null) return value;
+  if (Array.isArray(value)) return value.map(plainOf);
+  return Object.fromEntries(entriesOf(value).map(([key, child]) => [key, plainOf(child)]));
+}
+
+/** JSON without spaces, as of `JSON.stringify`, with numbers and keys as they were written. */
+export function writtenText(value: unknown): string {
+  if (isNumber(value)) return typeof value === 'bigint' ? String(value) : value.source;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  if (Array.isArray(value)) return `[${value.map(writtenText).join(',')}]`;
+  return `{${entriesOf(value).map(([key, child]) => `${JSON.stringify(key)}:${writtenText(child)}`).join(',')}}`;
+}

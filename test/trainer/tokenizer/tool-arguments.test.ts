@@ -1,0 +1,66 @@
+/**
+ * Hunts arguments of tool calls that come out otherwise than the policy wrote them, through the parser, a record and the
+ * chat template: `12.0` as `12`, the last digits of a long integer, keys in another order. Expected: what Python prints.
+ */
+
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { argumentsText, type Message } from '../../../agents/message.ts';
+import { parseToolCalls } from '../../../agents/parse-tool-calls.ts';
+import { plainOf, readWritten, writtenText } from '../../../agents/written-json.ts';
+import { ChatTemplate, templateMessage } from '../../../trainer/tokenizer/chat-template.ts';
+import { readJson, vectors } from '../tiny-policy.ts';
+
+interface Case {
+  readonly template: string;
+  readonly arguments: string;
+  readonly rendered: string;
+}
+
+const { cases } = readJson<{ readonly cases: readonly Case[] }>(vectors, 'tool-arguments.json');
+
+function callOf(text: string) {
+  const parsed = parseToolCalls(`<tool_call>\n{"name": "t", "arguments": ${text}}\n</tool_call>`, 'hermes-json');
+  if (parsed.kind !== 'calls' || !parsed.calls[0]) throw new Error(`not read as a call: ${text}`);
+  return parsed.calls[0];
+}
+
+describe('arguments of a call', () => {
+  it.each(cases.map((one, i) => [`[${i}] ${one.template} of ${one.arguments.replaceAll(/\s+/gu, ' ')}`, one] as const))('%s', (_, one) => {
+    // As a record has it, and a workflow's history.
+    const message = JSON.parse(JSON.stringify({ role: 'assistant', content: '', toolCalls: [callOf(one.arguments)] })) as Message;
+    const template = new ChatTemplate(`{%- set a = messages[0].tool_calls[0].function.arguments -%}${one.template}`, {});
+    expect(template.render({ messages: [templateMessage(message)], tools: null, variables: {} })).toBe(one.rendered);
+  });
+
+  it('are ordinary values to tools, and carry their text only where these would lose something', () => {
+    expect(callOf('{"n": 12.0, "m": [1e5, 12345678901234567890]}')).toEqual({
+      name: 't', arguments: { n: 12, m: [100_000, 12345678901234567890] }, written: '{"n":12.0,"m":[1e5,12345678901234567890]}',
+    });
+    expect(callOf('{"b": 1, "1": 2}').written).toBe('{"b":1,"1":2}');
+    for (const text of ['{}', '{"n": 12, "m": -0.50, "é": "\\u00e9"}']) expect(callOf(text)).not.toHaveProperty('written');
+    expect(argumentsText(callOf('{"n": 1.10}'))).toBe('{"n":1.1}');
+  });
+
+  it('cannot reach the prototype of what they are read into', () => {
+    const { arguments: given } = callOf('{"__proto__": {"polluted": 1.0}, "1": 2}');
+    expect(Object.getPrototypeOf(given)).toBe(Object.prototype);
+    expect(Object.keys(given)).toEqual(['1', '__proto__']);
+  });
+});
+
+describe('any JSON', () => {
+  it('is read as JSON.parse reads it, and written again as it was', () => {
+    fc.assert(
+      fc.property(fc.json({ maxDepth: 5 }), (text) => {
+        const written = readWritten(text);
+        expect(plainOf(written)).toEqual(JSON.parse(text));
+        expect(writtenText(readWritten(writtenText(written)))).toBe(writtenText(written));
+      }),
+    );
+  });
+
+  it.each(['', '{', '01', '1.', '.5', 'NaN', '[1,]', "{'a':1}", '"\n"', '{"a" 1}', '1 2'])('that it is not is refused: %s', (text) => {
+    expect(() => readWritten(text)).toThrow(SyntaxError);
+  });
+});

@@ -1,0 +1,51 @@
+/**
+ * Values as the template library has them: whole numbers and floats are of two kinds, as in Python, whatever JavaScript
+ * makes of them; and a float's text is Python's.
+ */
+
+import { Environment } from '@huggingface/jinja';
+import { entriesOf, WrittenFloat } from '../../../agents/written-json.ts';
+
+/** A value of the library's: of a list and an object, of such again. */
+export interface Value {
+  readonly type: string;
+  readonly value: unknown;
+  toString(): string;
+}
+
+type LibraryValue = ReturnType<Environment['lookupVariable']>;
+type Kind = new (value: unknown) => LibraryValue;
+
+const library = new Environment();
+function made(value: unknown): LibraryValue {
+  // A name is declared once.
+  library.variables.delete('value');
+  return library.set('value', value);
+}
+
+/** The library does not export its kinds. */
+const kindOf = (example: unknown): Kind => made(example).constructor as Kind;
+const [Integer, Float, List, Dictionary] = [kindOf(1), kindOf(0.5), kindOf([]), kindOf({})];
+
+/** What a template sees of a value, which may be one of `readWritten`. */
+export function templateValue(given: unknown): LibraryValue {
+  if (typeof given === 'bigint') return new Integer(given);
+  if (given instanceof WrittenFloat) return new Float(given.value);
+  if (typeof given !== 'object' || given === null) return made(given);
+  if (Array.isArray(given)) return new List(given.map(templateValue));
+  return new Dictionary(new Map(entriesOf(given).map(([key, value]) => [key, templateValue(value)])));
+}
+
+/** Python's `repr` of a float: the shortest digits that give it back, with an exponent below 1e-4 and from 1e16 on. */
+export function pythonFloat(value: number): string {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf';
+  const sign = value < 0 || Object.is(value, -0) ? '-' : '';
+  const [digits = '', power = '0'] = Math.abs(value).toExponential().replace('.', '').split('e');
+  const exponent = Number(power);
+  if (exponent < -4 || exponent >= 16) {
+    const rest = digits.length > 1 ? `.${digits.slice(1)}` : '';
+    return `${sign}${digits.slice(0, 1)}${rest}e${exponent < 0 ? '-' : '+'}${String(Math.abs(exponent)).padStart(2, '0')}`;
+  }
+  if (exponent < 0) return `${sign}0.${'0'.repeat(-exponent - 1)}${digits}`;
+  return `${sign}${digits.slice(0, exponent + 1).padEnd(exponent + 1, '0')}.${digits.slice(exponent + 1) || '0'}`;
+}
