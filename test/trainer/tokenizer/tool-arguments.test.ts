@@ -34,8 +34,8 @@ describe('arguments of a call', () => {
   });
 
   it('are ordinary values to tools, and carry their text only where these would lose something', () => {
-    expect(callOf('{"n": 12.0, "m": [1e5, 12345678901234567890]}')).toEqual({
-      name: 't', arguments: { n: 12, m: [100_000, 12345678901234567890] }, written: '{"n":12.0,"m":[1e5,12345678901234567890]}',
+    expect(callOf('{"n": 12.0, "m": [1e5, 9223372036854775809]}')).toEqual({
+      name: 't', arguments: { n: 12, m: [100_000, 2 ** 63] }, written: '{"n":12.0,"m":[1e5,9223372036854775809]}',
     });
     expect(callOf('{"b": 1, "1": 2}').written).toBe('{"b":1,"1":2}');
     for (const text of ['{}', '{"n": 12, "m": -0.50, "é": "\\u00e9"}']) expect(callOf(text)).not.toHaveProperty('written');

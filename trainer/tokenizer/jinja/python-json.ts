@@ -19,9 +19,10 @@ function quotedText(value: string, { ascii }: Format): string {
 
 const NOT_FINITE: Readonly<Record<string, string>> = { nan: 'NaN', inf: 'Infinity', '-inf': '-Infinity' };
 
-function scalar({ type, value }: Value, format: Format): string {
+function scalar(given: Value, format: Format): string {
+  const { type, value } = given;
   if (typeof value === 'string') return quotedText(value, format);
-  if (type !== 'FloatValue') return value === undefined ? 'null' : String(value);
+  if (type !== 'FloatValue') return value === undefined || value === null ? 'null' : given.toString();
   const text = pythonFloat(value as number);
   return NOT_FINITE[text] ?? text;
 }

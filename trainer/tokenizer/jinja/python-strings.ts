@@ -79,8 +79,9 @@ export const PYTHON_STRINGS: Readonly<Record<string, unknown>> = {
     return strip(value, chars, which);
   },
   [TRIM]: ([value]: readonly [Value], chars?: string | null) => strip(textOf(value), chars),
-  [JOIN]: ([{ value }]: readonly [Value], between: string | null = '') => {
-    const parts = Array.isArray(value) ? (value as Value[]).map(textOf) : value instanceof Map ? [...value.keys()] : Array.from(String(value ?? ''));
+  [JOIN]: ([given]: readonly [Value], between: string | null = '') => {
+    const { value } = given;
+    const parts = Array.isArray(value) ? (value as Value[]).map(textOf) : value instanceof Map ? [...value.keys()] : Array.from(textOf(given));
     return parts.join(between ?? '');
   },
 };
