@@ -64,7 +64,7 @@ const names = (count: number): number[] => Array.from({ length: count }, (_, i) 
 describe('the cache', () => {
   it('holds blocks of the policies that are loaded alone, however many versions there were', async () => {
     const made = sampler();
-    const idle = [];
+    const idle: number[] = [];
     for (const version of names(6)) {
       await Promise.all(names(4).map((name) => made.generate({ ...request(name), policy: { dir: 'one', version } })));
       await made.idle();
