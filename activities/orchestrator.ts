@@ -12,6 +12,7 @@ import { learningCurve } from './run/learning-curve.ts';
 import { type OpenRunDeps, openRun } from './run/open-run.ts';
 import { batchesOf, type EvaluationEntry, keys, type OutcomeRecord, type StepEntry } from './records.ts';
 import { recordEnds, unfinishedOf } from './run/rollout-ends.ts';
+import { refusePruned } from './run/prune-records.ts';
 import { goOn, recordEndOfRun, wentOnAt } from './run/run-end.ts';
 import { writeChanges, writeRunFiles } from './run/run-folder.ts';
 import { checkpointDir, type TemporalPlace } from './run/run-summary.ts';
@@ -85,7 +86,11 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
     openRun: (given, run, execution) =>
       kept(async () => {
         const opened = await openRun(given, run, deps);
-        if (await goOn(opened.config.run, execution, store)) await writeFiles(opened.config.run, opened.runDir);
+        await refusePruned(opened.config.run, store);
+        const goesOn = await goOn(opened.config.run, execution, store);
+        // It may have been pruned between the two.
+        await refusePruned(opened.config.run, store);
+        if (goesOn) await writeFiles(opened.config.run, opened.runDir);
         return opened;
       }),
 

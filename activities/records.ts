@@ -48,6 +48,10 @@ export const keys = {
   runEnd: (run: string, number = 1) => (number === 1 ? `run-end:${run}` : `run-end:${run}/${padded(number)}`),
   /** That the run went on after its end of this number. */
   runAgain: (run: string, number: number) => `run-again:${run}/${padded(number)}`,
+  /** What is left of a pruned rollout's turns. */
+  trajectory: (rollout: string) => `trajectory:${rollout}`,
+  /** That a run, or an eval as `eval/ID`, has no records of its turns any more. */
+  pruned: (name: string) => `pruned:${name}`,
   /** `digest` is of the endpoint's settings that decide how it is asked. */
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,
 } as const;
@@ -126,6 +130,10 @@ export interface ActRecord {
 export interface RestoredRecord {
   /** The last turn whose calls were run again in it; 0: none. */
   readonly turn: number;
+}
+
+export interface PrunedRecord {
+  readonly at: string;
 }
 
 /** How a rollout ended, once and for all. */

@@ -106,10 +106,18 @@ class SqliteStore implements Store {
   }
 
   async putOnce<T>(key: string, value: T): Promise<T> {
+    return this.#insert(key, value) ? value : this.#kept<T>(key);
+  }
+
+  /** False where something is there already. */
+  #insert(key: string, value: unknown): boolean {
     const json = JSON.stringify(value);
     if (json === undefined) throw new TypeError(`Result ${key} is undefined; give null instead`);
     const { changes } = this.#prepare('INSERT OR IGNORE INTO results (key, value) VALUES (?, ?)').run(key, json);
-    if (changes === 1) return value;
+    return changes === 1;
+  }
+
+  async #kept<T>(key: string): Promise<T> {
     const kept = await this.get<T>(key);
     if (kept === undefined) throw new Error(`Result ${key} vanished from the store`);
     return kept;
@@ -129,9 +137,21 @@ class SqliteStore implements Store {
   }
 
   async putObject(bytes: Uint8Array): Promise<ObjectRef> {
+    return this.#insertObject(bytes);
+  }
+
+  #insertObject(bytes: Uint8Array): ObjectRef {
     const ref: ObjectRef = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
     this.#prepare('INSERT OR IGNORE INTO objects (ref, bytes) VALUES (?, ?)').run(ref, bytes);
     return ref;
+  }
+
+  async putOnceWithObject<T>(key: string, bytes: Uint8Array, valueOf: (ref: ObjectRef) => T): Promise<T> {
+    const put = this.#transaction(() => {
+      const value = valueOf(this.#insertObject(bytes));
+      return { value, isNew: this.#insert(key, value) };
+    });
+    return put.isNew ? put.value : this.#kept<T>(key);
   }
 
   async getObject(ref: ObjectRef): Promise<Uint8Array> {

@@ -59,6 +59,8 @@ export interface Store {
   list<T>(prefix: string): Promise<Array<{ readonly key: string; readonly value: T }>>;
 
   putObject(bytes: Uint8Array): Promise<ObjectRef>;
+  /** `putObject`, and `putOnce` of what names it, in one transaction: an object that a result names is there. */
+  putOnceWithObject<T>(key: string, bytes: Uint8Array, valueOf: (ref: ObjectRef) => T): Promise<T>;
   getObject(ref: ObjectRef): Promise<Uint8Array>;
 
   /** Appends events in one transaction. An event with the same (rollout, attempt, event, detail) is kept once. */

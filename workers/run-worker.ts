@@ -22,6 +22,8 @@ export function commonOptions(temporal: WorkerConnection, slots: number): Omit<W
     maxConcurrentActivityTaskExecutions: slots,
     activityTaskPollerBehavior: pollers(Math.min(4, slots)),
     workflowTaskPollerBehavior: pollers(4),
+    // A task that waits for a worker which was killed is given to another one after so long: half of Temporal's own.
+    stickyQueueScheduleToStartTimeout: '5s',
     // Temporal's own, of up to a minute, would hide for that long that a host has died or a cancellation came.
     maxHeartbeatThrottleInterval: '3s',
     defaultHeartbeatThrottleInterval: '3s',

@@ -49,7 +49,7 @@ async function takenOut(input: Attempt, sandbox: Sandbox, store: Store): Promise
   const key = keys.collect(input);
   const execution = await store.begin(key);
   const bytes = await environmentOf(input.task).collect(input.task, sandbox, execution);
-  return store.putOnce(key, { artifact: await store.putObject(bytes), bytes: bytes.length });
+  return store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));
 }
 
 function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'unfinished'>): boolean {

@@ -34,22 +34,34 @@ function answered(turn: GenerateRecord, act: ActRecord | undefined, isLast: bool
   return isLast && turn.hint !== undefined ? [] : answerTo(turn, act);
 }
 
-/** The trajectory of a rollout that has ended; `undefined` while it has not. */
-export async function trajectoryOf(rollout: string, store: Store): Promise<Trajectory | undefined> {
-  const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
-  if (!outcome) return undefined;
+/** What a rollout's turns come to, without the task's own messages: kept where the turns themselves are pruned. */
+type Turns = Pick<Trajectory, 'messages' | 'policyVersions' | 'sampledTokens' | 'contextTokens' | 'untrainable'>;
+
+async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
   const turns = await turnsOf(store, outcome);
   const acts = await actsOf(store, outcome);
   const untrainable = turns.find((turn) => turn.untrainable !== undefined)?.untrainable;
-  const messages = turns.flatMap((turn, i) => [spoken(turn), ...answered(turn, acts.get(i + 1), i === turns.length - 1)]);
   return {
-    ...outcome,
-    messages: [...environmentOf(outcome.task).load(outcome.task).messages, ...messages],
+    messages: turns.flatMap((turn, i) => [spoken(turn), ...answered(turn, acts.get(i + 1), i === turns.length - 1)]),
     policyVersions: [...new Set(turns.map((turn) => turn.version))],
     sampledTokens: turns.reduce((sum, turn) => sum + sampledTokensOf(turn), 0),
     contextTokens: contextTokensAfter(turns),
     ...(untrainable === undefined ? {} : { untrainable }),
   };
+}
+
+/** Writes down what the turns come to, once: afterwards their own records are not needed for it. */
+export async function keepTrajectory(outcome: OutcomeRecord, store: Store): Promise<void> {
+  const key = keys.trajectory(outcome.rollout);
+  if ((await store.get<Turns>(key)) === undefined) await store.putOnce(key, await turnsIn(outcome, store));
+}
+
+/** The trajectory of a rollout that has ended; `undefined` while it has not. */
+export async function trajectoryOf(rollout: string, store: Store): Promise<Trajectory | undefined> {
+  const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
+  if (!outcome) return undefined;
+  const turns = (await store.get<Turns>(keys.trajectory(rollout))) ?? (await turnsIn(outcome, store));
+  return { ...outcome, ...turns, messages: [...environmentOf(outcome.task).load(outcome.task).messages, ...turns.messages] };
 }
 
 export interface TrajectoriesFile {

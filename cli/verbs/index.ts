@@ -84,6 +84,10 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'change settings of a live run',
     load: async () => (await import('./steer.ts')).setVerb,
   },
+  prune: {
+    summary: 'remove what ended runs need no more from the store',
+    load: async () => (await import('./prune.ts')).pruneVerb,
+  },
   sft: {
     summary: 'supervised warm start from demonstrations',
     load: async () => (await import('./sft.ts')).sftVerb,

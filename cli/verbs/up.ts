@@ -11,6 +11,7 @@ import { gpuWorkers } from '../../workers/stack/stack-plan.ts';
 import { ROLES_VARIABLE, stackSettings } from '../../workers/stack/stack-settings.ts';
 import { stackHome, stackPaths, supervisorLog } from '../../workers/stack/stack-paths.ts';
 import { stopStack } from '../../workers/stack/stop-stack.ts';
+import { RETENTION_VARIABLE } from '../../workers/temporal-server/retention.ts';
 import type { Verb, VerbContext } from '../verb.ts';
 
 interface Options {
@@ -18,10 +19,13 @@ interface Options {
   readonly roles?: string;
   readonly gpuWorkers?: string;
   readonly modules?: string;
+  readonly retention?: string;
 }
 
 /** What an option says instead of a variable. */
-const VARIABLES: Readonly<Record<string, keyof Options>> = { [ROLES_VARIABLE]: 'roles', [POOL_VARIABLE]: 'gpuWorkers', [MODULES_VARIABLE]: 'modules' };
+const VARIABLES: Readonly<Record<string, keyof Options>> = {
+  [ROLES_VARIABLE]: 'roles', [POOL_VARIABLE]: 'gpuWorkers', [MODULES_VARIABLE]: 'modules', [RETENTION_VARIABLE]: 'retention',
+};
 
 export const up: Verb = {
   define(command, run) {
@@ -34,6 +38,7 @@ export const up: Verb = {
       .option('--roles <list>', 'only these workers, separated by commas')
       .option('--gpu-workers <pool>', 'how many GPU workers, or what each does: both, generate, train, separated by commas (default: one for each device)')
       .option('--modules <paths>', `modules of one's own with tasks and tools, separated as in PATH (default: $${MODULES_VARIABLE})`)
+      .option('--retention <time>', 'how long Temporal keeps the histories of closed workflows, in hours or days (36h, 3d; default: 1d, least: 1h)')
       .action((options: Options) => run((context) => bringUp(options, context)));
   },
 };

@@ -76,6 +76,11 @@ export class Batcher {
     return new Set(this.#rows.map(({ sequence }) => sequence.policy));
   }
 
+  /** The policy is gone from memory: what the cache holds of it is of no use. None of its sequences may run. */
+  forgetPolicy(key: string): void {
+    this.#cache.forgetPolicy(key);
+  }
+
   blocks(): BlockUse {
     return this.#cache.use();
   }

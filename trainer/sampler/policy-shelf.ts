@@ -28,11 +28,14 @@ export class PolicyShelf {
   readonly #load: (policy: PolicyName) => Promise<LoadedPolicy>;
   readonly #maxContext: number;
   readonly #kind: DecoderKind;
+  readonly #onUnload: (key: string) => void;
   /** The one used last at the end. */
   readonly #policies = new Map<string, ShelvedPolicy>();
 
-  constructor(load: (policy: PolicyName) => Promise<LoadedPolicy>, kind: DecoderKind, maxContext: number) {
+  /** `onUnload` is called with the key of each policy that leaves the shelf. */
+  constructor(load: (policy: PolicyName) => Promise<LoadedPolicy>, kind: DecoderKind, maxContext: number, onUnload: (key: string) => void) {
     this.#load = load;
+    this.#onUnload = onUnload;
     this.#kind = kind;
     this.#maxContext = maxContext;
   }
@@ -60,6 +63,7 @@ export class PolicyShelf {
       if (inUse.has(key)) continue;
       model.dispose();
       this.#policies.delete(key);
+      this.#onUnload(key);
     }
   }
 

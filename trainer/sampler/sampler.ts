@@ -86,7 +86,7 @@ export class Sampler {
     const { load, kind = chooseDecoderKind(), cacheBytes = cacheBudget(), ...given } = options;
     this.#options = { ...defaults, cacheBytes, ...given };
     this.#kind = kind;
-    this.#shelf = new PolicyShelf(load, kind, this.#options.maxContext);
+    this.#shelf = new PolicyShelf(load, kind, this.#options.maxContext, (key) => this.#batcher?.rows.forgetPolicy(key));
   }
 
   /**

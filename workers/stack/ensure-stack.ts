@@ -10,6 +10,7 @@ import { IS_REMOTE, remoteDockerHost } from '../../sandboxes/docker/remote-host.
 import { isAlive, type ProcessIdentity, startTimeOf } from '#setup/process-identity.mjs';
 import { lockHolder } from '#setup/process-lock.mjs';
 import { checkCluster, registerSearchAttributes, SearchAttributesRefused } from '../temporal-server/cluster-health.ts';
+import { RETENTION_VARIABLE } from '../temporal-server/retention.ts';
 import { SEARCH_ATTRIBUTES } from '../temporal-server/search-attributes.ts';
 import { askedFor } from '../sandbox-choice.ts';
 import { readSandboxSettings } from '../settings.ts';
@@ -58,7 +59,10 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
   const paths = stackPaths(options.home ?? stackHome(env));
   const asked = stackSettings(env, process.cwd());
   const cluster = chooseCluster(env);
-  if (cluster.kind === 'existing') await prepareExisting(cluster, say);
+  if (cluster.kind === 'existing') {
+    refuseRetention(asked);
+    await prepareExisting(cluster, say);
+  }
   await waitWhileStopping(paths, options.signal);
   const kept = keptSettings(asked, paths);
   const started = lockHolder(paths.lock) === undefined;
@@ -89,6 +93,12 @@ function refuseRemoteDocker(env: NodeJS.ProcessEnv): void {
   if (!inSandboxes || askedFor(readSandboxSettings(env))?.provider !== 'docker') return;
   const remote = remoteDockerHost(env);
   if (remote !== undefined) throw new UserInputError(remote.by ?? 'Docker', remote.host, IS_REMOTE);
+}
+
+/** Errors: `UserInputError`: a cluster that is not ours keeps histories as long as its own namespace says. */
+function refuseRetention({ [RETENTION_VARIABLE]: given }: StackSettings): void {
+  if (given === undefined) return;
+  throw new UserInputError(RETENTION_VARIABLE, given, 'leave it out: the cluster is not this stack\'s own (there: temporal operator namespace update --retention)');
 }
 
 /** Of a stack that runs, or of whose processes some run: who takes those over keeps them as they are. */

@@ -8,6 +8,7 @@ import { findTemporal } from '#setup/temporal.mjs';
 import { gpuDevices } from '../gpu-devices.ts';
 import { DUTY_VARIABLE, type GpuWorkerPlan, planGpuPool, POOL_VARIABLE } from '../gpu-pool.ts';
 import type { Role } from '../settings.ts';
+import { readRetention } from '../temporal-server/retention.ts';
 import { chooseCluster } from './choose-cluster.ts';
 import type { Command } from './processes/process-spec.ts';
 import { kept, settingsOfWorkers, type StackSettings, stackSettings, wantedRoles } from './stack-settings.ts';
@@ -18,6 +19,8 @@ export interface StackPlan {
   /** The server's program where the stack runs its own, else the address of the existing cluster. */
   readonly cluster: { readonly program: string } | { readonly address: string };
   readonly settings: StackSettings;
+  /** How long a server of our own keeps histories of closed workflows. */
+  readonly retentionHours: number;
   /** Everything but the server, for a server at this address; `{}` leaves Temporal's own settings as inherited. */
   readonly workers: (temporal: Readonly<Record<string, string>>) => Command[];
 }
@@ -37,6 +40,7 @@ export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
     namespace: cluster.namespace,
     cluster: cluster.kind === 'existing' ? { address: cluster.address } : { program: serverProgram(env) },
     settings,
+    retentionHours: readRetention(env),
     workers: (temporal) => commandsOf(env, { roles, pool, known }, { ...settingsOfWorkers(settings), ...temporal }),
   };
 }
@@ -63,7 +67,7 @@ interface Wanted {
 function commandsOf(env: NodeJS.ProcessEnv, { roles, pool, known }: Wanted, common: Readonly<Record<string, string>>): Command[] {
   return roles.flatMap((role) => {
     if (role === 'gpu') return pool.map((plan) => gpuCommand(plan, pool.length, env, { ...common, ...known }));
-    return [workerCommand(role, env, role === 'orchestrator' ? { ...common, ...known, ...fewArenas(env) } : common)];
+    return [workerCommand(role, env, { ...common, ...(role === 'orchestrator' ? known : {}), ...fewArenas(env) })];
   });
 }
 
@@ -71,7 +75,7 @@ function commandsOf(env: NodeJS.ProcessEnv, { roles, pool, known }: Wanted, comm
 function gpuCommand({ name, does, device, threads }: GpuWorkerPlan, size: number, env: NodeJS.ProcessEnv, common: Readonly<Record<string, string>>): Command {
   const ops = env['TF_NUM_INTRAOP_THREADS'] ?? String(threads);
   const visible: Readonly<Record<string, string>> = device === undefined ? {} : { CUDA_VISIBLE_DEVICES: device };
-  const command = workerCommand('gpu', env, { ...common, TF_NUM_INTRAOP_THREADS: ops, [DUTY_VARIABLE]: does, ...visible });
+  const command = workerCommand('gpu', env, { ...common, ...fewArenas(env), TF_NUM_INTRAOP_THREADS: ops, [DUTY_VARIABLE]: does, ...visible });
   if (size === 1) return command;
   const note = `${does === 'both' ? 'samples and trains' : does === 'train' ? 'trains' : 'samples'}, ${device === undefined ? `${ops} threads an op` : `device ${device}`}`;
   return { ...command, name, note };
@@ -93,9 +97,10 @@ function fewArenas({ MALLOC_ARENA_MAX = '2' }: NodeJS.ProcessEnv): Readonly<Reco
 
 /**
  * Workers that read what commands print allocate much and keep little: with Node's first limits of 20 MB they marked
- * their heaps every few seconds, a quarter of what init and agent-run took of the processors.
+ * their heaps every few seconds, a quarter of what init and agent-run took of the processors. What lives is some 30 MB:
+ * garbage may grow to twice that before it is collected, in the young space and in the old one, and to no more.
  */
-const ROOMY_HEAP = ['--initial-old-space-size=256', '--min-semi-space-size=16'];
+const ROOMY_HEAP = ['--initial-old-space-size=96', '--heap-growing-percent=100', '--min-semi-space-size=16', '--max-semi-space-size=16'];
 const READS_COMMANDS: readonly Role[] = ['init', 'agent-run', 'reward'];
 
 /** What Node is told where workflows run: `$LONGHAUL_CALL_STACKS=1` keeps the stack traces that they run without. */

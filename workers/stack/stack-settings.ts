@@ -8,6 +8,7 @@ import { UserInputError } from '../../activities/failures.ts';
 import { POOL_VARIABLE, readGpuPool } from '../gpu-pool.ts';
 import { MODULES_VARIABLE, ownModules } from '../own-modules.ts';
 import { count, readWorkerSettings, type Role, ROLES } from '../settings.ts';
+import { DEFAULT_RETENTION_HOURS, readRetention, RETENTION_VARIABLE } from '../temporal-server/retention.ts';
 import { isVersioned } from '../versioning/deployment.ts';
 
 export const ROLES_VARIABLE = 'LONGHAUL_ROLES';
@@ -23,7 +24,7 @@ const AS_WRITTEN = [
 ] as const;
 
 /** What is so where nobody says otherwise. */
-const UNSAID: StackSettings = { LONGHAUL_SANDBOX: 'auto', [ROLES_VARIABLE]: ROLES.join(',') };
+const UNSAID: StackSettings = { LONGHAUL_SANDBOX: 'auto', [ROLES_VARIABLE]: ROLES.join(','), [RETENTION_VARIABLE]: `${DEFAULT_RETENTION_HOURS}h` };
 
 /** Each once, however often it is named. Errors: `UserInputError` that names a role which does not exist. */
 export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
@@ -40,6 +41,7 @@ export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
 function checkValues(env: NodeJS.ProcessEnv): void {
   readWorkerSettings(env);
   isVersioned(env);
+  readRetention(env);
   count('LONGHAUL_KV_CACHE_MIB', 1, 1, env);
 }
 
@@ -51,6 +53,7 @@ export function stackSettings(env: NodeJS.ProcessEnv, cwd: string): StackSetting
     [ROLES_VARIABLE]: env[ROLES_VARIABLE] ? wantedRoles(env).join(',') : '',
     [POOL_VARIABLE]: env[POOL_VARIABLE] ? readGpuPool(env).join(',') : '',
     [MODULES_VARIABLE]: ownModules(env, cwd).join(delimiter),
+    [RETENTION_VARIABLE]: env[RETENTION_VARIABLE] ? `${readRetention(env)}h` : '',
   };
   return Object.fromEntries(Object.entries(said).filter(([, value]) => value !== ''));
 }
@@ -62,7 +65,7 @@ export function kept(settings: StackSettings): StackSettings {
 
 /** What every worker is told of it: the rest is in which workers there are, and what each does. */
 export function settingsOfWorkers(settings: StackSettings): StackSettings {
-  const { [ROLES_VARIABLE]: _roles, [POOL_VARIABLE]: _pool, TF_NUM_INTRAOP_THREADS: _threads, ...rest } = settings;
+  const { [ROLES_VARIABLE]: _roles, [POOL_VARIABLE]: _pool, [RETENTION_VARIABLE]: _retention, TF_NUM_INTRAOP_THREADS: _threads, ...rest } = settings;
   return rest;
 }
 

@@ -96,7 +96,7 @@ export class Supervisor {
   }
 
   async #serverAt(ports: ServerPorts, program: string, previous: ProcessRecord | undefined): Promise<ManagedProcess> {
-    const spec = serverSpec(this.#paths, program, ports, this.#plan.namespace);
+    const spec = serverSpec(this.#paths, program, ports, this.#plan);
     if (previous?.process !== undefined && previous.digest !== spec.digest) await stopProcess(previous.process, SERVER_STOP_MS);
     this.#ports = ports;
     this.#server = this.#managed(spec);

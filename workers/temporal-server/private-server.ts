@@ -9,6 +9,7 @@ import { serverProgram } from '../stack/stack-plan.ts';
 import { checkCluster } from './cluster-health.ts';
 import { choosePort, isPortFree } from './free-port.ts';
 import { serverArguments } from './server-arguments.ts';
+import { serverEnvironment } from './server-environment.ts';
 
 export interface PrivateServer {
   readonly address: string;
@@ -48,7 +49,7 @@ async function startAt({ port, uiPort }: Ports, dir: string, more: readonly stri
   const log = logIn(dir);
   const descriptor = openSync(log, 'a');
   const args = serverArguments({ port, uiPort, database: join(dir, 'temporal.db'), namespace: 'default' });
-  const child = spawn(serverProgram(process.env), [...args, ...more], { stdio: ['ignore', descriptor, descriptor] });
+  const child = spawn(serverProgram(process.env), [...args, ...more], { env: { ...process.env, ...serverEnvironment(process.env) }, stdio: ['ignore', descriptor, descriptor] });
   closeSync(descriptor);
   const end = () => void child.kill('SIGKILL');
   process.once('exit', end);

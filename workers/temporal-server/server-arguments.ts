@@ -13,6 +13,8 @@ export interface ServerSettings {
  * Limits that are meant for shared clusters are lifted: above all that a shard hands on what is due at most 20 times a
  * second, by which, with one shard, each task of a quiet server waited 45 ms. One partition per task queue spares
  * forwarding and keeps priorities strict; the time for database work is generous, since one connection serves everything.
+ * What a killed orchestrator was deciding is given to the next one after a workflow task's time: half of Temporal's ten
+ * seconds is many times what the longest task takes, and a task that fails by it three times gets more each further time.
  */
 const DYNAMIC_CONFIG = {
   'frontend.rps': 20_000,
@@ -25,6 +27,7 @@ const DYNAMIC_CONFIG = {
   'matching.numTaskqueueReadPartitions': 1,
   'matching.numTaskqueueWritePartitions': 1,
   'history.shardIOTimeout': '20s',
+  'history.defaultWorkflowTaskTimeout': '5s',
 } as const;
 
 export function serverArguments(settings: ServerSettings): string[] {

@@ -41,6 +41,10 @@ export class MemoryStore implements Store {
     return ref;
   }
 
+  async putOnceWithObject<T>(key: string, bytes: Uint8Array, valueOf: (ref: ObjectRef) => T): Promise<T> {
+    return this.putOnce(key, valueOf(await this.putObject(bytes)));
+  }
+
   async getObject(ref: ObjectRef): Promise<Uint8Array> {
     const bytes = this.#objects.get(ref);
     if (!bytes) throw new Error(`Object ${ref} is not in the store`);

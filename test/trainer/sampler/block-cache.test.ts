@@ -100,6 +100,25 @@ describe('BlockCache', () => {
     expect([held('new', ids(0, 8)), held('new', ids(200, 4))]).toEqual([8, 4]);
   });
 
+  it('frees the blocks of a policy that is gone from memory, and writes the same ones again', () => {
+    const cache = new BlockCache(100, size);
+    const written = new Set<number>();
+    for (let version = 1; version <= 20; version += 1) {
+      for (const begin of [0, 100]) {
+        const { sequence } = admitted(cache.admit(`version ${version}`, ids(begin, 10), 10));
+        compute(cache, sequence);
+        for (const block of sequence.blocks) written.add(block);
+        cache.release(sequence);
+      }
+      cache.forgetPolicy(`version ${version - 1}`);
+    }
+    // Two policies' blocks, of which each has six.
+    expect(written.size).toBe(12);
+    expect(cache.use()).toMatchObject({ used: 0, idle: 6, free: 94, evicted: 0 });
+    expect(admitted(cache.admit('version 19', ids(0, 10), 10)).sequence.cached).toBe(0);
+    expect(admitted(cache.admit('version 20', ids(0, 10), 10)).sequence.cached).toBe(9);
+  });
+
   it('trusts nothing that a failed pass may have left', () => {
     const cache = new BlockCache(4, size);
     const { sequence } = admitted(cache.admit('p', ids(0, 10), 10));
@@ -142,7 +161,7 @@ const happenings = fc.array(
   fc.oneof(
     { weight: 3, arbitrary: fc.record({ kind: fc.constant('ask' as const), request }) },
     { weight: 6, arbitrary: fc.record({ kind: fc.constant('compute' as const), who: fc.nat(), count: fc.integer({ min: 1, max: 6 }), token: fc.integer({ min: 0, max: 1 }) }) },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('release' as const, 'forget' as const), who: fc.nat() }) },
+    { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('release' as const, 'forget' as const), who: fc.nat(), count: fc.nat({ max: 2 }) }) },
   ),
   { maxLength: 120 },
 );
@@ -190,6 +209,8 @@ describe('whatever happens', () => {
             } else {
               live = live.filter((other) => other !== one);
               cache[event.kind](sequence);
+              // As the sampler does where a version is unloaded.
+              if (event.count === 0 && live.every((other) => other.sequence.policy !== sequence.policy)) cache.forgetPolicy(sequence.policy);
             }
           }
           for (const { sequence } of live) expect(memory.holds(sequence)).toBe(true);

@@ -61,6 +61,21 @@ function request(name: number, wishes: Wishes = {}): GenerateRequest {
 
 const names = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 
+describe('the cache', () => {
+  it('holds blocks of the policies that are loaded alone, however many versions there were', async () => {
+    const made = sampler();
+    const idle: number[] = [];
+    for (const version of names(6)) {
+      await Promise.all(names(4).map((name) => made.generate({ ...request(name), policy: { dir: 'one', version } })));
+      await made.idle();
+      idle.push(made.stats().blocks.idle);
+    }
+    expect(made.stats()).toMatchObject({ policiesLoaded: 6, blocks: { used: 0, evicted: 0 } });
+    // The last two stay: those of one are half of that.
+    expect(idle).toEqual([idle[0], ...Array.from({ length: 5 }, () => 2 * (idle[0] ?? 0))]);
+  });
+});
+
 describe('what a request gets', () => {
   it('is the same alone, among others, after eviction and without room', async () => {
     const roomy = sampler();

@@ -20,10 +20,17 @@ it("the orchestrator's heap is kept small and collected early, by options that t
   expect(spawnSync(process.execPath, [...options, '-p', '1'], { encoding: 'utf8', timeout: 30_000 })).toMatchObject({ stdout: '1\n', stderr: '' });
 });
 
-it('the orchestrator has few arenas of memory, unless the environment says how many', () => {
-  const arenasOf = (env: NodeJS.ProcessEnv) => stackPlan({ ...elsewhere, ...env }).workers({}).find(({ name }) => name === 'orchestrator')?.env['MALLOC_ARENA_MAX'];
-  expect(arenasOf({})).toBe('2');
-  expect(arenasOf({ MALLOC_ARENA_MAX: '8' })).toBe('8');
+it.each(['init', 'agent-run', 'reward'])("the heap of %s has a bound for garbage in each of its spaces, by options that this Node takes", (role) => {
+  const args = argumentsOf(elsewhere, role);
+  const options = args.filter((arg) => /^--.*=\d+$/.test(arg));
+  expect(options.map((option) => option.split('=')[0])).toEqual(['--initial-old-space-size', '--heap-growing-percent', '--min-semi-space-size', '--max-semi-space-size']);
+  expect(spawnSync(process.execPath, [...options, '-p', '1'], { encoding: 'utf8', timeout: 30_000 })).toMatchObject({ stdout: '1\n', stderr: '' });
+});
+
+it('every worker has few arenas of memory, unless the environment says how many', () => {
+  const arenasOf = (env: NodeJS.ProcessEnv) => new Set(stackPlan({ ...elsewhere, ...env }).workers({}).map((worker) => worker.env['MALLOC_ARENA_MAX']));
+  expect(arenasOf({})).toEqual(new Set(['2']));
+  expect(arenasOf({ MALLOC_ARENA_MAX: '8' })).toEqual(new Set(['8']));
 });
 
 it('the orchestrator alone runs without call stacks, unless they are asked for', () => {

@@ -28,6 +28,8 @@ test('what means the same is the same, and what nobody says is never in the way'
   has({ LONGHAUL_ROLES: 'gpu, orchestrator' }, { LONGHAUL_ROLES: 'orchestrator,gpu' });
   has({ LONGHAUL_ROLES: 'gpu,reward,agent-run,init,orchestrator' }, {});
   has({ LONGHAUL_GPU_WORKERS: '2' }, { LONGHAUL_GPU_WORKERS: 'both, both' });
+  has({ LONGHAUL_RETENTION: '1d' }, {});
+  has({ LONGHAUL_RETENTION: '3d' }, { LONGHAUL_RETENTION: '72h' });
   has({ LONGHAUL_MODULES: 'a.mjs::/b.mjs:a.mjs' }, { LONGHAUL_MODULES: '/here/a.mjs:/b.mjs' });
 });
 
@@ -35,6 +37,7 @@ test.each([
   [{ LONGHAUL_DOCKER_RUNTIME: 'runsc' }, {}, 'LONGHAUL_DOCKER_RUNTIME: "runsc" cannot be used; the stack in /home runs with none; run npx longhaul down first'],
   [{ LONGHAUL_SANDBOX: 'auto' }, { LONGHAUL_SANDBOX: 'docker' }, 'LONGHAUL_SANDBOX: "auto" cannot be used; the stack in /home runs with "docker"'],
   [{ LONGHAUL_WARM_SANDBOXES: '0' }, {}, 'runs with none'],
+  [{ LONGHAUL_RETENTION: '2d' }, {}, 'LONGHAUL_RETENTION: "48h" cannot be used; the stack in /home runs with "24h"'],
   [{ LONGHAUL_ROLES: 'gpu' }, {}, 'runs with "orchestrator,init,agent-run,reward,gpu"'],
   [{ LONGHAUL_MODULES: 'a.mjs' }, { LONGHAUL_MODULES: 'b.mjs' }, 'LONGHAUL_MODULES: "/here/a.mjs" cannot be used; the stack in /home runs with "/here/b.mjs"'],
 ])('%j on a stack with %j is refused', (asked, running, message) => {
@@ -54,6 +57,7 @@ test('a role that is named twice is served once', () => {
 test.each([
   { LONGHAUL_SANDBOX: 'podman' }, { LONGHAUL_ROLES: 'chef' }, { LONGHAUL_GPU_WORKERS: 'many' }, { LONGHAUL_SLOTS_GPU: 'x' }, { LONGHAUL_SLOTS_AGENT_RUN: '0' },
   { LONGHAUL_MAX_SANDBOXES: '-1' }, { LONGHAUL_SANDBOX_TTL: '1.5' }, { LONGHAUL_SANDBOX_TTL: '31536000' }, { LONGHAUL_KV_CACHE_MIB: 'much' }, { LONGHAUL_VERSIONING: 'yes' },
+  { LONGHAUL_RETENTION: '3' }, { LONGHAUL_RETENTION: '0h' }, { LONGHAUL_RETENTION: '30m' }, { LONGHAUL_RETENTION: '999999d' },
 ])('%j is bad input', (env) => {
   const [field] = Object.keys(env);
   expect(() => settings(env)).toThrow(expect.objectContaining({ name: 'UserInputError', field }) as Error);

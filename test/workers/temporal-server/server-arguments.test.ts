@@ -22,3 +22,8 @@ test('another namespace than the default is made', () => {
   expect(serverArguments(settings).some((arg) => arg.startsWith('--namespace'))).toBe(false);
   expect(serverArguments({ ...settings, namespace: 'mine' })).toContain('--namespace=mine');
 });
+
+/** Why: a killed orchestrator is back at work after this time, and Temporal's own is ten seconds. */
+test('a workflow task that its worker lost is given to another one after five seconds', () => {
+  expect(serverArguments(settings)).toContain('--dynamic-config-value=history.defaultWorkflowTaskTimeout="5s"');
+});

@@ -128,6 +128,15 @@ export class BlockCache {
     if (this.#end(sequence)) this.#drop(sequence);
   }
 
+  /**
+   * The policy is gone from memory, and no sequence of it runs: its blocks are free. The ones freed last are written first,
+   * so the memory that the cache takes is that of the policies in use, not of all that ever were.
+   */
+  forgetPolicy(policy: string): void {
+    for (const block of this.#idle.takeAll(policy)) this.#free.push(block.index);
+    this.#roots.delete(policy);
+  }
+
   #end(sequence: Sequence): boolean {
     this.#promised -= this.#running.has(sequence) ? sequence.promised : 0;
     return this.#running.delete(sequence);

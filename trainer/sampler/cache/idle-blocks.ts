@@ -32,6 +32,13 @@ export class IdleBlocks {
     this.#policies.set(policy, blocks);
   }
 
+  takeAll(policy: string): readonly CachedBlock[] {
+    const blocks = [...(this.#policies.get(policy) ?? [])];
+    this.#policies.delete(policy);
+    this.#size -= blocks.length;
+    return blocks;
+  }
+
   takeOldest(): CachedBlock | undefined {
     for (const [policy, blocks] of this.#policies) {
       const [oldest] = blocks;

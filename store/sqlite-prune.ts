@@ -1,0 +1,118 @@
+/**
+ * Takes records out of a store's file: each call is one transaction, and one that is repeated changes nothing. What may
+ * go, and how much at a time so that no writer waits long, is the caller's to know.
+ */
+
+import { existsSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { named } from './disk-errors.ts';
+import type { ObjectRef } from './store.ts';
+
+/** Another process's transaction is waited for so long; milliseconds. */
+const BUSY_TIMEOUT_MS = 30_000;
+
+const file = (dir: string): string => join(dir, 'store.sqlite');
+
+/** Bytes of the store's file and its log. */
+export function storeBytes(dir: string): number {
+  return [file(dir), `${file(dir)}-wal`].reduce((sum, path) => sum + (existsSync(path) ? statSync(path).size : 0), 0);
+}
+
+/** What the keys of rows begin with, by table. */
+export interface Prefixes {
+  readonly results: readonly string[];
+  readonly executions: readonly string[];
+}
+
+/** Rows, by table. */
+export interface Removed {
+  readonly results: number;
+  readonly executions: number;
+}
+
+interface Bound {
+  readonly get: () => unknown;
+  readonly run: () => { readonly changes: number | bigint };
+}
+
+/** Errors, here and of every call: those of the disk by their class, and others of SQLite. */
+export class StorePruner {
+  readonly #dir: string;
+  readonly #db: DatabaseSync;
+
+  /** Of a store that is there. */
+  constructor(dir: string) {
+    this.#dir = dir;
+    this.#db = this.#named(() => new DatabaseSync(file(dir), { timeout: BUSY_TIMEOUT_MS }));
+  }
+
+  /** How many rows there are whose keys begin so. */
+  count(prefixes: Prefixes): Removed {
+    return this.#named(() => this.#each('SELECT count(*) AS n FROM TABLE WHERE key >= ? AND key < ?', prefixes, (row) => (row.get() as { n: number }).n));
+  }
+
+  /** Deletes them, in one transaction; returns how many there were. */
+  delete(prefixes: Prefixes): Removed {
+    return this.#transaction(() => this.#each('DELETE FROM TABLE WHERE key >= ? AND key < ?', prefixes, (row) => Number(row.run().changes)));
+  }
+
+  deleteResult(key: string): void {
+    this.#transaction(() => this.#db.prepare('DELETE FROM results WHERE key = ?').run(key));
+  }
+
+  /** Of `refs` those that no result under `prefix` names any more: looked at and deleted in one transaction. */
+  deleteObjects(refs: readonly ObjectRef[], prefix: string): number {
+    return this.#transaction(() => {
+      const named = this.#db.prepare("SELECT DISTINCT json_extract(value, '$.artifact') AS ref FROM results WHERE key >= ? AND key < ?").all(prefix, afterPrefix(prefix));
+      const kept = new Set(named.map(({ ref }) => ref));
+      const remove = this.#db.prepare('DELETE FROM objects WHERE ref = ?');
+      return refs.filter((ref) => !kept.has(ref)).reduce((sum, ref) => sum + Number(remove.run(ref).changes), 0);
+    });
+  }
+
+  /** Gives the file's free pages back to the disk. It writes the whole file again, and every other writer waits meanwhile. */
+  shrink(): void {
+    this.#named(() => this.#db.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)'));
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+
+  #each(sql: string, { results, executions }: Prefixes, work: (row: Bound) => number): Removed {
+    const over = (table: keyof Removed, prefixes: readonly string[]): number => {
+      const statement = this.#db.prepare(sql.replace('TABLE', table));
+      return prefixes.reduce((sum, prefix) => {
+        const range = [prefix, afterPrefix(prefix)] as const;
+        return sum + work({ get: () => statement.get(...range), run: () => statement.run(...range) });
+      }, 0);
+    };
+    return { results: over('results', results), executions: over('executions', executions) };
+  }
+
+  #transaction<T>(body: () => T): T {
+    return this.#named(() => {
+      this.#db.exec('BEGIN IMMEDIATE');
+      try {
+        const result = body();
+        this.#db.exec('COMMIT');
+        return result;
+      } catch (error) {
+        if (this.#db.isTransaction) this.#db.exec('ROLLBACK');
+        throw error;
+      }
+    });
+  }
+
+  #named<T>(body: () => T): T {
+    try {
+      return body();
+    } catch (error) {
+      throw named(error, this.#dir);
+    }
+  }
+}
+
+/** The first key after every key that begins with `prefix`, in byte order. */
+const afterPrefix = (prefix: string): string => `${prefix}\u{10FFFF}`;
