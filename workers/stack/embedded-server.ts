@@ -1,9 +1,10 @@
 /** The embedded Temporal server as a process of the stack: the same database and ports from one start to the next. */
 
-import { checkCluster } from '../temporal-server/cluster-health.ts';
+import { checkCluster, clusterId } from '../temporal-server/cluster-health.ts';
 import { choosePort } from '../temporal-server/free-port.ts';
 import { serverArguments } from '../temporal-server/server-arguments.ts';
 import { isClaimedByOther } from './port-claims.ts';
+import { isIdOf } from './stack-identity.ts';
 import { digestOf, type ProcessSpec } from './processes/process-spec.ts';
 import type { StackPaths } from './stack-paths.ts';
 import type { StackState } from './stack-state.ts';
@@ -38,8 +39,14 @@ export function serverSpec(paths: StackPaths, program: string, ports: ServerPort
     digest: digestOf(command),
     beforeStart: () => undefined,
     isReady: () => checkCluster({ address }, namespace, 1_000).then(
-      () => true,
+      async () => (await ownId(paths, address)) !== '',
       () => false,
     ),
   };
+}
+
+/** The id that the server at `address` says, where it is that of our database; empty where another server answers there, or none. */
+export async function ownId({ database }: Pick<StackPaths, 'database'>, address: string): Promise<string> {
+  const id = await clusterId({ address }, 1_000).catch(() => '');
+  return isIdOf(database, id) ? id : '';
 }
