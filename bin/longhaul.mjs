@@ -4,6 +4,7 @@
 import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { endWith, launchedEnv } from '../scripts/setup/launcher-watch.mjs';
 import { dependencyDirectory, packageRoot } from '../scripts/setup/paths.mjs';
 import { findNode } from '../scripts/setup/pinned-node.mjs';
 
@@ -20,11 +21,10 @@ const args = [program, ...process.argv.slice(2)];
 if (typeof process.execve === 'function' && process.platform !== 'win32') {
   process.execve(node.path, [node.path, ...args], process.env);
 } else {
-  const child = spawn(node.path, args, { stdio: 'inherit' });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  const child = spawn(node.path, args, { stdio: 'inherit', env: launchedEnv() });
   child.on('error', (error) => {
     process.stderr.write(`longhaul: ${node.path} did not start (${error.message}). Run: npm run setup\n`);
     process.exit(3);
   });
-  child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)));
+  endWith(child);
 }

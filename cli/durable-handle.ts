@@ -1,6 +1,10 @@
-/** A handle on a workflow that goes on by itself: it holds no state of its own, so any number of programs can hold one. */
+/**
+ * A handle on a workflow that goes on by itself: it holds no state of its own, so any number of programs can hold one.
+ * Where the connection belongs to a folder's stack, all of it throw `WrongStack` when another stack's server answers.
+ */
 
 import type { Client, WorkflowHandle } from '@temporalio/client';
+import { naming } from '../workers/stack/stack-identity.ts';
 import { whileAway } from './access/while-away.ts';
 
 export class DurableHandle<Status, Result> {
@@ -14,24 +18,24 @@ export class DurableHandle<Status, Result> {
 
   /** Errors: `WorkflowNotFoundError` when there is no such workflow. */
   status(): Promise<Status> {
-    return this.handle.query<Status>('status');
+    return naming(() => this.handle.query<Status>('status'));
   }
 
   async isRunning(): Promise<boolean> {
-    return (await this.handle.describe()).status.name === 'RUNNING';
+    return (await naming(() => this.handle.describe())).status.name === 'RUNNING';
   }
 
   pause(): Promise<void> {
-    return this.handle.signal('pause');
+    return naming(() => this.handle.signal('pause'));
   }
 
   resume(): Promise<void> {
-    return this.handle.signal('resume');
+    return naming(() => this.handle.signal('resume'));
   }
 
   /** Asks it to end; every sandbox is released first. */
   async cancel(): Promise<void> {
-    await this.handle.cancel();
+    await naming(() => this.handle.cancel());
   }
 
   /**

@@ -2,6 +2,7 @@
 
 export { UserInputError } from '../activities/failures.ts';
 export { Unreachable } from '../workers/stack/unreachable.ts';
+export { WrongStack } from '../workers/stack/stack-identity.ts';
 
 /** The job ran and failed; `details` go into the JSON document. */
 export class JobFailed extends Error {
@@ -29,6 +30,7 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
   UserInputError: 2,
   RunRefused: 2,
   Unreachable: 3,
+  WrongStack: 3,
   MissingPrerequisites: 3,
   ModelUnavailable: 3,
   StoreFull: 3,

@@ -4,6 +4,7 @@ export { Longhaul } from './longhaul.ts';
 export { EvalHandle } from './eval-handle.ts';
 export { RunHandle } from './run-handle.ts';
 export { StepsMissed } from './steps/new-steps.ts';
+export { Unreachable, WrongStack } from './errors.ts';
 export type { RunSettings } from '../activities/run/run-config.ts';
 export type { EvalSettings } from '../activities/evaluation/sweep/sweep-config.ts';
 export type { CellHeadline, Estimate, SweepResult, SweepStatus } from '../workflows/messages/eval.ts';

@@ -1,6 +1,6 @@
 /** The programmatic client: what the command line does, for programs. Runs live in Temporal, not in this object. */
 
-import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle, WorkflowIdConflictPolicy, WorkflowIdReusePolicy } from '@temporalio/client';
+import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, type WorkflowStartOptions } from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
 import { type EvalSettings, resolveSweepConfig } from '../activities/evaluation/sweep/sweep-config.ts';
 import { resolveRunConfig, type RunSettings } from '../activities/run/run-config.ts';
@@ -8,7 +8,8 @@ import type { SweepConfig } from '../workflows/messages/eval.ts';
 import type { RunConfig } from '../workflows/messages/run-config.ts';
 import { QUEUES } from '../workflows/queues.ts';
 import type { RolloutInput, RolloutResult } from '../workflows/messages/rollout.ts';
-import { type ConnectOptions, connectClient } from './connect.ts';
+import { naming } from '../workers/stack/stack-identity.ts';
+import { type ConnectOptions, connectClient, type Surroundings } from './connect.ts';
 import { EvalHandle } from './eval-handle.ts';
 import { refuseOtherSweep, sweepMemo } from './eval/same-sweep.ts';
 import { checkRolloutInput } from './rollout/check-input.ts';
@@ -32,9 +33,13 @@ export class Longhaul {
     this.client = client;
   }
 
-  /** Connects by `options`, Temporal's environment variables, or its profiles, in this order. */
-  static async connect(options: ConnectOptions = {}): Promise<Longhaul> {
-    return new Longhaul(await connectClient(options));
+  /**
+   * Connects by `options`, Temporal's environment variables or its profiles, or to the stack of the folder, in this order.
+   * A connection to a folder's stack stays with that stack, also on another port. Errors: `Unreachable` where none of
+   * these names a server that answers; `WrongStack` where another stack has taken the port of the folder's.
+   */
+  static async connect(options: ConnectOptions = {}, surroundings: Surroundings = {}): Promise<Longhaul> {
+    return new Longhaul(await connectClient(options, surroundings));
   }
 
   /**
@@ -46,7 +51,7 @@ export class Longhaul {
   async train(given: RunSettings | RunConfig, { again = false }: { readonly again?: boolean } = {}): Promise<RunHandle> {
     const config = resolveRunConfig(given, process.cwd());
     try {
-      await this.client.workflow.start('train', {
+      await this.#start('train', {
         taskQueue: QUEUES.orchestrator,
         workflowId: `train/${config.run}`,
         args: [config],
@@ -60,7 +65,7 @@ export class Longhaul {
     } catch (error) {
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
     }
-    await refuseOtherRun(this.client, config);
+    await naming(() => refuseOtherRun(this.client, config));
     return this.run(config.run);
   }
 
@@ -72,7 +77,7 @@ export class Longhaul {
    */
   async evaluate(given: EvalSettings | SweepConfig): Promise<EvalHandle> {
     const config = resolveSweepConfig(given, process.cwd());
-    await this.client.workflow.start('evalSweep', {
+    await this.#start('evalSweep', {
       taskQueue: QUEUES.orchestrator,
       workflowId: `eval/${config.eval}`,
       args: [config],
@@ -81,7 +86,7 @@ export class Longhaul {
       staticSummary: summaryOf(config),
       memo: sweepMemo(config),
     });
-    await refuseOtherSweep(this.client, config);
+    await naming(() => refuseOtherSweep(this.client, config));
     return this.evaluation(config.eval);
   }
 
@@ -90,7 +95,8 @@ export class Longhaul {
    * Errors: `UserInputError` for what cannot be used.
    */
   async rollout(input: RolloutInput, workflowId = newRolloutId(input.task)): Promise<RolloutResult> {
-    return (await this.startRollout(input, workflowId)).result() as Promise<RolloutResult>;
+    const handle = await this.startRollout(input, workflowId);
+    return naming(() => handle.result() as Promise<RolloutResult>);
   }
 
   /**
@@ -100,7 +106,7 @@ export class Longhaul {
   async startRollout(input: RolloutInput, workflowId: string): Promise<WorkflowHandle> {
     // Here already: what is wrong with an endpoint, a key in the wrong place above all, belongs in no history.
     checkRolloutInput(input);
-    return this.client.workflow.start('rollout', {
+    return this.#start('rollout', {
       taskQueue: QUEUES.orchestrator,
       workflowId,
       args: [input],
@@ -115,6 +121,10 @@ export class Longhaul {
 
   evaluation(id: string): EvalHandle {
     return new EvalHandle(this.client, id);
+  }
+
+  #start(type: string, options: WorkflowStartOptions): Promise<WorkflowHandle> {
+    return naming(() => this.client.workflow.start(type, options));
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,6 @@
 /** The process of the command line: wires streams and signals to one call, and ends with its exit code. */
 
+import { whenLauncherEnds } from '#setup/launcher-watch.mjs';
 import { runCommandLine } from './run.ts';
 
 /** A terminal and a wrapper may both deliver one Ctrl-C: the second within this time is the same one. */
@@ -7,22 +8,25 @@ const SAME_INTERRUPT_MS = 500;
 
 const interrupt = new AbortController();
 let interruptedAt = 0;
-for (const name of ['SIGINT', 'SIGTERM'] as const) {
+function stop(reason: string): void {
+  if (interrupt.signal.aborted) return;
+  interruptedAt = Date.now();
+  interrupt.abort(new Error(reason));
+}
+for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(name, () => {
-    if (!interrupt.signal.aborted) {
-      interruptedAt = Date.now();
-      interrupt.abort(new Error(`stopped by ${name}`));
-    } else if (Date.now() - interruptedAt > SAME_INTERRUPT_MS) {
-      process.exit(130);
-    }
+    if (interrupt.signal.aborted && Date.now() - interruptedAt > SAME_INTERRUPT_MS) process.exit(130);
+    stop(`stopped by ${name}`);
   });
 }
+whenLauncherEnds(() => stop('stopped: the process that started this one has ended'));
 
 // Whoever read has seen enough (`longhaul rollouts RUN | head`): nothing is wrong, and nobody is left to tell.
 for (const stream of [process.stdout, process.stderr]) {
   stream.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0);
-    throw error;
+    // The terminal is gone; what was interrupted by that still ends in order.
+    if (error.code !== 'EIO') throw error;
   });
 }
 

@@ -7,6 +7,7 @@ import type { TrainResult } from '../workflows/train.ts';
 import type { RunConfig } from '../workflows/messages/run-config.ts';
 import type { StepRecord } from '../workflows/messages/step-record.ts';
 import type { PausePoint, TrainStatus } from '../workflows/messages/train-status.ts';
+import { naming, WrongStack } from '../workers/stack/stack-identity.ts';
 import { whileAway } from './access/while-away.ts';
 import { DurableHandle } from './durable-handle.ts';
 import { lookOn } from './steps/look-on.ts';
@@ -42,7 +43,7 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
    * Sandboxes are kept. Asking again, or for a run that has not begun, is fine.
    */
   override pause(at: PausePoint = 'turn'): Promise<void> {
-    return this.handle.signal('pause', at);
+    return naming(() => this.handle.signal('pause', at));
   }
 
   /**
@@ -51,7 +52,7 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
    */
   configure(change: Reconfiguration, signal?: AbortSignal): Promise<RunConfig> {
     const ask = () => this.handle.executeUpdate<RunConfig, [Reconfiguration]>('configure', { args: [change] });
-    return signal ? this.handle.client.withAbortSignal(signal, ask) : ask();
+    return naming(() => (signal ? this.handle.client.withAbortSignal(signal, ask) : ask()));
   }
 
   /** A query needs a worker: while one is being restarted, a few attempts are made. */
@@ -60,7 +61,7 @@ export class RunHandle extends DurableHandle<TrainStatus, TrainResult> {
       try {
         return await this.status();
       } catch (error) {
-        if (attempt >= 10 || error instanceof WorkflowNotFoundError) throw error;
+        if (attempt >= 10 || error instanceof WorkflowNotFoundError || error instanceof WrongStack) throw error;
         await sleep(POLL_MS * attempt, undefined, { signal, ref: false });
       }
     }

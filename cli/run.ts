@@ -2,6 +2,7 @@
 
 import { CommanderError } from 'commander';
 import { visible, visibleJson } from '../agents/visible.ts';
+import { wrongStackIn } from '../workers/stack/stack-identity.ts';
 import { errorDocument, exitCodeOf } from './errors.ts';
 import { buildProgram, isHelp } from './program.ts';
 import type { Outcome, Work } from './verb.ts';
@@ -32,7 +33,7 @@ export async function runCommandLine(args: readonly string[], around: CallSurrou
     await program.parseAsync([...args], { from: 'user' });
     return outcome.exitCode ?? 0;
   } catch (error) {
-    return report(error, around, wantsJson);
+    return report(wrongStackIn(error) ?? error, around, wantsJson);
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { spawn } from 'node:child_process';
 import { setUpOrExit } from './setup.mjs';
+import { endWith, launchedEnv, whenLauncherEnds } from './setup/launcher-watch.mjs';
 import { packageRoot } from './setup/paths.mjs';
 
 const VERBS = {
@@ -18,9 +19,6 @@ if (command === undefined) {
   process.exit(2);
 }
 
+whenLauncherEnds(() => process.exit(143));
 const node = await setUpOrExit();
-const child = spawn(node.path, [...command, ...rest], { cwd: packageRoot, stdio: 'inherit' });
-// A Ctrl-C reaches the child from the terminal: this process only waits for how it ends.
-process.on('SIGINT', () => undefined);
-process.on('SIGTERM', () => child.kill('SIGTERM'));
-child.on('exit', (code, signal) => process.exit(code ?? (signal === 'SIGINT' ? 130 : 1)));
+endWith(spawn(node.path, [...command, ...rest], { cwd: packageRoot, stdio: 'inherit', env: launchedEnv() }));

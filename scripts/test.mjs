@@ -49,6 +49,7 @@ async function timed(name, work) {
 function end(command, args) {
   return new Promise((resolve) => {
     const child = spawn(command, args, { cwd: packageRoot, stdio: ['ignore', 'inherit', 'inherit'] });
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => child.kill(signal));
     child.on('error', () => resolve(127));
     child.on('exit', (code) => resolve(code ?? 1));
   });

@@ -32,7 +32,8 @@ function isRole(value: string | undefined): value is Role {
 }
 
 /** A connection that workers still hold refuses to close, and one to a dead server may never: neither hides an error. */
-async function closeAtMost({ connection }: WorkerConnection): Promise<void> {
+async function closeAtMost({ connection, watch }: WorkerConnection): Promise<void> {
+  await watch?.close();
   await Promise.race([connection.close().catch(() => undefined), sleep(CLOSE_MS, undefined, { ref: false })]);
 }
 

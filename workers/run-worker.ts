@@ -16,6 +16,7 @@ const pollers = (maximum: number) => ({ type: 'simple-maximum' as const, maximum
 
 /** What every worker of Longhaul has in common. */
 export function commonOptions(temporal: WorkerConnection, slots: number): Omit<WorkerOptions, 'taskQueue'> {
+  const inbound = temporal.watch?.interceptor;
   return {
     connection: temporal.connection,
     namespace: temporal.namespace,
@@ -29,6 +30,7 @@ export function commonOptions(temporal: WorkerConnection, slots: number): Omit<W
     defaultHeartbeatThrottleInterval: '3s',
     shutdownGraceTime: '20s',
     shutdownForceTime: '40s',
+    ...(inbound ? { interceptors: { activity: [() => ({ inbound })] } } : {}),
   };
 }
 

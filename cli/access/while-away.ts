@@ -2,6 +2,7 @@
 
 import { ServiceError } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { wrongStackIn } from '../../workers/stack/stack-identity.ts';
 
 /** Longer than a server takes to start again, on a new machine too. */
 const AWAY_MS = 30 * 60_000;
@@ -29,7 +30,7 @@ function isAbsence(error: unknown): boolean {
 
 /**
  * The answer to `ask`, which is asked again while the server does not answer; it may be an answer that takes weeks.
- * Errors: its own where the server answers or refuses, or has been away for `limitMs`; `AbortError` when `signal` fires.
+ * Errors: `WrongStack` where another stack's server answers; its own where the server answers or refuses, or has been away for `limitMs`; `AbortError` when `signal` fires.
  */
 export async function whileAway<T>(ask: () => Promise<T>, { signal, onAway, limitMs = AWAY_MS, retryMs = RETRY_MS, ref = true }: Away = {}): Promise<T> {
   let since: number | undefined;
@@ -38,6 +39,8 @@ export async function whileAway<T>(ask: () => Promise<T>, { signal, onAway, limi
     try {
       return await ask();
     } catch (error) {
+      const wrong = wrongStackIn(error);
+      if (wrong) throw wrong;
       if (!isAbsence(error)) throw error;
       const now = performance.now();
       if (now - asked >= PRESENT_MS) since = undefined;

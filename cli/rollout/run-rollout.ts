@@ -84,7 +84,7 @@ async function followed(handle: WorkflowHandle, store: Store, { say, signal }: V
 }
 
 async function onStack(rollout: string, input: RolloutInput | undefined, stack: RunningStack, context: VerbContext, onStart: () => void): Promise<RolloutEnd> {
-  const longhaul = await Longhaul.connect({ address: stack.address, namespace: stack.namespace });
+  const longhaul = await Longhaul.connect({ home: stack.stateDir, namespace: stack.namespace }, context);
   const store = openSqliteStore(join(stack.stateDir, 'store'));
   try {
     context.signal.throwIfAborted();

@@ -12,6 +12,7 @@ import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 import { StallTeller } from '../access/stall-teller.ts';
 import { whileAway } from '../access/while-away.ts';
+import { fitLine } from '../fit-line.ts';
 import { RunHandle } from '../run-handle.ts';
 import { type BatchProgress, evaluationLines, evaluationName, progressBar, stepLine } from './format.ts';
 
@@ -30,7 +31,7 @@ export function screenOn(stream: NodeJS.WriteStream): Screen {
   return {
     line: (text) => void stream.write(`${clear}${visible(text)}\n`),
     // A line that wraps could not be overwritten.
-    bar: (text) => void (stream.isTTY && stream.write(`${clear}${visible(text).slice(0, Math.max(1, (stream.columns ?? 80) - 1))}`)),
+    bar: (text) => void (stream.isTTY && stream.write(`${clear}${fitLine(visible(text), Math.max(1, (stream.columns ?? 80) - 1))}`)),
   };
 }
 

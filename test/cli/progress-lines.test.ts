@@ -1,7 +1,8 @@
 /** Hunts a live line that hides what a run is at, or that a narrow terminal wraps instead of overwriting it. */
 import { expect, it } from 'vitest';
 import { screenOn } from '../../cli/train/follow.ts';
-import { liveLines, progressBar } from '../../cli/train/format.ts';
+import { fitLine } from '../../cli/fit-line.ts';
+import { barText, liveLines, progressBar } from '../../cli/train/format.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 
 const status: TrainStatus = { run: 'r', phase: 'rollouts', step: 3, steps: 9, policyVersion: 3, batch: { name: 'step-4', total: 8 }, recent: [] };
@@ -30,11 +31,36 @@ it('a run without a batch has no line for one', () => {
   expect(liveLines({ ...rest, batch: null }, { ...progress, total: 0 }).length).toBe(1);
 });
 
-it('the line that is overwritten is cut to the terminal, and left out where there is none', () => {
+it('the line that is overwritten fits the terminal, and is left out where there is none', () => {
   const written: string[] = [];
   const stream = (isTTY: boolean, columns: number) =>
     ({ isTTY, columns, write: (text: string) => written.push(text) > 0 }) as unknown as NodeJS.WriteStream;
   screenOn(stream(true, 30)).bar(progressBar(status, progress));
   screenOn(stream(false, 30)).bar('nothing');
-  expect(written).toEqual([`\r\u001b[2K${'█'.repeat(12)}${'░'.repeat(12)} step`]);
+  expect(written).toEqual([`\r\u001b[2K${'█'.repeat(9)}${'░'.repeat(9)} step-4 4/8`]);
+});
+
+const fitted = (columns: number) => fitLine(progressBar(status, progress), columns);
+
+it('a narrow terminal has a shorter bar, then fewer fields, and no half of a word', () => {
+  expect(fitted(120)).toBe(progressBar(status, progress));
+  expect(fitted(80)).toBe('████████░░░░░░░░ step-4 4/8 · rollouts · 2 running, 3 passed, 1 failed · policy v3');
+  expect(fitted(60)).toBe('█████░░░░░ step-4 4/8 · rollouts · 2 running, 3 passed, 1 failed');
+  expect(fitted(12)).toBe('step-4 4/8');
+  expect(fitted(6)).toBe('step-…');
+});
+
+it.each([120, 80, 60, 40, 30, 20, 11])('in %i columns each line is a start of its fields, whole', (columns) => {
+  const whole = progressBar({ ...status, phase: 'paused', pauseAt: 'step', policyVersion: 12_345 }, { started: 1_234, ended: 1_000, total: 2_048, passed: 900, failed: 100 });
+  const line = fitLine(whole, columns);
+  const fields = whole.replace(/^[█░]+ /u, '').split(' · ');
+  expect(line.length).toBeLessThanOrEqual(columns);
+  const shown = line.replace(/^[█░]+ /u, '').split(' · ');
+  if (!line.endsWith('…')) expect(shown).toEqual(fields.slice(0, shown.length));
+});
+
+it('a line of an eval, and one without a bar, fit as well', () => {
+  const line = barText(30, 60, 'starter-t0.7 30/60 · rollouts · cell 2 of 3');
+  expect([120, 60, 50].map((columns) => fitLine(line, columns))).toEqual([line, `${'█'.repeat(8)}${'░'.repeat(8)} ${line.slice(25)}`, '███████████░░░░░░░░░░░ starter-t0.7 30/60 · rollouts'.replace('███████████░░░░░░░░░░░', '██████████░░░░░░░░░░')]);
+  expect(fitLine('resolving · now', 11)).toBe('resolving');
 });

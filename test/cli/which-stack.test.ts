@@ -11,12 +11,15 @@ import { runCommandLine } from '../../cli/run.ts';
 import { ownIdentity, type ProcessIdentity } from '../../scripts/setup/process-identity.mjs';
 import { stackPaths } from '../../workers/stack/stack-paths.ts';
 import { type StackState, writeStackState } from '../../workers/stack/stack-state.ts';
+import { clusterId } from '../../workers/temporal-server/cluster-health.ts';
 import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul two stacks-'));
 let server: PrivateServer;
+let stackId: string;
 beforeAll(async () => {
   server = await startPrivateServer(join(dir, 'temporal'));
+  stackId = await clusterId({ address: server.address }, 10_000);
 }, 90_000);
 afterAll(async () => {
   await server?.stop();
@@ -29,7 +32,7 @@ function stackOf(home: string, process: ProcessIdentity): void {
   const port = Number(server.address.split(':')[1]);
   const record = { name: 'temporal', process, state: 'ready', restarts: 0, failedStarts: 0, since: '', log: '', digest: '' } as const;
   const state: StackState = {
-    format: 1, supervisor: { pid: 0, startTime: '' }, since: '', address: server.address, namespace: 'default', ui: '', ports: { temporal: port, ui: 0 }, phase: 'up', processes: [record],
+    format: 1, supervisor: { pid: 0, startTime: '' }, since: '', address: server.address, namespace: 'default', ui: '', ports: { temporal: port, ui: 0 }, stackId, phase: 'up', processes: [record],
   };
   writeStackState(stackPaths(home).state, state);
 }
@@ -48,14 +51,14 @@ test('a stack that is down is not looked for at the port that it had, and one th
   expect((await schedules(up)).exitCode).toBe(0);
   const { exitCode, said } = await schedules(down);
   expect(exitCode).toBe(3);
-  expect(said).toMatchObject({ error: { name: 'Unreachable', message: `The stack in ${down} is not up. Start the stack: npx longhaul up --detach` } });
+  expect(said).toMatchObject({ error: { name: 'Unreachable', message: expect.stringContaining(`The stack in ${down} is not up. Start the stack: npx longhaul up --detach. Or name a cluster`) } });
 });
 
 test('a folder that never had a stack steers nobody else\'s: not the one at the port that is Temporal\'s by custom', async () => {
   const never = join(dir, 'never');
   const { exitCode, said } = await schedules(never);
   expect(exitCode).toBe(3);
-  expect(said).toMatchObject({ error: { message: `The stack in ${never} is not up. Start the stack: npx longhaul up --detach` } });
+  expect(said).toMatchObject({ error: { message: expect.stringContaining(`The stack in ${never} is not up. Start the stack: npx longhaul up --detach. Or name a cluster`) } });
 });
 
 test("a profile of Temporal's that there is not is refused by its variable", async () => {

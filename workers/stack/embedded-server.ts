@@ -1,11 +1,12 @@
 /** The embedded Temporal server as a process of the stack: the same database and ports from one start to the next. */
 
-import { checkCluster } from '../temporal-server/cluster-health.ts';
+import { checkCluster, clusterId } from '../temporal-server/cluster-health.ts';
 import { choosePort } from '../temporal-server/free-port.ts';
 import { setRetention } from '../temporal-server/retention.ts';
 import { serverArguments } from '../temporal-server/server-arguments.ts';
 import { serverEnvironment } from '../temporal-server/server-environment.ts';
 import { isClaimedByOther } from './port-claims.ts';
+import { isIdOf } from './stack-identity.ts';
 import { digestOf, type ProcessSpec } from './processes/process-spec.ts';
 import type { StackPaths } from './stack-paths.ts';
 import type { StackPlan } from './stack-plan.ts';
@@ -40,17 +41,24 @@ export function serverSpec(paths: StackPaths, program: string, ports: ServerPort
     log: join(paths.logs, `${SERVER}.log`),
     digest: digestOf(command),
     beforeStart: () => undefined,
-    isReady: () => isPrepared(address, namespace, retentionHours),
+    isReady: () => isPrepared(paths, address, namespace, retentionHours),
   };
 }
 
-/** Whether it answers and keeps histories as long as it is wanted to. */
-async function isPrepared(address: string, namespace: string, retentionHours: number): Promise<boolean> {
+/** Whether our own server answers, and keeps histories as long as it is wanted to. */
+async function isPrepared(paths: StackPaths, address: string, namespace: string, retentionHours: number): Promise<boolean> {
   try {
     await checkCluster({ address }, namespace, 1_000);
+    if ((await ownId(paths, address)) === '') return false;
     await setRetention({ address }, namespace, retentionHours, 5_000);
     return true;
   } catch {
     return false;
   }
+}
+
+/** The id that the server at `address` says, where it is that of our database; empty where another server answers there, or none. */
+export async function ownId({ database }: Pick<StackPaths, 'database'>, address: string): Promise<string> {
+  const id = await clusterId({ address }, 1_000).catch(() => '');
+  return isIdOf(database, id) ? id : '';
 }

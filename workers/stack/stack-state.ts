@@ -35,6 +35,8 @@ export interface StackState {
   readonly ui: string;
   /** Of the embedded server; absent when the cluster is not ours. */
   readonly ports?: { readonly temporal: number; readonly ui: number };
+  /** Of the embedded server's database, once the server has answered with it: clients check it. */
+  readonly stackId?: string;
   readonly phase: 'starting' | 'up' | 'stopping';
   /** Absent: written by an earlier version. */
   readonly settings?: StackSettings;

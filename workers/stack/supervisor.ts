@@ -6,11 +6,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isAlive, ownIdentity } from '#setup/process-identity.mjs';
 import { isPortFree } from '../temporal-server/free-port.ts';
-import { choosePorts, SERVER, type ServerPorts, serverSpec } from './embedded-server.ts';
+import { choosePorts, ownId, SERVER, type ServerPorts, serverSpec } from './embedded-server.ts';
 import { rotateLog } from './processes/log-files.ts';
 import { ManagedProcess } from './processes/managed-process.ts';
 import { claimPorts } from './port-claims.ts';
 import { type ProcessSpec, readyFileSpec } from './processes/process-spec.ts';
+import { STACK_ID_VARIABLE } from './stack-identity.ts';
 import type { StackPlan } from './stack-plan.ts';
 import { type StackPaths, supervisorLog } from './stack-paths.ts';
 import { type ProcessRecord, readStackState, type StackState, writeStackState } from './stack-state.ts';
@@ -33,6 +34,7 @@ export class Supervisor {
   #phase: StackState['phase'] = 'starting';
   #ports: ServerPorts | undefined;
   #server: ManagedProcess | undefined;
+  #stackId = '';
   #workers: ManagedProcess[] = [];
   /** What was written last is not what is so. */
   #unwritten: NodeJS.Timeout | undefined;
@@ -80,13 +82,16 @@ export class Supervisor {
     }
     let previous = this.#recordOf(SERVER);
     const survives = previous?.process !== undefined && isAlive(previous.process);
+    if (survives) this.#stackId = this.#previous?.stackId ?? '';
     let ports = survives ? this.#previous?.ports : undefined;
     while (!stop.aborted) {
       ports ??= await choosePorts(this.#paths.home, this.#previous);
       const server = await this.#serverAt(ports, cluster.program, previous);
       if (await this.#comesUp(server, ports, stop)) {
         claimPorts(this.#paths.home, [ports.temporal, ports.ui]);
-        return `127.0.0.1:${ports.temporal}`;
+        const address = `127.0.0.1:${ports.temporal}`;
+        await this.#learnId(address, stop);
+        return address;
       }
       if (stop.aborted) return undefined;
       await server.stop(SERVER_STOP_MS);
@@ -116,11 +121,22 @@ export class Supervisor {
     return isReady();
   }
 
+  /** The server was ready a moment ago; where it died since, its next start answers. */
+  async #learnId(address: string, stop: AbortSignal): Promise<void> {
+    let id = '';
+    while (id === '' && !stop.aborted) {
+      id = await ownId(this.#paths, address);
+      if (id === '') await sleep(POLL_MS);
+    }
+    this.#stackId = id;
+    this.#write();
+  }
+
   /** Workers of an existing cluster find it as this process did; ours is named to them. */
   #temporalSettings(address: string): Record<string, string> {
     const { cluster, namespace } = this.#plan;
     if ('address' in cluster) return {};
-    return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, LONGHAUL_TEMPORAL_UI: this.#ui };
+    return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, LONGHAUL_TEMPORAL_UI: this.#ui, [STACK_ID_VARIABLE]: this.#stackId };
   }
 
   /** What an earlier supervisor left running and this one does not want as it is. */
@@ -179,6 +195,7 @@ export class Supervisor {
       namespace,
       ui: this.#ui,
       ...(this.#ports === undefined ? {} : { ports: this.#ports }),
+      ...(this.#stackId === '' ? {} : { stackId: this.#stackId }),
       phase: this.#phase,
       settings,
       processes: [...managed.map((one) => one.record), ...waiting],

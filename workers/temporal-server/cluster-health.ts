@@ -14,6 +14,11 @@ export async function checkCluster(options: ConnectionOptions, namespace: string
   });
 }
 
+/** The id that the server made with its database. Errors: what the connection said, after `timeoutMs` at most. */
+export async function clusterId(options: ConnectionOptions, timeoutMs: number): Promise<string> {
+  return withConnection(options, timeoutMs, async ({ workflowService }) => (await workflowService.getClusterInfo({})).clusterId);
+}
+
 /** The part of a cluster's operator service that is used here. */
 export interface SearchAttributeService {
   listSearchAttributes(request: { namespace: string }): Promise<{ customAttributes?: Record<string, unknown> | null }>;

@@ -1,0 +1,65 @@
+/**
+ * Hunts a command that outlives what started it: a signal to `npx`, whose shell passes none on, or to a launcher, or the
+ * death of either. The processes are real. Asserted: the command ends in order, with the right exit code where somebody
+ * waits for it, and nothing of it is left.
+ */
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it, vi } from 'vitest';
+import { listProcessesIn } from '../support/processes-in.ts';
+
+const soon = { timeout: 60_000, interval: 100 };
+const root = join(import.meta.dirname, '../..');
+const program = join(root, 'bin/longhaul.mjs');
+const dirs: string[] = [];
+afterAll(() => { for (const dir of dirs) rmSync(dir, { recursive: true, force: true }); });
+
+/** A server as users start it, by its folder's name found among the processes; resolves once it answers. */
+async function serving(command: string, args: readonly string[], detached = false): Promise<{ child: ChildProcess; ended: Promise<unknown[]>; dir: string; said: () => string }> {
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul-signals-'));
+  dirs.push(dir);
+  let text = '';
+  const child = spawn(command, [...args, 'serve', '--model', 'starter', '--served-name', dir, '--port', '0'], { cwd: root, detached, stdio: ['ignore', 'pipe', 'pipe'] });
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (part: Buffer) => { text += part.toString(); });
+  const ended = once(child, 'exit');
+  await vi.waitFor(() => expect(text).toContain('tokens of context'), { timeout: 120_000, interval: 100 });
+  return { child, ended, dir, said: () => text };
+}
+
+async function leavesNothing({ dir, said }: Awaited<ReturnType<typeof serving>>): Promise<void> {
+  await vi.waitFor(() => expect(listProcessesIn(dir)).toEqual([]), soon);
+  expect(said()).toContain('ending: what is under way finishes');
+}
+
+it.each(['SIGTERM', 'SIGHUP', 'SIGKILL'] as const)('npx that receives %s leaves nothing', async (signal) => {
+  const server = await serving('npx', ['longhaul']);
+  server.child.kill(signal);
+  await leavesNothing(server);
+}, 200_000);
+
+it('Ctrl-C in the terminal of npx, which all of its processes receive, leaves nothing', async () => {
+  const server = await serving('npx', ['longhaul'], true);
+  process.kill(-(server.child.pid ?? 0), 'SIGINT');
+  await leavesNothing(server);
+}, 200_000);
+
+/** Under an older Node the command is a child of the launcher: a flag keeps this Node from replacing itself. */
+const launcher = ['--import', 'data:text/javascript,delete process.execve', program];
+
+it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('a launcher that receives %s passes it on, and ends as the command does', async (signal) => {
+  const server = await serving(process.execPath, launcher);
+  expect(listProcessesIn(server.dir).length).toBe(2);
+  server.child.kill(signal);
+  expect(await server.ended).toEqual([0, null]);
+  await leavesNothing(server);
+}, 200_000);
+
+it('a launcher that is killed takes the command with it', async () => {
+  const server = await serving(process.execPath, launcher);
+  server.child.kill('SIGKILL');
+  await leavesNothing(server);
+}, 200_000);
