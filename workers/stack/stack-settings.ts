@@ -4,10 +4,11 @@
  */
 
 import { delimiter } from 'node:path';
+import { addressText, ENDPOINTS_VARIABLE, KEYS_VARIABLE, keyText } from '../../trainer/backends/allowed-addresses.ts';
 import { UserInputError } from '../../activities/failures.ts';
 import { POOL_VARIABLE, readGpuPool } from '../gpu-pool.ts';
 import { MODULES_VARIABLE, ownModules } from '../own-modules.ts';
-import { count, readWorkerSettings, type Role, ROLES } from '../settings.ts';
+import { count, readAllowedAddresses, readWorkerSettings, type Role, ROLES } from '../settings.ts';
 import { isVersioned } from '../versioning/deployment.ts';
 
 export const ROLES_VARIABLE = 'LONGHAUL_ROLES';
@@ -43,13 +44,19 @@ function checkValues(env: NodeJS.ProcessEnv): void {
   count('LONGHAUL_KV_CACHE_MIB', 1, 1, env);
 }
 
+const inOneForm = (entries: readonly string[]): string => [...new Set(entries)].sort().join(',');
+
 /** What `env` says. Errors: `UserInputError` for what no stack can be told. */
 export function stackSettings(env: NodeJS.ProcessEnv, cwd: string): StackSettings {
   checkValues(env);
+  const { keys, endpoints = [] } = readAllowedAddresses(env);
   const said: Record<string, string> = {
     ...Object.fromEntries(AS_WRITTEN.map((name) => [name, (env[name] ?? '').trim()])),
     [ROLES_VARIABLE]: env[ROLES_VARIABLE] ? wantedRoles(env).join(',') : '',
     [POOL_VARIABLE]: env[POOL_VARIABLE] ? readGpuPool(env).join(',') : '',
+    // Of a file its entries, as it is now: what is written there later is no wish of who started the stack.
+    [KEYS_VARIABLE]: inOneForm(keys.map(keyText)),
+    [ENDPOINTS_VARIABLE]: inOneForm(endpoints.map(addressText)),
     [MODULES_VARIABLE]: ownModules(env, cwd).join(delimiter),
   };
   return Object.fromEntries(Object.entries(said).filter(([, value]) => value !== ''));

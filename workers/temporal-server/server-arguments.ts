@@ -25,6 +25,9 @@ const DYNAMIC_CONFIG = {
   'matching.numTaskqueueReadPartitions': 1,
   'matching.numTaskqueueWritePartitions': 1,
   'history.shardIOTimeout': '20s',
+  // The HTTP API cannot be switched off, and answers whoever finds its port, web pages too: no request names this host.
+  'frontend.httpAllowedHosts': ['closed.invalid'],
+  'system.enableNexus': false,
 } as const;
 
 export function serverArguments(settings: ServerSettings): string[] {
