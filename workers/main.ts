@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { visible } from '../agents/visible.ts';
 import { outliveFullLog } from './full-log.ts';
-import { loadOwnModules, ownModules } from './own-modules.ts';
+import { checkUnchanged, DIGESTS_VARIABLE, moduleDigests } from './allowed/modules.ts';
+import { loadOwnModules, MODULES_VARIABLE, ownModules } from './own-modules.ts';
 import { installRuntime } from './run-worker.ts';
 import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
 import { connectWorker, type WorkerConnection } from './temporal-connection.ts';
@@ -45,7 +46,11 @@ async function closeAtMost({ connection, watch }: WorkerConnection): Promise<voi
 export async function runRole(role: string | undefined): Promise<void> {
   outliveFullLog();
   if (!isRole(role)) throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
-  await loadOwnModules(ownModules(process.env, process.cwd()));
+  const modules = ownModules(process.env, process.cwd());
+  // Of a stack's worker, what they were when the stack was started.
+  process.env[DIGESTS_VARIABLE] ||= moduleDigests(modules);
+  checkUnchanged(modules, MODULES_VARIABLE);
+  await loadOwnModules(modules);
   installRuntime();
   const temporal = await connectWorker();
   try {

@@ -7,6 +7,8 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { DefaultLogger, Runtime, Worker, type WorkerOptions } from '@temporalio/worker';
 import { visible } from '../agents/visible.ts';
+import { guardPlaces } from './allowed/guard.ts';
+import { readPlaces } from './allowed/places.ts';
 import type { Role, WorkerSettings } from './settings.ts';
 import type { WorkerConnection } from './temporal-connection.ts';
 import { placeOf, watchPlace } from './watch-place.ts';
@@ -28,6 +30,7 @@ export function commonOptions(temporal: WorkerConnection, slots: number): Omit<W
     // Temporal's own, of up to a minute, would hide for that long that a host has died or a cancellation came.
     maxHeartbeatThrottleInterval: '3s',
     defaultHeartbeatThrottleInterval: '3s',
+    interceptors: { activity: [guardPlaces(readPlaces())] },
     shutdownGraceTime: '20s',
     shutdownForceTime: '40s',
     ...(inbound ? { interceptors: { activity: [() => ({ inbound })] } } : {}),

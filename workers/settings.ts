@@ -3,6 +3,7 @@
 import { availableParallelism, hostname, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { UserInputError } from '../activities/failures.ts';
+import { allowedEndpoints, allowedKeys, BadEntry } from '../trainer/backends/allowed-addresses.ts';
 import { LIMITS } from '../tasks/swe-mini/world.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
 import { stackHome } from './stack/stack-paths.ts';
@@ -61,6 +62,16 @@ export function readSandboxSettings(env: NodeJS.ProcessEnv = process.env): Sandb
     for (const [name, value] of Object.entries({ LONGHAUL_DOCKER_IMAGE: image, LONGHAUL_DOCKER_RUNTIME: runtime }))
       if (value) throw new UserInputError(name, value, 'it has no effect with LONGHAUL_SANDBOX=bubblewrap: unset one of them');
   return { provider, ...(image ? { image } : {}), ...(runtime ? { runtime } : {}), ...(warm < 0 ? {} : { warm }) };
+}
+
+/** What a worker may send to whom. Errors: `UserInputError` that names the variable, its value and what to give. */
+export function readAllowedAddresses(env: NodeJS.ProcessEnv = process.env) {
+  try {
+    return { keys: allowedKeys(env), endpoints: allowedEndpoints(env) };
+  } catch (error) {
+    if (!(error instanceof BadEntry)) throw error;
+    throw new UserInputError(error.variable, error.entry, error.remedy, { cause: error });
+  }
 }
 
 /** A week: its renewals are timers, which hold less than a month. */

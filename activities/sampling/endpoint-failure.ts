@@ -8,7 +8,12 @@ import { EndpointUnavailable, UserInputError } from '../failures.ts';
 export function endpointFailure(error: EndpointError, endpoint: Endpoint, field = 'policy.endpoint'): Error {
   const { baseUrl, model, mode, apiKeyEnv = null } = endpoint;
   const said = `${baseUrl} says: ${error.message}`;
+  const restart = (setting: string) => `npx longhaul down, then ${setting} npx longhaul up --detach`;
   switch (error.kind) {
+    case 'key-not-allowed':
+      return new UserInputError(`${field}.apiKeyEnv`, apiKeyEnv, `have the workers started with the key's name and address: ${restart(`LONGHAUL_KEYS=${apiKeyEnv}@${baseUrl}`)} (${error.message})`);
+    case 'address-not-allowed':
+      return new UserInputError(`${field}.baseUrl`, baseUrl, `give an address that the workers may ask, or have them started with it: ${restart(`LONGHAUL_ENDPOINTS=${baseUrl}`)} (${error.message})`);
     case 'auth':
       return new UserInputError(`${field}.apiKeyEnv`, apiKeyEnv, `name a variable that holds a valid key where the gpu worker runs (${said})`);
     case 'quota':

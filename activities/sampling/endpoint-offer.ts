@@ -42,7 +42,7 @@ export async function offerOf(run: string, endpoint: Endpoint, deps: EndpointDep
 }
 
 /** Failures of a call of one token that every later call would share; some models refuse so short an answer. */
-const LASTING: readonly EndpointError['kind'][] = ['auth', 'quota', 'unknown-model'];
+const LASTING: readonly EndpointError['kind'][] = ['auth', 'quota', 'unknown-model', 'key-not-allowed', 'address-not-allowed'];
 
 /** Not every server asks for the key where it lists its models: one token is asked for. */
 async function askForOneToken(endpoint: Endpoint, { endpoints }: EndpointDeps, signal: AbortSignal): Promise<void> {

@@ -14,6 +14,7 @@ import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack
 import { stackHome } from '../../workers/stack/stack-paths.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { RolloutInput, RolloutResult } from '../../workflows/messages/rollout.ts';
+import { allowRollout } from '../access/allow-named.ts';
 import { whileAway } from '../access/while-away.ts';
 import { exitCodeOf, Interrupted, UserInputError } from '../errors.ts';
 import { Longhaul } from '../longhaul.ts';
@@ -112,6 +113,7 @@ export async function runRollout(rollout: string, input: RolloutInput | undefine
   };
   try {
     const home = stackHome(context.env, context.cwd);
+    if (input) await allowRollout(context, input);
     const stack = await ensureStack({ home, env: context.env, say: context.note, signal: context.signal });
     return await onStack(rollout, input, stack, context, onStart);
   } catch (error) {

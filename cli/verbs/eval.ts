@@ -1,5 +1,6 @@
 /** `longhaul eval`: pass@k and mean reward of policies on tasks. */
 
+import { allowEval } from '../access/allow-named.ts';
 import { loadModules } from '../access/own-modules.ts';
 import { checkEvalInputs } from '../eval/check-inputs.ts';
 import { evalPlanLines } from '../eval/format.ts';
@@ -24,6 +25,7 @@ async function evaluate(file: string, options: Options, context: VerbContext): P
     for (const line of evalPlanLines(config)) context.say(line);
     return { document: config };
   }
+  await allowEval(context, config);
   const screen = screenOn(context.json ? process.stderr : process.stdout);
   const again = `npx longhaul eval ${[file, '--eval-id', config.eval, ...(options.set ?? []).flatMap((set) => ['--set', set])].map(shellWord).join(' ')}`;
   return { document: await runEval(config, { detach: options.detach === true, signal: context.signal, screen, again }) };

@@ -3,6 +3,7 @@
 import type { Command } from 'commander';
 import { parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
 import type { SweepConfig } from '../../workflows/messages/eval.ts';
+import { allowEval } from '../access/allow-named.ts';
 import { knownRuns } from '../access/local-store.ts';
 import { loadModules } from '../access/own-modules.ts';
 import { withLonghaul } from '../access/with-run.ts';
@@ -33,6 +34,7 @@ async function create(file: string, given: CreateOptions, context: VerbContext):
   checkSettings(settings);
   await loadModules(context);
   await checkEvalInputs(config);
+  await allowEval(context, config);
   const known = await warnings(config, context);
   return withSchedules(context, async (schedules) => {
     await schedules.create(settings);

@@ -1,5 +1,6 @@
 /** `longhaul train`: starts a run, or attaches to it if it exists, and follows it to its end. */
 
+import { allowRun } from '../access/allow-named.ts';
 import { loadModules } from '../access/own-modules.ts';
 import { checkInputs } from '../train/check-inputs.ts';
 import { readRunConfig } from '../train/read-config.ts';
@@ -26,6 +27,7 @@ async function train(file: string, options: Options, context: VerbContext): Prom
     for (const line of planLines(config)) context.say(line);
     return { document: config };
   }
+  await allowRun(context, config);
   const out = context.json ? process.stderr : process.stdout;
   const end = await runTrain(config, { detach: options.detach === true, signal: context.signal, out });
   const { summary } = end;

@@ -281,7 +281,7 @@ describe('an endpoint that is asked before anything is made for it', () => {
     path.endsWith('/models') ? { body: { data: [{ id: 'm', owned_by: 'somebody' }] } } : { status, body: { error: { message: 'no: sk-known-to-nobody' } } };
   const check = async (handler: Handler, settings: object = {}, env: NodeJS.ProcessEnv = { KEY: 'sk-known-to-nobody' }) => {
     const { policy, server: asked } = await serving(handler, { apiKeyEnv: 'KEY', mode: 'auto', ...settings });
-    const deps = { ...world.now.deps, endpoints: new EndpointClient(env) };
+    const deps = { ...world.now.deps, endpoints: new EndpointClient({ LONGHAUL_KEYS: `KEY@${policy.endpoint.baseUrl}`, ...env }) };
     const { endpoint } = policy;
     const refused = await checkEndpoint({ run: 'r', endpoint, field: 'policies.p.endpoint' }, deps, signal).then(() => undefined, (error: unknown) => error as UserInputError);
     return { refused, asked: asked.asked.map(({ path }) => path) };

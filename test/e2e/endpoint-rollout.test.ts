@@ -43,7 +43,7 @@ beforeAll(async () => {
   server = await startLoopback((asked, signal) =>
     asked.headers.authorization === `Bearer ${key}` ? handler(asked, signal) : { status: 401, body: { error: { message: `wrong: ${asked.headers.authorization ?? 'none'}` } } },
   );
-  const env = { ...process.env, LONGHAUL_HOME: home, TEMPORAL_ADDRESS: temporal.address, ENDPOINT_KEY: key, WRONG_KEY: 'sk-wrong-one' };
+  const env = { ...process.env, LONGHAUL_HOME: home, TEMPORAL_ADDRESS: temporal.address, ENDPOINT_KEY: key, WRONG_KEY: 'sk-wrong-one', LONGHAUL_KEYS: `ENDPOINT_KEY@${server.baseUrl},WRONG_KEY@${server.baseUrl}` };
   for (const role of ROLES) workers.push(spawn(process.execPath, [join(packageRoot, 'workers', 'main.ts'), '--role', role], { env, stdio: 'ignore' }));
   longhaul = await Longhaul.connect({ address: temporal.address });
   store = openSqliteStore(join(home, 'store'));

@@ -4,6 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { type AllowedAddress, allowedEndpoints, type AllowedKey, allowedKeys, covers, ENDPOINTS_VARIABLE, KEYS_VARIABLE } from './allowed-addresses.ts';
 import { type ChatAnswer, type ChatCall, chatRequest, promptTokensAbout, promptTokensIn, readChat } from './chat.ts';
 import { type Endpoint, nativeUrl, openAiUrl, type TokenProtocol } from './endpoint.ts';
 import { EndpointError } from './endpoint-error.ts';
@@ -12,14 +13,6 @@ import { RateLimiter } from './rate-limiter.ts';
 import { PATIENCE_MS, retryWaitMs } from './retry-wait.ts';
 import { dialectOf } from './tokens/sample-tokens.ts';
 import type { TokenAnswer, TokenCall } from './tokens/token-call.ts';
-
-/** A name from the environment is all that is known of a key until a request is sent. */
-function keyOf({ apiKeyEnv }: Endpoint, env: NodeJS.ProcessEnv): string | undefined {
-  if (apiKeyEnv === undefined) return undefined;
-  const key = env[apiKeyEnv];
-  if (!key) throw new EndpointError('auth', `the environment variable ${apiKeyEnv} is not set where this worker runs`);
-  return key;
-}
 
 /** What is left of the server's context for an answer, where its refusal says so and asking for less makes sense. */
 function roomIn(error: unknown, asked: number, promptTokens?: number): number | undefined {
@@ -50,10 +43,15 @@ async function exchangeWithin(limiter: RateLimiter, exchange: Exchange, { more }
 
 export class EndpointClient {
   readonly #env: NodeJS.ProcessEnv;
+  readonly #keys: readonly AllowedKey[];
+  readonly #endpoints: readonly AllowedAddress[] | undefined;
   readonly #limiters = new Map<string, RateLimiter>();
 
+  /** Errors: `BadEntry` for what the environment allows in words that cannot be read. */
   constructor(env: NodeJS.ProcessEnv = process.env) {
     this.#env = env;
+    this.#keys = allowedKeys(env);
+    this.#endpoints = allowedEndpoints(env);
   }
 
   /**
@@ -99,8 +97,9 @@ export class EndpointClient {
 
   async #post(endpoint: Endpoint, url: string, body: unknown, cost: Cost, signal: AbortSignal): Promise<unknown> {
     const limiter = this.#limiterOf(endpoint);
-    const apiKey = keyOf(endpoint, this.#env);
-    const exchange = { url, body, timeoutMs: endpoint.timeoutSeconds * 1000, signal, ...(apiKey === undefined ? {} : { apiKey }) };
+    const isNamed = this.#isNamed(url);
+    const apiKey = this.#keyOf(endpoint, url);
+    const exchange = { url, body, isNamed, timeoutMs: endpoint.timeoutSeconds * 1000, signal, ...(apiKey === undefined ? {} : { apiKey }) };
     for (let tries = 1; ; tries += 1) {
       try {
         return await limiter.run(cost.tokens, signal, () => exchangeWithin(limiter, exchange, cost));
@@ -111,6 +110,24 @@ export class EndpointClient {
         await sleep(wait, undefined, { signal });
       }
     }
+  }
+
+  /** Whether the operator named the address; where some are named, no other is asked. */
+  #isNamed(url: string): boolean {
+    const named = [...(this.#endpoints ?? []), ...this.#keys].some((one) => covers(one, url));
+    if (named || this.#endpoints === undefined) return named;
+    throw new EndpointError('address-not-allowed', `${ENDPOINTS_VARIABLE} of this worker does not name ${url}`);
+  }
+
+  /** A key is sent where the operator's list says, and read from the environment when a request is sent. */
+  #keyOf({ apiKeyEnv }: Endpoint, url: string): string | undefined {
+    if (apiKeyEnv === undefined) return undefined;
+    if (!this.#keys.some((one) => one.name === apiKeyEnv && covers(one, url))) {
+      throw new EndpointError('key-not-allowed', `${KEYS_VARIABLE} of this worker does not name ${apiKeyEnv} for ${url}`);
+    }
+    const key = this.#env[apiKeyEnv];
+    if (!key) throw new EndpointError('auth', `the environment variable ${apiKeyEnv} is not set where this worker runs`);
+    return key;
   }
 
   /** Of one server, model and key, whichever rollout asks; other limits are another agreement with the server. */

@@ -1,6 +1,10 @@
 /** What goes wrong at an endpoint, sorted by blame: the kind alone decides between a retry, an observation and an end. */
 
 export type EndpointErrorKind =
+  /** This worker may not send the key there. */
+  | 'key-not-allowed'
+  /** This worker may not ask there at all. */
+  | 'address-not-allowed'
   /** No key, a wrong key, a key without the right. */
   | 'auth'
   /** The account has run dry: no wait helps. */

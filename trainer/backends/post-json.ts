@@ -7,6 +7,7 @@ import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { classifyResponse } from './classify-response.ts';
 import { EndpointError } from './endpoint-error.ts';
+import { checkHost, guardedLookup } from './never-asked.ts';
 
 const agents = { 'http:': new HttpAgent({ keepAlive: true }), 'https:': new HttpsAgent({ keepAlive: true }) };
 
@@ -18,12 +19,16 @@ export interface Exchange {
   /** Absent: a GET. */
   readonly body?: unknown;
   readonly apiKey?: string;
+  /** The operator named the address: it may be any. */
+  readonly isNamed?: boolean;
   readonly timeoutMs: number;
   readonly signal: AbortSignal;
 }
 
-function send({ url, body, apiKey }: Exchange, signal: AbortSignal): Promise<IncomingMessage> {
+/** A redirect is not followed: it is an answer like any other, and the key stays where it was meant for. */
+function send({ url, body, apiKey, isNamed = false }: Exchange, signal: AbortSignal): Promise<IncomingMessage> {
   const target = new URL(url);
+  if (!isNamed) checkHost(target);
   const secure = target.protocol === 'https:';
   const payload = body === undefined ? undefined : Buffer.from(JSON.stringify(body));
   const headers = {
@@ -31,7 +36,7 @@ function send({ url, body, apiKey }: Exchange, signal: AbortSignal): Promise<Inc
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
     ...(payload === undefined ? {} : { 'content-type': 'application/json', 'content-length': payload.length }),
   };
-  const options = { method: payload ? 'POST' : 'GET', headers, signal, agent: agents[secure ? 'https:' : 'http:'] };
+  const options = { method: payload ? 'POST' : 'GET', headers, signal, agent: agents[secure ? 'https:' : 'http:'], ...(isNamed ? {} : { lookup: guardedLookup }) };
   return new Promise((resolve, reject) => {
     const sent = (secure ? httpsRequest : httpRequest)(target, options, resolve);
     sent.on('error', reject);

@@ -4,10 +4,13 @@
  */
 
 import { delimiter } from 'node:path';
+import { addressText, ENDPOINTS_VARIABLE, KEYS_VARIABLE, keyText } from '../../trainer/backends/allowed-addresses.ts';
 import { UserInputError } from '../../activities/failures.ts';
+import { DIGESTS_VARIABLE, moduleDigests } from '../allowed/modules.ts';
+import { namedPlaces, PLACES_VARIABLE, RUN_PLACES_VARIABLE } from '../allowed/places.ts';
 import { POOL_VARIABLE, readGpuPool } from '../gpu-pool.ts';
 import { MODULES_VARIABLE, ownModules } from '../own-modules.ts';
-import { count, readWorkerSettings, type Role, ROLES } from '../settings.ts';
+import { count, readAllowedAddresses, readWorkerSettings, type Role, ROLES } from '../settings.ts';
 import { DEFAULT_RETENTION_HOURS, readRetention, RETENTION_VARIABLE } from '../temporal-server/retention.ts';
 import { isVersioned } from '../versioning/deployment.ts';
 
@@ -45,15 +48,25 @@ function checkValues(env: NodeJS.ProcessEnv): void {
   count('LONGHAUL_KV_CACHE_MIB', 1, 1, env);
 }
 
+const inOneForm = (entries: readonly string[]): string => [...new Set(entries)].sort().join(',');
+
 /** What `env` says. Errors: `UserInputError` for what no stack can be told. */
 export function stackSettings(env: NodeJS.ProcessEnv, cwd: string): StackSettings {
   checkValues(env);
+  const { keys, endpoints = [] } = readAllowedAddresses(env);
   const said: Record<string, string> = {
     ...Object.fromEntries(AS_WRITTEN.map((name) => [name, (env[name] ?? '').trim()])),
     [ROLES_VARIABLE]: env[ROLES_VARIABLE] ? wantedRoles(env).join(',') : '',
     [POOL_VARIABLE]: env[POOL_VARIABLE] ? readGpuPool(env).join(',') : '',
+    // Of a file its entries, as it is now: what is written there later is no wish of who started the stack.
+    [KEYS_VARIABLE]: inOneForm(keys.map(keyText)),
+    [ENDPOINTS_VARIABLE]: inOneForm(endpoints.map(addressText)),
+    [PLACES_VARIABLE]: namedPlaces(PLACES_VARIABLE, env, cwd).join(delimiter),
+    [RUN_PLACES_VARIABLE]: namedPlaces(RUN_PLACES_VARIABLE, env, cwd).join(delimiter),
     [MODULES_VARIABLE]: ownModules(env, cwd).join(delimiter),
     [RETENTION_VARIABLE]: env[RETENTION_VARIABLE] ? `${readRetention(env)}h` : '',
+    // Of a stack that is taken over, what they were when it was started.
+    [DIGESTS_VARIABLE]: env[DIGESTS_VARIABLE] ?? moduleDigests(ownModules(env, cwd)),
   };
   return Object.fromEntries(Object.entries(said).filter(([, value]) => value !== ''));
 }
@@ -77,6 +90,9 @@ export function refuseOtherSettings(asked: StackSettings, running: StackSettings
   for (const [name, value] of Object.entries(asked)) {
     const has = running === undefined ? undefined : (running[name] ?? UNSAID[name] ?? '');
     if (has === value) continue;
+    if (name === DIGESTS_VARIABLE && running?.[MODULES_VARIABLE] === asked[MODULES_VARIABLE]) {
+      throw new UserInputError(MODULES_VARIABLE, asked[MODULES_VARIABLE], `a file of these has changed since the stack in ${home} was started; run npx longhaul down first, or put it back`);
+    }
     const what = has === undefined ? 'was started by an earlier version, which did not write down what it runs with' : `runs with ${has === '' ? 'none' : JSON.stringify(has)}`;
     throw new UserInputError(name, value, `the stack in ${home} ${what}; run npx longhaul down first, or leave it out to go on with the stack as it is`);
   }

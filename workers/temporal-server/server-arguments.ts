@@ -28,6 +28,9 @@ const DYNAMIC_CONFIG = {
   'matching.numTaskqueueWritePartitions': 1,
   'history.shardIOTimeout': '20s',
   'history.defaultWorkflowTaskTimeout': '5s',
+  // The HTTP API cannot be switched off, and answers whoever finds its port, web pages too: no request names this host.
+  'frontend.httpAllowedHosts': ['closed.invalid'],
+  'system.enableNexus': false,
 } as const;
 
 export function serverArguments(settings: ServerSettings): string[] {

@@ -26,7 +26,7 @@ async function asking(answers: ReadonlyArray<Answer | Handler | null>, settings:
     return typeof answer === 'function' ? answer(asked, signal) : answer;
   });
   const endpoint = resolveEndpoint({ baseUrl: server.baseUrl, model: 'm', ...settings }, 'endpoint', refuse);
-  return { server, endpoint, client: new EndpointClient({ KEY: 'sk-very-secret' }) };
+  return { server, endpoint, client: new EndpointClient({ KEY: 'sk-very-secret', LONGHAUL_KEYS: `KEY@${server.baseUrl},NOT_THERE@${server.baseUrl}` }) };
 }
 
 const call: TokenCall = { tokens: [5, 6, 7], sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 100 }, stopTokenIds: [2], seed: 9 };

@@ -161,7 +161,7 @@ describe('chat', () => {
 
   it("is what Longhaul's own client takes, by ids and by chat", async () => {
     const { baseUrl } = await serving({ apiKey: 'sk-here' });
-    const client = new EndpointClient({ KEY: 'sk-here' });
+    const client = new EndpointClient({ KEY: 'sk-here', LONGHAUL_KEYS: `KEY@${baseUrl}` });
     const endpoint = resolveEndpoint({ baseUrl, model: 'starter', apiKeyEnv: 'KEY', tokenizer: starter, maxTries: 1 }, 'e', (field) => { throw new Error(field); });
     const { signal } = new AbortController();
     expect(await detectOffer(endpoint, tokenizer.encode('Hello'), client, signal)).toEqual({ mode: 'tokens', protocol: 'vllm', contextTokens: 1024 });

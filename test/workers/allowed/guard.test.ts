@@ -1,0 +1,147 @@
+/**
+ * Hunts inputs of workflows that lead a worker to folders or modules of this machine that nobody gave it: by an absolute
+ * path, by links, by an adapter's base, over files of something else. Not asserted: that activities are asked this way by
+ * real workers (`test/e2e/endpoint-rollout.test.ts` does).
+ */
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ApplicationFailure } from '@temporalio/common';
+import { allowEval, allowRollout, allowRun } from '../../../cli/access/allow-named.ts';
+import { packageRoot } from '../../../scripts/setup/paths.mjs';
+import { guardPlaces } from '../../../workers/allowed/guard.ts';
+import { sayWord } from '../../../workers/allowed/local-words.ts';
+import { checkUnchanged, DIGESTS_VARIABLE, moduleDigests } from '../../../workers/allowed/modules.ts';
+import { readPlaces } from '../../../workers/allowed/places.ts';
+import type { SweepConfig } from '../../../workflows/messages/eval.ts';
+import type { RunConfig } from '../../../workflows/messages/run-config.ts';
+
+let dir: string;
+let project: string;
+let outside: string;
+let home: string;
+const starter = join(packageRoot, 'examples', 'starter');
+
+beforeEach(() => {
+  dir = realpathSync(mkdtempSync(join(tmpdir(), 'longhaul-places-')));
+  [project, outside] = [join(dir, 'project'), join(dir, 'outside')];
+  home = join(project, '.longhaul');
+  for (const folder of [home, join(outside, 'model'), join(project, 'model')]) mkdirSync(folder, { recursive: true });
+});
+afterEach(() => rmSync(dir, { recursive: true, force: true }));
+
+/** What becomes of an activity in a worker of the project's stack: `begun`, or the field that it is refused for. */
+async function of(activity: string, args: readonly unknown[], env: NodeJS.ProcessEnv = {}): Promise<string> {
+  const places = readPlaces({ LONGHAUL_CACHE: join(dir, 'cache'), HF_HOME: join(dir, 'hf'), ...env }, project);
+  const interceptors = guardPlaces(places)({ info: { activityType: activity } } as never);
+  const ended = interceptors.inbound?.execute?.({ args: [...args], headers: {} }, async () => 'begun') as Promise<string>;
+  return ended.catch((failure: ApplicationFailure) => {
+    expect(failure).toMatchObject({ type: 'UserInputError', nonRetryable: true });
+    return failure.message.split(':')[0] ?? '';
+  });
+}
+
+const generate = (policy: object, env?: NodeJS.ProcessEnv) => of('generate', [{ policy }], env);
+const openRun = (config: object, env?: NodeJS.ProcessEnv) => of('openRun', [{ policy: { base: starter }, dir: join(project, 'runs'), ...config }, 'mine'], env);
+
+describe('a folder that is read', () => {
+  it('lies in the project, the home, the package or a place that was named', async () => {
+    for (const allowed of [join(project, 'model'), join(home, 'x'), starter, join(dir, 'cache', 'm'), join(dir, 'hf', 'hub', 'm')]) expect([allowed, await generate({ dir: allowed })]).toEqual([allowed, 'begun']);
+    for (const other of [join(outside, 'model'), '/etc', '/', join(project, '..', 'outside', 'model'), `${project}-2`]) expect([other, await generate({ dir: other })]).toEqual([other, 'policy.dir']);
+    expect(await generate({ dir: join(outside, 'model') }, { LONGHAUL_PLACES: `/nowhere:${outside}` })).toBe('begun');
+    expect(await generate({ endpoint: { tokenizer: join(outside, 'model') } })).toBe('policy.endpoint.tokenizer');
+    expect(await of('checkEndpoint', [{ endpoint: { tokenizer: '/etc' } }])).toBe('endpoint.tokenizer');
+  });
+
+  it('is looked at behind its links, and an adapter at its base', async () => {
+    symlinkSync(join(outside, 'model'), join(project, 'link'));
+    expect(await generate({ dir: join(project, 'link') })).toBe('policy.dir');
+    writeFileSync(join(project, 'model', 'adapter_config.json'), JSON.stringify({ base_model_name_or_path: join(outside, 'model') }));
+    expect(await generate({ dir: join(project, 'model') })).toBe('policy.dir');
+    expect(await generate({ dir: join(project, 'model') }, { LONGHAUL_PLACES: outside })).toBe('begun');
+  });
+
+  it('is any of those that a configuration of a run or an eval can name', async () => {
+    const model = join(outside, 'model');
+    expect(await openRun({})).toBe('begun');
+    expect(await openRun({ policy: { base: 'hf:org/name@main' } })).toBe('begun');
+    expect(await openRun({ policy: { base: model } })).toBe('policy.base');
+    expect(await openRun({ algorithm: { critic: { base: model } } })).toBe('algorithm.critic.base');
+    for (const [policy, field] of [[model, 'policies.1'], [{ policy: model }, 'policies.1'], [{ endpoint: { tokenizer: model } }, 'policies.1.endpoint.tokenizer'], ['latest:run', 'begun'], ['run@3', 'begun']] as const) {
+      expect(await of('openSweep', [{ given: { policies: ['starter', policy] }, eval: 'e' }], { LONGHAUL_RUN_PLACES: process.cwd() })).toBe(field);
+    }
+  });
+});
+
+describe('a folder that is written', () => {
+  it('lies in the project, in what is not hidden there, or in a place that was named for it', async () => {
+    expect(await openRun({ dir: outside })).toBe('dir');
+    expect(await openRun({ dir: outside }, { LONGHAUL_PLACES: outside })).toBe('dir');
+    expect(await openRun({ dir: outside }, { LONGHAUL_RUN_PLACES: outside })).toBe('begun');
+    for (const closed of [home, join(home, 'store'), join(project, '.git'), join(project, 'node_modules', 'x'), packageRoot]) expect([closed, await openRun({ dir: closed })]).toEqual([closed, 'dir']);
+    expect(await of('openSweep', [{ given: { dir: outside, policies: [] }, eval: 'e' }])).toBe('dir');
+    for (const activity of ['closeRun', 'recordStep', 'recordChanges', 'recordEvaluation', 'update', 'planUpdate']) expect(await of(activity, [{ runDir: join(outside, 'r') }])).toBe('runDir');
+    for (const activity of ['forwardBackward', 'optimStep']) expect(await of(activity, [{ dir: join(outside, 'r') }])).toBe('dir');
+    expect(await of('closeRun', [{ runDir: join(project, 'runs', 'mine') }])).toBe('begun');
+  });
+
+  it('has no files of something else', async () => {
+    const run = join(project, 'runs', 'mine');
+    mkdirSync(join(run, 'checkpoints'), { recursive: true });
+    writeFileSync(join(run, 'config.yaml'), '');
+    expect(await openRun({})).toBe('begun');
+    writeFileSync(join(run, 'main.py'), '');
+    expect(await openRun({})).toBe('dir');
+  });
+});
+
+describe('what the command line was given', () => {
+  it('the workers of its folder may use, at once', async () => {
+    const around = { env: {}, cwd: project };
+    const model = join(outside, 'model');
+    expect(await generate({ dir: model })).toBe('policy.dir');
+    await allowRollout(around, { task: 't', policy: { dir: model, version: 0 } });
+    expect(await generate({ dir: model })).toBe('begun');
+    const config = { run: 'mine', dir: join(outside, 'runs'), policy: { base: join(outside, 'base') }, algorithm: {} } as RunConfig;
+    expect(await openRun(config)).toBe('dir');
+    await allowRun(around, config);
+    expect(await openRun(config)).toBe('begun');
+    const sweep = { eval: 'e', dir: join(outside, 'evals'), policies: [{ name: 'x', policy: join(outside, 'third') }] } as unknown as SweepConfig;
+    expect(await of('openSweep', [{ given: sweep, eval: 'e' }])).toBe('dir');
+    await allowEval(around, sweep);
+    expect(await of('openSweep', [{ given: sweep, eval: 'e' }])).toBe('begun');
+  });
+
+  it('does not open the home, nor what cannot be read as a word', async () => {
+    sayWord(home, { kind: 'write', path: project });
+    expect(await openRun({ dir: home })).toBe('dir');
+    writeFileSync(join(home, 'allowed', `${'0'.repeat(64)}.json`), '{"kind":"read","path":"/","also":1}');
+    writeFileSync(join(home, 'allowed', 'summary.json'), '{"kind":"read","path":"/"}');
+    expect(await generate({ dir: '/etc' })).toBe('policy.dir');
+  });
+});
+
+describe('a module', () => {
+  it('is loaded as it was allowed, and no other', async () => {
+    const module = join(project, 'loss.ts');
+    writeFileSync(module, 'export {};\n');
+    const config = { run: 'mine', dir: join(project, 'runs'), policy: { base: starter }, algorithm: { module } } as unknown as RunConfig;
+    expect(await openRun(config)).toBe('algorithm.module');
+    await allowRun({ env: {}, cwd: project }, config);
+    expect(await openRun(config)).toBe('begun');
+    expect(await of('update', [{ runDir: join(project, 'runs', 'mine'), algorithm: { module } }])).toBe('begun');
+    writeFileSync(module, 'process.exit();\n');
+    expect(await openRun(config)).toBe('algorithm.module');
+    expect(await of('planUpdate', [{ algorithm: { module } }])).toBe('algorithm.module');
+  });
+
+  it('of the stack is as it was when the stack was started', () => {
+    const module = join(project, 'tasks.ts');
+    writeFileSync(module, 'export {};\n');
+    const env = { [DIGESTS_VARIABLE]: moduleDigests([module, join(project, 'none.ts')]) };
+    expect(() => checkUnchanged([module], 'LONGHAUL_MODULES', env)).not.toThrow();
+    writeFileSync(module, 'process.exit();\n');
+    expect(() => checkUnchanged([module], 'LONGHAUL_MODULES', env)).toThrow(/LONGHAUL_MODULES.*changed since the stack was started/s);
+  });
+});

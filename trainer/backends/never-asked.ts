@@ -1,0 +1,46 @@
+/**
+ * Addresses that no endpoint has: link-local ones and those at which clouds hand out a machine's credentials. A name is
+ * looked at by what it resolves to, for each connection.
+ */
+
+import { lookup as resolve, type LookupAddress } from 'node:dns';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { EndpointError } from './endpoint-error.ts';
+
+const never = new BlockList();
+for (const [net, prefix] of [['0.0.0.0', 8], ['169.254.0.0', 16], ['224.0.0.0', 3]] as const) never.addSubnet(net, prefix, 'ipv4');
+for (const [net, prefix] of [['fe80::', 10], ['ff00::', 8]] as const) never.addSubnet(net, prefix, 'ipv6');
+// Metadata services of Alibaba, Azure, Oracle and Amazon.
+for (const address of ['100.100.100.200', '168.63.129.16', '192.0.0.192']) never.addAddress(address, 'ipv4');
+for (const address of ['::', 'fd00:ec2::254']) never.addAddress(address, 'ipv6');
+
+const refused = (host: string, address: string): EndpointError =>
+  new EndpointError('address-not-allowed', `${host} is ${address === host ? '' : `${address}, `}link-local or a metadata service`);
+
+/** An IPv4 address inside an IPv6 one is looked at as what it is. Errors: `EndpointError`. */
+function check(host: string, address: string): void {
+  const family = isIP(address);
+  if (family !== 0 && never.check(address, family === 6 ? 'ipv6' : 'ipv4')) throw refused(host, address);
+}
+
+/** Of a host that is an address: names are looked at by `guardedLookup`. Errors: `EndpointError`. */
+export function checkHost({ hostname }: URL): void {
+  const host = hostname.replace(/^\[(.*)\]$/, '$1');
+  check(host, host);
+}
+
+/** As `dns.lookup`; a name with an address that is never asked does not resolve. */
+export const guardedLookup: LookupFunction = (hostname, options, callback) => {
+  resolve(hostname, { ...options, all: true }, (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => {
+    try {
+      if (error) throw error;
+      for (const { address } of addresses) check(hostname, address);
+    } catch (reason) {
+      callback(reason as NodeJS.ErrnoException, '', 0);
+      return;
+    }
+    const [first] = addresses;
+    if (options.all) callback(null, addresses);
+    else callback(null, first?.address ?? '', first?.family ?? 0);
+  });
+};

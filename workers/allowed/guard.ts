@@ -1,0 +1,41 @@
+/** Stands before every activity of every worker: what its input names on this machine is looked at before it begins. */
+
+import { readdir } from 'node:fs/promises';
+import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import { classified, UserInputError } from '../../activities/failures.ts';
+import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
+import { checkModuleAllowed } from './modules.ts';
+import { type Named, namedInInput } from './named-in-input.ts';
+import { checkPlace, type Places } from './places.ts';
+
+/** What is in the folder of a run or of an eval. */
+const OURS = /^(config\.yaml|summary\.json|results\.json|(metrics|changes|rollouts)\.jsonl|(learning-curve|pass-at-k)\.svg|checkpoints|policies|tensorboard|trajectories|updates)(\.partial-[\w-]+)?$/;
+
+/** Errors: `UserInputError` for a folder with files that are none of ours: a run would write among them. */
+async function checkOurs({ field, path }: Named): Promise<void> {
+  const foreign = (await readdir(path).catch(() => [])).find((name) => !OURS.test(name));
+  if (foreign !== undefined) throw new UserInputError(field, path, `give another folder or another name: that one has files of something else (${foreign})`);
+}
+
+async function check(places: Places, one: Named): Promise<void> {
+  const { field, path, kind } = one;
+  if (kind === 'module') return checkModuleAllowed(places.home, field, path);
+  checkPlace(places, kind === 'write' || kind === 'run' ? 'write' : 'read', field, path);
+  if (kind === 'run') await checkOurs(one);
+  // What cannot be read as an adapter is refused by whoever reads it.
+  if (kind === 'policy') checkPlace(places, 'read', field, await weightsDirectory(path).catch(() => path));
+}
+
+/** Errors: those of the check, before the activity begins. */
+export function guardPlaces(places: Places): ActivityInterceptorsFactory {
+  return ({ info }) => ({
+    inbound: {
+      async execute(input, next) {
+        await classified(async () => {
+          for (const one of namedInInput(info.activityType, input.args)) await check(places, one);
+        });
+        return next(input);
+      },
+    },
+  });
+}

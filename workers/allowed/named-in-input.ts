@@ -1,0 +1,84 @@
+/** What the input of each activity names on this machine: folders and modules, under the field's own name. */
+
+import { resolve } from 'node:path';
+import { parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
+import { absoluteModel } from '../../trainer/hub/hub-id.ts';
+
+/** `policy`: a folder that may lead to another one; `run`: a folder that is made for a run or an eval. */
+export interface Named {
+  readonly field: string;
+  readonly path: string;
+  readonly kind: 'policy' | 'files' | 'write' | 'run' | 'module';
+}
+
+/** The value at a dotted path; `undefined` where there is none. */
+function at(value: unknown, path: string): unknown {
+  return path.split('.').reduce<unknown>((inner, name) => (typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>)[name] : undefined), value);
+}
+
+function textAt(value: unknown, path: string): string | undefined {
+  const text = at(value, path);
+  return typeof text === 'string' ? text : undefined;
+}
+
+function named(input: unknown, field: string, kind: Named['kind']): Named[] {
+  const path = textAt(input, field);
+  return path === undefined || path === '' ? [] : [{ field, path, kind }];
+}
+
+/** A model of a hub has no place of its own choice. */
+function model(field: string, text: string | undefined): Named[] {
+  const path = text === undefined ? undefined : absoluteModel(text, process.cwd());
+  return path === undefined || path.startsWith('hf:') ? [] : [{ field, path, kind: 'policy' }];
+}
+
+/** What has another name is refused where it is read. */
+function folderIn(field: string, dir: string, name: unknown): Named[] {
+  const isName = typeof name === 'string' && /^\w[\w.-]*$/.test(name);
+  return [{ field, path: isName ? resolve(dir, name) : resolve(dir), kind: 'run' }];
+}
+
+function inRun(config: unknown, run: unknown): Named[] {
+  return [
+    ...folderIn('dir', textAt(config, 'dir') ?? 'runs', run ?? at(config, 'run')),
+    ...model('policy.base', textAt(config, 'policy.base')),
+    ...model('algorithm.critic.base', textAt(config, 'algorithm.critic.base')),
+    ...named(config, 'algorithm.module', 'module'),
+  ];
+}
+
+function inSweepPolicy(policy: unknown, index: number): Named[] {
+  const text = typeof policy === 'string' ? policy : textAt(policy, 'policy');
+  const field = `policies.${index}`;
+  const tokenizer = named(policy, 'endpoint.tokenizer', 'files').map((one) => ({ ...one, field: `${field}.${one.field}` }));
+  const isDirectory = text !== undefined && parsePolicyReference(text).kind === 'directory';
+  return [...tokenizer, ...(isDirectory ? model(field, text) : [])];
+}
+
+function inSweep(config: unknown, id: unknown): Named[] {
+  const policies = at(config, 'policies');
+  return [...folderIn('dir', textAt(config, 'dir') ?? 'evals', id), ...(Array.isArray(policies) ? policies.flatMap(inSweepPolicy) : [])];
+}
+
+const inUpdate = (input: unknown): Named[] => [
+  ...named(input, 'runDir', 'write'),
+  ...named(input, 'policy.dir', 'policy'),
+  ...named(input, 'algorithm.critic.base', 'policy'),
+  ...named(input, 'algorithm.module', 'module'),
+];
+
+const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Named[]>> = {
+  openRun: inRun,
+  openSweep: (input) => inSweep(at(input, 'given'), at(input, 'eval')),
+  checkEndpoint: (input) => named(input, 'endpoint.tokenizer', 'files'),
+  generate: (input) => [...named(input, 'policy.dir', 'policy'), ...named(input, 'policy.endpoint.tokenizer', 'files')],
+  update: inUpdate,
+  planUpdate: inUpdate,
+};
+
+/** Of any other activity, the folders that it writes to. */
+const otherwise = (input: unknown): Named[] => [...named(input, 'runDir', 'write'), ...named(input, 'dir', 'write')];
+
+export function namedInInput(activity: string, args: readonly unknown[]): Named[] {
+  return (Object.hasOwn(BY_ACTIVITY, activity) ? BY_ACTIVITY[activity] : otherwise)?.(...args) ?? [];
+}
