@@ -3,6 +3,7 @@
 import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
 import type { Message } from '../agents/message.ts';
 import type { ParsedTurn } from '../agents/parse-tool-calls.ts';
+import { StoreCorrupt } from '../store/disk-errors.ts';
 import type { Store } from '../store/store.ts';
 import type { ChatAnswer } from '../trainer/backends/chat.ts';
 import type { Offer } from '../trainer/backends/endpoint.ts';
@@ -55,6 +56,21 @@ export const keys = {
   /** `digest` is of the endpoint's settings that decide how it is asked. */
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,
 } as const;
+
+/** Of records whose keys begin with their run's name. */
+const RUN_KINDS: ReadonlySet<string> = new Set(['update', 'step', 'evaluation', 'run', 'changes', 'run-end', 'run-again', 'offer']);
+
+/** The run, or the eval as `eval/ID`, that a record of this key belongs to; `undefined` where it is of neither. */
+export function runOfKey(key: string): string | undefined {
+  // Executions say before a record's key what they are.
+  const [, kinds = '', rest = ''] = /^((?:[a-z-]+:)+)(.*)$/su.exec(key) ?? [];
+  const kind = kinds.split(':').at(-2) ?? '';
+  const [first, second] = rest.split(/[/#]/u);
+  if (first === 'eval') return `eval/${second}`;
+  if (kind.startsWith('eval-') || kind === 'eval') return `eval/${first}`;
+  if (RUN_KINDS.has(kind)) return first;
+  return first === 'train' ? second : undefined;
+}
 
 /**
  * Where the result of an execution in the journal is recorded; `undefined` for the making of a sandbox, whose end is
@@ -210,9 +226,18 @@ export async function changesOfRun(store: Store, run: string): Promise<ConfigCha
   return (await store.list<ConfigChange[]>(keys.changes(run, ''))).flatMap(({ value }) => value);
 }
 
-/** The model calls of an attempt, in order. */
-export async function turnsOf(store: Store, attempt: Pick<Attempt, 'rollout' | 'attempt'>): Promise<GenerateRecord[]> {
-  return (await store.list<GenerateRecord>(`generate:${attemptKey(attempt)}/`)).map(({ value }) => value);
+/**
+ * The model calls of an attempt, in order, `atLeast` so many. Errors: `StoreCorrupt` where one is missing: a context without
+ * it would be another one.
+ */
+export async function turnsOf(store: Store, attempt: Pick<Attempt, 'rollout' | 'attempt'>, atLeast = 0): Promise<GenerateRecord[]> {
+  const prefix = `generate:${attemptKey(attempt)}/`;
+  const rows = await store.list<GenerateRecord>(prefix);
+  for (let i = 0; i < Math.max(rows.length, atLeast); i += 1) {
+    const key = `${prefix}${padded(i + 1)}`;
+    if (rows[i]?.key !== key) throw new StoreCorrupt('', `the record ${key} is missing`, { key });
+  }
+  return rows.map(({ value }) => value);
 }
 
 /** The tools' answers of an attempt, by turn. */

@@ -28,6 +28,7 @@ export type FailureClass =
   | 'checkpoint-torn'
   /** The disk was full, read-only or damaged for longer than all tries. */
   | 'store-unavailable'
+  | 'store-damaged'
   /** The rollout's own, spent on what is not the policy's doing. */
   | 'deadline'
   /** Its group was complete without it. */

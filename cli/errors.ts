@@ -37,6 +37,7 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
   StoreReadOnly: 3,
   StoreBusy: 3,
   StoreCorrupt: 3,
+  StoreFormatUnknown: 3,
   JobFailed: 1,
   Interrupted: 130,
 };

@@ -39,14 +39,19 @@ export class StoreBusy extends Error {
   }
 }
 
-/** What is read is not what was written. */
+/** What is read is not what was written: trying again does not help. */
 export class StoreCorrupt extends Error {
   override readonly name = 'StoreCorrupt';
+  /** The folder of the store; empty where only the record is known. */
   readonly place: string;
+  /** Of the damaged record, object or event; absent where the whole file is damaged. */
+  readonly key?: string;
 
-  constructor(place: string, problem: string, options?: ErrorOptions) {
-    super(`The store at ${place} is damaged (${problem}): stop the stack, and bring the file back from a copy or by sqlite3's .recover`, options);
+  constructor(place: string, problem: string, { key, ...options }: ErrorOptions & { readonly key?: string } = {}) {
+    const remedy = key === undefined ? "bring the file back from a copy or by sqlite3's .recover" : 'bring store.sqlite back from a copy, or start a run of another name (npx longhaul doctor --store lists all that is damaged)';
+    super(`The store${place === '' ? '' : ` at ${place}`} is damaged (${problem}): stop the stack, and ${remedy}`, options);
     this.place = place;
+    if (key !== undefined) this.key = key;
   }
 }
 

@@ -1,31 +1,35 @@
 /**
  * The store in one SQLite file, shared by every process of a host: each method is one transaction, so that a reader
- * sees a record whole or not at all, and a killed process leaves none half-written.
+ * sees a record whole or not at all, and a killed process leaves none half-written. Every row that training, grading or a
+ * report reads is held to its checksum. Leases have none: they live for minutes, and no result depends on them.
  */
 
-import { createHash } from 'node:crypto';
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
+import { type CheckedRow, damageOf, type EventRow, type ExecutionRow, keyOf, nameOf, type ObjectRow, refOf, type ResultRow } from './checked-rows.ts';
+import { checksumOf, checksumOfAll } from './checksum.ts';
 import { named, StoreCorrupt } from './disk-errors.ts';
 import { namedStore } from './named-store.ts';
 import type { Patience } from './patience.ts';
-import type { Execution, Lease, ObjectRef, RolloutEvent, RolloutEventName, Store } from './store.ts';
+import { checkFormat, FORMAT } from './store-format.ts';
+import type { Execution, Lease, ObjectRef, RolloutEvent, Store } from './store.ts';
 
 const SCHEMA = `
-CREATE TABLE IF NOT EXISTS results (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS objects (ref TEXT PRIMARY KEY, bytes BLOB NOT NULL);
-CREATE TABLE IF NOT EXISTS events (
+CREATE TABLE results (key TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE objects (ref TEXT PRIMARY KEY, bytes BLOB NOT NULL);
+CREATE TABLE events (
   seq INTEGER PRIMARY KEY AUTOINCREMENT, run TEXT NOT NULL, rollout TEXT NOT NULL, attempt INTEGER NOT NULL,
-  event TEXT NOT NULL, at TEXT NOT NULL, detail TEXT NOT NULL DEFAULT '',
+  event TEXT NOT NULL, at TEXT NOT NULL, detail TEXT NOT NULL DEFAULT '', sum INTEGER NOT NULL,
   UNIQUE (rollout, attempt, event, detail));
-CREATE INDEX IF NOT EXISTS events_by_run ON events (run, seq);
-CREATE TABLE IF NOT EXISTS executions (seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, at TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS executions_by_key ON executions (key);
-CREATE TABLE IF NOT EXISTS leases (
+CREATE INDEX events_by_run ON events (run, seq);
+CREATE TABLE executions (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT, key TEXT NOT NULL, at TEXT NOT NULL, sum INTEGER NOT NULL);
+CREATE INDEX executions_by_key ON executions (key);
+CREATE TABLE leases (
   id TEXT PRIMARY KEY, kind TEXT NOT NULL, owner TEXT NOT NULL, host TEXT NOT NULL, expires_at INTEGER NOT NULL,
   detail TEXT NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS leases_by_kind ON leases (kind, host, expires_at);
+CREATE INDEX leases_by_kind ON leases (kind, host, expires_at);
 `;
 
 /**
@@ -42,15 +46,6 @@ function afterPrefix(prefix: string): string {
 
 function now(): string {
   return new Date().toISOString();
-}
-
-interface EventRow {
-  run: string;
-  rollout: string;
-  attempt: number;
-  event: RolloutEventName;
-  at: string;
-  detail: string;
 }
 
 interface LeaseRow {
@@ -73,8 +68,15 @@ class SqliteStore implements Store {
     mkdirSync(dir, { recursive: true });
     this.#db = new DatabaseSync(join(dir, 'store.sqlite'), { timeout: BUSY_TIMEOUT_MS });
     this.#db.exec('PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;');
-    this.#db.exec(SCHEMA);
+    this.#openTables();
     this.#db.exec(`PRAGMA busy_timeout=${busyTimeoutMs}`);
+  }
+
+  /** Errors: `StoreFormatUnknown`. */
+  #openTables(): void {
+    const isNew = () => this.#db.prepare('SELECT 1 FROM sqlite_schema').get() === undefined;
+    if (isNew()) this.#transaction(() => isNew() && this.#db.exec(`${SCHEMA} PRAGMA user_version=${FORMAT};`));
+    checkFormat(this.#db, this.#dir);
   }
 
   #prepare(sql: string): StatementSync {
@@ -85,12 +87,15 @@ class SqliteStore implements Store {
     return statement;
   }
 
-  #parsed<T>(key: string, json: string): T {
-    try {
-      return JSON.parse(json) as T;
-    } catch (error) {
-      throw new StoreCorrupt(this.#dir, `the record ${key} is not JSON`, { cause: error });
-    }
+  /** Errors: `StoreCorrupt` for a row that is not what was written. */
+  #checked<Row extends CheckedRow>(row: Row): Row {
+    const problem = damageOf(row);
+    if (problem === undefined) return row;
+    throw new StoreCorrupt(this.#dir, `${nameOf(row)} ${problem}`, { key: keyOf(row) });
+  }
+
+  #valueOf<T>(row: ResultRow): T {
+    return JSON.parse(this.#checked(row).value) as T;
   }
 
   #transaction<T>(body: () => T): T {
@@ -113,7 +118,7 @@ class SqliteStore implements Store {
   #insert(key: string, value: unknown): boolean {
     const json = JSON.stringify(value);
     if (json === undefined) throw new TypeError(`Result ${key} is undefined; give null instead`);
-    const { changes } = this.#prepare('INSERT OR IGNORE INTO results (key, value) VALUES (?, ?)').run(key, json);
+    const { changes } = this.#prepare('INSERT OR IGNORE INTO results (key, value, sum) VALUES (?, ?, ?)').run(key, json, checksumOf(key, json));
     return changes === 1;
   }
 
@@ -124,16 +129,16 @@ class SqliteStore implements Store {
   }
 
   async get<T>(key: string): Promise<T | undefined> {
-    const row = this.#prepare('SELECT value FROM results WHERE key = ?').get(key) as { value: string } | undefined;
-    return row === undefined ? undefined : this.#parsed<T>(key, row.value);
+    const row = this.#prepare('SELECT key, value, sum FROM results WHERE key = ?').get(key) as ResultRow | undefined;
+    return row === undefined ? undefined : this.#valueOf<T>(row);
   }
 
   async list<T>(prefix: string): Promise<Array<{ key: string; value: T }>> {
-    const rows = this.#prepare('SELECT key, value FROM results WHERE key >= ? AND key < ? ORDER BY key').all(
+    const rows = this.#prepare('SELECT key, value, sum FROM results WHERE key >= ? AND key < ? ORDER BY key').all(
       prefix,
       afterPrefix(prefix),
-    ) as unknown as Array<{ key: string; value: string }>;
-    return rows.map(({ key, value }) => ({ key, value: this.#parsed<T>(key, value) }));
+    ) as unknown as ResultRow[];
+    return rows.map((row) => ({ key: row.key, value: this.#valueOf<T>(row) }));
   }
 
   async putObject(bytes: Uint8Array): Promise<ObjectRef> {
@@ -141,7 +146,7 @@ class SqliteStore implements Store {
   }
 
   #insertObject(bytes: Uint8Array): ObjectRef {
-    const ref: ObjectRef = `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+    const ref = refOf(bytes);
     this.#prepare('INSERT OR IGNORE INTO objects (ref, bytes) VALUES (?, ?)').run(ref, bytes);
     return ref;
   }
@@ -155,40 +160,42 @@ class SqliteStore implements Store {
   }
 
   async getObject(ref: ObjectRef): Promise<Uint8Array> {
-    const row = this.#prepare('SELECT bytes FROM objects WHERE ref = ?').get(ref) as { bytes: Uint8Array } | undefined;
-    if (!row) throw new Error(`Object ${ref} is not in the store`);
-    const actual = `sha256:${createHash('sha256').update(row.bytes).digest('hex')}`;
-    if (actual !== ref) throw new StoreCorrupt(this.#dir, `object ${ref} is damaged: its bytes hash to ${actual}`);
-    return row.bytes;
+    const row = this.#prepare('SELECT ref, bytes FROM objects WHERE ref = ?').get(ref) as ObjectRow | undefined;
+    if (!row) throw new StoreCorrupt(this.#dir, `the object ${ref} is missing`, { key: ref });
+    return this.#checked(row).bytes;
   }
 
   async append(events: readonly RolloutEvent[]): Promise<void> {
     const insert = this.#prepare(
-      'INSERT OR IGNORE INTO events (run, rollout, attempt, event, at, detail) VALUES (?, ?, ?, ?, ?, ?)',
+      'INSERT OR IGNORE INTO events (run, rollout, attempt, event, at, detail, sum) VALUES (?, ?, ?, ?, ?, ?, ?)',
     );
     this.#transaction(() => {
-      for (const e of events) insert.run(e.run, e.rollout, e.attempt, e.event, e.at, e.detail ?? '');
+      for (const { run, rollout, attempt, event, at, detail = '' } of events) {
+        const columns = [run, rollout, attempt, event, at, detail] as const;
+        insert.run(...columns, checksumOfAll(columns));
+      }
     });
   }
 
   async events(run: string): Promise<RolloutEvent[]> {
-    const rows = this.#prepare(
-      'SELECT run, rollout, attempt, event, at, detail FROM events WHERE run = ? ORDER BY seq',
-    ).all(run) as unknown as EventRow[];
-    return rows.map(({ detail, ...event }) => (detail === '' ? event : { ...event, detail }));
+    return (await this.eventsSince(run, 0)).events;
   }
 
   async eventsSince(run: string, after: number): Promise<{ events: RolloutEvent[]; last: number }> {
     const rows = this.#prepare(
-      'SELECT seq, run, rollout, attempt, event, at, detail FROM events WHERE run = ? AND seq > ? ORDER BY seq',
-    ).all(run, after) as unknown as Array<EventRow & { seq: number }>;
-    const events = rows.map(({ seq: _seq, detail, ...event }) => (detail === '' ? event : { ...event, detail }));
+      'SELECT seq, run, rollout, attempt, event, at, detail, sum FROM events WHERE run = ? AND seq > ? ORDER BY seq',
+    ).all(run, after) as unknown as EventRow[];
+    const events = rows.map((row) => {
+      const { seq: _seq, sum: _sum, detail, ...event } = this.#checked(row);
+      return detail === '' ? event : { ...event, detail };
+    });
     return { events, last: rows.at(-1)?.seq ?? after };
   }
 
   async begin(key: string): Promise<number> {
     return this.#transaction(() => {
-      this.#prepare('INSERT INTO executions (key, at) VALUES (?, ?)').run(key, now());
+      const at = now();
+      this.#prepare('INSERT INTO executions (key, at, sum) VALUES (?, ?, ?)').run(key, at, checksumOf(key, at));
       return this.#begun(key);
     });
   }
@@ -198,19 +205,27 @@ class SqliteStore implements Store {
   }
 
   #begun(key: string): number {
-    return (this.#prepare('SELECT count(*) AS n FROM executions WHERE key = ?').get(key) as { n: number }).n;
+    const rows = this.#prepare('SELECT seq, key, at, sum FROM executions WHERE key = ?').all(key) as unknown as ExecutionRow[];
+    return rows.map((row) => this.#checked(row)).length;
   }
 
   async repeats(): Promise<Record<string, number>> {
-    const rows = this.#prepare(
-      `SELECT substr(key, 1, instr(key, ':') - 1) AS kind, count(*) - count(DISTINCT key) AS repeated
-       FROM executions GROUP BY kind ORDER BY kind`,
-    ).all() as unknown as Array<{ kind: string; repeated: number }>;
-    return Object.fromEntries(rows.map(({ kind, repeated }) => [kind, repeated]));
+    const seen = new Set<string>();
+    const repeated: Record<string, number> = {};
+    for (const { key } of await this.executions(0)) {
+      const kind = key.slice(0, key.indexOf(':'));
+      repeated[kind] = (repeated[kind] ?? 0) + Number(seen.has(key));
+      seen.add(key);
+    }
+    return repeated;
   }
 
   async executions(after: number): Promise<Execution[]> {
-    return this.#prepare('SELECT seq, key, at FROM executions WHERE seq > ? ORDER BY seq').all(after) as unknown as Execution[];
+    const rows = this.#prepare('SELECT seq, key, at, sum FROM executions WHERE seq > ? ORDER BY seq').all(after) as unknown as ExecutionRow[];
+    return rows.map((row) => {
+      const { sum: _sum, ...execution } = this.#checked(row);
+      return execution;
+    });
   }
 
   async acquireLease(lease: Lease, limit: number): Promise<Lease | undefined> {
@@ -248,7 +263,8 @@ class SqliteStore implements Store {
 /**
  * Opens (or makes) the store in `dir`. With `patience`, its calls wait for a disk that is full or read-only, and for a
  * lock with the event loop free in between.
- * Errors, here and of every call: `StoreFull`, `StoreReadOnly`, `StoreBusy`, `StoreCorrupt`, and others of SQLite.
+ * Errors: `StoreFormatUnknown`; here and of every call: `StoreFull`, `StoreReadOnly`, `StoreBusy`, `StoreCorrupt`, and others
+ * of SQLite.
  */
 export function openSqliteStore(dir: string, patience?: Patience): Store {
   try {

@@ -4,6 +4,7 @@
  */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
+import { StoreCorrupt } from '../../store/disk-errors.ts';
 import type { Store } from '../../store/store.ts';
 import type { Datum } from '../../trainer/engine.ts';
 import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
@@ -52,12 +53,20 @@ export function transitionsOf(turns: readonly GenerateRecord[], configured = 1):
   return transitions;
 }
 
-/** Versions before `oldest` are too old. */
+/** Errors: `StoreCorrupt` for one that has a verdict: its outcome was on record. */
+async function withoutOutcome(rollout: string, store: Store): Promise<string> {
+  const verdicts = await store.list(`verdict:${rollout}#`);
+  if (verdicts.length === 0) return 'no-outcome';
+  const key = keys.outcome(rollout);
+  throw new StoreCorrupt('', `the record ${key} is missing`, { key });
+}
+
+/** Versions before `oldest` are too old. Errors: `StoreCorrupt`. */
 async function memberOf(rollout: string, oldest: number, store: Store): Promise<Member | string> {
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
-  if (!outcome) return 'no-outcome';
+  if (!outcome) return withoutOutcome(rollout, store);
   if (outcome.status === 'failed') return outcome.failure ?? 'internal';
-  const recorded = await turnsOf(store, outcome);
+  const recorded = await turnsOf(store, outcome, outcome.turns);
   // A turn that its deadline cut off may have been recorded since: it must not come and go between two tries of an update.
   const turns = outcome.finish === 'deadline' ? recorded.slice(0, outcome.turns) : recorded;
   // Without ids or their log-probabilities there is no ratio to clip: such a rollout is no training data.

@@ -105,7 +105,7 @@ export async function ended(store: Store, task: number, k: number, end: number |
   const { rollout, task: name } = attemptOf(task, k);
   const graded = typeof end === 'number';
   await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
-    rollout, task: name, attempt: 1, turns: 1,
+    rollout, task: name, attempt: 1, turns: 0,
     status: graded ? 'graded' : 'failed',
     reward: graded ? end : null,
     passed: graded && end > 0,

@@ -130,12 +130,20 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'bring the checkpoint back from a copy, or begin from an earlier one: the message names it',
   },
   'store-unavailable': {
-    detected: 'the disk was full, read-only or damaged, or the store locked by another program, for longer than all tries',
-    errors: ['StoreFull', 'StoreReadOnly', 'StoreBusy', 'StoreCorrupt'],
+    detected: 'the disk was full or read-only, or the store locked by another program, for longer than all tries',
+    errors: ['StoreFull', 'StoreReadOnly', 'StoreBusy'],
     retried: ['init', 'gpu', 'agent-run', 'reward'],
     recovery: 'mask',
     breaks: true,
     remedy: 'free room on the disk that the message names, or mount it for writing again',
+  },
+  'store-damaged': {
+    detected: 'a record of the store is missing, or is not what was written',
+    errors: ['StoreCorrupt'],
+    retried: [],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'stop the stack and bring the store back from a copy, or start a run of another name; `longhaul doctor --store` lists what is damaged',
   },
   timeout: {
     detected: 'an activity was silent for 15 s or took longer than its limit, every time that it was tried',

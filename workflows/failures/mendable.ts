@@ -9,14 +9,16 @@ import { classOfError, FAILURES } from './failure-policy.ts';
 
 const messageOf = (error: Error): string => (rootCause(error) ?? error.message).slice(0, 300);
 
-const isFilesGone = ({ cause }: ActivityFailure): boolean => cause instanceof ApplicationFailure && cause.type === 'PlanLost';
+/** Files that are gone or damaged: asked for again at once they are no better, but whoever brings them back may ask again. */
+const LOST_FILES: ReadonlySet<unknown> = new Set(['PlanLost', 'StoreCorrupt']);
+
+const isOfFiles = ({ cause }: ActivityFailure): boolean => cause instanceof ApplicationFailure && LOST_FILES.has(cause.type);
 
 function ofActivity(error: ActivityFailure): Failure | undefined {
   const { cause, retryState } = error;
   const message = messageOf(error);
   if (cause instanceof TimeoutFailure) return { failure: 'timeout', message };
-  if (isFilesGone(error)) return { failure: 'internal', message };
-  if (!(cause instanceof ApplicationFailure) || retryState === 'NON_RETRYABLE_FAILURE') return undefined;
+  if (!(cause instanceof ApplicationFailure) || (retryState === 'NON_RETRYABLE_FAILURE' && !isOfFiles(error))) return undefined;
   const failure = classOfError(cause.type ?? '');
   return FAILURES[failure].breaks ? { failure, message } : undefined;
 }

@@ -287,7 +287,7 @@ it('reports groups that did not vary, and where rollouts overlap with updates ho
 it('rollouts that are learnt and are all alike teach nothing, whatever those got that are not learnt', async () => {
   const { store } = world.now;
   const overlong = async (task: number, k: number, reward: number) =>
-    store.putOnce(keys.outcome(attemptOf(task, k).rollout), { ...attemptOf(task, k), turns: 1, status: 'graded', reward, passed: false, finish: 'context-full', failure: null, reason: '' });
+    store.putOnce(keys.outcome(attemptOf(task, k).rollout), { ...attemptOf(task, k), turns: 0, status: 'graded', reward, passed: false, finish: 'context-full', failure: null, reason: '' });
   for (const [k, reward] of [1, 1].entries()) await ended(store, 0, k, reward);
   for (const [k, reward] of [1, 0].entries()) await ended(store, 1, k, reward);
   for (const task of [0, 1]) await overlong(task, 2, 0);

@@ -4,6 +4,11 @@ import type { Mutation } from '../mutation.ts';
 
 const FULL = 'the disk is full or can only be read, or another program holds the store locked';
 const DAMAGED = "the store's file is damaged, or its last record is torn";
+const RECORD = 'a record, an event or an object in the store is not what was written: a digit changed, two rows changed places, a turn is missing';
+const DAMAGED_ROWS_TEST = 'test/store/damaged-rows.test.ts';
+const DAMAGED_STORE_TEST = 'test/activities/damaged-store.test.ts';
+const DOCTOR_STORE_TEST = 'test/cli/doctor/store.test.ts';
+const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const DISK_ERRORS_TEST = 'test/store/disk-errors.test.ts';
 const FULL_DISK_TEST = 'test/activities/full-disk.test.ts';
 const LINE_TEST = 'test/store/line.test.ts';
@@ -183,19 +188,93 @@ export const disks: readonly Mutation[] = [
     tests: [{ file: DISK_ERRORS_TEST, test: 'in the middle of the file is named and is not read as something else' }],
   },
   {
-    name: 'a record that is not JSON is told as a bug',
-    fault: DAMAGED,
-    file: 'store/sqlite-store.ts',
-    before: 'throw new StoreCorrupt(this.#dir, `the record ${key} is not JSON`, { cause: error });',
-    after: 'throw error;',
-    tests: [{ file: DISK_ERRORS_TEST, test: 'of one record, or of an object, is named' }],
+    name: 'a row is not held to its checksum',
+    fault: RECORD,
+    file: 'store/checked-rows.ts',
+    before: 'return row.sum === sumOf(row) ? undefined',
+    after: 'return row.sum === sumOf(row) || row.sum > 0 ? undefined',
+    tests: [
+      { file: DAMAGED_ROWS_TEST, test: 'a digit of a value is found by every read of it' },
+      { file: DAMAGED_ROWS_TEST, test: 'a digit of an event is found' },
+      { file: DAMAGED_STORE_TEST, test: 'an update reads no turn of which a digit changed' },
+      { file: DAMAGED_STORE_TEST, test: 'an update reads no reward of which a digit changed' },
+      { file: DAMAGED_STORE_TEST, test: 'a report tells no record and no event of which a digit changed' },
+      { file: DOCTOR_STORE_TEST, test: 'names each damaged record' },
+    ],
+  },
+  {
+    name: 'a checksum does not cover the key',
+    fault: RECORD,
+    file: 'store/checksum.ts',
+    before: 'crc32(`${key}\\0`)',
+    after: 'crc32(`${key.length}\\0`)',
+    tests: [{ file: DAMAGED_ROWS_TEST, test: 'two values under the keys of each other are found' }],
   },
   {
     name: 'an object with other bytes is taken for itself',
-    fault: DAMAGED,
-    file: 'store/sqlite-store.ts',
-    before: 'if (actual !== ref) throw new StoreCorrupt(',
-    after: "if (actual === '') throw new StoreCorrupt(",
-    tests: [{ file: DISK_ERRORS_TEST, test: 'of one record, or of an object, is named' }],
+    fault: RECORD,
+    file: 'store/checked-rows.ts',
+    before: 'row.bytes instanceof Uint8Array && refOf(row.bytes) === row.ref',
+    after: 'row.bytes instanceof Uint8Array',
+    tests: [
+      { file: DAMAGED_ROWS_TEST, test: 'a digit of an object is found' },
+      { file: DAMAGED_STORE_TEST, test: 'a grading takes neither a verdict nor an artifact' },
+    ],
+  },
+  {
+    name: 'a turn that is missing makes a shorter rollout',
+    fault: RECORD,
+    file: 'activities/records.ts',
+    before: "if (rows[i]?.key !== key) throw new StoreCorrupt(",
+    after: "if (i < 0) throw new StoreCorrupt(",
+    tests: [{ file: DAMAGED_STORE_TEST, test: 'a turn that is missing' }],
+  },
+  {
+    name: 'an outcome that is missing beside its verdict masks its rollout',
+    fault: RECORD,
+    file: 'activities/update/training-data.ts',
+    before: "if (verdicts.length === 0) return 'no-outcome';",
+    after: "if (verdicts.length >= 0) return 'no-outcome';",
+    tests: [{ file: DAMAGED_STORE_TEST, test: 'an outcome that is missing beside its verdict' }],
+  },
+  {
+    name: 'damage is tried again',
+    fault: RECORD,
+    file: 'workflows/failures/failure-policy.ts',
+    before: "errors: ['StoreCorrupt'],\n    retried: [],",
+    after: "errors: ['StoreCorrupt'],\n    retried: ['gpu'],",
+    tests: [{ file: DAMAGED_STORE_TEST, test: 'an update reads no turn of which a digit changed' }],
+  },
+  {
+    name: 'a damaged record that an update needs ends the run',
+    fault: RECORD,
+    file: 'workflows/failures/mendable.ts',
+    before: "new Set(['PlanLost', 'StoreCorrupt'])",
+    after: "new Set(['PlanLost'])",
+    tests: [{ file: HELD_WORK_TEST, test: 'update that needs a damaged record pauses its run at once' }],
+  },
+  {
+    name: 'a store without checksums is read as if it had them',
+    fault: RECORD,
+    file: 'store/store-format.ts',
+    before: 'if (found !== FORMAT) throw',
+    after: 'if (found > FORMAT) throw',
+    tests: [{ file: DAMAGED_ROWS_TEST, test: 'a store of another format is refused' }],
+  },
+  {
+    name: 'damage that doctor finds does not fail it',
+    fault: RECORD,
+    file: 'cli/verbs/doctor.ts',
+    before: 'exitCode: verdict.ok ? 0 : 1',
+    after: 'exitCode: 0',
+    tests: [{ file: DOCTOR_STORE_TEST, test: 'names each damaged record' }],
+  },
+  {
+    name: 'doctor looks at no checkpoint',
+    fault: RECORD,
+    file: 'trainer/checkpoints/verify-checkpoint.ts',
+    before: 'for await (const _piece of (await openVerifiedPolicy(dir)).weights);\n',
+    after: '',
+    tests: [{ file: DOCTOR_STORE_TEST, test: 'names a checkpoint whose files are not those' }],
   },
 ];

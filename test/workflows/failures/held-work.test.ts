@@ -76,6 +76,23 @@ it('a part of an update in shards pauses its run like the whole, and what takes 
   }
 }, 120_000);
 
+it.each([['update', 'the update of step 1'], ['recordStep', 'the record of step 1']])('%s that needs a damaged record pauses its run at once, says which, and is made when the store is brought back', async (activity, work) => {
+  let damaged = true;
+  let tries = 0;
+  const message = 'The store at /home/store is damaged (the record generate:train/r/step-1/t/0#1/00002 is not what was written)';
+  world.script = {
+    before: (name) => {
+      if (name !== activity || !damaged) return;
+      tries += 1;
+      throw ApplicationFailure.nonRetryable(message, 'StoreCorrupt');
+    },
+  };
+  const { paused, shown, result } = await heldAndResumed(configOf(`damaged-${activity}`, { mode: 'sync' }, { steps: 1 }), work, () => void (damaged = false));
+  expect([tries, paused.tripped]).toEqual([1, { failure: 'store-damaged', failed: 1, of: 1, message, work }]);
+  expect(shown).toContain(FAILURES['store-damaged'].remedy);
+  expect(result).toMatchObject({ steps: 1 });
+}, 120_000);
+
 it.each([
   ['a setting or a loss that it cannot be made with', ApplicationFailure.nonRetryable('rollout_is needs log-probabilities', 'LossRefused')],
   ['code of the user that throws', ApplicationFailure.nonRetryable('loss mine threw TypeError: x', 'OwnCodeFailed')],

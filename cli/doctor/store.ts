@@ -1,0 +1,101 @@
+/** `longhaul doctor --store`: every record, object and event of this folder's store, and the checkpoints that it names. */
+
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { runOfKey, type StepEntry } from '../../activities/records.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { type DamagedRow, type StoreReport, verifyStore } from '../../store/verify-store.ts';
+import { verifyCheckpoint } from '../../trainer/checkpoints/verify-checkpoint.ts';
+import { stackHome } from '../../workers/stack/stack-paths.ts';
+import type { VerbContext } from '../verb.ts';
+
+/** Damaged things that are named; all are counted. */
+const NAMED = 50;
+const EVERY_MS = 2_000;
+
+export interface DamageFinding {
+  readonly kind: DamagedRow['kind'] | 'checkpoint';
+  readonly key: string;
+  readonly problem: string;
+  /** Runs and evals (as `eval/ID`) that it belongs to; none where that cannot be told. */
+  readonly runs: readonly string[];
+}
+
+export interface StoreVerdict {
+  readonly ok: boolean;
+  readonly dir: string;
+  readonly read: StoreReport['read'] & { readonly checkpoints: number };
+  /** How many are damaged. */
+  readonly damaged: number;
+  /** The first of them. */
+  readonly first: readonly DamageFinding[];
+  readonly runs: readonly string[];
+}
+
+function runsOf({ kind, key, run, namedBy = [] }: DamagedRow): string[] {
+  if (run !== undefined) return [run];
+  if (kind === 'file') return [];
+  return [...new Set((kind === 'objects' ? namedBy : [key]).flatMap((one) => runOfKey(one) ?? []))];
+}
+
+/** Of steps whose records are whole, those whose folders are there: retention takes others away. */
+async function checkpointsOf(dir: string): Promise<Array<StepEntry & { readonly key: string }>> {
+  const store = openSqliteStore(dir);
+  try {
+    const steps = await store.list<StepEntry>('step:');
+    return steps.flatMap(({ key, value }) => (existsSync(value.policy.dir) ? [{ ...value, key }] : []));
+  } catch {
+    // Damaged records are named already; what they would say of checkpoints is not to be relied on.
+    return [];
+  } finally {
+    await store.close();
+  }
+}
+
+async function damagedCheckpoints(dir: string, note: (line: string) => void, signal: AbortSignal) {
+  const damaged: DamageFinding[] = [];
+  const there = await checkpointsOf(dir);
+  for (const [i, { key, policy, sha256 }] of there.entries()) {
+    signal.throwIfAborted();
+    note(`checkpoint ${i + 1} of ${there.length}: ${policy.dir}`);
+    await verifyCheckpoint(policy.dir, sha256).catch((error: unknown) => {
+      damaged.push({ kind: 'checkpoint', key: policy.dir, problem: error instanceof Error ? error.message : String(error), runs: [runOfKey(key) ?? []].flat() });
+    });
+  }
+  return { read: there.length, damaged };
+}
+
+/** Says no more often than every two seconds. */
+function seldom(note: (line: string) => void): (line: string) => void {
+  let last = Date.now();
+  return (line) => {
+    if (Date.now() - last < EVERY_MS) return;
+    last = Date.now();
+    note(line);
+  };
+}
+
+/** `undefined` where this folder has no store. Errors: those of `verifyStore`. */
+export async function examineRecords({ env, cwd, note, signal }: VerbContext): Promise<StoreVerdict | undefined> {
+  const dir = join(stackHome(env, cwd), 'store');
+  const say = seldom(note);
+  const report = await verifyStore(dir, { progress: (rows) => say(`${rows} rows read`), signal });
+  if (report === undefined) return undefined;
+  const rows = report.damaged.map((row): DamageFinding => ({ kind: row.kind, key: row.key, problem: row.problem, runs: runsOf(row) }));
+  const checkpoints = await damagedCheckpoints(dir, say, signal);
+  const damaged = [...rows, ...checkpoints.damaged];
+  const runs = [...new Set(damaged.flatMap((one) => one.runs))].toSorted((a, b) => a.localeCompare(b));
+  return { ok: damaged.length === 0, dir, read: { ...report.read, checkpoints: checkpoints.read }, damaged: damaged.length, first: damaged.slice(0, NAMED), runs };
+}
+
+export function recordLines({ ok, dir, read, damaged, first, runs }: StoreVerdict): string[] {
+  const counts = `${read.records} records, ${read.objects} objects, ${read.events} events, ${read.executions} executions, ${read.checkpoints} checkpoints`;
+  if (ok) return [`the store at ${dir} is whole: ${counts}`];
+  return [
+    ...first.map(({ key, problem, runs: its }) => `DAMAGED ${key}${its.length > 0 ? ` (${its.join(', ')})` : ''}: ${problem}`),
+    ...(damaged > first.length ? [`… and ${damaged - first.length} more`] : []),
+    `the store at ${dir} has ${damaged} damaged of ${counts}`,
+    ...(runs.length > 0 ? [`runs that they belong to: ${runs.join(', ')}`] : []),
+    'stop the stack (npx longhaul down) and bring the store, or the checkpoint, back from a copy; or start these runs under other names',
+  ];
+}

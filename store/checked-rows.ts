@@ -1,0 +1,61 @@
+/** Rows of the store as they are read, and whether each is still what was written. Pure. */
+
+import { createHash } from 'node:crypto';
+import { checksumOf, checksumOfAll } from './checksum.ts';
+import type { Execution, ObjectRef, RolloutEvent } from './store.ts';
+
+export interface ResultRow {
+  readonly key: string;
+  readonly value: string;
+  readonly sum: number;
+}
+
+/** Named by its bytes: it needs no further checksum. */
+export interface ObjectRow {
+  readonly ref: ObjectRef;
+  readonly bytes: Uint8Array;
+}
+
+export interface EventRow extends Required<RolloutEvent> {
+  readonly seq: number;
+  readonly sum: number;
+}
+
+export interface ExecutionRow extends Execution {
+  readonly sum: number;
+}
+
+export type CheckedRow = ResultRow | ObjectRow | EventRow | ExecutionRow;
+
+export function refOf(bytes: Uint8Array): ObjectRef {
+  return `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
+}
+
+/** What is damaged may be of another type than its column. */
+const isWhole = (...columns: readonly unknown[]): boolean => columns.every((column) => typeof column === 'string');
+
+function sumOf(row: Exclude<CheckedRow, ObjectRow>): number | undefined {
+  if ('value' in row) return isWhole(row.key, row.value) ? checksumOf(row.key, row.value) : undefined;
+  if ('key' in row) return isWhole(row.key, row.at) ? checksumOf(row.key, row.at) : undefined;
+  return checksumOfAll([row.run, row.rollout, row.attempt, row.event, row.at, row.detail]);
+}
+
+/** What is wrong with it, in words; `undefined`: nothing. */
+export function damageOf(row: CheckedRow): string | undefined {
+  if ('ref' in row) return row.bytes instanceof Uint8Array && refOf(row.bytes) === row.ref ? undefined : 'has other bytes than its name says';
+  return row.sum === sumOf(row) ? undefined : 'is not what was written: its checksum differs';
+}
+
+/** What names it to whoever looks for it. */
+export function keyOf(row: CheckedRow): string {
+  if ('ref' in row) return String(row.ref);
+  if ('key' in row) return String(row.key);
+  return `${row.rollout}#${row.attempt} ${row.event}`;
+}
+
+/** The same in a sentence. */
+export function nameOf(row: CheckedRow): string {
+  if ('ref' in row) return `the object ${keyOf(row)}`;
+  if ('value' in row) return `the record ${keyOf(row)}`;
+  return 'event' in row ? `the event ${row.seq} (${keyOf(row)})` : `the execution ${row.seq} of ${keyOf(row)}`;
+}

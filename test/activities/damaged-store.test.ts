@@ -1,0 +1,118 @@
+/**
+ * Hunts a digit that changed in the store's file and goes into an update, a grade or a report without a word: whoever reads
+ * it ends with the record's key, once, and nothing is made of what is left.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { classified } from '../../activities/failures.ts';
+import { type GenerateRecord, keys, type OutcomeRecord, type RunRecord, turnsOf } from '../../activities/records.ts';
+import { createRewardActivities } from '../../activities/rollout/reward.ts';
+import { summaryOf } from '../../activities/run/run-summary.ts';
+import { trajectoryOf } from '../../activities/run/trajectories.ts';
+import { updateOnce } from '../../activities/update/update.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { ObjectRef, Store } from '../../store/store.ts';
+import { changeOnDisk } from '../store/change-on-disk.ts';
+import { algorithm, attemptOf, environment, inActivity, RUN, useWorld } from './world.ts';
+
+const world = useWorld();
+const runDir = '/runs/r';
+let dir: string;
+let store: Store;
+let artifact: ObjectRef;
+
+/** Two rollouts of two turns each. */
+beforeEach(async () => {
+  dir = mkdtempSync(join(tmpdir(), 'longhaul-damaged-'));
+  const written = openSqliteStore(dir);
+  const policy = { base: '/p', parameters: 1, vocabulary: 1 };
+  await written.putOnce<RunRecord>(keys.run(RUN), { run: RUN, runDir, seed: 41_007, startedAt: '2026-01-01T00:00:00.000Z', policy, task: { name: 'toy', train: 2, heldOut: 1 } });
+  for (const k of [0, 1]) {
+    const attempt = attemptOf(0, k);
+    for (const turn of [1, 2]) {
+      const said = { version: 4, appended: [1, 2], reset: false, sampled: [3, 0], logprobs: [-0.1 * (k + 1), -turn - 0.5], end: 'stop' as const };
+      await written.putOnce<GenerateRecord>(keys.generate(attempt, turn), { ...said, parsed: { kind: 'no-call', content: '' } });
+    }
+    await written.putOnce(keys.verdict(attempt), { code: 'graded', reward: k, passed: k > 0, reason: `verdict ${k}` });
+    const end = { rollout: attempt.rollout, task: attempt.task, attempt: 1, turns: 2, status: 'graded', reward: k, passed: k > 0, finish: 'finish-tool', failure: null, reason: `reason ${k}` };
+    await written.putOnce<OutcomeRecord>(keys.outcome(attempt.rollout), end as OutcomeRecord);
+    await written.append([{ run: RUN, rollout: attempt.rollout, attempt: 1, event: 'graded', at: `2026-01-01T00:00:0${k}.000Z` }]);
+  }
+  artifact = await written.putObject(Buffer.from('diff number 1'));
+  await written.close();
+});
+afterEach(async () => {
+  await store.close();
+  rmSync(dir, { recursive: true });
+});
+
+const changed = (...changes: ReadonlyArray<readonly [from: string, to: string]>) => {
+  changeOnDisk(dir, ...changes);
+  store = openSqliteStore(dir);
+};
+/** The store without the row of this key, as one whose place in the file nothing points to. */
+const without = (key: string) => {
+  const raw = new DatabaseSync(join(dir, 'store.sqlite'));
+  raw.prepare('DELETE FROM results WHERE key = ?').run(key);
+  raw.close();
+  store = openSqliteStore(dir);
+};
+const update = () => {
+  const input = { run: RUN, runDir, step: 1, steps: 2, batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 2, algorithm, policy: { dir: '/p', version: 4 } };
+  return classified(() => updateOnce(input, store, world.now.engine, () => undefined));
+};
+const grade = (ref = artifact) =>
+  inActivity(() => createRewardActivities({ store, provider: world.now.provider, host: 'here' }).computeReward({ ...attemptOf(0, 1), artifact: ref, finish: 'finish-tool', turns: 2 }));
+const summary = () => summaryOf(RUN, store, { address: '', namespace: '', ui: '' });
+/** As Temporal is told: by class and key, and not to be tried again. */
+const refused = (key: string) => ({ type: 'StoreCorrupt', nonRetryable: true, message: expect.stringContaining(key) as string });
+const corrupt = (key: string) => ({ name: 'StoreCorrupt', key });
+const second = keys.generate(attemptOf(0, 1), 2);
+
+it('an update reads no turn of which a digit changed, and trains on nothing', async () => {
+  changed(['"logprobs":[-0.2,-2.5]', '"logprobs":[-0.2,-2.7]']);
+  await expect(update()).rejects.toMatchObject(refused(second));
+  expect(world.now.engine.updates).toEqual([]);
+  expect(await store.list('end:')).toEqual([]);
+  await expect(trajectoryOf(attemptOf(0, 1).rollout, store)).rejects.toMatchObject(corrupt(second));
+});
+
+it('an update reads no reward of which a digit changed, and no two that changed places', async () => {
+  changed(['"reason":"reason 1"', '"reason":"reason 0"']);
+  await expect(update()).rejects.toMatchObject(refused(keys.outcome(attemptOf(0, 1).rollout)));
+  expect(world.now.engine.updates).toEqual([]);
+});
+
+it('a turn that is missing, first, last or between two others, is no shorter rollout', async () => {
+  without(second);
+  await expect(update()).rejects.toMatchObject(refused(second));
+  const first = keys.generate(attemptOf(0, 0), 1);
+  await store.close();
+  without(first);
+  await expect(turnsOf(store, attemptOf(0, 0))).rejects.toMatchObject(corrupt(first));
+});
+
+it('an outcome that is missing beside its verdict is no rollout without an end', async () => {
+  without(keys.outcome(attemptOf(0, 0).rollout));
+  await expect(update()).rejects.toMatchObject(refused(keys.outcome(attemptOf(0, 0).rollout)));
+});
+
+it('a grading takes neither a verdict nor an artifact of which a digit changed, and calls no grader', async () => {
+  changed(['verdict 1', 'verdict 2'], ['diff number 1', 'diff number 2']);
+  await expect(grade()).rejects.toMatchObject(refused(keys.verdict(attemptOf(0, 1))));
+  const other = { ...attemptOf(0, 2), artifact, finish: 'finish-tool' as const, turns: 2 };
+  const activities = createRewardActivities({ store, provider: world.now.provider, host: 'here' });
+  await expect(inActivity(() => activities.computeReward(other))).rejects.toMatchObject(refused(artifact));
+  expect(environment.graded).toEqual([]);
+});
+
+it('a report tells no record and no event of which a digit changed', async () => {
+  changed(['"seed":41007', '"seed":41009']);
+  await expect(summary()).rejects.toMatchObject(corrupt(keys.run(RUN)));
+  await store.close();
+  changed(['"seed":41009', '"seed":41007'], ['2026-01-01T00:00:01.000Z', '2026-01-01T00:00:09.000Z']);
+  await expect(summary()).rejects.toMatchObject(corrupt(`${attemptOf(0, 1).rollout}#1 graded`));
+});
