@@ -30,6 +30,8 @@ export type FailureClass =
   | 'store-unavailable'
   /** The rollout's own, spent on what is not the policy's doing. */
   | 'deadline'
+  /** Too many workers ended while they did the same thing for it. */
+  | 'quarantined'
   /** Its group was complete without it. */
   | 'straggler'
   /** It is on record as failed already. */

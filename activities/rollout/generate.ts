@@ -10,6 +10,7 @@ import type { PolicyRef, RolloutPolicy } from '../../workflows/messages/policy.t
 import type { GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
 import { UserInputError } from '../failures.ts';
 import { contextTokensAfter, type GenerateRecord, keys, sampledTokensOf, turnsOf, type UpdateEntry } from '../records.ts';
+import { checkWorkersLost } from '../tries.ts';
 import { sampleEndpoint } from '../sampling/sample-endpoint.ts';
 import { type PolicyTokenizer, sampleIds } from '../sampling/sample-ids.ts';
 
@@ -107,6 +108,7 @@ export async function generateTurn(input: GenerateInput, deps: GenerateDeps, sig
   const key = keys.generate(input, input.turn);
   let record = await store.get<GenerateRecord>(key);
   if (!record) {
+    await checkWorkersLost(store);
     await store.begin(`model:${key}`);
     const policy = await newest(input.policy, store);
     record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));

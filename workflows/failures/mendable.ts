@@ -5,7 +5,7 @@
 
 import { ActivityFailure, ApplicationFailure, ChildWorkflowFailure, CancelledFailure, rootCause, TerminatedFailure, TimeoutFailure } from '@temporalio/workflow';
 import type { Failure } from '../../agents/finish-reason.ts';
-import { classOfError, FAILURES } from './failure-policy.ts';
+import { classOfError, FAILURES, TRIES_SPENT } from './failure-policy.ts';
 
 const messageOf = (error: Error): string => (rootCause(error) ?? error.message).slice(0, 300);
 
@@ -16,8 +16,10 @@ function ofActivity(error: ActivityFailure): Failure | undefined {
   const message = messageOf(error);
   if (cause instanceof TimeoutFailure) return { failure: 'timeout', message };
   if (isFilesGone(error)) return { failure: 'internal', message };
-  if (!(cause instanceof ApplicationFailure) || retryState === 'NON_RETRYABLE_FAILURE') return undefined;
+  if (!(cause instanceof ApplicationFailure)) return undefined;
   const failure = classOfError(cause.type ?? '');
+  const isFinal = retryState === 'NON_RETRYABLE_FAILURE' && !cause.details?.includes(TRIES_SPENT) && FAILURES[failure].recovery !== 'hold';
+  if (isFinal) return undefined;
   return FAILURES[failure].breaks ? { failure, message } : undefined;
 }
 
