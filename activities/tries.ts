@@ -72,7 +72,7 @@ async function failuresOf(limits: Limits, info: Info, { type, message }: Applica
 }
 
 /** What an execution that failed is reported with: for good, where it was the last that may. */
-async function reported(error: unknown, limits: Limits, info: Info): Promise<unknown> {
+export async function reported(error: unknown, limits: Limits, info: Info): Promise<unknown> {
   if (!(error instanceof ApplicationFailure) || error.nonRetryable) return error;
   const { failures = RETRIES[limits.place].attempts } = limits;
   if ((await failuresOf(limits, info, error)) < failures) return error;
