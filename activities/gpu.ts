@@ -2,20 +2,22 @@
 
 import { Context } from '@temporalio/activity';
 import type { GpuActivities } from '../workflows/activities.ts';
-import { classified } from './failures.ts';
 import { type GenerateDeps, generateTurn } from './rollout/generate.ts';
+import { classified } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { checkEndpoint } from './sampling/endpoint-offer.ts';
+import { tried } from './tries.ts';
 import { updateOnce } from './update/update.ts';
 
 /** Of the activity, which has its rollout's; where nobody said one, the server's word for that is 0. */
 const priorityKey = (): number | undefined => Context.current().info.priority?.priorityKey || undefined;
 
 export function createGpuActivities(deps: GenerateDeps): GpuActivities {
+  const { store } = deps;
   return {
     checkEndpoint: (input) => classified(() => withHeartbeat((signal) => checkEndpoint(input, deps, signal))),
-    generate: (input) => classified(() => withHeartbeat((signal) => generateTurn(input, deps, signal, priorityKey()))),
-    update: (input) =>
-      classified(() => withHeartbeat((_signal, progress) => updateOnce(input, deps.store, deps.engine, progress))),
+    // An endpoint's own patience bounds how often it is asked.
+    generate: (input) => tried({ store, place: 'gpu', ...('endpoint' in input.policy && { failures: Infinity }) }, (signal) => generateTurn(input, deps, signal, priorityKey())),
+    update: (input) => tried({ store, place: 'gpu' }, (_signal, progress) => updateOnce(input, store, deps.engine, progress)),
   };
 }

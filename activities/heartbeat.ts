@@ -13,6 +13,11 @@ export function wasCancelled({ aborted, reason }: AbortSignal): boolean {
   return aborted && reason instanceof Error && reason.message === 'CANCELLED';
 }
 
+/** Whether this execution ends because its worker is being stopped. */
+export function wasStopped({ aborted, reason }: AbortSignal): boolean {
+  return aborted && reason instanceof Error && reason.message === 'WORKER_SHUTDOWN';
+}
+
 /** Runs `work`; heartbeats carry what `progress` last said, or why the disk holds work up. Outside of an activity there is nobody to tell. */
 export async function withHeartbeat<T>(
   work: (signal: AbortSignal, progress: (detail: unknown) => void) => Promise<T>,

@@ -1,5 +1,6 @@
 /** What activities write into the store: the keys, and the shape under each key. Keys name what ran, never who ran it. */
 
+import type { Info } from '@temporalio/activity';
 import type { FailureClass, FinishReason } from '../agents/finish-reason.ts';
 import type { Message } from '../agents/message.ts';
 import type { ParsedTurn } from '../agents/parse-tool-calls.ts';
@@ -29,6 +30,8 @@ export function sandboxKey(attempt: Pick<Attempt, 'rollout' | 'attempt'>, restor
   return restore === 0 ? attemptKey(attempt) : `${attemptKey(attempt)}~${restore}`;
 }
 
+type Scheduled = Pick<Info, 'activityType' | 'workflowExecution' | 'activityId'>;
+
 export const keys = {
   generate: (attempt: Attempt, turn: number) => `generate:${attemptKey(attempt)}/${padded(turn)}`,
   act: (attempt: Attempt, turn: number) => `act:${attemptKey(attempt)}/${padded(turn)}`,
@@ -53,6 +56,9 @@ export const keys = {
   trajectory: (rollout: string) => `trajectory:${rollout}`,
   /** That a run, or an eval as `eval/ID`, has no records of its turns any more. */
   pruned: (name: string) => `pruned:${name}`,
+  /** Executions of one scheduled activity that ended without a result, as far as they could say so. */
+  tries: ({ activityType, workflowExecution, activityId }: Scheduled) => `tries:${activityType}/${workflowExecution?.workflowId ?? ''}/${workflowExecution?.runId ?? ''}/${activityId}/`,
+  oneTry: (scheduled: Scheduled & Pick<Info, 'attempt'>) => `${keys.tries(scheduled)}${padded(scheduled.attempt)}`,
   /** `digest` is of the endpoint's settings that decide how it is asked. */
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,
 } as const;
@@ -219,6 +225,14 @@ export interface UpdateEntry extends UpdateOutcome {
   /** Where rollouts and updates overlap: what was trained on. */
   readonly units?: readonly number[];
   readonly metrics?: Readonly<Record<string, number>>;
+}
+
+/** An execution that ended without a result. `spared`: it was cancelled, or ended with its worker, which was being stopped. */
+export interface TryRecord {
+  readonly end: 'failed' | 'spared';
+  readonly error: string;
+  readonly message: string;
+  readonly at: string;
 }
 
 /** What was changed on the live run, oldest first. */

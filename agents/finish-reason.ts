@@ -31,6 +31,8 @@ export type FailureClass =
   | 'store-damaged'
   /** The rollout's own, spent on what is not the policy's doing. */
   | 'deadline'
+  /** Too many workers ended while they did the same thing for it. */
+  | 'quarantined'
   /** Its group was complete without it. */
   | 'straggler'
   /** It is on record as failed already. */

@@ -132,9 +132,10 @@ export interface SweepActivities {
 /** A run's own failure: it is no rollout's class. */
 const NEVER_RETRIED = [...FINAL_ERRORS, 'NoValidRollouts'];
 
-function retry({ attempts, firstMs, factor, longestMs }: Backoff) {
+/** Without a limit: how often an activity may fail, or lose its worker, its worker counts (`activities/tries.ts`). */
+function retry({ firstMs, factor, longestMs }: Omit<Backoff, 'attempts'>, maximumAttempts = Number.POSITIVE_INFINITY) {
   return {
-    maximumAttempts: attempts,
+    maximumAttempts,
     initialInterval: firstMs,
     backoffCoefficient: factor,
     maximumInterval: longestMs,
@@ -182,7 +183,7 @@ export function onWorker(worker: string, ms: number): Pick<GpuActivities, 'gener
     taskQueue: workerQueue(worker),
     scheduleToStartTimeout: CACHE_WITHIN,
     scheduleToCloseTimeout: ms,
-    retry: retry({ ...RETRIES.gpu, attempts: 1 }),
+    retry: retry(RETRIES.gpu, 1),
   });
 }
 
@@ -194,14 +195,14 @@ export function training(placement: TrainingPlacement): TrainingActivities {
 
 const onEndpoints = { ...onGpu, taskQueue: QUEUES.endpoint } as const;
 
-export const endpoints: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onEndpoints, startToCloseTimeout: '10m', retry: retry({ ...RETRIES.gpu, attempts: 3 }) });
+export const endpoints: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onEndpoints, startToCloseTimeout: '10m', retry: retry(RETRIES.gpu, 3) });
 
 /** Sampling from a server that may be down for a while: asked again for as long as the endpoint's settings say, `ms` at most. */
 export function onEndpoint({ patienceSeconds }: Endpoint, ms: number): Pick<GpuActivities, 'generate'> {
   return proxyActivities<Pick<GpuActivities, 'generate'>>({
     ...onEndpoints,
     scheduleToCloseTimeout: Math.min(ms, patienceSeconds * 1000),
-    retry: { ...retry(RETRIES.gpu), maximumAttempts: Number.POSITIVE_INFINITY, maximumInterval: '30s' as const },
+    retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },
   });
 }
 
@@ -219,7 +220,7 @@ export const orchestrator = proxyActivities<OrchestratorActivities & SweepActivi
   heartbeatTimeout: '15s',
   // A full disk or a store that is down ends no run of weeks: it goes on when the cause is gone within a day.
   scheduleToCloseTimeout: '24h',
-  retry: retry({ attempts: Number.POSITIVE_INFINITY, firstMs: 500, factor: 2, longestMs: 30_000 }),
+  retry: retry({ firstMs: 500, factor: 2, longestMs: 30_000 }),
 });
 
 /** A host that is gone for longer than a sandbox lives has lost it. */
@@ -248,6 +249,6 @@ export function releasing(host: string) {
     startToCloseTimeout: '2m',
     scheduleToCloseTimeout: '10m',
     heartbeatTimeout: '15s',
-    retry: retry(RETRIES['agent-run']),
+    retry: retry(RETRIES['agent-run'], RETRIES['agent-run'].attempts),
   });
 }

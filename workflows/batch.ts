@@ -11,6 +11,7 @@ import { batchStatusQuery, OpenBatch } from './batch/open-batch.ts';
 import type { BatchProgress } from './batch/progress.ts';
 import { refusedInput } from './batch/refused-input.ts';
 import { refusedStraggler } from './batch/stragglers.ts';
+import { rolloutHeldSignal } from './failures/held-rollout.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import type { BatchInput, BatchResult } from './messages/batch.ts';
 import { rolloutEndedSignal } from './rollout/report-end.ts';
@@ -52,6 +53,7 @@ export async function runBatch(input: BatchInput, schedule: Schedule, progress: 
     on(pauseSignal, () => open.pause(true)),
     on(resumeSignal, () => open.pause(false)),
     on(stageEndedSignal, (id, stage) => open.stageEnded(id, stage)),
+    on(rolloutHeldSignal, (id, trip) => open.rolloutHeld(id, trip)),
     on(rolloutEndedSignal, (result) => open.rolloutEnded(result)),
   );
   try {

@@ -8,6 +8,20 @@ import { STALLED, type Stalled } from './messages/stalled.ts';
 
 export const stalledSignal = defineSignal<[Stalled]>(STALLED);
 
+const CONTROLS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
+
+/**
+ * Text as it is: Temporal's UI reads details as Markdown, in which a policy's words could be lists, links, images or HTML.
+ * Its fence is longer than any row of backticks in it, and it has one line.
+ */
+export function inCode(text: string): string {
+  const line = text.replaceAll(CONTROLS, ' ').trim();
+  if (line === '') return '';
+  const longest = Math.max(0, ...[...line.matchAll(/`+/g)].map(([ticks]) => ticks.length));
+  const fence = '`'.repeat(longest + 1);
+  return longest === 0 ? `${fence}${line}${fence}` : `${fence} ${line} ${fence}`;
+}
+
 export class Details {
   #progress = '';
   #standsStill: string | null = null;
@@ -32,6 +46,7 @@ export class Details {
   }
 
   #show(): void {
-    setCurrentDetails([this.#standsStill ?? this.#progress, ...this.#stuck].filter((line) => line !== '').join('\n\n'));
+    const [why, ...stuck] = [this.#standsStill, ...this.#stuck].map((line) => inCode(line ?? ''));
+    setCurrentDetails([why || this.#progress, ...stuck].filter((line) => line !== '').join('\n\n'));
   }
 }

@@ -14,6 +14,7 @@ import {
   continueAsNew,
   defineQuery,
   isCancellation,
+  log,
   ParentClosePolicy,
   rootCause,
   setHandler,
@@ -24,6 +25,8 @@ import {
 import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { Details, stalledSignal } from './details.ts';
+import { type Trip, tripLine } from './failures/circuit-breaker.ts';
+import { circuitOpenedSignal } from './failures/failure-watch.ts';
 import { checkEndpointOnce } from './rollout/check-endpoint.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell, SweepChunk, SweepResult, SweepStatus } from './messages/eval.ts';
 import { hearSignals, on } from './hear-signals.ts';
@@ -41,6 +44,8 @@ export interface SweepProgress {
   readonly done: readonly CellHeadline[];
   readonly chunk: number;
   readonly paused: boolean;
+  /** Absent: it did not pause by itself. */
+  readonly tripped?: Trip | null;
 }
 
 class Sweep {
@@ -50,10 +55,12 @@ class Sweep {
   done: CellHeadline[];
   chunk: number;
   paused: boolean;
+  #tripped: Trip | null;
   #cell: SweepStatus['cell'] = null;
   #batch: ChildWorkflowHandle<typeof batchWorkflow> | null = null;
 
-  constructor({ opened, done, chunk, paused }: SweepProgress, details: Details) {
+  constructor({ opened, done, chunk, paused, tripped = null }: SweepProgress, details: Details) {
+    this.#tripped = tripped;
     this.#details = details;
     this.opened = opened;
     this.done = [...done];
@@ -63,20 +70,30 @@ class Sweep {
 
   get progress(): SweepProgress {
     const { opened, done, chunk, paused } = this;
-    return { opened, done, chunk, paused };
+    return { opened, done, chunk, paused, tripped: this.#tripped };
   }
 
   get status(): SweepStatus {
     const { opened, done } = this;
     const { eval: id, round, cells } = opened;
     const phase = done.length === cells.length ? 'done' : this.paused ? 'paused' : 'rollouts';
-    return { eval: id, phase, round, cells: cells.length, done, cell: this.#cell, batch: this.#batch?.workflowId ?? null };
+    return { eval: id, phase, round, cells: cells.length, done, cell: this.#cell, batch: this.#batch?.workflowId ?? null, ...(this.#tripped && { tripped: this.#tripped }) };
   }
 
   /** No further batch begins; the rollouts of the one under way stop before their next turn. */
   pause(paused: boolean): void {
     this.paused = paused;
+    if (!paused) this.#tripped = null;
+    this.#details.standsStill(this.#tripped && tripLine(this.#tripped));
     this.#relay.set(paused);
+  }
+
+  /** A rollout of the batch under way, `held`, stands still: nothing begins until somebody has looked and resumes it. */
+  trip(trip: Trip, held: string | undefined): void {
+    if (held !== undefined) this.#relay.stands(held);
+    this.#tripped = trip;
+    log.warn(tripLine(trip), { eval: this.opened.eval });
+    this.pause(true);
   }
 
   /**
@@ -168,7 +185,10 @@ function answerFrom(id: string, sweep: () => Sweep | null, details: Details): ()
   };
   const starting: SweepStatus = { eval: id, phase: 'starting', round: 0, cells: 0, done: [], cell: null, batch: null };
   setHandler(sweepStatusQuery, () => sweep()?.status ?? starting);
-  hearSignals(on(pauseSignal, () => pause(true)), on(resumeSignal, () => pause(false)), on(stalledSignal, (lines) => details.stuck(lines)));
+  hearSignals(on(pauseSignal, () => pause(true)), on(resumeSignal, () => pause(false)), on(stalledSignal, (lines) => details.stuck(lines)), on<[Trip, string?]>(circuitOpenedSignal, (trip, held) => {
+    // A batch of this execution runs, so that the sweep has begun.
+    sweep()?.trip(trip, held);
+  }));
   return () => said;
 }
 

@@ -38,6 +38,12 @@ export class PauseRelay {
     void this.#settle();
   }
 
+  /** It stands still by itself: the next resumption is to reach it, whatever it was told. */
+  stands(id: string): void {
+    const known = this.#children.get(id);
+    if (known) known.told = true;
+  }
+
   /** A child from an earlier history, which has heard the last word unless it is `untold`. */
   adopt(id: string, child: Steerable, untold = false): void {
     this.#children.set(id, { child, told: this.#paused !== untold });

@@ -16,24 +16,30 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
+import type { Failure } from '../agents/finish-reason.ts';
 import { classify } from './failures/classify-failure.ts';
+import { tripLine } from './failures/circuit-breaker.ts';
 import { BUDGET, FAILURES } from './failures/failure-policy.ts';
+import { heldTrip, reportHeld } from './failures/held-rollout.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { isLost, renewalOf } from './rollout/hold-sandbox.ts';
 import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
 import type { Context } from './rollout/rollout-context.ts';
-import { atDeadline, hasDeadline, perform, release } from './rollout/rollout-stages.ts';
+import { atDeadline, hasDeadline, perform, release, showDoing } from './rollout/rollout-stages.ts';
 import { RolloutClock, type Spent } from './rollout/rollout-clock.ts';
 import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
 import { reportingEnd } from './rollout/report-end.ts';
 import { resolveRollout } from './rollout/resolve-rollout.ts';
 import { proceedSignal, StageGates } from './rollout/stage-gates.ts';
+import type { Trip } from './failures/circuit-breaker.ts';
 import type { GatedStage, RolloutInput, RolloutResult } from './messages/rollout.ts';
 
 export interface RolloutState extends LoopState {
   readonly task: string;
   readonly paused: boolean;
   readonly contextTokens: number;
+  /** Why it stands still until it is resumed; absent: it does not. */
+  readonly held?: Trip;
 }
 
 export const stateQuery = defineQuery<RolloutState>('state');
@@ -42,6 +48,8 @@ export const resumeSignal = defineSignal('resume');
 
 /** Carried over continue-as-new, which happens at the begin of a turn. */
 export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
+  /** Absent: it is not held. */
+  readonly held?: Trip;
   /** Who has the context in its cache. */
   readonly worker?: string;
   readonly state: LoopState;
@@ -50,8 +58,11 @@ export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'conte
 
 /** Below the 4,096 events at which Temporal suggests a new history. */
 const ROUNDS_PER_HISTORY = 300;
+/** Of what a grader said: each result is in its batch's history. */
+const REASON_LENGTH = 200;
+
 function resultOf(state: LoopState, context: Context): RolloutResult {
-  const { restores, reward: value, passed, finish, failure, message } = state;
+  const { restores, reward: value, passed, reason, finish, failure, message } = state;
   return {
     rollout: context.rollout,
     task: context.input.task,
@@ -61,6 +72,7 @@ function resultOf(state: LoopState, context: Context): RolloutResult {
     ...(restores === undefined ? {} : { restores }),
     ...(value === undefined ? {} : { reward: value }),
     ...(passed === undefined ? {} : { passed }),
+    ...(reason ? { reason: reason.slice(0, REASON_LENGTH) } : {}),
     ...(finish === undefined ? {} : { finish }),
     ...(failure === undefined ? {} : { failure }),
     ...(message === undefined ? {} : { message }),
@@ -79,15 +91,15 @@ function publishEnd(state: LoopState): void {
 function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): Context {
   const { workflowId: rollout } = workflowInfo();
   const input = resolveRollout(given, rollout);
-  const { allowed = [], sandbox = null, contextTokens = 0, worker = null, lines = [], paused = false, spentMs = null, ownMs = 0 } = progress ?? {};
+  const { allowed = [], sandbox = null, contextTokens = 0, worker = null, lines = [], paused = false, held = null, spentMs = null, ownMs = 0 } = progress ?? {};
   const gates = new StageGates(input.gates, allowed);
   const clock = new RolloutClock(input.agent, { spentMs, ownMs }, Date.now());
   const limits = { maxTurns: input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
-  return { input, rollout, limits, gates, clock, sandbox, contextTokens, worker, lines, doing: '', paused, collected: null, rounds: 0 };
+  return { input, rollout, limits, gates, clock, sandbox, contextTokens, worker, lines, doing: held ? tripLine(held) : '', paused, held, collected: null, rounds: 0 };
 }
 
-function progressOf(state: LoopState, { sandbox, contextTokens, worker, lines, paused, gates, clock }: Context): RolloutProgress {
-  return { state, sandbox, contextTokens, ...(worker === null ? {} : { worker }), lines, paused, allowed: gates.allowed, ...clock.spent(Date.now()) };
+function progressOf(state: LoopState, { sandbox, contextTokens, worker, lines, paused, held, gates, clock }: Context): RolloutProgress {
+  return { state, sandbox, contextTokens, ...(worker === null ? {} : { worker }), lines, paused, ...(held && { held }), allowed: gates.allowed, ...clock.spent(Date.now()) };
 }
 
 /** `progress` is for continue-as-new alone. */
@@ -98,13 +110,14 @@ export function rollout(given: RolloutInput, progress?: RolloutProgress): Promis
 async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   const context = contextOf(given, progress);
   let state = progress?.state ?? initialState;
-  setHandler(stateQuery, () => ({ ...state, task: context.input.task, paused: context.paused, contextTokens: context.contextTokens }));
+  setHandler(stateQuery, () => ({ ...state, task: context.input.task, paused: context.paused, contextTokens: context.contextTokens, ...(context.held && { held: context.held }) }));
   hearSignals(
     on(pauseSignal, () => void (context.paused = true)),
-    on(resumeSignal, () => void (context.paused = false)),
+    on(resumeSignal, () => resume(context)),
     on(proceedSignal, (stage) => context.gates.allow(stage)),
   );
 
+  if (context.held) showDoing(context);
   let goesOn = false;
   try {
     while (stageOf(state) !== 'done' && !goesOn) {
@@ -113,7 +126,7 @@ async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise
         goesOn = true;
       } else if (stageOf(state) === 'agent-run' && !context.gates.isOpen('agent-run')) {
         state = await enter(state, 'agent-run', context);
-      } else state = await (mustWait(state, context) ? standStill(state, context, () => !context.paused) : advance(state, context));
+      } else state = await (mustWait(state, context) ? standStill(state, context, () => !mustWait(state, context)) : advance(state, context));
     }
   } finally {
     if (!goesOn) await release(context, state);
@@ -123,13 +136,20 @@ async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise
   return resultOf(state, context);
 }
 
-function isFull({ phase }: LoopState, { rounds }: Context): boolean {
-  return phase === 'generate' && (rounds >= ROUNDS_PER_HISTORY || workflowInfo().continueAsNewSuggested);
+/** What is collected is known to this history alone; it is graded, or held, without a sandbox that is to be renewed. */
+function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
+  return (phase === 'generate' || (held !== null && phase !== 'grade')) && (rounds >= ROUNDS_PER_HISTORY || workflowInfo().continueAsNewSuggested);
 }
 
-/** A paused rollout ends its turn, and then begins nothing; after its last turn it is collected and graded. */
-function mustWait({ phase }: LoopState, { paused }: Context): boolean {
-  return paused && (phase === 'prepare' || phase === 'restore' || phase === 'generate');
+/** What failed is tried anew. */
+function resume(context: Context): void {
+  context.paused = false;
+  context.held = null;
+}
+
+/** A paused rollout ends its turn, and then begins nothing; after its last turn it is collected and graded. One that is held does nothing. */
+function mustWait({ phase }: LoopState, { paused, held }: Context): boolean {
+  return held !== null || (paused && (phase === 'prepare' || phase === 'restore' || phase === 'generate'));
 }
 
 /** Time in which it stands still is none of its own. */
@@ -184,6 +204,16 @@ async function enter(state: LoopState, stage: GatedStage, context: Context): Pro
   return now;
 }
 
+/** It stands still with its sandbox, and does the same again when it is resumed. */
+async function hold(failure: Failure, state: LoopState, context: Context): Promise<LoopState> {
+  const trip = heldTrip(failure, state, context.rollout);
+  context.held = trip;
+  context.doing = tripLine(trip);
+  showDoing(context);
+  await reportHeld(trip);
+  return state;
+}
+
 /** What the state asks for, its failure included; a sandbox that was lost or given up is released. */
 async function attempted(state: LoopState, context: Context): Promise<LoopState> {
   try {
@@ -191,8 +221,10 @@ async function attempted(state: LoopState, context: Context): Promise<LoopState>
   } catch (error) {
     if (isCancellation(error)) throw error;
     const failure = classify(error);
+    const { breaks, recovery } = FAILURES[failure.failure];
+    if (recovery === 'hold' && context.input.holds) return hold(failure, state, context);
     // A paused run's machines are being mended: what they did meanwhile is tried again once it is resumed.
-    if (context.paused && FAILURES[failure.failure].breaks && FAILURES[failure.failure].recovery === 'mask') {
+    if (context.paused && breaks && (recovery === 'mask' || recovery === 'hold')) {
       return standStill(state, context, () => !context.paused);
     }
     const event: LoopEvent = failure.failure === 'deadline' && hasDeadline(state) ? atDeadline(state, context, failure) : { type: 'failed', ...failure };

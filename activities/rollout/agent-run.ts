@@ -12,6 +12,7 @@ import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRe
 import { classified } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { type ActRecord, keys } from '../records.ts';
+import { checkWorkersLost, tried } from '../tries.ts';
 import { actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
 
 export interface AgentRunDeps {
@@ -77,6 +78,7 @@ async function acted(input: AgentRunInput, deps: AgentRunDeps): Promise<AgentRun
   const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;
   const known = (await store.get<ActRecord>(keys.act(input, turn))) ?? (isOver ? await recordLastTurn({ attempt: input, store }, turn) : undefined);
   const isDone = known !== undefined && (isOver || (!collects(input, known) && (await isHere(input, turn, known, store))));
+  if (!isDone) await checkWorkersLost(store);
   const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, store));
   const { unfinished, ms } = record;
   const outcome = { line: lineOf(record), ...(ms === undefined ? {} : { ms }), ...(unfinished === undefined ? {} : { unfinished }) };
@@ -88,21 +90,25 @@ async function acted(input: AgentRunInput, deps: AgentRunDeps): Promise<AgentRun
 
 export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities {
   const { store } = deps;
+  const limits = { store, place: 'agent-run' } as const;
   return {
-    agentRun: (input) => classified(() => withHeartbeat(() => acted(input, deps))),
+    agentRun: (input) => tried(limits, () => acted(input, deps)),
 
     collect: (input) =>
-      classified(() =>
-        withHeartbeat(async () => {
-          const known = await store.get<CollectOutcome>(keys.collect(input));
-          const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, store)));
-          await release(deps, input.sandbox);
-          return outcome;
-        }),
-      ),
+      tried(limits, async () => {
+        const known = await store.get<CollectOutcome>(keys.collect(input));
+        if (!known) await checkWorkersLost(store);
+        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, store)));
+        await release(deps, input.sandbox);
+        return outcome;
+      }),
 
     releaseSandbox: (input) => classified(() => withHeartbeat(() => release(deps, input.sandbox))),
 
-    holdSandbox: (input) => classified(() => withHeartbeat(() => withSandbox(deps, input, () => Promise.resolve()))),
+    holdSandbox: (input) =>
+      tried(limits, async () => {
+        await checkWorkersLost(store);
+        await withSandbox(deps, input, () => Promise.resolve());
+      }),
   };
 }

@@ -4,12 +4,14 @@
  */
 
 import type { Store } from '../../store/store.ts';
+import { CheckpointTorn, intact } from '../../trainer/checkpoints/verified-checkpoint.ts';
 import type { Engine, GenerateCost } from '../../trainer/engine.ts';
 import type { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import type { PolicyRef, RolloutPolicy } from '../../workflows/messages/policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
 import { UserInputError } from '../failures.ts';
 import { contextTokensAfter, type GenerateRecord, keys, sampledTokensOf, turnsOf, type UpdateEntry } from '../records.ts';
+import { checkWorkersLost } from '../tries.ts';
 import { sampleEndpoint } from '../sampling/sample-endpoint.ts';
 import { type PolicyTokenizer, sampleIds } from '../sampling/sample-ids.ts';
 
@@ -28,11 +30,11 @@ export interface GenerateDeps {
   readonly worker?: string;
 }
 
-/** Errors: `UserInputError` where the directory holds another policy than the one that the rollout was started with. */
+/** Errors: `CheckpointTorn` where the directory holds another policy than the one that the rollout was started with, or none. */
 async function checkedDigest({ dir, digest }: PolicyRef, { digestOf }: GenerateDeps): Promise<string> {
-  const found = await digestOf(dir);
+  const found = await intact(dir, () => digestOf(dir));
   if (digest === undefined || digest === found) return found;
-  throw new UserInputError('policy.dir', dir, 'its files are not those that this was started with; put them back, or start anew under another name');
+  throw new CheckpointTorn(dir, 'its files are not those that this was started with');
 }
 
 /** The policy itself, or the newest version that its run has made since: which one it was is in the turn's record. */
@@ -51,7 +53,7 @@ async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSig
   if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
   const digest = await checkedDigest(policy, deps);
   let cost: GenerateCost | undefined;
-  const record = await sampleIds(input, await deps.tokenizerOf(policy.dir), deps.store, async (call) => {
+  const record = await sampleIds(input, await intact(policy.dir, () => deps.tokenizerOf(policy.dir)), deps.store, async (call) => {
     const request = { policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call, ...(priority === undefined ? {} : { priority }) };
     const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(request, signal, (told) => (cost = told));
     return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
@@ -107,6 +109,7 @@ export async function generateTurn(input: GenerateInput, deps: GenerateDeps, sig
   const key = keys.generate(input, input.turn);
   let record = await store.get<GenerateRecord>(key);
   if (!record) {
+    await checkWorkersLost(store);
     await store.begin(`model:${key}`);
     const policy = await newest(input.policy, store);
     record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));

@@ -10,9 +10,9 @@ import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { InitActivities } from '../../workflows/activities.ts';
 import type { Attempt, RestoreInput, SandboxRef } from '../../workflows/messages/stages.ts';
-import { classified } from '../failures.ts';
-import { wasCancelled, withHeartbeat } from '../heartbeat.ts';
+import { wasCancelled } from '../heartbeat.ts';
 import { attemptKey, keys, sandboxKey } from '../records.ts';
+import { checkWorkersLost, tried } from '../tries.ts';
 import { forgetLost, restoreSandbox } from './restore.ts';
 
 export interface InitDeps {
@@ -98,6 +98,7 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
   const made = { sandbox, host, ttlSeconds: sandboxTtlSeconds };
   await forgetLost(input, deps);
   if (await store.get(keys.collect(input))) return made;
+  await checkWorkersLost(store);
   await leaseFor(sandbox, input.rollout, deps, signal);
   const key = `restore:${sandbox}`;
   const execution = await store.begin(key);
@@ -117,27 +118,27 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
 }
 
 export function createInitActivities(deps: InitDeps): InitActivities {
+  const limits = { store: deps.store, place: 'init' } as const;
   return {
-    restoreSandbox: (input) => classified(() => withHeartbeat((signal, progress) => restored(input, deps, signal, progress))),
+    restoreSandbox: (input) => tried(limits, (signal, progress) => restored(input, deps, signal, progress)),
 
     prepareSandbox: (input) =>
-      classified(() =>
-        withHeartbeat(async (signal, progress) => {
-          const sandbox = attemptKey(input);
-          // Nothing is left to do in it.
-          if (await deps.store.get(keys.collect(input))) return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
-          await leaseFor(sandbox, input.rollout, deps, signal);
-          const key = `init:${sandbox}`;
-          const execution = await deps.store.begin(key);
-          try {
-            return await make(input, deps, signal, progress);
-          } catch (error) {
-            // Given up on by the server, not by the workflow: a retry may hold this sandbox by now.
-            const mayEnd = (!signal.aborted || wasCancelled(signal)) && (await isLatest(key, execution, deps));
-            if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);
-            throw error;
-          }
-        }),
-      ),
+      tried(limits, async (signal, progress) => {
+        const sandbox = attemptKey(input);
+        // Nothing is left to do in it.
+        if (await deps.store.get(keys.collect(input))) return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
+        await checkWorkersLost(deps.store);
+        await leaseFor(sandbox, input.rollout, deps, signal);
+        const key = `init:${sandbox}`;
+        const execution = await deps.store.begin(key);
+        try {
+          return await make(input, deps, signal, progress);
+        } catch (error) {
+          // Given up on by the server, not by the workflow: a retry may hold this sandbox by now.
+          const mayEnd = (!signal.aborted || wasCancelled(signal)) && (await isLatest(key, execution, deps));
+          if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);
+          throw error;
+        }
+      }),
   };
 }

@@ -11,10 +11,10 @@ import type { Verdict } from '../../tasks/task.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { RewardActivities } from '../../workflows/activities.ts';
 import type { RewardInput } from '../../workflows/messages/stages.ts';
-import { classified, FailedBefore } from '../failures.ts';
-import { withHeartbeat } from '../heartbeat.ts';
+import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
 import { attemptKey, keys, type OutcomeRecord } from '../records.ts';
+import { checkWorkersLost, tried } from '../tries.ts';
 
 export interface RewardDeps {
   readonly store: Store;
@@ -65,6 +65,7 @@ async function recorded(verdict: Graded, input: RewardInput, execution: number, 
 
 /** Of a grader that is given up, cancelled or not, nothing counts any more: neither its word nor its failure. */
 async function gradeOnce(input: RewardInput, { store, provider, host }: RewardDeps, signal: AbortSignal): Promise<Graded> {
+  await checkWorkersLost(store);
   const execution = await store.begin(executionOf(input));
   await endEarlier(input, execution - 1, { store, provider, host });
   const sandbox = sandboxOf(input, execution);
@@ -83,28 +84,26 @@ export function createRewardActivities(deps: RewardDeps): RewardActivities {
   const { store } = deps;
   return {
     computeReward: (input) =>
-      classified(() =>
-        withHeartbeat(async (signal) => {
-          const { run, rollout, attempt, task, turns, finish } = input;
-          const known = await store.get<Graded>(keys.verdict(input));
-          if (known) await endEarlier(input, await store.begun(executionOf(input)), deps);
-          const verdict = known ?? (await gradeOnce(input, deps, signal));
-          const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
-            rollout,
-            task,
-            attempt,
-            turns,
-            status: 'graded',
-            reward: verdict.reward,
-            passed: verdict.passed,
-            finish,
-            failure: null,
-            reason: verdict.reason,
-          });
-          if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');
-          await store.append([{ run, rollout, attempt, event: 'graded', at: new Date().toISOString() }]);
-          return verdict;
-        }),
-      ),
+      tried({ store, place: 'reward' }, async (signal) => {
+        const { run, rollout, attempt, task, turns, finish } = input;
+        const known = await store.get<Graded>(keys.verdict(input));
+        if (known) await endEarlier(input, await store.begun(executionOf(input)), deps);
+        const verdict = known ?? (await gradeOnce(input, deps, signal));
+        const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
+          rollout,
+          task,
+          attempt,
+          turns,
+          status: 'graded',
+          reward: verdict.reward,
+          passed: verdict.passed,
+          finish,
+          failure: null,
+          reason: verdict.reason,
+        });
+        if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');
+        await store.append([{ run, rollout, attempt, event: 'graded', at: new Date().toISOString() }]);
+        return verdict;
+      }),
   };
 }

@@ -10,9 +10,8 @@ import type { Store } from '../../store/store.ts';
 import type { PoolEngine, UpdateRequest } from '../../trainer/engine.ts';
 import type { ShardActivities } from '../../workflows/activities.ts';
 import type { RoundInput, UpdateInput, UpdateRounds } from '../../workflows/messages/update.ts';
-import { classified } from '../failures.ts';
-import { withHeartbeat } from '../heartbeat.ts';
 import { keys } from '../records.ts';
+import { checkWorkersLost, tried } from '../tries.ts';
 import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './room.ts';
 import { trainingDataOf } from './training-data.ts';
 import { clearOther } from './update-input.ts';
@@ -51,6 +50,7 @@ async function planUpdate(input: UpdateInput & { shards: number }, { store, engi
   if ((await store.get(keys.update(input.run, input.step))) !== undefined) return NOTHING_TO_SHARE;
   const prepared = await trainingDataOf(input, store);
   if (!teaches(prepared)) return NOTHING_TO_SHARE;
+  await checkWorkersLost(store);
   const request = await updateRequestOf(input, prepared, store);
   const [dir, { shards }] = [folderOf(input, request), input];
   return patiently(request.toDir, patience, async () => {
@@ -63,30 +63,28 @@ async function planUpdate(input: UpdateInput & { shards: number }, { store, engi
 
 /** Everything that may be made twice is noted before it begins. */
 async function begun({ run, step, round }: RoundInput, part: string, store: Store): Promise<void> {
+  await checkWorkersLost(store);
   await store.begin(`shard:${keys.update(run, step)}/${round}/${part}`);
 }
 
 export function createShardActivities(deps: ShardDeps): ShardActivities {
   const { store, engine, patience = WORKER_PATIENCE } = deps;
+  const limits = { store, place: 'gpu' } as const;
   return {
-    planUpdate: (input) => classified(() => withHeartbeat(() => planUpdate(input, deps))),
+    planUpdate: (input) => tried(limits, () => planUpdate(input, deps)),
 
     forwardBackward: (input) =>
-      classified(() =>
-        withHeartbeat(async (_signal, progress) => {
-          const { dir, plan, round, shard } = input;
-          await begun(input, String(shard), store);
-          await patiently(dir, patience, () => engine.makeShard({ dir, plan, round, shard }, progress));
-        }),
-      ),
+      tried(limits, async (_signal, progress) => {
+        const { dir, plan, round, shard } = input;
+        await begun(input, String(shard), store);
+        await patiently(dir, patience, () => engine.makeShard({ dir, plan, round, shard }, progress));
+      }),
 
     optimStep: (input) =>
-      classified(() =>
-        withHeartbeat(async (_signal, progress) => {
-          const { dir, plan, round } = input;
-          await begun(input, 'step', store);
-          await patiently(dir, patience, () => engine.applyShards({ dir, plan, round }, progress));
-        }),
-      ),
+      tried(limits, async (_signal, progress) => {
+        const { dir, plan, round } = input;
+        await begun(input, 'step', store);
+        await patiently(dir, patience, () => engine.applyShards({ dir, plan, round }, progress));
+      }),
   };
 }

@@ -12,6 +12,7 @@ import type { UpdateInput, UpdateOutcome } from '../../workflows/messages/update
 import { NoValidRollouts } from '../failures.ts';
 import { COEFFICIENT } from '../algorithm/kl-coefficient.ts';
 import { keys, type OutcomeRecord, type UpdateEntry } from '../records.ts';
+import { checkWorkersLost } from '../tries.ts';
 import { type RolloutEnd, recordEnds } from '../run/rollout-ends.ts';
 import { roomForCheckpoint } from './room.ts';
 import { clearUpdates } from './sharded-update.ts';
@@ -77,6 +78,7 @@ export async function updateOnce(
       await recordEnds(store, endsOf(input, prepared, version));
       throw new NoValidRollouts(step, countBy(prepared.fates, 'masked'));
     }
+    await checkWorkersLost(store);
     await store.begin(key);
     const request = await updateRequestOf(input, prepared, store);
     const { toDir } = request;

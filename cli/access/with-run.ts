@@ -2,7 +2,7 @@
 
 import { WorkflowNotFoundError } from '@temporalio/client';
 import { UserInputError } from '../errors.ts';
-import type { DurableHandle } from '../durable-handle.ts';
+import { DurableHandle } from '../durable-handle.ts';
 import { evalOf } from '../eval/local-eval.ts';
 import { Longhaul } from '../longhaul.ts';
 import type { RunHandle } from '../run-handle.ts';
@@ -33,15 +33,24 @@ async function reached<T>(context: VerbContext, name: string, body: (longhaul: L
   }
 }
 
-/** As `withRun`, for a run or, as `eval/ID`, an eval. */
-export function withSteered<T>(context: VerbContext, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
+/** Of a rollout on its own, which is named by its workflow id. */
+const ROLLOUT = 'rollout/';
+
+function steered(longhaul: Longhaul, name: string): DurableHandle<unknown, unknown> {
+  if (name.startsWith(ROLLOUT)) return new DurableHandle(longhaul.client, name);
   const id = evalOf(name);
-  return reached(context, name, (longhaul) => body(id === undefined ? longhaul.run(name) : longhaul.evaluation(id)));
+  return id === undefined ? longhaul.run(name) : longhaul.evaluation(id);
+}
+
+/** As `withRun`, for a run, as `eval/ID` for an eval, or as `rollout/…` for a rollout on its own. */
+export function withSteered<T>(context: VerbContext, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
+  return reached(context, name, (longhaul) => body(steered(longhaul, name)));
 }
 
 /** Temporal says the same of a run that has ended as of one that never was. */
 async function remedyFor(run: string, context: VerbContext): Promise<string> {
   if (evalOf(run) !== undefined) return 'no eval of that name is going on';
+  if (run.startsWith(ROLLOUT)) return 'no rollout of that id is going on';
   const known = await knownRuns(context);
   if (known.includes(run)) return `it has ended; look at it with: npx longhaul show ${run}`;
   return known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no run yet';

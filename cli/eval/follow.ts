@@ -1,6 +1,7 @@
 /** Follows an eval on the terminal until it ends: a line per cell, a bar for the batch under way. It only reads. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
+import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
 import { StallTeller } from '../access/stall-teller.ts';
 import { whileAway } from '../access/while-away.ts';
 import type { BatchStatus } from '../../workflows/batch/open-batch.ts';
@@ -24,6 +25,7 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
   const handle = longhaul.evaluation(id);
   const stalls = new StallTeller(longhaul.client, `eval/${id}`, (line) => screen.line(line));
   let told = 0;
+  let why = '';
   try {
     for (;;) {
       signal.throwIfAborted();
@@ -32,6 +34,9 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
       const status = await handle.status().catch(() => undefined);
       for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));
       told = Math.max(told, status?.done.length ?? 0);
+      const held = status?.tripped ? tripLine(status.tripped) : '';
+      if (status && held !== '' && held !== why) screen.line(held);
+      if (status) why = held;
       if (!running) break;
       if (status) screen.bar(await barOf(status, longhaul));
       await stalls.poll();

@@ -12,6 +12,7 @@ import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack.ts';
 import { stackHome } from '../../workers/stack/stack-paths.ts';
+import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { RolloutInput, RolloutResult } from '../../workflows/messages/rollout.ts';
 import { allowRollout } from '../access/allow-named.ts';
@@ -45,22 +46,28 @@ async function stateOf(handle: WorkflowHandle): Promise<RolloutState | undefined
 
 /** Tells what is known of the rollout at this moment, its prompt first. */
 class Follower {
+  readonly #rollout: string;
   readonly #teller: TurnTeller;
   readonly #say: (line: string) => void;
   #begun = false;
   #paused = false;
+  #held = '';
 
   constructor(rollout: string, store: Store, say: (line: string) => void) {
+    this.#rollout = rollout;
     this.#teller = new TurnTeller(rollout, store, say);
     this.#say = say;
   }
 
-  async tell({ task, attempt, paused = false }: { task: string; attempt: number; paused?: boolean }): Promise<void> {
+  async tell({ task, attempt, paused = false, held }: Pick<RolloutState, 'task' | 'attempt' | 'held'> & { readonly paused?: boolean }): Promise<void> {
     if (!this.#begun) this.#teller.prompt(environmentOf(task).load(task).messages);
     this.#begun = true;
     await this.#teller.tell(attempt);
     if (paused !== this.#paused) this.#say(paused ? '── paused' : '── goes on');
     this.#paused = paused;
+    const why = held ? tripLine(held) : '';
+    if (why !== this.#held) this.#say(why === '' ? '── resumed' : `── ${why} (npx longhaul resume ${this.#rollout})`);
+    this.#held = why;
   }
 }
 

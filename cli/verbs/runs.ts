@@ -11,6 +11,7 @@ import { reportLines } from '../train/report.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
 import { withLonghaul } from '../access/with-run.ts';
 import { table } from '../table.ts';
+import { type Trip, tripLine } from '../../workflows/failures/circuit-breaker.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 function list(context: VerbContext): Promise<Outcome> {
@@ -37,6 +38,12 @@ async function liveOf(run: string, context: VerbContext): Promise<Live | undefin
   return live;
 }
 
+/** Why it stands still, where it does and says so. */
+async function heldEval(id: string, context: VerbContext): Promise<Trip | undefined> {
+  const status = await withLonghaul(context, (longhaul) => longhaul.evaluation(id).status()).catch(() => undefined);
+  return status?.tripped;
+}
+
 const LAST_STEPS = 20;
 
 function show(run: string, context: VerbContext): Promise<Outcome> {
@@ -44,8 +51,10 @@ function show(run: string, context: VerbContext): Promise<Outcome> {
     const id = evalOf(run);
     if (id !== undefined) {
       const results = await localEval(id, local.store);
+      const tripped = results.status === 'running' ? await heldEval(id, context) : undefined;
+      if (tripped) context.say(tripLine(tripped));
       for (const line of evalReportLines(results)) context.say(line);
-      return { document: results };
+      return { document: tripped ? { ...results, tripped } : results };
     }
     const document = await local.summary(run);
     const live = document.status === 'running' ? await liveOf(run, context) : undefined;

@@ -14,11 +14,11 @@ import type { Verb, VerbContext } from '../verb.ts';
 function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>) => Promise<unknown>): Verb {
   return {
     define(command, run) {
-      command.argument('<run>', 'name of the run, or eval/ID').action((id: string) =>
+      command.argument('<run>', 'name of the run, eval/ID, or the id of a rollout of its own').action((id: string) =>
         run((context) =>
           withSteered(context, id, async (handle) => {
             await act(handle);
-            context.say(`${evalOf(id) === undefined ? 'run ' : ''}${id} ${done}`);
+            context.say(`${id.includes('/') ? '' : 'run '}${id} ${done}`);
             return { document: { run: id, done } };
           }),
         ),

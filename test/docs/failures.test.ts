@@ -7,11 +7,11 @@ import { classified } from '../../activities/failures.ts';
 import { parseTaskId } from '../../tasks/swe-mini/problem.ts';
 import { readModelConfig } from '../../trainer/model/describe-policy.ts';
 import { ChatTemplate } from '../../trainer/tokenizer/chat-template.ts';
-import { BUDGET, classOfError, FAILURES, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES, type FailurePolicy } from '../../workflows/failures/failure-policy.ts';
+import { BUDGET, classOfError, FAILURES, FINAL_ERRORS, LOST_WORKERS, OUTAGE_SECONDS, RETRIES, type FailurePolicy } from '../../workflows/failures/failure-policy.ts';
 import { root } from './markdown.ts';
 
 const design = readFileSync(join(root, 'docs/design.md'), 'utf8');
-const recoveries = { resume: 'resumes', restart: 'restarts', mask: 'is masked' } as const;
+const recoveries = { resume: 'resumes', restart: 'restarts', mask: 'is masked', hold: 'holds' } as const;
 
 function row(name: string, { detected, retried, recovery, breaks, remedy }: FailurePolicy): string {
   const tries = retried.map((place) => `${place} (${RETRIES[place].attempts})`).join(', ') || 'never';
@@ -26,6 +26,7 @@ describe('docs/design.md', () => {
   it('tells budgets, back-off and the limit of an outage as they are', () => {
     for (const { firstMs, factor, longestMs } of Object.values(RETRIES)) expect([firstMs, factor, longestMs]).toEqual([500, 2, 10_000]);
     expect(design).toContain('after 0.5 s, and then twice as long each time, up to 10 s');
+    expect(design).toContain(`${LOST_WORKERS} workers may be lost`);
     expect(design).toContain(`${BUDGET.restores} sandboxes of an attempt are restored, and a rollout has ${BUDGET.attempts} attempts`);
     expect([OUTAGE_SECONDS, design.includes('a week (`OUTAGE_SECONDS`)')]).toEqual([7 * 86_400, true]);
   });
@@ -60,6 +61,6 @@ describe('the table', () => {
   });
 
   it('never resumes or restarts what a retry of the same call could cure first', () => {
-    for (const { recovery, retried } of Object.values(FAILURES)) if (recovery !== 'mask') expect(retried).toEqual([]);
+    for (const { recovery, retried } of Object.values(FAILURES)) if (recovery === 'resume' || recovery === 'restart') expect(retried).toEqual([]);
   });
 });

@@ -1,11 +1,30 @@
 /** A real Temporal server's namespace with workers for every queue in this process, over scripted activities. */
 
+import { Context } from '@temporalio/activity';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
+import { classified } from '../../activities/failures.ts';
+import { reported } from '../../activities/tries.ts';
+import type { RetryPlace } from '../../workflows/failures/failure-policy.ts';
 import { buildWorkflowBundle } from '../../workers/workflow-bundle.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
 import { type Log, type Script, type ScriptedActivities, scriptedActivities } from './scripted-activities.ts';
 import { quietTemporal } from './quiet-temporal.ts';
+
+/** Failures are counted as workers count them. They send no heartbeat of their own. */
+function limited(place: RetryPlace, activities: object): Record<string, (...given: never[]) => Promise<unknown>> {
+  const records = new Map<string, unknown>();
+  const store = {
+    putOnce: async <T>(key: string, value: T) => (records.has(key) ? (records.get(key) as T) : (records.set(key, value), value)),
+    list: async <T>(prefix: string) => [...records].filter(([key]) => key.startsWith(prefix)).map(([key, value]) => ({ key, value: value as T })),
+  };
+  const limitsOf = (input: { readonly policy?: object } = {}) => ({ store, place, ...(input.policy && 'endpoint' in input.policy && { failures: Infinity }) });
+  const all = Object.entries(activities) as Array<[string, (...given: never[]) => Promise<unknown>]>;
+  return Object.fromEntries(all.map(([name, activity]) => [
+    name,
+    (...given: never[]) => classified(() => activity(...given)).catch(async (error: unknown) => { throw await reported(error, limitsOf(given[0]), Context.current().info); }),
+  ]));
+}
 
 export interface World {
   readonly client: Client;
@@ -28,11 +47,11 @@ export async function startWorld(
   const activities = { ...scripted, ...replaced(scripted) };
   const connection = await NativeConnection.connect({ address });
   const queues: Array<[string, object]> = [
-    [QUEUES.init, activities.init],
-    [QUEUES.gpu, activities.gpu],
-    [QUEUES.endpoint, activities.gpu],
-    [QUEUES.reward, activities.reward],
-    [hostQueue('test-host'), activities.agentRun],
+    [QUEUES.init, limited('init', activities.init)],
+    [QUEUES.gpu, limited('gpu', activities.gpu)],
+    [QUEUES.endpoint, limited('gpu', activities.gpu)],
+    [QUEUES.reward, limited('reward', activities.reward)],
+    [hostQueue('test-host'), limited('agent-run', activities.agentRun)],
   ];
   const pollers = { type: 'simple-maximum' as const, maximum: 2 };
   const workers = [
@@ -44,7 +63,8 @@ export async function startWorld(
       workflowTaskPollerBehavior: pollers,
     }),
     ...(await Promise.all(
-      queues.map(([taskQueue, own]) =>
+      // Where there are none, processes of the test's own serve that queue.
+      queues.filter(([, own]) => Object.keys(own).length > 0).map(([taskQueue, own]) =>
         Worker.create({ connection, taskQueue, activities: { ...own }, activityTaskPollerBehavior: pollers }),
       ),
     )),

@@ -17,6 +17,7 @@ import { type Pending, stallLines, stallOf } from '../../workers/watchdog/stall.
 import { startWatchdog } from '../../workers/watchdog/watchdog.ts';
 import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
 import { FAILURES } from '../../workflows/failures/failure-policy.ts';
+import { inCode } from '../../workflows/details.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
 const MINUTE = 60_000;
@@ -140,7 +141,7 @@ it('says each thing that is stuck once in the log, of every open run, and nothin
   const connection = world.now.client.connection as unknown as NativeConnection;
   const watchdog = startWatchdog({ connection, namespace: 'default' }, (line) => said.push(line), 100);
   await expect.poll(() => said.length, { timeout: 30_000 }).toBe(1);
-  await expect.poll(() => details('train/failing'), { timeout: 10_000 }).toBe(said[0]);
+  await expect.poll(() => details('train/failing'), { timeout: 10_000 }).toBe(inCode(said[0] ?? ''));
   expect(said[0]).toMatch(/^stuck: generate of train\/failing\/eval-0-sampled\/t-held-out-0\/0, on gpu since .*: try \d; the last one: EndpointUnavailable: connection refused; see whether/);
   down = false;
   expect(await handle.result()).toMatchObject({ steps: 1 });
@@ -155,7 +156,7 @@ it('what another watchdog told a run is taken out again, where it is so no more'
   const handle = await world.start('train', 'train/told', { run: 'told', policy: { base: '/p' }, task: { name: 't', train: 2 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false } });
   await handle.signal('pause', 'step');
   await handle.signal('stalled', ['stuck: something of long ago']);
-  expect(await details('train/told')).toBe('stuck: something of long ago');
+  expect(await details('train/told')).toBe('`stuck: something of long ago`');
   const watchdog = startWatchdog({ connection: world.now.client.connection as unknown as NativeConnection, namespace: 'default' }, () => undefined, 100);
   await expect.poll(() => details('train/told'), { timeout: 20_000 }).toBe('');
   await watchdog.stop();

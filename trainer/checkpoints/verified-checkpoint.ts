@@ -32,7 +32,8 @@ function damaged(dir: string, error: unknown): unknown {
   return isDamage(error) ? new CheckpointTorn(dir, error.message, { cause: error }) : error;
 }
 
-async function intact<T>(dir: string, read: () => Promise<T>): Promise<T> {
+/** What `read` reads of a directory that was there. Errors: `CheckpointTorn`; those of `read` that are no damage. */
+export async function intact<T>(dir: string, read: () => Promise<T>): Promise<T> {
   try {
     return await read();
   } catch (error) {

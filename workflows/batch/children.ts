@@ -63,13 +63,13 @@ export class Children {
 
   /** `outlives`: the history that begins it, to whose successors it tells its end itself. */
   start(index: number, outlives: boolean) {
-    const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, priority, name } = this.#input;
+    const { run, step, policy, agent, sampling, seed, samples, firstSample = 0, priority, name, breaker } = this.#input;
     const { gates } = this.#settings;
     const task = this.task(index);
     const sample = firstSample + (index % samples);
     return whenFree(() => startChild(rolloutWorkflow, {
       workflowId: this.id(index),
-      args: [{ task, policy, agent, sampling, run, step, sample, seed, gates, ...(outlives ? { reportsEnd: true } : {}) }],
+      args: [{ task, policy, agent, sampling, run, step, sample, seed, gates, ...(outlives ? { reportsEnd: true } : {}), ...(breaker?.inARow === 0 ? { holds: false } : {}) }],
       // It is cancelled by the batch itself.
       parentClosePolicy: outlives ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
       ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),

@@ -5,11 +5,13 @@
 
 import { CancellationScope, condition, defineQuery, patched, setCurrentDetails, sleep, workflowInfo } from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
+import { type Trip, tripLine } from '../failures/circuit-breaker.ts';
 import { FailureWatch } from '../failures/failure-watch.ts';
 import type { BatchInput, BatchResult } from '../messages/batch.ts';
 import type { GatedStage, RolloutResult } from '../messages/rollout.ts';
 import { PauseRelay } from '../pause-relay.ts';
 import { unfinished } from '../rollout/report-end.ts';
+import { inCode } from '../details.ts';
 import { Children } from './children.ts';
 import { chunksOf } from './chunks.ts';
 import { beginOrder, type Schedule } from './dispatch-schedule.ts';
@@ -39,6 +41,8 @@ export interface BatchStatus {
   readonly failed: number;
   /** Rollouts stop before their next turn, and none begins. */
   readonly paused: boolean;
+  /** Why it paused by itself: one of its rollouts is held. Absent: it did not. */
+  readonly tripped?: Trip;
 }
 
 export const batchStatusQuery = defineQuery<BatchStatus>('status');
@@ -78,6 +82,7 @@ export class OpenBatch {
   readonly #countdown: Countdown | null;
   #expired = false;
   #paused: boolean;
+  #held: Trip | null;
   #started: number;
   /** Nothing more begins in this history. */
   #resting = false;
@@ -98,6 +103,7 @@ export class OpenBatch {
     this.#ledger = new BatchLedger(input.samples, progress?.ledger);
     this.#begunAt = progress?.begunAt ?? Date.now();
     this.#paused = progress?.paused ?? false;
+    this.#held = progress?.held ?? null;
     this.#clock = new WorkClock(progress?.stoodMs);
     if (this.#paused) this.#clock.stop(Date.now());
     this.#started = progress?.started ?? 0;
@@ -129,6 +135,7 @@ export class OpenBatch {
       begunAt: this.#begunAt,
       started: this.#started,
       paused: this.#paused,
+      ...(this.#held && { held: this.#held }),
       stoodMs: this.#clock.stoodMs(Date.now()),
       sampling: this.#sampling.progress,
       ...this.#roster.progress,
@@ -149,7 +156,7 @@ export class OpenBatch {
 
   get status(): BatchStatus {
     const { ended, passed, failed } = this.#ledger.counts;
-    return { total: this.total, started: this.#started, ended, passed, failed, paused: this.#paused };
+    return { total: this.total, started: this.#started, ended, passed, failed, paused: this.#paused, ...(this.#held && { tripped: this.#held }) };
   }
 
   /** Nothing begins while it is paused, and what runs is told. */
@@ -157,9 +164,23 @@ export class OpenBatch {
     this.#paused = paused;
     this.#relay.set(paused);
     if (paused) return this.#clock.stop(Date.now());
+    this.#held = null;
+    this.#show();
     this.#clock.goOn(Date.now());
     this.#failures.reset();
     this.#admit();
+  }
+
+  /** It stands still until it is resumed; so does the batch, and its run with it. */
+  rolloutHeld(id: string, trip: Trip): void {
+    const index = this.#children.indexOf(id);
+    if (index === undefined || !this.#roster.isOpen(index)) return;
+    this.#relay.stands(id);
+    this.pause(true);
+    if (this.#held) return;
+    this.#held = trip;
+    this.#show();
+    this.#failures.held(trip, this.#input.name);
   }
 
   stageEnded(id: string, stage: 'init' | GatedStage): void {
@@ -182,8 +203,7 @@ export class OpenBatch {
       this.#giveUp(this.#children.members(group, group + 1), 'straggler');
     }
     this.#admit();
-    const { ended, passed } = this.#ledger.counts;
-    setCurrentDetails(`${ended} of ${this.total} rollouts ended, ${passed} passed`);
+    this.#show();
   }
 
   /** True when every rollout has ended, false when the batch is to go on in a new history; rollouts begin in chunks. */
@@ -238,6 +258,12 @@ export class OpenBatch {
     this.#roster.forgetAdmitted();
     await this.#children.cancel(open.filter((index) => this.#adopted.has(index) || !isCancelled()));
     await condition(() => !open.some((index) => this.#roster.isOpen(index)), END_WITHIN);
+  }
+
+  #show(): void {
+    const { ended, passed } = this.#ledger.counts;
+    const why = this.#held ? [inCode(tripLine(this.#held))] : [];
+    setCurrentDetails([...why, `${ended} of ${this.total} rollouts ended, ${passed} passed`].join('\n\n'));
   }
 
   #unfinished(index: number, error: unknown): RolloutResult {

@@ -1,5 +1,6 @@
 /** What a long batch carries over continue-as-new: numbers and places, a few bytes for each rollout that is left. */
 
+import type { Trip } from '../failures/circuit-breaker.ts';
 import type { WatchProgress } from '../failures/failure-watch.ts';
 import type { SamplingProgress } from './sampling/dynamic-sampling.ts';
 import type { LedgerProgress } from './ledger.ts';
@@ -11,6 +12,8 @@ export interface BatchProgress extends RosterProgress {
   /** Rollouts that have begun. */
   readonly started: number;
   readonly paused: boolean;
+  /** Why it paused by itself; absent: it did not. */
+  readonly held?: Trip;
   /** Milliseconds of pauses since it began; absent: none. */
   readonly stoodMs?: number;
   readonly sampling: SamplingProgress;

@@ -23,7 +23,7 @@ export interface Trip {
   readonly of: number;
   /** What the last of them said. */
   readonly message: string;
-  /** What of the run failed so after all its tries, for a person; absent: rollouts did. */
+  /** What of the run, or of a rollout that is held, failed so after all its tries, for a person; absent: rollouts did. */
   readonly work?: string;
 }
 
@@ -107,6 +107,7 @@ export function tripLine({ failure, failed, of, message, work }: Trip): string {
   if (work !== undefined && failure === 'cancelled') {
     return `paused: ${work} was ended by hand (${message}); \`longhaul resume\` begins it again, \`longhaul cancel\` ends the run`;
   }
+  if (work !== undefined && failure === 'quarantined') return `paused: ${work} is quarantined (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
   if (work !== undefined) return `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
   return `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\``;
 }

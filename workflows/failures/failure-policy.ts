@@ -9,7 +9,7 @@ import type { FailureClass } from '../../agents/finish-reason.ts';
 export type RetryPlace = 'init' | 'gpu' | 'agent-run' | 'reward';
 
 export interface Backoff {
-  /** Tries in all. */
+  /** Failures in all. */
   readonly attempts: number;
   readonly firstMs: number;
   readonly factor: number;
@@ -18,13 +18,19 @@ export interface Backoff {
 
 const backoff = (attempts: number): Backoff => ({ attempts, firstMs: 500, factor: 2, longestMs: 10_000 });
 
-/** Of one activity, whatever it failed with, unless its class is final. */
+/** Failures that one activity throws, whatever it failed with, unless its class is final. Kept by the worker, in the store. */
 export const RETRIES: Readonly<Record<RetryPlace, Backoff>> = {
   init: backoff(20),
   gpu: backoff(8),
   'agent-run': backoff(6),
   reward: backoff(5),
 };
+
+/** Workers that may end, or be silent, in one activity: an accident costs time alone, and what ends each of them is found. */
+export const LOST_WORKERS = 50;
+
+/** Detail of a failure that could be tried again, and that was the last. */
+export const TRIES_SPENT = 'tries-spent';
 
 /**
  * Seconds that anything waits for workers: an outage that ends within a week ends no run and no rollout. What waits
@@ -38,9 +44,10 @@ export const BUDGET = { restores: 3, attempts: 3 } as const;
 /**
  * What follows when an activity's retries are spent. `resume`: a fresh sandbox, brought to where the rollout was.
  * `restart`: the next attempt, from the first turn. `mask`: the rollout fails, without a reward. Where a budget is
- * spent, `resume` becomes `restart`, and `restart` becomes `mask`.
+ * spent, `resume` becomes `restart`, and `restart` becomes `mask`. `hold`: nothing of its run can go on, or it is not the
+ * rollout's fault alone: it stands still with its sandbox, its run pauses, and the same is done again when that is resumed.
  */
-export type Recovery = 'resume' | 'restart' | 'mask';
+export type Recovery = 'resume' | 'restart' | 'mask' | 'hold';
 
 export interface FailurePolicy {
   /** How it is known. */
@@ -122,10 +129,10 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'see the log of the reward worker; `longhaul rollouts RUN` has the reason',
   },
   'checkpoint-torn': {
-    detected: 'a checkpoint’s files are not those that were written: cut short, or changed',
+    detected: 'a policy’s files are not those that were written: cut short, changed, or gone',
     errors: ['CheckpointTorn'],
     retried: ['gpu'],
-    recovery: 'mask',
+    recovery: 'hold',
     breaks: true,
     remedy: 'bring the checkpoint back from a copy, or begin from an earlier one: the message names it',
   },
@@ -133,7 +140,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     detected: 'the disk was full or read-only, or the store locked by another program, for longer than all tries',
     errors: ['StoreFull', 'StoreReadOnly', 'StoreBusy'],
     retried: ['init', 'gpu', 'agent-run', 'reward'],
-    recovery: 'mask',
+    recovery: 'hold',
     breaks: true,
     remedy: 'free room on the disk that the message names, or mount it for writing again',
   },
@@ -141,17 +148,25 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     detected: 'a record of the store is missing, or is not what was written',
     errors: ['StoreCorrupt'],
     retried: [],
-    recovery: 'mask',
+    recovery: 'hold',
     breaks: true,
     remedy: 'stop the stack and bring the store back from a copy, or start a run of another name; `longhaul doctor --store` lists what is damaged',
   },
   timeout: {
-    detected: 'an activity was silent for 15 s or took longer than its limit, every time that it was tried',
-    errors: [],
+    detected: 'an activity took longer than its limit every time that it was tried, or no worker served it for a week',
+    errors: ['TookTooLong'],
     retried: ['init', 'gpu', 'agent-run', 'reward'],
     recovery: 'mask',
     breaks: true,
-    remedy: 'see which worker ends or hangs: `longhaul ps`, and its log',
+    remedy: 'see which worker hangs: `longhaul ps`, and its log',
+  },
+  quarantined: {
+    detected: `${LOST_WORKERS} workers ended, or were silent for 15 s, in the same activity`,
+    errors: ['WorkersLost'],
+    retried: [],
+    recovery: 'hold',
+    breaks: true,
+    remedy: 'see what ends the worker: `longhaul ps`, its log, and memory that ran out (`dmesg`)',
   },
   deadline: {
     detected: 'the rollout spent more than agent.deadlineSeconds on its turns, and less than half of it by itself (with agent.atDeadline: mask, however)',

@@ -8,8 +8,8 @@ import { type BreakerState, CircuitBreaker, endOf, type Trip, windowOf } from '.
 import type { BatchInput, TimedEnd } from '../messages/batch.ts';
 import type { RolloutResult } from '../messages/rollout.ts';
 
-/** To the parent: too many rollouts failed alike. */
-export const circuitOpenedSignal = defineSignal<[Trip]>('circuitOpened');
+/** To the parent: too many rollouts failed alike; or a rollout of the named batch, which stands still by itself, is held. */
+export const circuitOpenedSignal = defineSignal<[Trip, string?]>('circuitOpened');
 
 /** What a long batch carries over of it. */
 export interface WatchProgress {
@@ -46,6 +46,12 @@ export class FailureWatch {
     const trip = this.#breaker.heard(result);
     const { parent } = workflowInfo();
     if (trip && parent) getExternalWorkflowHandle(parent.workflowId).signal(circuitOpenedSignal, trip).catch(() => undefined);
+  }
+
+  /** A rollout of `batch` is held, and the batch with it. */
+  held(trip: Trip, batch: string): void {
+    const { parent } = workflowInfo();
+    if (parent) getExternalWorkflowHandle(parent.workflowId).signal(circuitOpenedSignal, trip, batch).catch(() => undefined);
   }
 
   reset(): void {

@@ -5,21 +5,21 @@
 
 import { ActivityFailure, ApplicationFailure, ChildWorkflowFailure, CancelledFailure, rootCause, TerminatedFailure, TimeoutFailure } from '@temporalio/workflow';
 import type { Failure } from '../../agents/finish-reason.ts';
-import { classOfError, FAILURES } from './failure-policy.ts';
+import { classOfError, FAILURES, TRIES_SPENT } from './failure-policy.ts';
 
 const messageOf = (error: Error): string => (rootCause(error) ?? error.message).slice(0, 300);
 
-/** Files that are gone or damaged: asked for again at once they are no better, but whoever brings them back may ask again. */
-const LOST_FILES: ReadonlySet<unknown> = new Set(['PlanLost', 'StoreCorrupt']);
-
-const isOfFiles = ({ cause }: ActivityFailure): boolean => cause instanceof ApplicationFailure && LOST_FILES.has(cause.type);
+const isFilesGone = ({ cause }: ActivityFailure): boolean => cause instanceof ApplicationFailure && cause.type === 'PlanLost';
 
 function ofActivity(error: ActivityFailure): Failure | undefined {
   const { cause, retryState } = error;
   const message = messageOf(error);
   if (cause instanceof TimeoutFailure) return { failure: 'timeout', message };
-  if (!(cause instanceof ApplicationFailure) || (retryState === 'NON_RETRYABLE_FAILURE' && !isOfFiles(error))) return undefined;
+  if (isFilesGone(error)) return { failure: 'internal', message };
+  if (!(cause instanceof ApplicationFailure)) return undefined;
   const failure = classOfError(cause.type ?? '');
+  const isFinal = retryState === 'NON_RETRYABLE_FAILURE' && !cause.details?.includes(TRIES_SPENT) && FAILURES[failure].recovery !== 'hold';
+  if (isFinal) return undefined;
   return FAILURES[failure].breaks ? { failure, message } : undefined;
 }
 

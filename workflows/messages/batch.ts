@@ -24,7 +24,7 @@ export interface BatchInput {
   readonly sampling: SamplingParameters;
   readonly seed: number;
   readonly dispatcher: DispatcherSettings;
-  /** When to tell the parent that rollouts fail alike; absent: never. */
+  /** When to tell the parent that rollouts fail alike; absent: never. With `inARow: 0` nothing is held either: what would be is masked. */
   readonly breaker?: BreakerSettings;
   /** How the last rollouts before this batch's ended, oldest first: the breaker goes on from these. Absent: from nothing. */
   readonly lately?: readonly End[];

@@ -1,6 +1,7 @@
 /** What an eval sweep is asked for and what it answers: small, JSON, by reference, as everything that crosses Temporal. */
 
 import type { Endpoint } from '../../trainer/backends/endpoint.ts';
+import type { Trip } from '../failures/circuit-breaker.ts';
 import type { DispatcherSettings } from './batch.ts';
 import type { RolloutPolicy } from './policy.ts';
 import type { AgentSettings } from './rollout.ts';
@@ -150,4 +151,6 @@ export interface SweepStatus {
   readonly cell: { readonly name: string; readonly total: number; readonly known: number } | null;
   /** Workflow id of the batch under way. */
   readonly batch: string | null;
+  /** Why it paused by itself: a rollout is held. Absent: it did not. */
+  readonly tripped?: Trip;
 }

@@ -35,6 +35,8 @@ export interface RolloutInput {
   readonly gates?: readonly GatedStage[];
   /** The parent hears of the end by the signal `rolloutEnded` too, since it may be in another history by then. */
   readonly reportsEnd?: boolean;
+  /** Whether it stands still, and is resumed, where nothing can go on (`hold` in the table of failures); false: it is masked. Absent: true. */
+  readonly holds?: boolean;
 }
 
 export type Stage = 'init' | 'agent-run' | 'reward';
@@ -51,6 +53,8 @@ export interface RolloutResult {
   readonly restores?: number;
   readonly reward?: number;
   readonly passed?: boolean;
+  /** What the grader said of it, in short. */
+  readonly reason?: string;
   readonly finish?: FinishReason;
   readonly failure?: FailureClass;
   readonly message?: string;

@@ -28,6 +28,7 @@ export interface ResolvedRollout {
   readonly seed: number;
   readonly gates: readonly GatedStage[];
   readonly reportsEnd: boolean;
+  readonly holds: boolean;
 }
 
 /** Errors: a non-retryable `UserInputError`, always. */
@@ -70,5 +71,6 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
     seed: input.seed ?? 0,
     gates: input.gates ?? [],
     reportsEnd: input.reportsEnd ?? false,
+    holds: input.holds ?? true,
   };
 }

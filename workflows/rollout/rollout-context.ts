@@ -3,6 +3,7 @@
 import type { ResolvedRollout } from './resolve-rollout.ts';
 import type { LoopLimits } from './rollout-loop.ts';
 import type { RolloutClock } from './rollout-clock.ts';
+import type { Trip } from '../failures/circuit-breaker.ts';
 import type { StageGates } from './stage-gates.ts';
 import type { CollectOutcome, SandboxRef } from '../messages/stages.ts';
 
@@ -22,6 +23,8 @@ export interface Context {
   doing: string;
   readonly clock: RolloutClock;
   paused: boolean;
+  /** Why it stands still until it is resumed. */
+  held: Trip | null;
   /** Turns, and renewals of a waiting rollout's sandbox, in this history: twelve events each at most, two more with an endpoint. */
   rounds: number;
 }

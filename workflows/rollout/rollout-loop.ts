@@ -31,6 +31,7 @@ export type LoopState = Readonly<{
   finish?: FinishReason;
   reward?: number;
   passed?: boolean;
+  reason?: string;
   failure?: FailureClass;
   message?: string;
 }>;
@@ -44,7 +45,7 @@ export type LoopEvent =
   | { readonly type: 'collected' }
   /** All its time is spent, by the policy itself: it is graded as it stands. */
   | { readonly type: 'out-of-time' }
-  | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean }
+  | { readonly type: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason?: string }
   | { readonly type: 'failed'; readonly failure: FailureClass; readonly message: string };
 
 export const initialState: LoopState = { phase: 'prepare', attempt: 1, turn: 1 };
@@ -112,7 +113,7 @@ function afterFailure(state: LoopState, failure: FailureClass, message: string, 
   const { recovery } = FAILURES[failure];
   const resume = resumableOf(state);
   const restores = (state.restores ?? 0) + 1;
-  if (recovery !== 'mask' && resume !== undefined) {
+  if ((recovery === 'resume' || recovery === 'restart') && resume !== undefined) {
     if (recovery === 'resume' && restores <= limits.maxRestores) return { ...state, phase: 'restore', restores, resume };
     if (state.attempt < limits.maxAttempts) return { ...initialState, attempt: state.attempt + 1 };
   }
@@ -141,7 +142,8 @@ export function reduce(state: LoopState, event: LoopEvent, limits: LoopLimits): 
   }
   if (phase === 'collect' && event.type === 'collected') return { ...state, phase: 'grade' };
   if (phase === 'grade' && event.type === 'graded') {
-    return { ...state, phase: 'graded', reward: event.reward, passed: event.passed };
+    const { reward, passed, reason } = event;
+    return { ...state, phase: 'graded', reward, passed, ...(reason === undefined ? {} : { reason }) };
   }
   throw new TypeError(`The loop in phase ${phase} does not wait for ${event.type}`);
 }

@@ -6,6 +6,7 @@
 import { CancellationScope, condition, patched, rootCause, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import type { Failure } from '../../agents/finish-reason.ts';
 import { initWithin, onEndpoint, onHost, releasing, reward } from '../activities.ts';
+import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
 import { KnownFailure, wasOutOfTime, withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../failures/failure-policy.ts';
@@ -79,7 +80,7 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
   const input = { ...attempt, ...sandbox, turn: state.turn, toolTimeoutSeconds, ...(isShort && { withinMs }), ...(collect === undefined ? {} : { collect }) };
   const { line, ms, unfinished = false, collected } = await onHost(sandbox.host, toolTimeoutSeconds, withinMs + TURN_ENDS_MS).agentRun(input);
   context.clock.ranFor(ms);
-  tell(context, `   ${line}`);
+  tell(context, `answer to turn ${state.turn}: ${inCode(line)}`);
   if (collected) take(collected, context);
   return { type: 'acted', unfinished, collected: collected !== undefined };
 }
@@ -103,7 +104,7 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
   context.contextTokens = outcome.contextTokens;
   context.clock.ranFor(outcome.ms);
   context.worker = outcome.worker ?? null;
-  tell(context, `${turn}. ${outcome.line}`);
+  tell(context, `turn ${turn}: ${inCode(outcome.line)}`);
   return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
 }
 
@@ -146,7 +147,7 @@ async function grade(attempt: Attempt, { finish, turn }: LoopState, { collected 
   if (!collected || !finish) throw new TypeError('Nothing was collected to grade');
   const verdict = await withinOutage(reward.computeReward({ ...attempt, artifact: collected.artifact, finish, turns: turn }));
   return verdict.code === 'graded'
-    ? { type: 'graded', reward: verdict.reward, passed: verdict.passed }
+    ? { type: 'graded', reward: verdict.reward, passed: verdict.passed, reason: verdict.reason }
     : { type: 'failed', failure: 'grader-failed', message: verdict.reason };
 }
 
@@ -160,20 +161,20 @@ function hostOf(context: Context) {
 }
 
 /** Shown in Temporal's UI while the rollout runs: its last turns, and what it waits for since when. */
-function show({ lines, doing }: Context): void {
-  setCurrentDetails([...lines, doing].join('\n\n'));
+export function showDoing({ lines, doing }: Context): void {
+  setCurrentDetails([...lines, inCode(doing)].join('\n\n'));
 }
 
 function tell(context: Context, line: string): void {
   context.lines = [...context.lines, line].slice(-LINES);
-  show(context);
+  showDoing(context);
 }
 
 function begin(context: Context, { phase, attempt, turn, restores }: LoopState): void {
   const where = phase === 'act' || phase === 'collect' ? ` on ${context.sandbox?.host ?? 'no host'}` : '';
   const again = phase === 'restore' ? `, sandbox ${restores ?? 0} of ${BUDGET.restores} lost` : '';
   context.doing = `${phase}${where} since ${new Date().toISOString()} (attempt ${attempt}, turn ${turn}${again})`;
-  show(context);
+  showDoing(context);
 }
 
 /** Where that fails, its host's sweeper takes it: nobody waits for long. */

@@ -55,7 +55,8 @@ export class Steering {
     hearSignals(
       on<[PausePoint?]>(pauseTrainSignal, (point) => this.#pause(point === 'step' ? 'step' : 'turn')),
       on(resumeTrainSignal, () => this.#pause(null)),
-      on(circuitOpenedSignal, (trip) => {
+      on<[Trip, string?]>(circuitOpenedSignal, (trip, held) => {
+        if (held !== undefined) this.#training?.stands(held);
         this.#pause('turn');
         if (this.#training) this.#training.trip(trip);
         else this.#earlyTrip = trip;

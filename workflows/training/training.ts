@@ -146,6 +146,11 @@ export class Training {
     this.#overlap?.lookSoon();
   }
 
+  /** The batch of this name stands still by itself, since one of its rollouts is held. */
+  stands(batch: string): void {
+    this.#pause.relay.stands(batch);
+  }
+
   /** During the step that is next. */
   trip(trip: Trip): void {
     this.#pause.trip(trip, this.step + 1);

@@ -103,7 +103,7 @@ describe('a turn', () => {
 
   it('asks nothing of files that are not those that the rollout was started with', async () => {
     const refused = generate(turnInput(1, { policy: { dir: '/policy', version: 3, digest: 'of before' } }));
-    await expect(refused).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.dir', value: '/policy' });
+    await expect(refused).rejects.toMatchObject({ name: 'CheckpointTorn', dir: '/policy' });
     expect(world.now.engine.requests).toEqual([]);
   });
 

@@ -7,6 +7,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { liveLines } from '../../../cli/train/format.ts';
+import { inCode } from '../../../workflows/details.ts';
 import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
 import type { TrainingSettings } from '../../../workflows/messages/run-config.ts';
 import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
@@ -51,7 +52,7 @@ it.each(['sync', 'one-step-off', 'async'] as const)('an update that failed on al
   const { paused, shown, result, after } = await heldAndResumed(config, 'the update of step 1', () => void (full = false));
   const line = `paused: the update of step 1 failed as store-unavailable on all its tries (No space is left at /runs); ${FAILURES['store-unavailable'].remedy}; then \`longhaul resume\` does it again`;
   expect(paused.tripped).toEqual({ failure: 'store-unavailable', failed: 1, of: 1, message: 'No space is left at /runs', work: 'the update of step 1' });
-  expect([shown, liveLines(paused, none)[0]]).toEqual([line, line]);
+  expect([shown, liveLines(paused, none)[0]]).toEqual([inCode(line), line]);
   expect(tries).toBe(8);
   expect(result).toMatchObject({ steps: 2, policy: { version: 2 } });
   expect(trained.map(({ step }) => step)).toEqual([1, 2]);

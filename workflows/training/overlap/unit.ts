@@ -13,6 +13,7 @@ import {
   type ChildWorkflowHandle,
 } from '@temporalio/workflow';
 import { batch as batchWorkflow } from '../../batch.ts';
+import type { Trip } from '../../failures/circuit-breaker.ts';
 import { circuitOpenedSignal } from '../../failures/failure-watch.ts';
 import { mendable } from '../../failures/mendable.ts';
 import { hearSignals, on } from '../../hear-signals.ts';
@@ -67,9 +68,10 @@ export async function unit(input: UnitInput): Promise<void> {
   hearSignals(
     on(pauseSignal, () => relay.set(true)),
     on(resumeSignal, () => relay.set(false)),
-    on(circuitOpenedSignal, (trip) => {
+    on<[Trip, string?]>(circuitOpenedSignal, (trip, held) => {
+      if (held !== undefined) relay.stands(held);
       // A run that is gone pauses no more.
-      getExternalWorkflowHandle(input.train).signal(circuitOpenedSignal, trip).catch(() => undefined);
+      getExternalWorkflowHandle(input.train).signal(circuitOpenedSignal, trip, ...(held === undefined ? [] : [held])).catch(() => undefined);
     }),
   );
   try {

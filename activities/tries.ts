@@ -1,0 +1,129 @@
+/**
+ * How often one scheduled activity is tried. Temporal retries without a limit; the limits are here, one for failures that
+ * were thrown, one for workers that ended or were silent. A worker that is lost never spends what failures may spend.
+ */
+
+import { asyncLocalStorage, type Info } from '@temporalio/activity';
+import { ApplicationFailure } from '@temporalio/common';
+import type { Store } from '../store/store.ts';
+import { classOfError, LOST_WORKERS, RETRIES, type RetryPlace, TRIES_SPENT } from '../workflows/failures/failure-policy.ts';
+import { classified } from './failures.ts';
+import { wasCancelled, wasStopped, withHeartbeat } from './heartbeat.ts';
+import { orAborted } from './or-aborted.ts';
+import { keys, type TryRecord } from './records.ts';
+import { watchStandstill } from './standstill.ts';
+
+/** Too many workers ended while they did the same thing: it may be what ends them. */
+export class WorkersLost extends Error {
+  override readonly name = 'WorkersLost';
+
+  constructor({ activityType, workflowExecution }: Info, lost: number) {
+    super(`${activityType} of ${workflowExecution?.workflowId ?? 'no workflow'}: ${lost} workers ended or were silent for 15 s in it, one after the other`);
+  }
+}
+
+/** An execution that would be given up by the server in a moment, and says so before. */
+class TookTooLong extends Error {
+  override readonly name = 'TookTooLong';
+}
+
+export interface Limits {
+  readonly store: Pick<Store, 'putOnce' | 'list'>;
+  readonly place: RetryPlace;
+  /** Failures in all; absent: the place's. */
+  readonly failures?: number;
+}
+
+type Work<T> = (signal: AbortSignal, progress: (detail: unknown) => void) => Promise<T>;
+
+/** `undefined` outside of Temporal, where nothing is tried again. */
+function scheduled(): Info | undefined {
+  const info = asyncLocalStorage.getStore()?.info;
+  return info?.activityId === undefined ? undefined : info;
+}
+
+/**
+ * Before an execution begins what is not on record. Each scheduling of an activity counts anew: a rollout that is resumed
+ * has new budgets. Errors: `WorkersLost`.
+ */
+export async function checkWorkersLost(store: Pick<Store, 'list'>): Promise<void> {
+  const info = scheduled();
+  if (!info || info.attempt < 2) return;
+  const known = (await store.list<TryRecord>(keys.tries(info))).length;
+  const lost = info.attempt - 1 - known;
+  if (lost >= LOST_WORKERS) throw new WorkersLost(info, lost);
+}
+
+function note({ store }: Limits, info: Info, end: TryRecord['end'], { name, message }: { readonly name: string; readonly message: string }): Promise<TryRecord> {
+  return store.putOnce<TryRecord>(keys.oneTry(info), { end, error: name, message: message.slice(0, 300), at: new Date().toISOString() });
+}
+
+/** How many executions have failed, this one included. */
+async function failuresOf(limits: Limits, info: Info, { type, message }: ApplicationFailure): Promise<number> {
+  const name = type ?? '';
+  // What cannot be counted in the store is counted by Temporal, lost workers with it: such a class masks no rollout.
+  if (classOfError(name) === 'store-unavailable') return info.attempt;
+  try {
+    await note(limits, info, 'failed', { name, message });
+    return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;
+  } catch {
+    return info.attempt;
+  }
+}
+
+/** What an execution that failed is reported with: for good, where it was the last that may. */
+export async function reported(error: unknown, limits: Limits, info: Info): Promise<unknown> {
+  if (!(error instanceof ApplicationFailure) || error.nonRetryable) return error;
+  const { failures = RETRIES[limits.place].attempts } = limits;
+  if ((await failuresOf(limits, info, error)) < failures) return error;
+  const { message, type, cause } = error;
+  return ApplicationFailure.create({ message, type: type ?? '', nonRetryable: true, details: [TRIES_SPENT], ...(cause && { cause }) });
+}
+
+/** In which an execution that is over its time reports that itself. */
+const REPORT_MS = 5_000;
+
+/** Milliseconds that it may take; `undefined` where the time of all its tries ends first, which is another failure. */
+function ownLimitMs({ startToCloseTimeoutMs, scheduleToCloseTimeoutMs, scheduledTimestampMs }: Info): number | undefined {
+  const left = scheduledTimestampMs + scheduleToCloseTimeoutMs - Date.now();
+  return startToCloseTimeoutMs > 2 * REPORT_MS && left > startToCloseTimeoutMs ? startToCloseTimeoutMs - REPORT_MS : undefined;
+}
+
+async function withinLimit<T>(info: Info, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const ms = ownLimitMs(info);
+  if (ms === undefined) return work(signal);
+  const over = new AbortController();
+  const timer = setTimeout(() => over.abort(new TookTooLong(`${info.activityType} took longer than ${ms / 1000} s`)), ms);
+  try {
+    return await orAborted(() => work(AbortSignal.any([signal, over.signal])), over.signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * The body of an activity, with its heartbeat. Errors leave it classified; one that the server waits for counts as a failure.
+ * What the server has given up, as that of a worker that stood still, is a lost worker; what was cancelled, or is ended
+ * with its worker, is neither.
+ */
+export async function tried<T>(limits: Limits, work: Work<T>): Promise<T> {
+  const info = scheduled();
+  if (!info) return classified(() => withHeartbeat(work));
+  const stoodStill = watchStandstill();
+  return withHeartbeat(async (signal, progress) => {
+    const spare = () => {
+      if (!wasCancelled(signal) && !wasStopped(signal)) return;
+      // Where even that cannot be written it counts as a lost worker, of which many may be lost.
+      note(limits, info, 'spared', signal.reason as Error).catch(() => undefined);
+    };
+    signal.addEventListener('abort', spare, { once: true });
+    try {
+      return await classified(() => withinLimit(info, signal, (own) => work(own, progress)));
+    } catch (error) {
+      if (signal.aborted || stoodStill()) throw error;
+      throw await reported(error, limits, info);
+    } finally {
+      signal.removeEventListener('abort', spare);
+    }
+  });
+}

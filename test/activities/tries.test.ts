@@ -1,0 +1,195 @@
+/**
+ * Hunts a rollout that is masked because its workers were killed, and a failure that is tried for ever: what counts as a
+ * failure, what as a lost worker, and what as neither. Contexts are made by hand; a real server, and processes that are
+ * killed, are in test/workflows/failures/killed-workers.test.ts.
+ */
+import { asyncLocalStorage, type Context, type Info } from '@temporalio/activity';
+import { CancelledFailure } from '@temporalio/common';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it, vi } from 'vitest';
+import { createAgentRunActivities } from '../../activities/rollout/agent-run.ts';
+import { generateTurn } from '../../activities/rollout/generate.ts';
+import { createInitActivities } from '../../activities/rollout/init.ts';
+import { createRewardActivities } from '../../activities/rollout/reward.ts';
+import { createShardActivities } from '../../activities/update/sharded-update.ts';
+import { updateOnce } from '../../activities/update/update.ts';
+import { keys } from '../../activities/records.ts';
+import { checkWorkersLost, tried } from '../../activities/tries.ts';
+import type { Store } from '../../store/store.ts';
+import { LOST_WORKERS, RETRIES, TRIES_SPENT } from '../../workflows/failures/failure-policy.ts';
+import { finishCall, saying } from './scripted-parts.ts';
+import { algorithm, attemptOf, ended, environment, RUN, turnInput, useWorld } from './world.ts';
+
+const world = useWorld();
+const place = 'reward';
+const limits = () => ({ store: world.now.store, place }) as const;
+
+function info(attempt: number, over: Partial<Info> = {}): Info {
+  return {
+    activityId: '7', activityType: 'computeReward', attempt, workflowExecution: { workflowId: 'train/r/step-1/t/0', runId: 'run' },
+    startToCloseTimeoutMs: 900_000, scheduleToCloseTimeoutMs: 604_800_000, scheduledTimestampMs: Date.now(), ...over,
+  } as Info;
+}
+
+interface Attempt {
+  readonly over?: Partial<Info>;
+  readonly signal?: AbortSignal;
+}
+
+/** The `attempt`th execution of one scheduled activity, in a process as of now. */
+function execution<T>(attempt: number, body: () => Promise<T>, { over, signal = new AbortController().signal }: Attempt = {}): Promise<T> {
+  const context = { info: info(attempt, over), heartbeat: () => undefined, cancellationSignal: signal };
+  return asyncLocalStorage.run(context as unknown as Context, body);
+}
+
+const failing = () => Promise.reject(Object.assign(new Error('the grader died'), { name: 'GraderFailed' }));
+const failed = (attempt: number, given: Attempt = {}) => execution(attempt, () => tried(limits(), failing), given).catch((error: unknown) => error);
+const begun = (attempt: number, given: Attempt = {}) => execution(attempt, () => checkWorkersLost(world.now.store), given);
+
+it('a failure is for good when as many were thrown as may be, and says that it could have been tried again', async () => {
+  for (let attempt = 1; attempt < RETRIES.reward.attempts; attempt += 1) expect(await failed(attempt)).toMatchObject({ type: 'GraderFailed', nonRetryable: false });
+  expect(await failed(RETRIES.reward.attempts)).toMatchObject({ type: 'GraderFailed', message: 'the grader died', nonRetryable: true, details: [TRIES_SPENT] });
+});
+
+it('workers that are lost spend none of what failures may, however many they are', async () => {
+  // Tries 1 to 30 said nothing: their workers were killed.
+  for (let attempt = 31; attempt < 30 + RETRIES.reward.attempts; attempt += 1) expect(await failed(attempt)).toMatchObject({ nonRetryable: false });
+  expect(await failed(30 + RETRIES.reward.attempts)).toMatchObject({ nonRetryable: true });
+});
+
+it('what begins after too many lost workers is quarantined, and failures do not count as such', async () => {
+  await failed(1);
+  await failed(2);
+  await expect(begun(LOST_WORKERS + 2)).resolves.toBeUndefined();
+  const refused = await execution(LOST_WORKERS + 3, () => tried(limits(), () => checkWorkersLost(world.now.store))).catch((error: unknown) => error);
+  expect(refused).toMatchObject({ type: 'WorkersLost', nonRetryable: true, message: `computeReward of train/r/step-1/t/0: ${LOST_WORKERS} workers ended or were silent for 15 s in it, one after the other` });
+});
+
+it('a failure that is reported twice counts once', async () => {
+  for (let times = 0; times < 20; times += 1) expect(await failed(3)).toMatchObject({ nonRetryable: false });
+});
+
+it('another scheduling of the same activity, by a rollout that was resumed, has budgets of its own', async () => {
+  for (let attempt = 1; attempt <= RETRIES.reward.attempts; attempt += 1) await failed(attempt);
+  expect(await failed(RETRIES.reward.attempts, { over: { activityId: '8' } })).toMatchObject({ nonRetryable: false });
+  await expect(begun(LOST_WORKERS + 1, { over: { workflowExecution: { workflowId: 'train/r/step-1/t/0', runId: 'another' }, attempt: 1 } })).resolves.toBeUndefined();
+});
+
+it.each([['CANCELLED'], ['WORKER_SHUTDOWN']])('an execution that ends by %s is neither a failure nor a lost worker', async (reason) => {
+  for (let attempt = 1; attempt <= LOST_WORKERS + 1; attempt += 1) {
+    const control = new AbortController();
+    const work = execution(attempt, () => tried(limits(), async (signal) => {
+      control.abort(new CancelledFailure(reason));
+      // The process may end here: what is to be known is on record already.
+      await expect.poll(async () => (await world.now.store.list(keys.tries(info(attempt)))).length).toBe(attempt);
+      signal.throwIfAborted();
+    }), { signal: control.signal });
+    await expect(work).rejects.toThrow(reason);
+  }
+  await expect(begun(LOST_WORKERS + 2)).resolves.toBeUndefined();
+  expect(await failed(LOST_WORKERS + 2)).toMatchObject({ nonRetryable: false });
+});
+
+it('what the server had given up when it failed is a lost worker', async () => {
+  for (let attempt = 1; attempt <= 20; attempt += 1) {
+    const control = new AbortController();
+    const late = execution(attempt, () => tried(limits(), async () => {
+      control.abort(new CancelledFailure('TIMED_OUT'));
+      return failing();
+    }), { signal: control.signal });
+    await expect(late).rejects.toMatchObject({ type: 'GraderFailed', nonRetryable: false });
+  }
+  expect(await world.now.store.list('tries:')).toEqual([]);
+});
+
+it('a store that cannot be written bounds tries all the same', async () => {
+  const broken = () => Promise.reject(Object.assign(new Error('no room'), { name: 'StoreFull' }));
+  const store = { putOnce: broken, list: broken } as unknown as Store;
+  const thrown = (attempt: number, work: () => Promise<never>) => execution(attempt, () => tried({ store, place }, work)).catch((error: unknown) => error);
+  for (const work of [broken, failing]) {
+    expect(await thrown(RETRIES.reward.attempts - 1, work)).toMatchObject({ nonRetryable: false });
+    expect(await thrown(RETRIES.reward.attempts, work)).toMatchObject({ nonRetryable: true });
+  }
+});
+
+it('an execution that is over its time says so itself, ends what it does, and counts as a failure', async () => {
+  const over = { startToCloseTimeoutMs: 11_000 };
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  let ended = false;
+  const slow = (attempt: number) => execution(attempt, () => tried(limits(), async (signal) => {
+    signal.addEventListener('abort', () => void (ended = true));
+    await new Promise(() => undefined);
+  }), { over }).catch((error: unknown) => error);
+  const first = slow(1);
+  await vi.advanceTimersByTimeAsync(6_000);
+  vi.useRealTimers();
+  expect(await first).toMatchObject({ type: 'TookTooLong', nonRetryable: false, message: 'computeReward took longer than 6 s' });
+  expect(ended).toBe(true);
+  expect((await world.now.store.list('tries:')).length).toBe(1);
+});
+
+it('the deadline of a rollout stays the server’s to tell', async () => {
+  const over = { startToCloseTimeoutMs: 11_000, scheduleToCloseTimeoutMs: 11_000 };
+  const work = execution(1, () => tried(limits(), () => sleep(10, 'done')), { over });
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  await vi.advanceTimersByTimeAsync(60_000);
+  vi.useRealTimers();
+  expect(await work).toBe('done');
+});
+
+const attempt = attemptOf();
+const ref = { sandbox: `${attempt.rollout}#1`, host: 'here' };
+
+function activities() {
+  const { store, provider, deps } = world.now;
+  const parts = { store, provider, host: 'here', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 };
+  const [init, agent, reward] = [createInitActivities(parts), createAgentRunActivities(parts), createRewardActivities(parts)];
+  const engine = { planUpdate: () => Promise.reject(new Error('asked')), makeShard: () => Promise.reject(new Error('asked')), applyShards: () => Promise.reject(new Error('asked')) };
+  const shards = createShardActivities({ store, engine });
+  const update = { run: RUN, runDir: world.now.dir, step: 1, steps: 1, batch: `train/${RUN}/step-1`, tasks: [attempt.task], samples: 2, policy: { dir: '/p', version: 0 }, algorithm };
+  const round = { ...update, dir: '/d', plan: 'p', round: 0 };
+  return {
+    prepareSandbox: () => init.prepareSandbox(attempt),
+    restoreSandbox: () => init.restoreSandbox({ ...attempt, restore: 1, toolTimeoutSeconds: 1 }),
+    generate: () => tried({ store, place: 'gpu' }, (signal) => generateTurn(turnInput(2), deps, signal)),
+    agentRun: () => agent.agentRun({ ...attempt, ...ref, turn: 1, toolTimeoutSeconds: 1 }),
+    collect: () => agent.collect({ ...attempt, ...ref }),
+    holdSandbox: () => agent.holdSandbox({ ...attempt, ...ref }),
+    computeReward: () => reward.computeReward({ ...attempt, artifact: 'sha256:00', finish: 'finish-tool', turns: 1 }),
+    update: () => tried({ store, place: 'gpu' }, () => updateOnce(update, store, world.now.engine, () => undefined)),
+    planUpdate: () => shards.planUpdate({ ...update, shards: 2 }),
+    forwardBackward: () => shards.forwardBackward({ ...round, shard: 0 }),
+    optimStep: () => shards.optimStep(round),
+  };
+}
+
+it.each(Object.keys({
+  prepareSandbox: 0, restoreSandbox: 0, generate: 0, agentRun: 0, collect: 0, holdSandbox: 0, computeReward: 0, update: 0, planUpdate: 0, forwardBackward: 0, optimStep: 0,
+} satisfies Record<keyof ReturnType<typeof activities>, 0>) as Array<keyof ReturnType<typeof activities>>)('%s begins nothing after too many lost workers', async (name) => {
+  await ended(world.now.store, 0, 0, 1);
+  await ended(world.now.store, 0, 1, 0);
+  for (const k of [0, 1]) await world.now.store.putOnce(keys.generate(attemptOf(0, k), 1), { version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'no-call', content: '' } });
+  const work: () => Promise<unknown> = activities()[name];
+  await expect(execution(LOST_WORKERS + 1, work)).rejects.toMatchObject({ type: 'WorkersLost' });
+  expect(world.now.engine.requests).toEqual([]);
+  expect(environment.graded).toEqual([]);
+});
+
+it('what is on record is answered, however many workers were lost', async () => {
+  world.now.engine.answers = [saying(finishCall)];
+  const generate = () => generateTurn(turnInput(1), world.now.deps, new AbortController().signal);
+  const first = await generate();
+  expect(await execution(LOST_WORKERS + 30, generate)).toEqual(first);
+});
+
+// The last one: its process believes for a while that it stood still.
+it('what fails in a process that stood still is a lost worker, before anybody has said that it was given up', async () => {
+  const now = vi.spyOn(performance, 'now');
+  const late = execution(9, () => tried(limits(), async () => {
+    now.mockReturnValue(performance.now() + 20_000);
+    return failing();
+  }));
+  await expect(late).rejects.toMatchObject({ nonRetryable: false });
+  now.mockRestore();
+  expect(await world.now.store.list('tries:')).toEqual([]);
+});

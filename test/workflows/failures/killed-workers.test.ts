@@ -1,0 +1,57 @@
+/**
+ * Hunts other weights after kills: a worker that is killed each time that it does one certain thing, more often than that
+ * may fail, costs time alone. Server, store and worker processes are real, and killed by SIGKILL; the sandbox, the model
+ * and the grader are empty. Not asserted: what is counted; see test/activities/tries.test.ts.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
+import { afterEach, expect, it } from 'vitest';
+import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
+import { RETRIES } from '../../../workflows/failures/failure-policy.ts';
+import { useStoreWorld } from '../../support/use-store-world.ts';
+
+const nobody = {} as never;
+const world = useStoreWorld(() => ({ init: nobody, gpu: nobody, agentRun: nobody, reward: nobody }));
+const program = fileURLToPath(new URL('fixtures/dying-worker.ts', import.meta.url));
+let child: ChildProcess | undefined;
+let ends = false;
+
+/** Another one for each that was killed, as the supervisor does. */
+function serve(deaths: readonly string[]): { killed: number } {
+  const seen = { killed: 0 };
+  const start = () => {
+    child = spawn(process.execPath, [program, world.server.address, join(world.dir, 'store'), ...deaths], { stdio: ['ignore', 'ignore', 'inherit'] });
+    child.once('exit', (_code, signal) => {
+      if (ends) return;
+      if (signal === 'SIGKILL') seen.killed += 1;
+      start();
+    });
+  };
+  start();
+  return seen;
+}
+
+afterEach(() => {
+  ends = true;
+  child?.kill('SIGKILL');
+});
+
+const KILLS = 8;
+const start = (id: string) => world.start('rollout', id, { task: 'empty-train-0', policy: { dir: '/p', version: 1 }, agent: { maxTurns: 5 } });
+/** All that a rollout left, whatever it is called. */
+const left = async (id: string) => (await world.store.list('')).flatMap(({ key, value }) => (key.includes(`${id}#1`) || key === `outcome:${id}` ? [[key.replaceAll(id, 'ID'), JSON.parse(JSON.stringify(value).replaceAll(id, 'ID'))] as const] : []));
+
+it('a rollout whose worker is killed at each grading, sampling or tool call ends as an undisturbed one, whatever may fail', async () => {
+  const places = { reward: 'reward:killed/reward#1', sampling: 'model:generate:killed/sampling#1/00001', tools: 'tool:killed/tools#1/1/0' };
+  const times = { reward: KILLS, sampling: 4, tools: 4 };
+  const seen = serve([`${places.reward}=${times.reward}`, `${places.sampling}=${times.sampling}`, `${places.tools}=${times.tools}`]);
+  const handles = await Promise.all(['killed/reward', 'killed/sampling', 'killed/tools', 'left-alone'].map(start));
+  const results = (await Promise.all(handles.map((handle) => handle.result()))) as RolloutResult[];
+  for (const result of results) expect(result).toMatchObject({ status: 'graded', reward: 1, attempt: 1, turns: 2 });
+  expect(KILLS).toBeGreaterThan(RETRIES.reward.attempts);
+  expect(seen.killed).toBe(times.reward + times.sampling + times.tools);
+  for (const [place, key] of Object.entries(places)) expect(await world.store.begun(key), place).toBeGreaterThan(times[place as keyof typeof times]);
+  const undisturbed = (await left('left-alone')).map(([key, value]) => [key, { ...value, cost: 0 }]);
+  for (const id of ['killed/reward', 'killed/sampling', 'killed/tools']) expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
+}, 600_000);
