@@ -109,3 +109,17 @@ it('a history that ends tells no more, and the next one tells those that have no
   expect(children.map(({ words }) => words.join())).toEqual(Array(250).fill('pause'));
   expect(after.untold).toEqual([]);
 });
+
+it('one that stands still by itself is resumed, though nobody told it to pause, and is not told to pause', async () => {
+  const { child } = nursery(async () => undefined);
+  const relay = new PauseRelay();
+  const [stands, other] = [child(0), child(1)];
+  relay.add('stands', stands);
+  relay.add('other', other);
+  relay.stands('stands');
+  relay.set(true);
+  await settled();
+  relay.set(false);
+  await settled();
+  expect([stands.words, other.words]).toEqual([['resume'], ['pause', 'resume']]);
+});

@@ -2,6 +2,8 @@
  * Hunts turns that are sampled twice, contexts that do not extend what was sampled, and endings read wrongly. Not
  * asserted: what the engine samples.
  */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type GenerateDeps, generateTurn } from '../../../activities/rollout/generate.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../../activities/records.ts';
@@ -99,6 +101,11 @@ describe('a turn', () => {
     await expect(told(async () => 'other files')).rejects.toMatchObject({ field: 'policy' });
     expect(await told(() => Promise.reject(new Error('gone')))).toEqual(first);
     expect(world.now.engine.requests.length).toBe(1);
+  });
+
+  it('a policy whose folder is gone is a torn checkpoint', async () => {
+    const gone = generateTurn(turnInput(1), { ...world.now.deps, digestOf: () => readdir(join(world.now.dir, 'gone')).then(String) }, new AbortController().signal);
+    await expect(gone).rejects.toMatchObject({ name: 'CheckpointTorn', dir: '/policy' });
   });
 
   it('asks nothing of files that are not those that the rollout was started with', async () => {

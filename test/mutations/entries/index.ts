@@ -12,6 +12,7 @@ import { graders } from './graders.ts';
 import { lateExecutions } from './late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './lost-sandboxes.ts';
+import { lostWorkers } from './lost-workers.ts';
 import { sandboxOwners } from './sandbox-owners.ts';
 import { server } from './server.ts';
 import { sharedPool } from './shared-pool.ts';
@@ -23,6 +24,7 @@ import { workers } from './workers.ts';
 
 export const MUTATIONS: readonly Mutation[] = [
   ...workers,
+  ...lostWorkers,
   ...server,
   ...supervisor,
   ...updates,

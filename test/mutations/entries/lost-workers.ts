@@ -1,0 +1,200 @@
+/** Workers that are killed in the same thing again and again, and rollouts that are held for it. */
+
+import type { Mutation } from '../mutation.ts';
+
+const FAULT = 'a worker is killed each time that it does one certain thing';
+const TORN = 'a checkpoint is cut short, or has other bytes';
+const DISK = 'the disk is full or can only be read, or another program holds the store locked';
+const UPDATE = 'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
+const TRIES_TEST = 'test/activities/tries.test.ts';
+const KILLED_TEST = 'test/workflows/failures/killed-workers.test.ts';
+const HELD_TEST = 'test/workflows/failures/held-rollouts.test.ts';
+const GENERATE_TEST = 'test/activities/rollout/generate.test.ts';
+const TRIES = 'activities/tries.ts';
+
+export const lostWorkers: readonly Mutation[] = [
+  {
+    name: 'Temporal counts workers that were killed in a grading',
+    fault: FAULT,
+    file: 'workflows/activities.ts',
+    before: 'retry: retry(RETRIES.reward),',
+    after: 'retry: retry(RETRIES.reward, RETRIES.reward.attempts),',
+    tests: [{ file: KILLED_TEST, test: 'a rollout whose worker is killed at each grading, sampling or tool call ends as an undisturbed one' }],
+  },
+  {
+    name: 'lost workers have no limit',
+    fault: FAULT,
+    file: TRIES,
+    before: '  if (lost >= LOST_WORKERS) throw new WorkersLost(info, lost);\n',
+    after: '',
+    tests: [{ file: TRIES_TEST, test: 'what begins after too many lost workers is quarantined' }, { file: TRIES_TEST, test: 'computeReward begins nothing after too many lost workers' }],
+  },
+  {
+    name: 'failures count as lost workers',
+    fault: FAULT,
+    file: TRIES,
+    before: 'const lost = info.attempt - 1 - known;',
+    after: 'const lost = info.attempt - 1 - 0 * known;',
+    tests: [{ file: TRIES_TEST, test: 'what begins after too many lost workers is quarantined, and failures do not count as such' }],
+  },
+  {
+    name: 'no failure is the last one',
+    fault: FAULT,
+    file: TRIES,
+    before: 'if ((await failuresOf(limits, info, error)) < failures) return error;',
+    after: 'if ((await failuresOf(limits, info, error)) < 1000 * failures) return error;',
+    tests: [{ file: TRIES_TEST, test: 'a failure is for good when as many were thrown as may be' }],
+  },
+  {
+    name: 'lost workers count as failures',
+    fault: FAULT,
+    file: TRIES,
+    before: "return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;",
+    after: 'return info.attempt;',
+    tests: [{ file: TRIES_TEST, test: 'workers that are lost spend none of what failures may' }],
+  },
+  {
+    name: 'a worker that is stopped counts as lost',
+    fault: FAULT,
+    file: TRIES,
+    before: 'if (!wasCancelled(signal) && !wasStopped(signal)) return;',
+    after: 'if (!wasCancelled(signal)) return;',
+    tests: [{ file: TRIES_TEST, test: 'an execution that ends by WORKER_SHUTDOWN is neither a failure nor a lost worker' }],
+  },
+  {
+    name: 'what the server had given up counts as a failure',
+    fault: FAULT,
+    file: TRIES,
+    before: 'if (signal.aborted || stoodStill()) throw error;',
+    after: 'if (stoodStill()) throw error;',
+    tests: [{ file: TRIES_TEST, test: 'what the server had given up when it failed is a lost worker' }],
+  },
+  {
+    name: 'what fails in a process that stood still counts as a failure',
+    fault: FAULT,
+    file: TRIES,
+    before: 'if (signal.aborted || stoodStill()) throw error;',
+    after: 'if (signal.aborted) throw error;',
+    tests: [{ file: TRIES_TEST, test: 'what fails in a process that stood still is a lost worker' }],
+  },
+  {
+    name: 'who is resumed goes on with the tries that are spent',
+    fault: FAULT,
+    file: 'activities/records.ts',
+    before: "${workflowExecution?.runId ?? ''}/${activityId}/`",
+    after: "${workflowExecution?.runId ?? ''}/${activityId.slice(0, 0)}/`",
+    tests: [{ file: TRIES_TEST, test: 'another scheduling of the same activity, by a rollout that was resumed, has budgets of its own' }],
+  },
+  {
+    name: 'an execution that is over its time is a lost worker',
+    fault: FAULT,
+    file: TRIES,
+    before: 'return startToCloseTimeoutMs > 2 * REPORT_MS && left',
+    after: 'return startToCloseTimeoutMs < 0 && left',
+    tests: [{ file: TRIES_TEST, test: 'an execution that is over its time says so itself', hangs: true }],
+  },
+  {
+    name: 'a deadline is told as an activity that took too long',
+    fault: FAULT,
+    file: TRIES,
+    before: '2 * REPORT_MS && left > startToCloseTimeoutMs ?',
+    after: '2 * REPORT_MS && left > 0 ?',
+    tests: [{ file: TRIES_TEST, test: 'the deadline of a rollout stays the server’s to tell' }],
+  },
+  {
+    name: 'what the table holds is masked',
+    fault: FAULT,
+    file: 'workflows/rollout.ts',
+    before: "if (recovery === 'hold' && context.input.holds) return",
+    after: "if (recovery === 'hold' && context.input.holds && !context) return",
+    tests: [{ file: HELD_TEST, test: 'a rollout of its own whose generate is quarantined stands still' }, { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' }],
+  },
+  {
+    name: 'a rollout that is held tells nobody',
+    fault: FAULT,
+    file: 'workflows/rollout.ts',
+    before: '  await reportHeld(trip);\n',
+    after: '',
+    tests: [{ file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' }],
+  },
+  {
+    name: 'a batch goes on beside a rollout that is held',
+    fault: FAULT,
+    file: 'workflows/batch/open-batch.ts',
+    before: '    this.#relay.stands(id);\n    this.pause(true);\n',
+    after: '    this.#relay.stands(id);\n',
+    tests: [{ file: HELD_TEST, test: 'a batch of its own stops the others at a turn' }],
+  },
+  {
+    name: 'a batch does not tell its run of a rollout that is held',
+    fault: FAULT,
+    file: 'workflows/batch/open-batch.ts',
+    before: '    this.#failures.held(trip, this.#input.name);\n',
+    after: '',
+    tests: [{ file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' }, { file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }],
+  },
+  {
+    name: 'a unit does not tell its run of a rollout that is held',
+    fault: FAULT,
+    file: 'workflows/training/overlap/unit.ts',
+    before: '      getExternalWorkflowHandle(input.train).signal(circuitOpenedSignal, trip,',
+    after: '      if (held === undefined) getExternalWorkflowHandle(input.train).signal(circuitOpenedSignal, trip,',
+    tests: [{ file: HELD_TEST, test: 'a run (async) whose computeReward in group-2/ cannot go on pauses' }],
+  },
+  {
+    name: 'who stands still by himself is resumed only where he was told to pause',
+    fault: FAULT,
+    file: 'workflows/pause-relay.ts',
+    before: '    if (known) known.told = true;\n',
+    after: '    void known;\n',
+    tests: [{ file: 'test/workflows/pause-relay.test.ts', test: 'one that stands still by itself is resumed, though nobody told it to pause' }],
+  },
+  {
+    name: 'a run that pauses for nothing holds its rollouts',
+    fault: FAULT,
+    file: 'workflows/batch/children.ts',
+    before: '...(breaker?.inARow === 0 ? { holds: false } : {})',
+    after: '...(breaker?.inARow === -1 ? { holds: false } : {})',
+    tests: [{ file: HELD_TEST, test: 'a run that pauses for nothing masks what it would hold', hangs: true }],
+  },
+  {
+    name: 'an eval does not hear of a rollout that is held',
+    fault: FAULT,
+    file: 'workflows/eval-sweep.ts',
+    before: '    sweep()?.trip(trip, held);\n',
+    after: '    void [trip, held];\n',
+    tests: [{ file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }],
+  },
+  {
+    name: 'rollouts are masked for a torn checkpoint',
+    fault: TORN,
+    file: 'workflows/failures/failure-policy.ts',
+    before: "errors: ['CheckpointTorn'],\n    retried: ['gpu'],\n    recovery: 'hold',",
+    after: "errors: ['CheckpointTorn'],\n    retried: ['gpu'],\n    recovery: 'mask',",
+    tests: [{ file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }],
+  },
+  {
+    name: 'a policy whose files are gone is an error of no class',
+    fault: TORN,
+    file: 'activities/rollout/generate.ts',
+    before: 'const found = await intact(dir, () => digestOf(dir));',
+    after: 'const found = await digestOf(dir);',
+    tests: [{ file: GENERATE_TEST, test: 'a policy whose folder is gone is a torn checkpoint' }],
+  },
+  {
+    name: 'rollouts are masked for a disk that is full',
+    fault: DISK,
+    file: 'workflows/failures/failure-policy.ts',
+    before: "retried: ['init', 'gpu', 'agent-run', 'reward'],\n    recovery: 'hold',",
+    after: "retried: ['init', 'gpu', 'agent-run', 'reward'],\n    recovery: 'mask',",
+    tests: [{ file: HELD_TEST, test: 'a run (one-step-off) whose agentRun in step-1/ cannot go on pauses' }],
+  },
+  {
+    name: 'an update whose tries are spent ends the run',
+    fault: UPDATE,
+    file: 'workflows/failures/mendable.ts',
+    before: "!cause.details?.includes(TRIES_SPENT) && ",
+    after: '',
+    tests: [{ file: 'test/workflows/failures/held-work.test.ts', test: 'a run that is cancelled while it stands before an update ends as cancelled' }],
+  },
+];
