@@ -5,13 +5,14 @@
 
 import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
+import { startTimeOf } from '#setup/process-identity.mjs';
 import { DefaultLogger, Runtime, Worker, type WorkerOptions } from '@temporalio/worker';
 import { visible } from '../agents/visible.ts';
 import { guardPlaces } from './allowed/guard.ts';
 import { readPlaces } from './allowed/places.ts';
 import type { Role, WorkerSettings } from './settings.ts';
 import type { WorkerConnection } from './temporal-connection.ts';
-import { placeOf, watchPlace } from './watch-place.ts';
+import { holderOf, placeOf, watchPlace } from './watch-place.ts';
 
 /** Pollers that never scale: autoscaling ones left stragglers of a minute. */
 const pollers = (maximum: number) => ({ type: 'simple-maximum' as const, maximum });
@@ -59,6 +60,13 @@ async function announce(path: string, role: Role): Promise<void> {
   await rename(aside, path);
 }
 
+/** Errors: an `Error` where another process that lives has the place: it would end, and who started it would start it again. */
+async function refuseTaken(path: string): Promise<void> {
+  const holder = await holderOf(path);
+  if (holder === undefined || holder === process.pid || startTimeOf(holder) === undefined) return;
+  throw new Error(`the worker with process id ${holder} has the place ${path} in its stack: unset LONGHAUL_WORKER_NAME, and this one gets a place of its own`);
+}
+
 /** Runs `workers` until a signal; `close` gives back what the role opened. */
 export async function runWorkers(
   role: Role,
@@ -67,19 +75,20 @@ export async function runWorkers(
   close: () => Promise<void>,
 ): Promise<void> {
   const name = process.env['LONGHAUL_WORKER_NAME'];
-  const ready = readyFile(settings.home, name ?? role);
+  // One that was started by hand has a place of its own, beside those of the stack's own workers.
+  const ready = readyFile(settings.home, name ?? `${role}-by-hand-${process.pid}`);
   const stop = () => {
     for (const worker of workers) if (worker.getState() === 'RUNNING') worker.shutdown();
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
+  await refuseTaken(ready).catch((error: unknown) => close().finally(() => Promise.reject(error)));
   const running = workers.map((worker) => worker.run());
   await announce(ready, role);
   const lost = (reason: string) => {
     process.stderr.write(`${new Date().toISOString()} WARN this worker ends: ${reason}\n`);
     stop();
   };
-  // One that was started by hand shares its name with others of its role.
   const endWatch = name === undefined ? () => undefined : watchPlace(ready, lost);
   try {
     await Promise.all(running);

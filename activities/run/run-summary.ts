@@ -35,6 +35,8 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
   const { account, times } = await tallies.of(run);
   const end = await endOfRun(run, store);
   const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
+  const changes = await changesOfRun(store, run);
+  const planned = changes.findLast(({ field }) => field === 'steps')?.to ?? record.config?.steps;
   return {
     runId: run,
     status: end?.status ?? ('running' as const),
@@ -51,7 +53,9 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
       all: evaluations.map(({ step, evaluation }) => ({ step, ...evaluation })),
     },
     /** Settings that were changed while it ran; `config.yaml` is what it began with. */
-    changes: await changesOfRun(store, run),
+    changes,
+    /** How many steps it is to make, by its configuration and what was changed since. */
+    ...(planned === undefined ? {} : { plannedSteps: Number(planned) }),
     steps: steps.map(({ record }) => withMetrics<StepSummary>(record, { ...updates.get(record.step), ...times.metrics(batchesOf(record)) })),
     checkpoints: steps
       .filter((entry) => entry.keep)

@@ -52,6 +52,6 @@ async function remedyFor(run: string, context: VerbContext): Promise<string> {
   if (evalOf(run) !== undefined) return 'no eval of that name is going on';
   if (run.startsWith(ROLLOUT)) return 'no rollout of that id is going on';
   const known = await knownRuns(context);
-  if (known.includes(run)) return `it has ended; look at it with: npx longhaul show ${run}`;
+  if (known.includes(run)) return `it has ended; look at it with: npx longhaul show ${run}, or resume one that failed or was cancelled: npx longhaul train CONFIG --again`;
   return known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no run yet';
 }

@@ -74,7 +74,7 @@ async function onStack(config: SweepConfig, { longhaul, store, temporal }: Stack
   if (!results) throw new JobFailed(`eval ${id} ended, and this folder's store has nothing of it`);
   for (const line of evalReportLines(results)) screen.line(line);
   if (failure === undefined) return results;
-  throw new JobFailed(`eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}`, results, { cause: failure });
+  throw new JobFailed(`eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}; the same command makes what is missing: ${options.again}`, results, { cause: failure });
 }
 
 /**

@@ -7,6 +7,7 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { stackHome, stackPaths } from '../../workers/stack/stack-paths.ts';
 import { readStackState } from '../../workers/stack/stack-state.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
+import { UserInputError } from '../errors.ts';
 import { checkInputs } from './check-inputs.ts';
 import { existingRun } from './existing-run.ts';
 import type { Screen } from './follow.ts';
@@ -27,8 +28,16 @@ export function endOf(config: RunConfig, { ui, namespace }: TemporalPlace): Trai
   return { run: config.run, runDir: join(config.dir, config.run), workflowId, ui: url };
 }
 
-/** A run that has ended already, from the store alone. Errors: `UserInputError` for another configuration or bad inputs. */
-export async function alreadyEnded(config: RunConfig, screen: Screen): Promise<TrainEnd | undefined> {
+/** Errors: `UserInputError` where it has made all its steps. */
+function refuseCompleted({ run }: RunConfig, { status }: RunSummary): void {
+  if (status === 'completed') throw new UserInputError('--again', run, 'it has completed, and there is nothing to resume: leave --again out to show it, or start another with --run-id NEW');
+}
+
+/**
+ * A run that has ended already, from the store alone; nothing where it is to be resumed (`again`). Errors: `UserInputError`
+ * for another configuration or bad inputs, and for a completed run that is to be resumed.
+ */
+export async function alreadyEnded(config: RunConfig, screen: Screen, again = false): Promise<TrainEnd | undefined> {
   const home = stackHome();
   const dir = join(home, 'store');
   if (!existsSync(dir)) {
@@ -42,8 +51,13 @@ export async function alreadyEnded(config: RunConfig, screen: Screen): Promise<T
     const temporal = { address, namespace, ui };
     const summary = await summaryOf(config.run, store, temporal);
     if (!summary || summary.status === 'running') return undefined;
+    if (again) {
+      refuseCompleted(config, summary);
+      screen.line(`run ${config.run} has ${summary.status === 'failed' ? 'failed' : 'been cancelled'}: it is resumed from its records`);
+      return undefined;
+    }
     const ended = summary.status === 'completed' ? 'completed' : summary.status === 'failed' ? 'failed' : 'been cancelled';
-    screen.line(`run ${config.run} exists and has ${ended}: showing it (start another with --run-id NEW)`);
+    screen.line(`run ${config.run} exists and has ${ended}: showing it (${summary.status === 'completed' ? '' : 'resume it from its records with --again, or '}start another with --run-id NEW)`);
     const end = endOf(config, temporal);
     for (const line of await reportLines(summary, end.runDir, store)) screen.line(line);
     return { ...end, summary };

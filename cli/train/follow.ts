@@ -64,7 +64,7 @@ class Teller {
     this.#tripped = line;
   }
 
-  tell(summary: RunSummary | undefined, steps: number): void {
+  tell(summary: RunSummary | undefined, steps = summary?.plannedSteps): void {
     if (!summary) return;
     const { all } = summary.evaluation;
     for (;;) {
@@ -95,7 +95,7 @@ export async function followRun(
   const handle = new RunHandle(client, run);
   const teller = new Teller(screen);
   const stalls = new StallTeller(client, run, (line) => screen.line(line));
-  let steps = 0;
+  let steps: number | undefined;
   try {
     for (;;) {
       signal.throwIfAborted();

@@ -9,8 +9,8 @@ import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 
 const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
 
-/** `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups trained on · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`. */
-export function stepLine(record: StepRecord, steps: number): string {
+/** `step 3/20 · reward 0.531 · pass 53.1% · 32 rollouts, 6 groups trained on · 410 tok/s · 5.1 s (rollout 4.2, train 0.9)`. `steps`: how many are planned, where that is known. */
+export function stepLine(record: StepRecord, steps?: number): string {
   const { seconds, staleness } = record;
   // Rollouts that overlap with updates are sampled all the time, not only while the step waits for them.
   const sampling = record.batches ? seconds.total : seconds.rollout;
@@ -19,7 +19,7 @@ export function stepLine(record: StepRecord, steps: number): string {
   const speed = sampling > 0 ? Math.round(record.sampledTokens / sampling) : 0;
   const masked = Object.entries(record.masked).map(([reason, n]) => `${n} ${reason}`);
   return [
-    `step ${String(record.step).padStart(String(steps).length)}/${steps}`,
+    steps === undefined ? `step ${record.step}` : `step ${String(record.step).padStart(String(steps).length)}/${steps}`,
     `reward ${record.rewardMean.toFixed(3)}`,
     `pass ${percent(record.passRate).padStart(6)}`,
     `${rollouts} rollouts, ${record.groups} groups trained on`,

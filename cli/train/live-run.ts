@@ -1,6 +1,6 @@
 /** What can be told of a run that goes on: by itself, and by what is stuck in it. */
 
-import type { Client } from '@temporalio/client';
+import { type Client, ServiceError, WorkflowNotFoundError } from '@temporalio/client';
 import { findStalls } from '../../workers/watchdog/find-stalls.ts';
 import { type Stall, stallLines } from '../../workers/watchdog/stall.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';
@@ -15,12 +15,29 @@ export interface Live {
   readonly stalls: readonly Stall[];
 }
 
-/** Nothing where neither the run nor anything stuck in it says a word. */
-export async function askLive(client: Client, run: string): Promise<Live | undefined> {
-  const stalls = await findStalls(client, run).catch(() => []);
-  const status = await new RunHandle(client, run).status().catch(() => undefined);
-  if (status) return { status, rollouts: await progressOf(client, run, status), stalls };
-  return stalls.length > 0 ? { stalls } : undefined;
+const ANSWERS_WITHIN_MS = 10_000;
+
+/** Errors: the first of Temporal's client, within 10 s, where neither the run nor anything stuck in it can be seen. */
+export function askLive(client: Client, run: string): Promise<Live> {
+  return client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, async () => {
+    const [stalls, status] = await Promise.allSettled([findStalls(client, run), new RunHandle(client, run).status()]);
+    const found = stalls.status === 'fulfilled' ? stalls.value : [];
+    if (status.status === 'fulfilled') return { status: status.value, rollouts: await progressOf(client, run, status.value), stalls: found };
+    if (found.length > 0) return { stalls: found };
+    throw stalls.status === 'rejected' ? stalls.reason : status.reason;
+  });
+}
+
+/** Of gRPC. */
+const [DEADLINE_EXCEEDED, UNAVAILABLE] = [4, 14];
+
+/** Why `askLive` failed, with what helps: only a server that cannot be reached is one that has to be started. */
+export function whyUnknown(run: string, error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  if (error instanceof WorkflowNotFoundError) return `Temporal has no workflow train/${run}: it was started on another server, or its history is gone; longhaul train with its configuration begins it again from its records`;
+  const { code } = (error instanceof ServiceError ? error.cause : undefined) as { readonly code?: unknown } ?? {};
+  if (code === DEADLINE_EXCEEDED) return `nothing answered within ${ANSWERS_WITHIN_MS / 1000} s; see which processes work: npx longhaul ps`;
+  return code === UNAVAILABLE ? `${error.message}; start the stack: npx longhaul up --detach` : error.message;
 }
 
 export function linesOfLive({ status, rollouts, stalls }: Live): string[] {

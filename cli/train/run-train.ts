@@ -18,6 +18,8 @@ import { failureOf } from './run-failure.ts';
 
 export interface TrainOptions {
   readonly detach: boolean;
+  /** One that failed or was cancelled is resumed from its records. */
+  readonly again?: boolean;
   /** Fires when the user interrupts: following ends, the run goes on. */
   readonly signal: AbortSignal;
   /** Lines for people. */
@@ -59,7 +61,7 @@ async function onStack(config: RunConfig, { longhaul, store, temporal }: Stack, 
  */
 export async function runTrain(config: RunConfig, options: TrainOptions): Promise<TrainEnd> {
   const screen = screenOn(options.out);
-  const ended = await alreadyEnded(config, screen);
+  const ended = await alreadyEnded(config, screen, options.again);
   if (ended) return ended;
   let started = false;
   const onStart = () => {

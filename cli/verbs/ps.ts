@@ -1,5 +1,6 @@
 /** `longhaul ps`: the processes of the stack as they are at this moment. */
 
+import { withServerAsked } from '../../workers/stack/processes/ask-server.ts';
 import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
 import { stackHome } from '../../workers/stack/stack-paths.ts';
 import { table } from '../table.ts';
@@ -9,11 +10,12 @@ export const ps: Verb = {
   define(command, run) {
     command.action(() =>
       run(async ({ env, cwd, say }) => {
-        const stack = listProcesses(stackHome(env, cwd));
+        const stack = await withServerAsked(listProcesses(stackHome(env, cwd)));
         if (stack.status === 'down') say(`the stack in ${stack.home} is down; start it: npx longhaul up --detach`);
         else {
           const rows = stack.processes.map((one) => [one.name, String(one.pid ?? '-'), one.state, String(one.restarts), one.since, one.note ?? '']);
           for (const line of table([['NAME', 'PID', 'STATE', 'RESTARTS', 'SINCE', ''], ...rows])) say(line);
+          for (const { problem } of [...stack.processes, stack]) if (problem !== undefined) say(problem);
           say(`stack ${stack.status} · Temporal ${stack.address} · namespace ${stack.namespace}${stack.ui ? ` · UI ${stack.ui}` : ''}`);
           const told = Object.entries(stack.settings ?? {}).map(([name, value]) => `${name}=${value}`);
           if (told.length > 0) say(`runs with ${told.join(' ')}`);

@@ -6,7 +6,7 @@ import { evalOf, localEval } from '../eval/local-eval.ts';
 import { requireCompleted } from '../train/run-failure.ts';
 import { followRun, type Screen, screenOn } from '../train/follow.ts';
 import { evaluationLines, evaluationName, stepLine } from '../train/format.ts';
-import { askLive, linesOfLive, type Live } from '../train/live-run.ts';
+import { askLive, linesOfLive, type Live, whyUnknown } from '../train/live-run.ts';
 import { reportLines } from '../train/report.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
 import { withLonghaul } from '../access/with-run.ts';
@@ -31,11 +31,14 @@ function list(context: VerbContext): Promise<Outcome> {
   });
 }
 
-/** Nothing where neither Temporal nor a worker answers. */
+/** Nothing where it cannot be asked: the records say what they say, and a remark why there is no more. */
 async function liveOf(run: string, context: VerbContext): Promise<Live | undefined> {
-  const live = await withLonghaul(context, ({ client }) => askLive(client, run)).catch(() => undefined);
-  if (!live) context.note(`run ${run} has not ended, and nothing that could work on it answers; start the stack: npx longhaul up --detach`);
-  return live;
+  try {
+    return await withLonghaul(context, ({ client }) => askLive(client, run));
+  } catch (error) {
+    context.note(`run ${run} has not ended, and what it does now is not known: ${whyUnknown(run, error)}`);
+    return undefined;
+  }
 }
 
 /** Why it stands still, where it does and says so. */
@@ -67,7 +70,7 @@ function show(run: string, context: VerbContext): Promise<Outcome> {
     for (const { at, step, field, from, to } of changes) context.say(`changed after step ${step}: ${field} ${from ?? 'unset'} → ${to} (${at})`);
     const earlier = steps.length - LAST_STEPS;
     if (earlier > 0) context.say(`… ${earlier} earlier steps: --json, or metrics.jsonl of the run's folder`);
-    for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status?.steps ?? steps.length));
+    for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status?.steps ?? document.plannedSteps));
     return { document: live ? { ...document, live } : document };
   });
 }

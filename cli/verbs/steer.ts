@@ -64,7 +64,7 @@ export const pauseVerb: Verb = {
   },
 };
 export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
-export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released', async (handle) => {
+export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released, and the command that started it resumes it (a run: with --again)', async (handle) => {
   // The server takes a cancellation of what has ended as well, and does nothing.
   if (!(await handle.isRunning())) throw new WorkflowNotFoundError('it has ended', handle.workflowId, undefined);
   await handle.cancel();

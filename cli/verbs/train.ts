@@ -15,6 +15,7 @@ interface Options {
   readonly runId?: string;
   readonly set?: string[];
   readonly detach?: boolean;
+  readonly again?: boolean;
   readonly dryRun?: boolean;
   readonly requireImprovement?: boolean;
 }
@@ -29,7 +30,7 @@ async function train(file: string, options: Options, context: VerbContext): Prom
   }
   await allowRun(context, config);
   const out = context.json ? process.stderr : process.stdout;
-  const end = await runTrain(config, { detach: options.detach === true, signal: context.signal, out });
+  const end = await runTrain(config, { detach: options.detach === true, again: options.again === true, signal: context.signal, out });
   const { summary } = end;
   if (!summary) return { document: end };
   requireCompleted(summary);
@@ -47,6 +48,7 @@ export const trainVerb: Verb = {
       .option('--run-id <id>', 'name of the run; default: the configuration, then the file name')
       .option('--set <a.b=c>', 'change one setting, the value in YAML; may be given often', (value: string, all: string[]) => [...all, value], [])
       .option('-d, --detach', 'return when the run has started')
+      .option('--again', 'resume a run that failed or was cancelled, from its records')
       .option('--dry-run', 'validate, and print the resolved plan')
       .option('--require-improvement', 'fail unless the held-out pass rate grew')
       .action((file: string, options: Options) => run((context) => train(file, options, context)));

@@ -5,3 +5,4 @@ export interface ProcessIdentity {
 export function startTimeOf(pid: number): string | undefined;
 export function ownIdentity(): ProcessIdentity;
 export function isAlive(identity: ProcessIdentity): boolean;
+export function standingOf(identity: ProcessIdentity): 'running' | 'stopped' | 'zombie' | 'gone';

@@ -8,7 +8,8 @@ let bootId;
 /** What tells this life of `pid` from another one; `undefined` when no such process runs (a zombie does not). */
 export function startTimeOf(pid) {
   if (!Number.isInteger(pid) || pid <= 0) return undefined;
-  return process.platform === 'linux' ? linuxStartTime(pid) : psStartTime(pid);
+  const seen = look(pid);
+  return seen === undefined || seen.state === 'Z' || seen.state === 'X' ? undefined : seen.startTime;
 }
 
 /** This process as `{ pid, startTime }`. */
@@ -21,27 +22,34 @@ export function isAlive(identity) {
   return identity.startTime !== '' && startTimeOf(identity.pid) === identity.startTime;
 }
 
-function linuxStartTime(pid) {
+/** How the very process that was noted as `identity` stands: a stopped one (SIGSTOP, a debugger) lives and does nothing. */
+export function standingOf(identity) {
+  const seen = Number.isInteger(identity.pid) && identity.pid > 0 && identity.startTime !== '' ? look(identity.pid) : undefined;
+  if (seen === undefined || seen.startTime !== identity.startTime || seen.state === 'X') return 'gone';
+  if (seen.state === 'Z') return 'zombie';
+  return seen.state === 'T' || seen.state === 't' ? 'stopped' : 'running';
+}
+
+function look(pid) {
   try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-    // The command in parentheses may hold spaces and parentheses: count fields from the last one.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    if (fields[0] === 'Z' || fields[0] === 'X') return undefined;
-    bootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
-    return `${bootId}/${fields[19]}`;
+    return process.platform === 'linux' ? linuxLook(pid) : psLook(pid);
   } catch {
     return undefined;
   }
 }
 
-function psStartTime(pid) {
-  try {
-    const [state, ...started] = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    }).trim().split(/\s+/);
-    return state === undefined || state.startsWith('Z') ? undefined : started.join(' ');
-  } catch {
-    return undefined;
-  }
+function linuxLook(pid) {
+  const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  // The command in parentheses may hold spaces and parentheses: count fields from the last one.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  bootId ??= readFileSync('/proc/sys/kernel/random/boot_id', 'latin1').trim();
+  return { state: fields[0], startTime: `${bootId}/${fields[19]}` };
+}
+
+function psLook(pid) {
+  const [state, ...started] = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  }).trim().split(/\s+/);
+  return { state: state?.[0], startTime: started.join(' ') };
 }

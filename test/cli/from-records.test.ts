@@ -1,12 +1,15 @@
 /** Hunts verbs that ask for a server where the records say all, show nothing for what is not there, or answer a broken disk with a stack trace. */
 
+import { ServiceError, WorkflowNotFoundError } from '@temporalio/client';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { keys, type OutcomeRecord, type RunEnd, type RunRecord, type StepEntry } from '../../activities/records.ts';
 import { runCommandLine } from '../../cli/run.ts';
+import { whyUnknown } from '../../cli/train/live-run.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { stackPaths } from '../../workers/stack/stack-paths.ts';
 import { writeStackState } from '../../workers/stack/stack-state.ts';
 
@@ -39,11 +42,11 @@ async function call(...args: string[]) {
 const evaluation = (passRate: number) => ({ passRate, greedyPassRate: null, rollouts: 4, byFamily: {} });
 
 /** A run of two steps, the second one under way unless it has ended. */
-async function leaveRun(end?: RunEnd['status']): Promise<void> {
+async function leaveRun(end?: RunEnd['status'], config?: { readonly steps: number }): Promise<void> {
   const store = openSqliteStore(join(directory, 'home', 'store'));
   const policy = { base: '/p', parameters: 1, vocabulary: 1 };
   const task = { name: 'swe-mini', train: 100, heldOut: 4 };
-  await store.putOnce<RunRecord>(keys.run('r'), { run: 'r', runDir: directory, seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy, task });
+  await store.putOnce<RunRecord>(keys.run('r'), { run: 'r', runDir: directory, seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy, task, ...(config && { config: config as RunConfig }) });
   await store.putOnce(keys.evaluation('r', 0), { step: 0, evaluation: evaluation(0.25) });
   const record = {
     step: 1, policyVersion: 1, rewardMean: 1, passRate: 1, groups: 1, valid: 2, masked: {}, dropped: {}, sampledTokens: 1, trainedTokens: 1, prefixBreaks: 0,
@@ -80,6 +83,37 @@ test('a step that there is not is refused by name, and one under way is not', as
     const error = { name: 'UserInputError', field: '--step', value: '7', remedy: 'give one from 1 to 1: the run has no rollouts of another' };
     expect(await call(verb, 'r', '--step', '7')).toMatchObject({ exitCode: 2, document: { error } });
   }
+});
+
+async function shown() {
+  let [out, err] = ['', ''];
+  const around = { out: (text: string) => { out += text; }, err: (text: string) => { err += text; }, env: process.env, cwd: directory, signal: new AbortController().signal };
+  return { exitCode: await runCommandLine(['show', 'r'], around), out, err };
+}
+
+test('a run whose stack is down is shown with as many steps as it is to make, and the remark says what is down', async () => {
+  await leaveRun(undefined, { steps: 4 });
+  const { exitCode, out, err } = await shown();
+  expect([exitCode, /^step 1\/4 /mu.test(out)]).toEqual([0, true]);
+  expect(err).toMatch(/^run r has not ended, and what it does now is not known: The stack in .*home is not up\. Start the stack: npx longhaul up --detach$/mu);
+  const store = openSqliteStore(join(directory, 'home', 'store'));
+  await store.putOnce(keys.changes('r', '1'), [{ at: '2026-01-01T00:30:00.000Z', step: 1, field: 'steps', from: 4, to: 12 }]);
+  await store.close();
+  expect((await shown()).out).toMatch(/^step {2}1\/12 /mu);
+});
+
+test('of a run whose plan is not on record no number of steps is made up', async () => {
+  await leaveRun();
+  expect((await shown()).out).toMatch(/^step 1 · /mu);
+});
+
+test('only a server that cannot be reached is one to be started', () => {
+  const of = (code: number) => whyUnknown('r', new ServiceError('Failed to query', { cause: Object.assign(new Error(), { code }) }));
+  expect(of(14)).toBe('Failed to query; start the stack: npx longhaul up --detach');
+  expect(of(4)).toBe('nothing answered within 10 s; see which processes work: npx longhaul ps');
+  expect(of(7)).toBe('Failed to query');
+  expect(whyUnknown('r', new WorkflowNotFoundError('gone', 'train/r', undefined))).toMatch(/^Temporal has no workflow train\/r: it was started on another server/);
+  expect(whyUnknown('r', new TypeError('bad profile'))).toBe('bad profile');
 });
 
 test('the first evaluation is called what following the run called it', async () => {

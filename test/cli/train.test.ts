@@ -121,7 +121,22 @@ test.each([
   const shown = await train();
   expect(shown.exitCode).toBe(exitCode);
   if (exitCode === 0) expect(shown.document).toMatchObject({ runId: 'first', status: 'completed' });
-  else expect(shown.error).toMatchObject({ name: 'JobFailed', message: `run first ${end}: why`, details: { status: end } });
+  else expect(shown.error).toMatchObject({ name: 'JobFailed', message: `run first ${end}: why; npx longhaul train CONFIG --again resumes it from its records`, details: { status: end } });
+});
+
+test.each(['failed', 'cancelled'] as const)('a run that has %s says how it is resumed, and is with --again', async (end) => {
+  makePolicy('config.json', 'tokenizer.json');
+  await leaveRun({ end });
+  expect((await train()).err).toContain(`run first ${end}`);
+  const again = await train(['--again']);
+  // It comes as far as the server, which is not there.
+  expect(again).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
+}, 30_000);
+
+test('a run that has completed is not resumed', async () => {
+  await leaveRun({ end: 'completed' });
+  const remedy = expect.stringMatching(/it has completed, and there is nothing to resume: leave --again out to show it/);
+  expect(await train(['--again'])).toMatchObject({ exitCode: 2, error: { field: '--again', value: 'first', remedy } });
 });
 
 test('a run without an end is joined, so that the server is asked for', async () => {

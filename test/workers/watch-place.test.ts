@@ -1,7 +1,10 @@
-/** Hunts a worker that nobody knows of and nobody ends: one whose supervisor died before it wrote it down. */
+/**
+ * Hunts a worker that nobody knows of and nobody ends: one whose supervisor died before it wrote it down; and one that is
+ * started by hand and ends the stack's own.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -29,6 +32,13 @@ it('a worker whose file is its own stays, also while the file is half-written', 
   writeFileSync(ready, '{"pi');
   await new Promise((resolve) => setTimeout(resolve, 100));
   expect(reasons).toEqual([]);
+});
+
+it('a worker whose file is its own says again and again that it works', async () => {
+  const before = new Date(Date.now() - 600_000);
+  utimesSync(ready, before, before);
+  await expect.poll(() => Date.now() - statSync(ready).mtimeMs, { timeout: 20_000 }).toBeLessThan(300_000);
+  expect(JSON.parse(readFileSync(ready, 'utf8'))).toEqual({ pid: process.pid });
 });
 
 it('ends once when another process has its place', async () => {
@@ -70,3 +80,37 @@ it('a real worker ends when another one has its place, and leaves the file to th
     await server.stop();
   }
 }, 150_000);
+
+it("a worker that is started by hand has a place of its own, and is refused that of the stack's own", async () => {
+  const server = await startPrivateServer(dir);
+  const inherited = { ...process.env, TEMPORAL_ADDRESS: server.address, LONGHAUL_HOME: dir };
+  const start = (program: string[], name?: string) => {
+    const child = spawn(process.execPath, [...program, '--role', 'orchestrator'], { env: { ...inherited, ...(name === undefined ? {} : { LONGHAUL_WORKER_NAME: name }) }, stdio: ['ignore', 'ignore', 'pipe'] });
+    const exit = once(child, 'exit');
+    let said = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
+    return { child, exit, said: () => said, place: join(dir, 'ready', `${name ?? `orchestrator-by-hand-${child.pid}`}.json`) };
+  };
+  const main = [join(packageRoot, 'workers', 'main.ts')];
+  const until = (path: string) => expect.poll(() => existsSync(path), { timeout: 90_000, interval: 100 }).toBe(true);
+  const own = start(main, 'orchestrator');
+  await until(own.place);
+  const written = readFileSync(own.place, 'utf8');
+  const byHand = start([join(packageRoot, 'bin', 'longhaul.mjs'), 'worker']);
+  const refused = start(main, 'orchestrator');
+  try {
+    // The program of the command line runs the worker in a process of its own.
+    await expect.poll(() => readdirSync(join(dir, 'ready')).some((name) => name.startsWith('orchestrator-by-hand-')), { timeout: 90_000, interval: 100 }).toBe(true);
+    expect((await refused.exit)[0]).toBe(1);
+    expect(refused.said()).toMatch(new RegExp(`the worker with process id ${own.child.pid} has the place .*orchestrator\\.json in its stack: unset LONGHAUL_WORKER_NAME`));
+    expect([own.child.exitCode, own.said(), readFileSync(own.place, 'utf8')]).toEqual([null, '', written]);
+    byHand.child.kill('SIGTERM');
+    await byHand.exit;
+    await expect.poll(() => readdirSync(join(dir, 'ready')), { timeout: 60_000, interval: 100 }).toEqual(['orchestrator.json']);
+    own.child.kill('SIGTERM');
+    expect((await own.exit)[0]).toBe(0);
+  } finally {
+    for (const { child } of [own, byHand, refused]) if (child.exitCode === null) child.kill('SIGKILL');
+    await server.stop();
+  }
+}, 300_000);

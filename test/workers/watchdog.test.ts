@@ -42,9 +42,21 @@ describe('what is stuck', () => {
   });
 
   it('is what fails for the third time, with the remedy of its class', () => {
-    const failure = { error: 'EndpointUnavailable', message: 'connection refused' };
+    const failure = { error: 'EndpointUnavailable', message: 'connection refused', failure: 'endpoint-unavailable' as const };
     expect(stallOf(pending({ attempt: 2, failure }), 1, T0)).toBeUndefined();
     expect(stallOf(pending({ attempt: 3, failure }), 1, T0)).toMatchObject({ kind: 'failing', why: 'try 3; the last one: EndpointUnavailable: connection refused', remedy: FAILURES['endpoint-unavailable'].remedy });
+  });
+
+  it('is what was silent for the third time, which is no bug to be reported, with the remedy of what Temporal says', () => {
+    const tried = (lastFailure: object) => {
+      const raw = { pendingActivities: [{ state: 1, attempt: 3, activityType: { name: 'computeReward' }, scheduledTime: { seconds: T0 / 1000 }, lastFailure }] };
+      return stallOf(pendingOf({ workflowId: 'w', raw: raw as never })[0]!, 1, T0);
+    };
+    const timeout = (message: string, timeoutType: number) => tried({ message, timeoutFailureInfo: { timeoutType } });
+    expect(timeout('activity Heartbeat timeout', 4)).toMatchObject({ kind: 'failing', why: 'try 3; the last one: timeout: activity Heartbeat timeout', remedy: FAILURES.timeout.remedy });
+    expect(timeout('activity StartToClose timeout', 1)).toMatchObject({ remedy: FAILURES.timeout.remedy });
+    expect(tried({ message: 'No space is left', applicationFailureInfo: { type: 'StoreFull' } })).toMatchObject({ why: 'try 3; the last one: StoreFull: No space is left', remedy: FAILURES['store-unavailable'].remedy });
+    expect(tried({ message: 'x is undefined', applicationFailureInfo: { type: 'TypeError' } })).toMatchObject({ why: 'try 3; the last one: TypeError: x is undefined', remedy: FAILURES.internal.remedy });
   });
 
   it('is what fails since now at the latest: between two tries it is due in the future', () => {

@@ -1,6 +1,8 @@
 /** Asks Temporal what the open workflows of a run wait for, and which of that has taken too long. It changes nothing. */
 
 import { type Client, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
+import { ApplicationFailure, DefaultFailureConverter, defaultPayloadConverter } from '@temporalio/common';
+import { classOfCause } from '../../workflows/failures/classify-failure.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
 import { chooseWorkflows, type OpenWorkflow } from './choose-workflows.ts';
 import { failedTaskOf } from './failed-task.ts';
@@ -35,6 +37,14 @@ const QUEUE_OF: Readonly<Record<string, string>> = {
 
 const stateOf = (state: unknown): 'started' | 'scheduled' => (UNDER_WAY.has(state) ? 'started' : 'scheduled');
 
+const converter = new DefaultFailureConverter();
+
+/** What a try ended with: a timeout has no name of its own, its class says what it means. */
+function failureOf(error: Error): NonNullable<Pending['failure']> {
+  const failure = classOfCause(error);
+  return { error: (error instanceof ApplicationFailure && error.type) || failure, message: error.message, failure };
+}
+
 /** What one workflow waits for: its activities, and its own task where that has not been taken. */
 export function pendingOf({ workflowId, raw }: Pick<WorkflowExecutionDescription, 'workflowId' | 'raw'>): Pending[] {
   const pending = (raw.pendingActivities ?? []).map((one): Pending => {
@@ -49,7 +59,7 @@ export function pendingOf({ workflowId, raw }: Pick<WorkflowExecutionDescription
       state,
       attempt: one.attempt ?? 1,
       since: millis(since),
-      ...(lastFailure ? { failure: { error: lastFailure.applicationFailureInfo?.type ?? 'timeout', message: lastFailure.message ?? '' } } : {}),
+      ...(lastFailure ? { failure: failureOf(converter.failureToError(lastFailure, defaultPayloadConverter)) } : {}),
     };
   });
   const task = raw.pendingWorkflowTask;

@@ -1,6 +1,7 @@
 /** When something that a run waits for has taken too long, and what to do about it. Pure: it is told the time. */
 
-import { classOfError, FAILURES } from '../../workflows/failures/failure-policy.ts';
+import type { FailureClass } from '../../agents/finish-reason.ts';
+import { FAILURES } from '../../workflows/failures/failure-policy.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 
 /** One thing that one workflow waits for. */
@@ -16,7 +17,12 @@ export interface Pending {
   /** Milliseconds since the epoch at which it came into this state. */
   readonly since: number;
   /** What its last try failed with. */
-  readonly failure?: { readonly error: string; readonly message: string };
+  readonly failure?: {
+    readonly error: string;
+    readonly message: string;
+    /** Absent of a workflow's own task. */
+    readonly failure?: FailureClass;
+  };
 }
 
 export interface Stall extends Omit<Pending, 'failure'> {
@@ -46,8 +52,8 @@ function noWorker(queue: string): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   return { kind: 'no-worker', why: `no worker polls the queue ${queue}`, remedy: `start one: ${remedy}` };
 }
 
-function failing({ activity, attempt, failure: { error, message } }: Pick<Pending, 'activity' | 'attempt'> & Required<Pick<Pending, 'failure'>>): Pick<Stall, 'kind' | 'why' | 'remedy'> {
-  const remedy = activity === WORKFLOW_TASK ? remedyOfTask(error) : FAILURES[classOfError(error)].remedy;
+function failing({ activity, attempt, failure: { error, message, failure = 'internal' } }: Pick<Pending, 'activity' | 'attempt'> & Required<Pick<Pending, 'failure'>>): Pick<Stall, 'kind' | 'why' | 'remedy'> {
+  const remedy = activity === WORKFLOW_TASK ? remedyOfTask(error) : FAILURES[failure].remedy;
   return { kind: 'failing', why: `try ${attempt}; the last one: ${error}: ${message.slice(0, 200)}`, remedy };
 }
 

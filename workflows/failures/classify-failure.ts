@@ -1,6 +1,6 @@
 /** From what an activity's last attempt failed with to the class of a rollout's failure. */
 
-import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/workflow';
+import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/common';
 import { classOfError } from './failure-policy.ts';
 import type { Failure, FailureClass } from '../../agents/finish-reason.ts';
 
@@ -8,6 +8,12 @@ import type { Failure, FailureClass } from '../../agents/finish-reason.ts';
 function classOfTimeout({ timeoutType }: TimeoutFailure): FailureClass {
   if (timeoutType === 'SCHEDULE_TO_START') return 'sandbox-lost';
   return timeoutType === 'SCHEDULE_TO_CLOSE' ? 'deadline' : 'timeout';
+}
+
+/** By what Temporal says that a try of an activity, or its last one, ended with. */
+export function classOfCause(cause: unknown): FailureClass {
+  if (cause instanceof ApplicationFailure) return classOfError(cause.type ?? '');
+  return cause instanceof TimeoutFailure ? classOfTimeout(cause) : 'internal';
 }
 
 /** A failure whose class is known better than by what Temporal says of it. */
@@ -47,9 +53,5 @@ export function classify(error: unknown): Failure {
   if (error instanceof KnownFailure) return error.failure;
   if (!(error instanceof ActivityFailure)) throw error;
   const message = (rootCause(error) ?? error.message).slice(0, 300);
-  if (error.cause instanceof ApplicationFailure) {
-    return { failure: classOfError(error.cause.type ?? ''), message };
-  }
-  if (error.cause instanceof TimeoutFailure) return { failure: classOfTimeout(error.cause), message };
-  return { failure: 'internal', message };
+  return { failure: classOfCause(error.cause), message };
 }

@@ -39,6 +39,14 @@ export const stuck: readonly Mutation[] = [
     ],
   },
   {
+    name: 'what was silent is called a bug',
+    fault: FAULT,
+    file: 'workflows/failures/classify-failure.ts',
+    before: "return cause instanceof TimeoutFailure ? classOfTimeout(cause) : 'internal';",
+    after: "return 'internal';",
+    tests: [{ file: WATCHDOG_TEST, test: 'is what was silent for the third time' }],
+  },
+  {
     name: 'what does not end is not named',
     fault: FAULT,
     file: 'workers/watchdog/stall.ts',

@@ -3,6 +3,9 @@
 import type { Mutation } from '../mutation.ts';
 
 const KILLED = 'the supervisor is killed';
+const STANDS_STILL = 'a process of the stack is stopped (SIGSTOP), hangs, or has ended without anybody taking note';
+const BY_HAND = "a worker is started by hand in a stack's folder";
+const LIST_PROCESSES_TEST = 'test/workers/stack/processes/list-processes.test.ts';
 const CLIENT = 'the program that waits is killed, or its terminal closed';
 const SUPERVISOR_TEST = 'test/workers/stack/supervisor.test.ts';
 const STACK_SETTINGS_TEST = 'test/workers/stack/stack-settings.test.ts';
@@ -81,5 +84,45 @@ export const supervisor: readonly Mutation[] = [
     before: '          : WorkflowIdReusePolicy.REJECT_DUPLICATE,\n        workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,',
     after: '          : WorkflowIdReusePolicy.REJECT_DUPLICATE,\n        workflowIdConflictPolicy: WorkflowIdConflictPolicy.TERMINATE_EXISTING,',
     tests: [{ file: RUNS_ON_TEMPORAL_TEST, test: 'a program that waits is killed: its run goes on, and the same call attaches to it' }],
+  },
+  {
+    name: 'a process that is stopped is called ready',
+    fault: STANDS_STILL,
+    file: 'workers/stack/processes/list-processes.ts',
+    before: "if (standing === 'stopped') return { state: 'stopped', problem",
+    after: "if (standing === 'zombie') return { state: 'stopped', problem",
+    tests: [{ file: LIST_PROCESSES_TEST, test: 'a worker and a supervisor that are stopped are shown so' }],
+  },
+  {
+    name: 'a worker that says no more that it works is called ready',
+    fault: STANDS_STILL,
+    file: 'workers/stack/processes/list-processes.ts',
+    before: 'if (quiet < SILENT_MS) return { state };',
+    after: 'if (quiet >= 0) return { state };',
+    tests: [{ file: LIST_PROCESSES_TEST, test: 'a worker that has not said for a minute that it works is silent' }],
+  },
+  {
+    name: 'a worker does not say that it works',
+    fault: STANDS_STILL,
+    file: 'workers/watch-place.ts',
+    before: "if (place === 'own') await utimes(path, new Date(), new Date()).catch(() => undefined);\n",
+    after: '',
+    tests: [{ file: WATCH_PLACE_TEST, test: 'a worker whose file is its own says again and again that it works' }],
+  },
+  {
+    name: 'a worker that is started by hand takes the place of its role',
+    fault: BY_HAND,
+    file: 'workers/run-worker.ts',
+    before: 'name ?? `${role}-by-hand-${process.pid}`',
+    after: 'name ?? role',
+    tests: [{ file: WATCH_PLACE_TEST, test: 'a worker that is started by hand has a place of its own' }],
+  },
+  {
+    name: 'a worker takes a place that another one has',
+    fault: BY_HAND,
+    file: 'workers/run-worker.ts',
+    before: 'if (holder === undefined || holder === process.pid ||',
+    after: 'if (holder !== process.pid ||',
+    tests: [{ file: WATCH_PLACE_TEST, test: 'a worker that is started by hand has a place of its own' }],
   },
 ];
