@@ -20,10 +20,12 @@ import { supervisor } from './supervisor.ts';
 import { updates } from './updates.ts';
 import { upgrades } from './upgrades.ts';
 import { workers } from './workers.ts';
+import { wrongStack } from './wrong-stack.ts';
 
 export const MUTATIONS: readonly Mutation[] = [
   ...workers,
   ...server,
+  ...wrongStack,
   ...supervisor,
   ...updates,
   ...critics,
