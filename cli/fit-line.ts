@@ -2,7 +2,7 @@
 
 const SEPARATOR = ' · ';
 const BAR = /^(█*)(░*) /u;
-const SHORTEST_BAR = 8;
+const SHORTEST_BAR = 4;
 
 /** Fields are between ` · `, the most important first; a bar may stand before them. No word is cut unless the first field alone is too long. */
 export function fitLine(line: string, columns: number): string {
@@ -16,7 +16,7 @@ export function fitLine(line: string, columns: number): string {
   }
   const [name = ''] = fields;
   if (name.length <= columns) return name;
-  return columns < 2 ? '' : `${[...name].slice(0, columns - 1).join('')}…`;
+  return columns < 2 ? '' : `${Array.from(name).slice(0, columns - 1).join('')}…`;
 }
 
 /** Of the same proportion; what has begun is never shown as nothing, nor what is under way as whole. */

@@ -11,6 +11,8 @@ import { stackHome, stackPaths } from '../../workers/stack/stack-paths.ts';
 import { readStackState } from '../../workers/stack/stack-state.ts';
 import { UserInputError } from '../errors.ts';
 import type { VerbContext } from '../verb.ts';
+import { evalNames, rolloutNames } from './known-names.ts';
+import { didYouMean } from './names.ts';
 
 export interface LocalStore {
   readonly store: Store;
@@ -23,6 +25,12 @@ export interface LocalStore {
 export async function knownRuns(context: VerbContext): Promise<string[]> {
   if (!existsSync(join(stackHome(context.env, context.cwd), 'store'))) return [];
   return withLocalStore(context, async (local) => (await local.runs()).map(({ run }) => run));
+}
+
+/** As `knownRuns`, with evals as `eval/ID`, and single rollouts that have ended. */
+export async function knownNames(context: VerbContext): Promise<string[]> {
+  if (!existsSync(join(stackHome(context.env, context.cwd), 'store'))) return [];
+  return withLocalStore(context, async (local) => [...(await local.runs()).map(({ run }) => run), ...(await evalNames(local.store)), ...(await rolloutNames(local.store))]);
 }
 
 /** Opens the store, hands it to `body`, closes it. Errors: `UserInputError` where there is none. */
@@ -45,7 +53,7 @@ export async function withLocalStore<T>(context: VerbContext, body: (local: Loca
         const summary = await summaryOf(run, store, temporal, tallies);
         if (summary) return summary;
         const known = (await runs()).map((record) => record.run);
-        throw new UserInputError('RUN', run, known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no run yet');
+        throw new UserInputError('RUN', run, known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet');
       },
     });
   } finally {

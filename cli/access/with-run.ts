@@ -7,7 +7,9 @@ import { evalOf } from '../eval/local-eval.ts';
 import { Longhaul } from '../longhaul.ts';
 import type { RunHandle } from '../run-handle.ts';
 import type { VerbContext } from '../verb.ts';
-import { knownRuns } from './local-store.ts';
+import { isSingleRollout, singleRollouts } from './known-names.ts';
+import { knownNames, knownRuns } from './local-store.ts';
+import { didYouMean, fullName } from './names.ts';
 
 /** Errors: those of `connectClient`. */
 export async function withLonghaul<T>(context: VerbContext, body: (longhaul: Longhaul) => Promise<T>): Promise<T> {
@@ -33,25 +35,40 @@ async function reached<T>(context: VerbContext, name: string, body: (longhaul: L
   }
 }
 
-/** Of a rollout on its own, which is named by its workflow id. */
-const ROLLOUT = 'rollout/';
-
-function steered(longhaul: Longhaul, name: string): DurableHandle<unknown, unknown> {
-  if (name.startsWith(ROLLOUT)) return new DurableHandle(longhaul.client, name);
-  const id = evalOf(name);
-  return id === undefined ? longhaul.run(name) : longhaul.evaluation(id);
+/** As `withRun`, for a run, as `eval/ID` for an eval, or by its workflow id for a rollout on its own. */
+export function withSteered<T>(context: VerbContext, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
+  return reached(context, name, (longhaul) => body(handleOf(longhaul, name)));
 }
 
-/** As `withRun`, for a run, as `eval/ID` for an eval, or as `rollout/…` for a rollout on its own. */
-export function withSteered<T>(context: VerbContext, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
-  return reached(context, name, (longhaul) => body(steered(longhaul, name)));
+function handleOf(longhaul: Longhaul, name: string): DurableHandle<unknown, unknown> {
+  const id = evalOf(name);
+  if (id !== undefined) return longhaul.evaluation(id);
+  return isSingleRollout(name) ? new DurableHandle(longhaul.client, name) : longhaul.run(name);
+}
+
+/**
+ * As `withSteered`, for single rollouts too, and for the start of a name that only one has here. What goes on under
+ * exactly the name that was given comes first. `body` throws `WorkflowNotFoundError` for what has ended.
+ */
+export function withNamed<T>(context: VerbContext, given: string, body: (handle: DurableHandle<unknown, unknown>, name: string) => Promise<T>): Promise<T> {
+  return reached(context, given, async (longhaul) => {
+    try {
+      return await body(handleOf(longhaul, given), given);
+    } catch (error) {
+      if (!(error instanceof WorkflowNotFoundError)) throw error;
+      const live = (await singleRollouts(longhaul, true)).map(({ id }) => id);
+      const name = fullName(given, [...(await knownNames(context)), ...live], 'RUN');
+      if (name === undefined || name === given) throw error;
+      return body(handleOf(longhaul, name), name);
+    }
+  });
 }
 
 /** Temporal says the same of a run that has ended as of one that never was. */
 async function remedyFor(run: string, context: VerbContext): Promise<string> {
   if (evalOf(run) !== undefined) return 'no eval of that name is going on';
-  if (run.startsWith(ROLLOUT)) return 'no rollout of that id is going on';
   const known = await knownRuns(context);
+  if (isSingleRollout(run)) return `no rollout of that id goes on${(await knownNames(context)).includes(run) ? `; look at it with: npx longhaul trajectory ${run}` : ''}`;
   if (known.includes(run)) return `it has ended; look at it with: npx longhaul show ${run}, or resume one that failed or was cancelled: npx longhaul train CONFIG --again`;
-  return known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no run yet';
+  return known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet';
 }

@@ -20,7 +20,7 @@ function policyLine(policy: SweepPolicy): string {
   const { name } = policy;
   if (!('endpoint' in policy)) return `policy ${name === policy.policy ? name : `${name}: ${policy.policy}`}`;
   const { model, baseUrl, mode, apiKeyEnv } = policy.endpoint;
-  return `policy ${name}: ${model} at ${baseUrl}, mode ${mode}, ${apiKeyEnv === undefined ? 'no key' : `key from ${apiKeyEnv} where the gpu worker runs`}`;
+  return `policy ${name}: ${model} at ${baseUrl}, mode ${mode}, ${apiKeyEnv === undefined ? 'no key' : `key from ${apiKeyEnv} (start the stack with LONGHAUL_KEYS=${apiKeyEnv}@${new URL(baseUrl).origin} and ${apiKeyEnv} in its environment)`}`;
 }
 
 /** What an eval will do, before it does it. */

@@ -16,7 +16,7 @@ import {
 import { LONGEST_SECONDS } from '../../workflows/limits.ts';
 import { QUEUES } from '../../workflows/queues.ts';
 import type { SweepConfig, SweepResult } from '../../workflows/messages/eval.ts';
-import { UserInputError } from '../errors.ts';
+import { Unreachable, UserInputError } from '../errors.ts';
 import { summaryOf } from '../longhaul.ts';
 
 const PREFIX = 'eval-schedule/';
@@ -179,11 +179,17 @@ export class EvalSchedules {
   }
 
   pause(name: string, note: string): Promise<void> {
-    return this.#with(name, (handle) => handle.pause(note));
+    return this.#with(name, async (handle) => {
+      await handle.pause(note);
+      await untilPaused(handle, name, true);
+    });
   }
 
   resume(name: string, note: string): Promise<void> {
-    return this.#with(name, (handle) => handle.unpause(note));
+    return this.#with(name, async (handle) => {
+      await handle.unpause(note);
+      await untilPaused(handle, name, false);
+    });
   }
 
   /** Fires now, unless the sweep before goes on: says which of the two. The server decides after it has answered. */
@@ -239,6 +245,18 @@ export class EvalSchedules {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
       return { workflowId, scheduledAt, status: 'gone' };
     }
+  }
+}
+
+/** The server takes a patch before it has effect. Errors: `Unreachable` where it has none within 10 s. */
+async function untilPaused(handle: ScheduleHandle, name: string, paused: boolean): Promise<void> {
+  const deadline = Date.now() + TOLD_WITHIN_MS;
+  while ((await handle.describe()).state.paused !== paused) {
+    if (Date.now() > deadline) {
+      const how = `was asked to ${paused ? 'pause' : 'resume'} schedule ${name}, and has not done so within ${TOLD_WITHIN_MS / 1000} s`;
+      throw new Unreachable('Temporal', `See: npx longhaul schedule show ${name}`, { how });
+    }
+    await sleep(TOLD_POLL_MS);
   }
 }
 

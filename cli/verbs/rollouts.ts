@@ -3,10 +3,13 @@
 import { keys, type OutcomeRecord } from '../../activities/records.ts';
 import { eventsOfRun } from '../../activities/run/rollout-ends.ts';
 import { trajectoryOf } from '../../activities/run/trajectories.ts';
+import type { Store } from '../../store/store.ts';
 import { UserInputError } from '../errors.ts';
+import { isSingleRollout, rolloutNames } from '../access/known-names.ts';
+import { didYouMean, fullName } from '../access/names.ts';
 import { loadModules } from '../access/own-modules.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
-import { withLocalStore } from '../access/local-store.ts';
+import { knownNames, withLocalStore } from '../access/local-store.ts';
 import { rolloutPrefixes } from '../access/rollout-prefixes.ts';
 import { table } from '../table.ts';
 import { trajectoryText } from '../train/format.ts';
@@ -38,12 +41,26 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
   });
 }
 
-async function trajectory(rollout: string, context: VerbContext): Promise<Outcome> {
+/** Rollouts that have ended whose ids begin with `given`, and single ones whose last part does. */
+async function namesFor(given: string, store: Store): Promise<string[]> {
+  const ofRuns = given === '' ? [] : (await store.list<OutcomeRecord>(keys.outcome(given))).map(({ value }) => value.rollout);
+  return [...ofRuns, ...(await rolloutNames(store))];
+}
+
+/** The single rollout that `given` is, or is short for, unless it is the name of a run; `undefined` of anything else. */
+export async function singleRollout(given: string, context: VerbContext): Promise<string | undefined> {
+  const name = fullName(given, await knownNames(context), 'RUN');
+  return name !== undefined && isSingleRollout(name) ? name : undefined;
+}
+
+export async function trajectory(given: string, context: VerbContext): Promise<Outcome> {
   await loadModules(context, 'last');
   return withLocalStore(context, async ({ store }) => {
+    const rollout = fullName(given, await namesFor(given, store), 'ROLLOUT') ?? given;
     const found = await trajectoryOf(rollout, store);
     if (!found) {
-      throw new UserInputError('ROLLOUT', rollout, 'give the id of a rollout that has ended, as `longhaul rollouts RUN` prints it');
+      const near = didYouMean(given, await rolloutNames(store));
+      throw new UserInputError('ROLLOUT', given, `${near}give the id of a rollout that has ended, as longhaul rollouts RUN and longhaul runs --all print it`);
     }
     context.say(trajectoryText(found));
     return { document: found };
@@ -61,6 +78,6 @@ export const rolloutsVerb: Verb = {
 
 export const trajectoryVerb: Verb = {
   define(command, run) {
-    command.argument('<rollout>', 'id of the rollout').action((id: string) => run((context) => trajectory(id, context)));
+    command.argument('<rollout>', 'id of the rollout; a start that only one has is enough').action((id: string) => run((context) => trajectory(id, context)));
   },
 };

@@ -9,10 +9,26 @@ import { evaluationLines, evaluationName, stepLine } from '../train/format.ts';
 import { askLive, linesOfLive, type Live, whyUnknown } from '../train/live-run.ts';
 import { reportLines } from '../train/report.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
+import { evalsAndRollouts, type Work } from '../access/all-work.ts';
+import { evalNames, isSingleRollout } from '../access/known-names.ts';
+import { fullName } from '../access/names.ts';
 import { withLonghaul } from '../access/with-run.ts';
 import { table } from '../table.ts';
 import { type Trip, tripLine } from '../../workflows/failures/circuit-breaker.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
+import { singleRollout, trajectory } from './rollouts.ts';
+
+/** Runs, evals and single rollouts, each with the command that shows it. */
+function listAll(context: VerbContext): Promise<Outcome> {
+  return withLocalStore(context, async (local) => {
+    const summaries = await Promise.all((await local.runs()).map(({ run }) => local.summary(run)));
+    const runs = summaries.map(({ runId: id, status, startedAt }): Work => ({ kind: 'run', id, status, startedAt, look: `npx longhaul show ${id}` }));
+    const all = [...runs, ...(await evalsAndRollouts(local, context))].sort((a, b) => a.startedAt.localeCompare(b.startedAt));
+    const rows = all.map(({ kind, id, status, startedAt, look }) => [kind, id, status, startedAt || '-', look]);
+    for (const line of table([['KIND', 'ID', 'STATUS', 'STARTED', 'LOOK AT IT'], ...rows])) context.say(line);
+    return { document: all };
+  });
+}
 
 function list(context: VerbContext): Promise<Outcome> {
   return withLocalStore(context, async (local) => {
@@ -49,8 +65,17 @@ async function heldEval(id: string, context: VerbContext): Promise<Trip | undefi
 
 const LAST_STEPS = 20;
 
-function show(run: string, context: VerbContext): Promise<Outcome> {
+/** The name of a run or an eval in full; what begins none comes back as it is. */
+async function named(given: string, local: LocalStore): Promise<string> {
+  const names = [...(await local.runs()).map(({ run }) => run), ...(await evalNames(local.store))];
+  return fullName(given, names, 'RUN') ?? given;
+}
+
+async function show(given: string, context: VerbContext): Promise<Outcome> {
+  const rollout = await singleRollout(given, context);
+  if (rollout !== undefined) return trajectory(rollout, context);
   return withLocalStore(context, async (local) => {
+    const run = await named(given, local);
     const id = evalOf(run);
     if (id !== undefined) {
       const results = await localEval(id, local.store);
@@ -86,7 +111,9 @@ async function follow(run: string, local: LocalStore, screen: Screen, context: V
 }
 
 /** Errors: `JobFailed` for a run that did not complete; `Interrupted`, with how to attach. */
-function watch(run: string, context: VerbContext): Promise<Outcome> {
+async function watch(given: string, context: VerbContext): Promise<Outcome> {
+  if (isSingleRollout(given)) throw new UserInputError('RUN', given, `give a run: a single rollout is followed by: npx longhaul rollout --attach ${given}`);
+  const run = await withLocalStore(context, (local) => named(given, local));
   if (evalOf(run) !== undefined) throw new UserInputError('RUN', run, `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${run}`);
   return withLocalStore(context, async (local) => {
     const { status } = await local.summary(run);
@@ -104,17 +131,21 @@ function watch(run: string, context: VerbContext): Promise<Outcome> {
 }
 
 export const runsVerb: Verb = {
-  define: (command, run) => void command.action(() => run(list)),
+  define(command, run) {
+    command
+      .option('--all', 'evals and single rollouts too, each with the command that shows it')
+      .action(({ all }: { all?: boolean }) => run(all === true ? listAll : list));
+  },
 };
 
 export const showVerb: Verb = {
   define(command, run) {
-    command.argument('<run>', 'name of the run, or eval/ID').action((id: string) => run((context) => show(id, context)));
+    command.argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a start that only one has is enough').action((id: string) => run((context) => show(id, context)));
   },
 };
 
 export const watchVerb: Verb = {
   define(command, run) {
-    command.argument('<run>', 'name of the run').action((id: string) => run((context) => watch(id, context)));
+    command.argument('<run>', 'name of the run; a start that only one has is enough').action((id: string) => run((context) => watch(id, context)));
   },
 };

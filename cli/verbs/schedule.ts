@@ -54,9 +54,10 @@ function sweepLine({ workflowId, scheduledAt, status, message, result }: Schedul
 function detailLines(details: ScheduleDetails): string[] {
   const { name, when, paused, note, next, overlap, catchUpSeconds, pauseOnFailure, fired, skipped, missed, recent } = details;
   return [
-    `schedule ${name}: ${when}${paused ? ' (paused)' : ''}${note === '' ? '' : `: ${note}`}`,
+    `schedule ${name}: ${when}`,
+    `  ${paused ? 'paused' : 'on'}${note === '' ? '' : `: ${note}`}${paused ? ` (npx longhaul schedule resume ${name})` : ''}`,
     `  overlap ${overlap}, makes up for what is at most ${catchUpSeconds} s late${pauseOnFailure ? ', pauses when a sweep fails' : ''}`,
-    `  next: ${next.join(', ') || 'none'}`,
+    `  next: ${paused ? 'none while it is paused' : next.join(', ') || 'none'}`,
     `  fired ${fired}, skipped ${skipped} while one went on, missed ${missed}`,
     ...table(recent.map(sweepLine)).map((line) => `  ${line}`),
   ];
@@ -64,7 +65,7 @@ function detailLines(details: ScheduleDetails): string[] {
 
 async function list(context: VerbContext): Promise<Outcome> {
   const views = await withSchedules(context, (schedules) => schedules.list());
-  const rows = views.map(({ name, when, paused, next, note }) => [name, when, paused ? 'paused' : 'on', next[0] ?? '-', note]);
+  const rows = views.map(({ name, when, paused, next, note }) => [name, when, paused ? 'paused' : 'on', paused ? '-' : (next[0] ?? '-'), note]);
   for (const line of table([['NAME', 'WHEN', 'STATE', 'NEXT', 'NOTE'], ...rows])) context.say(line);
   return { document: views };
 }

@@ -2,10 +2,10 @@
 
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
 import { Interrupted, UserInputError } from '../errors.ts';
-import { withRun, withSteered } from '../access/with-run.ts';
+import { withNamed, withRun, withSteered } from '../access/with-run.ts';
 import { evalOf } from '../eval/local-eval.ts';
 import type { DurableHandle } from '../durable-handle.ts';
-import type { RunHandle } from '../run-handle.ts';
+import { RunHandle } from '../run-handle.ts';
 import { RECONFIGURABLE } from '../../workflows/training/reconfigure.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import type { PausePoint } from '../../workflows/messages/train-status.ts';
@@ -64,11 +64,22 @@ export const pauseVerb: Verb = {
   },
 };
 export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
-export const cancelVerb = signalVerb('is being cancelled; its sandboxes are released, and the command that started it resumes it (a run: with --again)', async (handle) => {
-  // The server takes a cancellation of what has ended as well, and does nothing.
-  if (!(await handle.isRunning())) throw new WorkflowNotFoundError('it has ended', handle.workflowId, undefined);
-  await handle.cancel();
-});
+export const cancelVerb: Verb = {
+  define(command, run) {
+    command.argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a start that only one has is enough').action((id: string) =>
+      run((context) =>
+        withNamed(context, id, async (handle, name) => {
+          // The server takes a cancellation of what has ended as well, and does nothing.
+          if (!(await handle.isRunning())) throw new WorkflowNotFoundError('it has ended', handle.workflowId, undefined);
+          await handle.cancel();
+          const done = 'is being cancelled; its sandboxes are released, and the command that started it resumes it (a run: with --again)';
+          context.say(`${handle instanceof RunHandle ? 'run ' : ''}${name} ${done}`);
+          return { document: { run: name, done } };
+        }),
+      ),
+    );
+  },
+};
 
 function changes(assignments: readonly string[]): Record<string, number> {
   const given = new Map<string, number>();

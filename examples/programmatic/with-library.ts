@@ -1,6 +1,6 @@
 /**
  * Starts, steers, follows and awaits a run with the library: `node with-library.ts RUN POLICY_DIRECTORY`.
- * It needs a stack: `npx longhaul up --detach`, and `TEMPORAL_ADDRESS` as that prints it.
+ * It needs the stack of this folder: `npx longhaul up --detach`. `TEMPORAL_ADDRESS` names another server.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,6 +1,7 @@
 /**
  * The same with nothing but Temporal's own client, in any of its languages: `node with-temporal-client.ts RUN
- * POLICY_DIRECTORY`. The names of workflow, queue, query, signals and update are Longhaul's interface.
+ * POLICY_DIRECTORY`. The names of workflow, queue, query, signals and update are Longhaul's interface. `TEMPORAL_ADDRESS`
+ * has to name the server, as `npx longhaul up --detach` prints it: another folder's stack may have the usual port.
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -14,7 +15,9 @@ interface Status {
 }
 
 const [run = 'with-temporal-client', base = fileURLToPath(new URL('../starter', import.meta.url))] = process.argv.slice(2);
-const connection = await Connection.connect({ address: process.env['TEMPORAL_ADDRESS'] ?? 'localhost:7233' });
+const address = process.env['TEMPORAL_ADDRESS'];
+if (!address) throw new Error('TEMPORAL_ADDRESS is not set: give the address that npx longhaul ps prints');
+const connection = await Connection.connect({ address });
 const client = new Client({ connection });
 
 const handle = await client.workflow.start('train', {

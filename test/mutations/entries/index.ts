@@ -21,11 +21,13 @@ import { supervisor } from './supervisor.ts';
 import { updates } from './updates.ts';
 import { upgrades } from './upgrades.ts';
 import { workers } from './workers.ts';
+import { wrongStack } from './wrong-stack.ts';
 
 export const MUTATIONS: readonly Mutation[] = [
   ...workers,
   ...lostWorkers,
   ...server,
+  ...wrongStack,
   ...supervisor,
   ...updates,
   ...critics,
