@@ -7,6 +7,7 @@ import { visible } from '../agents/visible.ts';
 import { outliveFullLog } from './full-log.ts';
 import { loadOwnModules, ownModules } from './own-modules.ts';
 import { installRuntime } from './run-worker.ts';
+import { makeHome } from './stack/home-folder.ts';
 import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
 import { connectWorker, type WorkerConnection } from './temporal-connection.ts';
 
@@ -45,11 +46,13 @@ export async function runRole(role: string | undefined): Promise<void> {
   outliveFullLog();
   if (!isRole(role)) throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
   await loadOwnModules(ownModules(process.env, process.cwd()));
+  const settings = readWorkerSettings();
+  makeHome(settings.home);
   installRuntime();
   const temporal = await connectWorker();
   try {
     const run = await load(role);
-    await run(readWorkerSettings(), temporal);
+    await run(settings, temporal);
   } finally {
     await closeAtMost(temporal);
   }
