@@ -22,6 +22,8 @@ export type FailureClass =
   | 'engine-lost'
   | 'endpoint-unavailable'
   | 'grader-failed'
+  /** Nothing to grade could be taken out, nor of a control. */
+  | 'collect-failed'
   /** An activity's, on every try. */
   | 'timeout'
   /** The policy's files are not what was written. */

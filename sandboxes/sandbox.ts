@@ -40,8 +40,9 @@ export interface SandboxSpec {
 
 /** What a command did: an observation, never an error of ours. */
 export interface ExecResult {
-  /** `null` when a signal or the time limit ended it. */
+  /** `null` when a signal or a limit on time ended it. */
   readonly exitCode: number | null;
+  /** SIGXCPU: it had spent the processor time that it was given. */
   readonly signal: string | null;
   readonly output: string;
   /** Bytes of output dropped from the middle, 0 when complete. */
@@ -50,6 +51,8 @@ export interface ExecResult {
   /** The kernel's out-of-memory killer ended something during the call. */
   readonly outOfMemory: boolean;
   readonly durationMs: number;
+  /** Processor time of the call; 0 or absent where it was given no limit. */
+  readonly cpuMs?: number;
 }
 
 export interface ExecCall {
@@ -57,6 +60,8 @@ export interface ExecCall {
   readonly callId: string;
   readonly command: string;
   readonly timeoutMs: number;
+  /** Processor time that all it starts may take together, which no other load on the machine adds to. Default: it is not counted. */
+  readonly cpuMs?: number;
   /** Bytes of combined output kept (head and tail); the rest is drained and counted. */
   readonly outputLimit: number;
   /** In a new bash in `workdir` instead of the long-lived one, whose state it neither sees nor changes. */

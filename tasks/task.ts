@@ -26,11 +26,12 @@ export interface Environment {
   /** The agent's sandbox. */
   sandbox(taskId: string, sandboxId: string): Omit<SandboxSpec, 'ttlSeconds'>;
   /**
-   * What is graded, taken from the agent's sandbox before it is released (a diff). Empty when nothing changed;
-   * what cannot be told is an error, and tried again. `execution` counts the tries from 1 (the default): part of the
-   * names of the calls, which the sandbox runs once each.
+   * What is graded, taken from the agent's sandbox before it is released (a diff). Empty when nothing changed. Where the
+   * agent itself is why nothing can be had, that is what is graded; where the machine may be, it is an error, and tried
+   * again. A control may be made by `provider`; what it leaves ends with the execution. `execution` counts the tries from
+   * 1 (the default): part of the names of the calls, which the sandbox runs once each.
    */
-  collect(taskId: string, sandbox: Sandbox, execution?: number): Promise<Uint8Array>;
+  collect(taskId: string, sandbox: Sandbox, provider: SandboxProvider, execution?: number): Promise<Uint8Array>;
   /** Grades in a fresh sandbox of `provider`, which it may destroy; what it leaves ends with the execution. */
   grade(taskId: string, artifact: Uint8Array, provider: SandboxProvider, sandboxId: string): Promise<Verdict>;
 }

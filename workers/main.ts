@@ -8,6 +8,7 @@ import { outliveFullLog } from './full-log.ts';
 import { checkUnchanged, DIGESTS_VARIABLE, moduleDigests } from './allowed/modules.ts';
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from './own-modules.ts';
 import { installRuntime } from './run-worker.ts';
+import { makeHome } from './stack/home-folder.ts';
 import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
 import { connectWorker, type WorkerConnection } from './temporal-connection.ts';
 
@@ -51,11 +52,13 @@ export async function runRole(role: string | undefined): Promise<void> {
   process.env[DIGESTS_VARIABLE] ||= moduleDigests(modules);
   checkUnchanged(modules, MODULES_VARIABLE);
   await loadOwnModules(modules);
+  const settings = readWorkerSettings();
+  makeHome(settings.home);
   installRuntime();
   const temporal = await connectWorker();
   try {
     const run = await load(role);
-    await run(readWorkerSettings(), temporal);
+    await run(settings, temporal);
   } finally {
     await closeAtMost(temporal);
   }

@@ -3,7 +3,8 @@
  * what will be graded. A call that ran and was recorded never runs again.
  */
 
-import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
+import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
+import { GRADER_LEASE, keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
 import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
@@ -46,11 +47,16 @@ async function release(deps: AgentRunDeps, id: string): Promise<void> {
 }
 
 /** What is graded, taken out and recorded: what was recorded first is what counts. */
-async function takenOut(input: Attempt, sandbox: Sandbox, store: Store): Promise<CollectOutcome> {
+async function takenOut(input: Attempt, sandbox: Sandbox, { store, provider, host }: AgentRunDeps): Promise<CollectOutcome> {
   const key = keys.collect(input);
   const execution = await store.begin(key);
-  const bytes = await environmentOf(input.task).collect(input.task, sandbox, execution);
-  return store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));
+  const controls = new LeasedProvider(provider, sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE), input.rollout);
+  try {
+    const bytes = await environmentOf(input.task).collect(input.task, sandbox, controls, execution);
+    return await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));
+  } finally {
+    await controls.end();
+  }
 }
 
 function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'unfinished'>): boolean {
@@ -58,11 +64,12 @@ function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'u
 }
 
 /** The turn in its sandbox; where it is the last one, what is graded is taken out before the turn is on record. */
-async function act(input: AgentRunInput, known: ActRecord | undefined, sandbox: Sandbox, store: Store): Promise<ActRecord> {
+async function act(input: AgentRunInput, known: ActRecord | undefined, sandbox: Sandbox, deps: AgentRunDeps): Promise<ActRecord> {
+  const { store } = deps;
   const acting = { attempt: input, sandbox, store, toolTimeoutSeconds: input.toolTimeoutSeconds, withinMs: input.withinMs };
   const takeOut = async (record: Pick<ActRecord, 'unfinished'>) => {
     if (!collects(input, record)) return false;
-    await takenOut(input, sandbox, store);
+    await takenOut(input, sandbox, deps);
     return true;
   };
   if (!known) return actTurn(acting, input.turn, takeOut);
@@ -79,7 +86,7 @@ async function acted(input: AgentRunInput, deps: AgentRunDeps): Promise<AgentRun
   const known = (await store.get<ActRecord>(keys.act(input, turn))) ?? (isOver ? await recordLastTurn({ attempt: input, store }, turn) : undefined);
   const isDone = known !== undefined && (isOver || (!collects(input, known) && (await isHere(input, turn, known, store))));
   if (!isDone) await checkWorkersLost(store);
-  const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, store));
+  const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, deps));
   const { unfinished, ms } = record;
   const outcome = { line: lineOf(record), ...(ms === undefined ? {} : { ms }), ...(unfinished === undefined ? {} : { unfinished }) };
   const collected = collects(input, record) ? await store.get<CollectOutcome>(keys.collect(input)) : undefined;
@@ -98,7 +105,7 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
       tried(limits, async () => {
         const known = await store.get<CollectOutcome>(keys.collect(input));
         if (!known) await checkWorkersLost(store);
-        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, store)));
+        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));
         await release(deps, input.sandbox);
         return outcome;
       }),

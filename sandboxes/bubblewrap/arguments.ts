@@ -7,6 +7,7 @@ import { existsSync, lstatSync, readlinkSync } from 'node:fs';
 
 import type { SandboxLimits, SandboxSpec } from '../sandbox.ts';
 import { diskShares, filesIn } from '../supervised/disk.ts';
+import { MOST_PSEUDO_TERMINALS } from '../supervised/machine-wide.ts';
 import type { Runtime } from '../supervised/runtime.ts';
 import type { Bubblewrap } from './find-bubblewrap.ts';
 
@@ -41,11 +42,11 @@ function writableFolders(workdir: string, limits: SandboxLimits): string[] {
   return [...shm, ...tmp, '--perms', '0755', '--size', String(share.workspace), '--tmpfs', workdir];
 }
 
-/** What the launcher is told of the places above, which bubblewrap gives no number of files: a path and a number each. */
+/** What the launcher is told of the places above, which bubblewrap gives no number of files, and of terminals: a path and a number each. */
 export function placeArguments({ workdir, limits }: Pick<SandboxSpec, 'workdir' | 'limits'>): string[] {
   const share = diskShares(limits.diskMiB);
   const places: ReadonlyArray<readonly [string, number]> = [['/dev/shm', share.shm], ['/tmp', share.tmp], [workdir, share.workspace]];
-  return places.flatMap(([path, bytes]) => [path, String(filesIn(bytes, limits))]);
+  return [...places.flatMap(([path, bytes]) => [path, String(filesIn(bytes, limits))]), '/dev/pts', String(MOST_PSEUDO_TERMINALS)];
 }
 
 /** Arguments of bubblewrap itself, the program to run included. */

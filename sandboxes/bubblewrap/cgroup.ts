@@ -7,6 +7,8 @@ import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmdirSync, 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { SOCKET_BYTES } from '../supervised/machine-wide.ts';
+
 const PARENT = 'longhaul';
 
 /** Where groups can be made; `cpu` is absent where processors cannot be limited. */
@@ -163,6 +165,8 @@ export function makeCgroups(groups: Cgroups, { memoryBytes, processes, cpus }: C
     setIfThere(join(folder, 'memory.swap.max'), 0);
     setIfThere(join(folder, 'memory.limit_in_bytes'), memoryBytes);
     setIfThere(join(folder, 'memory.memsw.limit_in_bytes'), memoryBytes);
+    // Version 2 counts it with all other memory; the machine has one bound on it for everybody (net.ipv4.tcp_mem).
+    setIfThere(join(folder, 'memory.kmem.tcp.limit_in_bytes'), SOCKET_BYTES);
     setIfThere(join(folder, 'pids.max'), processes);
     setIfThere(join(folder, 'cpu.max'), `${quota} ${PERIOD_US}`);
     setIfThere(join(folder, 'cpu.cfs_period_us'), PERIOD_US);

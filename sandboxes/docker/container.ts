@@ -7,11 +7,11 @@ import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 
 import type { SandboxSpec } from '../sandbox.ts';
 import { diskShares, filesIn } from '../supervised/disk.ts';
+import { MOST_PSEUDO_TERMINALS, SOCKET_BYTES } from '../supervised/machine-wide.ts';
 import { DEFAULT_CPUS } from '../supervised/spec.ts';
 
 const MIB = 1 << 20;
 const PAGE = 4096;
-export const AGENT_UID = 1000;
 export const RUN_FOLDER = '/run/longhaul';
 export const SUPERVISOR = '/run/longhaul-supervisor';
 /** What the supervisor itself may hold: answers on their way to clients. */
@@ -50,8 +50,13 @@ export interface ContainerPlan {
   /** Folder of the host that becomes `RUN_FOLDER` (transport `socket`). */
   readonly runFolder: string;
   readonly supervisorPath: string;
+  /** Of the sandbox's processes, inside and outside of the container; their group is of the same number. */
+  readonly uid: number;
+  /** Files of the host in place of the container's own, which are not written. */
+  readonly files: ReadonlyArray<readonly [source: string, target: string]>;
   /** The daemon's file system can bound what a container writes beside its mounts. */
   readonly quota: boolean;
+  readonly cgroupVersion: 1 | 2;
   /** It is Podman's service that makes it. */
   readonly podman: boolean;
   /** Of the container's user on the whole host; `undefined`: the daemon's own. */
@@ -87,6 +92,8 @@ function limits(spec: SandboxSpec, plan: ContainerPlan) {
   return {
     Memory: memory,
     MemorySwap: memory,
+    // Version 2 of control groups counts it with all other memory.
+    ...(plan.cgroupVersion === 1 && !plan.podman ? { KernelMemoryTCP: SOCKET_BYTES } : {}),
     PidsLimit: processes + own,
     NanoCpus: Math.round((spec.cpus ?? DEFAULT_CPUS) * 1e9),
     ShmSize: diskShares(diskMiB).shm,
@@ -101,10 +108,23 @@ function limits(spec: SandboxSpec, plan: ContainerPlan) {
 /** Of the supervisor alone, until it has given the workspace away; then it keeps those to become another user. */
 const CAPABILITIES = ['CHOWN', 'SETGID', 'SETPCAP', 'SETUID'];
 
+/** In place of the daemon's own, from which a container could take all of the machine's. Podman and other kernels have no such thing. */
+const PSEUDO_TERMINALS: MountSettings = {
+  Type: 'volume',
+  Source: '',
+  Target: '/dev/pts',
+  VolumeOptions: {
+    NoCopy: true,
+    Labels: {},
+    DriverConfig: { Name: 'local', Options: { type: 'devpts', device: 'devpts', o: `nosuid,noexec,ptmxmode=0666,mode=0620,max=${MOST_PSEUDO_TERMINALS}` } },
+  },
+};
+
 /** Not as `Binds`, whose words a colon in a path would divide. */
-function mounts({ supervisorPath, transport, runFolder }: ContainerPlan): MountSettings[] {
-  const program: MountSettings = { Type: 'bind', Source: supervisorPath, Target: SUPERVISOR, ReadOnly: true };
-  return transport === 'socket' ? [program, { Type: 'bind', Source: runFolder, Target: RUN_FOLDER, ReadOnly: false }] : [program];
+function mounts({ supervisorPath, files, transport, runFolder, podman, ownKernel }: ContainerPlan): MountSettings[] {
+  const ours = [[supervisorPath, SUPERVISOR] as const, ...files].map(([Source, Target]): MountSettings => ({ Type: 'bind', Source, Target, ReadOnly: true }));
+  const run: MountSettings[] = transport === 'socket' ? [{ Type: 'bind', Source: runFolder, Target: RUN_FOLDER, ReadOnly: false }] : [];
+  return [...ours, ...run, ...(podman || ownKernel ? [] : [PSEUDO_TERMINALS])];
 }
 
 /** Where the image's own files are writable, the workspace is on the host's disk. */
@@ -140,7 +160,7 @@ export function containerOptions(spec: SandboxSpec, plan: ContainerPlan): Contai
     Hostname: 'longhaul',
     User: '0:0',
     WorkingDir: '/',
-    Entrypoint: [SUPERVISOR, 'contain', RUN_FOLDER, String(AGENT_UID), String(AGENT_UID), spec.workdir, String(reserve)],
+    Entrypoint: [SUPERVISOR, 'contain', RUN_FOLDER, String(plan.uid), String(plan.uid), spec.workdir, String(reserve)],
     Cmd: [],
     Env: [],
     Tty: false,

@@ -1,6 +1,7 @@
 /*
  * The queue of calls: one runs at a time, every one is noted in the journal before it starts, and everybody who asks
- * for the same id gets the same result. A call that reaches its time limit takes every process of the sandbox with it.
+ * for the same id gets the same result. A call that reaches its time limit, or spends its processor time, takes every
+ * process of the sandbox with it.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -14,15 +15,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { KILL_AGAIN_MS = 20, GIVE_UP_KILLING_MS = 5000, MAX_STARTS = 20, MAX_FORKS = 10, ALONE_WITHIN_MS = 2000 };
+enum { KILL_AGAIN_MS = 20, GIVE_UP_KILLING_MS = 5000, MAX_STARTS = 20, MAX_FORKS = 10, ALONE_WITHIN_MS = 2000, COUNT_EVERY_MS = 100 };
 
 struct call {
   char *id, *command;
-  bool fresh, alone, ended, killing, reported;
-  uint32_t timeout, limit;
+  bool fresh, alone, ended, killing, reported, spent;
+  uint32_t timeout, limit, budget; /* of processor time in ms; 0: it is not counted */
   int code, status, output;
   pid_t pid;
-  uint64_t started, deadline, give_up, oom_before, total;
+  uint64_t started, deadline, give_up, oom_before, processor_before, count_next, total;
   struct buf head, tail;
   struct waiter *waiters;
   struct call *next;
@@ -117,22 +118,28 @@ static void free_call(struct call *c) {
   free(c);
 }
 
+static uint32_t processor_used(const struct call *c) {
+  uint64_t now = c->budget ? processor_ms() : 0;
+  return now > c->processor_before ? (uint32_t)(now - c->processor_before) : 0;
+}
+
 static void result_body(struct call *c, struct buf *body) {
   size_t half = c->limit / 2;
   size_t kept = c->tail.len < half ? c->tail.len : half;
   uint64_t dropped = c->total - c->head.len - kept;
   bool lost_shell = !c->fresh && (shell.pid <= 0 || restarted_between);
   bool by_signal = c->ended && WIFSIGNALED(c->status);
-  uint8_t flags = (uint8_t)((c->killing ? TIMED_OUT : 0) | (lost_shell ? SHELL_RESTARTED : 0));
+  uint8_t flags = (uint8_t)((c->killing && !c->spent ? TIMED_OUT : 0) | (lost_shell ? SHELL_RESTARTED : 0));
   if (oom_kills() > c->oom_before) flags |= OUT_OF_MEMORY;
   int code = c->reported ? c->code : c->ended && WIFEXITED(c->status) ? WEXITSTATUS(c->status) : -1;
   buf_u8(body, flags);
   buf_u32(body, (uint32_t)(c->killing ? -1 : code));
-  buf_u32(body, (uint32_t)(c->killing ? SIGKILL : by_signal ? WTERMSIG(c->status) : 0));
+  buf_u32(body, (uint32_t)(c->spent ? SIGXCPU : c->killing ? SIGKILL : by_signal ? WTERMSIG(c->status) : 0));
   buf_u64(body, dropped);
   buf_u32(body, (uint32_t)(now_ms() - c->started));
   buf_bytes(body, c->head.p, c->head.len);
   buf_bytes(body, c->tail.p + (c->tail.len - kept), kept);
+  buf_u32(body, processor_used(c));
 }
 
 static void finish(struct call *c) {
@@ -161,6 +168,7 @@ static void start(struct call *c) {
   if (c->alone) clear_agents();
   bool room = c->alone || ensure_shell();
   drain(shell.output, waiting_in(shell.output), NULL); /* said between calls, by what runs in the background */
+  c->processor_before = c->budget ? processor_ms() : 0;
   c->started = now_ms();
   c->deadline = c->started + c->timeout;
   if (!c->fresh && room && shell_feed(c->command)) return;
@@ -198,6 +206,15 @@ void calls_reaped(pid_t pid, int status) {
   }
 }
 
+/* At most a look each tenth of a second: what is spent in between is a tenth of a second of its processors. */
+static bool has_spent(struct call *c) {
+  uint64_t now = now_ms();
+  if (!c->budget || c->killing || now < c->count_next) return false;
+  c->count_next = now + COUNT_EVERY_MS;
+  c->spent = processor_used(c) >= c->budget;
+  return c->spent;
+}
+
 void calls_step(void) {
   if (!current && queue) {
     struct call *c = queue;
@@ -216,14 +233,15 @@ void calls_step(void) {
   else if (c->killing && now_ms() >= c->give_up) {
     shell_forget();
     finish(c);
-  } else if (now_ms() >= c->deadline) kill_everything(c);
+  } else if (now_ms() >= c->deadline || has_spent(c)) kill_everything(c);
 }
 
 int64_t calls_wait(void) {
   if (!current) return queue ? 0 : -1;
   if (current->killing) return KILL_AGAIN_MS;
-  uint64_t now = now_ms();
-  return current->deadline > now ? (int64_t)(current->deadline - now) : 0;
+  uint64_t now = now_ms(), next = current->deadline;
+  if (current->budget && current->count_next < next) next = current->count_next;
+  return next > now ? (int64_t)(next - now) : 0;
 }
 
 int calls_fds(int *fds) {
@@ -257,6 +275,7 @@ static struct call *new_call(struct cursor *c) {
   call->timeout = take_u32(c);
   call->limit = take_u32(c);
   call->command = take_str(c);
+  call->budget = take_u32(c);
   if (call->limit > MAX_OUTPUT) call->limit = MAX_OUTPUT;
   return call;
 }

@@ -46,6 +46,7 @@ function execResult(body: Buffer): ExecResult {
   const droppedBytes = reader.u64();
   const durationMs = reader.u32();
   const output = joinOutput(reader.bytes(), reader.bytes(), droppedBytes);
+  const cpuMs = reader.u32();
   const timedOut = (flags & flag.timedOut) !== 0;
   // A call that ran out of time always costs the shell; that it did is said by `timedOut`.
   const restarted = (flags & flag.shellRestarted) !== 0 && !timedOut;
@@ -57,6 +58,7 @@ function execResult(body: Buffer): ExecResult {
     timedOut,
     outOfMemory: (flags & flag.outOfMemory) !== 0,
     durationMs,
+    cpuMs,
   };
 }
 
@@ -130,6 +132,7 @@ export class SupervisorClient {
   async exec(call: ExecCall): Promise<ExecResult> {
     const writer = new FrameWriter().bytes(call.callId).u8(call.alone === true ? 2 : call.fresh === true ? 1 : 0);
     writer.u32(Math.max(1, Math.min(call.timeoutMs, 0xffff_ffff))).u32(call.outputLimit).bytes(call.command);
+    writer.u32(Math.min(call.cpuMs ?? 0, 0xffff_ffff));
     return execResult(await this.request(op.exec, writer.finish()));
   }
 

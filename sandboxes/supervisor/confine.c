@@ -41,6 +41,12 @@ static const int refused[] = {
 #endif
 };
 
+/* What the machine has one number of for everybody (fs.aio-max-nr); libraries do without it. */
+static const int machine_wide[] = {SYS_io_setup};
+
+/* And timers, each of which keeps a signal ready. */
+enum { PENDING_SIGNALS = 1024 };
+
 /* Kinds of sockets that programs under test need. Others reach the machine's host (AF_VSOCK) or rarely used code. */
 static const int families[] = {AF_UNIX, AF_INET, AF_INET6, AF_NETLINK};
 
@@ -69,6 +75,10 @@ static void filter_system_calls(void) {
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     EMIT(UNLESS((uint32_t)refused[i], 1));
     EMIT(REFUSE(EPERM));
+  }
+  for (size_t i = 0; i < sizeof machine_wide / sizeof *machine_wide; i++) {
+    EMIT(UNLESS((uint32_t)machine_wide[i], 1));
+    EMIT(REFUSE(ENOSYS));
   }
   for (size_t i = 0; !agent.uid && i < sizeof outlasting / sizeof *outlasting; i++) {
     EMIT(UNLESS((uint32_t)outlasting[i], 1));
@@ -150,6 +160,7 @@ void confine_child(void) {
   limit(RLIMIT_FSIZE, spec.file_bytes);
   limit(RLIMIT_NPROC, spec.processes);
   limit(RLIMIT_AS, spec.address_bytes);
+  limit(RLIMIT_SIGPENDING, PENDING_SIGNALS);
   become_agent();
   die_first();
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)) _exit(126);

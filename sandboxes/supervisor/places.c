@@ -1,5 +1,5 @@
 /*
- * How many files each of the sandbox's own places holds. Bubblewrap bounds their size alone, and what the kernel keeps
+ * How many files each of the sandbox's own places holds, and how many pseudo-terminals there are. Bubblewrap bounds their size alone, and what the kernel keeps
  * of names and empty files stays taken when every process of the policy has ended: enough of that, and the supervisor
  * would be the only one left for the out-of-memory killer. A helper outside, of the user whose namespaces these are,
  * gives each place its number; before that the supervisor serves nobody.
@@ -52,8 +52,11 @@ static void bound(int socket, char **places) {
   if (user < 0 || setns(user, CLONE_NEWUSER) || setns(mounts, CLONE_NEWNS)) exit_saying("the sandbox's namespaces");
   for (; strcmp(places[0], "--"); places += 2) {
     char number[64];
-    snprintf(number, sizeof number, "nr_inodes=%s", places[1]);
-    if (mount(NULL, places[0], NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, number)) exit_saying(places[0]);
+    bool terminals = !strcmp(places[0], "/dev/pts");
+    /* Of terminals all options, since those that are not named go back to what they are without any. */
+    snprintf(number, sizeof number, terminals ? "ptmxmode=0666,mode=620,max=%s" : "nr_inodes=%s", places[1]);
+    unsigned long flags = MS_REMOUNT | MS_NOSUID | (terminals ? MS_NOEXEC : MS_NODEV);
+    if (mount(NULL, places[0], NULL, flags, number)) exit_saying(places[0]);
   }
   _exit(write(socket, "", 1) == 1 ? 0 : 1);
 }

@@ -10,9 +10,10 @@
  *   1 HELLO     (empty)                                                u8 phase (0 no spec yet, 1 has one)
  *   2 INIT      see init(); the first one counts                       u8 1 if this one was the first
  *   3 EXEC      str id, u8 fresh, u32 timeout ms, u32 output limit,    u8 flags (1 timed out, 2 out of memory, 4 shell
- *               str command. fresh: 1 a new bash in the workspace      restarted), i32 exit code or -1, u32 signal or 0,
- *               in place of the long-lived one; 2 the same, when       u64 bytes dropped, u32 ms, bytes head, bytes tail
- *               everything of the policy that still ran has ended
+ *               str command, u32 ms of processor time (0: it is not    restarted), i32 exit code or -1, u32 signal or 0
+ *               counted). fresh: 1 a new bash in the workspace in      (SIGXCPU: it had spent its processor time), u64
+ *               place of the long-lived one; 2 the same, when          bytes dropped, u32 ms, bytes head, bytes tail, u32
+ *               everything of the policy that still ran has ended      ms of processor time
  *   4 READ      str path, u64 limit in bytes                           u8 kind, then 0 file: bytes; 1 directory: u32 n,
  *                                                                      n str; 2 missing; 3 denied: str; 4 too large: u64
  *   5 WRITE     str id, str path, str note, bytes                      str note, str error (empty if none)

@@ -67,6 +67,9 @@ void close_from(unsigned first, unsigned last);
 /* landlock.c: the caller and its children never again write below /proc and /sys. */
 void refuse_kernel_files(void);
 
+/* processor.c: milliseconds of processor time that everything but this process has taken so far. */
+uint64_t processor_ms(void);
+
 /* room.c: room for processes that come from outside, where the policy's are counted with them. */
 void room_watch(unsigned reserve);
 void room_keep(void);

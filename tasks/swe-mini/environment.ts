@@ -1,5 +1,6 @@
 /** The environment `swe-mini`: repair a broken Python package, judged by hidden tests. Everything follows from the task id. */
 
+import type { SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { Environment } from '../task.ts';
 import { collectDiff } from './collect.ts';
 import { gradeDiff } from './grade.ts';
@@ -33,6 +34,11 @@ function problemOf(taskId: string): Problem {
   return problem;
 }
 
+function machineOf(problem: Problem): Omit<SandboxSpec, 'id' | 'ttlSeconds'> {
+  const tree = [...workingTree(problem)].map(([path, content]) => ({ path, content }));
+  return { workdir: WORKDIR, files: [...tree, ...makeRepository(problem).files], env: ENV, limits: LIMITS };
+}
+
 export const sweMini: Environment = {
   name: 'swe-mini',
 
@@ -47,14 +53,11 @@ export const sweMini: Environment = {
     return { id: taskId, family, messages: [{ role: 'user', content: issue }], tools: TOOLS };
   },
 
-  sandbox(taskId, sandboxId) {
-    const problem = problemOf(taskId);
-    const tree = [...workingTree(problem)].map(([path, content]) => ({ path, content }));
-    return { id: sandboxId, workdir: WORKDIR, files: [...tree, ...makeRepository(problem).files], env: ENV, limits: LIMITS };
-  },
+  sandbox: (taskId, sandboxId) => ({ id: sandboxId, ...machineOf(problemOf(taskId)) }),
 
-  async collect(taskId, sandbox, execution = 1) {
-    return collectDiff(sandbox, makeRepository(problemOf(taskId)).head, execution);
+  async collect(taskId, sandbox, provider, execution = 1) {
+    const problem = problemOf(taskId);
+    return collectDiff({ sandbox, spec: machineOf(problem), base: makeRepository(problem).head, provider, execution });
   },
 
   async grade(taskId, artifact, provider, sandboxId) {

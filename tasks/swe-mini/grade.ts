@@ -8,21 +8,31 @@
  * nothing in its sandbox can tell. So a control without any of that code is graded next, in a sandbox of its own: where
  * that is cut off too, the grader has failed. Where it is not, the code has one more try; cut off again beside a control
  * that is not, it is to blame: 0. A machine must strike twice, and spare what runs right after each time, to cost a
- * reward; code that ends its judge never escapes its 0, for it has no part in the control. What does not end in its time
- * has double the time once, and then a control with as much: a host that stands still is late with that one too.
+ * reward; code that ends its judge never escapes its 0, for it has no part in the control. A sandbox that is lost while
+ * it is graded in counts as cut off: nothing can tell who ended it.
+ *
+ * Diff and code together have a budget of processor time, which no other load on the machine adds to: what needs more is
+ * to blame. What does not end in its time by the clock has six times as much once, and then a control with as much, which
+ * takes as much processor time: a host that stands still, or is overloaded, is late with that one too.
  */
 
 import type { ExecResult, Sandbox, SandboxProvider, SandboxSpec } from '../../sandboxes/sandbox.ts';
 import { SandboxLost, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import type { Verdict } from '../task.ts';
+import { whyNoDiff } from './collect.ts';
 import type { Case, Problem } from './problem.ts';
 import { pythonRepr } from './python.ts';
 import { workingTree } from './repository.ts';
+import { spend } from './tidy.ts';
 import { LIMITS, WORKDIR } from './world.ts';
 
 const TIMEOUT_MS = 10_000;
+/** Dozens of times what right answers take. */
+const CPU_MS = 2_000;
+/** Of the second run. A control is late as well where the machine gives a sandbox less than a thirtieth of a processor. */
+const LONG_TIMEOUT_MS = 60_000;
 const OUTPUT_BYTES = 1 << 18;
-const TTL_SECONDS = 60;
+const TTL_SECONDS = 120;
 const PATCH = '/tmp/candidate.diff';
 const RESULTS = 'longhaul results';
 /** What the control changes: nothing that is asked for. */
@@ -68,9 +78,13 @@ function resultsIn(output: string): string[] | undefined {
 
 type Ending = Omit<ExecResult, 'droppedBytes' | 'durationMs'>;
 
+/** It took all its processor time: its own doing, whatever else runs on the machine. */
+const isSpent = ({ signal }: Ending): boolean => signal === 'SIGXCPU';
+
 /** What ended it before it had anything to say; `undefined`: it came to its own end, or to that of its time. */
-function cutOffBy({ exitCode, signal, output, timedOut, outOfMemory }: Ending): string | undefined {
-  if (timedOut || resultsIn(output)) return undefined;
+function cutOffBy(ending: Ending): string | undefined {
+  const { exitCode, signal, output, timedOut, outOfMemory } = ending;
+  if (timedOut || isSpent(ending) || resultsIn(output)) return undefined;
   if (outOfMemory) return 'out of memory';
   return exitCode === null || exitCode >= NOT_ITS_OWN ? (signal ?? `exit code ${exitCode ?? 'unknown'}`) : undefined;
 }
@@ -84,33 +98,49 @@ function zero(reason: string): Verdict {
   return { code: 'graded', reward: 0, passed: false, reason };
 }
 
-/** Of what was not cut off, or was so twice and is to blame. */
+/** Of what was not cut off or late, or was so twice and is to blame. */
 export function judge(ending: Ending, cases: readonly Case[]): Verdict {
   const { output, timedOut } = ending;
   const [first] = output.split('\n', 1);
   const cause = cutOffBy(ending);
   if (cause !== undefined) return zero(`the code was cut off twice (${cause}), and nothing else was`);
   if (first === 'rejected') return zero('the diff does not apply');
-  if (first !== 'applied') return { code: 'grader-failed', reason: `the grader could not start: ${output.slice(0, 200)}` };
-  if (timedOut) return zero('the code did not end in time');
+  const what = first === 'applied' ? 'the code' : 'git, applying the diff,';
   const results = resultsIn(output) ?? [];
+  if (results.length === 0 && isSpent(ending)) return zero(`${what} took more than ${CPU_MS / 1000} s of processor time`);
+  if (timedOut) return zero(`${what} did not end in time`);
+  if (first !== 'applied') return { code: 'grader-failed', reason: `the grader could not start: ${output.slice(0, 200)}` };
   const right = cases.filter(({ expected }, i) => results[i] === pythonRepr(expected)).length;
   const passed = right === cases.length;
   return { code: 'graded', reward: passed ? 1 : 0, passed, reason: `${right} of ${cases.length} hidden cases` };
 }
 
-async function run(sandbox: Sandbox, timeoutMs: number): Promise<ExecResult> {
-  const callId = `${sandbox.id}/grade`;
-  return sandbox.exec({ callId, command: COMMAND, timeoutMs, outputLimit: OUTPUT_BYTES, fresh: true });
+/** How long a run may take, and of a control how much processor time it takes beside. */
+interface Time {
+  readonly timeoutMs: number;
+  readonly spentMs?: number;
+}
+
+const LOST: ExecResult = { exitCode: null, signal: 'the loss of its sandbox', output: '', droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 0 };
+
+async function run(sandbox: Sandbox, { timeoutMs, spentMs }: Time): Promise<ExecResult> {
+  const call = { callId: `${sandbox.id}/grade`, timeoutMs, outputLimit: OUTPUT_BYTES, fresh: true };
+  const [command, budget] = spentMs === undefined ? [COMMAND, { cpuMs: CPU_MS }] : [`${spend(spentMs)}\n${COMMAND}`, {}];
+  try {
+    return await sandbox.exec({ ...call, command, ...budget });
+  } catch (error) {
+    if (error instanceof SandboxLost || error instanceof SandboxUnavailable) return LOST;
+    throw error;
+  }
 }
 
 type Candidate = Omit<SandboxSpec, 'id'>;
 
-async function runAfresh(candidate: Candidate, provider: SandboxProvider, id: string, timeoutMs: number): Promise<ExecResult> {
+async function runAfresh(candidate: Candidate, provider: SandboxProvider, id: string, time: Time): Promise<ExecResult> {
   try {
     const sandbox = await provider.create({ ...candidate, id });
     try {
-      return await run(sandbox, timeoutMs);
+      return await run(sandbox, time);
     } finally {
       sandbox.close();
     }
@@ -125,25 +155,27 @@ function withDiff(candidate: Candidate, diff: string): Candidate {
 }
 
 /** Where something stopped a run (`cause`): whether it stops the control as well, at the next moment; `undefined`: no, or nothing did. */
-async function faultOfHost(cause: string | undefined, candidate: Candidate, provider: SandboxProvider, id: string, timeoutMs: number): Promise<Verdict | undefined> {
+async function faultOfHost(cause: string | undefined, { cpuMs = 0 }: ExecResult, candidate: Candidate, provider: SandboxProvider, id: string, timeoutMs: number): Promise<Verdict | undefined> {
   if (cause === undefined) return undefined;
-  const control = await runAfresh(withDiff(candidate, CONTROL), provider, `${id}-control`, timeoutMs);
+  const control = await runAfresh(withDiff(candidate, CONTROL), provider, `${id}-control`, { timeoutMs, spentMs: Math.min(cpuMs, CPU_MS) });
   const why = stoppedBy(control) ?? (control.output.startsWith('applied\n') ? undefined : `it did not start: ${control.output.slice(0, 200)}`);
   if (why === undefined) return undefined;
   return { code: 'grader-failed', reason: `the grader was stopped (${cause}), and so was one without the code that it grades (${why})` };
 }
 
-/** What did not come to its own end has another run, in a sandbox that nothing has run in; a late one has double the time. */
+/** What did not come to its own end has another run, in a sandbox that nothing has run in; a late one has longer. */
 async function verdictOn(candidate: Candidate, cases: readonly Case[], provider: SandboxProvider, id: string): Promise<Verdict> {
-  const first = await runAfresh(candidate, provider, id, TIMEOUT_MS);
-  const fault = await faultOfHost(cutOffBy(first), candidate, provider, id, TIMEOUT_MS);
+  const first = await runAfresh(candidate, provider, id, { timeoutMs: TIMEOUT_MS });
+  const fault = await faultOfHost(cutOffBy(first), first, candidate, provider, id, TIMEOUT_MS);
   if (fault !== undefined || !(first.timedOut || cutOffBy(first))) return fault ?? judge(first, cases);
-  const second = await runAfresh(candidate, provider, `${id}-again`, 2 * TIMEOUT_MS);
-  return (await faultOfHost(stoppedBy(second), candidate, provider, `${id}-again`, 2 * TIMEOUT_MS)) ?? judge(second, cases);
+  const second = await runAfresh(candidate, provider, `${id}-again`, { timeoutMs: LONG_TIMEOUT_MS });
+  return (await faultOfHost(stoppedBy(second), second, candidate, provider, `${id}-again`, LONG_TIMEOUT_MS)) ?? judge(second, cases);
 }
 
 export async function gradeDiff(problem: Problem, diff: Uint8Array, provider: SandboxProvider, id: string): Promise<Verdict> {
   if (diff.length === 0) return zero('nothing was changed');
+  const none = whyNoDiff(diff);
+  if (none !== undefined) return zero(`no diff could be taken: ${none}`);
   const files = [...workingTree(problem)].map(([path, content]) => ({ path, content: content as string | Uint8Array }));
   files.push({ path: PATCH, content: diff }, { path: '/tmp/driver.py', content: driver(problem.hidden) });
   try {

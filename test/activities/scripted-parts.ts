@@ -175,7 +175,7 @@ export class ScriptedEnvironment implements Environment {
     return { id, workdir: '/work', files: [], env: {}, limits: { memoryMiB: 1, processes: 1, diskMiB: 1 } };
   }
 
-  collect(task: string, _sandbox: Sandbox, execution = 1): Promise<Uint8Array> {
+  collect(task: string, _sandbox: Sandbox, _provider: SandboxProvider, execution = 1): Promise<Uint8Array> {
     this.collected.push(execution);
     if (this.collected.length <= this.collectFailures) return Promise.reject(new Error('git was cut off'));
     return Promise.resolve(Buffer.from(`diff of ${task}`));

@@ -45,6 +45,34 @@ describe('the time limit', () => {
   });
 });
 
+describe('the limit on processor time', () => {
+  const spin = 'import time\nwhile time.process_time() < 100: pass';
+  const spent = { exitCode: null, signal: 'SIGXCPU', timedOut: false };
+
+  it.each([
+    ['one process', `python3 -c '${spin}'`],
+    ['processes beside each other, each with less', `for i in 1 2 3 4; do python3 -c '${spin}' & done; wait`],
+    ['processes one after the other, each with less', "while :; do python3 -c 'sum(range(3000000))'; done"],
+    ['processes that hide in sessions and double forks', `(setsid python3 -c 'import os\nif os.fork() or os.fork(): os._exit(0)\n${spin}' &); sleep 1000`],
+  ])('ends %s', async (_, command) => {
+    const result = await sh(sandbox, `echo partial; ${command}`, { cpuMs: 1500, timeoutMs: 120_000, fresh: true });
+    expect(result).toMatchObject({ ...spent, output: 'partial\n' });
+    expect(result.cpuMs).toBeGreaterThanOrEqual(1500);
+    expect((await sh(sandbox, 'ps -e --no-headers | wc -l', { alone: true })).output).toMatch(/^[2-4]\n$/u);
+  });
+
+  it('counts what a call takes, and not what another load, an earlier call or a wait does', async () => {
+    await sh(sandbox, "python3 -c 'import time\nwhile time.process_time() < 1: pass'");
+    const waited = await sh(sandbox, 'sleep 2', { cpuMs: 1000, fresh: true });
+    expect(waited).toMatchObject({ exitCode: 0, signal: null });
+    expect(waited.cpuMs).toBeLessThan(500);
+    const taken = await sh(sandbox, "python3 -c 'import time\nwhile time.process_time() < 0.7: pass'", { cpuMs: 60_000, timeoutMs: 60_000, fresh: true });
+    expect(taken.exitCode).toBe(0);
+    expect(taken.cpuMs).toBeGreaterThanOrEqual(690);
+    expect((await sh(sandbox, 'true')).cpuMs).toBe(0);
+  });
+});
+
 describe('processes', () => {
   it('stops a fork bomb at the limit, and the sandbox answers afterwards', async () => {
     const bombed = await sh(sandbox, 'bomb() { bomb | bomb & }; bomb; sleep 1000', { timeoutMs: 1500 });

@@ -1,7 +1,7 @@
 /** Brings the stack up unless it is up: afterwards the server answers and every worker polls, or an error says why not. */
 
 import { spawn } from 'node:child_process';
-import { closeSync, mkdirSync } from 'node:fs';
+import { closeSync } from 'node:fs';
 import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -15,6 +15,7 @@ import { SEARCH_ATTRIBUTES } from '../temporal-server/search-attributes.ts';
 import { askedFor } from '../sandbox-choice.ts';
 import { readSandboxSettings } from '../settings.ts';
 import { chooseCluster, type Cluster } from './choose-cluster.ts';
+import { makeHome } from './home-folder.ts';
 import { logTail, openLog, rotateLog } from './processes/log-files.ts';
 import { serverProgram } from './stack-plan.ts';
 import { refuseOtherSettings, type StackSettings, stackSettings, wantedRoles } from './stack-settings.ts';
@@ -149,7 +150,7 @@ async function waitWhileStopping(paths: StackPaths, signal: AbortSignal | undefi
 
 function startSupervisor(paths: StackPaths, env: NodeJS.ProcessEnv, program: string | undefined): ProcessIdentity {
   const main = program ?? fileURLToPath(new URL(`main${extname(import.meta.filename)}`, import.meta.url));
-  mkdirSync(paths.home, { recursive: true });
+  makeHome(paths.home);
   rotateLog(supervisorLog(paths), 1024 * 1024);
   const descriptor = openLog(supervisorLog(paths));
   const child = spawn(process.execPath, [main, paths.home], {

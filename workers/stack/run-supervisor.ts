@@ -2,6 +2,7 @@
 
 import { tryLock } from '#setup/process-lock.mjs';
 import { outliveFullLog } from '../full-log.ts';
+import { makeHome } from './home-folder.ts';
 import type { StackPlan } from './stack-plan.ts';
 import { stackPaths } from './stack-paths.ts';
 import { Supervisor } from './supervisor.ts';
@@ -9,6 +10,7 @@ import { Supervisor } from './supervisor.ts';
 /** Returns when the stack is down, or at once when another supervisor has this home. */
 export async function runSupervisor(home: string, plan: () => StackPlan): Promise<void> {
   const paths = stackPaths(home);
+  makeHome(home);
   const release = tryLock(paths.lock);
   if (release === undefined) return;
   outliveFullLog();

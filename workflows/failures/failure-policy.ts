@@ -128,6 +128,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'see the log of the reward worker; `longhaul rollouts RUN` has the reason',
   },
+  'collect-failed': {
+    detected: 'what is graded could not be taken out of its sandbox, and neither could that of a control, which no policy has touched',
+    errors: ['CollectFailed'],
+    retried: ['agent-run'],
+    recovery: 'mask',
+    breaks: true,
+    remedy: 'see the log of the agent-run worker, and whether its machine is overloaded or out of memory',
+  },
   'checkpoint-torn': {
     detected: 'a policy’s files are not those that were written: cut short, changed, or gone',
     errors: ['CheckpointTorn'],

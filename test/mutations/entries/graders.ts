@@ -3,10 +3,12 @@
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = "a grader's sandbox is killed, or the grader fails, or a signal, a lack of memory or a host that stands still ends it";
+const COLLECTION = 'a signal, a lack of memory or a host that stands still ends the taking of what is graded';
 const GIVEN_UP = 'a grading is cancelled, or given up by the server';
 const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
 const KILLED_TEST = 'test/tasks/swe-mini/killed-grader.test.ts';
 const HOST_AT_FAULT_TEST = 'test/tasks/swe-mini/host-at-fault.test.ts';
+const HOSTILE_TEST = 'test/tasks/swe-mini/hostile.test.ts';
 const GRADING_ENDS_TEST = 'test/activities/rollout/grading-ends.test.ts';
 const CANCELLED_GRADING_TEST = 'test/workflows/rollout/cancelled-grading.test.ts';
 
@@ -37,15 +39,66 @@ export const graders: readonly Mutation[] = [
   },
   {
     name: 'git that was cut off is taken for no change',
-    fault: FAULT,
+    fault: COLLECTION,
     file: 'tasks/swe-mini/collect.ts',
-    before: 'if (cause !== undefined && (result.timedOut || execution < BLAMED_AFTER)) throw new CollectFailed(sandbox.id, execution, cause);\n',
-    after: '',
+    before: 'if (cut === undefined) return taken(result);',
+    after: 'if (cut !== null) return taken(result);',
     tests: [
       { file: HOST_AT_FAULT_TEST, test: 'takes a time-out for no word on what changed' },
       { file: HOST_AT_FAULT_TEST, test: 'takes a signal for no word on what changed' },
       { file: HOST_AT_FAULT_TEST, test: 'takes a lack of memory for no word on what changed' },
     ],
+  },
+  {
+    name: 'a collection that was cut off is never the doing of the policy',
+    fault: COLLECTION,
+    file: 'tasks/swe-mini/collect.ts',
+    before: 'if (fault !== undefined) throw',
+    after: 'if (fault !== null) throw',
+    tests: [
+      { file: HOST_AT_FAULT_TEST, test: 'takes the diff again after a time-out' },
+      { file: HOST_AT_FAULT_TEST, test: 'blames the agent for a time-out twice' },
+    ],
+  },
+  {
+    name: 'the control of a late collection takes no processor time',
+    fault: COLLECTION,
+    file: 'tasks/swe-mini/collect.ts',
+    before: 'Math.min(result.cpuMs ?? 0, CPU_MS)',
+    after: '0',
+    tests: [{ file: HOST_AT_FAULT_TEST, test: 'lets the control take as much processor time as what was late' }],
+  },
+  {
+    name: 'folders may be nested without end',
+    fault: COLLECTION,
+    file: 'tasks/swe-mini/tidy.ts',
+    before: 'if left < 0 or depth > ${MOST.depth} or size > ${MOST.pathBytes}:',
+    after: 'if left < 0:',
+    tests: [{ file: HOSTILE_TEST, test: 'in the workspace are no diff' }],
+  },
+  {
+    name: 'processor time is not counted',
+    fault: COLLECTION,
+    file: 'sandboxes/supervisor/calls.c',
+    before: 'c->spent = processor_used(c) >= c->budget;',
+    after: 'c->spent = false;',
+    tests: [{ file: 'test/sandboxes/limits.test.ts', test: 'ends processes beside each other, each with less', hangs: true }],
+  },
+  {
+    name: 'a diff that is late to apply fails its grader',
+    fault: FAULT,
+    file: 'tasks/swe-mini/grade.ts',
+    before: 'if (timedOut) return zero(',
+    after: "if (timedOut && first === 'applied') return zero(",
+    tests: [{ file: HOST_AT_FAULT_TEST, test: 'scores 0 a diff that is late to apply twice' }],
+  },
+  {
+    name: 'a sandbox that is lost while it is graded in always fails the grader',
+    fault: FAULT,
+    file: 'tasks/swe-mini/grade.ts',
+    before: 'if (error instanceof SandboxLost || error instanceof SandboxUnavailable) return LOST;\n',
+    after: '',
+    tests: [{ file: HOST_AT_FAULT_TEST, test: 'asks the control about a sandbox that is lost' }],
   },
   {
     name: 'answers that came late are not asked for again',
@@ -81,8 +134,8 @@ export const graders: readonly Mutation[] = [
     name: 'a grader that was killed is taken for wrong answers',
     fault: FAULT,
     file: 'tasks/swe-mini/grade.ts',
-    before: 'if (timedOut || resultsIn(output)) return undefined;',
-    after: 'if (timedOut || output.length >= 0) return undefined;',
+    before: 'if (timedOut || isSpent(ending) || resultsIn(output)) return undefined;',
+    after: 'if (timedOut || isSpent(ending) || output.length >= 0) return undefined;',
     tests: [
       { file: KILLED_TEST, test: 'grades again: the right fix earns 1' },
       { file: HOST_AT_FAULT_TEST, test: 'is graded again where the control ends: a signal to Python' },
@@ -109,12 +162,12 @@ export const graders: readonly Mutation[] = [
     ],
   },
   {
-    name: 'a sandbox that is lost while it grades fails the work, not the grader',
+    name: 'a grader that gets no sandbox fails the work, not the grader',
     fault: FAULT,
     file: 'tasks/swe-mini/grade.ts',
     before: "return { code: 'grader-failed', reason: error.message };",
     after: "return { code: 'graded', reward: 0, passed: false, reason: error.message };",
-    tests: [{ file: HOST_AT_FAULT_TEST, test: 'blames no work for a sandbox that is lost while it grades' }],
+    tests: [{ file: 'test/tasks/swe-mini/grade.test.ts', test: 'where no sandbox can be had' }],
   },
   {
     name: 'a grader is waited for, whoever has given it up',

@@ -43,9 +43,9 @@ it.each(benches)('has no network, no right, no host folder but its own, and a li
   expect(HostConfig.MemorySwap).toBe(HostConfig.Memory);
   expect(HostConfig.PidsLimit).toBeGreaterThanOrEqual(64);
   expect(HostConfig.PidsLimit).toBeLessThan(64 + 32);
-  // The program, read-only; and where the socket is shared, the sandbox's own folder, which is closed to the policy.
+  // The program and the names of users, read-only; and where the socket is shared, the sandbox's own folder, which is closed to the policy.
   const binds = Mounts.filter(({ Type }) => Type === 'bind').map(({ Destination, RW }) => `${Destination}:${RW ? 'rw' : 'ro'}`);
-  expect(binds.toSorted()).toEqual(['/run/longhaul-supervisor:ro', ...(provider.transport === 'socket' ? ['/run/longhaul:rw'] : [])]);
+  expect(binds.toSorted()).toEqual(['/etc/group:ro', '/etc/passwd:ro', ...(provider.transport === 'socket' ? ['/run/longhaul:rw'] : []), '/run/longhaul-supervisor:ro'].toSorted());
   expect(JSON.stringify(HostConfig)).not.toContain('docker.sock');
   expect(await rightsOf(provider, name)).toBe((1 << 0) | (1 << 6) | (1 << 7) | (1 << 8));
   expect(Config.Labels).toMatchObject({ longhaul: 'sandbox', 'longhaul.sandbox': 'hard', 'longhaul.ttl': '120' });
@@ -96,7 +96,7 @@ it('asks for that bound again after a daemon that gave no answer, or failed for 
 
 it('asks for a bound on the whole disk where the image is writable, and does without where the daemon has none', async () => {
   const { provider, stateDir } = benches[0]!;
-  const plan = { name: 'n', claim: 'c', scope: 's', image: 'i', runtime: undefined, transport: 'socket', ownKernel: false, runFolder: '/r', supervisorPath: '/s', podman: false, userProcesses: undefined } as const;
+  const plan = { name: 'n', claim: 'c', scope: 's', image: 'i', runtime: undefined, transport: 'socket', ownKernel: false, runFolder: '/r', supervisorPath: '/s', uid: 20_000, files: [], cgroupVersion: 2, podman: false, userProcesses: undefined } as const;
   const storage = (profile: 'strict' | 'swe', quota: boolean) => containerOptions(specOf('q', { profile }), { ...plan, quota }).HostConfig?.StorageOpt;
   expect([storage('swe', true), storage('swe', false), storage('strict', true)]).toEqual([{ size: '64M' }, undefined, undefined]);
   const sandbox = await provider.create(specOf('quota', { profile: 'swe' }));

@@ -57,7 +57,7 @@ describe('an attached stream', () => {
     const before = await execsOf('users');
     expect(await sh(sandbox, 'sh -c "kill -9 -1"')).toMatchObject({ exitCode: null, signal: 'SIGKILL' });
     expect(await sh(sandbox, 'sleep 60', { timeoutMs: 300 })).toMatchObject({ timedOut: true });
-    expect((await sh(sandbox, 'ps -eo uid= | sort -un | tr -d " " | tr "\\n" " "')).output).toBe('0 1000 65533 ');
+    expect((await sh(sandbox, 'ps -eo uid= | sort -un | tr -d " " | sed "s/^$(id -u)$/agent/" | tr "\\n" " "')).output).toBe('0 65533 agent ');
     expect(await execsOf('users')).toEqual(before);
     expect((await container('users').inspect()).State.Running).toBe(true);
     await provider.destroy('users');

@@ -32,9 +32,9 @@ describe.each(benches)('$name', (bench) => {
       await sh(sandbox, `export PATH=/tmp/evil:$PATH BASH_ENV=/tmp/evil LD_PRELOAD=/tmp/evil.so; tar() { echo hijacked; }; export -f tar; cd d`);
       const snapshot = await takeSnapshot(sandbox, store, 'hostile');
       const restored = await restoreSnapshot(bench.provider, store, specOf(`${id}/restored`, { limits: SMALL }), snapshot);
-      const look = 'cd /workspace; ls -A | sha256sum; stat -c "%A %h" -- * | sort | uniq -c; readlink root up pid1 loop d/parent | tr "\\n" " "; ls | grep -c escaped; ./id -u; stat -c %h hard; ls /tmp/evil 2>&1 | grep -c "No such"';
+      const look = 'cd /workspace; ls -A | sha256sum; stat -c "%A %h" -- * | sort | uniq -c; readlink root up pid1 loop d/parent | tr "\\n" " "; ls | grep -c escaped; [ "$(./id -u)" = "$(id -u)" ] && echo own; stat -c %h hard; ls /tmp/evil 2>&1 | grep -c "No such"';
       const before = (await sh(sandbox, look, { fresh: true })).output;
-      expect(before.endsWith('/ ../../../../../../tmp /proc/1/root loop .. 1\n1000\n2\n1\n')).toBe(true);
+      expect(before.endsWith('/ ../../../../../../tmp /proc/1/root loop .. 1\nown\n2\n1\n')).toBe(true);
       expect((await sh(restored, look, { fresh: true })).output).toBe(before);
       expect((await restored.state?.())?.directory).toBe('/workspace/d');
       restored.close();

@@ -73,6 +73,12 @@ export async function groupOf(bench: NamedBench, id: string) {
   };
 }
 
+/** The most that sockets of its group ever took, in bytes: with all its memory (`isMemory`), where the kernel counts no other way. */
+export function socketMemoryOf(pid: number): { readonly bytes: number; readonly isMemory: boolean } {
+  const isMemory = !readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes(':memory:');
+  return { bytes: Number(groupFile(pid, 'memory', 'memory.kmem.tcp.max_usage_in_bytes', 'memory.peak')), isMemory };
+}
+
 /** Peak resident memory of a process, in bytes. */
 export function peakOf(pid: number): number {
   return Number(/^VmHWM:\s+(\d+) kB/mu.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024;

@@ -27,6 +27,7 @@ const CALLS: ReadonlyArray<readonly [string, number, number, string]> = [
   ['perf_event_open', 298, 241, '0, 0, -1, -1, 0'],
   ['userfaultfd', 323, 282, '0'],
   ['io_uring_setup', 425, 425, '1, 0'],
+  ['io_setup', 206, 0, '1 << 16, ctypes.byref(ctypes.c_ulong())'],
   ['keyctl', 250, 219, '0, 0, 0'],
   ['add_key', 248, 217, 'b"user", b"x", b"x", 1, 0'],
   ['init_module', 175, 105, '0, 0, b""'],

@@ -69,7 +69,7 @@ describe('demonstrations', () => {
       const { taskId, messages, outcome, family } = demonstration;
       const sandbox = await provider.create({ ...sweMini.sandbox(taskId, `replay-${i}`), ttlSeconds: 60 });
       expect(await replay(demonstration, sandbox), taskId).toEqual(messages);
-      const diff = await sweMini.collect(taskId, sandbox);
+      const diff = await sweMini.collect(taskId, sandbox, provider);
       sandbox.close();
       await provider.destroy(`replay-${i}`);
       const verdict = await sweMini.grade(taskId, diff, provider, `graded-${i}`);

@@ -19,13 +19,15 @@ const fixed = source.replace(problem.fix.old, () => problem.fix.new);
 const writes = (path: string, content: string): string => `cat > ${path} <<'END_OF_FILE'\n${content}\nEND_OF_FILE`;
 const FIX = writes(problem.path, fixed);
 let runs = 0;
+/** Seconds of processor time, on a machine that does much else. */
+const LONG = 300_000;
 
 async function diffAfter(command: string): Promise<string> {
   runs += 1;
   const id = `hostile-${runs}`;
   const sandbox = await provider.create({ ...sweMini.sandbox(taskId, id), ttlSeconds: 60 });
   await sh(sandbox, command);
-  const diff = Buffer.from(await sweMini.collect(taskId, sandbox)).toString();
+  const diff = Buffer.from(await sweMini.collect(taskId, sandbox, provider)).toString();
   sandbox.close();
   await provider.destroy(id);
   return diff;
@@ -79,7 +81,7 @@ describe('the diff is taken, and is the fix, whatever was left behind', () => {
   it('what is too much is nothing: files without number, and a diff without end', async () => {
     const many = await diffAfter(`${FIX}\nmkdir many; seq -f "many/%.0f" 21000 | xargs touch 2>/dev/null`);
     // A container's own limit on files is lower: then it is a diff like any other.
-    expect(many === '' || many.startsWith(good)).toBe(true);
+    expect(many.startsWith('no diff: more than 20000 files') || many.startsWith(good)).toBe(true);
     const long = await diffAfter(`${FIX}\nhead -c 3000000 /dev/urandom > noise`);
     expect(long.length).toBeLessThan(1000);
     expect(await rewardOf(long)).toBe(0);
@@ -87,7 +89,7 @@ describe('the diff is taken, and is the fix, whatever was left behind', () => {
 });
 
 /** Each of them takes hours to read. */
-describe('what is more to read than was ever written is nothing', () => {
+describe('what is more to read than was ever written is nothing', { timeout: LONG }, () => {
   it.each([
     ['one file under many names', python('import os\nopen("many", "wb").write(b"x" * (20 << 20))\nfor n in range(4000): os.link("many", "many%d" % n)')],
     [
@@ -110,7 +112,35 @@ describe('what is more to read than was ever written is nothing', () => {
       ].join('\n')),
     ],
   ])('%s', async (_, command) => {
-    expect(await diffAfter(`${FIX}\n${command}`)).toBe('');
+    const diff = await diffAfter(`${FIX}\n${command}`);
+    expect(diff).toMatch(/^no diff: what was left takes more than 4 s/u);
+    expect(await verdictOn(diff)).toMatchObject({ code: 'graded', reward: 0, reason: expect.stringContaining('processor time') });
+  });
+});
+
+/** Nests folders with the longest names until there is no room, and goes back to where it was. */
+const nested = (place: string, depth: number, name = 'd'.repeat(250)): string =>
+  python(`import os\nos.chdir("${place}")\ntry:\n  for n in range(${depth}):\n    os.mkdir("${name}"); os.chdir("${name}")\n    if n % 50 == 0: open("f", "w").close()\nexcept OSError: pass`);
+
+/** Whatever puts their paths together takes hours: where one level costs the length of its path, all cost its square. */
+describe('folders nested beyond any path', { timeout: LONG }, () => {
+  it('in the workspace are no diff: 0, never a rollout without a reward', async () => {
+    const diff = await diffAfter(`${FIX}\n${nested('.', 6000)}`);
+    expect(diff).toMatch(/^no diff: .*nested more than 100 deep/u);
+    expect(await verdictOn(diff)).toMatchObject({ code: 'graded', reward: 0, reason: expect.stringContaining('nested') });
+  });
+
+  it.each([
+    ['where git has its room', 'true', () => `${nested('/tmp', 6000)}\n${nested('/dev/shm', 6000)}`],
+    ['in a repository within the workspace', 'mkdir -p sub/.git', () => nested('sub/.git', 6000)],
+    ['in folders that are shut', 'mkdir /tmp/shut', () => `${nested('/tmp/shut', 2000)}\nchmod 000 /tmp/shut`],
+  ])('%s are taken away, and the diff is the fix', async (_, before, command) => {
+    expect(await diffAfter(`${FIX}\n${before}\n${command()}`)).toContain(good);
+  });
+
+  it('as deep as a diff may have them are in it', async () => {
+    const path = Array.from({ length: 90 }, () => 'deep').join('/');
+    expect(await diffAfter(`${FIX}\nmkdir -p ${path}; echo x > ${path}/file`)).toContain(`+++ b/${path}/file`);
   });
 });
 
@@ -119,8 +149,15 @@ const adds = (path: string, lines: readonly string[], mode = '100644'): string =
   [`diff --git a/${path} b/${path}`, `new file mode ${mode}`, '--- /dev/null', `+++ b/${path}`, `@@ -0,0 +1,${lines.length} @@`, ...lines.map((line) => `+${line}`), ''].join('\n');
 const linksTo = (path: string, target: string): string => `${adds(path, [target], '120000').trimEnd()}\n\\ No newline at end of file\n`;
 
+/** Git looks for the second hunk at each line of a file that is like it nearly everywhere: many seconds of processor time. */
+const slow = (): string => {
+  const [lines, alike] = [200_000, 140_000];
+  const file = adds('x', Array.from({ length: lines }, () => 'a'));
+  return `${file}diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -100,${alike + 2} +100,${alike + 2} @@\n${' a\n'.repeat(alike)}-c\n+b\n a\n`;
+};
+
 // What git and Python make of a diff is the same in both kinds of sandboxes.
-if (kind === 'bubblewrap') describe('a diff by hand is graded, and earns what its fix earns', () => {
+if (kind === 'bubblewrap') describe('a diff by hand is graded, and earns what its fix earns', { timeout: LONG }, () => {
   const shadow = ['import os, sys, unittest', 'unittest.TestCase.assertEqual = lambda *a: None', 'print("\\nlonghaul results\\n" + "True\\n" * 100)', 'sys.exit(0)'];
   it.each([
     ['with modules that Python might start with', 1, () => ['conftest.py', 'sitecustomize.py', 'usercustomize.py', 'unittest.py', 'importlib.py', 'sys.py', 'x.pth', 'pyvenv.cfg'].map((path) => adds(path, shadow)).join('') + good],
@@ -133,13 +170,14 @@ if (kind === 'bubblewrap') describe('a diff by hand is graded, and earns what it
     ['that writes outside by way of its parent', 0, () => adds('../tmp/driver.py', shadow) + good],
     ['that takes the package for a link', 0, () => linksTo(`${problem.package}/__init__.py`, '/tmp/driver.py')],
     ['that is binary noise', 0, () => `diff --git a/x b/x\nnew file mode 100644\nGIT binary patch\nliteral 99999999\n${'z'.repeat(60)}\n\n`],
+    ['that git would try to apply for long', 0, slow],
     ['that is a million lines', 0, () => adds('x', Array.from({ length: 100_000 }, () => 'abcdefg'))],
   ])('%s: %i', async (_, reward, diff) => {
     expect(await rewardOf(diff())).toBe(reward);
   });
 });
 
-describe('code under judgement cannot end, starve or outlast its judge: 0, never masked', () => {
+describe('code under judgement cannot end, starve or outlast its judge: 0, never masked', { timeout: LONG }, () => {
   const module = (text: string): string => {
     const lines = `${source}\n${text}`.split('\n');
     const before = source.split('\n');
@@ -153,6 +191,8 @@ describe('code under judgement cannot end, starve or outlast its judge: 0, never
     ['prints without end', 'import sys\nfor _ in range(20000): sys.stdout.write("longhaul results\\n" * 100)'],
     ['patches what its judge uses', 'import sys, builtins, importlib\nsys.stdout = open("/dev/null", "w")\nbuiltins.repr = builtins.getattr = lambda *a: 1\nimportlib.import_module = None\nsys.settrace(lambda *a: None)'],
     ['reads its judge\'s frame', 'import sys\nf = sys._getframe()\nwhile f.f_back: f = f.f_back\nf.f_globals["out"] = ["True"] * 100\nf.f_globals["ask"] = lambda *a: None'],
+    ['takes all its processor time, and leaves none to be late with', 'import time\nwhile True: pass'],
+    ['is late, having taken most of its processor time', 'import time\nwhile time.process_time() < 1: pass\ntime.sleep(1000)'],
     ['exits as if all were well', 'import sys, atexit, os\natexit.register(lambda: (sys.stdout.write("\\nlonghaul results\\n" + "True\\n" * 100), sys.stdout.flush(), os._exit(0)))\nsys.exit(0)'],
   ])('that %s', async (_, text) => {
     const verdict = await verdictOn(module(text));

@@ -1,0 +1,126 @@
+/**
+ * Hunts what a machine counts for everybody, or for a user: one sandbox takes all that it gets, and another one, and the
+ * host, have theirs at the same time.
+ */
+
+import { readdirSync, readFileSync } from 'node:fs';
+
+import { afterAll, describe, expect, it } from 'vitest';
+
+import { MOST_PSEUDO_TERMINALS, SOCKET_BYTES } from '../../../sandboxes/supervised/machine-wide.ts';
+import { eventually, sh, specOf } from '../harness.ts';
+import { openBenches, pidOf, python, SMALL, socketMemoryOf } from './host.ts';
+
+const benches = await openBenches();
+let made = 0;
+
+/** Takes what it can in some processes, says how much it has when it gets no more, and keeps it. */
+const hoard = (take: string): string => `import ctypes, errno, fcntl, os, signal, socket, time
+libc = ctypes.CDLL(None, use_errno=True)
+held = []
+def take():
+${take.split('\n').map((line) => `  ${line}`).join('\n')}
+try:
+  while True: held.append(take())
+except OSError as error: print(len(held), errno.errorcode[error.errno], flush=True)
+os.close(1); os.close(2)
+time.sleep(1000)`;
+
+const inBackground = (program: string, times = 1): string =>
+  `${python(program, 'true ||')}; for n in $(seq ${times}); do (setsid python3 /tmp/attack.py > /tmp/said$n 2>&1 &); done; until [ "$(cat /tmp/said* | wc -l)" -ge ${times} ]; do sleep 0.05; done; cat /tmp/said*`;
+
+/** A process on the host by a word of its command line. */
+function processWith(mark: string): number | undefined {
+  return readdirSync('/proc').map(Number).find((pid) => {
+    try {
+      return pid > 0 && pid !== process.pid && readFileSync(`/proc/${pid}/cmdline`, 'latin1').startsWith(mark);
+    } catch {
+      return false;
+    }
+  });
+}
+
+describe.each(benches)('$name', (bench) => {
+  const pair = async () => {
+    made += 2;
+    const ids = [`wide/${made}`, `wide/${made + 1}`] as const;
+    const [attacker, other] = await Promise.all(ids.map((id) => bench.provider.create(specOf(id, { limits: SMALL }))));
+    if (!attacker || !other) throw new Error('there are two');
+    return { attacker, other, id: ids[0] };
+  };
+  afterAll(async () => void (await bench.provider.sweep(() => false)));
+
+  it('each sandbox is a user of its own, on the host too, and none of the host', async () => {
+    const { attacker, other } = await pair();
+    const uids = await Promise.all([attacker, other].map(async (sandbox, n) => {
+      const mark = `user-${process.pid}-${bench.name.replaceAll(' ', '-')}-${n}`;
+      await sh(sandbox, `(exec -a ${mark} sleep 1000) &`);
+      const pid = await eventually('it runs', () => processWith(mark));
+      return Number(/^Uid:\s+(\d+)/mu.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]);
+    }));
+    expect(new Set(uids).size).toBe(2);
+    const known = readFileSync('/etc/passwd', 'utf8').split('\n').map((line) => Number(line.split(':')[2]));
+    expect(uids.filter((uid) => known.includes(uid) || uid < 10_000)).toEqual([]);
+    expect((await sh(attacker, 'whoami; id -gn; echo ~; touch /workspace/x; stat -c %U:%G /workspace/x')).output).toBe('agent\nagent\n/tmp/home\nagent:agent\n');
+  });
+
+  it('instances of inotify', async () => {
+    const { attacker, other } = await pair();
+    const take = 'r = libc.inotify_init1(0)\nif r < 0: raise OSError(ctypes.get_errno(), "")\nreturn r';
+    expect((await sh(attacker, inBackground(hoard(take), 2))).output).toMatch(/EMFILE/u);
+    expect((await sh(other, python(hoard(take).replace('while True', 'for _ in range(20)').replace('time.sleep(1000)', 'os._exit(len(held))')))).exitCode).toBe(20);
+  });
+
+  it('pages of pipes', async () => {
+    const { attacker, other } = await pair();
+    const size = 'import fcntl, os\nr, w = os.pipe()\nprint(fcntl.fcntl(w, 1032))';
+    const take = 'if len(held) == 450: raise OSError(errno.ENFILE, "")\nr, w = os.pipe()\ntry: fcntl.fcntl(w, 1031, 1 << 20)\nexcept PermissionError: pass\nreturn r, w';
+    await sh(attacker, inBackground(hoard(take), 3));
+    expect(Number((await sh(attacker, python(size))).output)).toBeLessThan(65_536);
+    expect((await sh(other, python(size))).output).toBe('65536\n');
+  });
+
+  it('signals that wait, and timers, each of which keeps one', async () => {
+    const { attacker, other } = await pair();
+    const take = 't = ctypes.c_void_p()\nif libc.timer_create(1, None, ctypes.byref(t)) < 0: raise OSError(ctypes.get_errno(), "")\nreturn t';
+    expect((await sh(attacker, inBackground(hoard(take), 2))).output).toMatch(/^(\d{1,3}|10[01]\d|102[0-4]) EAGAIN\n(\d{1,3}|10[01]\d|102[0-4]) EAGAIN\n$/u);
+    const few = python(hoard(take).replace('while True', 'for _ in range(100)').replace('time.sleep(1000)', 'os._exit(len(held))'));
+    expect((await sh(other, few)).exitCode).toBe(100);
+  });
+
+  it('pseudo-terminals', async () => {
+    const { attacker, other } = await pair();
+    const took = `${MOST_PSEUDO_TERMINALS} ENOSPC\n`;
+    const take = 'return os.openpty()';
+    expect((await sh(attacker, inBackground(hoard(take)))).output).toBe(took);
+    expect((await sh(other, inBackground(hoard(take)))).output).toBe(took);
+    expect((await sh(other, "pkill -f attack.py; sleep 0.2; script -qec 'tty' /dev/null")).output).toMatch(/^\/dev\/pts\/\d+\r\n$/u);
+  });
+
+  it('requests of asynchronous files', async () => {
+    const before = readFileSync('/proc/sys/fs/aio-nr', 'utf8');
+    const { attacker } = await pair();
+    const take = 'c = ctypes.c_ulong()\nif libc.syscall(206 if os.uname().machine == "x86_64" else 0, 4096, ctypes.byref(c)) < 0: raise OSError(ctypes.get_errno(), "")\nreturn c';
+    expect((await sh(attacker, inBackground(hoard(take)))).output).toBe('0 ENOSYS\n');
+    expect(readFileSync('/proc/sys/fs/aio-nr', 'utf8')).toBe(before);
+  });
+
+  it('memory of sockets, of which the machine has one bound for everybody', async () => {
+    const { attacker, id } = await pair();
+    const take = [
+      's = socket.socket(); s.bind(("127.0.0.1", 0)); s.listen(1)',
+      'a = socket.create_connection(s.getsockname()); b = s.accept()[0]; s.close()',
+      'for end in (a, b):',
+      '  end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20); end.setblocking(False)',
+      '  try:',
+      '    while True: end.send(b"x" * 65536)',
+      '  except BlockingIOError: pass',
+      'if len(held) == 60: raise OSError(errno.ENFILE, "")',
+      'return a, b',
+    ];
+    await sh(attacker, inBackground(hoard(take.join('\n'))), { timeoutMs: 60_000 });
+    // The kernel lets each socket have a little, whatever its bound.
+    const { bytes, isMemory } = socketMemoryOf(await pidOf(bench, id));
+    expect(bytes).toBeLessThanOrEqual((isMemory ? SMALL.memoryMiB + SMALL.diskMiB + 16 : (2 * SOCKET_BYTES) >> 20) << 20);
+  });
+});
