@@ -30,6 +30,7 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
   RunRefused: 2,
   Unreachable: 3,
   MissingPrerequisites: 3,
+  NotSetUp: 3,
   ModelUnavailable: 3,
   StoreFull: 3,
   StoreReadOnly: 3,
