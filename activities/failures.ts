@@ -3,6 +3,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import type { FailureClass } from '../agents/finish-reason.ts';
 import { named } from '../store/disk-errors.ts';
+import { messageWithPlace } from '../tasks/own-frame.ts';
 import { FINAL_ERRORS } from '../workflows/failures/failure-policy.ts';
 
 /** The same input fails the same way: told at once, never retried. */
@@ -34,7 +35,7 @@ export async function classified<T>(body: () => Promise<T>): Promise<T> {
     if (error.name === 'AbortError' || error.name === 'CancelledFailure') throw error;
     const type = WRONG_INPUT.has(error.name) ? 'UserInputError' : error.name;
     throw ApplicationFailure.create({
-      message: error.message.slice(0, 1000),
+      message: messageWithPlace(error).slice(0, 1000),
       type,
       nonRetryable: FINAL.has(type),
       cause: error,

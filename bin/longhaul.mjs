@@ -6,14 +6,19 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { endWith, launchedEnv } from '../scripts/setup/launcher-watch.mjs';
 import { dependencyDirectory, packageRoot } from '../scripts/setup/paths.mjs';
-import { findNode } from '../scripts/setup/pinned-node.mjs';
+import { findNode, OLDEST_NODE } from '../scripts/setup/pinned-node.mjs';
 
 const source = join(packageRoot, 'cli', 'main.ts');
 const program = existsSync(source) ? source : join(packageRoot, 'dist', 'cli', 'main.js');
 const node = findNode();
 
+const isClone = existsSync(join(packageRoot, 'package-lock.json'));
 if (node === undefined || !existsSync(program) || dependencyDirectory('commander') === undefined) {
-  process.stderr.write(`longhaul: the set-up was not done. Run: node ${join(packageRoot, 'scripts', 'setup.mjs')}\n`);
+  const old =
+    `this is Node.js ${process.versions.node}, and ${OLDEST_NODE.join('.')} or later is needed. The Node.js that comes with longhaul ` +
+    'is an optional dependency, which was left out here: install longhaul again with optional dependencies, or run a newer Node.js';
+  const undone = `the set-up was not done. Run: node ${join(packageRoot, 'scripts', 'setup.mjs')}`;
+  process.stderr.write(`longhaul: ${node === undefined && !isClone ? old : undone}\n`);
   process.exit(3);
 }
 
@@ -23,7 +28,7 @@ if (typeof process.execve === 'function' && process.platform !== 'win32') {
 } else {
   const child = spawn(node.path, args, { stdio: 'inherit', env: launchedEnv() });
   child.on('error', (error) => {
-    process.stderr.write(`longhaul: ${node.path} did not start (${error.message}). Run: npm run setup\n`);
+    process.stderr.write(`longhaul: ${node.path} did not start (${error.message}). Run: ${isClone ? 'npm run setup' : 'npm install longhaul'}\n`);
     process.exit(3);
   });
   endWith(child);

@@ -32,6 +32,7 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
   Unreachable: 3,
   WrongStack: 3,
   MissingPrerequisites: 3,
+  NotSetUp: 3,
   ModelUnavailable: 3,
   StoreFull: 3,
   StoreReadOnly: 3,

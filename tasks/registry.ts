@@ -1,20 +1,48 @@
 /** The environments by name: a task id begins with its environment's. */
 
+import { didYouMean } from '../trainer/algorithms/closest.ts';
 import { Registry, UnknownName } from '../trainer/algorithms/registry.ts';
-import type { Environment } from './task.ts';
+import { Definition } from './check-definition.ts';
 import { sweMini } from './swe-mini/environment.ts';
+import { type Environment, UnknownTask } from './task.ts';
 
 const environments = new Registry<Environment>('environment', { [sweMini.name]: sweMini });
 
-/** Adds an environment of one's own; its name must be new. Errors: a `TypeError` where it is taken. */
+/** Letters, digits and what stands between them: the name is part of ids, of paths and of workflows' names. */
+const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+
+/**
+ * Adds an environment of one's own; its name must be new.
+ * Errors: `DefinitionRefused` for a member that is missing or wrong; `NameTaken`.
+ */
 export function defineTask(environment: Environment): void {
+  const definition = new Definition('defineTask', environment, NAME, 'give letters, digits, dot, dash and underscore, at most 100');
+  definition.functions(['taskId', 'load', 'sandbox', 'collect', 'grade'], ['size']);
   environments.define(environment.name, environment);
 }
 
-/** The environment that `taskId` (`NAME-SPLIT-N`) belongs to. Errors: `UnknownName`, with the known ones. */
-export function environmentOf(taskId: string): Environment {
-  const name = /^(.+?)-(?:train|held-out)-\d+$/.exec(taskId)?.[1] ?? taskId;
+/** Errors: `UnknownName`, with the known ones. */
+export function environmentNamed(name: string): Environment {
   const environment = environments.parts.get(name);
   if (environment) return environment;
-  throw new UnknownName(`No environment for task ${taskId}; known: ${environments.names().join(', ')} (one's own are loaded by LONGHAUL_MODULES)`);
+  throw unknown(`environment ${JSON.stringify(name)}`, name);
+}
+
+/**
+ * The environment that `taskId` (`NAME-SPLIT-N`) belongs to. Errors: `UnknownName`, with the known ones; `UnknownTask`
+ * where the environment is known and the rest is no split and index.
+ */
+export function environmentOf(taskId: string): Environment {
+  const name = /^(.+?)-(?:train|held-out)-\d+$/.exec(taskId)?.[1];
+  const environment = name === undefined ? undefined : environments.parts.get(name);
+  if (environment) return environment;
+  const begun = environments.names().filter((one) => taskId === one || taskId.startsWith(`${one}-`));
+  const longest = begun.toSorted((a, b) => b.length - a.length)[0];
+  if (longest !== undefined && name !== longest) throw new UnknownTask(taskId, `expected ${longest}-train-N or ${longest}-held-out-N, N from 0`);
+  throw unknown(`environment for task ${taskId}`, name ?? taskId.replace(/-(train|held-out|\d+).*$/, ''));
+}
+
+function unknown(what: string, name: string): UnknownName {
+  const names = environments.names();
+  return new UnknownName(`there is no ${what}; known: ${names.join(', ')} (one's own are loaded by LONGHAUL_MODULES)${didYouMean(name, names)}`);
 }

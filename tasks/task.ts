@@ -19,8 +19,22 @@ export type Verdict =
   | { readonly code: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason: string }
   | { readonly code: 'grader-failed'; readonly reason: string };
 
+/** A task id, or an index, that its environment has no task of. */
+export class UnknownTask extends Error {
+  override readonly name = 'UnknownTask';
+  readonly taskId: string;
+
+  constructor(taskId: string, expected: string) {
+    super(`there is no task ${JSON.stringify(taskId)}: ${expected}`);
+    this.taskId = taskId;
+  }
+}
+
 export interface Environment {
   readonly name: string;
+  /** How many tasks a split has, where that is bounded: what asks for more is refused before anything starts. */
+  size?(split: Split): number;
+  /** `NAME-SPLIT-INDEX`. */
   taskId(split: Split, index: number): string;
   load(taskId: string): Task;
   /** The agent's sandbox. */

@@ -1,8 +1,9 @@
-/** The one place that loads TensorFlow: whoever holds `tf` from here computes with oneDNN on, on a processor. */
+/** The one place that loads TensorFlow (`NotSetUp` where it is missing): whoever holds `tf` from here computes with oneDNN on, on a processor. */
 
 import { createRequire } from 'node:module';
 import util from 'node:util';
 import type * as Tf from '@tensorflow/tfjs-node-gpu';
+import { findEngine, NotSetUp } from '#setup/engine-package.mjs';
 import { prepareTensorflowEnvironment } from './tensorflow-environment.ts';
 
 /** TensorFlow is there but would not give the same bits. */
@@ -63,7 +64,9 @@ function load(): typeof Tf {
   const legacy = util as { isNullOrUndefined?: (x: unknown) => boolean; isArray?: (x: unknown) => boolean };
   legacy.isNullOrUndefined ??= (x) => x === null || x === undefined;
   legacy.isArray ??= (x) => Array.isArray(x);
-  return createRequire(import.meta.url)('@tensorflow/tfjs-node-gpu') as typeof Tf;
+  const engine = findEngine();
+  if (engine === undefined) throw new NotSetUp('the engine');
+  return createRequire(import.meta.url)(engine) as typeof Tf;
 }
 
 export const tf: typeof Tf = load();

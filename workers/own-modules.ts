@@ -7,6 +7,7 @@ import { delimiter, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserInputError } from '../activities/failures.ts';
 import { importOwn } from '../tasks/import-own.ts';
+import { messageWithPlace } from '../tasks/own-frame.ts';
 
 /** Paths, separated as those of PATH are. */
 export const MODULES_VARIABLE = 'LONGHAUL_MODULES';
@@ -34,7 +35,7 @@ export async function loadOwnModules(paths: readonly string[], field = MODULES_V
     try {
       await withinLimit(path, withinMs);
     } catch (error) {
-      const reason = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+      const reason = error instanceof Error ? `${error.name}: ${messageWithPlace(error)}` : String(error);
       throw new UserInputError(field, path, `give modules that can be imported (${reason})`, { cause: error });
     }
   }

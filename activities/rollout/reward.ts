@@ -7,7 +7,8 @@ import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
 import { GRADER_LEASE, sandboxLeases } from '../../sandboxes/leases.ts';
 import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
 import type { Lease, Store } from '../../store/store.ts';
-import type { Verdict } from '../../tasks/task.ts';
+import type { Environment, Verdict } from '../../tasks/task.ts';
+import { messageWithPlace, ownFrame } from '../../tasks/own-frame.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { RewardActivities } from '../../workflows/activities.ts';
 import type { RewardInput } from '../../workflows/messages/stages.ts';
@@ -27,10 +28,34 @@ export class GraderFailed extends Error {
   override readonly name = 'GraderFailed';
 }
 
-/** A sandbox that is lost while it grades is none of the rollout's: the next try has another one. */
+/**
+ * A sandbox that is lost while it grades is none of the rollout's: the next try has another one. What a grader of one's
+ * own throws is its failure, named by where it threw.
+ */
 function blameGrader(error: unknown): never {
   if (error instanceof SandboxLost || error instanceof SandboxUnavailable) throw new GraderFailed(error.message, { cause: error });
+  if (ownFrame(error) !== undefined) throw new GraderFailed(`the grader threw ${nameOf(error)}${messageWithPlace(error)}`, { cause: error });
   throw error;
+}
+
+const nameOf = (error: unknown): string => (error instanceof Error ? `${error.name}: ` : '');
+
+/** A grader that throws at once is one that fails. */
+async function gradeBy(environment: Environment, ...args: Parameters<Environment['grade']>): Promise<Verdict> {
+  try {
+    return checkedVerdict(await environment.grade(...args), environment.name);
+  } catch (error) {
+    return blameGrader(error);
+  }
+}
+
+/** Errors: `GraderFailed` for what is no verdict: it would be trained on as it is. */
+function checkedVerdict(verdict: Verdict, name: string): Verdict {
+  const given = verdict as Partial<Record<string, unknown>> | undefined;
+  if (given?.['code'] === 'grader-failed') return verdict;
+  const isGraded = given?.['code'] === 'graded' && typeof given['reward'] === 'number' && Number.isFinite(given['reward']) && typeof given['passed'] === 'boolean';
+  if (isGraded) return verdict;
+  throw new GraderFailed(`grade of ${name} gave ${JSON.stringify(verdict) ?? 'nothing'}: give { code: 'graded', reward: a number, passed: true or false, reason }`);
 }
 
 type Graded = Extract<Verdict, { code: 'graded' }>;
@@ -72,7 +97,7 @@ async function gradeOnce(input: RewardInput, { store, provider, host }: RewardDe
   const artifact = await store.getObject(input.artifact);
   const sandboxes = new LeasedProvider(provider, sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE), input.rollout);
   try {
-    const verdict = await orAborted(() => environmentOf(input.task).grade(input.task, artifact, sandboxes, sandbox).catch(blameGrader), signal);
+    const verdict = await orAborted(() => gradeBy(environmentOf(input.task), input.task, artifact, sandboxes, sandbox), signal);
     if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
     return await recorded(verdict, input, execution, store);
   } finally {

@@ -8,7 +8,6 @@ import { access, mkdir, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
-import { environmentOf } from '../../tasks/registry.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../../workflows/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/admission.ts';
@@ -17,6 +16,7 @@ import type { RunConfig, TrainingPlacement } from '../../workflows/messages/run-
 import { UserInputError } from '../failures.ts';
 import { changesOfRun, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
 import { checkPolicyAdapter } from './check-adapter.ts';
+import { checkTasksOfRun } from './check-tasks.ts';
 import { checkCritic } from './check-critic.ts';
 import { checkModule } from './check-module.ts';
 import { type DescribePolicy, describeModel } from './describe-model.ts';
@@ -31,15 +31,6 @@ export interface OpenRunDeps {
   readonly describePolicy: DescribePolicy;
   /** Why the GPU workers could not train a run of this placement; absent: nothing is known of them. */
   readonly refusedPlacement?: (placement: TrainingPlacement) => string | undefined;
-}
-
-function checkTask(name: string): void {
-  try {
-    environmentOf(`${name}-train-0`);
-  } catch (error) {
-    if (!(error instanceof TypeError)) throw error;
-    throw new UserInputError('task.name', name, `name one that the workers know (${error.message})`);
-  }
 }
 
 /**
@@ -140,7 +131,7 @@ export async function openRun(
   const refused = refusedPlacement?.(placement);
   if (refused !== undefined) throw new UserInputError('training.placement', placement, refused);
   await checkModule(config, store);
-  checkTask(config.task.name);
+  checkTasksOfRun(config);
   const runDir = join(config.dir, config.run);
   const known = await store.get<RunRecord>(keys.run(config.run));
   // A hub's revision may move: the run goes on with the snapshot that it began with.

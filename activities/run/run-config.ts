@@ -19,6 +19,7 @@ import { needsCorrection } from '../algorithm/rules.ts';
 import { UserInputError } from '../failures.ts';
 import { innermost } from './innermost-issue.ts';
 import { remedyOf } from './issue-remedy.ts';
+import { meantSetting } from './known-settings.ts';
 import { rightName } from './right-name.ts';
 
 const count = z.int().min(1);
@@ -146,7 +147,9 @@ function shown(name: string, value: unknown): unknown {
 
 function unknownRemedy(schema: z.ZodType, given: unknown, path: readonly PropertyKey[], name: string): string {
   const right = rightName(schema, given, path, name);
-  return right === undefined ? 'remove it, there is no such setting' : `write it as ${right}`;
+  if (right !== undefined) return `write it as ${right}`;
+  const meant = meantSetting(schema, path, name);
+  return `remove it, there is no such setting${meant === undefined ? '' : `; did you mean ${meant}?`}`;
 }
 
 /**

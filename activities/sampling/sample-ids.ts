@@ -4,10 +4,9 @@ import { malformedCallHint, noCallHint } from '../../agents/hints.ts';
 import type { ToolSchema } from '../../agents/message.ts';
 import { parseToolCalls, type ParsedTurn, type ToolCallFormat, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
 import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
-import { toolRegistry } from '../../agents/tools/registry.ts';
+import { toolNamed } from '../../agents/tools/registry.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import { UnknownName } from '../../trainer/algorithms/registry.ts';
 import type { SamplingParameters } from '../../trainer/engine.ts';
 import type { GenerateInput } from '../../workflows/messages/stages.ts';
 import { actsOf, answerTo, contextAfter, type GenerateRecord, spoken, turnsOf } from '../records.ts';
@@ -36,11 +35,7 @@ export interface IdsAnswer {
 
 /** Errors: `UnknownName`, with the known ones. */
 export function schemasOf(tools: readonly string[]): ToolSchema[] {
-  return tools.map((name) => {
-    const tool = toolRegistry.get(name);
-    if (!tool) throw new UnknownName(`No tool named ${name}; known: ${[...toolRegistry.keys()].join(', ')}`);
-    return tool.schema;
-  });
+  return tools.map((name) => toolNamed(name).schema);
 }
 
 /** A finished turn as it was read, with a hint where it held no usable call. What cannot be read is kept as it was said. */

@@ -5,7 +5,7 @@
 
 export type ToolParameter =
   | { readonly type: 'string'; readonly description: string; readonly enum?: readonly string[] }
-  | { readonly type: 'integer' | 'boolean'; readonly description: string }
+  | { readonly type: 'integer' | 'number' | 'boolean'; readonly description: string }
   | { readonly type: 'array'; readonly description: string; readonly items: { readonly type: 'integer' } };
 
 export type ToolParameters = Readonly<Record<string, ToolParameter>>;
@@ -47,6 +47,7 @@ function coerce(parameter: ToolParameter, given: unknown): Value | undefined {
   const value = fromText(parameter.type, given);
   if (parameter.type === 'string') return typeof value === 'string' ? value : undefined;
   if (parameter.type === 'boolean') return typeof value === 'boolean' ? value : undefined;
+  if (parameter.type === 'number') return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
   if (parameter.type === 'integer') return Number.isSafeInteger(value) ? Number(value) : undefined;
   const isList = Array.isArray(value) && value.every((item) => Number.isSafeInteger(item));
   return isList ? value.map(Number) : undefined;
@@ -56,6 +57,7 @@ const expected: Readonly<Record<ToolParameter['type'], string>> = {
   string: 'a text',
   boolean: 'true or false',
   integer: 'a whole number',
+  number: 'a number',
   array: 'a list of whole numbers, like [1, 20]',
 };
 
@@ -79,6 +81,11 @@ export class Arguments {
   optionalText(name: string): string | undefined {
     const value = this.values.get(name);
     return typeof value === 'string' ? value : undefined;
+  }
+
+  /** Of an `integer` a whole one. */
+  number(name: string): number | undefined {
+    return this.integer(name);
   }
 
   integer(name: string): number | undefined {

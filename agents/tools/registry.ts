@@ -2,6 +2,7 @@
 
 import { Registry } from '../../trainer/algorithms/registry.ts';
 import { bash } from './bash.ts';
+import { checkTool } from './check-tool.ts';
 import { editor } from './editor.ts';
 import { finish } from './finish.ts';
 import { search } from './search.ts';
@@ -12,8 +13,12 @@ const tools = new Registry<Tool>('tool', Object.fromEntries(builtIn));
 
 export const toolRegistry: ReadonlyMap<string, Tool> = tools.parts;
 
-/** Adds a tool of one's own, for tasks that name it; its name must be new. Errors: a `TypeError` where it is taken. */
+/** Errors: `UnknownName`, with the known ones. */
+export const toolNamed = (name: string): Tool => tools.get(name);
+
+/** Adds a tool of one's own, for tasks that name it; its name must be new. Errors: `DefinitionRefused`; `NameTaken`. */
 export function defineTool(definition: ToolDefinition): Tool {
+  checkTool(definition);
   const tool = makeTool(definition);
   tools.define(definition.name, tool);
   return tool;

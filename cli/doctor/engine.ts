@@ -9,7 +9,7 @@ import { type Finding, finding } from './finding.ts';
 export function examineEngine(root: string, env: NodeJS.ProcessEnv): Finding {
   const node = findNode(root);
   const version = node === undefined ? undefined : loadEngine(root, node, env);
-  return finding('engine', true, version && `TensorFlow ${version}`, 'npm run setup');
+  return finding('engine', true, version && `TensorFlow ${version}`, 'npx longhaul setup');
 }
 
 export function examineGpu(env: NodeJS.ProcessEnv): Finding {

@@ -14,7 +14,7 @@ import { examineSandboxes } from './sandboxes.ts';
 import { examineTemporal } from './temporal.ts';
 
 const APT = 'sudo apt-get install -y';
-const SETUP = 'npm run setup';
+const SETUP = 'npx longhaul setup';
 
 export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Finding[]> {
   return [

@@ -13,7 +13,7 @@ export async function examineTemporal(env: NodeJS.ProcessEnv): Promise<Finding> 
   if (cluster.kind === 'embedded') {
     const program = findTemporal(cacheDirectory(env), env);
     const version = program && ask(program.path, ['--version']);
-    return finding('Temporal', true, version && `${version}, ${program.path}`, 'npm run setup');
+    return finding('Temporal', true, version && `${version}, ${program.path}`, 'npx longhaul setup');
   }
   const version = await checkCluster(cluster.connection, cluster.namespace, 5_000).catch(() => undefined);
   const where = `${cluster.address}, namespace ${cluster.namespace}`;

@@ -8,6 +8,10 @@ export interface VerbEntry {
 }
 
 export const VERBS: Readonly<Record<string, VerbEntry>> = {
+  setup: {
+    summary: 'make what running Longhaul on this machine needs, once',
+    load: async () => (await import('./setup.ts')).setupVerb,
+  },
   doctor: {
     summary: 'what was found on this machine, and the remedy for what was not',
     load: async () => (await import('./doctor.ts')).doctor,

@@ -1,7 +1,8 @@
 /** `longhaul rollout`: one rollout, its turns shown as they happen. */
 
 import type { Command } from 'commander';
-import { environmentOf } from '../../tasks/registry.ts';
+import { checkTask } from '../../activities/run/check-tasks.ts';
+import { messageWithPlace } from '../../tasks/own-frame.ts';
 import type { RolloutInput } from '../../workflows/messages/rollout.ts';
 import { loadModules } from '../access/own-modules.ts';
 import { JobFailed, UserInputError } from '../errors.ts';
@@ -27,18 +28,18 @@ function temperatureOf(text: string): number {
   throw new UserInputError('--temperature', text, 'give a number from 0 (greedy) to 10');
 }
 
-function checkTask(task: string | undefined): string {
+function checkedTask(task: string | undefined): string {
   if (task === undefined) throw new UserInputError('--task', null, 'give a task id such as swe-mini-held-out-0');
   try {
-    environmentOf(task).load(task);
+    checkTask(task);
     return task;
   } catch (error) {
-    throw new UserInputError('--task', task, `give a task id such as swe-mini-held-out-0 (${error instanceof Error ? error.message : String(error)})`);
+    throw new UserInputError('--task', task, `give a task id such as swe-mini-held-out-0 (${messageWithPlace(error)})`);
   }
 }
 
 async function inputOf(options: Options, context: VerbContext): Promise<RolloutInput> {
-  const task = checkTask(options.task);
+  const task = checkedTask(options.task);
   const { policy, maxContextTokens, maxTokens } = await choosePolicy(options, context);
   return {
     task,

@@ -7,7 +7,7 @@ import { delimiter, join } from 'node:path';
 /** Something that the set-up needs and cannot make: `missing` holds `{ what, remedy }` for each. Exit code 3. */
 export class MissingPrerequisites extends Error {
   constructor(missing) {
-    super(`missing: ${missing.map((one) => one.what).join(', ')}`);
+    super(`missing: ${missing.map(({ what, remedy }) => `${what} (${remedy})`).join('; ')}`);
     this.name = 'MissingPrerequisites';
     this.missing = missing;
   }

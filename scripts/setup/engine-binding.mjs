@@ -6,10 +6,9 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import { run } from './command.mjs';
 import { hashInputs, makeDirectoryOnce, readJson, swapLink, writeWhole } from './files.mjs';
-import { dependencyDirectory } from './paths.mjs';
+import { findEngine } from './engine-package.mjs';
+import { cacheDirectory, dependencyDirectory } from './paths.mjs';
 import { compiler } from './prerequisites.mjs';
-
-export const ENGINE_PACKAGE = '@tensorflow/tfjs-node-gpu';
 
 /** AVX2 and FMA, as every x86-64 server has had for ten years; products are added without rounding between, everywhere. */
 const DECODER_FLAGS = [
@@ -17,12 +16,14 @@ const DECODER_FLAGS = [
   ...(process.arch === 'x64' ? ['-march=x86-64-v3'] : []),
 ];
 
-/** Builds the binding once for this library, these sources and this compiler line. Returns the folder that holds it. */
-export async function makeEngineBinding(root, library) {
-  const source = requiredPackage(root, ENGINE_PACKAGE);
+/**
+ * Builds the binding once for this library, these sources (`source`: the engine's package) and this compiler line.
+ * Returns the folder that holds it.
+ */
+export async function makeEngineBinding(root, source, library) {
   const headers = requiredPackage(root, 'node-api-headers');
   const decoder = join(root, 'trainer', 'native');
-  const inputs = hashInputs([join(source, 'binding'), join(headers, 'include'), decoder], root);
+  const inputs = hashInputs([join(source, 'binding')], source) + hashInputs([join(headers, 'include'), decoder], root);
   const key = createHash('sha256').update(inputs).update(JSON.stringify([library.wheels, DECODER_FLAGS])).digest('hex').slice(0, 16);
   // The binding looks for the library at ../../deps/lib from itself, in the cache as in the package.
   const path = join(library.path, '..', `lib-${key}`);
@@ -37,25 +38,26 @@ export async function makeEngineBinding(root, library) {
 }
 
 /** Points the package at the library and the binding. Returns whether anything changed. */
-export function linkEngine(root, library, binding) {
-  const target = requiredPackage(root, ENGINE_PACKAGE);
-  const deps = swapLink(library.path, join(target, 'deps'));
-  return swapLink(binding, join(target, 'lib')) || deps;
+export function linkEngine(source, library, binding) {
+  const deps = swapLink(library.path, join(source, 'deps'));
+  return swapLink(binding, join(source, 'lib')) || deps;
 }
 
 /** Loads the binding once for each build of it and Node. Returns TensorFlow's version. */
-export async function verifyEngine(root, node, binding) {
+export async function verifyEngine(source, node, binding) {
   const path = join(binding, `verified-${process.platform}-node-${node.version}.json`);
   const known = readJson(path);
   if (known !== undefined) return known.version;
-  const version = versionIn(await run(node.path, ['-e', VERIFY], childOptions(root, process.env)));
+  const version = versionIn(await run(node.path, ['-e', VERIFY, source], childOptions(process.env)));
   writeWhole(path, JSON.stringify({ version }));
   return version;
 }
 
 /** Loads the binding in a child; TensorFlow's version, or `undefined` when it does not load or multiplies wrongly. */
 export function loadEngine(root, node, env = process.env) {
-  const result = spawnSync(node.path, ['-e', VERIFY], { ...childOptions(root, env), encoding: 'utf8', timeout: 60_000 });
+  const source = findEngine(root, cacheDirectory(env));
+  if (source === undefined) return undefined;
+  const result = spawnSync(node.path, ['-e', VERIFY, source], { ...childOptions(env), encoding: 'utf8', timeout: 60_000 });
   try {
     return versionIn(result.stdout);
   } catch {
@@ -63,8 +65,8 @@ export function loadEngine(root, node, env = process.env) {
   }
 }
 
-function childOptions(root, env) {
-  return { cwd: root, env: { ...env, TF_CPP_MIN_LOG_LEVEL: '2' } };
+function childOptions(env) {
+  return { env: { ...env, TF_CPP_MIN_LOG_LEVEL: '2' } };
 }
 
 function versionIn(printed) {
@@ -100,7 +102,7 @@ const util = require('util');
 util.isNullOrUndefined ??= (value) => value === null || value === undefined;
 util.isArray ??= Array.isArray;
 console.log = console.info = () => {};
-const tf = require('${ENGINE_PACKAGE}');
+const tf = require(process.argv[1]);
 const product = tf.matMul(tf.tensor2d([[1, 2], [3, 4]]), tf.tensor2d([[5, 6], [7, 8]]));
 const version = tf.backend().binding.TF_Version;
 process.stdout.write(JSON.stringify({ version, product: Array.from(product.dataSync()) }) + '\\n');

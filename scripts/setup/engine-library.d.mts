@@ -4,4 +4,5 @@ export function engineVariant(env?: NodeJS.ProcessEnv): EngineVariant;
 export function makeEngineLibrary(
   cache: string,
   variant: EngineVariant,
+  pins?: string,
 ): Promise<{ readonly path: string; readonly wheels: Readonly<Record<string, string>> }>;

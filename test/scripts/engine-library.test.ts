@@ -1,6 +1,7 @@
 /** Hunts a library that is damaged, not the published one, or unpacked in part. The real download is the set-up's. */
 
 import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,21 +25,17 @@ const WHEELS = {
   },
   tensorflow: {
     name: 'tensorflow-2.21.0-cp312-cp312-some_linux.whl',
-    files: {
-      'tensorflow/libtensorflow_cc.so.2': 'cc',
-      'tensorflow/libtensorflow_framework.so.2': 'framework',
-      'tensorflow-2.21.0.dist-info/METADATA':
-        'Requires-Dist: numpy>=1.26\nRequires-Dist: nvidia-nccl-cu12<3.0,>=2.27.7; extra == "and-cuda"\n',
-    },
+    files: { 'tensorflow/libtensorflow_cc.so.2': 'cc', 'tensorflow/libtensorflow_framework.so.2': 'framework' },
   },
-  'nvidia-nccl-cu12<3.0,>=2.27.7': {
+  'nvidia-nccl-cu12': {
     name: 'nvidia_nccl_cu12-2.28-py3-none-some_linux.whl',
     files: { 'nvidia/nccl/lib/libnccl.so.2': 'nccl', 'nvidia/nccl/include/nccl.h': 'header' },
   },
 } as const;
+const VARIANTS = { cpu: ['tensorflow-cpu'], cuda: ['tensorflow', 'nvidia-nccl-cu12'] } as const;
 
-/** A `python3` whose pip hands out these wheels and notes what it was asked for; everything else is the real one's. */
-function fakePip(): string {
+/** A `python3` whose pip hands out these wheels unseen and notes what it was asked for; everything else is the real one's. */
+function fakePip(): { readonly asked: string; readonly pins: string } {
   const real = which('python3');
   const wheels = join(directory, 'wheels');
   const bin = join(directory, 'bin');
@@ -59,24 +56,33 @@ z.close()`;
     join(bin, 'python3'),
     `#!/bin/sh
 if [ "$2" != pip ]; then exec ${real} "$@"; fi
-echo "$*" >> ${directory}/asked
-cp "${wheels}/\${4%==2.21.0}/"* "$6/"
+echo "$* : $(cat "$6")" >> ${directory}/asked
+name=$(sed 's/==.*//' "$6")
+cp "${wheels}/$name/"* "$8/"
 `,
   );
   chmodSync(join(bin, 'python3'), 0o755);
   vi.stubEnv('PATH', `${bin}:${process.env['PATH']}`);
-  return join(directory, 'asked');
+  const pins = join(directory, 'pins');
+  mkdirSync(pins);
+  for (const [variant, names] of Object.entries(VARIANTS)) {
+    const lines = names.map((name) => `${name}==2.21.0 --hash=sha256:${hashOf(join(wheels, name, WHEELS[name].name))}`);
+    writeFileSync(join(pins, `engine-${variant}-${process.arch}.txt`), `# made for a test\n${lines.join('\n')}\n`);
+  }
+  return { asked: join(directory, 'asked'), pins };
 }
 
+const hashOf = (path: string): string => createHash('sha256').update(readFileSync(path)).digest('hex');
+
 test('the library is downloaded once, with the platform named, and only what is in use is kept', async () => {
-  const asked = fakePip();
+  const { asked, pins } = fakePip();
   const cache = join(directory, 'cache');
-  const first = await makeEngineLibrary(cache, 'cpu');
-  const second = await makeEngineLibrary(cache, 'cpu');
+  const first = await makeEngineLibrary(cache, 'cpu', pins);
+  const second = await makeEngineLibrary(cache, 'cpu', pins);
   expect(second).toEqual(first);
   const lines = readFileSync(asked, 'utf8').trim().split('\n');
   expect(lines).toHaveLength(1);
-  expect(lines[0]).toMatch(/tensorflow-cpu==2\.21\.0 .*--no-deps --only-binary=:all: .*--python-version 3\.12 .*--platform manylinux_2_27_/);
+  expect(lines[0]).toMatch(/--require-hashes .*--no-deps --only-binary=:all: .*--python-version 3\.12 .*--platform manylinux_2_27_.* : tensorflow-cpu==2\.21\.0 --hash=sha256:[0-9a-f]{64}$/);
   expect(readdirSync(first.path).toSorted()).toEqual(['.complete.json', 'include', 'lib']);
   expect(readdirSync(join(first.path, 'include'))).toEqual(['tensorflow']);
   expect(readlinkSync(join(first.path, 'lib', 'libtensorflow.so.2'))).toBe('libtensorflow_cc.so.2');
@@ -84,24 +90,28 @@ test('the library is downloaded once, with the platform named, and only what is 
 });
 
 test('with CUDA, the wheels that TensorFlow asks for lie beside it, with links where its run path looks', async () => {
-  fakePip();
-  const { path, wheels } = await makeEngineLibrary(join(directory, 'cache'), 'cuda');
+  const { pins } = fakePip();
+  const { path, wheels } = await makeEngineLibrary(join(directory, 'cache'), 'cuda', pins);
   expect(Object.keys(wheels)).toEqual([WHEELS.tensorflow.name, 'nvidia_nccl_cu12-2.28-py3-none-some_linux.whl']);
   expect(readFileSync(join(path, 'lib', 'libnccl.so.2'), 'utf8')).toBe('nccl');
   expect(existsSync(join(path, 'nvidia', 'nccl', 'include'))).toBe(false);
 });
 
-test('a wheel with a known name and another content is refused, and leaves nothing', async () => {
-  fakePip();
-  const known = 'tensorflow_cpu-2.21.0-cp312-cp312-manylinux_2_27_x86_64.whl';
-  const folder = join(directory, 'wheels', 'tensorflow-cpu');
-  rmSync(folder, { recursive: true });
-  mkdirSync(folder);
-  writeFileSync(join(folder, known), 'something else');
+test('a wheel with another content than the pinned one is refused, and leaves nothing', async () => {
+  const { pins } = fakePip();
+  writeFileSync(join(directory, 'wheels', 'tensorflow-cpu', WHEELS['tensorflow-cpu'].name), 'something else');
   const cache = join(directory, 'cache');
-  await expect(makeEngineLibrary(cache, 'cpu')).rejects.toThrow(`${known} has the SHA-256`);
+  await expect(makeEngineLibrary(cache, 'cpu', pins)).rejects.toThrow(`${WHEELS['tensorflow-cpu'].name} has the SHA-256`);
   expect(readdirSync(join(cache, 'engine', readdirSync(join(cache, 'engine'))[0] ?? ''))).toEqual([]);
   expect(readdirSync(join(cache, 'downloads'))).toEqual([]);
+});
+
+test('what nothing is pinned for is not fetched', async () => {
+  const { asked } = fakePip();
+  const empty = join(directory, 'empty');
+  mkdirSync(empty);
+  await expect(makeEngineLibrary(join(directory, 'cache'), 'cuda', empty)).rejects.toThrow('no TensorFlow wheel is pinned for cuda');
+  expect(existsSync(asked)).toBe(false);
 });
 
 test('the variant follows nvidia-smi, and what is asked for goes first', () => {

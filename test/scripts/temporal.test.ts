@@ -1,6 +1,6 @@
 /** Hunts a server program that is looked for in the wrong order, fetched twice, or asked of a network that is closed. */
 
-import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -44,6 +44,18 @@ test('where the download is closed, go builds the version that it can build, onc
   expect(await makeTemporal(cache, only)).toBe('built (cache)');
   expect(readFileSync(join(directory, 'asked'), 'utf8')).toBe('install github.com/temporalio/cli/cmd/temporal@v1.5.1\n');
   expect(findTemporal(cache, only)?.from).toBe('cache');
+});
+
+test('an archive that is not the pinned one is not used: go builds it, and the line says why', async () => {
+  vi.stubGlobal('fetch', async () => new Response('no archive of Temporal'));
+  program('go', `if [ "$1" = env ]; then echo go1.26.8; exit; fi; echo "$GOSUMDB $GONOSUMDB" > ${directory}/verified; printf '#!/bin/sh\\necho built' > "$GOBIN/temporal"; /bin/chmod +x "$GOBIN/temporal"`);
+  program('tar', `echo "$@" > ${directory}/unpacked`);
+  const env = { PATH: `${bin}:/usr/bin:/bin`, GOSUMDB: 'off', GONOSUMDB: '*' };
+  vi.stubEnv('PATH', env.PATH);
+  expect(await makeTemporal(join(directory, 'cache'), { ...env, PATH: bin })).toMatch(/^built \(built by go, since the download failed: what came has the SHA-256 [0-9a-f]{64}, not [0-9a-f]{64}: it is damaged or not genuine, and was not used\)$/);
+  expect(existsSync(join(directory, 'unpacked'))).toBe(false);
+  // Also where this machine's settings leave the comparison out.
+  expect(readFileSync(join(directory, 'verified'), 'utf8')).toBe('sum.golang.org none\n');
 });
 
 test('without a go that is new enough and without PyPI, what is missing is named, and no half-made program is left', async () => {

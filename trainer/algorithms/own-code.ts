@@ -1,5 +1,6 @@
 /** Code of the user's own inside an update: what it throws is named as its, since no retry and no machine mends it. */
 
+import { messageWithPlace } from '../../tasks/own-frame.ts';
 import { LossRefused } from './losses/loss.ts';
 
 /** A loss or an estimator of one's own threw. */
@@ -30,7 +31,7 @@ export function guarded<T extends object, K extends keyof T & string>(
       return own.apply(part, given) as unknown;
     } catch (error) {
       if (error instanceof LossRefused) throw error;
-      throw failed(`threw ${String(error)}`, error);
+      throw failed(`threw ${error instanceof Error ? `${error.name}: ` : ''}${messageWithPlace(error)}`, error);
     }
   };
   const call = (...given: unknown[]): unknown => {

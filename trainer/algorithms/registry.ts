@@ -1,6 +1,7 @@
 /** Named parts that one can add to: a name, once taken, stands for one part until the process ends. */
 
 import { loadingModule } from '../../tasks/import-own.ts';
+import { didYouMean } from './closest.ts';
 
 /** A name that nobody defined. */
 export class UnknownName extends TypeError {
@@ -59,7 +60,7 @@ export class Registry<T> {
   get(name: string): T {
     const part = this.#parts.get(name);
     if (part !== undefined) return part;
-    throw new UnknownName(`there is no ${this.#kind} ${name}; known: ${this.names().join(', ')}`);
+    throw new UnknownName(`there is no ${this.#kind} ${name}; known: ${this.names().join(', ')}${didYouMean(name, this.names())}`);
   }
 
   get parts(): ReadonlyMap<string, T> {

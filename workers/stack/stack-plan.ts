@@ -3,6 +3,7 @@
 import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { findEngine, NotSetUp } from '#setup/engine-package.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
 import { findTemporal } from '#setup/temporal.mjs';
 import { gpuDevices } from '../gpu-devices.ts';
@@ -27,11 +28,12 @@ export interface StackPlan {
 
 /**
  * `$LONGHAUL_ROLES` (comma-separated) limits the roles that run here. Errors: `Unreachable` without a server program;
- * `UserInputError` for settings that cannot be.
+ * `NotSetUp` without the engine, where a worker needs it; `UserInputError` for settings that cannot be.
  */
 export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
   const cluster = chooseCluster(env);
   const roles = wantedRoles(env);
+  if (roles.includes('gpu') && findEngine() === undefined) throw new NotSetUp('the engine');
   const pool = roles.includes('gpu') ? gpuWorkers(env) : [];
   // Of workers elsewhere nothing is known.
   const known = pool.length > 0 ? { [POOL_VARIABLE]: pool.map(({ does }) => does).join(',') } : {};
@@ -48,7 +50,7 @@ export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
 /** Errors: `Unreachable` when no server program is installed. */
 export function serverProgram(env: NodeJS.ProcessEnv): string {
   const found = findTemporal(cacheDirectory(env), env);
-  if (found === undefined) throw new Unreachable("Temporal's server program", 'Run: npm run setup');
+  if (found === undefined) throw new Unreachable("Temporal's server program", 'Run: npx longhaul setup');
   return found.path;
 }
 

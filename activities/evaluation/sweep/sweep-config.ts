@@ -2,10 +2,12 @@
 
 import { isAbsolute, resolve } from 'node:path';
 import { z } from 'zod';
-import { environmentOf } from '../../../tasks/registry.ts';
+import { messageWithPlace } from '../../../tasks/own-frame.ts';
+import { environmentNamed } from '../../../tasks/registry.ts';
 import { MOST_ROLLOUTS } from '../../../workflows/limits.ts';
 import type { SweepConfig, SweepSampling, TaskSelection } from '../../../workflows/messages/eval.ts';
 import { UserInputError } from '../../failures.ts';
+import { checkAskedTasks, checkTask } from '../../run/check-tasks.ts';
 import { agentSchema, dispatcherSchema, parseSettings, samplingSchema } from '../../run/run-config.ts';
 import { checkWrittenPolicies, part, policySchema, resolveWritten } from './sweep-policies.ts';
 
@@ -67,21 +69,24 @@ function samplingsOf({ sampling, samples }: z.infer<typeof sweepConfigSchema>): 
 /** The ids of the tasks, in their order. */
 export function taskIdsOf(tasks: TaskSelection): readonly string[] {
   if ('ids' in tasks) return tasks.ids;
-  const environment = environmentOf(`${tasks.name}-${tasks.split}-0`);
+  const environment = environmentNamed(tasks.name);
   return Array.from({ length: tasks.count }, (_, i) => environment.taskId(tasks.split, tasks.from + i));
 }
 
 /** Errors: `UserInputError` for a task that the environments do not know. */
 export function checkTasks(tasks: TaskSelection): readonly string[] {
-  try {
-    const ids = taskIdsOf(tasks);
-    for (const id of 'ids' in tasks ? ids : ids.slice(0, 1)) environmentOf(id).load(id);
-    return ids;
-  } catch (error) {
-    if (!(error instanceof Error)) throw error;
-    const [field, value] = 'ids' in tasks ? (['tasks.ids', tasks.ids.slice(0, 5)] as const) : (['tasks.name', tasks.name] as const);
-    throw new UserInputError(field, value, `name tasks that are known (${error.message})`);
+  if (!('ids' in tasks)) {
+    checkAskedTasks({ ...tasks, fields: { name: 'tasks.name', count: 'tasks.count' } });
+    return taskIdsOf(tasks);
   }
+  for (const id of tasks.ids) {
+    try {
+      checkTask(id);
+    } catch (error) {
+      throw new UserInputError('tasks.ids', id, `name tasks that are known (${messageWithPlace(error)})`, { cause: error });
+    }
+  }
+  return tasks.ids;
 }
 
 /**

@@ -1,6 +1,8 @@
-/** The compiled decoder (`binding.cc`), which `npm run setup` puts beside TensorFlow's binding. */
+/** The compiled decoder (`binding.cc`), which the set-up puts beside TensorFlow's binding. */
 
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { findEngine } from '#setup/engine-package.mjs';
 
 /** What the binding holds: a model's packed weights, or a decoder with its cache. */
 export type Handle = object & { readonly brand: 'native' };
@@ -29,8 +31,8 @@ export class NoNativeDecoder extends Error {
 /** Errors: `NoNativeDecoder` where it was not built, or for another processor. */
 export function loadNativeBinding(): NativeBinding {
   try {
-    return createRequire(import.meta.url)('@tensorflow/tfjs-node-gpu/lib/napi-v8/longhaul_decoder.node') as NativeBinding;
+    return createRequire(import.meta.url)(join(findEngine() ?? '', 'lib', 'napi-v8', 'longhaul_decoder.node')) as NativeBinding;
   } catch (error) {
-    throw new NoNativeDecoder(`the compiled decoder cannot be loaded (${String(error)}): run npm run setup`, { cause: error });
+    throw new NoNativeDecoder(`the compiled decoder cannot be loaded (${String(error)}). Run: npx longhaul setup`, { cause: error });
   }
 }
