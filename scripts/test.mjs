@@ -1,11 +1,12 @@
 /** `npm test`: type check, lint and every test; the last line sums them up, and the exit code is 0 only if all passed. */
 
 import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readJson } from './setup/files.mjs';
 import { packageRoot } from './setup/paths.mjs';
+import { passedAlone, patternOf, secondTriesOf, withSecondTries } from './test/second-try.mjs';
 import { exitCodeOf, lastLine, sum, tallyCheck, tallyVitest } from './test/tally.mjs';
 
 const bin = (name) => join(packageRoot, 'node_modules', '.bin', name);
@@ -32,23 +33,48 @@ async function check(name, command, args) {
 }
 
 async function vitest() {
-  const file = join(report, 'vitest.json');
-  const exitCode = await timed('vitest', () => end(process.execPath, [
-    bin('vitest'), 'run', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`, ...filters,
-  ]));
-  return tallyVitest(readJson(file), exitCode);
+  const { report: given, exitCode, errors } = await timed('vitest', () => runVitest('all', filters));
+  return await secondTries(given, tallyVitest(given, exitCode, errors));
+}
+
+/** Runs what failed once more, each test alone, and says which of them passed then. */
+async function secondTries(given, tally) {
+  const passed = [];
+  for (const [i, test] of secondTriesOf(given, packageRoot).entries()) {
+    const again = await timed(`second try of ${test.file}`, () => runVitest(`again-${i}`, [test.file, '--testNamePattern', patternOf(test.name)]));
+    if (again.errors === 0 && passedAlone(again.report, again.exitCode)) passed.push(test);
+  }
+  for (const { file, name } of passed) process.stdout.write(`passed at the second try: ${file}: ${name}\n`);
+  return withSecondTries(tally, passed.length);
+}
+
+async function runVitest(name, args) {
+  const [file, errorsFile] = [join(report, `${name}.json`), join(report, `${name}.errors`)];
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`, '--reporter=./scripts/test/errors-reporter.mjs'];
+  const exitCode = await end(process.execPath, [bin('vitest'), 'run', ...reporters, ...args], { LONGHAUL_TEST_ERRORS: errorsFile });
+  return { report: readJson(file), exitCode, errors: errorsIn(errorsFile) };
+}
+
+/** Where none were counted, the run ended before its end. */
+function errorsIn(file) {
+  try {
+    return Number(readFileSync(file, 'utf8'));
+  } catch {
+    return 1;
+  }
 }
 
 async function timed(name, work) {
   const start = performance.now();
   const result = await work();
-  process.stdout.write(`${name}: ${result === 0 ? 'passed' : 'FAILED'} in ${((performance.now() - start) / 1000).toFixed(1)} s\n`);
+  const exitCode = typeof result === 'number' ? result : result.exitCode;
+  process.stdout.write(`${name}: ${exitCode === 0 ? 'passed' : 'FAILED'} in ${((performance.now() - start) / 1000).toFixed(1)} s\n`);
   return result;
 }
 
-function end(command, args) {
+function end(command, args, env = {}) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd: packageRoot, stdio: ['ignore', 'inherit', 'inherit'] });
+    const child = spawn(command, args, { cwd: packageRoot, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, ...env } });
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => child.kill(signal));
     child.on('error', () => resolve(127));
     child.on('exit', (code) => resolve(code ?? 1));

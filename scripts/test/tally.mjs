@@ -7,14 +7,15 @@ export function tallyCheck(exitCode) {
 
 /**
  * From vitest's JSON report. A file that fails as a whole (it does not load, a hook throws) counts as one failure, and
- * so does a run that ends with an error although no test failed, or that left no report.
+ * so does each of the `errors` outside of any test, a run that ends with an error although nothing failed, and one that
+ * left no report.
  */
-export function tallyVitest(report, exitCode) {
+export function tallyVitest(report, exitCode, errors = 0) {
   if (report === undefined) return { passed: 0, failed: 1, skipped: 0 };
   const files = report.testResults.filter(
     (file) => file.status === 'failed' && !file.assertionResults.some((test) => test.status === 'failed'),
   );
-  const failed = report.numFailedTests + files.length;
+  const failed = report.numFailedTests + files.length + errors;
   return {
     passed: report.numPassedTests,
     failed: failed === 0 && exitCode !== 0 ? 1 : failed,

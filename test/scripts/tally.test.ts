@@ -20,6 +20,12 @@ test.each([
   expect(tallyVitest(given, exitCode).failed).toBe(failed);
 });
 
+test('errors outside of the tests count beside failed tests, so that a second try of these cannot hide them', () => {
+  const failed = { ...report, numFailedTests: 1, testResults: [{ status: 'failed', assertionResults: [{ status: 'failed' }] }] };
+  expect(tallyVitest(failed, 1, 2).failed).toBe(3);
+  expect(tallyVitest(report, 1, 1).failed).toBe(1);
+});
+
 test('skipped tests are shown, and fail where CI is set', () => {
   const total = tallyVitest({ ...report, numPendingTests: 1, numTodoTests: 1 }, 0);
   expect(lastLine(total)).toBe('5 passed, 0 failed, 2 skipped');

@@ -8,6 +8,8 @@ import { Dispatcher } from '../../../workflows/batch/dispatcher.ts';
 import type { Stage } from '../../../workflows/messages/rollout.ts';
 import type { DispatchCase } from './cases.ts';
 import { type Interval, measure, type Measures } from './measure.ts';
+import { type Order, scheduleFor } from './orders.ts';
+import { simulateReference } from './reference.ts';
 
 interface Running extends Interval {
   readonly serial: number;
@@ -42,6 +44,8 @@ function tell(dispatcher: Dispatcher, rollout: number, stage: Stage): void {
   else dispatcher.stageEnded(rollout, stage);
 }
 
-export function simulated(given: DispatchCase, schedule: Schedule): Measures {
-  return measure(simulate(given, schedule), given.maxParallelAgents);
+/** The reference is simulated by itself: in it ties go as Python's event loop has them. */
+export function simulated(given: DispatchCase, order: Order): Measures {
+  const ended = order === 'reference' ? simulateReference(given) : simulate(given, scheduleFor(order, given));
+  return measure(ended, given.maxParallelAgents);
 }

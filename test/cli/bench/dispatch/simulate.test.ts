@@ -6,8 +6,9 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type DispatchCase, dispatchCase, liveSandboxesCap, lowerBound } from '../../../../cli/bench/dispatch/cases.ts';
-import { type Order, scheduleFor, skyrlPipeline } from '../../../../cli/bench/dispatch/orders.ts';
-import { simulate, simulated } from '../../../../cli/bench/dispatch/simulate.ts';
+import type { Order } from '../../../../cli/bench/dispatch/orders.ts';
+import { simulateReference } from '../../../../cli/bench/dispatch/reference.ts';
+import { simulated } from '../../../../cli/bench/dispatch/simulate.ts';
 
 interface Event { readonly instance: number; readonly trajectory: number; readonly stage: string; readonly start: number; readonly end: number }
 interface Result { readonly makespan: number; readonly run_slot_utilisation: number; readonly peak_concurrent: { readonly live: number } }
@@ -19,7 +20,7 @@ interface Vectors {
 
 const folder = resolve(process.env['LONGHAUL_VECTORS'] ?? join(import.meta.dirname, '../../../vectors'));
 const vectors = JSON.parse(readFileSync(join(folder, 'dispatch.json'), 'utf8')) as Vectors;
-const makespan = (given: DispatchCase, order: Order) => simulated(given, scheduleFor(order, given)).makespan;
+const makespan = (given: DispatchCase, order: Order) => simulated(given, order).makespan;
 const geometricMean = (ratios: readonly number[]) => Math.exp(ratios.reduce((sum, ratio) => sum + Math.log(ratio), 0) / ratios.length);
 const NAMES: ReadonlyArray<[Order, string]> = [['reference', 'async_pipeline'], ['batch', 'async_batch'], ['bounded', 'async_batch_bounded']];
 
@@ -27,7 +28,7 @@ describe('the reference vectors', () => {
   it.each(vectors.small_schedules.map((given, index) => ({ given, index })))('small schedule $index: every event of the reference', ({ given }) => {
     const small = dispatchCase({ ...given, name: 'small' });
     const expected = given.schedules['async_pipeline']!;
-    const events = simulate(small, skyrlPipeline(small.maxParallelAgents, small.maxEvalParallelAgents)).map(({ rollout, stage, start, end }) => ({
+    const events = simulateReference(small).map(({ rollout, stage, start, end }) => ({
       instance: Math.floor(rollout / small.samples), trajectory: rollout % small.samples,
       stage: { init: 'init', 'agent-run': 'run', reward: 'eval' }[stage], start, end,
     }));
@@ -44,7 +45,7 @@ describe('the reference vectors', () => {
     const one = dispatchCase(given);
     for (const [order, name] of NAMES) {
       const expected = given.results[name]!;
-      const found = simulated(one, scheduleFor(order, one));
+      const found = simulated(one, order);
       expect(found.makespan, order).toBeCloseTo(expected.makespan, 5);
       expect(found.runUtilisation, order).toBeCloseTo(expected.run_slot_utilisation, 5);
       expect(found.liveSandboxesPeak, order).toBe(expected.peak_concurrent.live);
@@ -54,7 +55,7 @@ describe('the reference vectors', () => {
 
   it.each(vectors.cases)('$name: the pipeline is near the reference, above its bound, and within its sandboxes', (given) => {
     const one = dispatchCase(given);
-    const found = simulated(one, scheduleFor('pipeline', one));
+    const found = simulated(one, 'pipeline');
     expect(found.makespan).toBeLessThanOrEqual(1.05 * given.results['async_pipeline']!.makespan);
     expect(found.makespan).toBeGreaterThanOrEqual(lowerBound(one) - 1e-6);
     expect(found.liveSandboxesPeak).toBeLessThanOrEqual(liveSandboxesCap(one));
@@ -103,7 +104,7 @@ describe.each(Object.entries(MIXES))('drawn cases, %s', (_, mix) => {
   it.each(SHAPES.map((shape) => [shape]))('%j: not slower than the reference in the mean, within its sandboxes', (shape) => {
     const cases = Array.from({ length: 40 }, (_unused, seed) => draw(mix, shape, seed + 1));
     const ratios = cases.map((one) => {
-      const { makespan: ours, liveSandboxesPeak } = simulated(one, scheduleFor('pipeline', one));
+      const { makespan: ours, liveSandboxesPeak } = simulated(one, 'pipeline');
       expect(liveSandboxesPeak).toBeLessThanOrEqual(liveSandboxesCap(one));
       expect(ours).toBeGreaterThanOrEqual(lowerBound(one) - 1e-6);
       return ours / makespan(one, 'reference');
