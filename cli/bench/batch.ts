@@ -34,7 +34,7 @@ const ID = 'bench/batch';
 const READY_WITHIN_MS = 120_000;
 
 /** The orchestrator as the stack starts it. Errors: one that names its log. */
-async function startOrchestrator(address: string, home: string): Promise<ChildProcess> {
+export async function startOrchestrator(address: string, home: string): Promise<ChildProcess> {
   const temporal = { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: 'default' };
   const [command] = stackPlan({ ...process.env, ...temporal, LONGHAUL_ROLES: 'orchestrator' }).workers(temporal);
   if (!command) throw new TypeError('The stack has no orchestrator');
@@ -56,7 +56,7 @@ function peakMiB(pid: number): number {
   return Math.round(Number(kib) / 1024);
 }
 
-function inputOf(rollouts: number, { type, width }: BatchBenchOptions, turns: number): BatchInput {
+export function inputOf(rollouts: number, { type, width }: Pick<BatchBenchOptions, 'type' | 'width'>, turns: number): BatchInput {
   return {
     run: 'bench',
     name: 'batch',

@@ -13,7 +13,7 @@ import { QUEUES } from '../../workflows/queues.ts';
 const logger = new DefaultLogger('ERROR');
 
 /** Starts a server with its database in a folder of its own, and leaves neither behind. */
-export async function withOwnTemporal<T>(work: (own: { readonly address: string; readonly dir: string }) => Promise<T>): Promise<T> {
+export async function withOwnTemporal<T>(work: (own: { readonly address: string; readonly dir: string; readonly pid: number }) => Promise<T>): Promise<T> {
   // Its native part would write to stdout, which is the bench's own.
   Runtime.install({ shutdownSignals: [], logger, telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' }, forward: {} } } });
   const dir = await mkdtemp(join(tmpdir(), 'longhaul-bench-'));
@@ -22,7 +22,7 @@ export async function withOwnTemporal<T>(work: (own: { readonly address: string;
   process.once('exit', leaveNothing);
   try {
     const server = await startPrivateServer(dir);
-    return await work({ address: server.address, dir }).finally(() => server.stop());
+    return await work({ address: server.address, dir, pid: server.pid }).finally(() => server.stop());
   } finally {
     process.off('exit', leaveNothing);
     await rm(dir, { recursive: true, force: true });

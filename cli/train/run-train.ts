@@ -12,6 +12,7 @@ import { exitCodeOf, Interrupted } from '../errors.ts';
 import type { Longhaul } from '../longhaul.ts';
 import { alreadyEnded, endOf, type TrainEnd } from './ended-run.ts';
 import { followRun, type Screen, screenOn } from './follow.ts';
+import { memoryLines } from './memory-plan.ts';
 import { planLines } from './plan.ts';
 import { reportLines } from './report.ts';
 import { failureOf } from './run-failure.ts';
@@ -48,7 +49,7 @@ async function onStack(config: RunConfig, { longhaul, store, temporal }: Stack, 
   // It has no end on record: where its workflow failed or was stopped all the same, it goes on from its records.
   await longhaul.train(config, { again: true });
   onStart();
-  for (const line of planLines(config)) screen.line(line);
+  for (const line of [...planLines(config), ...(await memoryLines(config, process.env))]) screen.line(line);
   const end = endOf(config, temporal);
   if (end.ui) screen.line(`Temporal UI: ${end.ui}`);
   return options.detach ? end : await followed(config, longhaul, store, temporal, screen, options.signal);

@@ -10,6 +10,7 @@ import { orchestrationBench } from './bench/orchestration.ts';
 import { poolBench } from './bench/pool.ts';
 import { sampleBench } from './bench/sample.ts';
 import { sandboxBench } from './bench/sandbox.ts';
+import { soakBench } from './bench/soak.ts';
 import { trainBench } from './bench/train.ts';
 
 const BENCHES: readonly Verb[] = [
@@ -28,5 +29,7 @@ function untilInterrupted(work: Work): Work {
 export const benchVerb: Verb = {
   define(command, run) {
     for (const bench of BENCHES) bench.define(command, (work) => run(untilInterrupted(work)));
+    // It has a stack to stop.
+    soakBench.define(command, run);
   },
 };

@@ -4,6 +4,7 @@ import { allowRun } from '../access/allow-named.ts';
 import { loadModules } from '../access/own-modules.ts';
 import { checkInputs } from '../train/check-inputs.ts';
 import { readRunConfig } from '../train/read-config.ts';
+import { memoryLines } from '../train/memory-plan.ts';
 import { planLines } from '../train/plan.ts';
 import { improved } from '../train/report.ts';
 import { runTrain } from '../train/run-train.ts';
@@ -25,7 +26,7 @@ async function train(file: string, options: Options, context: VerbContext): Prom
   await loadModules(context);
   if (options.dryRun === true) {
     await checkInputs(config);
-    for (const line of planLines(config)) context.say(line);
+    for (const line of [...planLines(config), ...(await memoryLines(config, context.env))]) context.say(line);
     return { document: config };
   }
   await allowRun(context, config);

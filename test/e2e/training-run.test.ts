@@ -124,6 +124,23 @@ describe('a run whose workers were all killed', () => {
     expect(again).toEqual(summary);
   });
 
+  it('answers as before once it was pruned', async () => {
+    const { events } = await longhaulJson<{ events: Event[] }>(['rollouts', 'killed'], dir);
+    const rollouts = events.filter(({ event }) => event === 'trained').slice(0, 3).map(({ rollout }) => rollout);
+    const asked = [['runs'], ['show', 'killed'], ['rollouts', 'killed'], ['times', 'killed', '--sample', '5'], train, ...rollouts.map((rollout) => ['trajectory', rollout])];
+    const answers = async () => {
+      const found: unknown[] = [];
+      for (const args of asked) found.push(await longhaulJson(args, dir));
+      return found;
+    };
+    const before = await answers();
+    const { pruned, bytes } = await longhaulJson<{ pruned: Array<{ rollouts: number; results: number }>; bytes: { before: number; after: number } }>(['prune', 'killed'], dir);
+    expect(pruned).toMatchObject([{ name: 'killed', rollouts: summary.accounting.dispatched }]);
+    expect(pruned[0]?.results).toBeGreaterThan(3 * summary.accounting.dispatched);
+    expect(bytes.after).toBeLessThan(bytes.before);
+    expect(await answers()).toEqual(before);
+  }, 120_000);
+
   it('leaves no sandbox behind, once those of the killed grader have outlived their minute and were swept', async () => {
     const left = () => readdirSync(join(dir, '.longhaul', 'sandboxes')).filter((name) => !name.startsWith('.'));
     await expect.poll(left, { timeout: 150_000, interval: 1000 }).toEqual([]);
