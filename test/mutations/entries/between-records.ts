@@ -71,8 +71,8 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'a sandbox is released before its diff is on record',
     fault: FAULT,
     file: 'activities/rollout/agent-run.ts',
-    before: 'const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));\n          await release(deps, input.sandbox);',
-    after: 'await release(deps, input.sandbox);\n          const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));',
+    before: 'const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));\n        await release(deps, input.sandbox);',
+    after: 'await release(deps, input.sandbox);\n        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));',
     tests: [{ file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' }],
   },
   {

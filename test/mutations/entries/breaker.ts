@@ -64,8 +64,8 @@ export const breaker: readonly Mutation[] = [
     name: 'what fails while its run is paused is masked',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: 'if (context.paused && FAILURES[failure.failure].breaks',
-    after: 'if (!context && FAILURES[failure.failure].breaks',
+    before: 'if (context.paused && breaks &&',
+    after: 'if (!context && breaks &&',
     tests: [{ file: BREAKING_TEST, test: 'what fails while its run is paused is tried again once it is resumed' }],
   },
   {

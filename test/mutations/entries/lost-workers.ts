@@ -171,7 +171,7 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'workflows/failures/failure-policy.ts',
     before: "errors: ['CheckpointTorn'],\n    retried: ['gpu'],\n    recovery: 'hold',",
     after: "errors: ['CheckpointTorn'],\n    retried: ['gpu'],\n    recovery: 'mask',",
-    tests: [{ file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }],
+    tests: [{ file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }, { file: 'test/workflows/failures/held-sampling.test.ts', test: 'a rollout whose checkpoint is changed in the middle of it is held' }],
   },
   {
     name: 'a policy whose files are gone is an error of no class',

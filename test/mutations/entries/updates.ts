@@ -252,8 +252,8 @@ export const updates: readonly Mutation[] = [
     name: 'an update that no retry mends is waited for',
     fault: FAILED,
     file: 'workflows/failures/mendable.ts',
-    before: "(retryState === 'NON_RETRYABLE_FAILURE' && ",
-    after: "(retryState === 'CANCEL_REQUESTED' && ",
+    before: "retryState === 'NON_RETRYABLE_FAILURE' &&",
+    after: "retryState === 'CANCEL_REQUESTED' &&",
     tests: [{ file: HELD_WORK_TEST, test: 'an update that fails for code of the user that throws ends the run', hangs: true }],
   },
   {
