@@ -31,6 +31,7 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
   Unreachable: 3,
   MissingPrerequisites: 3,
   ModelUnavailable: 3,
+  DiskUnusable: 3,
   StoreFull: 3,
   StoreReadOnly: 3,
   StoreBusy: 3,

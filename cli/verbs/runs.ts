@@ -8,6 +8,7 @@ import { followRun, type Screen, screenOn } from '../train/follow.ts';
 import { evaluationLines, evaluationName, stepLine } from '../train/format.ts';
 import { askLive, linesOfLive, type Live, whyUnknown } from '../train/live-run.ts';
 import { reportLines } from '../train/report.ts';
+import { tellOfDisks } from '../access/disks.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
 import { withLonghaul } from '../access/with-run.ts';
 import { table } from '../table.ts';
@@ -42,7 +43,8 @@ async function liveOf(run: string, context: VerbContext): Promise<Live | undefin
 
 const LAST_STEPS = 20;
 
-function show(run: string, context: VerbContext): Promise<Outcome> {
+async function show(run: string, context: VerbContext): Promise<Outcome> {
+  const disks = await tellOfDisks(context);
   return withLocalStore(context, async (local) => {
     const id = evalOf(run);
     if (id !== undefined) {
@@ -62,7 +64,8 @@ function show(run: string, context: VerbContext): Promise<Outcome> {
     const earlier = steps.length - LAST_STEPS;
     if (earlier > 0) context.say(`… ${earlier} earlier steps: --json, or metrics.jsonl of the run's folder`);
     for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status?.steps ?? document.plannedSteps));
-    return { document: live ? { ...document, live } : document };
+    const isUnseen = document.status === 'running' && live === undefined;
+    return { document: live ? { ...document, live } : document, exitCode: isUnseen && disks.length > 0 ? 3 : 0 };
   });
 }
 
@@ -77,8 +80,9 @@ async function follow(run: string, local: LocalStore, screen: Screen, context: V
 }
 
 /** Errors: `JobFailed` for a run that did not complete; `Interrupted`, with how to attach. */
-function watch(run: string, context: VerbContext): Promise<Outcome> {
+async function watch(run: string, context: VerbContext): Promise<Outcome> {
   if (evalOf(run) !== undefined) throw new UserInputError('RUN', run, `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${run}`);
+  await tellOfDisks(context);
   return withLocalStore(context, async (local) => {
     const { status } = await local.summary(run);
     const out = context.json ? process.stderr : process.stdout;
