@@ -7,6 +7,7 @@ import { findNode } from '#setup/pinned-node.mjs';
 import { prerequisites } from '#setup/prerequisites.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
+import { diskTroubles, NEEDED_BYTES, runPlaces, stackPlaces } from '../../workers/stack/disk-room.ts';
 import { stackHome } from '../../workers/stack/stack-paths.ts';
 import { examineEngine, examineGpu, examinePool } from './engine.ts';
 import { type Finding, finding } from './finding.ts';
@@ -14,6 +15,7 @@ import { examineSandboxes } from './sandboxes.ts';
 import { examineTemporal } from './temporal.ts';
 
 const APT = 'sudo apt-get install -y';
+export const DISKS = 'room on the disks';
 const SETUP = 'npx longhaul setup';
 
 export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Finding[]> {
@@ -28,6 +30,7 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     await examineTemporal(env),
     ...(await examineSandboxes(env)),
     examineRoom(),
+    await examineDisks(env),
     examineChromium(env),
     await examineSqlite(),
     await examineStore(env),
@@ -50,6 +53,14 @@ function examineRoom(): Finding {
   } catch (error) {
     return finding(name, true, undefined, error instanceof Error ? error.message : String(error));
   }
+}
+
+/** Of the store, Temporal's database and the folders of this store's runs. */
+async function examineDisks(env: NodeJS.ProcessEnv): Promise<Finding> {
+  const home = stackHome(env);
+  const troubles = diskTroubles([...stackPlaces(home), ...(await runPlaces(home))]);
+  const enough = `at least ${NEEDED_BYTES / 2 ** 20} MiB at ${home}, and at the folders of its runs`;
+  return finding(DISKS, true, troubles.length === 0 ? enough : undefined, troubles.map(({ line }) => line).join('; '));
 }
 
 function examineChromium(env: NodeJS.ProcessEnv): Finding {

@@ -3,6 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
 import { StallTeller } from '../access/stall-teller.ts';
+import { awayLine } from '../access/disks.ts';
 import { whileAway } from '../access/while-away.ts';
 import type { BatchStatus } from '../../workflows/batch/open-batch.ts';
 import type { SweepStatus } from '../../workflows/messages/eval.ts';
@@ -29,7 +30,7 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
   try {
     for (;;) {
       signal.throwIfAborted();
-      const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
+      const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(awayLine(line)) });
       // A query needs a worker: while one is being restarted there is nothing to tell.
       const status = await handle.status().catch(() => undefined);
       for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));

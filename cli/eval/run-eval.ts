@@ -9,6 +9,7 @@ import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eva
 import { evalFolder, evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
 import { checkUnchanged } from '../../activities/evaluation/sweep/open-sweep.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
+import { refuseUnusableDisks, stackPlaces } from '../../workers/stack/disk-room.ts';
 import { stackHome } from '../../workers/stack/stack-paths.ts';
 import type { SweepConfig } from '../../workflows/messages/eval.ts';
 import { type Stack, withStack } from '../access/with-stack.ts';
@@ -79,11 +80,12 @@ async function onStack(config: SweepConfig, { longhaul, store, temporal }: Stack
 
 /**
  * Errors: `UserInputError` for inputs that cannot be used, or an eval of this name with another configuration;
- * `Unreachable` when the stack does not come up; `RunRefused` or `JobFailed`, the latter with the results; `Interrupted`,
+ * `DiskUnusable`; `Unreachable` when the stack does not come up; `RunRefused` or `JobFailed`, the latter with the results; `Interrupted`,
  * which says how to attach.
  */
 export async function runEval(config: SweepConfig, options: EvalOptions): Promise<EvalResults | EvalStart> {
   const { screen, signal, again } = options;
+  refuseUnusableDisks([...stackPlaces(stackHome()), { what: 'the folder of the eval', dir: evalFolder(config.dir, config.eval) }]);
   const whole = await alreadyWhole(config);
   if (whole) {
     screen.line(`eval ${config.eval} has been made: showing it (make another with --eval-id NEW)`);

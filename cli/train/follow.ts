@@ -10,6 +10,7 @@ import type { RunSummary } from '../../activities/run/run-summary.ts';
 import type { BatchStatus } from '../../workflows/batch/open-batch.ts';
 import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';
+import { awayLine } from '../access/disks.ts';
 import { StallTeller } from '../access/stall-teller.ts';
 import { whileAway } from '../access/while-away.ts';
 import { fitLine } from '../fit-line.ts';
@@ -99,7 +100,7 @@ export async function followRun(
   try {
     for (;;) {
       signal.throwIfAborted();
-      const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(line) });
+      const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(awayLine(line)) });
       const status = await handle.status().catch(() => undefined);
       steps = status?.steps ?? steps;
       teller.tell(await summary(), steps);

@@ -6,6 +6,8 @@
 import { summaryOf, type TemporalPlace } from '../../activities/run/run-summary.ts';
 import { RunTallies } from '../../activities/run/run-tally.ts';
 import type { Store } from '../../store/store.ts';
+import { refuseUnusableDisks, stackPlaces } from '../../workers/stack/disk-room.ts';
+import { stackHome } from '../../workers/stack/stack-paths.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import { type Stack, withStack } from '../access/with-stack.ts';
 import { exitCodeOf, Interrupted } from '../errors.ts';
@@ -57,11 +59,12 @@ async function onStack(config: RunConfig, { longhaul, store, temporal }: Stack, 
 
 /**
  * Errors: `UserInputError` for inputs that cannot be used, or a run of this name with another configuration;
- * `Unreachable` when the stack does not come up; `RunRefused` or `JobFailed` when the run failed before it began;
+ * `DiskUnusable`; `Unreachable` when the stack does not come up; `RunRefused` or `JobFailed` when the run failed before it began;
  * `Interrupted`, which says whether the run was started.
  */
 export async function runTrain(config: RunConfig, options: TrainOptions): Promise<TrainEnd> {
   const screen = screenOn(options.out);
+  refuseUnusableDisks([...stackPlaces(stackHome()), { what: 'the run folder', dir: endOf(config, { address: '', namespace: '', ui: '' }).runDir }]);
   const ended = await alreadyEnded(config, screen, options.again);
   if (ended) return ended;
   let started = false;

@@ -1,7 +1,7 @@
 /** `longhaul doctor`: looks at each thing that Longhaul uses on this machine, and changes nothing. */
 
 import { packageRoot } from '#setup/paths.mjs';
-import { examine } from '../doctor/examine.ts';
+import { DISKS, examine } from '../doctor/examine.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { examineRecords, recordLines } from '../doctor/store.ts';
 import { table } from '../table.ts';
@@ -18,8 +18,10 @@ export const doctor: Verb = {
 async function ofMachine({ env, say }: VerbContext): Promise<Outcome> {
   const findings = await examine(packageRoot, env);
   const lacking = findings.filter((one) => one.required && one.state === 'missing');
+  // What stands in the way of all else is said first.
+  for (const { name, remedy = '' } of lacking) if (name === DISKS) say(remedy);
   for (const line of table(findings.map(row))) say(line);
-  for (const one of findings) if (one.remedy !== undefined) say(`${one.name}: ${one.remedy}`);
+  for (const one of findings) if (one.remedy !== undefined && !(one.name === DISKS && one.state === 'missing')) say(`${one.name}: ${one.remedy}`);
   say(lacking.length === 0 ? 'everything required is here' : `required and missing: ${lacking.map((one) => one.name).join(', ')}`);
   return { document: { ok: lacking.length === 0, checks: findings }, exitCode: lacking.length === 0 ? 0 : 3 };
 }

@@ -3,13 +3,16 @@
 import { withServerAsked } from '../../workers/stack/processes/ask-server.ts';
 import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
 import { stackHome } from '../../workers/stack/stack-paths.ts';
+import { tellOfDisks } from '../access/disks.ts';
 import { table } from '../table.ts';
 import type { Verb } from '../verb.ts';
 
 export const ps: Verb = {
   define(command, run) {
     command.action(() =>
-      run(async ({ env, cwd, say }) => {
+      run(async (context) => {
+        const { env, cwd, say } = context;
+        const disks = await tellOfDisks(context);
         const stack = await withServerAsked(listProcesses(stackHome(env, cwd)));
         if (stack.status === 'down') say(`the stack in ${stack.home} is down; start it: npx longhaul up --detach`);
         else {
@@ -21,7 +24,8 @@ export const ps: Verb = {
           if (told.length > 0) say(`runs with ${told.join(' ')}`);
           if (stack.status === 'unsupervised') say('nothing restarts what dies now; take these processes over: npx longhaul up --detach');
         }
-        return { document: stack };
+        const isDown = stack.processes.some(({ state }) => state !== 'ready');
+        return { document: { ...stack, disks }, exitCode: disks.length > 0 && isDown ? 3 : 0 };
       }),
     );
   },

@@ -8,6 +8,7 @@ import { followRun, type Screen, screenOn } from '../train/follow.ts';
 import { evaluationLines, evaluationName, stepLine } from '../train/format.ts';
 import { askLive, linesOfLive, type Live, whyUnknown } from '../train/live-run.ts';
 import { reportLines } from '../train/report.ts';
+import { tellOfDisks } from '../access/disks.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
 import { evalsAndRollouts, type Work } from '../access/all-work.ts';
 import { evalNames, isSingleRollout } from '../access/known-names.ts';
@@ -74,6 +75,7 @@ async function named(given: string, local: LocalStore): Promise<string> {
 async function show(given: string, context: VerbContext): Promise<Outcome> {
   const rollout = await singleRollout(given, context);
   if (rollout !== undefined) return trajectory(rollout, context);
+  const disks = await tellOfDisks(context);
   return withLocalStore(context, async (local) => {
     const run = await named(given, local);
     const id = evalOf(run);
@@ -96,7 +98,8 @@ async function show(given: string, context: VerbContext): Promise<Outcome> {
     const earlier = steps.length - LAST_STEPS;
     if (earlier > 0) context.say(`… ${earlier} earlier steps: --json, or metrics.jsonl of the run's folder`);
     for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status?.steps ?? document.plannedSteps));
-    return { document: live ? { ...document, live } : document };
+    const isUnseen = document.status === 'running' && live === undefined;
+    return { document: live ? { ...document, live } : document, exitCode: isUnseen && disks.length > 0 ? 3 : 0 };
   });
 }
 
@@ -115,6 +118,7 @@ async function watch(given: string, context: VerbContext): Promise<Outcome> {
   if (isSingleRollout(given)) throw new UserInputError('RUN', given, `give a run: a single rollout is followed by: npx longhaul rollout --attach ${given}`);
   const run = await withLocalStore(context, (local) => named(given, local));
   if (evalOf(run) !== undefined) throw new UserInputError('RUN', run, `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${run}`);
+  await tellOfDisks(context);
   return withLocalStore(context, async (local) => {
     const { status } = await local.summary(run);
     const out = context.json ? process.stderr : process.stdout;

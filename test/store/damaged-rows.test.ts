@@ -53,9 +53,13 @@ it('a digit of a value is found by every read of it, by its key and with the rem
   expect([await opened.get('a/2'), await opened.list('b/')]).toEqual([{ reward: 0.75, text: 'the other' }, [{ key: 'b/1', value: 'whole' }]]);
 });
 
-it('two values under the keys of each other are found, each whole in itself', async () => {
-  const opened = changed(['{"reward":0.25,"text":"the first"}', '{"reward":0.75,"text":"the other"}'], ['{"reward":0.75,"text":"the other"}', '{"reward":0.25,"text":"the first"}']);
-  for (const key of ['a/1', 'a/2']) await expect(opened.get(key)).rejects.toMatchObject(damaged(key));
+it('two records under the keys of each other are found, each with its own checksum', async () => {
+  const raw = new DatabaseSync(join(dir, 'store.sqlite'));
+  const [first, other] = ['a/1', 'a/2'].map((key) => raw.prepare('SELECT value, sum FROM results WHERE key = ?').get(key)!);
+  for (const [key, { value, sum }] of [['a/1', other!], ['a/2', first!]] as const) raw.prepare('UPDATE results SET value = ?, sum = ? WHERE key = ?').run(value!, sum!, key);
+  raw.close();
+  store = openSqliteStore(dir);
+  for (const key of ['a/1', 'a/2']) await expect(store.get(key)).rejects.toMatchObject(damaged(key));
 });
 
 it('a letter that is no text any more is found', async () => {

@@ -15,6 +15,7 @@ import { SEARCH_ATTRIBUTES } from '../temporal-server/search-attributes.ts';
 import { askedFor } from '../sandbox-choice.ts';
 import { readSandboxSettings } from '../settings.ts';
 import { chooseCluster, type Cluster } from './choose-cluster.ts';
+import { refuseUnusableDisks, stackPlaces } from './disk-room.ts';
 import { makeHome } from './home-folder.ts';
 import { logTail, openLog, rotateLog } from './processes/log-files.ts';
 import { serverProgram } from './stack-plan.ts';
@@ -53,13 +54,14 @@ export interface RunningStack {
 
 /**
  * Errors: `UserInputError` where a stack is up that was told otherwise than `env` says; `Unreachable` when the cluster
- * does not answer or a process of the stack does not come up.
+ * does not answer or a process of the stack does not come up; `DiskUnusable` where there is no room for it.
  */
 export async function ensureStack(options: EnsureStackOptions = {}): Promise<RunningStack> {
   const { env = process.env, say = () => undefined } = options;
   const paths = stackPaths(options.home ?? stackHome(env));
   const asked = stackSettings(env, process.cwd());
   const cluster = chooseCluster(env);
+  refuseUnusableDisks(stackPlaces(paths.home));
   if (cluster.kind === 'existing') {
     refuseRetention(asked);
     await prepareExisting(cluster, say);

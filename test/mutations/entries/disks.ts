@@ -9,6 +9,8 @@ const DAMAGED_ROWS_TEST = 'test/store/damaged-rows.test.ts';
 const DAMAGED_STORE_TEST = 'test/activities/damaged-store.test.ts';
 const DOCTOR_STORE_TEST = 'test/cli/doctor/store.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
+const ASKED = "a disk of the store, of Temporal's database or of the runs is full, has no inodes left or can only be read, and somebody asks what is wrong";
+const DISK_ROOM_TEST = 'test/workers/stack/disk-room.test.ts';
 const DISK_ERRORS_TEST = 'test/store/disk-errors.test.ts';
 const FULL_DISK_TEST = 'test/activities/full-disk.test.ts';
 const LINE_TEST = 'test/store/line.test.ts';
@@ -208,7 +210,7 @@ export const disks: readonly Mutation[] = [
     file: 'store/checksum.ts',
     before: 'crc32(`${key}\\0`)',
     after: 'crc32(`${key.length}\\0`)',
-    tests: [{ file: DAMAGED_ROWS_TEST, test: 'two values under the keys of each other are found' }],
+    tests: [{ file: DAMAGED_ROWS_TEST, test: 'two records under the keys of each other are found' }],
   },
   {
     name: 'an object with other bytes is taken for itself',
@@ -276,5 +278,51 @@ export const disks: readonly Mutation[] = [
     before: 'for await (const _piece of (await openVerifiedPolicy(dir)).weights);\n',
     after: '',
     tests: [{ file: DOCTOR_STORE_TEST, test: 'names a checkpoint whose files are not those' }],
+  },
+  {
+    name: 'a disk without room is no trouble',
+    fault: ASKED,
+    file: 'workers/stack/disk-room.ts',
+    before: 'if (free < NEEDED_BYTES) return',
+    after: 'if (free < 0) return',
+    tests: [
+      { file: DISK_ROOM_TEST, test: 'without room is told once' },
+      { file: DISK_ROOM_TEST, test: 'ps says so first' },
+      { file: DISK_ROOM_TEST, test: 'show says so first' },
+      { file: DISK_ROOM_TEST, test: 'doctor says so first' },
+      { file: DISK_ROOM_TEST, test: 'who follows a run is told so' },
+    ],
+  },
+  {
+    name: 'a disk without inodes is no trouble',
+    fault: ASKED,
+    file: 'workers/stack/disk-room.ts',
+    before: 'if (files === 0 || ffree >= NEEDED_FILES) return undefined;',
+    after: 'if (files >= 0 || ffree >= NEEDED_FILES) return undefined;',
+    tests: [{ file: DISK_ROOM_TEST, test: 'without inodes is told as that' }],
+  },
+  {
+    name: 'a disk that can only be read is no trouble',
+    fault: ASKED,
+    file: 'workers/stack/disk-room.ts',
+    before: "if (!isWritable(dir)) return { kind: 'read-only'",
+    after: "if (dir === '') return { kind: 'read-only'",
+    tests: [{ file: DISK_ROOM_TEST, test: 'that can only be read is told as that' }],
+  },
+  {
+    name: 'a stack is brought up on a full disk',
+    fault: ASKED,
+    file: 'workers/stack/ensure-stack.ts',
+    before: '  refuseUnusableDisks(stackPlaces(paths.home));\n',
+    after: '',
+    tests: [{ file: DISK_ROOM_TEST, test: 'train, eval and up say so and start nothing' }],
+  },
+  {
+    name: 'a server that answers nobody is called ready',
+    fault: ASKED,
+    file: 'cli/verbs/ps.ts',
+    before: 'await withServerAsked(listProcesses(stackHome(env, cwd)))',
+    after: 'listProcesses(stackHome(env, cwd))',
+    tests: [{ file: DISK_ROOM_TEST, test: 'ps says so first, and calls no server ready' }],
   },
 ];

@@ -48,7 +48,7 @@ function fill(disk: string): () => void {
 }
 
 test.runIf(process.getuid?.() === 0)('the supervisor of a full disk goes on, and when there is room what died stands again', async () => {
-  stack = new FixtureStack({ init: [], gpu: [] }, false, smallDisk(join(dir, 'home'), 2 ** 20));
+  stack = new FixtureStack({ init: [], gpu: [] }, false, smallDisk(join(dir, 'home'), 2 ** 25));
   const { home, env } = stack;
   await ensureStack({ home, env, program: supervisorProgram });
   const { lock } = stackPaths(home);
