@@ -1,4 +1,4 @@
-/** A live line in the width of a terminal: its bar gets shorter, then whole fields are left out, the last first. */
+/** Lines in the width of a terminal. Of a live one the bar gets shorter, then whole fields are left out, the last first; one that stays is broken between fields. */
 
 const SEPARATOR = ' · ';
 const BAR = /^(█*)(░*) /u;
@@ -17,6 +17,19 @@ export function fitLine(line: string, columns: number): string {
   const [name = ''] = fields;
   if (name.length <= columns) return name;
   return columns < 2 ? '' : `${Array.from(name).slice(0, columns - 1).join('')}…`;
+}
+
+/** A line that stays, broken between its fields where it is wider than the terminal. A single field is left to the terminal: it may be a path. */
+export function breakLine(line: string, columns: number): string {
+  if (line.length <= columns) return line;
+  const [first = '', ...rest] = line.split(SEPARATOR);
+  const lines = [first];
+  for (const field of rest) {
+    const last = lines.at(-1) ?? '';
+    if (last.length + SEPARATOR.length + field.length <= columns) lines[lines.length - 1] = `${last}${SEPARATOR}${field}`;
+    else lines.push(`    ${field}`);
+  }
+  return lines.join('\n');
 }
 
 /** Of the same proportion; what has begun is never shown as nothing, nor what is under way as whole. */

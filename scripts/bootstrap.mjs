@@ -19,6 +19,7 @@ if (command === undefined) {
   process.exit(2);
 }
 
-whenLauncherEnds(() => process.exit(143));
+const settled = whenLauncherEnds(() => process.exit(143));
 const node = await setUpOrExit();
+settled();
 endWith(spawn(node.path, [...command, ...rest], { cwd: packageRoot, stdio: 'inherit', env: launchedEnv() }));

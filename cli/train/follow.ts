@@ -13,7 +13,7 @@ import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 import { awayLine } from '../access/disks.ts';
 import { StallTeller } from '../access/stall-teller.ts';
 import { whileAway } from '../access/while-away.ts';
-import { fitLine } from '../fit-line.ts';
+import { breakLine, fitLine } from '../fit-line.ts';
 import { RunHandle } from '../run-handle.ts';
 import { type BatchProgress, evaluationLines, evaluationName, progressBar, stepLine } from './format.ts';
 
@@ -29,10 +29,11 @@ export interface Screen {
 /** Lines to `stream`; the bar only on a terminal. */
 export function screenOn(stream: NodeJS.WriteStream): Screen {
   const clear = stream.isTTY ? '\r\u001b[2K' : '';
+  const columns = (): number => stream.columns ?? 80;
   return {
-    line: (text) => void stream.write(`${clear}${visible(text)}\n`),
+    line: (text) => void stream.write(`${clear}${stream.isTTY ? breakLine(visible(text), columns()) : visible(text)}\n`),
     // A line that wraps could not be overwritten.
-    bar: (text) => void (stream.isTTY && stream.write(`${clear}${fitLine(visible(text), Math.max(1, (stream.columns ?? 80) - 1))}`)),
+    bar: (text) => void (stream.isTTY && stream.write(`${clear}${fitLine(visible(text), Math.max(1, columns() - 1))}`)),
   };
 }
 

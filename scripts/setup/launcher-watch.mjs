@@ -43,10 +43,10 @@ export function launchersOf(pid = process.ppid, env = process.env) {
   return chain.slice(0, found);
 }
 
-/** Calls `end` once when one of them has gone. Keeps no process alive. */
+/** Calls `end` once when one of them has gone, unless what it returns was called before. Keeps no process alive. */
 export function whenLauncherEnds(end, env = process.env) {
   const chain = launchersOf(process.ppid, env);
-  if (chain.length === 0) return;
+  if (chain.length === 0) return () => undefined;
   const isWhole = () => chain.every((pid, index) => (index === 0 ? process.ppid : look(chain[index - 1])?.parent) === pid);
   const timer = setInterval(() => {
     if (isWhole()) return;
@@ -54,6 +54,7 @@ export function whenLauncherEnds(end, env = process.env) {
     end();
   }, POLL_MS);
   timer.unref();
+  return () => clearInterval(timer);
 }
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP'];

@@ -1,8 +1,8 @@
 /** Hunts a live line that hides what a run is at, or that a narrow terminal wraps instead of overwriting it. */
 import { expect, it } from 'vitest';
 import { screenOn } from '../../cli/train/follow.ts';
-import { fitLine } from '../../cli/fit-line.ts';
-import { barText, liveLines, progressBar } from '../../cli/train/format.ts';
+import { breakLine, fitLine } from '../../cli/fit-line.ts';
+import { barText, liveLines, progressBar, stepLine } from '../../cli/train/format.ts';
 import type { TrainStatus } from '../../workflows/messages/train-status.ts';
 
 const status: TrainStatus = { run: 'r', phase: 'rollouts', step: 3, steps: 9, policyVersion: 3, batch: { name: 'step-4', total: 8 }, recent: [] };
@@ -63,4 +63,16 @@ it('a line of an eval, and one without a bar, fit as well', () => {
   const line = barText(30, 60, 'starter-t0.7 30/60 · rollouts · cell 2 of 3');
   expect([120, 60, 50].map((columns) => fitLine(line, columns))).toEqual([line, `${'█'.repeat(8)}${'░'.repeat(8)} ${line.slice(25)}`, '███░░░ starter-t0.7 30/60 · rollouts · cell 2 of 3']);
   expect(fitLine('resolving · now', 11)).toBe('resolving');
+});
+
+it.each([120, 80, 60])('a line that stays is broken in %i columns between its fields, and keeps all of them', (columns) => {
+  const record = {
+    step: 3, policyVersion: 3, rewardMean: 0.531, passRate: 0.531, groups: 6, valid: 30, masked: { 'sandbox-lost': 2 }, dropped: {}, sampledTokens: 2091, trainedTokens: 1, prefixBreaks: 0,
+    seconds: { rollout: 4.2, train: 0.9, total: 5.1 }, learningRate: 1, loss: 0, kl: 0, entropy: 0, gradNorm: 0, logprobDrift: { meanAbs: 0, maxAbs: 0 },
+  };
+  const line = stepLine(record, 20);
+  const lines = breakLine(line, columns).split('\n');
+  expect(Math.max(...lines.map((one) => one.length))).toBeLessThanOrEqual(columns);
+  expect(lines.map((one) => one.trim()).join(' · ')).toBe(line);
+  expect(breakLine(line, 400)).toBe(line);
 });

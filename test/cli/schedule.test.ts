@@ -144,6 +144,20 @@ it('fires for the times of a range, one after the other', async () => {
   expect((await schedule('list')).document as unknown as ScheduleView[]).toContainEqual(expect.objectContaining({ name, paused: true, note: 'only by hand' }));
 });
 
+it('a schedule that is paused says so in words, and names no time at which it would fire', async () => {
+  await create('--cron', '0 6 * * *');
+  const said = async (...args: string[]) => {
+    let out = '';
+    await runCommandLine(['schedule', ...args], { out: (text) => { out += text; }, err: () => undefined, env: process.env, cwd: dir, signal: new AbortController().signal });
+    return out;
+  };
+  expect(await said('show', name)).toMatch(/\n {2}on\n[^]*\n {2}next: 2/);
+  expect(await said('pause', name, '--note', 'the policy moves')).toBe(`schedule ${name} is paused\n`);
+  expect(await said('show', name)).toMatch(new RegExp(`\\n {2}paused: the policy moves \\(npx longhaul schedule resume ${name}\\)\\n[^]*\\n {2}next: none while it is paused\\n`));
+  expect(await said('resume', name)).toBe(`schedule ${name} goes on\n`);
+  expect(await said('show', name)).toMatch(/\n {2}on: resumed from the command line\n/);
+});
+
 it.each([
   [['show', 'nope'], 'NAME', 'nope'],
   [['pause', 'nope'], 'NAME', 'nope'],

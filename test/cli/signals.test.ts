@@ -6,7 +6,7 @@
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it, vi } from 'vitest';
@@ -32,7 +32,7 @@ async function serving(command: string, args: readonly string[], detached = fals
 
 async function leavesNothing({ dir, said }: Awaited<ReturnType<typeof serving>>): Promise<void> {
   await vi.waitFor(() => expect(listProcessesIn(dir)).toEqual([]), soon);
-  expect(said()).toContain('ending: what is under way finishes');
+  await vi.waitFor(() => expect(said()).toContain('ending: what is under way finishes'), soon);
 }
 
 it.each(['SIGTERM', 'SIGHUP', 'SIGKILL'] as const)('npx that receives %s leaves nothing', async (signal) => {
@@ -63,3 +63,19 @@ it('a launcher that is killed takes the command with it', async () => {
   server.child.kill('SIGKILL');
   await leavesNothing(server);
 }, 200_000);
+
+/** As `npm run quickstart`: npm, its shell, a launcher that waits, and the command. */
+it.each(['SIGTERM', 'SIGHUP', 'SIGKILL'] as const)('npm with a launcher that receives %s leaves nothing', async (signal) => {
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul-launcher-'));
+  dirs.push(dir);
+  const watch = JSON.stringify(join(root, 'scripts/setup/launcher-watch.mjs'));
+  writeFileSync(join(dir, 'launcher.mjs'), `import { spawn } from 'node:child_process'; import { endWith, launchedEnv } from ${watch};
+    endWith(spawn(process.execPath, [${JSON.stringify(join(dir, 'command.mjs'))}], { stdio: 'inherit', env: launchedEnv() }));`);
+  writeFileSync(join(dir, 'command.mjs'), `import { whenLauncherEnds } from ${watch};
+    whenLauncherEnds(() => process.exit(0)); setInterval(() => undefined, 60_000); console.log('runs');`);
+  const child = spawn('npm', ['exec', '--offline', '--call', `${process.execPath} ${join(dir, 'launcher.mjs')}`], { cwd: root, stdio: ['ignore', 'pipe', 'ignore'] });
+  await once(child.stdout, 'data');
+  expect(listProcessesIn(join(dir, 'command.mjs')).length).toBe(1);
+  child.kill(signal);
+  await vi.waitFor(() => expect(listProcessesIn(dir)).toEqual([]), soon);
+}, 100_000);

@@ -44,6 +44,14 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 }, 120_000);
 
+/** B has the port that was A's, and A is down. */
+async function takePort(): Promise<void> {
+  await down(a);
+  if (b.list.status === 'up') return;
+  b.remember(readStackState(join(a.home, 'stack.json'))?.ports ?? { temporal: 0, ui: 0 });
+  expect((await up(b)).address).toBe(address);
+}
+
 async function commandLine(args: readonly string[], env: NodeJS.ProcessEnv) {
   let err = '';
   const around = { out: () => undefined, err: (text: string) => { err += text; }, cwd: dir, signal: new AbortController().signal };
@@ -59,10 +67,8 @@ test('a client continues when its own server is killed and restarts', async () =
 }, 120_000);
 
 test("another stack's server at the port is refused by name, and its run of the same name is neither read nor steered", async () => {
-  const { ports, stackId } = readStackState(join(a.home, 'stack.json')) ?? {};
-  await down(a);
-  b.remember(ports ?? { temporal: 0, ui: 0 });
-  expect((await up(b)).address).toBe(address);
+  const { stackId } = readStackState(join(a.home, 'stack.json')) ?? {};
+  await takePort();
   const ofB = await Longhaul.connect({ home: b.home });
   await begin(ofB);
 
@@ -81,6 +87,7 @@ test("another stack's server at the port is refused by name, and its run of the 
 }, 120_000);
 
 test('where its own stack comes back on another port, the same client follows it', async () => {
+  await takePort();
   expect((await up(a)).address).not.toBe(address);
   expect(await whileAway(() => ofA.run('same').isRunning())).toBe(true);
 }, 120_000);
@@ -95,6 +102,7 @@ test('a copy of its folder is another stack, though the database is the same', a
 }, 120_000);
 
 test('a folder whose database was made anew is another stack', async () => {
+  await down(a);
   for (const file of ['temporal.db', 'temporal.db-wal', 'temporal.db-shm']) rmSync(join(a.home, file), { force: true });
   await up(a);
   await expect(ofA.run('same').isRunning()).rejects.toMatchObject({ name: 'WrongStack' });
