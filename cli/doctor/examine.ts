@@ -8,6 +8,7 @@ import { prerequisites } from '#setup/prerequisites.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
 import { stackHome } from '../../workers/stack/stack-paths.ts';
+import { examineAllowed } from './allowed.ts';
 import { examineEngine, examineGpu, examinePool } from './engine.ts';
 import { type Finding, finding } from './finding.ts';
 import { examineSandboxes } from './sandboxes.ts';
@@ -28,6 +29,7 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     await examineTemporal(env),
     ...(await examineSandboxes(env)),
     examineRoom(),
+    ...examineAllowed(env),
     examineChromium(env),
     await examineSqlite(),
     await examineStore(env),
