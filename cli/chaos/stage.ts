@@ -33,7 +33,7 @@ export interface Stage {
 
 /** No cluster, role or folder of the caller's is touched: the settings that name them are left out. There is one GPU worker, whom the plan can name. */
 export function ownEnvironment(env: NodeJS.ProcessEnv, dir: string): NodeJS.ProcessEnv {
-  const named = /^(TEMPORAL_|LONGHAUL_(HOME|ROLES|HOST|MODULES|WORKER_NAME|TEMPORAL_UI)$)/u;
+  const named = /^(TEMPORAL_|LONGHAUL_(HOME|ROLES|HOST|MODULES|MODULE_DIGESTS|WORKER_NAME|TEMPORAL_UI)$)/u;
   const kept = Object.entries(env).filter(([name]) => !named.test(name));
   const profiles = join(dir, 'temporal.toml');
   mkdirSync(dir, { recursive: true });

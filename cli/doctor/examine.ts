@@ -9,6 +9,7 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
 import { diskTroubles, NEEDED_BYTES, runPlaces, stackPlaces } from '../../workers/stack/disk-room.ts';
 import { stackHome } from '../../workers/stack/stack-paths.ts';
+import { examineAllowed } from './allowed.ts';
 import { examineEngine, examineGpu, examinePool } from './engine.ts';
 import { type Finding, finding } from './finding.ts';
 import { examineSandboxes } from './sandboxes.ts';
@@ -31,6 +32,7 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     ...(await examineSandboxes(env)),
     examineRoom(),
     await examineDisks(env),
+    ...examineAllowed(env),
     examineChromium(env),
     await examineSqlite(),
     await examineStore(env),

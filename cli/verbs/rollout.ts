@@ -93,7 +93,7 @@ export const rolloutVerb: Verb = {
       .option('--policy <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
       .option('--endpoint <url>', "instead of --policy: a server with OpenAI's API, such as http://127.0.0.1:8000/v1")
       .option('--model <name>', 'what the endpoint knows the model by')
-      .option('--api-key-env <variable>', 'environment variable with its key; start the stack with LONGHAUL_KEYS=NAME@https://host and NAME in its environment')
+      .option('--api-key-env <variable>', 'environment variable with its key, where the gpu worker runs: one that $LONGHAUL_KEYS lists for the address')
       .option('--seed <n>', 'of the sampling noise', '0')
       .option('--temperature <t>', '0: greedy', '1')
       .option('--max-turns <n>', 'turns at most', '30')

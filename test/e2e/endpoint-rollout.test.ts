@@ -43,7 +43,7 @@ beforeAll(async () => {
   server = await startLoopback((asked, signal) =>
     asked.headers.authorization === `Bearer ${key}` ? handler(asked, signal) : { status: 401, body: { error: { message: `wrong: ${asked.headers.authorization ?? 'none'}` } } },
   );
-  const env = { ...process.env, LONGHAUL_HOME: home, TEMPORAL_ADDRESS: temporal.address, ENDPOINT_KEY: key, WRONG_KEY: 'sk-wrong-one', LONGHAUL_KEYS: `ENDPOINT_KEY@${server.baseUrl},WRONG_KEY@${server.baseUrl}` };
+  const env = { ...process.env, LONGHAUL_HOME: home, LONGHAUL_RUN_PLACES: join(dir, 'evals'), TEMPORAL_ADDRESS: temporal.address, ENDPOINT_KEY: key, WRONG_KEY: 'sk-wrong-one', LONGHAUL_KEYS: `ENDPOINT_KEY@${server.baseUrl},WRONG_KEY@${server.baseUrl}` };
   for (const role of ROLES) workers.push(spawn(process.execPath, [join(packageRoot, 'workers', 'main.ts'), '--role', role], { env, stdio: 'ignore' }));
   longhaul = await Longhaul.connect({ address: temporal.address });
   store = openSqliteStore(join(home, 'store'));
@@ -130,6 +130,18 @@ describe('a rollout of an endpoint', () => {
     expect(result).toMatchObject({ status: 'failed', failure: 'bad-input', message: expect.stringMatching(/^policy.endpoint.apiKeyEnv: "WRONG_KEY"/) as string });
     expect(result.reward).toBeUndefined();
     expect(server.asked.length).toBe(before + 1);
+  }, 120_000);
+
+  it.each([
+    ['a variable that is on no list', () => endpoint({ mode: 'chat', apiKeyEnv: 'HOME' }), /^policy.endpoint.apiKeyEnv: "HOME".*LONGHAUL_KEYS/],
+    ['an address that gives out credentials', () => endpoint({ mode: 'chat', apiKeyEnv: undefined, baseUrl: 'http://169.254.169.254/v1' }), /^policy.endpoint.baseUrl: "http:\/\/169/],
+    ['a tokenizer elsewhere', () => endpoint({ mode: 'tokens', tokenizer: '/etc' }), /^policy.endpoint.tokenizer: "\/etc".*LONGHAUL_PLACES/],
+    ['a policy elsewhere', () => ({ dir: '/etc', version: 0 }), /^policy.dir: "\/etc".*LONGHAUL_PLACES/],
+  ])('that names %s fails at once, and nothing is asked', async (what, policy, message) => {
+    const before = server.asked.length;
+    const result = await rollOut(`bounded-${what.replaceAll(' ', '-')}`, policy());
+    expect(result).toMatchObject({ status: 'failed', failure: 'bad-input', message: expect.stringMatching(message) as string });
+    expect(server.asked.length).toBe(before);
   }, 120_000);
 
   it('with the key itself among its settings is refused before there is a history', async () => {

@@ -55,9 +55,10 @@ describe('the Temporal server and its UI', () => {
   });
 
   it('are told so, whatever the environment says', () => {
-    const args = serverArguments({ port: 1, uiPort: 2, database: '/d', namespace: 'n' });
+    const args = serverArguments({ port: 1, ui: { host: '127.9.8.7', port: 2 }, database: '/d', namespace: 'n' });
     expect(args).toContain('--ip=127.0.0.1');
-    expect(args).toContain('--ui-ip=127.0.0.1');
+    expect(args).toContain('--ui-ip=127.9.8.7');
+    expect(serverArguments({ port: 1, database: '/d', namespace: 'n' })).toContain('--headless');
   });
 });
 
@@ -66,13 +67,14 @@ it('this process listens nowhere after it has looked for ports', async () => {
   expect(listensOn(process.pid).filter((local) => !isLoopback(local))).toEqual([]);
 });
 
-it('no other source of ours listens but `serve`, which asks for a key elsewhere than on loopback (its own tests)', () => {
+it('no other source of ours listens but the door of the UI and `serve`, which asks for a key elsewhere than on loopback (its own tests)', () => {
   const root = join(import.meta.dirname, '../..');
   const folders = ['activities', 'agents', 'bin', 'cli', 'sandboxes', 'scripts', 'store', 'tasks', 'trainer', 'workers', 'workflows'];
   const sources = folders.flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)));
   const listening = sources.filter((name) => /\.(ts|mts|mjs)$/u.test(name) && /\bcreateServer\b|\.listen\(/u.test(readFileSync(join(root, name), 'utf8')));
-  expect(listening).toEqual(['trainer/serving/http-server.ts', 'workers/temporal-server/free-port.ts']);
-  expect(readFileSync(join(root, 'workers/temporal-server/free-port.ts'), 'utf8')).toContain("host: '127.0.0.1'");
+  expect(listening).toEqual(['trainer/serving/http-server.ts', 'workers/stack/ui-proxy.ts', 'workers/temporal-server/free-port.ts']);
+  expect(readFileSync(join(root, 'workers/temporal-server/free-port.ts'), 'utf8')).toContain("const LOOPBACK = '127.0.0.1'");
+  expect(readFileSync(join(root, 'workers/stack/ui-proxy.ts'), 'utf8')).toContain("host: '127.0.0.1', exclusive: true");
 });
 
 describe('the socket of a sandbox', () => {

@@ -70,7 +70,7 @@ const inUpdate = (input: unknown): Named[] => [
 const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Named[]>> = {
   openRun: inRun,
   openSweep: (input) => inSweep(at(input, 'given'), at(input, 'eval')),
-  checkEndpoint: (input) => named(input, 'endpoint.tokenizer', 'files'),
+  checkEndpoint: (input) => named(input, 'endpoint.tokenizer', 'files').map((one) => ({ ...one, field: `${textAt(input, 'field') ?? 'endpoint'}.tokenizer` })),
   generate: (input) => [...named(input, 'policy.dir', 'policy'), ...named(input, 'policy.endpoint.tokenizer', 'files')],
   update: inUpdate,
   planUpdate: inUpdate,

@@ -80,5 +80,5 @@ export function checkPlace(places: Places, access: Access, field: string, path: 
   const variable = access === 'read' ? PLACES_VARIABLE : RUN_PLACES_VARIABLE;
   const doing = access === 'read' ? 'read from' : 'make runs and evals in';
   const restart = `npx longhaul down, then ${variable}=DIR npx longhaul up --detach`;
-  throw new UserInputError(field, path, `give a folder that the workers may ${doing}, start it by the command line in the stack's folder, or name its place to the workers: ${restart}`);
+  throw new UserInputError(field, path, `give a folder that the workers may ${doing}, name it to npx longhaul train, eval or rollout in the stack's folder, or allow its place: ${restart}`);
 }

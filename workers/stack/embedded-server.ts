@@ -1,7 +1,7 @@
 /** The embedded Temporal server as a process of the stack: the same database and ports from one start to the next. */
 
 import { checkCluster, clusterId } from '../temporal-server/cluster-health.ts';
-import { choosePort } from '../temporal-server/free-port.ts';
+import { chooseHidden, choosePort, isPortFree } from '../temporal-server/free-port.ts';
 import { setRetention } from '../temporal-server/retention.ts';
 import { serverArguments } from '../temporal-server/server-arguments.ts';
 import { serverEnvironment } from '../temporal-server/server-environment.ts';
@@ -11,6 +11,7 @@ import { digestOf, type ProcessSpec } from './processes/process-spec.ts';
 import type { StackPaths } from './stack-paths.ts';
 import type { StackPlan } from './stack-plan.ts';
 import type { StackState } from './stack-state.ts';
+import type { UiAddress } from './ui-proxy.ts';
 import { join } from 'node:path';
 
 export const SERVER = 'temporal';
@@ -19,7 +20,10 @@ const DEFAULT_UI_PORT = 8233;
 
 export interface ServerPorts {
   readonly temporal: number;
+  /** Where browsers find the UI. */
   readonly ui: number;
+  /** Where the UI itself is: an address that no page guesses. */
+  readonly behind: UiAddress;
 }
 
 /** The ports of last time where they are free, then Temporal's own, then any; none that is another living stack's. */
@@ -28,12 +32,13 @@ export async function choosePorts(home: string, previous: StackState | undefined
   const isOthers = (port: number) => isClaimedByOther(home, port);
   const temporal = await choosePort([...(last ? [last.temporal] : []), DEFAULT_PORT], isOthers);
   const ui = await choosePort([...(last ? [last.ui] : []), DEFAULT_UI_PORT], (port) => port === temporal || isOthers(port));
-  return { temporal, ui };
+  const behind = last?.behind !== undefined && (await isPortFree(last.behind.port, last.behind.host)) ? last.behind : await chooseHidden();
+  return { temporal, ui, behind };
 }
 
 export function serverSpec(paths: StackPaths, program: string, ports: ServerPorts, { namespace, retentionHours }: Pick<StackPlan, 'namespace' | 'retentionHours'>): ProcessSpec {
   const address = `127.0.0.1:${ports.temporal}`;
-  const args = serverArguments({ port: ports.temporal, uiPort: ports.ui, database: paths.database, namespace });
+  const args = serverArguments({ port: ports.temporal, ui: ports.behind, database: paths.database, namespace });
   const command = { name: SERVER, command: program, args, env: serverEnvironment(process.env) };
   return {
     ...command,

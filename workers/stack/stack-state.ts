@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { writeWhole } from '#setup/files.mjs';
 import type { ProcessIdentity } from '#setup/process-identity.mjs';
 import type { StackSettings } from './stack-settings.ts';
+import type { UiAddress } from './ui-proxy.ts';
 
 /** `backing-off`: it died and waits to be started again. */
 export type ProcessState = 'starting' | 'ready' | 'backing-off' | 'stopping' | 'stopped';
@@ -34,7 +35,7 @@ export interface StackState {
   /** The Temporal UI; empty for a cluster that is not ours. */
   readonly ui: string;
   /** Of the embedded server; absent when the cluster is not ours. */
-  readonly ports?: { readonly temporal: number; readonly ui: number };
+  readonly ports?: { readonly temporal: number; readonly ui: number; readonly behind?: UiAddress };
   /** Of the embedded server's database, once the server has answered with it: clients check it. */
   readonly stackId?: string;
   readonly phase: 'starting' | 'up' | 'stopping';

@@ -3,9 +3,10 @@
  * change. It owns no worker's life: killed itself, it leaves them running, and the next one takes them over.
  */
 
+import type { Server } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isAlive, ownIdentity } from '#setup/process-identity.mjs';
-import { isPortFree } from '../temporal-server/free-port.ts';
+import { choosePort, isPortFree } from '../temporal-server/free-port.ts';
 import { choosePorts, ownId, SERVER, type ServerPorts, serverSpec } from './embedded-server.ts';
 import { rotateLog } from './processes/log-files.ts';
 import { ManagedProcess } from './processes/managed-process.ts';
@@ -16,6 +17,7 @@ import type { StackPlan } from './stack-plan.ts';
 import { type StackPaths, supervisorLog } from './stack-paths.ts';
 import { type ProcessRecord, readStackState, type StackState, writeStackState } from './stack-state.ts';
 import { stopProcess } from './processes/stop-process.ts';
+import { startUiProxy } from './ui-proxy.ts';
 
 const POLL_MS = 50;
 const ROTATE_EVERY_MS = 30_000;
@@ -24,6 +26,7 @@ const MAX_LOG_BYTES = 20 * 1024 * 1024;
 const WRITE_AGAIN_MS = 1_000;
 const DRAIN_MS = 45_000;
 const SERVER_STOP_MS = 10_000;
+const UI_TRIES = 20;
 
 export class Supervisor {
   readonly #paths: StackPaths;
@@ -35,6 +38,7 @@ export class Supervisor {
   #ports: ServerPorts | undefined;
   #server: ManagedProcess | undefined;
   #stackId = '';
+  #uiProxy: Server | undefined;
   #workers: ManagedProcess[] = [];
   /** What was written last is not what is so. */
   #unwritten: NodeJS.Timeout | undefined;
@@ -56,6 +60,7 @@ export class Supervisor {
     } finally {
       clearInterval(rotating);
       clearTimeout(this.#unwritten);
+      this.#closeUi();
     }
   }
 
@@ -83,9 +88,11 @@ export class Supervisor {
     let previous = this.#recordOf(SERVER);
     const survives = previous?.process !== undefined && isAlive(previous.process);
     if (survives) this.#stackId = this.#previous?.stackId ?? '';
-    let ports = survives ? this.#previous?.ports : undefined;
+    const kept = survives ? this.#previous?.ports : undefined;
+    let ports = kept?.behind === undefined ? undefined : { ...kept, behind: kept.behind };
     while (!stop.aborted) {
       ports ??= await choosePorts(this.#paths.home, this.#previous);
+      ports = await this.#openUi(ports);
       const server = await this.#serverAt(ports, cluster.program, previous);
       if (await this.#comesUp(server, ports, stop)) {
         claimPorts(this.#paths.home, [ports.temporal, ports.ui]);
@@ -98,6 +105,27 @@ export class Supervisor {
       [previous, ports] = [undefined, undefined];
     }
     return undefined;
+  }
+
+  /** Whoever took the UI's port since it was chosen keeps it: another one is taken then. */
+  async #openUi(ports: ServerPorts): Promise<ServerPorts> {
+    this.#closeUi();
+    let ui = ports.ui;
+    for (let left = UI_TRIES; ; left -= 1) {
+      try {
+        this.#uiProxy = await startUiProxy(ui, ports.behind);
+        return { ...ports, ui };
+      } catch (error) {
+        if (left <= 1) throw error;
+        ui = await choosePort([]);
+      }
+    }
+  }
+
+  #closeUi(): void {
+    this.#uiProxy?.close();
+    this.#uiProxy?.closeAllConnections();
+    this.#uiProxy = undefined;
   }
 
   async #serverAt(ports: ServerPorts, program: string, previous: ProcessRecord | undefined): Promise<ManagedProcess> {
@@ -115,7 +143,7 @@ export class Supervisor {
     const failures = server.record.failedStarts;
     await until(() => isReady() || server.record.failedStarts > failures, stop);
     if (isReady() || stop.aborted) return isReady();
-    if (!(await isPortFree(ports.temporal)) || !(await isPortFree(ports.ui))) return false;
+    if (!(await isPortFree(ports.temporal)) || !(await isPortFree(ports.behind.port, ports.behind.host))) return false;
     // The server itself is at fault: it is started again and again, and its record says so.
     await until(isReady, stop);
     return isReady();

@@ -3,9 +3,11 @@
 import { randomInt } from 'node:crypto';
 import { createServer } from 'node:net';
 
-/** Whether `port` of the loopback address can be bound now. */
-export async function isPortFree(port: number): Promise<boolean> {
-  return (await bind(port)) !== undefined;
+const LOOPBACK = '127.0.0.1';
+
+/** Whether `port` of that loopback address can be bound now. */
+export async function isPortFree(port: number, host = LOOPBACK): Promise<boolean> {
+  return (await bind(port, host)) !== undefined;
 }
 
 /** Below those that systems give to outgoing connections, each of which takes one without asking whether somebody chose it. */
@@ -24,11 +26,24 @@ export async function choosePort(preferred: readonly number[], isTaken: (port: n
   }
 }
 
-function bind(port: number): Promise<number | undefined> {
+/**
+ * One of the sixteen million loopback addresses, with a port of it that is free: no page of a browser finds it by trying.
+ * Where the system has one loopback address alone, that one.
+ */
+export async function chooseHidden(): Promise<{ readonly host: string; readonly port: number }> {
+  for (let tries = 0; tries < QUIET_TRIES; tries += 1) {
+    const host = `127.${randomInt(1, 255)}.${randomInt(1, 255)}.${randomInt(2, 255)}`;
+    const port = randomInt(QUIET.from, QUIET.to + 1);
+    if (await isPortFree(port, host)) return { host, port };
+  }
+  return { host: LOOPBACK, port: await choosePort([]) };
+}
+
+function bind(port: number, host = LOOPBACK): Promise<number | undefined> {
   return new Promise((resolve) => {
     const server = createServer();
     server.once('error', () => resolve(undefined));
-    server.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
+    server.listen({ port, host, exclusive: true }, () => {
       const address = server.address();
       server.close(() => resolve(typeof address === 'object' && address !== null ? address.port : undefined));
     });

@@ -22,11 +22,6 @@ const START_WITHIN_MS = 60_000;
 const TRIES = 4;
 const PORT_TAKEN = /address already in use/;
 
-interface Ports {
-  readonly port: number;
-  readonly uiPort: number;
-}
-
 async function untilAnswers(address: string, child: ChildProcess, log: string): Promise<void> {
   const deadline = Date.now() + START_WITHIN_MS;
   for (;;) {
@@ -45,10 +40,10 @@ async function untilAnswers(address: string, child: ChildProcess, log: string): 
 const logIn = (dir: string): string => join(dir, 'temporal.log');
 const logged = (dir: string): string => (existsSync(logIn(dir)) ? readFileSync(logIn(dir), 'utf8') : '');
 
-async function startAt({ port, uiPort }: Ports, dir: string, more: readonly string[]): Promise<PrivateServer> {
+async function startAt(port: number, dir: string, more: readonly string[]): Promise<PrivateServer> {
   const log = logIn(dir);
   const descriptor = openSync(log, 'a');
-  const args = serverArguments({ port, uiPort, database: join(dir, 'temporal.db'), namespace: 'default' });
+  const args = serverArguments({ port, database: join(dir, 'temporal.db'), namespace: 'default' });
   const child = spawn(serverProgram(process.env), [...args, ...more], { env: { ...process.env, ...serverEnvironment(process.env) }, stdio: ['ignore', descriptor, descriptor] });
   closeSync(descriptor);
   const end = () => void child.kill('SIGKILL');
@@ -75,22 +70,17 @@ async function startAt({ port, uiPort }: Ports, dir: string, more: readonly stri
  * Starts a server with its database in `dir`; the settings are those of the stack's, and `more` for its command line.
  * `choose` is for tests. Errors: `Unreachable` without the program; an `Error` with the log's path where it does not start.
  */
-export async function startPrivateServer(dir: string, more: readonly string[] = [], choose: () => Promise<Ports> = choosePorts): Promise<PrivateServer> {
+export async function startPrivateServer(dir: string, more: readonly string[] = [], choose: () => Promise<number> = () => choosePort([])): Promise<PrivateServer> {
   mkdirSync(dir, { recursive: true });
   for (let left = TRIES; ; left -= 1) {
-    const ports = await choose();
+    const port = await choose();
     const before = logged(dir).length;
     try {
-      return await startAt(ports, dir, more);
+      return await startAt(port, dir, more);
     } catch (error) {
       // Whoever took it may be gone already.
-      const wasTaken = PORT_TAKEN.test(logged(dir).slice(before)) || !(await isPortFree(ports.port)) || !(await isPortFree(ports.uiPort));
+      const wasTaken = PORT_TAKEN.test(logged(dir).slice(before)) || !(await isPortFree(port));
       if (left <= 1 || !wasTaken) throw error;
     }
   }
-}
-
-async function choosePorts(): Promise<Ports> {
-  const port = await choosePort([]);
-  return { port, uiPort: await choosePort([], (one) => one === port) };
 }

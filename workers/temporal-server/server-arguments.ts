@@ -4,7 +4,8 @@ import { SEARCH_ATTRIBUTES } from './search-attributes.ts';
 
 export interface ServerSettings {
   readonly port: number;
-  readonly uiPort: number;
+  /** Absent: there is no UI. */
+  readonly ui?: { readonly host: string; readonly port: number };
   readonly database: string;
   readonly namespace: string;
 }
@@ -40,9 +41,8 @@ export function serverArguments(settings: ServerSettings): string[] {
     'server',
     'start-dev',
     '--ip=127.0.0.1',
-    '--ui-ip=127.0.0.1',
     `--port=${settings.port}`,
-    `--ui-port=${settings.uiPort}`,
+    ...(settings.ui === undefined ? ['--headless'] : [`--ui-ip=${settings.ui.host}`, `--ui-port=${settings.ui.port}`]),
     `--db-filename=${settings.database}`,
     '--sqlite-pragma=journal_mode=wal',
     '--sqlite-pragma=synchronous=normal',

@@ -27,5 +27,5 @@ it.each([
 
 it("leaves the caller's cluster, roles and folder alone", () => {
   const env = ownEnvironment({ PATH: '/bin', TEMPORAL_ADDRESS: 'a:1', TEMPORAL_PROFILE: 'p', LONGHAUL_ROLES: 'gpu', LONGHAUL_HOME: '/x', LONGHAUL_MODULES: 'own.ts', LONGHAUL_GPU_WORKERS: 'generate,train', LONGHAUL_CACHE: '/c' }, join(dir, 'own'));
-  expect(env).toEqual({ PATH: '/bin', LONGHAUL_CACHE: '/c', LONGHAUL_HOME: join(dir, 'own', '.longhaul'), LONGHAUL_GPU_WORKERS: '1', TEMPORAL_CONFIG_FILE: join(dir, 'own', 'temporal.toml') });
+  expect(env).toEqual({ PATH: '/bin', LONGHAUL_CACHE: '/c', LONGHAUL_HOME: join(dir, 'own', '.longhaul'), LONGHAUL_GPU_WORKERS: '1', LONGHAUL_RUN_PLACES: join(dir, 'own'), TEMPORAL_CONFIG_FILE: join(dir, 'own', 'temporal.toml') });
 });

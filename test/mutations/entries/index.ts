@@ -9,6 +9,7 @@ import { disks } from './disks.ts';
 import { endpoints } from './endpoints.ts';
 import { fullHistories } from './full-histories.ts';
 import { graders } from './graders.ts';
+import { inputs } from './inputs.ts';
 import { lateExecutions } from './late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './lost-sandboxes.ts';
@@ -36,6 +37,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...graders,
   ...lateExecutions,
   ...endpoints,
+  ...inputs,
   ...betweenRecords,
   ...sandboxOwners,
   ...disks,

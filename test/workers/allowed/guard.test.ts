@@ -51,7 +51,7 @@ describe('a folder that is read', () => {
     for (const other of [join(outside, 'model'), '/etc', '/', join(project, '..', 'outside', 'model'), `${project}-2`]) expect([other, await generate({ dir: other })]).toEqual([other, 'policy.dir']);
     expect(await generate({ dir: join(outside, 'model') }, { LONGHAUL_PLACES: `/nowhere:${outside}` })).toBe('begun');
     expect(await generate({ endpoint: { tokenizer: join(outside, 'model') } })).toBe('policy.endpoint.tokenizer');
-    expect(await of('checkEndpoint', [{ endpoint: { tokenizer: '/etc' } }])).toBe('endpoint.tokenizer');
+    expect(await of('checkEndpoint', [{ endpoint: { tokenizer: '/etc' }, field: 'policies.x.endpoint' }])).toBe('policies.x.endpoint.tokenizer');
   });
 
   it('is looked at behind its links, and an adapter at its base', async () => {

@@ -15,15 +15,14 @@ import { type PrivateServer, startPrivateServer } from '../../../workers/tempora
 
 const soon = { timeout: 60_000, interval: 100 };
 const dir = mkdtempSync(join(tmpdir(), 'longhaul watch-'));
-let ports: { port: number; uiPort: number };
+let port: number;
 let server: PrivateServer;
 let expected: { home: string; address: string; id: string };
 const start = async (name: string) => {
-  server = await startPrivateServer(join(dir, name), [], () => Promise.resolve(ports));
+  server = await startPrivateServer(join(dir, name), [], () => Promise.resolve(port));
 };
 beforeAll(async () => {
-  const port = await choosePort([]);
-  ports = { port, uiPort: await choosePort([], (one) => one === port) };
+  port = await choosePort([]);
   await start('own');
   expected = { home: dir, address: server.address, id: await clusterId({ address: server.address }, 10_000) };
   await server.stop();

@@ -35,8 +35,7 @@ test('a server whose port was taken after it was chosen starts on another one', 
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-taken-'));
   await occupied(async (inUse) => {
     const chosen = [inUse, await choosePort([])];
-    const uiPort = await choosePort([], (port) => chosen.includes(port));
-    const server = await startPrivateServer(dir, [], async () => ({ port: chosen.shift() ?? 0, uiPort }));
+    const server = await startPrivateServer(dir, [], async () => chosen.shift() ?? 0);
     expect(server.address).not.toBe(`127.0.0.1:${inUse}`);
     expect(chosen).toEqual([]);
     await server.stop();
@@ -53,8 +52,7 @@ test('a server whose port was taken for a moment only starts again', async () =>
   const watched = setInterval(() => {
     if (existsSync(join(dir, 'temporal.log')) && readFileSync(join(dir, 'temporal.log'), 'utf8').includes('already in use')) held.close();
   }, 1);
-  const uiPort = await choosePort([], (one) => one === port);
-  const server = await startPrivateServer(dir, [], async () => ({ port, uiPort }));
+  const server = await startPrivateServer(dir, [], async () => port);
   clearInterval(watched);
   expect(server.address).toBe(`127.0.0.1:${port}`);
   await server.stop();

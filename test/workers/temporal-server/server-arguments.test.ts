@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { serverArguments } from '../../../workers/temporal-server/server-arguments.ts';
 
-const settings = { port: 1, uiPort: 2, database: '/home/temporal.db', namespace: 'default' };
+const settings = { port: 1, ui: { host: '127.1.2.3', port: 2 }, database: '/home/temporal.db', namespace: 'default' };
 
 test('the database is a file in write-ahead mode, and every search attribute is registered', () => {
   const args = serverArguments(settings);

@@ -1,0 +1,85 @@
+/** What the input of a workflow may name on a machine of the workers, and who may send one. */
+
+import type { Mutation } from '../mutation.ts';
+
+const INPUT = "a workflow's input names a key, an address, a folder or a module that its workers were not given";
+const PAGE = "a web page sends requests to the stack's ports";
+const ADDRESSES_TEST = 'test/trainer/backends/allowed-addresses.test.ts';
+const GUARD_TEST = 'test/workers/allowed/guard.test.ts';
+const DOOR_TEST = 'test/workers/stack/ui-proxy.test.ts';
+const HTTP_TEST = 'test/workers/temporal-server/closed-http.test.ts';
+
+export const inputs: readonly Mutation[] = [
+  {
+    name: 'a listed key goes to any address',
+    fault: INPUT,
+    file: 'trainer/backends/endpoint-client.ts',
+    before: 'one.name === apiKeyEnv && covers(one, url)',
+    after: 'one.name === apiKeyEnv',
+    tests: [{ file: ADDRESSES_TEST, test: 'that is on no list, or on it for another address, is not sent, and nothing is asked' }],
+  },
+  {
+    name: 'any variable is a key',
+    fault: INPUT,
+    file: 'trainer/backends/endpoint-client.ts',
+    before: 'if (!this.#keys.some(',
+    after: 'if (this.#keys.length > 99 && !this.#keys.some(',
+    tests: [{ file: ADDRESSES_TEST, test: 'that is on no list, or on it for another address, is not sent, and nothing is asked' }],
+  },
+  {
+    name: 'a metadata service is an endpoint',
+    fault: INPUT,
+    file: 'trainer/backends/post-json.ts',
+    before: 'if (!isNamed) checkHost(target);\n',
+    after: '',
+    tests: [{ file: ADDRESSES_TEST, test: 'that is link-local or of a metadata service is never asked' }],
+  },
+  {
+    name: 'links lead out of the places',
+    fault: INPUT,
+    file: 'workers/allowed/places.ts',
+    before: 'isAllowed(places, access, realPath(resolve(path)))',
+    after: 'isAllowed(places, access, resolve(path))',
+    tests: [{ file: GUARD_TEST, test: 'is looked at behind its links, and an adapter at its base' }],
+  },
+  {
+    name: 'runs are written wherever policies are read',
+    fault: INPUT,
+    file: 'workers/allowed/places.ts',
+    before: "if (access === 'read') return",
+    after: "if (access !== undefined) return",
+    tests: [{ file: GUARD_TEST, test: 'lies in the project, in what is not hidden there, or in a place that was named for it' }],
+  },
+  {
+    name: 'a module that has changed is the one that was allowed',
+    fault: INPUT,
+    file: 'workers/allowed/modules.ts',
+    before: 'if (allowed.some((digest) => isAs(path, digest))) return;',
+    after: 'if (allowed.length > 0) return;',
+    tests: [{ file: GUARD_TEST, test: 'is loaded as it was allowed, and no other' }],
+  },
+  {
+    name: 'the HTTP API answers web pages',
+    fault: PAGE,
+    file: 'workers/temporal-server/server-arguments.ts',
+    before: "'frontend.httpAllowedHosts': ['closed.invalid'],",
+    after: "'frontend.httpAllowedHosts': ['*'],",
+    tests: [{ file: HTTP_TEST, test: 'a foreign page starts no workflow by the HTTP API, and reads none' }],
+  },
+  {
+    name: 'the UI answers a name that was resolved anew',
+    fault: PAGE,
+    file: 'workers/stack/ui-proxy.ts',
+    before: 'if (!LOOPBACK.test(host)) return',
+    after: 'if (host === undefined) return',
+    tests: [{ file: DOOR_TEST, test: 'such a name with the port reads nothing and starts nothing' }],
+  },
+  {
+    name: 'the UI answers pages of other origins',
+    fault: PAGE,
+    file: 'workers/stack/ui-proxy.ts',
+    before: 'if (origin !== undefined && ',
+    after: "if (origin === '' && ",
+    tests: [{ file: DOOR_TEST, test: 'another site reads nothing and starts nothing' }],
+  },
+];
