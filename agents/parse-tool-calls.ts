@@ -14,9 +14,52 @@ export type ParsedTurn =
   | { readonly kind: 'no-call'; readonly content: string }
   | { readonly kind: 'malformed'; readonly content: string; readonly error: string };
 
-const FUNCTION = /<function=([^>\n]+)>([\s\S]*?)<\/function>/g;
-const PARAMETER = /<parameter=([^>\n]+)>([\s\S]*?)<\/parameter>/g;
-const HERMES = /<tool_call>([\s\S]*?)<\/tool_call>/g;
+interface Section {
+  /** Between `open` and the next `>`; of at least one character, and without a line end. */
+  readonly name: string;
+  readonly body: string;
+}
+
+type Find = (from: number) => number;
+
+/** The first place of `part` from each of some places on, which only ever grow: each character is looked at once. */
+function finder(text: string, part: string): Find {
+  let at = -1;
+  return (from) => {
+    if (at < from) at = text.indexOf(part, from);
+    if (at < 0) at = text.length;
+    return at;
+  };
+}
+
+/** `<NAME=name>body</NAME>`, each up to the first end of its kind, in time that grows with the text and no faster. */
+function sectionsOf(text: string, tag: string): Section[] {
+  const [open, close] = [`<${tag}=`, `</${tag}>`];
+  const [opens, closes, ends, lines] = [open, close, '>', '\n'].map((part) => finder(text, part)) as [Find, Find, Find, Find];
+  const found: Section[] = [];
+  for (let at = opens(0); at < text.length; ) {
+    const begin = at + open.length;
+    const end = ends(begin);
+    const isNamed = end < text.length && end > begin && lines(begin) > end;
+    const last = isNamed ? closes(end + 1) : begin;
+    if (last === text.length) break;
+    if (isNamed) found.push({ name: text.slice(begin, end), body: text.slice(end + 1, last) });
+    at = opens(isNamed ? last + close.length : begin);
+  }
+  return found;
+}
+
+/** What stands between `open` and the next `close`, as often as it does. */
+function between(text: string, open: string, close: string): string[] {
+  const found: string[] = [];
+  for (let at = text.indexOf(open); at >= 0; ) {
+    const end = text.indexOf(close, at + open.length);
+    if (end < 0) break;
+    found.push(text.slice(at + open.length, end));
+    at = text.indexOf(open, end + close.length);
+  }
+  return found;
+}
 
 /** The format that a chat template's text asks for. */
 export function toolCallFormatOf(chatTemplate: string): ToolCallFormat {
@@ -27,11 +70,9 @@ function parseFunctionXml(text: string): ParsedTurn {
   const first = text.indexOf('<function=');
   if (first < 0) return { kind: 'no-call', content: text };
   const content = text.slice(0, first).trim();
-  const calls = [...text.matchAll(FUNCTION)].map(([, name = '', body = '']) => ({
+  const calls = sectionsOf(text, 'function').map(({ name, body }) => ({
     name: name.trim(),
-    arguments: Object.fromEntries(
-      [...body.matchAll(PARAMETER)].map(([, key = '', value = '']) => [key.trim(), unwrapLines(value)]),
-    ),
+    arguments: Object.fromEntries(sectionsOf(body, 'parameter').map((parameter) => [parameter.name.trim(), unwrapLines(parameter.body)])),
   }));
   if (calls.length === 0) return { kind: 'malformed', content, error: 'The call has no closing </function>.' };
   return { kind: 'calls', content, calls };
@@ -47,7 +88,7 @@ function parseHermesJson(text: string): ParsedTurn {
   if (first < 0) return { kind: 'no-call', content: text };
   const content = text.slice(0, first).trim();
   const calls: ToolCall[] = [];
-  for (const [, body = ''] of text.matchAll(HERMES)) {
+  for (const body of between(text, '<tool_call>', '</tool_call>')) {
     const call = readHermesCall(body);
     if (typeof call === 'string') return { kind: 'malformed', content, error: call };
     calls.push(call);

@@ -8,6 +8,8 @@ import { truncateMiddle } from './observation.ts';
 import { DEFAULT_MAX_CHARACTERS, type ToolContext } from './tool.ts';
 
 const MAX_FILE_BYTES = 4 << 20;
+/** Beyond so many its folders are not looked into: each look takes time, and nobody reads what they hold. */
+const MAX_FOLDERS = 200;
 const NAME = 'str_replace_editor';
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
@@ -44,9 +46,11 @@ const visible = (entries: readonly string[]): string[] => entries.filter((entry)
 
 async function viewDirectory(sandbox: Sandbox, path: string, entries: readonly string[]): Promise<string> {
   const lines: string[] = [];
-  for (const entry of visible(entries)) {
+  const seen = visible(entries);
+  const looksInside = seen.filter((entry) => entry.endsWith('/')).length <= MAX_FOLDERS;
+  for (const entry of seen) {
     lines.push(entry);
-    if (!entry.endsWith('/')) continue;
+    if (!looksInside || !entry.endsWith('/')) continue;
     const inner = await sandbox.read(posix.join(path, entry), 0);
     if (inner.kind === 'directory') lines.push(...visible(inner.entries).map((name) => `${entry}${name}`));
   }

@@ -3,6 +3,9 @@
 import type { ExecCall, ExecResult, ReadResult, Sandbox, ShellState, WriteCall } from '../sandbox.ts';
 import type { SupervisorClient, WriteOutcome } from '../supervisor/client.ts';
 
+/** No name of a file has one, and no string of the supervisor's: what it would refuse as malformed is the caller's mistake here. */
+const NUL_IN_PATH = 'the path has a NUL character';
+
 export class SupervisedSandbox implements Sandbox {
   readonly id: string;
   private readonly client: SupervisorClient;
@@ -18,7 +21,9 @@ export class SupervisedSandbox implements Sandbox {
   }
 
   async write(call: WriteCall): Promise<WriteOutcome> {
-    return await this.client.write(call);
+    const note = call.note.replaceAll('\0', '');
+    if (call.path.includes('\0')) return { note, error: NUL_IN_PATH };
+    return await this.client.write({ ...call, note });
   }
 
   async written(callId: string): Promise<WriteOutcome | undefined> {
@@ -26,7 +31,7 @@ export class SupervisedSandbox implements Sandbox {
   }
 
   async read(path: string, maxBytes: number): Promise<ReadResult> {
-    if (path.includes('\0')) return { kind: 'denied', reason: 'the path has a NUL character' };
+    if (path.includes('\0')) return { kind: 'denied', reason: NUL_IN_PATH };
     return await this.client.read(path, maxBytes);
   }
 

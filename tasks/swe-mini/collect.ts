@@ -126,7 +126,7 @@ export async function collectDiff(work: Collection): Promise<Uint8Array> {
     const cut = interruption(result);
     if (cut === undefined) return taken(result);
     cause = cut;
-    const fault = await controlled(work, `${callId}-control`, Math.min(result.cpuMs ?? 0, CPU_MS));
+    const fault = await controlled(work, `${callId}-control`, result.timedOut ? Math.min(result.cpuMs ?? 0, CPU_MS) : 0);
     if (fault !== undefined) throw new CollectFailed(sandbox.id, execution, `${cause}, and so was a control (${fault})`);
   }
   return noDiff(`git was cut off twice (${cause}), and nothing else was`);

@@ -29,7 +29,7 @@ import { LIMITS, WORKDIR } from './world.ts';
 const TIMEOUT_MS = 10_000;
 /** Dozens of times what right answers take. */
 const CPU_MS = 2_000;
-/** Of the second run. A control is late as well where the machine gives a sandbox less than a thirtieth of a processor. */
+/** Of the second run, and of controls. A control is late as well where the machine gives a sandbox less than a thirtieth of a processor. */
 const LONG_TIMEOUT_MS = 60_000;
 const OUTPUT_BYTES = 1 << 18;
 const TTL_SECONDS = 120;
@@ -154,10 +154,14 @@ function withDiff(candidate: Candidate, diff: string): Candidate {
   return { ...candidate, files: candidate.files.map((file) => (file.path === PATCH ? { ...file, content: diff } : file)) };
 }
 
-/** Where something stopped a run (`cause`): whether it stops the control as well, at the next moment; `undefined`: no, or nothing did. */
-async function faultOfHost(cause: string | undefined, { cpuMs = 0 }: ExecResult, candidate: Candidate, provider: SandboxProvider, id: string, timeoutMs: number): Promise<Verdict | undefined> {
+/**
+ * Where something stopped a run (`cause`): whether it stops the control as well, at the next moment; `undefined`: no, or
+ * nothing did. What was late is compared with a control that takes as much processor time.
+ */
+async function faultOfHost(cause: string | undefined, { timedOut, cpuMs = 0 }: ExecResult, candidate: Candidate, provider: SandboxProvider, id: string): Promise<Verdict | undefined> {
   if (cause === undefined) return undefined;
-  const control = await runAfresh(withDiff(candidate, CONTROL), provider, `${id}-control`, { timeoutMs, spentMs: Math.min(cpuMs, CPU_MS) });
+  const spentMs = timedOut ? Math.min(cpuMs, CPU_MS) : 0;
+  const control = await runAfresh(withDiff(candidate, CONTROL), provider, `${id}-control`, { timeoutMs: LONG_TIMEOUT_MS, spentMs });
   const why = stoppedBy(control) ?? (control.output.startsWith('applied\n') ? undefined : `it did not start: ${control.output.slice(0, 200)}`);
   if (why === undefined) return undefined;
   return { code: 'grader-failed', reason: `the grader was stopped (${cause}), and so was one without the code that it grades (${why})` };
@@ -166,10 +170,10 @@ async function faultOfHost(cause: string | undefined, { cpuMs = 0 }: ExecResult,
 /** What did not come to its own end has another run, in a sandbox that nothing has run in; a late one has longer. */
 async function verdictOn(candidate: Candidate, cases: readonly Case[], provider: SandboxProvider, id: string): Promise<Verdict> {
   const first = await runAfresh(candidate, provider, id, { timeoutMs: TIMEOUT_MS });
-  const fault = await faultOfHost(cutOffBy(first), first, candidate, provider, id, TIMEOUT_MS);
+  const fault = await faultOfHost(cutOffBy(first), first, candidate, provider, id);
   if (fault !== undefined || !(first.timedOut || cutOffBy(first))) return fault ?? judge(first, cases);
   const second = await runAfresh(candidate, provider, `${id}-again`, { timeoutMs: LONG_TIMEOUT_MS });
-  return (await faultOfHost(stoppedBy(second), second, candidate, provider, `${id}-again`, LONG_TIMEOUT_MS)) ?? judge(second, cases);
+  return (await faultOfHost(stoppedBy(second), second, candidate, provider, `${id}-again`)) ?? judge(second, cases);
 }
 
 export async function gradeDiff(problem: Problem, diff: Uint8Array, provider: SandboxProvider, id: string): Promise<Verdict> {

@@ -25,6 +25,31 @@ describe('function-xml', () => {
   });
 });
 
+describe('texts that a policy might write to hold its worker up', () => {
+  const parts = ['<function=', '<function=a>', '</function>', '<parameter=', '<parameter=b>', '</parameter>', '>', '\n', 'x', ' '];
+
+  it('are read as the patterns of the format say', () => {
+    const section = (tag: string) => new RegExp(`<${tag}=([^>\\n]+)>([\\s\\S]*?)</${tag}>`, 'gu');
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...parts), { maxLength: 30 }), (words) => {
+        const text = words.join('');
+        const parsed = parseToolCalls(text, 'function-xml');
+        const names = [...text.matchAll(section('function'))].map(([, name = '', body = '']) => [name.trim(), [...body.matchAll(section('parameter'))].map(([, key = '']) => key.trim())]);
+        expect(parsed.kind === 'calls' ? parsed.calls.map((call) => [call.name, Object.keys(call.arguments)]) : []).toEqual(names.map(([name, keys]) => [name, [...new Set(keys)]]));
+      }),
+    );
+  });
+
+  // With time that grows as the square of their length each would take hours.
+  it.each(['<function=a>', '<function=', '<function=\n>', '<function=a></function><parameter=', '<tool_call>', '<parameter=b>'])('are read once: %j, two hundred thousand times', (part) => {
+    const text = part.repeat(200_000);
+    for (const end of ['', '\n', '>', '</function>', '<function=a>']) {
+      expect(['calls', 'no-call', 'malformed']).toContain(parseToolCalls(text + end, 'function-xml').kind);
+      expect(['calls', 'no-call', 'malformed']).toContain(parseToolCalls(`${text}${end}</tool_call>`, 'hermes-json').kind);
+    }
+  });
+});
+
 describe('hermes-json', () => {
   const parse = (text: string) => parseToolCalls(text, 'hermes-json');
 

@@ -46,6 +46,13 @@ describe('view', () => {
     expect(await edit({ command: 'view', path: 'void' })).toBe('void is empty.');
   });
 
+  it('looks into no folder of a directory that has hundreds, however long that would take', async () => {
+    await sh(sandbox, 'mkdir many; cd many; mkdir {100..400}; touch 100/inside zz; cd ..');
+    const many = (await edit({ command: 'view', path: 'many' })).split('\n');
+    expect(many).toHaveLength(302);
+    expect(many.slice(-2)).toEqual(['400/', 'zz']);
+  });
+
   it('says what cannot be shown, and shows the ends of what is long', async () => {
     expect(await edit({ command: 'view', path: 'no.py' })).toBe('Error: no.py does not exist.');
     await sh(sandbox, "printf 'a\\0b' > bin; ln -s /etc/passwd link; seq 5000 > long");

@@ -64,7 +64,7 @@ export const graders: readonly Mutation[] = [
     name: 'the control of a late collection takes no processor time',
     fault: COLLECTION,
     file: 'tasks/swe-mini/collect.ts',
-    before: 'Math.min(result.cpuMs ?? 0, CPU_MS)',
+    before: 'result.timedOut ? Math.min(result.cpuMs ?? 0, CPU_MS) : 0',
     after: '0',
     tests: [{ file: HOST_AT_FAULT_TEST, test: 'lets the control take as much processor time as what was late' }],
   },

@@ -1,5 +1,6 @@
 /** Hunts words: what a policy prints, exports or defines speaks for no other call, steers nothing, and hangs nobody. What `shell.test.ts` tries is not tried again. */
 
+import { createHash } from 'node:crypto';
 import { createServer, type Socket } from 'node:net';
 import { existsSync, mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -83,6 +84,20 @@ describe.each(benches)('$name', (bench) => {
       expect(said.replaceAll(/[\n\t]/gu, '')).not.toMatch(/\p{Cc}/u);
       expect(said.length).toBeLessThan(8200);
       expect(said.endsWith('[exit code 3]')).toBe(true);
+    });
+  });
+
+  it('a path that no file can have is an answer, whatever lies ready for it', async () => {
+    await underAttack(bench, async (sandbox) => {
+      const path = 'a\0b';
+      // Where the editor keeps versions: the policy puts one there by itself.
+      const kept = `/tmp/.undo/${createHash('sha256').update(path).digest('hex').slice(0, 16)}`;
+      await sh(sandbox, `mkdir -p ${kept}; echo x > ${kept}/1; echo x > file`);
+      for (const args of [{ command: 'undo_edit' }, { command: 'create', file_text: 'x' }, { command: 'view' }, { command: 'str_replace', old_str: 'x', new_str: 'y' }])
+        expect(await tool(sandbox, 'str_replace_editor', { path, ...args })).toMatch(/^Error: /u);
+      expect(await tool(sandbox, 'str_replace_editor', { command: 'str_replace', path: 'file', old_str: 'x', new_str: 'a\0b' })).toBe('Edited file.');
+      await sandbox.write({ callId: 'noted', path: 'file', content: Buffer.from('x'), note: 'a\0b' });
+      expect(await sandbox.written('noted')).toEqual({ note: 'ab' });
     });
   });
 
