@@ -12,6 +12,7 @@ import { graders } from './graders.ts';
 import { lateExecutions } from './late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './lost-sandboxes.ts';
+import { pruning } from './pruning.ts';
 import { sandboxOwners } from './sandbox-owners.ts';
 import { server } from './server.ts';
 import { sharedPool } from './shared-pool.ts';
@@ -35,6 +36,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...betweenRecords,
   ...sandboxOwners,
   ...disks,
+  ...pruning,
   ...stuck,
   ...limits,
   ...fullHistories,
