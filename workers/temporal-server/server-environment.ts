@@ -5,7 +5,7 @@ import { totalmem } from 'node:os';
 /** With less memory Go's own choice stays: a heap of twice what lives. */
 const ROOMY_BYTES = 8 * 2 ** 30;
 /** Of the memory: from there on the heap is collected as often as it takes, whatever GOGC says. */
-const MOST = 1 / 4;
+const MOST = 1 / 16;
 
 /** Memory of the machine, or of this process's control group where that is less. */
 const usableMemory = (): number => Math.min(totalmem(), process.constrainedMemory() || Infinity);

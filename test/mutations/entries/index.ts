@@ -14,6 +14,7 @@ import { lateExecutions } from './late-executions.ts';
 import { limits } from './limits.ts';
 import { lostSandboxes } from './lost-sandboxes.ts';
 import { lostWorkers } from './lost-workers.ts';
+import { pruning } from './pruning.ts';
 import { sandboxOwners } from './sandbox-owners.ts';
 import { server } from './server.ts';
 import { sharedPool } from './shared-pool.ts';
@@ -41,6 +42,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ...betweenRecords,
   ...sandboxOwners,
   ...disks,
+  ...pruning,
   ...stuck,
   ...limits,
   ...fullHistories,

@@ -45,8 +45,8 @@ export const lateExecutions: readonly Mutation[] = [
     name: 'a collected diff is reported as it was taken, not as it is on record',
     fault: FAULT,
     file: 'activities/rollout/agent-run.ts',
-    before: 'return await store.putOnce(key, { artifact: await store.putObject(bytes), bytes: bytes.length });',
-    after: 'const own = { artifact: await store.putObject(bytes), bytes: bytes.length }; await store.putOnce(key, own); return own;',
+    before: 'return await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));',
+    after: 'await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length })); return { artifact: await store.putObject(bytes), bytes: bytes.length };',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'what was collected late is not what is graded' }],
   },
   {

@@ -27,3 +27,8 @@ test('another namespace than the default is made', () => {
 test('a workflow task that its worker lost is given to another one after five seconds', () => {
   expect(serverArguments(settings)).toContain('--dynamic-config-value=history.defaultWorkflowTaskTimeout="5s"');
 });
+
+/** Why: by its own limit the server keeps what closed within the last hour in memory. */
+test('the state of so many workflows is kept in memory, however many have closed', () => {
+  expect(serverArguments(settings)).toContain('--dynamic-config-value=history.hostLevelCacheMaxSize=2000');
+});

@@ -5,9 +5,9 @@ import { serverEnvironment } from '../../../workers/temporal-server/server-envir
 
 const GIB = 2 ** 30;
 
-test('with memory the server collects seldom, within a quarter of it; with little, as Go does', () => {
-  expect(serverEnvironment({}, 16 * GIB)).toEqual({ GOGC: '400', GOMEMLIMIT: '4096MiB' });
-  expect(serverEnvironment({}, 8 * GIB)).toEqual({ GOGC: '400', GOMEMLIMIT: '2048MiB' });
+test('with memory the server collects seldom, within a sixteenth of it; with little, as Go does', () => {
+  expect(serverEnvironment({}, 16 * GIB)).toEqual({ GOGC: '400', GOMEMLIMIT: '1024MiB' });
+  expect(serverEnvironment({}, 8 * GIB)).toEqual({ GOGC: '400', GOMEMLIMIT: '512MiB' });
   expect(serverEnvironment({}, 8 * GIB - 1)).toEqual({});
 });
 

@@ -1,0 +1,41 @@
+/** What leaves the store while others read and write it. */
+
+import type { Mutation } from '../mutation.ts';
+
+const PRUNED = 'records of an ended run are pruned: the command is killed, the run is begun again meanwhile, or another run records the same artifact';
+const PRUNE_TEST = 'test/activities/run/prune-records.test.ts';
+
+export const pruning: readonly Mutation[] = [
+  {
+    name: "turns go before their trajectory is kept",
+    fault: PRUNED,
+    file: 'activities/run/prune-records.ts',
+    before: 'for (const outcome of some) await keepTrajectory(outcome, store);',
+    after: 'if (some.length === 0) await keepTrajectory(some[0] as OutcomeRecord, store);',
+    tests: [{ file: PRUNE_TEST, test: 'leaves the trajectory as it was, and nothing that only the work read' }],
+  },
+  {
+    name: 'a run that is begun again while it is pruned loses its turns',
+    fault: PRUNED,
+    file: 'activities/run/prune-records.ts',
+    before: '  if ((await prunable(name, store)) !== undefined) return;\n',
+    after: '  return;\n',
+    tests: [{ file: PRUNE_TEST, test: 'gives way to a run that is begun again at the same moment' }],
+  },
+  {
+    name: 'a pruned run is begun again',
+    fault: PRUNED,
+    file: 'activities/run/prune-records.ts',
+    before: '  if (mark === undefined) return;\n',
+    after: '  if (mark === undefined || mark.at !== \'\') return;\n',
+    tests: [{ file: PRUNE_TEST, test: 'is refused to a run that is begun again, before anything is changed' }],
+  },
+  {
+    name: 'an object goes that another run names',
+    fault: PRUNED,
+    file: 'store/sqlite-prune.ts',
+    before: 'refs.filter((ref) => !kept.has(ref))',
+    after: 'refs.filter((ref) => !kept.has(`${ref} `))',
+    tests: [{ file: PRUNE_TEST, test: 'leaves what other runs have: records of a run whose name begins alike, and an object that both name' }],
+  },
+];
