@@ -16,9 +16,9 @@ import type { RunConfig, TrainingPlacement } from '../../workflows/messages/run-
 import { UserInputError } from '../failures.ts';
 import { changesOfRun, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
 import { checkPolicyAdapter } from './check-adapter.ts';
-import { checkTasksOfRun } from './check-tasks.ts';
 import { checkCritic } from './check-critic.ts';
 import { checkModule } from './check-module.ts';
+import { checkTasksOfRun } from './check-tasks.ts';
 import { type DescribePolicy, describeModel } from './describe-model.ts';
 import { resolveRunConfig } from './run-config.ts';
 import { removeLeftovers, writeAside } from '../write-aside.ts';

@@ -23,7 +23,7 @@ const DECODER_FLAGS = [
 export async function makeEngineBinding(root, source, library) {
   const headers = requiredPackage(root, 'node-api-headers');
   const decoder = join(root, 'trainer', 'native');
-  const inputs = hashInputs([join(source, 'binding')], source) + hashInputs([join(headers, 'include'), decoder], root);
+  const inputs = [[source, 'binding'], [headers, 'include'], [root, 'trainer/native']].map(([base, name]) => hashInputs([join(base, name)], base)).join();
   const key = createHash('sha256').update(inputs).update(JSON.stringify([library.wheels, DECODER_FLAGS])).digest('hex').slice(0, 16);
   // The binding looks for the library at ../../deps/lib from itself, in the cache as in the package.
   const path = join(library.path, '..', `lib-${key}`);

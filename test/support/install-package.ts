@@ -12,8 +12,11 @@ export async function installPackage(dir: string): Promise<string> {
   const own = join(modules, 'longhaul');
   mkdirSync(own, { recursive: true });
   for (const name of readdirSync(join(packageRoot, 'node_modules'))) {
-    if (!name.startsWith('.') && name !== 'longhaul') symlinkSync(join(packageRoot, 'node_modules', name), join(modules, name));
+    if (!name.startsWith('.') && name !== 'longhaul' && name !== '@tensorflow') symlinkSync(join(packageRoot, 'node_modules', name), join(modules, name));
   }
+  // As its set-up would have left it in the cache.
+  mkdirSync(join(own, 'node_modules'));
+  symlinkSync(join(packageRoot, 'node_modules', '@tensorflow'), join(own, 'node_modules', '@tensorflow'));
   const { files } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { files: string[] };
   for (const file of ['package.json', ...files.filter((name) => name !== 'dist')]) {
     mkdirSync(dirname(join(own, file)), { recursive: true });

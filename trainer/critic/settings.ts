@@ -1,6 +1,6 @@
 /** How a critic learns beside its policy. Epochs and the size of a pass are the policy's. */
 
-import type { AdamWSettings } from '../optimizer/adamw.ts';
+import type { AdamWSettings } from '../optimizer/adamw-settings.ts';
 
 /** `learningRate` and the rest are AdamW's, of an optimizer of the critic's own. */
 export interface CriticSettings extends AdamWSettings {

@@ -11,6 +11,7 @@ import {
   errorFrom,
 } from './messages.ts';
 import { buffersOf, packData } from './packed-data.ts';
+import { findEngine, NotSetUp } from '#setup/engine-package.mjs';
 import { prepareTensorflowEnvironment } from '../tensorflow-environment.ts';
 
 export type { EngineStats } from './messages.ts';
@@ -164,13 +165,14 @@ class ThreadEngine implements EmbeddedEngine {
 }
 
 /**
- * Starts the engine's thread and returns when TensorFlow is loaded. Errors: `EngineLost` when the thread ends, from
+ * Starts the engine's thread and returns when TensorFlow is loaded. Errors: `NotSetUp`; `EngineLost` when the thread ends, from
  * then on and for all that waited; errors of a request carry the `name` and the fields of their class in the thread.
  */
 export async function createEmbeddedEngine(options: EmbeddedEngineOptions = {}): Promise<EmbeddedEngine> {
   // Built, this file and the thread's are JavaScript.
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
   const { thread = new URL(`./engine-worker.${extension}`, import.meta.url), ...workerData } = options;
+  if (findEngine() === undefined) throw new NotSetUp('the engine');
   prepareTensorflowEnvironment();
   const engine = new ThreadEngine(new Worker(thread, { workerData, env: SHARE_ENV }));
   await engine.ready();

@@ -4,16 +4,9 @@ import { type Tensor, add, div, inGraph, reshape, scale, sqrt, square, sub, sumL
 import { type Layout, type Trainable, packFlat, unpackFlat } from '../model/parameters.ts';
 import type { NamedTensor } from '../model/safetensors.ts';
 import { tf } from '../tensorflow.ts';
+import type { AdamWSettings } from './adamw-settings.ts';
 
-export interface AdamWSettings {
-  readonly learningRate: number;
-  readonly betas: readonly [number, number];
-  readonly epsilon: number;
-  /** On all parameters. */
-  readonly weightDecay: number;
-  /** Larger gradients are scaled down to this norm; `null`: none is. */
-  readonly maxGradNorm: number | null;
-}
+export type { AdamWSettings };
 
 /** A gradient became infinite or no number at all; the weights are those before the step. */
 export class TrainingDiverged extends Error {

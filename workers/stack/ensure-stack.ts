@@ -18,7 +18,7 @@ import { chooseCluster, type Cluster } from './choose-cluster.ts';
 import { refuseUnusableDisks, stackPlaces } from './disk-room.ts';
 import { makeHome } from './home-folder.ts';
 import { logTail, openLog, rotateLog } from './processes/log-files.ts';
-import { serverProgram } from './stack-plan.ts';
+import { checkEngine, serverProgram } from './stack-plan.ts';
 import { refuseOtherSettings, type StackSettings, stackSettings, wantedRoles } from './stack-settings.ts';
 import { stackHome, type StackPaths, stackPaths, supervisorLog } from './stack-paths.ts';
 import { readStackState, type StackState } from './stack-state.ts';
@@ -71,6 +71,7 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
   const started = lockHolder(paths.lock) === undefined;
   if (started) {
     if (cluster.kind === 'embedded') serverProgram(env);
+    checkEngine(env);
     refuseRemoteDocker(env);
     say(`starting the stack (state and logs in ${paths.home})`);
   }

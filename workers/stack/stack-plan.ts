@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findEngine, NotSetUp } from '#setup/engine-package.mjs';
-import { cacheDirectory } from '#setup/paths.mjs';
+import { cacheDirectory, packageRoot } from '#setup/paths.mjs';
 import { findTemporal } from '#setup/temporal.mjs';
 import { gpuDevices } from '../gpu-devices.ts';
 import { DUTY_VARIABLE, type GpuWorkerPlan, planGpuPool, POOL_VARIABLE } from '../gpu-pool.ts';
@@ -28,12 +28,11 @@ export interface StackPlan {
 
 /**
  * `$LONGHAUL_ROLES` (comma-separated) limits the roles that run here. Errors: `Unreachable` without a server program;
- * `NotSetUp` without the engine, where a worker needs it; `UserInputError` for settings that cannot be.
+ * `UserInputError` for settings that cannot be.
  */
 export function stackPlan(env: NodeJS.ProcessEnv = process.env): StackPlan {
   const cluster = chooseCluster(env);
   const roles = wantedRoles(env);
-  if (roles.includes('gpu') && findEngine() === undefined) throw new NotSetUp('the engine');
   const pool = roles.includes('gpu') ? gpuWorkers(env) : [];
   // Of workers elsewhere nothing is known.
   const known = pool.length > 0 ? { [POOL_VARIABLE]: pool.map(({ does }) => does).join(',') } : {};
@@ -52,6 +51,11 @@ export function serverProgram(env: NodeJS.ProcessEnv): string {
   const found = findTemporal(cacheDirectory(env), env);
   if (found === undefined) throw new Unreachable("Temporal's server program", 'Run: npx longhaul setup');
   return found.path;
+}
+
+/** Errors: `NotSetUp` where a worker here needs the engine and it is missing. */
+export function checkEngine(env: NodeJS.ProcessEnv): void {
+  if (wantedRoles(env).includes('gpu') && findEngine(packageRoot, cacheDirectory(env)) === undefined) throw new NotSetUp('the engine');
 }
 
 /** Errors: `UserInputError` for a pool that this machine cannot have. */

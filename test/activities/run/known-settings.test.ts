@@ -1,0 +1,24 @@
+/** Hunts an unknown setting that is refused without a word on the one that was meant. */
+
+import { expect, it } from 'vitest';
+import { resolveSweepConfig } from '../../../activities/evaluation/sweep/sweep-config.ts';
+import { resolveRunConfig } from '../../../activities/run/run-config.ts';
+
+const least = { policy: { base: '/p' }, task: { name: 'swe-mini' } };
+
+it.each([
+  [{ stepz: 3 }, 'did you mean steps?'],
+  [{ sampling: { temprature: 1 } }, 'did you mean sampling.temperature?'],
+  [{ batch: { dynamicSampling: { tipe: 'none' } } }, 'did you mean batch.dynamicSampling.type?'],
+  [{ maxTurns: 3 }, 'did you mean agent.maxTurns?'],
+  [{ algorithm: { learningrate: 1 } }, 'did you mean algorithm.learningRate?'],
+])('a run with %j', (wrong, words) => {
+  expect(() => resolveRunConfig({ ...least, ...wrong }, '/')).toThrow(words);
+});
+
+it('an eval, in a list too; and nothing is meant where nothing is near', () => {
+  const sweep = { tasks: { name: 'swe-mini' }, policies: ['starter'] };
+  expect(() => resolveSweepConfig({ ...sweep, sample: 3 }, '/')).toThrow('did you mean samples?');
+  expect(() => resolveSweepConfig({ ...sweep, sampling: [{ temprature: 3 }] }, '/')).toThrow('did you mean sampling.0.temperature?');
+  expect(() => resolveRunConfig({ ...least, zzzzzz: 1 }, '/')).toThrow(/there is no such setting$/);
+});
