@@ -77,11 +77,11 @@ test('an eval with something missing is started again, so that the server is ask
   makePolicy(join(directory, 'policy'));
   await leaveEval(false);
   expect(await evaluate()).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
-}, 30_000);
+});
 
 test('Ctrl-C before the start does not say that the eval goes on', async () => {
   makePolicy(join(directory, 'policy'));
   const { exitCode, error } = await evaluate([], AbortSignal.abort());
   expect(exitCode).toBe(130);
   expect(error).toMatchObject({ name: 'Interrupted', message: expect.stringMatching(/before eval mine was started/) as string });
-}, 30_000);
+});

@@ -74,7 +74,7 @@ async function record(run: string, end?: RunEnd): Promise<void> {
 
 test.each([[['pause', 'nope']], [['resume', 'nope']], [['cancel', 'nope']], [['set', 'nope', 'steps=9']]])('%j names the run that is not there', async (args) => {
   expect(await call(...args)).toMatchObject({ exitCode: 2, error: { name: 'UserInputError', field: 'RUN', value: 'nope' } });
-}, 30_000);
+});
 
 test('a run that was refused before it began is exit code 2, and can be started again', async () => {
   const id = async () => (await longhaul.client.workflow.getHandle('train/refused').describe()).runId;

@@ -142,11 +142,11 @@ test('a run that has completed is not resumed', async () => {
 test('a run without an end is joined, so that the server is asked for', async () => {
   await leaveRun({});
   expect(await train()).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
-}, 30_000);
+});
 
 test('Ctrl-C before the start does not say that the run goes on', async () => {
   makePolicy('config.json', 'tokenizer.json');
   const { exitCode, error } = await train([], AbortSignal.abort());
   expect(exitCode).toBe(130);
   expect(error).toMatchObject({ name: 'Interrupted', message: expect.stringMatching(/before run first was started/) });
-}, 30_000);
+});

@@ -44,7 +44,7 @@ test('every role comes up, heals after SIGKILL, and is gone after down', async (
       const restarts = new Map(before.processes.map((one) => [one.name, one.restarts + (victims.includes(one) ? 1 : 0)]));
       for (const one of ps().processes) expect(one).toMatchObject({ state: 'ready', restarts: restarts.get(one.name) });
     },
-    { timeout: 90_000, interval: 1_000 },
+    { timeout: 120_000, interval: 1_000 },
   );
   const after = ps().processes;
   expect(longhaul('down')).toMatchObject({ wasUp: true });
@@ -57,7 +57,7 @@ test('attached, Ctrl-C drains and stops it, and says how to go on', async () => 
   let said = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { said += chunk.toString(); });
   const ended = new Promise((resolve) => child.on('exit', resolve));
-  await vi.waitFor(() => expect(said).toContain('Ctrl-C'), { timeout: 60_000, interval: 100 });
+  await vi.waitFor(() => expect(said).toContain('Ctrl-C'), { timeout: 120_000, interval: 100 });
   child.kill('SIGINT');
   expect(await ended).toBe(130);
   expect(said).toContain('npx longhaul up');
@@ -69,10 +69,10 @@ test('Ctrl-C while it comes up says that it goes on, and what stops it', async (
   let said = '';
   child.stderr.on('data', (chunk: Buffer) => { said += chunk.toString(); });
   const ended = new Promise((resolve) => child.on('exit', resolve));
-  await vi.waitFor(() => expect(said).toContain('starting the stack'), { timeout: 60_000, interval: 10 });
+  await vi.waitFor(() => expect(said).toContain('starting the stack'), { timeout: 120_000, interval: 10 });
   child.kill('SIGINT');
   expect(await ended).toBe(130);
   expect(said).toMatch(/longhaul: interrupted while the stack was starting.*npx longhaul down stops it/);
   // The supervisor may not have come as far as its lock yet.
-  await vi.waitFor(() => expect(ps().status).toBe('up'), { timeout: 90_000, interval: 500 });
+  await vi.waitFor(() => expect(ps().status).toBe('up'), { timeout: 120_000, interval: 500 });
 }, 120_000);

@@ -127,9 +127,9 @@ export const callOf = (command: string, changes: Partial<ExecCall> = {}): ExecCa
 export const sh = async (sandbox: Sandbox, command: string, changes: Partial<ExecCall> = {}): Promise<ExecResult> =>
   await sandbox.exec(callOf(command, changes));
 
-/** Asks until `look` answers with something. Fails the test after ten seconds. */
+/** Asks until `look` answers with something. A busy machine has time: the test fails after two minutes. */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined> | T | undefined): Promise<T> {
-  for (let tries = 0; tries < 500; tries += 1) {
+  for (const deadline = Date.now() + 120_000; Date.now() < deadline; ) {
     const found = await look();
     if (found !== undefined) return found;
     await new Promise((resolve) => setTimeout(resolve, 20));

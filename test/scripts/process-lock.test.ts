@@ -66,7 +66,7 @@ test('processes that all want it enter one at a time', async () => {
   );
   expect(codes).toEqual([0, 0, 0, 0]);
   expect(readFileSync(counter, 'utf8')).toBe('12');
-}, 30_000);
+});
 
 test('a process is alive while it runs, and no longer as a zombie that nobody has waited for', async () => {
   expect(isAlive(ownIdentity())).toBe(true);

@@ -26,7 +26,7 @@ it('a circuit that opened before the run had begun pauses it with its reason, an
     return { handle, status: () => handle.query<TrainStatus>('status') };
   };
   const paused = await begin('early');
-  await expect.poll(paused.status, { timeout: 30_000 }).toMatchObject({ phase: 'paused', pauseAt: 'turn', tripped: trip, steps: 1 });
+  await expect.poll(paused.status, { timeout: 120_000 }).toMatchObject({ phase: 'paused', pauseAt: 'turn', tripped: trip, steps: 1 });
   await paused.handle.signal('resume');
   expect(await paused.handle.result()).toMatchObject({ steps: 1 });
   const resumed = await begin('resumed');

@@ -1,10 +1,12 @@
 /**
  * The dispatcher as a pure scheduler: it decides which rollout enters which stage, and nothing else. It hears of a stage
- * only when that stage has ended, no cap is ever exceeded, and whoever asked first for a stage enters it first.
+ * only when that stage has ended, no cap is ever exceeded, and whoever asked first for a stage enters it first; into
+ * agent-run, whoever would have asked first with fewer inits at once.
  */
 
 import type { Stage } from '../messages/rollout.ts';
 import { type Packed, packed, unpacked } from './packed.ts';
+import { ReadyOrder } from './ready-order.ts';
 
 /** The most rollouts at once in each stage, and `open`: those that have begun and have not ended. */
 export type Caps = Readonly<Record<Stage | 'open', number>>;
@@ -32,10 +34,14 @@ export class Dispatcher {
   /** Who waits for a stage, the first to ask first. */
   readonly #queues: Record<Stage, number[]> = { init: [], 'agent-run': [], reward: [] };
   readonly #inside: Record<Stage, number> = { init: 0, 'agent-run': 0, reward: 0 };
+  /** Where agent-run has no cap, nobody waits for it. */
+  readonly #readyOrder: ReadyOrder | undefined;
   #open = 0;
 
-  constructor(caps: Caps, progress?: DispatcherProgress) {
+  /** `clock`: in any unit; one that stands still lets in whoever asked first. */
+  constructor(caps: Caps, progress?: DispatcherProgress, clock: () => number = () => 0) {
     this.#caps = caps;
+    this.#readyOrder = Number.isFinite(caps['agent-run']) ? new ReadyOrder(caps['agent-run'], clock) : undefined;
     if (progress) this.#restore(progress);
   }
 
@@ -75,6 +81,7 @@ export class Dispatcher {
     const place = this.placeOf(rollout);
     if (place !== stage) throw new TypeError(`Rollout ${rollout} is in ${place ?? 'no place'}, not in ${stage}`);
     this.#inside[stage] -= 1;
+    if (stage === 'init') this.#readyOrder?.initEnded(rollout);
     if (stage === 'init') this.#wait(rollout, 'ready', 'agent-run');
     else this.#wait(rollout, 'collected', 'reward');
   }
@@ -86,6 +93,8 @@ export class Dispatcher {
       throw new TypeError(`Rollout ${rollout} is in ${place ?? 'no place'} and cannot end`);
     }
     if (place in this.#inside) this.#inside[place as Stage] -= 1;
+    if (place === 'init') this.#readyOrder?.initEnded(rollout);
+    this.#readyOrder?.left(rollout);
     this.#places.set(rollout, 'done');
     this.#open -= 1;
   }
@@ -120,8 +129,17 @@ export class Dispatcher {
     this.#queues[stage].push(rollout);
   }
 
+  /** Where some can enter agent-run and some cannot. */
+  #sortReady(): void {
+    const free = this.#caps['agent-run'] - this.#inside['agent-run'];
+    const queue = this.#queues['agent-run'];
+    if (this.#readyOrder === undefined || free <= 0 || queue.length <= free) return;
+    this.#queues['agent-run'] = this.#readyOrder.sorted(queue.filter((rollout) => this.placeOf(rollout) === 'ready'));
+  }
+
   #admit(from: Place, stage: Stage): Admission[] {
     const admitted: Admission[] = [];
+    if (stage === 'agent-run') this.#sortReady();
     const queue = this.#queues[stage];
     // Out of a long list each by itself would move all that are left.
     let seen = 0;
@@ -133,7 +151,11 @@ export class Dispatcher {
       if (this.placeOf(rollout) !== from) continue;
       this.#places.set(rollout, stage);
       this.#inside[stage] += 1;
-      if (stage === 'init') this.#open += 1;
+      if (stage === 'init') {
+        this.#open += 1;
+        this.#readyOrder?.began(rollout);
+      }
+      if (stage === 'agent-run') this.#readyOrder?.left(rollout);
       admitted.push({ rollout, stage });
     }
     queue.splice(0, seen);

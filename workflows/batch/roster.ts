@@ -32,7 +32,8 @@ export class Roster {
   readonly #givenUp: Map<number, GivenUpReason>;
 
   constructor(caps: Caps, progress?: RosterProgress) {
-    this.#dispatcher = new Dispatcher(caps, progress?.places);
+    // In a workflow its clock, the same in every replay.
+    this.#dispatcher = new Dispatcher(caps, progress?.places, Date.now);
     this.#admitted = unpacked(progress?.admitted ?? []);
     this.#givenUp = new Map(progress?.givenUp);
   }

@@ -17,11 +17,11 @@ interface Running extends Interval {
 
 /** What happened, in the order of the stages' ends. */
 export function simulate({ times, tasks, samples }: Pick<DispatchCase, 'times' | 'tasks' | 'samples'>, { caps, order }: Schedule): Interval[] {
-  const dispatcher = new Dispatcher(caps);
+  let now = 0;
+  const dispatcher = new Dispatcher(caps, undefined, () => now);
   dispatcher.add(beginOrder({ samples }, 0, tasks, order));
   const running: Running[] = [];
   const ended: Interval[] = [];
-  let now = 0;
   let serial = 0;
   const begin = () => {
     for (const { rollout, stage } of dispatcher.admissions()) {

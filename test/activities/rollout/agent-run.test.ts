@@ -131,7 +131,7 @@ describe('agentRun', () => {
     const first: number[] = [];
     world.now.provider.duringExec = async () => {
       first.push(await lease());
-      await vi.waitUntil(() => renewals() >= 4, { timeout: 30_000 });
+      await vi.waitUntil(() => renewals() >= 4, { timeout: 120_000 });
       first.push(await lease());
     };
     const { store, provider } = world.now;

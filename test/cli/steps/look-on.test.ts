@@ -26,7 +26,7 @@ it('looks on while its taker is busy, and gives all in order', async () => {
   const { found, look } = counting(5);
   const taken: number[] = [];
   for await (const item of lookOn(look, 1)) {
-    if (item === 1) await vi.waitFor(() => expect(found.looks).toBe(5));
+    if (item === 1) await vi.waitFor(() => expect(found.looks).toBe(5), { timeout: 120_000 });
     taken.push(item);
   }
   expect(taken).toEqual([1, 2, 3, 4, 5]);
@@ -54,7 +54,7 @@ it('passes an error on when what was found before has been taken', async () => {
   };
   const items = lookOn(look, 1);
   expect(await items.next()).toEqual({ done: false, value: 1 });
-  await vi.waitFor(() => expect(looks).toBe(3));
+  await vi.waitFor(() => expect(looks).toBe(3), { timeout: 120_000 });
   expect(await items.next()).toEqual({ done: false, value: 2 });
   await expect(items.next()).rejects.toThrow('gone');
   expect(await items.next()).toEqual({ done: true, value: undefined });

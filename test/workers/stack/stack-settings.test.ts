@@ -74,7 +74,7 @@ test('a stack that is up, or whose supervisor was killed, keeps what it was told
   for (const isUp of [true, false]) {
     if (!isUp) {
       process.kill(lockHolder(stackPaths(home).lock)?.pid ?? 0, 'SIGKILL');
-      await vi.waitFor(() => expect(stack?.list.status).toBe('unsupervised'), { timeout: 20_000 });
+      await vi.waitFor(() => expect(stack?.list.status).toBe('unsupervised'), { timeout: 120_000 });
     }
     const error: unknown = await ensure({ ...told, LONGHAUL_DOCKER_RUNTIME: 'runsc' }).catch((thrown: unknown) => thrown);
     expect(error).toMatchObject(refused);
@@ -96,7 +96,7 @@ test('workers that run with other settings than are on record are not taken over
   await ensure();
   const { pid } = stack.process('init');
   process.kill(lockHolder(stackPaths(home).lock)?.pid ?? 0, 'SIGKILL');
-  await vi.waitFor(() => expect(stack?.list.status).toBe('unsupervised'), { timeout: 20_000 });
+  await vi.waitFor(() => expect(stack?.list.status).toBe('unsupervised'), { timeout: 120_000 });
   const { state } = stackPaths(home);
   const known = readStackState(state);
   if (known !== undefined) writeStackState(state, { ...known, settings: { LONGHAUL_SANDBOX: 'docker' } });

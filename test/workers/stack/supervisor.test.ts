@@ -9,7 +9,7 @@ import { readStackState, writeStackState } from '../../../workers/stack/stack-st
 import { stopStack } from '../../../workers/stack/stop-stack.ts';
 import { FixtureStack } from './fixtures/fixture-stack.ts';
 
-const soon = { timeout: 60_000, interval: 50 };
+const soon = { timeout: 120_000, interval: 50 };
 let stack: FixtureStack;
 afterEach(async () => stack.end());
 

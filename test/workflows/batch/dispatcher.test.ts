@@ -110,6 +110,48 @@ describe('the dispatcher', () => {
     expect(dispatcher.admissions()).toEqual([{ rollout: 1, stage: 'init' }]);
   });
 
+  it('lets those into agent-run first that would have been ready first with as many places for init as for agent-run', () => {
+    let now = 0;
+    const dispatcher = new Dispatcher({ ...FREE, open: 6, 'agent-run': 2 }, undefined, () => now);
+    dispatcher.add([0, 1, 2, 3, 4, 5]);
+    expect(dispatcher.admissions()).toHaveLength(6);
+    const ready = (at: number, ...rollouts: number[]) => {
+      now = at;
+      for (const rollout of rollouts) dispatcher.stageEnded(rollout, 'init');
+      return dispatcher.admissions().map(({ rollout }) => rollout);
+    };
+    // On two places 0 takes until 3, 1 until 10, 2 until 5, 3 until 6, 4 until 14 and 5 until 15.
+    expect(ready(1, 3)).toEqual([3]);
+    expect(ready(2, 2)).toEqual([2]);
+    expect([...ready(3, 0), ...ready(5, 5), ...ready(8, 4), ...ready(10, 1)]).toEqual([]);
+    const next = () => {
+      const inside = [0, 1, 2, 3, 4, 5].find((rollout) => dispatcher.placeOf(rollout) === 'agent-run')!;
+      dispatcher.ended(inside);
+      return dispatcher.admissions().map(({ rollout }) => rollout);
+    };
+    expect([next(), next(), next(), next()].flat()).toEqual([0, 1, 4, 5]);
+  });
+
+  it('lets those in first that began in an earlier history', () => {
+    let now = 0;
+    const limits: Caps = { ...FREE, open: 3, 'agent-run': 1 };
+    const before = new Dispatcher(limits, undefined, () => now);
+    before.add([0, 1, 2]);
+    before.admissions();
+    before.stageEnded(0, 'init');
+    before.admissions();
+    before.stageEnded(2, 'init');
+    const dispatcher = new Dispatcher(limits, before.progress, () => now);
+    dispatcher.add([3]);
+    now = 5;
+    dispatcher.stageEnded(1, 'init');
+    dispatcher.ended(0);
+    expect(dispatcher.admissions()).toEqual([{ rollout: 2, stage: 'agent-run' }, { rollout: 3, stage: 'init' }]);
+    dispatcher.stageEnded(3, 'init');
+    dispatcher.ended(2);
+    expect(dispatcher.admissions()).toEqual([{ rollout: 1, stage: 'agent-run' }]);
+  });
+
   it('refuses what cannot have happened', () => {
     const dispatcher = new Dispatcher(FREE);
     dispatcher.add([0]);

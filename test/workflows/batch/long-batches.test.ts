@@ -152,7 +152,7 @@ describe('a long batch', () => {
       for await (const { workflowId } of world.now.client.workflow.list({ query: `WorkflowType = 'rollout' AND ExecutionStatus = 'Running'` })) ids.push(workflowId);
       return ids;
     };
-    await expect.poll(open, { timeout: 20_000 }).toEqual([]);
+    await expect.poll(open, { timeout: 120_000 }).toEqual([]);
   }, 240_000);
 });
 

@@ -22,7 +22,7 @@ it('a run whose rollouts fail alike is paused, says why and what to do, and goes
   };
   const handle = await world.start('train', 'train/b', config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3 });
+  await expect.poll(async () => (await status()).tripped, { timeout: 120_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3 });
   expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
   expect(await details('train/b')).toMatch(/circuit breaker: 3 of the last 3 rollouts failed as endpoint-unavailable \(connection refused\); see whether the server runs.*longhaul resume/);
   await sleep(1500);
@@ -47,7 +47,7 @@ it('a step of which nothing was graded leaves the policy as it was, and the run 
   };
   const handle = await world.start('train', 'train/u', config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 4 });
+  await expect.poll(async () => (await status()).tripped, { timeout: 120_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 4 });
   expect(await status()).toMatchObject({ phase: 'paused', step: 1, policyVersion: 1, recent: [{ valid: 0 }] });
   expect(await details('train/u')).toMatch(/3 of the last 4 rollouts failed as endpoint-unavailable \(no rollout of step 1 was graded/);
   expect(world.count('update')).toBe(1);
@@ -89,7 +89,7 @@ it('a run whose steps are smaller than the breaker looks back is paused by the s
   const config = oneByOne('share', (nth) => nth % 4 !== 1, { breaker: { inARow: 4, share: 0.7 }, steps: 9 });
   const handle = await world.start('train', 'train/share', config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 12, of: 16 });
+  await expect.poll(async () => (await status()).tripped, { timeout: 120_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 12, of: 16 });
   expect((await status()).step).toBe(3);
   await handle.terminate();
   const resolved = resolveRunConfig({ ...config, run: 'carried' }, '/');
@@ -97,7 +97,7 @@ it('a run whose steps are smaller than the breaker looks back is paused by the s
   const progress = { config: { ...resolved, breaker: { inARow: 16, share: 1 } }, runDir: '/run', step: 1, policy: { dir: 'v1', version: 1 }, recent: [], pauseAt: null, failures };
   const carried = await world.start('train', 'train/carried', resolved, progress);
   const row = async () => (await carried.query<TrainStatus>('status')).tripped;
-  await expect.poll(row, { timeout: 60_000 }).toMatchObject({ failed: 16, of: 16 });
+  await expect.poll(row, { timeout: 120_000 }).toMatchObject({ failed: 16, of: 16 });
   await carried.terminate();
 }, 180_000);
 
@@ -109,7 +109,7 @@ it('an asynchronous run is paused by rollouts that fail alike in one group after
     evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, breaker: { inARow: 4 },
   });
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 4, of: 4, message: 'connection refused' });
+  await expect.poll(async () => (await status()).tripped, { timeout: 120_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 4, of: 4, message: 'connection refused' });
   expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn', step: 0 });
   broken = false;
   await handle.signal('resume');

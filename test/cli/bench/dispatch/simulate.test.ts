@@ -88,7 +88,7 @@ const MIXES: Record<string, Mix> = {
   'long init alone': (n) => [between(n, 50, 100), between(n, 10, 30), between(n, 2, 6)],
   'heavy tails': (n) => [Math.exp(2.2 + normal(n)), Math.exp(3.3 + normal(n)), Math.exp(2.2 + 0.6 * normal(n))],
 };
-const SHAPES = [[16, 4, 12, 12], [24, 8, 32, 16], [16, 4, 8, 16], [8, 8, 16, 4]] as const;
+const SHAPES = [[16, 4, 12, 12], [24, 8, 32, 16], [16, 4, 8, 16], [8, 8, 16, 4], [24, 8, 64, 64]] as const;
 
 function draw(mix: Mix, [tasks, samples, run, reward]: (typeof SHAPES)[number], seed: number): DispatchCase {
   const next = uniform(seed * 7919 + 1);
@@ -99,6 +99,11 @@ function draw(mix: Mix, [tasks, samples, run, reward]: (typeof SHAPES)[number], 
   });
   return { name: 'drawn', tasks, samples, maxParallelAgents: run, maxEvalParallelAgents: reward, times };
 }
+
+it('with short inits and long runs no drawn case is more than a twentieth slower than the reference', () => {
+  const cases = SHAPES.flatMap((shape) => Array.from({ length: 60 }, (_, seed) => draw(MIXES['short init, long run']!, shape, seed + 500)));
+  expect(Math.max(...cases.map((one) => makespan(one, 'pipeline') / makespan(one, 'reference')))).toBeLessThanOrEqual(1.05);
+});
 
 describe.each(Object.entries(MIXES))('drawn cases, %s', (_, mix) => {
   it.each(SHAPES.map((shape) => [shape]))('%j: not slower than the reference in the mean, within its sandboxes', (shape) => {
@@ -111,6 +116,7 @@ describe.each(Object.entries(MIXES))('drawn cases, %s', (_, mix) => {
     });
     expect(geometricMean(ratios)).toBeLessThanOrEqual(1.005);
     // A greedy list schedule of unknown times loses single cases, most with few rollouts and heavy tails.
-    expect(ratios.filter((ratio) => ratio > 1.05).length).toBeLessThanOrEqual(0.2 * ratios.length);
+    expect(ratios.filter((ratio) => ratio > 1.05).length).toBeLessThanOrEqual(0.05 * ratios.length);
+    expect(Math.max(...ratios)).toBeLessThanOrEqual(1.15);
   });
 });
