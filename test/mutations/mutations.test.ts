@@ -44,9 +44,10 @@ describe('docs/reliability.md', () => {
     expect({ neverSeenToFail: shown, notNamed: [...new Set(killing.filter((file) => !named(file)))] }).toEqual({ neverSeenToFail: [], notNamed: [] });
   });
 
-  it('says how many mutations there are', () => {
+  it('says how many mutations there are, and names those that were not seen killed', () => {
     const [, all, killed] = /(\d+) mutations, (\d+) killed/.exec(docs) ?? [];
-    expect([Number(all), Number(killed)]).toEqual([MUTATIONS.length, MUTATIONS.length]);
+    const open = MUTATIONS.filter(({ name }) => docs.includes(`"${name}"`));
+    expect([Number(all), Number(killed)]).toEqual([MUTATIONS.length, MUTATIONS.length - open.length]);
   });
 });
 

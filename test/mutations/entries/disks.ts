@@ -250,9 +250,9 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a damaged record that an update needs ends the run',
     fault: RECORD,
-    file: 'workflows/failures/mendable.ts',
-    before: "new Set(['PlanLost', 'StoreCorrupt'])",
-    after: "new Set(['PlanLost'])",
+    file: 'workflows/failures/failure-policy.ts',
+    before: "errors: ['StoreCorrupt'],\n    retried: [],\n    recovery: 'hold',",
+    after: "errors: ['StoreCorrupt'],\n    retried: [],\n    recovery: 'mask',",
     tests: [{ file: HELD_WORK_TEST, test: 'update that needs a damaged record pauses its run at once' }],
   },
   {
