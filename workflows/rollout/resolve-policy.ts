@@ -105,8 +105,8 @@ export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
     return { endpoint: resolveEndpoint(policy['endpoint'], 'policy.endpoint', refuse), version: Number(version) };
   }
   if (typeof policy['dir'] === 'string') {
-    const { dir, newestOf } = policy;
-    return { dir, version: Number(version), ...(isText(newestOf) ? { newestOf } : {}) };
+    const { dir, newestOf, digest } = policy;
+    return { dir, version: Number(version), ...(isText(newestOf) ? { newestOf } : {}), ...(isText(digest) ? { digest } : {}) };
   }
   return refuse('policy', given ?? null, 'give { dir, version }, a directory in Hugging Face layout and its version, or { endpoint: { baseUrl, model } }');
 }
