@@ -7,7 +7,7 @@ import type { ContainerCreateOptions, MountSettings } from 'dockerode';
 
 import type { SandboxSpec } from '../sandbox.ts';
 import { diskShares, filesIn } from '../supervised/disk.ts';
-import { MOST_PSEUDO_TERMINALS, SOCKET_BYTES } from '../supervised/machine-wide.ts';
+import { MOST_PSEUDO_TERMINALS } from '../supervised/machine-wide.ts';
 import { DEFAULT_CPUS } from '../supervised/spec.ts';
 
 const MIB = 1 << 20;
@@ -56,7 +56,6 @@ export interface ContainerPlan {
   readonly files: ReadonlyArray<readonly [source: string, target: string]>;
   /** The daemon's file system can bound what a container writes beside its mounts. */
   readonly quota: boolean;
-  readonly cgroupVersion: 1 | 2;
   /** It is Podman's service that makes it. */
   readonly podman: boolean;
   /** Of the container's user on the whole host; `undefined`: the daemon's own. */
@@ -92,8 +91,6 @@ function limits(spec: SandboxSpec, plan: ContainerPlan) {
   return {
     Memory: memory,
     MemorySwap: memory,
-    // Version 2 of control groups counts it with all other memory.
-    ...(plan.cgroupVersion === 1 && !plan.podman ? { KernelMemoryTCP: SOCKET_BYTES } : {}),
     PidsLimit: processes + own,
     NanoCpus: Math.round((spec.cpus ?? DEFAULT_CPUS) * 1e9),
     ShmSize: diskShares(diskMiB).shm,

@@ -15,7 +15,7 @@ import { isAlive } from '../supervised/process-identity.ts';
 import { endingFolders, folderName, listFolders, readIdentity, removeFolder, setAside } from '../supervised/state.ts';
 import { SupervisorClient } from '../supervisor/client.ts';
 import { type Dial, dialSocket } from '../supervisor/connection.ts';
-import { type Accounts, accountsOf, uidOf, writeAccounts } from './accounts.ts';
+import { uidOf, writeAccounts } from './accounts.ts';
 import { CLAIM_LABEL, type ContainerPlan, containerOptions, SCOPE_LABEL, type Transport, wantsQuota } from './container.ts';
 import { classifyDocker, type Engine, isNameTaken, lacksImage, statusOf, within } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
@@ -60,7 +60,6 @@ export class DockerLauncher implements Launcher {
   readonly whole = { memory: true, processes: true, path: PATH };
   private readonly host: DockerHost;
   private readonly scope: string;
-  private readonly accountsByImage = new Map<string, Promise<Accounts>>();
   /** Until the daemon says that it has none: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
   private quota = true;
 
@@ -118,39 +117,15 @@ export class DockerLauncher implements Launcher {
     });
   }
 
-  private accounts(image: string): Promise<Accounts> {
-    const known = this.accountsByImage.get(image);
-    if (known !== undefined) return known;
-    const read = accountsOf(this.host.engine, image, this.scope, randomUUID());
-    this.accountsByImage.set(image, read);
-    read.catch(() => this.accountsByImage.delete(image));
-    return read;
-  }
-
-  /** Somebody may remove an image after it was found. */
-  private async presentImage(spec: SandboxSpec): Promise<{ readonly image: string; readonly accounts: Accounts }> {
-    const { images } = this.host;
-    const image = await images.ensure(spec.image);
-    try {
-      return { image, accounts: await this.accounts(image) };
-    } catch (error) {
-      if (!lacksImage(error)) throw classifyDocker(`the accounts of image ${image} cannot be read`, error);
-      images.forget(spec.image);
-      const again = await images.ensure(spec.image);
-      return { image: again, accounts: await this.accounts(again) };
-    }
-  }
-
   private async plan(folder: string, spec: SandboxSpec): Promise<ContainerPlan> {
-    const { image, accounts } = await this.presentImage(spec);
     const uid = uidOf(spec.id, this.host.engine);
     return {
       name: `longhaul-${this.scope}-${folderName(spec.id)}`,
       claim: randomUUID(),
       scope: this.scope,
-      image,
+      image: await this.host.images.ensure(spec.image),
       uid,
-      files: writeAccounts(folder, accounts, uid),
+      files: writeAccounts(folder, uid),
       runtime: this.host.runtime,
       transport: this.host.transport,
       ownKernel: this.host.ownKernel,
@@ -158,7 +133,6 @@ export class DockerLauncher implements Launcher {
       supervisorPath: this.host.supervisorPath,
       quota: this.quota,
       podman: this.host.engine.podman,
-      cgroupVersion: this.host.engine.cgroupVersion,
       userProcesses: userProcessLimit(this.host.engine),
     };
   }

@@ -55,10 +55,10 @@ describe('the limit on processor time', () => {
     ['processes one after the other, each with less', "while :; do python3 -c 'sum(range(3000000))'; done"],
     ['processes that hide in sessions and double forks', `(setsid python3 -c 'import os\nif os.fork() or os.fork(): os._exit(0)\n${spin}' &); sleep 1000`],
   ])('ends %s', async (_, command) => {
-    const result = await sh(sandbox, `echo partial; ${command}`, { cpuMs: 1500, timeoutMs: 120_000, fresh: true });
+    const result = await sh(sandbox, `echo partial; ${command}`, { cpuMs: 600, timeoutMs: 120_000, fresh: true });
     expect(result).toMatchObject({ ...spent, output: 'partial\n' });
-    expect(result.cpuMs).toBeGreaterThanOrEqual(1500);
-    expect((await sh(sandbox, 'ps -e --no-headers | wc -l', { alone: true })).output).toMatch(/^[2-4]\n$/u);
+    expect(result.cpuMs).toBeGreaterThanOrEqual(600);
+    expect((await sh(sandbox, 'ps -e --no-headers | wc -l', { alone: true })).output).toMatch(/^[2-6]\n$/u);
   });
 
   it('counts what a call takes, and not what another load, an earlier call or a wait does', async () => {

@@ -96,7 +96,7 @@ it('asks for that bound again after a daemon that gave no answer, or failed for 
 
 it('asks for a bound on the whole disk where the image is writable, and does without where the daemon has none', async () => {
   const { provider, stateDir } = benches[0]!;
-  const plan = { name: 'n', claim: 'c', scope: 's', image: 'i', runtime: undefined, transport: 'socket', ownKernel: false, runFolder: '/r', supervisorPath: '/s', uid: 20_000, files: [], cgroupVersion: 2, podman: false, userProcesses: undefined } as const;
+  const plan = { name: 'n', claim: 'c', scope: 's', image: 'i', runtime: undefined, transport: 'socket', ownKernel: false, runFolder: '/r', supervisorPath: '/s', uid: 20_000, files: [], podman: false, userProcesses: undefined } as const;
   const storage = (profile: 'strict' | 'swe', quota: boolean) => containerOptions(specOf('q', { profile }), { ...plan, quota }).HostConfig?.StorageOpt;
   expect([storage('swe', true), storage('swe', false), storage('strict', true)]).toEqual([{ size: '64M' }, undefined, undefined]);
   const sandbox = await provider.create(specOf('quota', { profile: 'swe' }));

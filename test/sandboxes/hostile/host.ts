@@ -73,10 +73,10 @@ export async function groupOf(bench: NamedBench, id: string) {
   };
 }
 
-/** The most that sockets of its group ever took, in bytes: with all its memory (`isMemory`), where the kernel counts no other way. */
-export function socketMemoryOf(pid: number): { readonly bytes: number; readonly isMemory: boolean } {
-  const isMemory = !readFileSync(`/proc/${pid}/cgroup`, 'utf8').includes(':memory:');
-  return { bytes: Number(groupFile(pid, 'memory', 'memory.kmem.tcp.max_usage_in_bytes', 'memory.peak')), isMemory };
+/** What sockets of its group may take, and the most that they ever took, in bytes: with all its memory, where the kernel counts no other way. */
+export function socketMemoryOf(pid: number): { readonly limit: number; readonly peak: number } {
+  const bytes = (v1: string, v2: string): number => Number(groupFile(pid, 'memory', `memory.kmem.tcp.${v1}`, `memory.${v2}`));
+  return { limit: bytes('limit_in_bytes', 'max'), peak: bytes('max_usage_in_bytes', 'peak') };
 }
 
 /** Peak resident memory of a process, in bytes. */
