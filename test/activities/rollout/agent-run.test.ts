@@ -218,7 +218,7 @@ describe('a turn that may be the last', () => {
     expect((await last('if-finished')).unfinished).toBeUndefined();
   });
 
-  it.each([['putOnce', 'collect:'], ['putOnce', 'act:'], ['releaseLease', '']] as const)('killed at %s %s ends the same, once', async (method, prefix) => {
+  it.each([['putOnceWithObject', 'collect:'], ['putOnce', 'act:'], ['releaseLease', '']] as const)('killed at %s %s ends the same, once', async (method, prefix) => {
     await policyCalled('ls', 'finish');
     await expect(last('if-finished', dyingAt(world.now.store, method, prefix))).rejects.toThrow('killed here');
     const outcome = await last('if-finished');
