@@ -32,7 +32,7 @@ export const inputs: readonly Mutation[] = [
     file: 'trainer/backends/post-json.ts',
     before: 'if (!isNamed) checkHost(target);\n',
     after: '',
-    tests: [{ file: ADDRESSES_TEST, test: 'that is link-local or of a metadata service is never asked' }],
+    tests: [{ file: ADDRESSES_TEST, test: 'that is no endpoint is never asked' }],
   },
   {
     name: 'links lead out of the places',

@@ -10,7 +10,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { allowedEndpoints, allowedKeys, type BadEntry, covers, keyText } from '../../../trainer/backends/allowed-addresses.ts';
 import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
 import { EndpointError } from '../../../trainer/backends/endpoint-error.ts';
-import { guardedLookup } from '../../../trainer/backends/never-asked.ts';
+import { checkHost, guardedLookup } from '../../../trainer/backends/never-asked.ts';
 import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
 import { type LoopbackServer, startLoopback } from '../../support/endpoint/http-server.ts';
 
@@ -113,8 +113,12 @@ describe('the list', () => {
 });
 
 describe('an address', () => {
-  it.each(['http://169.254.169.254/latest', 'http://[fe80::1]/v1', 'http://[::ffff:169.254.169.254]/v1', 'http://0.0.0.0:1/v1', 'http://[fd00:ec2::254]/v1', 'http://2852039166/v1', 'http://100.100.100.200/v1'])('that is link-local or of a metadata service is never asked: %s', async (baseUrl) => {
-    expect(await ask(baseUrl, {})).toBe('address-not-allowed');
+  it.each(['http://169.254.169.254/latest', 'http://[fe80::1]/v1', 'http://[::ffff:169.254.169.254]/v1', 'http://0.0.0.0:1/v1', 'http://[fd00:ec2::254]/v1', 'http://2852039166/v1', 'http://100.100.100.200/v1'])('that is link-local or of a metadata service is no endpoint: %s', (baseUrl) => {
+    expect(() => checkHost(new URL(baseUrl))).toThrow(expect.objectContaining({ kind: 'address-not-allowed' }));
+  });
+
+  it('that is no endpoint is never asked', async () => {
+    expect(await ask('http://0.0.0.0:1/v1', {})).toBe('address-not-allowed');
   });
 
   it('is looked at behind its name', async () => {
