@@ -41,8 +41,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'no failure is the last one',
     fault: FAULT,
     file: TRIES,
-    before: 'if ((await failuresOf(limits, info, error)) < failures) return error;',
-    after: 'if ((await failuresOf(limits, info, error)) < 1000 * failures) return error;',
+    before: 'if (failures < most || failure.nonRetryable) return failure;',
+    after: 'if (failures < 1000 * most || failure.nonRetryable) return failure;',
     tests: [{ file: TRIES_TEST, test: 'a failure is for good when as many were thrown as may be' }],
   },
   {
@@ -52,6 +52,14 @@ export const lostWorkers: readonly Mutation[] = [
     before: "return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;",
     after: 'return info.attempt;',
     tests: [{ file: TRIES_TEST, test: 'workers that are lost spend none of what failures may' }],
+  },
+  {
+    name: 'a failure that the store cannot count is counted with lost workers',
+    fault: FAULT,
+    file: TRIES,
+    before: 'return { failure: holds ? error : failure,',
+    after: 'return { failure: holds && !failure ? error : failure,',
+    tests: [{ file: TRIES_TEST, test: 'a store that cannot be written bounds tries all the same' }, { file: TRIES_TEST, test: 'a damaged record of the tries is told as damage at once' }],
   },
   {
     name: 'a worker that is stopped counts as lost',
