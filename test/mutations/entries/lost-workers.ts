@@ -137,7 +137,7 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a batch does not tell its run of a rollout that is held',
     fault: FAULT,
     file: 'workflows/batch/open-batch.ts',
-    before: '    this.#failures.held(trip, this.#input.name);\n',
+    before: '    this.#underWay.track(this.#failures.held(trip, this.#input.name));\n',
     after: '',
     tests: [{ file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' }, { file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }],
   },
