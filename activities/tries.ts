@@ -6,7 +6,7 @@
 import { asyncLocalStorage, type Info } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import type { Store } from '../store/store.ts';
-import { classOfError, LOST_WORKERS, RETRIES, type RetryPlace, TRIES_SPENT } from '../workflows/failures/failure-policy.ts';
+import { classOfError, FAILURES, LOST_WORKERS, RETRIES, type RetryPlace, TRIES_SPENT } from '../workflows/failures/failure-policy.ts';
 import { classified } from './failures.ts';
 import { wasCancelled, wasStopped, withHeartbeat } from './heartbeat.ts';
 import { orAborted } from './or-aborted.ts';
@@ -58,25 +58,37 @@ function note({ store }: Limits, info: Info, end: TryRecord['end'], { name, mess
   return store.putOnce<TryRecord>(keys.oneTry(info), { end, error: name, message: message.slice(0, 300), at: new Date().toISOString() });
 }
 
-/** How many executions have failed, this one included. */
+/** How many executions have failed, this one included. Errors: those of the store. */
 async function failuresOf(limits: Limits, info: Info, { type, message }: ApplicationFailure): Promise<number> {
   const name = type ?? '';
   // What cannot be counted in the store is counted by Temporal, lost workers with it: such a class masks no rollout.
   if (classOfError(name) === 'store-unavailable') return info.attempt;
+  await note(limits, info, 'failed', { name, message });
+  return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;
+}
+
+interface Counted {
+  readonly failure: ApplicationFailure;
+  readonly failures: number;
+}
+
+/** Where the store fails, its own failure takes the place of one that it cannot count: it holds the rollout, and masks none. */
+async function counted(failure: ApplicationFailure, limits: Limits, info: Info): Promise<Counted> {
   try {
-    await note(limits, info, 'failed', { name, message });
-    return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;
-  } catch {
-    return info.attempt;
+    return { failure, failures: await classified(() => failuresOf(limits, info, failure)) };
+  } catch (error) {
+    const holds = error instanceof ApplicationFailure && FAILURES[classOfError(error.type ?? '')].recovery === 'hold';
+    return { failure: holds ? error : failure, failures: info.attempt };
   }
 }
 
 /** What an execution that failed is reported with: for good, where it was the last that may. */
 export async function reported(error: unknown, limits: Limits, info: Info): Promise<unknown> {
   if (!(error instanceof ApplicationFailure) || error.nonRetryable) return error;
-  const { failures = RETRIES[limits.place].attempts } = limits;
-  if ((await failuresOf(limits, info, error)) < failures) return error;
-  const { message, type, cause } = error;
+  const { failure, failures } = await counted(error, limits, info);
+  const { failures: most = RETRIES[limits.place].attempts } = limits;
+  if (failures < most || failure.nonRetryable) return failure;
+  const { message, type, cause } = failure;
   return ApplicationFailure.create({ message, type: type ?? '', nonRetryable: true, details: [TRIES_SPENT], ...(cause && { cause }) });
 }
 

@@ -38,6 +38,12 @@ export class PauseRelay {
     void this.#settle();
   }
 
+  /** A child from before this workflow was started again, which may have been told anything: it is told the last word, whichever that is. */
+  rejoin(id: string, child: Steerable): void {
+    this.#children.set(id, { child, told: !this.#paused });
+    void this.#settle();
+  }
+
   /** It stands still by itself: the next resumption is to reach it, whatever it was told. */
   stands(id: string): void {
     const known = this.#children.get(id);

@@ -123,3 +123,16 @@ it('one that stands still by itself is resumed, though nobody told it to pause, 
   await settled();
   expect([stands.words, other.words]).toEqual([['resume'], ['pause', 'resume']]);
 });
+
+it.each([[false, 'resume'], [true, 'pause']] as const)('one that runs since before is told the last word, whatever it was told then (paused: %s)', async (paused, word) => {
+  const { child } = nursery(async () => undefined);
+  const relay = new PauseRelay();
+  relay.set(paused);
+  const since = child(0);
+  relay.rejoin('since', since);
+  await settled();
+  expect(since.words).toEqual([word]);
+  relay.set(paused);
+  await settled();
+  expect(since.words).toEqual([word]);
+});

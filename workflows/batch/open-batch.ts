@@ -180,7 +180,7 @@ export class OpenBatch {
     if (this.#held) return;
     this.#held = trip;
     this.#show();
-    this.#failures.held(trip, this.#input.name);
+    this.#underWay.track(this.#failures.held(trip, this.#input.name));
   }
 
   stageEnded(id: string, stage: 'init' | GatedStage): void {

@@ -48,10 +48,10 @@ export class FailureWatch {
     if (trip && parent) getExternalWorkflowHandle(parent.workflowId).signal(circuitOpenedSignal, trip).catch(() => undefined);
   }
 
-  /** A rollout of `batch` is held, and the batch with it. */
-  held(trip: Trip, batch: string): void {
+  /** A rollout of `batch` is held, and the batch with it. Returns when the parent has been told, or has ended. */
+  async held(trip: Trip, batch: string): Promise<void> {
     const { parent } = workflowInfo();
-    if (parent) getExternalWorkflowHandle(parent.workflowId).signal(circuitOpenedSignal, trip, batch).catch(() => undefined);
+    if (parent) await getExternalWorkflowHandle(parent.workflowId).signal(circuitOpenedSignal, trip, batch).catch(() => undefined);
   }
 
   reset(): void {

@@ -253,7 +253,7 @@ export const disks: readonly Mutation[] = [
     file: 'workflows/failures/failure-policy.ts',
     before: "errors: ['StoreCorrupt'],\n    retried: [],\n    recovery: 'hold',",
     after: "errors: ['StoreCorrupt'],\n    retried: [],\n    recovery: 'mask',",
-    tests: [{ file: HELD_WORK_TEST, test: 'update that needs a damaged record pauses its run at once' }],
+    tests: [{ file: HELD_WORK_TEST, test: 'update that needs a damaged record pauses its run at once' }, { file: 'test/workflows/failures/held-rollouts.test.ts', test: 'a run (sync) whose agentRun in step-2/ cannot go on pauses' }],
   },
   {
     name: 'a store without checksums is read as if it had them',

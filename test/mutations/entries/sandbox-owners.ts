@@ -51,6 +51,17 @@ export const sandboxOwners: readonly Mutation[] = [
     tests: [{ file: LIFECYCLE_TEST, test: 'takes a half-made one of a dead maker for nothing' }],
   },
   {
+    name: 'a group that stood still when its run was terminated is not told that the run goes on',
+    fault: TERMINATED,
+    file: 'workflows/pause-relay.ts',
+    before: 'told: !this.#paused });',
+    after: 'told: this.#paused });',
+    tests: [
+      { file: 'test/workflows/pause-relay.test.ts', test: 'one that runs since before is told the last word' },
+      { file: 'test/workflows/training/restart.test.ts', test: 'a group that stands still since before its run was terminated goes on', hangs: true },
+    ],
+  },
+  {
     name: 'the sweeper does not ask whether owners live',
     fault: TERMINATED,
     file: 'sandboxes/sweep.ts',

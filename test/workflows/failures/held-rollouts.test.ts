@@ -23,6 +23,7 @@ const policy = { dir: '/p', version: 1 };
 const none = { started: 0, ended: 0, total: 0, passed: 0, failed: 0 };
 const lost = () => ApplicationFailure.nonRetryable('50 workers ended in it', 'WorkersLost');
 const full = () => ApplicationFailure.create({ type: 'StoreFull', message: 'No space is left', nextRetryDelay: '20ms' });
+const damaged = () => ApplicationFailure.nonRetryable('the record verdict:x is not what was written', 'StoreCorrupt');
 const torn = () => ApplicationFailure.create({ type: 'CheckpointTorn', message: 'v1 is torn', nextRetryDelay: '20ms' });
 const calls = (activity: string, of = '') => world.now.log.calls.filter((call) => call.activity === activity && call.rollout.includes(of)).length;
 
@@ -63,7 +64,7 @@ const configOf = (run: string, mode: 'sync' | 'one-step-off' | 'async', over: ob
 
 it.each([
   ['sync', 'computeReward', 'step-1/', lost], ['sync', 'generate', 'eval-0-sampled/', lost], ['sync', 'generate', 'step-2/', torn],
-  ['one-step-off', 'agentRun', 'step-1/', full], ['async', 'computeReward', 'group-2/', lost],
+  ['one-step-off', 'agentRun', 'step-1/', full], ['sync', 'agentRun', 'step-2/', damaged], ['async', 'computeReward', 'group-2/', lost],
 ] as const)('a run (%s) whose %s in %s cannot go on pauses, says so, masks nothing, and trains on every rollout when it is resumed', async (mode, activity, where, error) => {
   let broken = true;
   const trained: UpdateInput[] = [];
@@ -79,7 +80,7 @@ it.each([
   };
   const handle = await world.start('train', `train/${run}`, configOf(run, mode));
   const status = () => handle.query<TrainStatus>('status');
-  const failure = error === torn ? 'checkpoint-torn' : error === full ? 'store-unavailable' : 'quarantined';
+  const failure = error === torn ? 'checkpoint-torn' : error === full ? 'store-unavailable' : error === damaged ? 'store-damaged' : 'quarantined';
   await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure, work: expect.stringContaining(`train/${run}/${where}`) as string });
   const paused = await status();
   expect(paused).toMatchObject({ phase: 'paused', pauseAt: 'turn' });

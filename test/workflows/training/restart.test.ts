@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
+import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { OpenedRun, StepToRecord } from '../../../workflows/activities.ts';
 import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
 import type { UpdateInput } from '../../../workflows/messages/update.ts';
@@ -144,6 +145,20 @@ it('a group that runs since before its run was started again, and is terminated,
   held.end();
   expect(await second.result()).toMatchObject({ steps: 3 });
   expect(trainedGroups('told').sort()).toEqual(every);
+}, 120_000);
+
+it('a group that stands still since before its run was terminated goes on when the run is started again', async () => {
+  const held = holding('group-1');
+  const first = await start('stood');
+  await held.acting;
+  await first.signal('pause');
+  const batch = world.client.workflow.getHandle('train/stood/group-1');
+  await expect.poll(async () => (await batch.query<BatchStatus>('status')).paused, { timeout: 60_000 }).toBe(true);
+  await first.terminate('by hand');
+  const second = await start('stood');
+  held.end();
+  expect(await second.result()).toMatchObject({ steps: 3 });
+  expect(trainedGroups('stood').sort()).toEqual(every);
 }, 120_000);
 
 it('a run that ends does not wait for a group that was terminated meanwhile', async () => {

@@ -247,8 +247,11 @@ export class Overlap {
   async #start(unit: Unit): Promise<void> {
     this.#unrolled.delete(unit.number);
     // A child that is not waited for, and whose start is cancelled before it is known, never tells of it.
-    await CancellationScope.nonCancellable(() => this.#units.start(unit, () => this.#terminated(unit)));
-    this.#relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
+    const isNew = await CancellationScope.nonCancellable(() => this.#units.start(unit, () => this.#terminated(unit)));
+    const [name, handle] = [this.#units.nameOf(unit), this.#units.handleOf(unit)];
+    // The run may have been terminated while it stood still.
+    if (isNew) this.#relay.add(name, handle);
+    else this.#relay.rejoin(name, handle);
   }
 
   #terminated(unit: Unit): void {

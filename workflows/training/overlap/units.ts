@@ -52,8 +52,8 @@ export class Units {
     return { batch: this.batchOf(unit), tasks: drawnBy(this.#host.config, unit.number).tasks.slice(0, unit.groups) };
   }
 
-  /** Returns when it runs. `terminated` is called where it is ended without a word, for as long as this history of the run lasts. */
-  async start(unit: Unit, terminated: () => void): Promise<void> {
+  /** Returns when it runs; false: it runs since before the run started from its records. `terminated` is called where it is ended without a word, for as long as this history of the run lasts. */
+  async start(unit: Unit, terminated: () => void): Promise<boolean> {
     const { config, lately } = this.#host;
     const drawn = drawnBy(config, unit.number);
     try {
@@ -73,9 +73,11 @@ export class Units {
       child.result().catch((error: unknown) => {
         if (error instanceof ChildWorkflowFailure && error.cause instanceof TerminatedFailure) terminated();
       });
+      return true;
     } catch (error) {
-      // It runs since before the run started from its records, and will report like any other.
+      // It will report like any other.
       if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
+      return false;
     }
   }
 
