@@ -18,12 +18,18 @@ function bounded({ origin, inclusive = true }: { readonly origin: string; readon
   return units[origin]?.(words) ?? words;
 }
 
-/** The schema's own words, where it has some. */
-export function remedyOf(issue: Issue): string {
+/** What a mapping may hold, in a few words. */
+function ofSettings(names: readonly string[]): string {
+  if (names.length === 0) return '';
+  return `: ${names.slice(0, 6).join(', ')}${names.length > 6 ? ', …' : ''}`;
+}
+
+/** The schema's own words, where it has some. `settings` are the names that a mapping may have there. */
+export function remedyOf(issue: Issue, settings: readonly string[] = []): string {
   if (!/^(Invalid input|Invalid option|Too small|Too big)\b/u.test(issue.message)) return issue.message;
   switch (issue.code) {
     case 'invalid_type':
-      return `give ${NOUNS[issue.expected] ?? issue.expected}`;
+      return `give ${NOUNS[issue.expected] ?? issue.expected}${issue.expected === 'object' ? ofSettings(settings) : ''}`;
     case 'too_small':
       return `give ${bounded(issue, issue.minimum, 'least')}`;
     case 'too_big':

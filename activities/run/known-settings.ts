@@ -35,17 +35,22 @@ function at(schema: z.ZodType, path: readonly PropertyKey[]): z.ZodType[] {
   return below.flatMap((one) => at(one, rest));
 }
 
-/** Dotted paths of all settings below; nothing of lists. */
+/** The names of the settings at `path`, where it is a mapping. */
+export function settingsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  return at(schema, path).flatMap(objectsOf).flatMap((shape) => Object.keys(shape));
+}
+
+/** Dotted paths of all settings below; of a list, those of its first element. */
 function pathsBelow(schema: z.ZodType, prefix = ''): string[] {
-  return objectsOf(schema).flatMap((shape) =>
+  const named = objectsOf(schema).flatMap((shape) =>
     Object.entries(shape).flatMap(([name, one]) => [`${prefix}${name}`, ...pathsBelow(one, `${prefix}${name}.`)]),
   );
+  return [...named, ...elementsOf(schema).flatMap((one) => pathsBelow(one, `${prefix}0.`))];
 }
 
 /** The dotted name that `name`, unknown at `path`, was probably meant to be: one beside it, or one of this name elsewhere. */
 export function meantSetting(schema: z.ZodType, path: readonly PropertyKey[], name: string): string | undefined {
-  const beside = at(schema, path).flatMap(objectsOf).flatMap((shape) => Object.keys(shape));
-  const near = closest(name, beside);
+  const near = closest(name, settingsAt(schema, path));
   if (near !== undefined) return [...path, near].join('.');
   const elsewhere = new Set(pathsBelow(schema).filter((one) => one.split('.').at(-1) === name));
   return elsewhere.size === 1 ? [...elsewhere][0] : undefined;

@@ -19,7 +19,7 @@ import { needsCorrection } from '../algorithm/rules.ts';
 import { UserInputError } from '../failures.ts';
 import { innermost } from './innermost-issue.ts';
 import { remedyOf } from './issue-remedy.ts';
-import { meantSetting } from './known-settings.ts';
+import { meantSetting, settingsAt } from './known-settings.ts';
 import { rightName } from './right-name.ts';
 
 const count = z.int().min(1);
@@ -152,19 +152,27 @@ function unknownRemedy(schema: z.ZodType, given: unknown, path: readonly Propert
   return `remove it, there is no such setting${meant === undefined ? '' : `; did you mean ${meant}?`}`;
 }
 
+/** Said before anything else: what seems to be missing may be the setting that is misspelt. */
+function unknownSetting(schema: z.ZodType, given: unknown, { path, keys: [name = ''] }: z.core.$ZodIssueUnrecognizedKeys): UserInputError {
+  const value = valueAt(given, [...path, name]) ?? null;
+  return new UserInputError([...path, name].join('.'), shown(name, value), unknownRemedy(schema, given, path, name));
+}
+
 /**
  * `given` with the schema's defaults filled in.
- * Errors: `UserInputError` for the first field that cannot be used.
+ * Errors: `UserInputError` for a setting that there is not, else for the first field that cannot be used.
  */
 export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues.map(innermost);
-  const unknown = issue?.code === 'unrecognized_keys' ? issue.keys : [];
-  const path = [...(issue?.path ?? []), ...unknown.slice(0, 1)];
-  const remedy = unknown.length > 0 ? unknownRemedy(schema, given, issue?.path ?? [], unknown[0] ?? '') : (issue ? remedyOf(issue) : 'see the documentation');
-  const value = valueAt(given, path) ?? null;
-  throw new UserInputError(path.join('.') || 'configuration', unknown.length > 0 ? shown(unknown[0] ?? '', value) : value, remedy);
+  const issues = parsed.error.issues.map(innermost);
+  const [unknown] = issues.filter((issue) => issue.code === 'unrecognized_keys');
+  if (unknown) throw unknownSetting(schema, given, unknown);
+  const [issue] = issues;
+  const path = issue?.path ?? [];
+  // A name with nothing behind it (`steps:`) is as good as none.
+  const value = valueAt(given, path) ?? undefined;
+  throw new UserInputError(path.join('.') || 'configuration', value, issue ? remedyOf(issue, settingsAt(schema, path)) : 'see the documentation');
 }
 
 type ParsedConfig = z.output<typeof runConfigSchema>;

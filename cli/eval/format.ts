@@ -61,8 +61,8 @@ function underWay({ status, accounting: { dispatched, evaluated, masked } }: Eva
   return status === 'running' && dispatched > evaluated + masked ? ` + ${dispatched - evaluated - masked} under way` : '';
 }
 
-/** What a user sees of an eval: when it has ended, and as far as it has come. */
-export function evalReportLines(results: EvalResults): string[] {
+/** What a user sees of an eval: when it has ended, and as far as it has come. `why` is empty where the error that follows says it. */
+export function evalReportLines(results: EvalResults, why = results.message): string[] {
   const { cells, evalDir, confidence, accounting } = results;
   const ks = [...new Set(cells.flatMap(({ passAt }) => Object.keys(passAt)))];
   const rows = cells.map((cell) => [
@@ -75,7 +75,7 @@ export function evalReportLines(results: EvalResults): string[] {
   ]);
   return [
     '',
-    `eval ${results.eval} ${results.status}${results.message ? `: ${results.message}` : ''}`,
+    `eval ${results.eval} ${results.status}${why ? `: ${why}` : ''}`,
     ...table([['POLICY', 'SAMPLING', 'TASKS', 'GRADED', 'REWARD', ...ks.map((k) => `PASS@${k}`)], ...rows]),
     ...cells.flatMap(familyLines),
     ...cells.flatMap(gradedLines),

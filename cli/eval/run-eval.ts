@@ -73,7 +73,7 @@ async function onStack(config: SweepConfig, { longhaul, store, temporal }: Stack
   // Refused again: what is on record is of what was asked for before.
   if (failure !== undefined && (!results || exitCodeOf(failure) === 2)) throw failureOf(id, failure, 'eval');
   if (!results) throw new JobFailed(`eval ${id} ended, and this folder's store has nothing of it`);
-  for (const line of evalReportLines(results)) screen.line(line);
+  for (const line of evalReportLines(results, failure === undefined ? results.message : '')) screen.line(line);
   if (failure === undefined) return results;
   throw new JobFailed(`eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}; the same command makes what is missing: ${options.again}`, results, { cause: failure });
 }

@@ -75,7 +75,7 @@ export async function choosePolicy(options: PolicyOptions, context: VerbContext)
   if (endpoint === undefined) {
     if (options.model !== undefined) throw new UserInputError('--model', options.model, 'give --endpoint with it');
     if (options.apiKeyEnv !== undefined) throw new UserInputError('--api-key-env', '(not shown)', 'give --endpoint with it');
-    if (policy === undefined) throw new UserInputError('--policy', null, FORMS);
+    if (policy === undefined) throw new UserInputError('--policy', undefined, FORMS);
     return chooseReference(policy, context);
   }
   if (policy !== undefined) throw new UserInputError('--policy', policy, 'give it or --endpoint, not both');

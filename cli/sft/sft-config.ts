@@ -62,7 +62,7 @@ export type SftConfig = z.infer<typeof schema>;
 export async function readSftConfig(path: string, out: string | undefined): Promise<SftConfig> {
   const config = parseSettings(schema, await readSettings(path));
   if ((config.initial === undefined) === (config.model === undefined)) {
-    throw new UserInputError('initial', config.initial ?? null, 'give either `initial` or `model`');
+    throw new UserInputError('initial', config.initial, 'give either `initial` or `model`');
   }
   if (config.lora !== undefined && config.initial === undefined) {
     throw new UserInputError('lora', config.lora, 'give `initial`, the policy that the adapter stands beside');

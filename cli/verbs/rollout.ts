@@ -29,7 +29,7 @@ function temperatureOf(text: string): number {
 }
 
 function checkedTask(task: string | undefined): string {
-  if (task === undefined) throw new UserInputError('--task', null, 'give a task id such as swe-mini-held-out-0');
+  if (task === undefined) throw new UserInputError('--task', undefined, 'give a task id such as swe-mini-held-out-0');
   try {
     checkTask(task);
     return task;
@@ -56,10 +56,11 @@ async function inputOf(options: Options, context: VerbContext): Promise<RolloutI
   };
 }
 
+/** Why one failed says the error that follows. */
 function endLines({ result, trajectory }: RolloutEnd): string[] {
   const { status, reward = 0, passed = false, failure, message, finish, turns, attempt } = result;
   const verdict = status === 'graded' ? `reward ${reward} (${passed ? 'passed' : 'not passed'})` : `failed: ${failure ?? 'internal'}`;
-  const why = (trajectory?.reason ?? message ?? '').trim();
+  const why = status === 'graded' ? (trajectory?.reason ?? message ?? '').trim() : '';
   const again = attempt > 1 ? `, attempt ${attempt}` : '';
   return ['── verdict', `${verdict}${why === '' ? '' : `: ${why}`}`, `${turns} turns, finish: ${finish ?? 'none'}${again}`];
 }

@@ -113,11 +113,17 @@ async function follow(run: string, local: LocalStore, screen: Screen, context: V
   }
 }
 
+function refuseEval(name: string): void {
+  if (evalOf(name) === undefined) return;
+  throw new UserInputError('RUN', name, `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${name}`);
+}
+
 /** Errors: `JobFailed` for a run that did not complete; `Interrupted`, with how to attach. */
 async function watch(given: string, context: VerbContext): Promise<Outcome> {
   if (isSingleRollout(given)) throw new UserInputError('RUN', given, `give a run: a single rollout is followed by: npx longhaul rollout --attach ${given}`);
+  refuseEval(given);
   const run = await withLocalStore(context, (local) => named(given, local));
-  if (evalOf(run) !== undefined) throw new UserInputError('RUN', run, `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${run}`);
+  refuseEval(run);
   await tellOfDisks(context);
   return withLocalStore(context, async (local) => {
     const { status } = await local.summary(run);

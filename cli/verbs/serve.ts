@@ -21,7 +21,7 @@ interface Options {
 async function serve(options: Options, context: VerbContext): Promise<Outcome> {
   const { model, servedName, host, apiKeyEnv } = options;
   if (options.tinker === true) throw new UserInputError('--tinker', true, 'leave it out: the Tinker API is not built yet');
-  if (model === undefined) throw new UserInputError('--model', null, 'give starter, RUN@STEP, latest:RUN, or a directory in Hugging Face layout');
+  if (model === undefined) throw new UserInputError('--model', undefined, 'give starter, RUN@STEP, latest:RUN, or a directory in Hugging Face layout');
   const settings = {
     model,
     ...(servedName === undefined ? {} : { servedName }),

@@ -11,3 +11,9 @@ it('what is under way is told while it goes on', () => {
   expect(account(results)).toBe('rollouts: 24 dispatched = 16 evaluated + 1 masked + 7 under way; 0 lost, 0 duplicated');
   expect(account({ ...results, status: 'completed', accounting: { ...accounting, evaluated: 23 } })).toBe('rollouts: 24 dispatched = 23 evaluated + 1 masked; 0 lost, 0 duplicated');
 });
+
+it('why one failed stands in its first line, unless the error that follows says it', () => {
+  const failed = { ...results, status: 'failed', message: 'no gpu worker' } as EvalResults;
+  expect(evalReportLines(failed)).toContain('eval e failed: no gpu worker');
+  expect(evalReportLines(failed, '').join('\n')).not.toContain('no gpu worker');
+});

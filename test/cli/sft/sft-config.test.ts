@@ -25,3 +25,13 @@ it('lora has to say what an adapter that is gone on with is', async () => {
   expect(await read({ lora: own })).toMatchObject({ initial: dir, out: join(dir, 'out'), lora: own });
   expect(await read({})).not.toHaveProperty('lora');
 });
+
+it.each([
+  [{ stagez: [], stages: undefined }, 'stagez', 'did you mean stages?'],
+  [{ packin: true }, 'packin', 'did you mean packing?'],
+  [{ stages: [{ data: 'clean', stps: 1, batchSize: 1, learningRate: 1 }] }, 'stages.0.stps', 'did you mean stages.0.steps?'],
+  [{ lora: { rnk: 4 } }, 'lora.rnk', 'did you mean lora.rank?'],
+  [{ batchSize: 4 }, 'batchSize', 'did you mean stages.0.batchSize?'],
+])('an unknown setting says which one was meant: %j', async (settings, field, meant) => {
+  await expect(read(settings)).rejects.toMatchObject({ name: 'UserInputError', field, remedy: expect.stringContaining(meant) as string });
+});

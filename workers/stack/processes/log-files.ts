@@ -9,6 +9,8 @@ const KEPT = 3;
 /** What is taken off a log's front is a multiple of this, and so of any file system's block. */
 const BLOCK = 64 * 1024;
 const TAIL_BYTES = 64 * 1024;
+/** Lines of a log's end that are looked through for repeats. */
+const MOST_REPEATED = 400;
 
 /** Opens for appending: children hold the descriptor themselves, so they outlive the supervisor and lose no line. */
 export function openLog(path: string): number {
@@ -89,7 +91,19 @@ function takeOff(path: string, bytes: number): boolean {
   }
 }
 
-/** The last lines of a log, for a message about what went wrong; empty when there is none. */
+const unstamped = (line: string): string => line.replace(/^\d{4}-\d\d-\d\dT[\d:.]+Z /, '');
+
+/** Without what the end says again: a process that is started several times ends each time with the same words. */
+function withoutRepeats(lines: readonly string[]): readonly string[] {
+  const said = lines.map(unstamped);
+  const isRepeat = (size: number) => said.slice(-size).every((line, i) => line === said[said.length - 2 * size + i]);
+  for (let size = 1; 2 * size <= lines.length; size += 1) {
+    if (isRepeat(size)) return withoutRepeats([...lines.slice(0, -2 * size), ...lines.slice(-size)]);
+  }
+  return lines;
+}
+
+/** The last lines of a log, for a message about what went wrong, what is repeated at its end once; empty when there is none. */
 export function logTail(path: string, lines = 20): string {
   if (!existsSync(path)) return '';
   const file = openSync(path, 'r');
@@ -97,7 +111,7 @@ export function logTail(path: string, lines = 20): string {
     const { size } = fstatSync(file);
     const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES));
     const read = readSync(file, buffer, 0, buffer.length, size - buffer.length);
-    return buffer.toString('utf8', 0, read).trimEnd().split('\n').slice(-lines).join('\n');
+    return withoutRepeats(buffer.toString('utf8', 0, read).trimEnd().split('\n').slice(-MOST_REPEATED)).slice(-lines).join('\n');
   } finally {
     closeSync(file);
   }

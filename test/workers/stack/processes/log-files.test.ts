@@ -40,6 +40,15 @@ test('the end of a log is its last lines; a log that is not there has none', () 
   expect(rotateLog(join(directory, 'none.log'), 1)).toBe(false);
 });
 
+test('what a process says at each of its starts is shown once, and what differs is kept', () => {
+  const path = join(directory, 'a.log');
+  const starts = ['00', '01', '02'].map((second) => `2026-01-01T00:00:${second}.000Z ERROR no module\n    at load\n    at run\n`);
+  writeFileSync(path, `before\n${starts.join('')}`);
+  expect(logTail(path)).toBe('before\n2026-01-01T00:00:02.000Z ERROR no module\n    at load\n    at run');
+  writeFileSync(path, 'step 1\nstep 2\nstep 3\n');
+  expect(logTail(path)).toBe('step 1\nstep 2\nstep 3');
+});
+
 /** tmpfs cannot take off a file's front: there, as documented, the moment of emptying may lose lines. */
 function collapses(): boolean {
   const probe = join(mkdtempSync(join(tmpdir(), 'longhaul-probe-')), 'probe');
