@@ -5,7 +5,7 @@ import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { classified, UserInputError } from '../../activities/failures.ts';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
 import { checkModuleAllowed } from './modules.ts';
-import { type Named, namedInInput } from './named-in-input.ts';
+import { brokenNumber, type Named, namedInInput } from './named-in-input.ts';
 import { checkPlace, type Places } from './places.ts';
 
 /** What is in the folder of a run or of an eval. */
@@ -32,6 +32,8 @@ export function guardPlaces(places: Places): ActivityInterceptorsFactory {
     inbound: {
       async execute(input, next) {
         await classified(async () => {
+          const broken = brokenNumber(input.args);
+          if (broken !== undefined) throw new UserInputError(broken.field, broken.value, 'give a whole number of at least 0');
           for (const one of namedInInput(info.activityType, input.args)) await check(places, one);
         });
         return next(input);
