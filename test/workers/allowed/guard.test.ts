@@ -1,7 +1,7 @@
 /**
  * Hunts inputs of workflows that lead a worker to folders or modules of this machine that nobody gave it: by an absolute
  * path, by links, by an adapter's base, over files of something else. Not asserted: that activities are asked this way by
- * real workers (`test/e2e/endpoint-rollout.test.ts` does).
+ * real workers (`test/e2e/endpoint-rollout.test.ts` does, and of those of a stack `test/e2e/steering.test.ts`).
  */
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
