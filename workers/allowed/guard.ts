@@ -11,9 +11,12 @@ import { checkPlace, type Places } from './places.ts';
 /** What is in the folder of a run or of an eval. */
 const OURS = /^(config\.yaml|summary\.json|results\.json|(metrics|changes|rollouts)\.jsonl|(learning-curve|pass-at-k)\.svg|checkpoints|policies|tensorboard|trajectories|updates)(\.partial-[\w-]+)?$/;
 
+/** What the file browsers of systems leave in each folder that somebody looks at. */
+const OF_BROWSERS: ReadonlySet<string> = new Set(['.DS_Store', 'Thumbs.db', 'desktop.ini']);
+
 /** Errors: `UserInputError` for a folder with files that are none of ours: a run would write among them. */
 async function checkOurs({ field, path }: Named): Promise<void> {
-  const foreign = (await readdir(path).catch(() => [])).find((name) => !OURS.test(name));
+  const foreign = (await readdir(path).catch(() => [])).find((name) => !OURS.test(name) && !OF_BROWSERS.has(name));
   if (foreign !== undefined) throw new UserInputError(field, path, `give another folder or another name: that one has files of something else (${foreign})`);
 }
 

@@ -98,4 +98,20 @@ export const inputs: readonly Mutation[] = [
     after: "if (origin === '' && ",
     tests: [{ file: DOOR_TEST, test: 'another site reads nothing and starts nothing' }],
   },
+  {
+    name: 'a request within a request reaches the UI',
+    fault: PAGE,
+    file: 'workers/stack/ui-proxy.ts',
+    before: "else if (asked.headers['transfer-encoding'] !== undefined) end(",
+    after: "else if (asked.headers['transfer-encoding'] === 'identity') end(",
+    tests: [{ file: DOOR_TEST, test: 'a request within a request, which nobody would look at, does not pass' }],
+  },
+  {
+    name: 'an adapter of a hub leads to any folder',
+    fault: INPUT,
+    file: 'trainer/hub/resolve-model.ts',
+    before: '  await refuseFolder(id, hubCache(options.env), snapshot);\n',
+    after: '',
+    tests: [{ file: 'test/trainer/hub/resolve-model.test.ts', test: 'an adapter whose base is a folder of this machine is refused, also from the cache' }],
+  },
 ];

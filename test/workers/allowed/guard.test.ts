@@ -114,7 +114,7 @@ describe('a folder that is written', () => {
   it('has no files of something else', async () => {
     const run = join(project, 'runs', 'mine');
     mkdirSync(join(run, 'checkpoints'), { recursive: true });
-    writeFileSync(join(run, 'config.yaml'), '');
+    for (const name of ['config.yaml', '.DS_Store']) writeFileSync(join(run, name), '');
     expect(await openRun({})).toBe('begun');
     writeFileSync(join(run, 'main.py'), '');
     expect(await openRun({})).toBe('dir');
