@@ -31,10 +31,10 @@ export function commonOptions(temporal: WorkerConnection, slots: number): Omit<W
     // Temporal's own, of up to a minute, would hide for that long that a host has died or a cancellation came.
     maxHeartbeatThrottleInterval: '3s',
     defaultHeartbeatThrottleInterval: '3s',
-    interceptors: { activity: [guardPlaces(readPlaces())] },
+    // Of two properties of one name the last alone would stand: every interceptor is in this list.
+    interceptors: { activity: [...(inbound ? [() => ({ inbound })] : []), guardPlaces(readPlaces())] },
     shutdownGraceTime: '20s',
     shutdownForceTime: '40s',
-    ...(inbound ? { interceptors: { activity: [() => ({ inbound })] } } : {}),
   };
 }
 

@@ -24,7 +24,8 @@ function folderOf({ runDir, step }: UpdateInput, { input = '' }: UpdateRequest):
   return join(updatesDir(runDir), `step-${step}-${input.slice(0, 12)}`);
 }
 
-const stepOf = (folder: string): number => Number(/^step-(\d+)-/.exec(folder)?.[1] ?? 0);
+/** Of no step, what is not ours. */
+const stepOf = (folder: string): number => Number(/^step-(\d+)-/.exec(folder)?.[1]);
 
 /**
  * Nobody needs parts of updates any more, of those up to this step: an execution of its `update` that comes late, or once

@@ -22,7 +22,7 @@ export const ps: Verb = {
           say(`stack ${stack.status} · Temporal ${stack.address} · namespace ${stack.namespace}${stack.ui ? ` · UI ${stack.ui}` : ''}`);
           const told = Object.entries(stack.settings ?? {}).map(([name, value]) => `${name}=${value}`);
           if (told.length > 0) say(`runs with ${told.join(' ')}`);
-          if (stack.status === 'unsupervised') say('nothing restarts what dies now; take these processes over: npx longhaul up --detach');
+          if (stack.status === 'unsupervised') say('nothing restarts what dies now, and the UI is away; take these processes over: npx longhaul up --detach');
         }
         const isDown = stack.processes.some(({ state }) => state !== 'ready');
         return { document: { ...stack, disks }, exitCode: disks.length > 0 && isDown ? 3 : 0 };

@@ -60,6 +60,12 @@ it.each(['with-library', 'with-temporal-client'])('%s.ts starts, pauses, changes
   expect(summary.steps.map(({ learningRate }) => learningRate)).toEqual([1e-4, 1e-4]);
 }, 240_000);
 
+it('a Temporal client that names a folder elsewhere is refused by the workers of the stack', async () => {
+  const args = [{ task: 'swe-mini-held-out-0', policy: { dir: '/etc', version: 0 } }];
+  const result: unknown = await client.workflow.execute('rollout', { taskQueue: 'orchestrator', workflowId: 'elsewhere', args });
+  expect(result).toMatchObject({ status: 'failed', failure: 'bad-input', message: expect.stringMatching(/^policy.dir: "\/etc".*LONGHAUL_PLACES/) as string });
+}, 120_000);
+
 it("the README's program does what it says, with a smaller run", async () => {
   const [snippet] = documents().filter(({ file }) => file === 'README.md').flatMap((document) => fences(document, 'ts'));
   const fewTasks = "tasks: { name: 'swe-mini', count: 2 }";

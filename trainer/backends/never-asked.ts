@@ -10,9 +10,16 @@ import { EndpointError } from './endpoint-error.ts';
 const never = new BlockList();
 for (const [net, prefix] of [['0.0.0.0', 8], ['169.254.0.0', 16], ['224.0.0.0', 3]] as const) never.addSubnet(net, prefix, 'ipv4');
 for (const [net, prefix] of [['fe80::', 10], ['ff00::', 8]] as const) never.addSubnet(net, prefix, 'ipv6');
-// Metadata services of Alibaba, Azure, Oracle and Amazon.
-for (const address of ['100.100.100.200', '168.63.129.16', '192.0.0.192']) never.addAddress(address, 'ipv4');
-for (const address of ['::', 'fd00:ec2::254']) never.addAddress(address, 'ipv6');
+// Metadata services of Alibaba, Azure and Oracle.
+const metadata = ['100.100.100.200', '168.63.129.16', '192.0.0.192'];
+for (const address of metadata) never.addAddress(address, 'ipv4');
+// The last three: of Amazon, Google and Scaleway.
+for (const address of ['::', 'fd00:ec2::254', 'fd20:ce::254', 'fd00:42::42']) never.addAddress(address, 'ipv6');
+// IPv4 addresses that translators take out of IPv6 ones; `BlockList` itself knows `::ffff:0:0/96` alone.
+for (const translated of ['::', '64:ff9b::', '::ffff:0:']) {
+  never.addSubnet(`${translated}169.254.0.0`, 112, 'ipv6');
+  for (const address of metadata) never.addAddress(`${translated}${address}`, 'ipv6');
+}
 
 const refused = (host: string, address: string): EndpointError =>
   new EndpointError('address-not-allowed', `${host} is ${address === host ? '' : `${address}, `}link-local or a metadata service`);

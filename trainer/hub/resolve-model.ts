@@ -4,14 +4,15 @@ import type { DownloadProgress } from './download-model.ts';
 import { cachedSnapshot, type Environment, hubCache, isCommit, isComplete } from './hub-cache.ts';
 import { type HubId, parseHubId } from './hub-id.ts';
 import { hubToken } from './hub-token.ts';
+import { readAdapterJson } from '../lora/adapter-files.ts';
 
-/** The model is neither in the cache nor to be had. */
+/** The model is neither in the cache nor to be had, or is there and cannot be used. */
 export class ModelUnavailable extends Error {
   override readonly name = 'ModelUnavailable';
   readonly id: string;
   readonly cache: string;
-  constructor({ repo, revision }: HubId, cache: string, problem: string, remedy: string) {
-    super(`model ${repo} (revision ${revision}) is not in the cache ${cache}, and ${problem}; ${remedy}`);
+  constructor({ repo, revision }: HubId, cache: string, problem: string, remedy: string, where: 'in' | 'not in' = 'not in') {
+    super(`model ${repo} (revision ${revision}) is ${where} the cache ${cache}, and ${problem}; ${remedy}`);
     this.id = repo;
     this.cache = cache;
   }
@@ -61,10 +62,19 @@ async function fromHub(id: HubId, { env = process.env, onProgress = () => undefi
   }
 }
 
+/** Whoever puts an adapter on a hub has no word on the folders of this machine. Errors: `ModelUnavailable`. */
+async function refuseFolder(id: HubId, cache: string, snapshot: string): Promise<void> {
+  const base = (await readAdapterJson(snapshot))?.['base_model_name_or_path'];
+  if (typeof base !== 'string' || parseHubId(base) !== undefined) return;
+  throw new ModelUnavailable(id, cache, `its adapter names a folder as its base (${JSON.stringify(base)})`, 'choose one whose base is a model of the hub, or download it and give the path of its directory', 'in');
+}
+
 /** A path comes back as it is; `hf:org/name@revision` is found in the cache or downloaded. Errors: `ModelUnavailable`. */
 export async function resolveModel(text: string, options: ResolveOptions = {}): Promise<string> {
   if (!text.startsWith('hf:')) return text;
   const id = parseHubId(text);
   if (id === undefined) throw new TypeError(`${text}: write a hub id as hf:org/name or hf:org/name@revision`);
-  return fromHub(id, options);
+  const snapshot = await fromHub(id, options);
+  await refuseFolder(id, hubCache(options.env), snapshot);
+  return snapshot;
 }

@@ -5,15 +5,18 @@ import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { classified, UserInputError } from '../../activities/failures.ts';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
 import { checkModuleAllowed } from './modules.ts';
-import { type Named, namedInInput } from './named-in-input.ts';
+import { brokenNumber, type Named, namedInInput } from './named-in-input.ts';
 import { checkPlace, type Places } from './places.ts';
 
 /** What is in the folder of a run or of an eval. */
 const OURS = /^(config\.yaml|summary\.json|results\.json|(metrics|changes|rollouts)\.jsonl|(learning-curve|pass-at-k)\.svg|checkpoints|policies|tensorboard|trajectories|updates)(\.partial-[\w-]+)?$/;
 
+/** What the file browsers of systems leave in each folder that somebody looks at. */
+const OF_BROWSERS: ReadonlySet<string> = new Set(['.DS_Store', 'Thumbs.db', 'desktop.ini']);
+
 /** Errors: `UserInputError` for a folder with files that are none of ours: a run would write among them. */
 async function checkOurs({ field, path }: Named): Promise<void> {
-  const foreign = (await readdir(path).catch(() => [])).find((name) => !OURS.test(name));
+  const foreign = (await readdir(path).catch(() => [])).find((name) => !OURS.test(name) && !OF_BROWSERS.has(name));
   if (foreign !== undefined) throw new UserInputError(field, path, `give another folder or another name: that one has files of something else (${foreign})`);
 }
 
@@ -32,6 +35,8 @@ export function guardPlaces(places: Places): ActivityInterceptorsFactory {
     inbound: {
       async execute(input, next) {
         await classified(async () => {
+          const broken = brokenNumber(input.args);
+          if (broken !== undefined) throw new UserInputError(broken.field, broken.value, 'give a whole number of at least 0');
           for (const one of namedInInput(info.activityType, input.args)) await check(places, one);
         });
         return next(input);

@@ -1,6 +1,7 @@
 /** What the input of each activity names on this machine: folders and modules, under the field's own name. */
 
 import { resolve } from 'node:path';
+import { evalFolder } from '../../activities/evaluation/eval-records.ts';
 import { parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 
@@ -34,7 +35,7 @@ function model(field: string, text: string | undefined): Named[] {
 
 /** What has another name is refused where it is read. */
 function folderIn(field: string, dir: string, name: unknown): Named[] {
-  const isName = typeof name === 'string' && /^\w[\w.-]*$/.test(name);
+  const isName = typeof name === 'string' && /^\w[\w.+-]*$/.test(name);
   return [{ field, path: isName ? resolve(dir, name) : resolve(dir), kind: 'run' }];
 }
 
@@ -57,13 +58,14 @@ function inSweepPolicy(policy: unknown, index: number): Named[] {
 
 function inSweep(config: unknown, id: unknown): Named[] {
   const policies = at(config, 'policies');
-  return [...folderIn('dir', textAt(config, 'dir') ?? 'evals', id), ...(Array.isArray(policies) ? policies.flatMap(inSweepPolicy) : [])];
+  const name = typeof id === 'string' ? evalFolder('', id) : undefined;
+  return [...folderIn('dir', textAt(config, 'dir') ?? 'evals', name), ...(Array.isArray(policies) ? policies.flatMap(inSweepPolicy) : [])];
 }
 
 const inUpdate = (input: unknown): Named[] => [
   ...named(input, 'runDir', 'write'),
   ...named(input, 'policy.dir', 'policy'),
-  ...named(input, 'algorithm.critic.base', 'policy'),
+  ...model('algorithm.critic.base', textAt(input, 'algorithm.critic.base')),
   ...named(input, 'algorithm.module', 'module'),
 ];
 
@@ -74,11 +76,22 @@ const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Name
   generate: (input) => [...named(input, 'policy.dir', 'policy'), ...named(input, 'policy.endpoint.tokenizer', 'files')],
   update: inUpdate,
   planUpdate: inUpdate,
+  // What a run's steps are said to be is what its policies are found by.
+  recordStep: (input) => [...named(input, 'runDir', 'write'), ...named(input, 'policy.dir', 'policy')],
 };
+
+/** Parts of the names of folders and files: as text they would lead anywhere. */
+const NUMBERS = ['step', 'record.step', 'round', 'shard'] as const;
 
 /** Of any other activity, the folders that it writes to. */
 const otherwise = (input: unknown): Named[] => [...named(input, 'runDir', 'write'), ...named(input, 'dir', 'write')];
 
 export function namedInInput(activity: string, args: readonly unknown[]): Named[] {
   return (Object.hasOwn(BY_ACTIVITY, activity) ? BY_ACTIVITY[activity] : otherwise)?.(...args) ?? [];
+}
+
+/** The first number of an activity's input that is none, with its field. */
+export function brokenNumber([input]: readonly unknown[]): { readonly field: string; readonly value: unknown } | undefined {
+  const fields = NUMBERS.map((field) => ({ field, value: at(input, field) }));
+  return fields.find(({ value }) => value !== undefined && (!Number.isSafeInteger(value) || Number(value) < 0));
 }

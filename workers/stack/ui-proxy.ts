@@ -52,8 +52,10 @@ export async function startUiProxy(port: number, ui: UiAddress): Promise<Server>
   const server = createServer((asked, response) => {
     response.on('error', () => undefined);
     const why = whyForeign(asked);
-    if (why === undefined) forward(asked, response, ui);
-    else end(response, 403, why);
+    if (why !== undefined) end(response, 403, why);
+    // Browsers say how long what they send is. Of a GET, what follows in chunks would be the next request to the UI, which nobody has looked at.
+    else if (asked.headers['transfer-encoding'] !== undefined) end(response, 411, 'give content-length');
+    else forward(asked, response, ui);
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);

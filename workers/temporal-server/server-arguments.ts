@@ -31,8 +31,9 @@ const DYNAMIC_CONFIG = {
   'history.shardIOTimeout': '20s',
   'history.hostLevelCacheMaxSize': 2_000,
   'history.defaultWorkflowTaskTimeout': '5s',
-  // The HTTP API cannot be switched off, and answers whoever finds its port, web pages too: no request names this host.
-  'frontend.httpAllowedHosts': ['closed.invalid'],
+  // The HTTP API cannot be switched off, and answers whoever finds its port, web pages too. No name has a slash in it: one
+  // that had none, a page could be served under, and resolved to this machine.
+  'frontend.httpAllowedHosts': ['closed/'],
   'system.enableNexus': false,
 } as const;
 

@@ -3,13 +3,13 @@
  * worker dies half-way. Workers are engines of their own over one store and one folder; the queue is the test.
  */
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../activities/records.ts';
 import { resolveRunConfig } from '../../../activities/run/run-config.ts';
-import { createShardActivities } from '../../../activities/update/sharded-update.ts';
+import { clearUpdates, createShardActivities } from '../../../activities/update/sharded-update.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
 import type { Engine, PoolEngine } from '../../../trainer/engine.ts';
@@ -214,5 +214,12 @@ describe('an update in shards', () => {
     // Who is late brings nothing back.
     await expect(worker().forwardBackward({ run: RUN, step: 1, dir, plan, round: 0, shard: 1 })).rejects.toMatchObject({ type: 'PlanLost' });
     expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
+  });
+
+  it('is cleared away alone: a folder that is none of ours stays', async () => {
+    const updates = join(world.now.dir, 'updates');
+    for (const folder of ['step-1-0123456789ab', 'src', 'step-one']) mkdirSync(join(updates, folder), { recursive: true });
+    await clearUpdates(world.now.dir);
+    expect(readdirSync(updates).sort()).toEqual(['src', 'step-one']);
   });
 });

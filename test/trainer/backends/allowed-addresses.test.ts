@@ -76,6 +76,9 @@ describe('a key', () => {
     ['https://host/v1', 'https://host/v1/%2e%2e/admin', false],
     ['https://host/v1', 'https://host/v1/%2e%2e%2fadmin', false],
     ['https://host/v1', 'https://host/v1/..\\admin', false],
+    ['https://host/v1', 'https://host/v1/%252e%252e/admin', false],
+    ['https://host/v1', 'https://host/v1/..;/admin', false],
+    ['https://host/v1', 'https://host/v1/a;b/%20', true],
     ['https://host/v1', 'https://host:8443/v1/x', false],
     ['https://host/v1', 'http://host/v1/x', false],
     ['https://host/v1', 'https://host.evil.example/v1/x', false],
@@ -113,7 +116,7 @@ describe('the list', () => {
 });
 
 describe('an address', () => {
-  it.each(['http://169.254.169.254/latest', 'http://[fe80::1]/v1', 'http://[::ffff:169.254.169.254]/v1', 'http://0.0.0.0:1/v1', 'http://[fd00:ec2::254]/v1', 'http://2852039166/v1', 'http://100.100.100.200/v1'])('that is link-local or of a metadata service is no endpoint: %s', (baseUrl) => {
+  it.each(['http://169.254.169.254/latest', 'http://[fe80::1]/v1', 'http://[::ffff:169.254.169.254]/v1', 'http://0.0.0.0:1/v1', 'http://[fd00:ec2::254]/v1', 'http://2852039166/v1', 'http://100.100.100.200/v1', 'http://[::a9fe:a9fe]/v1', 'http://[64:ff9b::a9fe:a9fe]/v1', 'http://[64:ff9b::6464:64c8]/v1', 'http://[fd20:ce::254]/v1'])('that is link-local or of a metadata service is no endpoint: %s', (baseUrl) => {
     expect(() => checkHost(new URL(baseUrl))).toThrow(expect.objectContaining({ kind: 'address-not-allowed' }));
   });
 

@@ -102,6 +102,20 @@ describe('a hub id', () => {
       expect((await readdir(blobs)).some((name) => name.endsWith('.incomplete'))).toBe(false);
     }));
 
+  test('an adapter whose base is a folder of this machine is refused, also from the cache', () =>
+    inCache(async (env) => {
+      const adapter = (base: string) => new Map([...files, ['adapter_config.json', Buffer.from(JSON.stringify({ base_model_name_or_path: base }))], ['adapter_model.safetensors', Buffer.from('x')]]);
+      for (const [i, base] of [qwen3Dir, '../../elsewhere', '.', 'a/../../b'].entries()) {
+        hub.files = adapter(base);
+        hub.commit = String(i).repeat(40);
+        await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(/is in the cache .*names a folder as its base/);
+        await expect(resolveModel(`hf:${repo}@${hub.commit}`, { env })).rejects.toThrow(ModelUnavailable);
+      }
+      hub.files = adapter('someone/base');
+      hub.commit = 'a'.repeat(40);
+      expect(await resolveModel(`hf:${repo}`, { env })).toContain(hub.commit);
+    }));
+
   test('a token is sent where there is one', () =>
     inCache(async (env) => {
       await resolveModel(`hf:${repo}`, { env: { ...env, HF_TOKEN: 'hf_secret' } });

@@ -1,7 +1,7 @@
 /**
  * Hunts inputs of workflows that lead a worker to folders or modules of this machine that nobody gave it: by an absolute
  * path, by links, by an adapter's base, over files of something else. Not asserted: that activities are asked this way by
- * real workers (`test/e2e/endpoint-rollout.test.ts` does).
+ * real workers (`test/e2e/endpoint-rollout.test.ts` does, and of those of a stack `test/e2e/steering.test.ts`).
  */
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,6 +14,8 @@ import { guardPlaces } from '../../../workers/allowed/guard.ts';
 import { sayWord } from '../../../workers/allowed/local-words.ts';
 import { checkUnchanged, DIGESTS_VARIABLE, moduleDigests } from '../../../workers/allowed/modules.ts';
 import { readPlaces } from '../../../workers/allowed/places.ts';
+import { commonOptions } from '../../../workers/run-worker.ts';
+import type { WorkerConnection } from '../../../workers/temporal-connection.ts';
 import type { SweepConfig } from '../../../workflows/messages/eval.ts';
 import type { RunConfig } from '../../../workflows/messages/run-config.ts';
 
@@ -44,6 +46,21 @@ async function of(activity: string, args: readonly unknown[], env: NodeJS.Proces
 
 const generate = (policy: object, env?: NodeJS.ProcessEnv) => of('generate', [{ policy }], env);
 const openRun = (config: object, env?: NodeJS.ProcessEnv) => of('openRun', [{ policy: { base: starter }, dir: join(project, 'runs'), ...config }, 'mine'], env);
+
+describe('every worker', () => {
+  it.each([
+    ['of a cluster of its own', {}],
+    ['of a stack, which watches whose server it works for', { watch: { interceptor: { execute: (input: unknown, next: (input: unknown) => unknown) => next(input) } } }],
+  ])('%s looks at what an input names', async (_which, more) => {
+    const { interceptors } = commonOptions({ namespace: 'default', address: '127.0.0.1:1', ...more } as unknown as WorkerConnection, 1);
+    const made = (interceptors?.activity ?? []).map((make) => make({ info: { activityType: 'generate' } } as never).inbound?.execute);
+    expect(made.length).toBe('watch' in more ? 2 : 1);
+    type Execute = (input: object) => Promise<string>;
+    const first = made.reduceRight<Execute>((next, execute) => (input) => execute?.(input as never, next as never) as Promise<string>, async () => 'begun');
+    await expect(first({ args: [{ policy: { dir: '/etc' } }], headers: {} })).rejects.toMatchObject({ type: 'UserInputError' });
+    expect(await first({ args: [{ policy: { dir: starter } }], headers: {} })).toBe('begun');
+  });
+});
 
 describe('a folder that is read', () => {
   it('lies in the project, the home, the package or a place that was named', async () => {
@@ -86,13 +103,38 @@ describe('a folder that is written', () => {
     expect(await of('closeRun', [{ runDir: join(project, 'runs', 'mine') }])).toBe('begun');
   });
 
+  it('is one of several where a scheduled eval has its time in its name', async () => {
+    for (const other of ['nightly-2026-01-30T06+00+00Z', 'mine']) mkdirSync(join(project, 'evals', other), { recursive: true });
+    const scheduled = (folder: string) => of('openSweep', [{ given: { dir: join(project, folder), policies: [] }, eval: 'nightly-2026-01-31T06:00:00Z' }]);
+    expect(await scheduled('evals')).toBe('begun');
+    mkdirSync(join(project, 'other', 'nightly-2026-01-31T06+00+00Z', 'src'), { recursive: true });
+    expect(await scheduled('other')).toBe('dir');
+  });
+
   it('has no files of something else', async () => {
     const run = join(project, 'runs', 'mine');
     mkdirSync(join(run, 'checkpoints'), { recursive: true });
-    writeFileSync(join(run, 'config.yaml'), '');
+    for (const name of ['config.yaml', '.DS_Store']) writeFileSync(join(run, name), '');
     expect(await openRun({})).toBe('begun');
     writeFileSync(join(run, 'main.py'), '');
     expect(await openRun({})).toBe('dir');
+  });
+});
+
+describe('an activity that a client makes up', () => {
+  const runDir = () => join(project, 'runs', 'mine');
+
+  it('has numbers where numbers are parts of paths', async () => {
+    const away = '1/../../../../outside';
+    for (const activity of ['update', 'planUpdate', 'recordEvaluation']) expect([activity, await of(activity, [{ runDir: runDir(), step: away }])]).toEqual([activity, 'step']);
+    expect(await of('recordStep', [{ runDir: runDir(), record: { step: away } }])).toBe('record.step');
+    for (const [field, value] of [['round', '0/../..'], ['shard', [1]], ['round', -1]] as const) expect(await of('forwardBackward', [{ dir: runDir(), [field]: value }])).toBe(field);
+    expect(await of('forwardBackward', [{ dir: runDir(), step: 1, round: 0, shard: 3 }])).toBe('begun');
+  });
+
+  it('says of no folder elsewhere that it is the policy of a step', async () => {
+    expect(await of('recordStep', [{ runDir: runDir(), record: { step: 1 }, policy: { dir: join(outside, 'model') } }])).toBe('policy.dir');
+    expect(await of('recordStep', [{ runDir: runDir(), record: { step: 1 }, policy: { dir: join(runDir(), 'checkpoints', 'step-1') } }])).toBe('begun');
   });
 });
 

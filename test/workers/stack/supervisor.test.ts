@@ -45,6 +45,7 @@ test('killed itself, the supervisor leaves its workers running, and the next one
   const pids = [await readyPid('init'), await readyPid('gpu')];
   process.kill(supervisor, 'SIGKILL');
   await vi.waitFor(() => expect(stack.list.status).toBe('unsupervised'), soon);
+  expect(stack.list.ui).toBeNull();
   stack.startSupervisor({ init: [], gpu: ['--another'] });
   await up();
   expect(await readyPid('init')).toBe(pids[0]);

@@ -106,6 +106,11 @@ it('a form of another site that is sent as a navigation is none of its links', (
   expect(whyForeign({ method: 'GET', headers: {} })).toBeDefined();
 });
 
+it('a request within a request, which nobody would look at, does not pass', async () => {
+  const inner = `POST /api/v1/namespaces/default/workflows/stolen HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nContent-Length: 0\r\n\r\n`;
+  expect((await ask('/', { 'transfer-encoding': 'chunked' }, 'GET', inner)).status).toBe(411);
+});
+
 it('the UI itself is at an address that is none of the known ones, and its door says when it is away', async () => {
   if (process.platform === 'linux') expect(hidden.host).not.toBe('127.0.0.1');
   const free = await choosePort([]);

@@ -46,6 +46,8 @@ it.each([
   ['a foreign page', { host: 'evil.example', origin: 'https://evil.example', 'content-type': 'text/plain' }],
   ['a page that names this machine', { origin: 'https://evil.example', 'content-type': 'text/plain' }],
   ['a name that was resolved anew', { host: 'rebound.evil.example:7243', origin: 'http://rebound.evil.example:7243', 'content-type': 'application/json' }],
+  ['a page that has the reserved name', { host: 'closed.invalid', origin: 'http://closed.invalid', 'content-type': 'text/plain' }],
+  ['a page whose name begins as what is allowed', { host: 'closed', 'content-type': 'text/plain' }],
   ['a program of this machine', { 'content-type': 'application/json' }],
 ])('%s starts no workflow by the HTTP API, and reads none', async (_who, headers) => {
   const paths = ['/api/v1/namespaces/default/workflows/stolen', '/namespaces/default/workflows/stolen'];

@@ -32,6 +32,7 @@ export interface ListedStack {
   readonly home: string;
   readonly address: string | null;
   readonly namespace: string | null;
+  /** `null` also where nobody supervises the stack: the UI cannot be reached. */
   readonly ui: string | null;
   readonly supervisor: number | null;
   /** Why the supervisor keeps nothing alive though it has its place, and what helps. */
@@ -52,7 +53,8 @@ export function listProcesses(home = stackHome()): ListedStack {
     home,
     address: isRunning ? (state?.address ?? null) : null,
     namespace: isRunning ? (state?.namespace ?? null) : null,
-    ui: isRunning ? (state?.ui ?? null) : null,
+    // Its door is the supervisor's.
+    ui: holder === undefined ? null : (state?.ui ?? null),
     supervisor: holder?.pid ?? null,
     ...(holder !== undefined && standingOf(holder) === 'stopped' ? { problem: `the supervisor is stopped by a signal or a debugger, and starts nothing again: kill -CONT ${holder.pid}` } : {}),
     settings: isRunning ? (state?.settings ?? null) : null,
