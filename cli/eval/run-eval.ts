@@ -34,6 +34,8 @@ export interface EvalOptions {
   readonly screen: Screen;
   /** What attaches to this eval again. */
   readonly again: string;
+  /** Allows the workers what the configuration names, once it is known to be usable. */
+  readonly allow: () => Promise<void>;
 }
 
 /** Results of an eval of which nothing is missing, from the store alone; also checks the inputs of any other. */
@@ -92,6 +94,7 @@ export async function runEval(config: SweepConfig, options: EvalOptions): Promis
     for (const line of evalReportLines(whole)) screen.line(line);
     return whole;
   }
+  await options.allow();
   let started = false;
   try {
     return await withStack(screen, signal, async (stack) => {

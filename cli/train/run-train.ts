@@ -23,6 +23,8 @@ export interface TrainOptions {
   readonly detach: boolean;
   /** One that failed or was cancelled is resumed from its records. */
   readonly again?: boolean;
+  /** Allows the workers what the configuration names, once it is known to be usable. */
+  readonly allow: () => Promise<void>;
   /** Fires when the user interrupts: following ends, the run goes on. */
   readonly signal: AbortSignal;
   /** Lines for people. */
@@ -67,6 +69,7 @@ export async function runTrain(config: RunConfig, options: TrainOptions): Promis
   refuseUnusableDisks([...stackPlaces(stackHome()), { what: 'the run folder', dir: endOf(config, { address: '', namespace: '', ui: '' }).runDir }]);
   const ended = await alreadyEnded(config, screen, options.again);
   if (ended) return ended;
+  await options.allow();
   let started = false;
   const onStart = () => {
     started = true;

@@ -25,10 +25,9 @@ async function evaluate(file: string, options: Options, context: VerbContext): P
     for (const line of evalPlanLines(config)) context.say(line);
     return { document: config };
   }
-  await allowEval(context, config);
   const screen = screenOn(context.json ? process.stderr : process.stdout);
   const again = `npx longhaul eval ${[file, '--eval-id', config.eval, ...(options.set ?? []).flatMap((set) => ['--set', set])].map(shellWord).join(' ')}`;
-  return { document: await runEval(config, { detach: options.detach === true, signal: context.signal, screen, again }) };
+  return { document: await runEval(config, { detach: options.detach === true, allow: () => allowEval(context, config), signal: context.signal, screen, again }) };
 }
 
 export const evalVerb: Verb = {

@@ -29,9 +29,8 @@ async function train(file: string, options: Options, context: VerbContext): Prom
     for (const line of [...planLines(config), ...(await memoryLines(config, context.env))]) context.say(line);
     return { document: config };
   }
-  await allowRun(context, config);
   const out = context.json ? process.stderr : process.stdout;
-  const end = await runTrain(config, { detach: options.detach === true, again: options.again === true, signal: context.signal, out });
+  const end = await runTrain(config, { detach: options.detach === true, again: options.again === true, allow: () => allowRun(context, config), signal: context.signal, out });
   const { summary } = end;
   if (!summary) return { document: end };
   requireCompleted(summary);

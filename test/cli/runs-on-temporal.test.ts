@@ -29,6 +29,7 @@ beforeAll(async () => {
   server = await startPrivateServer(join(directory, 'temporal'));
   vi.stubEnv('LONGHAUL_HOME', home);
   vi.stubEnv('TEMPORAL_ADDRESS', server.address);
+  vi.stubEnv('LONGHAUL_RUN_PLACES', directory);
   const main = join(packageRoot, 'workers', 'main.ts');
   worker = spawn(process.execPath, [main, '--role', 'orchestrator'], { env: process.env, stdio: 'ignore' });
   longhaul = await Longhaul.connect({ address: server.address });
@@ -102,7 +103,7 @@ test('watching a run that failed is exit code 1', async () => {
   await record('broke', { status: 'failed', finishedAt: '2026-01-01T01:00:00.000Z', message: 'the disk was full' });
   expect(await call('watch', 'broke')).toMatchObject({
     exitCode: 1,
-    error: { name: 'JobFailed', message: 'run broke failed: the disk was full' },
+    error: { name: 'JobFailed', message: 'run broke failed: the disk was full; npx longhaul train CONFIG --again resumes it from its records' },
   });
   for (const verb of ['pause', 'resume', 'cancel']) {
     expect(await call(verb, 'broke')).toMatchObject({ exitCode: 2, error: { field: 'RUN', remedy: expect.stringContaining('it has ended') } });
