@@ -57,7 +57,7 @@ const errors = ['bash', { command: 'grep -c " ERROR " server.log' }] as const;
 
 it('a module that cannot be imported is bad input, and starts nothing', async () => {
   writeFileSync(join(dir, 'broken.mjs'), "throw new Error('not today');\n");
-  for (const [modules, reason] of [['nowhere.ts', /Cannot find module/], ['broken.mjs', /not today/]] as const) {
+  for (const [modules, reason] of [['nowhere.ts', /there is no such file/], ['broken.mjs', /not today/]] as const) {
     const { code, stderr } = await rollOut({ LONGHAUL_MODULES: modules });
     expect(stderr).toContain(`LONGHAUL_MODULES: "${join(dir, modules)}" cannot be used; give modules that can be imported`);
     expect(stderr).toMatch(reason);
