@@ -33,15 +33,21 @@ export async function classified<T>(body: () => Promise<T>): Promise<T> {
     const error = named(thrown, 'the disk of this worker');
     if (!(error instanceof Error) || error instanceof ApplicationFailure) throw error;
     if (error.name === 'AbortError' || error.name === 'CancelledFailure') throw error;
-    const type = WRONG_INPUT.has(error.name) ? 'UserInputError' : error.name;
-    throw ApplicationFailure.create({
-      message: messageWithPlace(error).slice(0, 1000),
-      type,
-      nonRetryable: FINAL.has(type),
-      cause: error,
-      ...retryDelayOf(error),
-    });
+    throw failureFrom(error);
   }
+}
+
+/**
+ * The innermost message of a chain is what is shown: where the message was given its place, the stack stands here and
+ * the same message without it does not follow.
+ */
+function failureFrom(error: Error): ApplicationFailure {
+  const type = WRONG_INPUT.has(error.name) ? 'UserInputError' : error.name;
+  const message = messageWithPlace(error);
+  const cause = message === error.message ? { cause: error } : {};
+  const failure = ApplicationFailure.create({ message: message.slice(0, 1000), type, nonRetryable: FINAL.has(type), ...cause, ...retryDelayOf(error) });
+  if (cause.cause === undefined && error.stack !== undefined) failure.stack = error.stack;
+  return failure;
 }
 
 /** A whole step without one graded rollout: a run that went on would train on nothing and say that it had. */

@@ -33,9 +33,15 @@ export function ownFrame(error: unknown): string | undefined {
   return undefined;
 }
 
-/** The message, with the place where a user's own module threw it. */
+/** Beyond this, a first line (a whole document, say) would push the place out of what is kept of a message. */
+const LONGEST_FIRST_LINE = 200;
+
+/** The message, with the place where a user's own module threw it at the end of the first line: lists show that line alone. */
 export function messageWithPlace(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const place = ownFrame(error);
-  return place === undefined || message.includes(place) ? message : `${message} (${place})`;
+  if (place === undefined || message.includes(place)) return message;
+  const [first = '', ...rest] = message.split('\n');
+  const short = first.length > LONGEST_FIRST_LINE ? `${first.slice(0, LONGEST_FIRST_LINE)}…` : first;
+  return [`${short} (${place})`, ...rest].join('\n');
 }

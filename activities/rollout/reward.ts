@@ -34,8 +34,11 @@ export class GraderFailed extends Error {
  */
 function blameGrader(error: unknown): never {
   if (error instanceof SandboxLost || error instanceof SandboxUnavailable) throw new GraderFailed(error.message, { cause: error });
-  if (ownFrame(error) !== undefined) throw new GraderFailed(`the grader threw ${nameOf(error)}${messageWithPlace(error)}`, { cause: error });
-  throw error;
+  if (ownFrame(error) === undefined) throw error;
+  // No cause: its message would be shown instead, without the place.
+  const failed = new GraderFailed(`the grader threw ${nameOf(error)}${messageWithPlace(error)}`);
+  if (error instanceof Error && error.stack !== undefined) failed.stack = `${failed.name}: ${failed.message}\n${error.stack}`;
+  throw failed;
 }
 
 const nameOf = (error: unknown): string => (error instanceof Error ? `${error.name}: ` : '');

@@ -20,11 +20,19 @@ export function isTree(value: unknown): value is Tree {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Errors: what is wrong with it in a line; a tag that means nothing here too, since its value would be taken for a text. */
+const UNREADABLE: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file', EISDIR: 'that is a folder', EACCES: 'this account may not read it', ENOTDIR: 'a part of its path is no folder',
+};
+
+/** Errors: what is wrong with it in a line, and the line of `text`; a tag that means nothing here too, since its value would be taken for a text. */
 function parsed(text: string): unknown {
   const document = parseDocument(text);
   const [problem] = [...document.errors, ...document.warnings];
-  if (problem) throw new SyntaxError(problem.message.split('\n')[0]);
+  if (problem) {
+    const [at] = problem.linePos ?? [];
+    const line = (at === undefined ? '' : (text.split('\n')[at.line - 1] ?? '')).trim().slice(0, 80);
+    throw new SyntaxError(`${problem.message.split('\n')[0]?.replace(/:$/, '')}${line === '' ? '' : `: ${JSON.stringify(line)}`}`);
+  }
   return document.toJS();
 }
 
@@ -33,7 +41,8 @@ async function readTree(path: string): Promise<Tree> {
   try {
     text = await readFile(path, 'utf8');
   } catch (error) {
-    throw new UserInputError('CONFIG', path, `give a readable YAML file (${(error as NodeJS.ErrnoException).code ?? 'error'})`);
+    const { code = 'error' } = error as NodeJS.ErrnoException;
+    throw new UserInputError('CONFIG', path, `give a YAML file that can be read: ${UNREADABLE[code] ?? code}`);
   }
   let tree: unknown;
   try {
@@ -58,6 +67,7 @@ function assigned(tree: Tree, assignment: string): Tree {
   const at = assignment.indexOf('=');
   if (at < 1) throw new UserInputError('--set', assignment, 'write it as a.b=c');
   const path = assignment.slice(0, at).split('.');
+  if (path.includes('')) throw new UserInputError('--set', assignment, 'write it as a.b=c');
   const value = settingOf(assignment, assignment.slice(at + 1));
   const place = (node: Tree, [key = '', ...rest]: readonly string[]): Tree => {
     if (rest.length === 0) return { ...node, [key]: value };

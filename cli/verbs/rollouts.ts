@@ -19,6 +19,12 @@ interface Options {
   readonly step?: string;
 }
 
+/** Its first line: of a failure the whole one, which says where it happened. */
+function reasonOf({ status, reason }: OutcomeRecord): string {
+  const first = reason.split('\n')[0] ?? '';
+  return status === 'failed' ? first : first.slice(0, 60);
+}
+
 function rollouts(run: string, options: Options, context: VerbContext): Promise<Outcome> {
   return withLocalStore(context, async (local) => {
     const { store } = local;
@@ -33,7 +39,7 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
       o.status === 'graded' ? String(o.reward) : `failed: ${o.failure ?? 'internal'}`,
       o.finish ?? '-',
       String(o.turns),
-      o.reason.split('\n')[0]?.slice(0, 60) ?? '',
+      reasonOf(o),
     ]);
     for (const line of table([['ROLLOUT', 'REWARD', 'FINISH', 'TURNS', 'REASON'], ...rows])) context.say(line);
     const plain = events.map(({ rollout, attempt, event, at, detail }) => ({ rollout, attempt, event, at, ...(detail ? { detail } : {}) }));

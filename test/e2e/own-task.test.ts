@@ -4,7 +4,7 @@
  * policy is a server that says what it is told; sandboxes are bubblewrap's.
  */
 import { execFile } from 'node:child_process';
-import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
@@ -26,6 +26,9 @@ let says: ReadonlyArray<readonly [tool: string, args: Readonly<Record<string, un
 beforeAll(async () => {
   program = join(await installPackage(dir), 'bin', 'longhaul.mjs');
   copyFileSync(join(packageRoot, 'examples', 'own-task', module), join(dir, module));
+  const text = readFileSync(join(dir, module), 'utf8');
+  // A mistake of its author, met by one answer alone.
+  writeFileSync(join(dir, module), text.replace('const passed =', "if (answer === '99') throw new TypeError('no such answer');\n    const passed ="));
   server = await startLoopback(({ path, body }) => {
     if (!path.endsWith('/chat/completions')) return { status: 404, body: { error: { message: 'no such path' } } };
     const turn = (body['messages'] as Array<{ role: string }>).filter(({ role }) => role === 'assistant').length;
@@ -54,7 +57,7 @@ const errors = ['bash', { command: 'grep -c " ERROR " server.log' }] as const;
 
 it('a module that cannot be imported is bad input, and starts nothing', async () => {
   writeFileSync(join(dir, 'broken.mjs'), "throw new Error('not today');\n");
-  for (const [modules, reason] of [['nowhere.ts', /Cannot find module/], ['broken.mjs', /not today/]] as const) {
+  for (const [modules, reason] of [['nowhere.ts', /there is no such file/], ['broken.mjs', /not today/]] as const) {
     const { code, stderr } = await rollOut({ LONGHAUL_MODULES: modules });
     expect(stderr).toContain(`LONGHAUL_MODULES: "${join(dir, modules)}" cannot be used; give modules that can be imported`);
     expect(stderr).toMatch(reason);
@@ -101,6 +104,16 @@ it('a rollout of it reaches its workers: its tool acts in the sandbox, and its g
   expect(stdout).toContain('── turn 1 · 7 tokens');
   const tools = server.asked.at(-1)?.body['tools'] as Array<{ function: { name: string } }>;
   expect(tools.map((tool) => tool.function.name)).toEqual(['bash', 'answer', 'finish']);
+}, 240_000);
+
+it('what its grader throws is said once, with the file and the line', async () => {
+  says = [['answer', { count: 99 }]];
+  const { code, stdout, stderr } = await rollOut();
+  const line = readFileSync(join(dir, module), 'utf8').split('\n').findIndex((text) => text.includes('no such answer')) + 1;
+  expect(code, stdout).toBe(1);
+  expect(stderr).toContain(`failed: grader-failed: the grader threw TypeError: no such answer (${join(dir, module)}:${line})`);
+  expect(`${stdout}${stderr}`.split('no such answer')).toHaveLength(2);
+  says = [];
 }, 240_000);
 
 it('another module than the stack has is refused; down, its rollouts can still be looked at', async () => {

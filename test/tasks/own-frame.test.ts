@@ -36,3 +36,7 @@ it.each([
   writeFileSync(join(dir, name), text);
   await expect(loadOwnModules([join(dir, name)])).rejects.toThrow(message);
 });
+
+it('a module that is not there is called that, without a word on who looked for it', async () => {
+  await expect(loadOwnModules([join(dir, 'none.ts')])).rejects.toThrow(/none\.ts" cannot be used; give modules that can be imported \(there is no such file\)$/);
+});

@@ -4,6 +4,9 @@ import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '
 import { classOfError } from './failure-policy.ts';
 import type { Failure, FailureClass } from '../../agents/finish-reason.ts';
 
+/** Room for a line and the file and line that it names. */
+const LONGEST_MESSAGE = 500;
+
 /** By what passed: nobody took the task, it or its worker was silent, or all its time was spent. */
 function classOfTimeout({ timeoutType }: TimeoutFailure): FailureClass {
   if (timeoutType === 'SCHEDULE_TO_START') return 'sandbox-lost';
@@ -41,7 +44,7 @@ export async function withinOutage<T>(work: Promise<T>): Promise<T> {
     return await work;
   } catch (error) {
     if (!wasOutOfTime(error)) throw error;
-    throw new KnownFailure({ failure: 'timeout', message: (rootCause(error) ?? error.message).slice(0, 300) }, { cause: error });
+    throw new KnownFailure({ failure: 'timeout', message: (rootCause(error) ?? error.message).slice(0, LONGEST_MESSAGE) }, { cause: error });
   }
 }
 
@@ -52,6 +55,6 @@ export async function withinOutage<T>(work: Promise<T>): Promise<T> {
 export function classify(error: unknown): Failure {
   if (error instanceof KnownFailure) return error.failure;
   if (!(error instanceof ActivityFailure)) throw error;
-  const message = (rootCause(error) ?? error.message).slice(0, 300);
+  const message = (rootCause(error) ?? error.message).slice(0, LONGEST_MESSAGE);
   return { failure: classOfCause(error.cause), message };
 }

@@ -1,0 +1,27 @@
+/** Hunts configuration files of new users that are refused without a word on what is wrong with them, and where. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { readSettings } from '../../../cli/train/read-config.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-config-files-'));
+afterAll(() => rmSync(dir, { recursive: true }));
+
+it.each([
+  ['run: a\nrun: b\n', /mend its YAML: Map keys must be unique at line 2, column 1: "run: b"$/],
+  ['run: x\nsteps: 5\n\tpolicy: 2\n', /Tabs are not allowed as indentation at line 3, column 1: "policy: 2"$/],
+  ['- a\n', /give a YAML mapping of settings$/],
+  ['', /give a YAML mapping of settings$/],
+])('%j is refused with the line', async (text, message) => {
+  const path = join(dir, 'mine.yaml');
+  writeFileSync(path, text);
+  await expect(readSettings(path)).rejects.toThrow(message);
+});
+
+it('a file that is not there, or a folder, is called that; so is a setting without a name', async () => {
+  await expect(readSettings(join(dir, 'none.yaml'))).rejects.toThrow('give a YAML file that can be read: there is no such file');
+  await expect(readSettings(dir)).rejects.toThrow('give a YAML file that can be read: that is a folder');
+  writeFileSync(join(dir, 'good.yaml'), 'steps: 3\n');
+  await expect(readSettings(join(dir, 'good.yaml'), ['a..b=3'])).rejects.toThrow('--set: "a..b=3" cannot be used; write it as a.b=c');
+});
