@@ -27,8 +27,8 @@ test('a module that never loads is refused by name, in a process that waits for 
 });
 
 const DEFINITIONS = {
-  environment: "defineTask({ name: 'twice' })",
-  tool: "defineTool({ name: 'twice', description: '', parameters: {}, run: () => '' })",
+  environment: "defineTask({ name: 'twice', taskId: () => '', load: () => ({}), sandbox: () => ({}), collect: () => '', grade: () => ({}) })",
+  tool: "defineTool({ name: 'twice', description: 'does nothing', parameters: {}, required: [], run: () => '' })",
   loss: "defineLoss('twice', { correctable: true, terms: () => undefined })",
   advantage: "defineAdvantage('twice', { over: 'group', estimate: (rewards) => rewards })",
 };
