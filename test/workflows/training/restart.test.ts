@@ -112,7 +112,8 @@ it('a group that was ended by hand without a word begins again when the run is r
   await world.client.workflow.getHandle('train/missed/group-1/unit').terminate('by hand');
   await world.client.workflow.getHandle('train/missed/group-1').cancel().catch(() => undefined);
   held.end();
-  await sleep(500);
+  const ended = async (id: string) => (await world.client.workflow.getHandle(id).describe()).status.name !== 'RUNNING';
+  await expect.poll(() => ended('train/missed/group-1')).toBe(true);
   await handle.signal('pause');
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ steps: 3 });
