@@ -14,4 +14,5 @@ if (!isNewEnough(process.versions.node)) {
 
 export const {
   defineAdvantage, defineLoss, defineTask, defineTool, EvalHandle, Longhaul, RunHandle, StepsMissed, ToolArgumentError,
+  Unreachable, WrongStack,
 } = await import('../dist/cli/index.js');

@@ -13,7 +13,7 @@ export function useSmallDisk(): (dir: string, bytes: number) => string {
   });
   return (dir, bytes) => {
     mkdirSync(dir);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${Math.ceil(bytes / 4096) * 4096}`, 'tmpfs', dir]);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', `mode=700,size=${Math.ceil(bytes / 4096) * 4096}`, 'tmpfs', dir]);
     mounted = dir;
     return dir;
   };
