@@ -18,7 +18,7 @@ test('what a loss of one own throws is final, and names the loss and what it sai
   defineLoss('broken', Object.freeze({ correctable: true, terms: () => { throw new TypeError('x is undefined'); } }));
   expect(policyLosses.get('broken').correctable).toBe(true);
   await expect(classified(async () => terms('broken'))).rejects.toMatchObject({
-    type: 'OwnCodeFailed', nonRetryable: true, message: "the loss broken of one's own threw TypeError: x is undefined: mend its module, then start a run of another name",
+    type: 'OwnCodeFailed', nonRetryable: true, message: expect.stringMatching(/^the loss broken of one's own threw TypeError: x is undefined \(.*own-code\.test\.ts:\d+\): mend its module, then start a run of another name$/),
   });
   defineLoss('refusing', { correctable: true, terms: () => { throw new LossRefused('not so'); } });
   expect(() => terms('refusing')).toThrow(LossRefused);
