@@ -8,14 +8,12 @@ import { STALLED, type Stalled } from './messages/stalled.ts';
 
 export const stalledSignal = defineSignal<[Stalled]>(STALLED);
 
-const CONTROLS = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu;
-
 /**
  * Text as it is: Temporal's UI reads details as Markdown, in which a policy's words could be lists, links, images or HTML.
  * Its fence is longer than any row of backticks in it, and it has one line.
  */
 export function inCode(text: string): string {
-  const line = text.replaceAll(CONTROLS, ' ').trim();
+  const line = text.replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ').trim();
   if (line === '') return '';
   const longest = Math.max(0, ...[...line.matchAll(/`+/g)].map(([ticks]) => ticks.length));
   const fence = '`'.repeat(longest + 1);
