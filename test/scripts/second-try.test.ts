@@ -39,6 +39,7 @@ test('a name is a pattern of itself alone', () => {
   for (const name of ['a (b) [c] {d} | e.f * g+h? ^i$ \\j', 'plain']) {
     expect(new RegExp(patternOf(name)).test(name)).toBe(true);
     expect(new RegExp(patternOf(name)).test(`${name} too`)).toBe(false);
+    expect(new RegExp(patternOf(`of a suite ${name}`)).test(`of a suite > ${name}`)).toBe(true);
   }
 });
 
