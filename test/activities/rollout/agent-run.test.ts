@@ -148,7 +148,7 @@ describe('agentRun', () => {
     await world.now.provider.destroy(sandbox);
     const failure = await act().catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(ApplicationFailure);
-    expect(failure).toMatchObject({ type: 'SandboxLost', nonRetryable: true, message: expect.stringContaining(`${sandbox} is gone`) });
+    expect(failure).toMatchObject({ type: 'SandboxLost', nonRetryable: true, message: expect.stringMatching(/^train\/r\/step-1\/toy-train-0\/0#1 is gone \(\S+:\d+\)$/) });
   });
 
   it('lets go of a sandbox that was lost during a call', async () => {

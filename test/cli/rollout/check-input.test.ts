@@ -15,14 +15,14 @@ it.each([
 });
 
 it.each([
-  [{ sampling: { temprature: 0 } }, 'sampling.temprature', 'remove it, there is no such setting'],
+  [{ sampling: { temprature: 0 } }, 'sampling.temprature', 'remove it, there is no such setting; did you mean sampling.temperature?'],
   [{ sampling: { max_tokens: 9 } }, 'sampling.max_tokens', 'write it as sampling.maxTokens'],
   [{ sampling: { topP: 5 } }, 'sampling.topP', 'give at most 1'],
-  [{ agent: { maxturns: 3 } }, 'agent.maxturns', 'remove it, there is no such setting'],
-  [{ temperature: 0 }, 'temperature', 'remove it, there is no such setting'],
+  [{ agent: { maxturns: 3 } }, 'agent.maxturns', 'remove it, there is no such setting; did you mean agent.maxTurns?'],
+  [{ temperature: 0 }, 'temperature', 'remove it, there is no such setting; did you mean sampling.temperature?'],
   [{ seed: -1 }, 'seed', 'give at least 0'],
   [{ task: '' }, 'task', 'give a text of at least 1 characters'],
   [{ policy: { endpoint: { baseUrl: 'http://h/v1', model: 'm', apiKey: 'k' } } }, 'policy.endpoint.apiKey', 'name the environment variable that holds the key by apiKeyEnv'],
 ])('%j is refused by its field', (over, field, remedy) => {
-  expect(() => checkRolloutInput({ ...given, ...over } as RolloutInput)).toThrow(expect.objectContaining({ name: 'UserInputError', field, remedy: expect.stringMatching(new RegExp(`^${remedy}(; did you mean |$)`)) as string }) as Error);
+  expect(() => checkRolloutInput({ ...given, ...over } as RolloutInput)).toThrow(expect.objectContaining({ name: 'UserInputError', field, remedy }) as Error);
 });
