@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { endWith, launchedEnv } from '../scripts/setup/launcher-watch.mjs';
-import { dependencyDirectory, packageRoot } from '../scripts/setup/paths.mjs';
+import { dependencyDirectory, packageRoot, withCompileCache } from '../scripts/setup/paths.mjs';
 import { findNode, OLDEST_NODE } from '../scripts/setup/pinned-node.mjs';
 
 const source = join(packageRoot, 'cli', 'main.ts');
@@ -23,10 +23,11 @@ if (node === undefined || !existsSync(program) || dependencyDirectory('commander
 }
 
 const args = [program, ...process.argv.slice(2)];
+const env = withCompileCache();
 if (typeof process.execve === 'function' && process.platform !== 'win32') {
-  process.execve(node.path, [node.path, ...args], process.env);
+  process.execve(node.path, [node.path, ...args], env);
 } else {
-  const child = spawn(node.path, args, { stdio: 'inherit', env: launchedEnv() });
+  const child = spawn(node.path, args, { stdio: 'inherit', env: launchedEnv(env) });
   child.on('error', (error) => {
     process.stderr.write(`longhaul: ${node.path} did not start (${error.message}). Run: ${isClone ? 'npm run setup' : 'npm install longhaul'}\n`);
     process.exit(3);

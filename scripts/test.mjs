@@ -14,6 +14,8 @@ const bin = (name) => join(packageRoot, 'node_modules', '.bin', name);
 /** Arguments go to vitest: a path there runs the tests below it, without the two checks of the whole. */
 const filters = process.argv.slice(2);
 const report = mkdtempSync(join(tmpdir(), 'longhaul-test-'));
+/** Of this run alone: packages that tests install in folders of their own would fill one that stays. */
+const compiled = { NODE_COMPILE_CACHE: join(report, 'compiled') };
 try {
   const checks = filters.length > 0 ? [] : [
     await check('type check', process.execPath, [bin('tsc'), '--noEmit']),
@@ -74,7 +76,7 @@ async function timed(name, work) {
 
 function end(command, args, env = {}) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd: packageRoot, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, ...env } });
+    const child = spawn(command, args, { cwd: packageRoot, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, ...compiled, ...env } });
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => child.kill(signal));
     child.on('error', () => resolve(127));
     child.on('exit', (code) => resolve(code ?? 1));

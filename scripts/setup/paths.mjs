@@ -13,6 +13,11 @@ export function cacheDirectory(env = process.env) {
   return resolve(env.LONGHAUL_CACHE || join(homedir(), '.cache', 'longhaul'));
 }
 
+/** The environment in which Node keeps compiled modules between processes: a third of a worker's start. Its own variables go first. */
+export function withCompileCache(env = process.env) {
+  return { NODE_COMPILE_CACHE: join(cacheDirectory(env), 'compiled'), ...env };
+}
+
 /** The folder of an installed dependency, searched as Node does; `undefined` when it is not installed. */
 export function dependencyDirectory(name, from = packageRoot) {
   for (let directory = from; ; directory = dirname(directory)) {

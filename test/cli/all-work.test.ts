@@ -40,7 +40,7 @@ beforeAll(async () => {
   await begin('rollout', live);
   await begin('train', 'train/first-run');
   await begin('train', 'train/second');
-}, 90_000);
+});
 afterAll(async () => {
   await longhaul?.close();
   await server?.stop();
@@ -66,7 +66,7 @@ it('runs --all lists runs, evals and single rollouts, live ones too, with the co
     { kind: 'rollout', id: live, status: 'running', look: `npx longhaul rollout --attach ${live}` },
   ]), { timeout: 30_000, interval: 300 });
   expect((await call('runs')).document).toHaveLength(2);
-}, 60_000);
+});
 
 it('show and trajectory take a start that only one has, of a rollout also that of its last part', async () => {
   expect((await call('show', 'first')).document).toMatchObject({ runId: 'first-run' });

@@ -37,4 +37,4 @@ it('tells each line once, where the file loses its front or is emptied', async (
   await says(lines(1000, 1102));
   stop.abort();
   await following;
-}, 60_000);
+});

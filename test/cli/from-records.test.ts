@@ -95,7 +95,7 @@ test('a run whose stack is down is shown with as many steps as it is to make, an
   await leaveRun(undefined, { steps: 4 });
   const { exitCode, out, err } = await shown();
   expect([exitCode, /^step 1\/4 /mu.test(out)]).toEqual([0, true]);
-  expect(err).toMatch(/^run r has not ended, and what it does now is not known: The stack in .*home is not up\. Start the stack: npx longhaul up --detach\. Or name a cluster: /mu);
+  expect(err).toMatch(/^run r has not ended, and what it does now is not known: The stack in .*home is not up\. Start the stack: npx longhaul up --detach\. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, or in a program by connect\(\{ address \}\)$/mu);
   const store = openSqliteStore(join(directory, 'home', 'store'));
   await store.putOnce(keys.changes('r', '1'), [{ at: '2026-01-01T00:30:00.000Z', step: 1, field: 'steps', from: 4, to: 12 }]);
   await store.close();

@@ -34,7 +34,7 @@ test('doctor finds everything required here, as one document', () => {
     expect(report.checks.map((one) => one.name)).toContain(name);
   }
   for (const one of report.checks.filter((check) => check.state === 'missing')) expect(one.remedy).toBeTruthy();
-}, 60_000);
+});
 
 test("doctor names a daemon of another machine with what to do, and demands the kind of sandbox that is asked for", () => {
   const checks = (sandbox: string) => {
@@ -44,7 +44,7 @@ test("doctor names a daemon of another machine with what to do, and demands the 
   const docker = { name: 'Docker daemon', state: 'missing', remedy: expect.stringMatching(/^DOCKER_HOST=tcp:\/\/192\.0\.2\.7:2375: it is another machine.*unix:\/\/\/var\/run\/docker\.sock/) };
   expect(checks('auto')).toContainEqual({ ...docker, required: false });
   expect(checks('docker')).toContainEqual({ ...docker, required: true });
-}, 60_000);
+});
 
 test.each(['sft', 'serve', 'bench', 'chaos'])('help of %s is help alone: nothing heavy is loaded, and nothing else is said', (verb) => {
   const { status, stdout, stderr } = longhaul([verb, '--help']);
@@ -81,4 +81,4 @@ test('a cluster that is named and does not answer is exit code 3', () => {
   const { status, stderr } = spawnSync(process.execPath, [bin, 'up', '--detach'], { cwd: directory, env, encoding: 'utf8' });
   expect(status).toBe(3);
   expect(stderr).toContain('127.0.0.1:1');
-}, 60_000);
+});

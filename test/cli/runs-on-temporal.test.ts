@@ -33,7 +33,7 @@ beforeAll(async () => {
   const main = join(packageRoot, 'workers', 'main.ts');
   worker = spawn(process.execPath, [main, '--role', 'orchestrator'], { env: process.env, stdio: 'ignore' });
   longhaul = await Longhaul.connect({ address: server.address });
-}, 90_000);
+});
 afterAll(async () => {
   await longhaul?.close();
   if (worker && worker.exitCode === null) {
@@ -89,7 +89,7 @@ test('a run that was refused before it began is exit code 2, and can be started 
   expect(await id()).toBe(first);
   await longhaul.train(config('refused', join(directory, 'nowhere')), { again: true });
   expect(await id()).not.toBe(first);
-}, 90_000);
+});
 
 test('a refusal is told by its field, whatever caused it', () => {
   const refused = new UserInputError('policy.base', '/p', 'give another model: too wide', { cause: new Error('too wide') });
@@ -108,7 +108,7 @@ test('watching a run that failed is exit code 1', async () => {
   for (const verb of ['pause', 'resume', 'cancel']) {
     expect(await call(verb, 'broke')).toMatchObject({ exitCode: 2, error: { field: 'RUN', remedy: expect.stringContaining('it has ended') } });
   }
-}, 90_000);
+});
 
 test('a live run says what it refuses, and how to attach to it again', async () => {
   const base = join(directory, 'unfinished');
@@ -143,7 +143,7 @@ test('a live run says what it refuses, and how to attach to it again', async () 
   await expect(followRun(longhaul.client, 'live', async () => undefined, { line: () => undefined, bar }, interrupt.signal)).rejects.toThrow();
   expect([shown[0], shown.at(-1)]).toEqual([expect.stringContaining('starting'), '']);
   expect(await call('cancel', 'live')).toMatchObject({ exitCode: 0 });
-}, 90_000);
+});
 
 test('a program that waits is killed: its run goes on, and the same call attaches to it', async () => {
   const base = join(directory, 'waited-for');
@@ -165,4 +165,4 @@ test('a program that waits is killed: its run goes on, and the same call attache
   const again = await longhaul.train(settings, { again: true });
   expect(await described()).toMatchObject({ runId, status: { name: 'RUNNING' } });
   await again.cancel();
-}, 90_000);
+});

@@ -42,4 +42,4 @@ it('says where it is, answers behind its key, and ends when it is told to', asyn
   expect(await asked).toEqual([401, 200, 200]);
   expect([exitCode, document]).toMatchObject([0, { model: 'mine', requests: 3 }]);
   expect(told).not.toContain('sk-here');
-}, 90_000);
+});

@@ -39,13 +39,13 @@ it.each(['SIGTERM', 'SIGHUP', 'SIGKILL'] as const)('npx that receives %s leaves 
   const server = await serving('npx', ['longhaul']);
   server.child.kill(signal);
   await leavesNothing(server);
-}, 200_000);
+});
 
 it('Ctrl-C in the terminal of npx, which all of its processes receive, leaves nothing', async () => {
   const server = await serving('npx', ['longhaul'], true);
   process.kill(-(server.child.pid ?? 0), 'SIGINT');
   await leavesNothing(server);
-}, 200_000);
+});
 
 /** Under an older Node the command is a child of the launcher: a flag keeps this Node from replacing itself. */
 const launcher = ['--import', 'data:text/javascript,delete process.execve', program];
@@ -56,13 +56,13 @@ it.each(['SIGTERM', 'SIGINT', 'SIGHUP'] as const)('a launcher that receives %s p
   server.child.kill(signal);
   expect(await server.ended).toEqual([0, null]);
   await leavesNothing(server);
-}, 200_000);
+});
 
 it('a launcher that is killed takes the command with it', async () => {
   const server = await serving(process.execPath, launcher);
   server.child.kill('SIGKILL');
   await leavesNothing(server);
-}, 200_000);
+});
 
 /** As `npm run quickstart`: npm, its shell, a launcher that waits, and the command. */
 it.each(['SIGTERM', 'SIGHUP', 'SIGKILL'] as const)('npm with a launcher that receives %s leaves nothing', async (signal) => {
@@ -78,4 +78,4 @@ it.each(['SIGTERM', 'SIGHUP', 'SIGKILL'] as const)('npm with a launcher that rec
   expect(listProcessesIn(join(dir, 'command.mjs')).length).toBe(1);
   child.kill(signal);
   await vi.waitFor(() => expect(listProcessesIn(dir)).toEqual([]), soon);
-}, 100_000);
+});

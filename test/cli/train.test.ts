@@ -131,7 +131,7 @@ test.each(['failed', 'cancelled'] as const)('a run that has %s says how it is re
   const again = await train(['--again']);
   // It comes as far as the server, which is not there.
   expect(again).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
-}, 30_000);
+});
 
 test('a run that has completed is not resumed', async () => {
   await leaveRun({ end: 'completed' });

@@ -50,7 +50,7 @@ test('every role comes up, heals after SIGKILL, and is gone after down', async (
   expect(longhaul('down')).toMatchObject({ wasUp: true });
   for (const { pid } of [...victims, ...after]) expect(startTimeOf(pid ?? 0)).toBeUndefined();
   expect(ps()).toMatchObject({ status: 'down', processes: [] });
-}, 240_000);
+});
 
 test('attached, Ctrl-C drains and stops it, and says how to go on', async () => {
   const child = spawn(process.execPath, [program, 'up', '--roles', 'init'], { cwd: directory, env, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -62,7 +62,7 @@ test('attached, Ctrl-C drains and stops it, and says how to go on', async () => 
   expect(await ended).toBe(130);
   expect(said).toContain('npx longhaul up');
   expect(ps().status).toBe('down');
-}, 120_000);
+});
 
 test('Ctrl-C while it comes up says that it goes on, and what stops it', async () => {
   const child = spawn(process.execPath, [program, 'up', '--roles', 'init'], { cwd: directory, env, stdio: ['ignore', 'ignore', 'pipe'] });
@@ -75,4 +75,4 @@ test('Ctrl-C while it comes up says that it goes on, and what stops it', async (
   expect(said).toMatch(/longhaul: interrupted while the stack was starting.*npx longhaul down stops it/);
   // The supervisor may not have come as far as its lock yet.
   await vi.waitFor(() => expect(ps().status).toBe('up'), { timeout: 120_000, interval: 500 });
-}, 120_000);
+});

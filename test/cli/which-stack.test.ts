@@ -20,7 +20,7 @@ let stackId: string;
 beforeAll(async () => {
   server = await startPrivateServer(join(dir, 'temporal'));
   stackId = await clusterId({ address: server.address }, 10_000);
-}, 90_000);
+});
 afterAll(async () => {
   await server?.stop();
   vi.unstubAllEnvs();

@@ -36,13 +36,13 @@ beforeAll(async () => {
   ({ address } = await up(a));
   ofA = await Longhaul.connect({ home: a.home });
   await begin(ofA);
-}, 120_000);
+});
 afterAll(async () => {
   await ofA?.close();
   for (const stack of [a, b, copy]) await stack.end();
   vi.unstubAllEnvs();
   rmSync(dir, { recursive: true, force: true });
-}, 120_000);
+});
 
 /** B has the port that was A's, and A is down. */
 async function takePort(): Promise<void> {
@@ -64,7 +64,7 @@ test('a client continues when its own server is killed and restarts', async () =
   process.kill(a.process('temporal').pid ?? 0, 'SIGKILL');
   await vi.waitFor(() => expect(a.process('temporal')).toMatchObject({ state: 'ready', restarts: expect.toSatisfy((n: number) => n >= 1) as number }), soon);
   expect(await whileAway(() => run.isRunning())).toBe(true);
-}, 120_000);
+});
 
 test("another stack's server at the port is refused by name, and its run of the same name is neither read nor steered", async () => {
   const { stackId } = readStackState(join(a.home, 'stack.json')) ?? {};
@@ -84,13 +84,13 @@ test("another stack's server at the port is refused by name, and its run of the 
   expect([status.name, historyLength]).toEqual(['RUNNING', 2]);
   await expect(Longhaul.connect({ home: a.home })).rejects.toMatchObject({ name: 'Unreachable', message: expect.stringContaining('is not up') });
   await ofB.close();
-}, 120_000);
+});
 
 test('where its own stack comes back on another port, the same client follows it', async () => {
   await takePort();
   expect((await up(a)).address).not.toBe(address);
   expect(await whileAway(() => ofA.run('same').isRunning())).toBe(true);
-}, 120_000);
+});
 
 test('a copy of its folder is another stack, though the database is the same', async () => {
   await down(a);
@@ -99,14 +99,14 @@ test('a copy of its folder is another stack, though the database is the same', a
   expect(readStackState(join(copy.home, 'stack.json'))?.ports).toEqual(readStackState(join(a.home, 'stack.json'))?.ports);
   await expect(ofA.run('same').isRunning()).rejects.toMatchObject({ name: 'WrongStack', message: expect.stringContaining('a copy of it answered') });
   await down(copy);
-}, 120_000);
+});
 
 test('a folder whose database was made anew is another stack', async () => {
   await down(a);
   for (const file of ['temporal.db', 'temporal.db-wal', 'temporal.db-shm']) rmSync(join(a.home, file), { force: true });
   await up(a);
   await expect(ofA.run('same').isRunning()).rejects.toMatchObject({ name: 'WrongStack' });
-}, 120_000);
+});
 
 test('without an address and a stack of the folder nothing is connected to, whoever listens where Temporal does by custom', async () => {
   const listener = createServer();

@@ -19,7 +19,7 @@ const args = ['eval', config, '--set', 'tasks.count=4'];
 afterAll(async () => {
   await longhaul(['down'], dir);
   rmSync(dir, { recursive: true, force: true });
-}, 120_000);
+});
 
 it('evaluates the starter, and shows it when it is asked again', async () => {
   const results = await longhaulJson<EvalResults>(args, dir);
@@ -44,4 +44,4 @@ it('evaluates the starter, and shows it when it is asked again', async () => {
   expect([counts.get('prepareSandbox'), counts.get('computeReward')]).toEqual([1, 1]);
   const parts = times.activities.reduce((sum, { seconds, waitedSeconds }) => sum + seconds + waitedSeconds, times.workflowTasks.seconds + times.stoodSeconds);
   expect(parts).toBeCloseTo(times.wallSeconds, 6);
-}, 300_000);
+});

@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await longhaul(['down']);
   rmSync(dir, { recursive: true, force: true });
-}, 120_000);
+});
 
 function node(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<CliResult> {
   return new Promise((resolve) => {
@@ -58,7 +58,7 @@ process.exit(0);
     expect(code, stderr).toBe(0);
     expect(JSON.parse(stdout)).toEqual({ names: Object.keys(library).toSorted(), loaded: [], failed: expect.stringMatching(/connect/) });
   }
-}, 120_000);
+});
 
 it("a program of somebody's type-checks, the library's declarations with it", async () => {
   writeFileSync(join(project, 'typed.ts'), "import { Longhaul, type RunSettings } from 'longhaul';\nconst steps: RunSettings['steps'] = 3;\nexport const run = async () => (await (await Longhaul.connect()).run('a').status()).step + (steps ?? 0);\n");
@@ -69,7 +69,7 @@ it("a program of somebody's type-checks, the library's declarations with it", as
   const ours = stdout.split('\n').filter((line) => line.includes('error') && !line.startsWith('node_modules/@temporalio/'));
   // TypeScript 7 exits with 1 where it has found anything, 0 otherwise.
   expect([ours, code]).toEqual([[], stdout.includes('error TS') ? 1 : 0]);
-}, 120_000);
+});
 
 it('before the set-up, what needs it says the command; after it, here too, a run trains', async () => {
   for (const args of [['up', '--detach'], ['serve', '--model', 'starter', '--port', '0']]) {

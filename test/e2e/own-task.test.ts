@@ -36,12 +36,12 @@ beforeAll(async () => {
     const call = { id: `call-${turn}`, type: 'function', function: { name, arguments: JSON.stringify(args) } };
     return { body: { choices: [{ finish_reason: 'tool_calls', message: { content: '', tool_calls: [call] } }], usage: { prompt_tokens: 10, completion_tokens: 7 } } };
   });
-}, 120_000);
+});
 afterAll(async () => {
   await stopStack({ home: join(dir, '.longhaul') });
   await server?.close();
   rmSync(dir, { recursive: true, force: true });
-}, 120_000);
+});
 
 function longhaul(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<CliResult> {
   const options = { cwd: dir, env: { ...inherited, LONGHAUL_SANDBOX: 'bubblewrap', ...env }, timeout: 200_000 };
@@ -104,7 +104,7 @@ it('a rollout of it reaches its workers: its tool acts in the sandbox, and its g
   expect(stdout).toContain('── turn 1 · 7 tokens');
   const tools = server.asked.at(-1)?.body['tools'] as Array<{ function: { name: string } }>;
   expect(tools.map((tool) => tool.function.name)).toEqual(['bash', 'answer', 'finish']);
-}, 240_000);
+});
 
 it('what its grader throws is said once, with the file and the line', async () => {
   says = [['answer', { count: 99 }]];
@@ -114,7 +114,7 @@ it('what its grader throws is said once, with the file and the line', async () =
   expect(stderr).toContain(`failed: grader-failed: the grader threw TypeError: no such answer (${join(dir, module)}:${line})`);
   expect(`${stdout}${stderr}`.split('no such answer')).toHaveLength(2);
   says = [];
-}, 240_000);
+});
 
 it('another module than the stack has is refused; down, its rollouts can still be looked at', async () => {
   writeFileSync(join(dir, 'other.mjs'), '');
@@ -123,5 +123,5 @@ it('another module than the stack has is refused; down, its rollouts can still b
   const [, rollout = ''] = /^rollout (\S+)$/m.exec((await rollOut()).stdout) ?? [];
   expect((await longhaul(['down'])).code).toBe(0);
   expect((await longhaul(['trajectory', rollout])).stdout).toContain('How many lines of /logs/server.log');
-}, 240_000);
+});
 

@@ -8,6 +8,8 @@ import type { ScratchCopy } from './scratch-copy.ts';
 
 /** Longer than any test file of the list takes on a slow machine; milliseconds. */
 const LONGEST_MS = 9 * 60_000;
+/** Most mutated tests wait for what never comes: for a shorter time than beside all other tests. */
+const LIMITS = ['--testTimeout=180000', '--hookTimeout=120000', '--expect.poll.timeout=60000'];
 
 export interface TestResult {
   readonly file: string;
@@ -43,7 +45,7 @@ export async function runTests(killers: readonly Killer[], copy: ScratchCopy): P
   const names = [...new Set(killers.map(({ test }) => escaped(test)))].join('|');
   const testFiles = [...new Set(killers.map(({ file }) => file))];
   const vitest = join('node_modules', 'vitest', 'vitest.mjs');
-  await ended([vitest, 'run', ...testFiles, '-t', names, '--reporter=json', `--outputFile.json=${output}`, '--maxWorkers=1'], copy);
+  await ended([vitest, 'run', ...testFiles, '-t', names, '--reporter=json', `--outputFile.json=${output}`, '--maxWorkers=1', ...LIMITS], copy);
   copy.endLeftovers();
   if (!existsSync(output)) return [];
   const { testResults } = JSON.parse(readFileSync(output, 'utf8')) as Report;

@@ -117,4 +117,4 @@ it('a sandbox whose owner waits outlives its time to live, by its sweeper alone,
   expect((await sh(await provider.connect('waits'), 'echo alive')).output).toBe('alive\n');
   await expect(provider.connect('idles')).rejects.toThrow(SandboxLost);
   expect((await store.leases('sandbox')).map(({ id }) => id)).toEqual(['waits']);
-}, 60_000);
+});

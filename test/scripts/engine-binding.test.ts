@@ -10,7 +10,7 @@ test('the binding that the set-up built loads under the pinned Node and multipli
   if (node === undefined) throw new Error('the pinned Node is not installed: npm run setup');
   expect(node.pinned).toBe(true);
   expect(loadEngine(packageRoot, node)).toBe('2.21.0');
-}, 60_000);
+});
 
 test('without a binding there is no version', () => {
   expect(loadEngine('/', { path: process.execPath, version: process.versions.node, pinned: false })).toBeUndefined();

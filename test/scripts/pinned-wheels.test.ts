@@ -56,7 +56,7 @@ test('the wheel that is pinned is used', async () => {
   const used = await withPinnedWheel(pin(hash), directory, [], async (path, its) => [readFileSync(path).equals(wheel), its]);
   expect(used).toEqual([true, hash]);
   expect(readdirSync(directory)).toEqual([]);
-}, 60_000);
+});
 
 test('another one is refused with both hashes, never used, and leaves nothing', async () => {
   const use = vi.fn();
@@ -65,7 +65,7 @@ test('another one is refused with both hashes, never used, and leaves nothing', 
   expect(asked.some((url) => url.endsWith('.whl'))).toBe(true);
   expect(use).not.toHaveBeenCalled();
   expect(readdirSync(directory)).toEqual([]);
-}, 60_000);
+});
 
 test('every wheel that the project fetches has an exact version and hashes', () => {
   const wheels = join(packageRoot, 'scripts', 'setup', 'wheels');

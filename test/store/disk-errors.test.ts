@@ -115,7 +115,7 @@ describe('a store that another program holds locked', () => {
     const other = new DatabaseSync(join(dir, 'store', 'store.sqlite'));
     other.exec('BEGIN IMMEDIATE');
     const written = store.putOnce('during', 2);
-    await expect.poll(() => pausedBy(), { timeout: 20_000 }).toMatch(/^paused: The store at .* is locked by another program/);
+    await expect.poll(() => pausedBy()).toMatch(/^paused: The store at .* is locked by another program/);
     expect(await store.get('before')).toBe(1);
     other.exec('ROLLBACK');
     other.close();

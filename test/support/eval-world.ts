@@ -76,7 +76,7 @@ export function useEvalWorld(): EvalWorldInUse {
       before: (activity, input) => use.script.before?.(activity, input),
       reward: (rollout) => use.script.reward?.(rollout) ?? 1,
     });
-  }, 90_000);
+  });
   beforeEach(() => {
     use.script = {};
     use.now.log.calls.length = 0;

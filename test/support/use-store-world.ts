@@ -39,12 +39,12 @@ export function useStoreWorld(replaced: (store: Store, scripted: ScriptedActivit
   beforeAll(async () => {
     server = await startPrivateServer(dir);
     await inUse.open();
-  }, 120_000);
+  });
   afterAll(async () => {
     await world?.stop();
     await server?.stop();
     await store.close();
     rmSync(dir, { recursive: true, force: true });
-  }, 60_000);
+  });
   return inUse;
 }

@@ -47,7 +47,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
       ttlSeconds: () => inUse.script.ttlSeconds?.() ?? 1800,
       host: () => inUse.host,
     });
-  }, 90_000);
+  });
   afterAll(async () => {
     await world?.stop();
     await server?.stop();

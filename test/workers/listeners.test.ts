@@ -42,7 +42,7 @@ describe('the Temporal server and its UI', () => {
   let server: PrivateServer;
   beforeAll(async () => {
     server = await startPrivateServer(dir);
-  }, 90_000);
+  });
   afterAll(async () => {
     await server?.stop();
     rmSync(dir, { recursive: true, force: true });

@@ -19,7 +19,7 @@ test('without Temporal a worker ends with 1 and names the address', async () => 
   const { status, stderr } = spawnSync(process.execPath, [main, '--role', 'init'], { env, encoding: 'utf8', timeout: 60_000 });
   expect(stderr).toContain(`Temporal at 127.0.0.1:${port} is not reachable`);
   expect(status).toBe(1);
-}, 90_000);
+});
 
 test('a fatal error after the connection was made ends the process with 1 too', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'longhaul-worker-'));
@@ -34,4 +34,4 @@ test('a fatal error after the connection was made ends the process with 1 too', 
     await server.stop();
     rmSync(directory, { recursive: true, force: true });
   }
-}, 120_000);
+});

@@ -11,7 +11,7 @@ const asking = () => ownerLives({ connection: world.now.client.connection as unk
 it('an owner lives while its workflow runs, and is known to have ended when it was terminated', async () => {
   world.host = 'nowhere';
   const handle = await world.start('rollout', 'owner', input);
-  await expect.poll(() => world.count('generate'), { timeout: 30_000 }).toBe(1);
+  await expect.poll(() => world.count('generate')).toBe(1);
   expect(await asking()('owner')).toBe(true);
   await handle.terminate();
   await expect.poll(() => asking()('owner')).toBe(false);

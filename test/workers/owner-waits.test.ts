@@ -26,7 +26,7 @@ it('a rollout waits for its turn to be sampled or acted, not for a sandbox, nor 
 it('a rollout whose calls nobody takes waits for as long as that lasts; one that was terminated does not', async () => {
   world.host = 'nowhere';
   const handle = await world.start('rollout', 'nobody', input);
-  await expect.poll(() => asking()('nobody'), { timeout: 30_000 }).toBe(true);
+  await expect.poll(() => asking()('nobody')).toBe(true);
   await handle.terminate();
   await expect.poll(() => asking()('nobody')).toBe(false);
 });

@@ -93,7 +93,7 @@ beforeAll(async () => {
       },
     };
   });
-}, 180_000);
+});
 
 afterAll(async () => {
   await world?.stop();

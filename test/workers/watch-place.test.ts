@@ -37,7 +37,7 @@ it('a worker whose file is its own stays, also while the file is half-written', 
 it('a worker whose file is its own says again and again that it works', async () => {
   const before = new Date(Date.now() - 600_000);
   utimesSync(ready, before, before);
-  await expect.poll(() => Date.now() - statSync(ready).mtimeMs, { timeout: 20_000 }).toBeLessThan(300_000);
+  await expect.poll(() => Date.now() - statSync(ready).mtimeMs).toBeLessThan(300_000);
   expect(JSON.parse(readFileSync(ready, 'utf8'))).toEqual({ pid: process.pid });
 });
 
@@ -69,17 +69,17 @@ it('a real worker ends when another one has its place, and leaves the file to th
     let said = '';
     worker.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
     const place = join(dir, 'ready', 'second.json');
-    await expect.poll(() => existsSync(place), { timeout: 60_000, interval: 100 }).toBe(true);
+    await expect.poll(() => existsSync(place), { interval: 100 }).toBe(true);
     expect(JSON.parse(readFileSync(place, 'utf8'))).toMatchObject({ pid: worker.pid, role: 'orchestrator' });
     writeFileSync(place, JSON.stringify({ pid: process.pid }));
-    await expect.poll(() => said, { timeout: 30_000 }).toMatch(/this worker ends: another process has its place in the stack/);
+    await expect.poll(() => said).toMatch(/this worker ends: another process has its place in the stack/);
     expect((await ended)[0]).toBe(0);
     expect(JSON.parse(readFileSync(place, 'utf8'))).toEqual({ pid: process.pid });
   } finally {
     if (worker.exitCode === null) worker.kill('SIGKILL');
     await server.stop();
   }
-}, 150_000);
+});
 
 it("a worker that is started by hand has a place of its own, and is refused that of the stack's own", async () => {
   const server = await startPrivateServer(dir);
@@ -92,7 +92,7 @@ it("a worker that is started by hand has a place of its own, and is refused that
     return { child, exit, said: () => said, place: join(dir, 'ready', `${name ?? `orchestrator-by-hand-${child.pid}`}.json`) };
   };
   const main = [join(packageRoot, 'workers', 'main.ts')];
-  const until = (path: string) => expect.poll(() => existsSync(path), { timeout: 90_000, interval: 100 }).toBe(true);
+  const until = (path: string) => expect.poll(() => existsSync(path), { interval: 100 }).toBe(true);
   const own = start(main, 'orchestrator');
   await until(own.place);
   const written = readFileSync(own.place, 'utf8');
@@ -100,17 +100,17 @@ it("a worker that is started by hand has a place of its own, and is refused that
   const refused = start(main, 'orchestrator');
   try {
     // The program of the command line runs the worker in a process of its own.
-    await expect.poll(() => readdirSync(join(dir, 'ready')).some((name) => name.startsWith('orchestrator-by-hand-')), { timeout: 90_000, interval: 100 }).toBe(true);
+    await expect.poll(() => readdirSync(join(dir, 'ready')).some((name) => name.startsWith('orchestrator-by-hand-')), { interval: 100 }).toBe(true);
     expect((await refused.exit)[0]).toBe(1);
     expect(refused.said()).toMatch(new RegExp(`the worker with process id ${own.child.pid} has the place .*orchestrator\\.json in its stack: unset LONGHAUL_WORKER_NAME`));
     expect([own.child.exitCode, own.said(), readFileSync(own.place, 'utf8')]).toEqual([null, '', written]);
     byHand.child.kill('SIGTERM');
     await byHand.exit;
-    await expect.poll(() => readdirSync(join(dir, 'ready')), { timeout: 60_000, interval: 100 }).toEqual(['orchestrator.json']);
+    await expect.poll(() => readdirSync(join(dir, 'ready')), { interval: 100 }).toEqual(['orchestrator.json']);
     own.child.kill('SIGTERM');
     expect((await own.exit)[0]).toBe(0);
   } finally {
     for (const { child } of [own, byHand, refused]) if (child.exitCode === null) child.kill('SIGKILL');
     await server.stop();
   }
-}, 300_000);
+});

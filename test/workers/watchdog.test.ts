@@ -120,7 +120,7 @@ it('a rollout that waits for a host without a worker is found by its run, and on
     agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
     seed: 1, dispatcher: { type: 'bounded', maxParallelAgents: 2 },
   });
-  await expect.poll(async () => (await lateBy(2)).map(({ activity, queue, kind }) => `${activity} ${queue} ${kind}`), { timeout: 120_000 }).toEqual([
+  await expect.poll(async () => (await lateBy(2)).map(({ activity, queue, kind }) => `${activity} ${queue} ${kind}`)).toEqual([
     'agentRun agent-run@nowhere no-worker', 'agentRun agent-run@nowhere no-worker',
   ]);
   expect(await lateBy(0)).toEqual([]);
@@ -128,20 +128,20 @@ it('a rollout that waits for a host without a worker is found by its run, and on
   expect(await details('train/stalled/step-1/t-train-0/0')).toMatch(/act on nowhere since \d{4}-.* \(attempt 1, turn 1\)/);
   await batch.terminate();
   for (const sample of [0, 1]) await client.workflow.getHandle(`train/stalled/step-1/t-train-0/${sample}`).terminate().catch(() => undefined);
-}, 300_000);
+});
 
 it('an eval is looked at like a run, by its own name', async () => {
   const { client } = world.now;
   world.host = 'nowhere';
   const sweep = await world.start('evalSweep', 'eval/stuck', { agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, dispatcher: { type: 'bounded', maxParallelAgents: 2 } });
-  await expect.poll(() => openRuns(client), { timeout: 120_000 }).toContain('eval/stuck');
+  await expect.poll(() => openRuns(client)).toContain('eval/stuck');
   const late = () => findStalls(client, 'eval/stuck', Date.now() + 2 * MINUTE);
-  await expect.poll(async () => (await late()).map(({ activity, kind }) => `${activity} ${kind}`), { timeout: 120_000 }).toContain('agentRun no-worker');
+  await expect.poll(async () => (await late()).map(({ activity, kind }) => `${activity} ${kind}`)).toContain('agentRun no-worker');
   await sweep.terminate();
   for await (const { workflowId } of client.workflow.list({ query: 'LonghaulRun = "eval/stuck" AND ExecutionStatus = "Running"' })) {
     await client.workflow.getHandle(workflowId).terminate().catch(() => undefined);
   }
-}, 300_000);
+});
 
 it('says each thing that is stuck once in the log, of every open run, and nothing once it goes on', async () => {
   let down = true;
@@ -152,8 +152,8 @@ it('says each thing that is stuck once in the log, of every open run, and nothin
   const said: string[] = [];
   const connection = world.now.client.connection as unknown as NativeConnection;
   const watchdog = startWatchdog({ connection, namespace: 'default' }, (line) => said.push(line), 100);
-  await expect.poll(() => said.length, { timeout: 120_000 }).toBe(1);
-  await expect.poll(() => details('train/failing'), { timeout: 120_000 }).toBe(inCode(said[0] ?? ''));
+  await expect.poll(() => said.length).toBe(1);
+  await expect.poll(() => details('train/failing')).toBe(inCode(said[0] ?? ''));
   expect(said[0]).toMatch(/^stuck: generate of train\/failing\/eval-0-sampled\/t-held-out-0\/0, on gpu since .*: try \d; the last one: EndpointUnavailable: connection refused; see whether/);
   down = false;
   expect(await handle.result()).toMatchObject({ steps: 1 });
@@ -162,7 +162,7 @@ it('says each thing that is stuck once in the log, of every open run, and nothin
   expect(await details('train/failing')).not.toContain('stuck');
   const { events } = await handle.fetchHistory();
   expect(events!.filter(({ workflowExecutionSignaledEventAttributes: signal }) => signal?.signalName === 'stalled').length).toBeLessThanOrEqual(2);
-}, 300_000);
+});
 
 it('what another watchdog told a run is taken out again, where it is so no more', async () => {
   const handle = await world.start('train', 'train/told', { run: 'told', policy: { base: '/p' }, task: { name: 't', train: 2 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false } });
@@ -170,11 +170,11 @@ it('what another watchdog told a run is taken out again, where it is so no more'
   await handle.signal('stalled', ['stuck: something of long ago']);
   expect(await details('train/told')).toBe('`stuck: something of long ago`');
   const watchdog = startWatchdog({ connection: world.now.client.connection as unknown as NativeConnection, namespace: 'default' }, () => undefined, 100);
-  await expect.poll(() => details('train/told'), { timeout: 120_000 }).toBe('');
+  await expect.poll(() => details('train/told')).toBe('');
   await watchdog.stop();
   await handle.signal('resume');
   await handle.result();
-}, 300_000);
+});
 
 it('a run whose own code fails again and again is named, with what it said and since when, whatever the try, also by show', async () => {
   const { client } = world.now;
@@ -183,26 +183,26 @@ it('a run whose own code fails again and again is named, with what it said and s
   const said: string[] = [];
   const watchdog = startWatchdog({ connection: client.connection as unknown as NativeConnection, namespace: 'default' }, (line) => said.push(line), 200);
   const found = () => findStalls(client, 'wedged');
-  await expect.poll(async () => (await found()).map(({ kind }) => kind), { timeout: 120_000 }).toEqual(['failing']);
+  await expect.poll(async () => (await found()).map(({ kind }) => kind)).toEqual(['failing']);
   const stall = (await found())[0]!;
   expect(stall).toMatchObject({ workflow: 'train/wedged', activity: 'workflow task', queue: 'orchestrator', why: expect.stringMatching(/^try \d+; the last one: WorkflowTaskFailed: Cannot read properties/) });
   const { events } = await wedged.fetchHistory();
   const failed = events!.find(({ workflowTaskFailedEventAttributes }) => workflowTaskFailedEventAttributes)!;
   expect(Math.floor(stall.since / 1000)).toBe(Number(failed.eventTime!.seconds));
-  await expect.poll(async () => (await found())[0]?.attempt, { timeout: 120_000 }).toBeGreaterThan(stall.attempt);
+  await expect.poll(async () => (await found())[0]?.attempt).toBeGreaterThan(stall.attempt);
   expect((await found())[0]?.since).toBe(stall.since);
-  await expect.poll(() => said.filter((line) => line.startsWith('stuck: workflow task of train/wedged, on orchestrator since ')).length, { timeout: 120_000 }).toBe(1);
+  await expect.poll(() => said.filter((line) => line.startsWith('stuck: workflow task of train/wedged, on orchestrator since ')).length).toBe(1);
   await watchdog.stop();
   expect(linesOfLive((await askLive(client, 'wedged'))!)).toEqual([expect.stringMatching(/^stuck: workflow task of train\/wedged, on orchestrator since /)]);
   await wedged.terminate();
-}, 300_000);
+});
 
 it('who follows a run is told once of what is stuck, though the server was away in between', async () => {
   const { client } = world.now;
   world.script = { before: (activity) => { if (activity === 'generate') throw ApplicationFailure.create({ message: 'not yet', type: 'EngineLost', nextRetryDelay: '100ms' }); } };
   const run = 'followed';
   const handle = await world.start('train', `train/${run}`, { run, policy: { base: '/p' }, task: { name: 't', train: 2 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false } });
-  await expect.poll(() => findStalls(client, run), { timeout: 120_000 }).not.toEqual([]);
+  await expect.poll(() => findStalls(client, run)).not.toEqual([]);
   let isAway = false;
   const away = (): never => { throw new Error('away'); };
   const flaky = Object.create(client, { workflow: { get: () => (isAway ? away() : client.workflow) } }) as Client;
@@ -216,20 +216,20 @@ it('who follows a run is told once of what is stuck, though the server was away 
   expect(said).toHaveLength(1);
   await handle.cancel();
   await expect(handle.result()).rejects.toThrow('cancelled');
-}, 300_000);
+});
 
 it('an activity that was paused by hand is named as that', async () => {
   const { client } = world.now;
   world.script = { before: (activity) => { if (activity === 'generate') throw ApplicationFailure.create({ message: 'not yet', type: 'EngineLost', nextRetryDelay: '200ms' }); } };
   const run = 'by-hand';
   const handle = await world.start('train', `train/${run}`, { run, policy: { base: '/p' }, task: { name: 't', train: 2 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false } });
-  await expect.poll(() => world.count('generate'), { timeout: 120_000 }).toBeGreaterThan(0);
+  await expect.poll(() => world.count('generate')).toBeGreaterThan(0);
   await client.workflowService.pauseActivity({ namespace: 'default', execution: { workflowId: `train/${run}/eval-0-sampled/t-held-out-0/0` }, type: 'generate', identity: 'a test', reason: 'by hand' });
   const late = () => findStalls(client, run, Date.now() + 2 * MINUTE);
-  await expect.poll(async () => (await late()).map(({ activity, kind }) => `${activity} ${kind}`), { timeout: 120_000 }).toEqual(['generate paused']);
+  await expect.poll(async () => (await late()).map(({ activity, kind }) => `${activity} ${kind}`)).toEqual(['generate paused']);
   await handle.cancel();
   await expect(handle.result()).rejects.toThrow('cancelled');
-}, 300_000);
+});
 
 it('says that it could not look, once, where the server does not answer', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-watchdog-'));
@@ -238,10 +238,10 @@ it('says that it could not look, once, where the server does not answer', async 
   const said: string[] = [];
   const watchdog = startWatchdog({ connection: connection as unknown as NativeConnection, namespace: 'default' }, (line) => said.push(line), 50);
   await server.stop();
-  await expect.poll(() => said.length, { timeout: 120_000 }).toBe(1);
+  await expect.poll(() => said.length).toBe(1);
   expect(said[0]).toMatch(/^the watchdog could not look at the list of open runs: .*; what is stuck there is not told until it can$/);
   await watchdog.stop();
   await connection.close();
   rmSync(dir, { recursive: true, force: true });
   expect(said.length).toBe(1);
-}, 120_000);
+});

@@ -15,7 +15,7 @@ describe('the workflow bundle', () => {
   beforeAll(async () => {
     process.env['LONGHAUL_CACHE'] = cache;
     path = await buildWorkflowBundle();
-  }, 60_000);
+  });
   afterAll(() => {
     if (before === undefined) delete process.env['LONGHAUL_CACHE'];
     else process.env['LONGHAUL_CACHE'] = before;

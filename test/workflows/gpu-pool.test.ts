@@ -62,7 +62,7 @@ beforeAll(async () => {
     await running;
     await connection.close();
   };
-}, 90_000);
+});
 afterAll(async () => {
   await stop();
   await world?.stop();
@@ -103,7 +103,7 @@ describe('a turn', () => {
     // The server's timer, not a timing: it waited for the worker, once.
     expect(Date.now() - begun).toBeGreaterThan(4_500);
     expect((await eventsOf('gone')).filter((type) => type.includes('ACTIVITY_TASK_TIMED_OUT') || type === '14').length).toBe(1);
-  }, 60_000);
+  });
 
   it('falls back when that worker fails, but not from what would fail anywhere', async () => {
     script = { worker: () => 'near' };
@@ -159,7 +159,7 @@ describe('an update in shards', () => {
     lost = 0;
     script = taken(9);
     const again = await start('train', 'train/taken-again', config('taken-again', { shards: 2 }));
-    await expect.poll(async () => (await again.query<TrainStatus>('status')).tripped?.work, { timeout: 30_000 }).toBe('the update of step 1');
+    await expect.poll(async () => (await again.query<TrainStatus>('status')).tripped?.work).toBe('the update of step 1');
     expect(parts()).toEqual([...once, ...once, ...once]);
     await again.terminate();
   });

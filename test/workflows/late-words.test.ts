@@ -26,13 +26,13 @@ it('a circuit that opened before the run had begun pauses it with its reason, an
     return { handle, status: () => handle.query<TrainStatus>('status') };
   };
   const paused = await begin('early');
-  await expect.poll(paused.status, { timeout: 120_000 }).toMatchObject({ phase: 'paused', pauseAt: 'turn', tripped: trip, steps: 1 });
+  await expect.poll(paused.status).toMatchObject({ phase: 'paused', pauseAt: 'turn', tripped: trip, steps: 1 });
   await paused.handle.signal('resume');
   expect(await paused.handle.result()).toMatchObject({ steps: 1 });
   const resumed = await begin('resumed');
   await resumed.handle.signal('resume');
   expect(await resumed.handle.result()).toMatchObject({ steps: 1 });
-}, 90_000);
+});
 
 it.each([
   ['train', 'train/late', configOf('late'), 'closeRun'],
@@ -40,11 +40,11 @@ it.each([
 ])('a %s that is cancelled while its end is put on record is on record as cancelled, not as going on', async (workflow, id, config, activity) => {
   world.script = { before: (called, { rollout }) => (called === activity && rollout === 'completed' ? sleep(5_000) : undefined) };
   const handle = await world.start(workflow, id, config);
-  await expect.poll(() => statuses(activity), { timeout: 45_000 }).toEqual(['completed']);
+  await expect.poll(() => statuses(activity)).toEqual(['completed']);
   await handle.cancel();
   await expect(handle.result()).rejects.toThrow('Workflow execution cancelled');
   expect(statuses(activity)).toEqual(['completed', 'cancelled']);
-}, 90_000);
+});
 
 it('a batch whose last failure cannot be put on record does not end as if it were', async () => {
   world.script = {
@@ -64,7 +64,7 @@ it('a batch whose last failure cannot be put on record does not end as if it wer
   };
   const ended: unknown = await (await world.start('batch', 'late/batch', input)).result().catch((error: unknown) => error);
   expect(ended).toMatchObject({ cause: { cause: { type: 'StoreCorrupt', message: 'damaged' } } });
-}, 90_000);
+});
 
 it('a batch that is cancelled while its last failure is put on record tells the run that it is a unit of', async () => {
   const end = Promise.withResolvers<void>();
@@ -81,11 +81,11 @@ it('a batch that is cancelled while its last failure is put on record tells the 
     run: 'late', name: 'unit', step: 1, tasks: ['t-train-0'], samples: 1, policy, agent, seed: 1, dispatcher: { type: 'batch' }, unitOf: 'hearing',
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
   });
-  await expect.poll(() => world.count('recordFailures'), { timeout: 45_000 }).toBe(1);
+  await expect.poll(() => world.count('recordFailures')).toBe(1);
   await handle.cancel();
   await expect(handle.result()).rejects.toThrow();
   end.resolve();
   await told.result();
   const { events } = await told.fetchHistory();
   expect(events?.flatMap((event) => event.workflowExecutionSignaledEventAttributes?.signalName ?? [])).toEqual(['unitMissed']);
-}, 90_000);
+});

@@ -38,7 +38,7 @@ describe('a rollout', () => {
       before: async (activity, { turn }) => { if (activity === 'generate' && turn === 2) await world.now.client.workflow.getHandle(id).signal('pause'); },
     };
     const handle = await world.start('rollout', id, { task: 't-train-0', policy });
-    await expect.poll(() => world.count('holdSandbox'), { timeout: 30_000 }).toBeGreaterThan(2);
+    await expect.poll(() => world.count('holdSandbox')).toBeGreaterThan(2);
     expect([world.count('generate'), world.count('agentRun'), world.count('prepareSandbox')]).toEqual([2, 2, 1]);
     expect(await handle.query<RolloutState>('state')).toMatchObject({ paused: true, turn: 3, phase: 'generate' });
     await handle.signal('resume');
@@ -56,7 +56,7 @@ describe('a rollout', () => {
       },
     };
     const handle = await world.start('rollout', id, { task: 't-train-0', policy });
-    await expect.poll(async () => (await handle.query<RolloutState>('state')).restores, { timeout: 30_000 }).toBe(1);
+    await expect.poll(async () => (await handle.query<RolloutState>('state')).restores).toBe(1);
     await standstill(world);
     expect([world.count('prepareSandbox'), world.count('restoreSandbox')]).toEqual([1, 0]);
     expect(world.now.log.live).toBe(0);
@@ -74,7 +74,7 @@ describe('a rollout', () => {
       },
     };
     const handle = await world.start('rollout', id, { task: 't-train-0', policy });
-    await expect.poll(() => world.count('holdSandbox'), { timeout: 30_000 }).toBeGreaterThan(1);
+    await expect.poll(() => world.count('holdSandbox')).toBeGreaterThan(1);
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
   });
@@ -92,7 +92,7 @@ describe('a batch', () => {
   it.each([[{ type: 'bounded', maxParallelAgents: 120 }], [{ type: 'pipeline', maxParallelAgents: 5, maxEvalParallelAgents: 3 }]] as const)('of 120 with %j stops every rollout at a turn and begins none, then ends all once', async (dispatcher) => {
     const id = newId();
     const handle = await world.start('batch', id, batchInput('r', 60, dispatcher));
-    await expect.poll(() => world.count('generate'), { timeout: 60_000 }).toBeGreaterThan(10);
+    await expect.poll(() => world.count('generate')).toBeGreaterThan(10);
     await handle.signal('pause');
     await handle.signal('pause');
     const calls = await standstill(world);
@@ -107,7 +107,7 @@ describe('a batch', () => {
     expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 120, graded: 120 });
     expect(world.count('computeReward')).toBe(120);
     expect(world.now.log.live).toBe(0);
-  }, 180_000);
+  });
 });
 
 it('a rollout that waits at a gate while its batch is paused keeps its sandbox', async () => {
@@ -116,13 +116,13 @@ it('a rollout that waits at a gate while its batch is paused keeps its sandbox',
   const held = new Promise<void>((resolve) => { letGo = resolve; });
   world.script = { ttlSeconds: () => 3, before: async (activity) => { if (activity === 'agentRun') await held; } };
   const handle = await world.start('batch', id, batchInput('r', 3, { type: 'pipeline', maxParallelAgents: 2 }));
-  await expect.poll(() => [world.count('agentRun'), world.count('prepareSandbox')], { timeout: 30_000, interval: 10 }).toEqual([2, 6]);
+  await expect.poll(() => [world.count('agentRun'), world.count('prepareSandbox')], { interval: 10 }).toEqual([2, 6]);
   await handle.signal('pause');
   const ids = ['t-train-0', 't-train-1'].flatMap((task) => [0, 1, 2].map((sample) => `${id}/${task}/${sample}`));
   const isPaused = async (rollout: string) => (await world.now.client.workflow.getHandle(rollout).query<RolloutState>('state')).paused;
-  await expect.poll(async () => (await Promise.all(ids.map(isPaused))).every(Boolean), { timeout: 30_000 }).toBe(true);
+  await expect.poll(async () => (await Promise.all(ids.map(isPaused))).every(Boolean)).toBe(true);
   letGo();
-  await expect.poll(() => new Set(world.now.log.calls.filter((c) => c.activity === 'holdSandbox').map((c) => c.rollout)).size, { timeout: 30_000 }).toBe(6);
+  await expect.poll(() => new Set(world.now.log.calls.filter((c) => c.activity === 'holdSandbox').map((c) => c.rollout)).size).toBe(6);
   expect(world.count('generate')).toBe(2);
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ rollouts: 6, graded: 6 });
@@ -166,13 +166,13 @@ describe('a run', () => {
       },
     };
     const handle = await world.start('train', `train/${run}`, config(run));
-    await expect.poll(() => said, { timeout: 30_000 }).toBe('turn');
+    await expect.poll(() => said).toBe('turn');
     await standstill(world);
     expect(world.count('update')).toBe(0);
     const { ended } = await world.now.client.workflow.getHandle(`train/${run}/step-1`).query<BatchStatus>('status');
     expect(ended).toBeLessThan(4);
     await handle.signal('pause', 'step');
-    await expect.poll(() => world.count('recordStep'), { timeout: 30_000 }).toBe(1);
+    await expect.poll(() => world.count('recordStep')).toBe(1);
     await standstill(world);
     expect(await status(handle)).toMatchObject({ phase: 'paused', pauseAt: 'step', step: 1 });
     expect(world.count('recordStep')).toBe(1);
@@ -183,12 +183,12 @@ describe('a run', () => {
   it('is cancelled while it is paused, without a sandbox left', async () => {
     const run = newId();
     const handle = await world.start('train', `train/${run}`, config(run));
-    await expect.poll(() => world.count('generate'), { timeout: 30_000 }).toBeGreaterThan(0);
+    await expect.poll(() => world.count('generate')).toBeGreaterThan(0);
     await handle.signal('pause');
     await standstill(world);
     await handle.cancel();
     await expect(handle.result()).rejects.toThrow();
-    await expect.poll(() => world.now.log.live, { timeout: 30_000 }).toBe(0);
+    await expect.poll(() => world.now.log.live).toBe(0);
   });
 });
 
@@ -208,5 +208,5 @@ describe('a run whose steps are changed', () => {
   it('during its last evaluation goes on', async () => {
     expect(await prolongedAt('summariseEvaluation', 2, 3)).toMatchObject({ steps: 3 });
     expect(world.count('update')).toBe(3);
-  }, 120_000);
+  });
 });

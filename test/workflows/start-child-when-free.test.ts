@@ -18,19 +18,19 @@ it('a rollout whose id is still taken begins when it is free, and the others do 
   let old = true;
   world.script = { before: async (activity) => { if (old && activity === 'agentRun') { old = false; await held; } } };
   const before = await world.start('rollout', 'b/t-train-0/0', { task: 't-train-0', policy });
-  await expect.poll(() => world.count('agentRun'), { timeout: 20_000 }).toBe(1);
+  await expect.poll(() => world.count('agentRun')).toBe(1);
   const batch = await world.start('batch', 'b', {
     run: 'r', name: 'b', step: 1, tasks: ['t-train-0', 't-train-1'], samples: 2, policy,
     agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1, dispatcher: { type: 'batch' },
   });
-  await expect.poll(() => world.count('computeReward'), { timeout: 20_000 }).toBe(3);
+  await expect.poll(() => world.count('computeReward')).toBe(3);
   await sleep(500);
   expect((await batch.describe()).status.name).toBe('RUNNING');
   release();
   await before.result();
   expect((await batch.result()) as BatchResult).toMatchObject({ rollouts: 4, graded: 4, failures: {} });
-}, 60_000);
+});
 
 it('the pauses grow, and end before patience does', () => {
   const pauses: number[] = [];

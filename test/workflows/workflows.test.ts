@@ -100,7 +100,7 @@ describe('rollout', () => {
     await sleep(21_000);
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ status: 'graded' });
-  }, 90_000);
+  });
 
   it('ends as failed, without a reward and without a sandbox, when sandboxes keep being lost', async () => {
     world.script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };

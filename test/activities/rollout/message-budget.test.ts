@@ -55,7 +55,7 @@ describe('calls of one message', () => {
     await policyCalled(2, ['echo on']);
     await act(2);
     expect(await told(2)).toEqual(['on']);
-  }, 60_000);
+  });
 
   it('are counted by what is on record where a worker is killed between two of them', async () => {
     await policyCalled(1, ['sleep 999', 'sleep 999', 'sleep 999', 'sleep 999', 'echo never']);
@@ -64,14 +64,14 @@ describe('calls of one message', () => {
     await act(1);
     expect(await ranCalls()).toBe(3);
     expect((await told()).at(-1)).toContain('not run');
-  }, 60_000);
+  });
 
   it('are so many at most, and the others are told so', async () => {
     await policyCalled(1, Array.from({ length: MAX_CALLS + 3 }, (_, i) => `echo ${i} >> told; echo ${i}`));
     await act(1);
     expect(await ranCalls()).toBe(MAX_CALLS);
     expect((await told()).slice(MAX_CALLS - 1)).toEqual([String(MAX_CALLS - 1), ...Array.from({ length: 3 }, () => expect.stringContaining('not run: a message may make 32 calls'))]);
-  }, 60_000);
+  });
 
   it('that were not run are not run in a sandbox that takes a lost one’s place either', async () => {
     await policyCalled(1, ['echo a > a; sleep 999', 'sleep 999', 'sleep 999', 'echo b > b']);
@@ -81,7 +81,7 @@ describe('calls of one message', () => {
     await policyCalled(2, ['[ -e a ] && ! [ -e b ] && echo a alone']);
     await act(2, world.now.store, sandbox);
     expect(await told(2)).toEqual(['a alone']);
-  }, 60_000);
+  });
 
   it('end with the rollout’s deadline where that comes first, and say how long they ran', async () => {
     await policyCalled(1, ['echo a; sleep 999', 'echo b', 'finish']);
@@ -90,5 +90,5 @@ describe('calls of one message', () => {
     expect(unfinished).toBe(true);
     expect(await ranCalls()).toBe(1);
     expect(await told()).toEqual([expect.stringContaining('timed out'), expect.stringContaining('have taken their 3 seconds'), expect.stringContaining('')]);
-  }, 60_000);
+  });
 });

@@ -27,7 +27,7 @@ it('a program that is refused again and again is told of with what it said', asy
   } finally {
     client.kill();
   }
-}, 90_000);
+});
 
 it('a run that has ended is not asked to end sooner', async () => {
   await store.putOnce<RunEnd>(keys.runEnd('disturbed'), { status: 'failed', finishedAt: '2026-01-01T00:00:00.000Z', message: 'all was lost' });
@@ -39,4 +39,4 @@ it('a run that has ended is not asked to end sooner', async () => {
     await longhaul.close();
     await server.stop();
   }
-}, 90_000);
+});

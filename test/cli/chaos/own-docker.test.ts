@@ -24,7 +24,7 @@ it('is killed, started again and stopped, and nothing of it stays', async () => 
     await own.stop();
   }
   expect([identify(own.pid), existsSync(join(dir, 'docker'))]).toEqual([undefined, false]);
-}, 180_000);
+});
 
 it('is not started where another one is named', async () => {
   expect(await ownDockerUnlessGiven(join(dir, 'none'), { DOCKER_HOST: 'unix:///run/other.sock' })).toBeUndefined();

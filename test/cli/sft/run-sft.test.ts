@@ -43,7 +43,7 @@ it('a folder that is in use is refused before anything is trained, and what is t
   expect(await sft({ out: 'mine.yaml' })).toMatchObject({ exitCode: 2, document: { error: { field: 'out' } } });
   mkdirSync(join(dir, 'empty'));
   expect(await sft({ out: 'empty', initial: 'made' })).toMatchObject({ exitCode: 0 });
-}, 120_000);
+});
 
 it('a policy to go on from that is not there is refused by its field', async () => {
   expect(await sft({ initial: 'nowhere' })).toMatchObject({ exitCode: 2, document: { error: { field: 'initial', value: join(dir, 'nowhere') } } });
@@ -52,4 +52,4 @@ it('a policy to go on from that is not there is refused by its field', async () 
 it('Ctrl-C ends it after its step, with nothing written', async () => {
   expect(await sft({}, AbortSignal.abort())).toMatchObject({ exitCode: 130, document: { error: { name: 'Interrupted', message: expect.stringContaining('nothing was written') as string } } });
   expect(existsSync(join(dir, 'made'))).toBe(false);
-}, 60_000);
+});

@@ -45,7 +45,7 @@ async function push(tag: string, command: string): Promise<void> {
 beforeAll(async () => {
   await push('whole', "echo 'root:x:0:0::/:/bin/sh' > /etc/passwd; touch /etc/machine-id /etc/shadow");
   await push('without-git', 'rm /usr/bin/git');
-}, 240_000);
+});
 beforeEach(() => {
   folder = mkdtempSync(join(tmpdir(), 'longhaul-base-'));
   heard = [];
@@ -79,7 +79,7 @@ it('a published one is pulled once for any number of processes, and has what eve
   const { output } = await sh(sandbox, 'whoami; python3 -c "print(1)"; git init -q . && echo git; ps -o comm= -p 1 >/dev/null && echo ps; ls /etc/shadow /etc/machine-id 2>/dev/null');
   expect(output).toBe('agent\n1\ngit\nps\n');
   await bench.provider.destroy('published');
-}, 60_000);
+});
 
 it('one that lacks a program is not taken, and what lacks is named', async () => {
   const refused = ensure('without-git', false);

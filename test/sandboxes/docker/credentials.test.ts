@@ -85,7 +85,7 @@ describe('a registry that asks who is there', async () => {
     await base.tag({ repo: `${registry.address}/private/task`, tag: '1' });
     await followReports((await docker.getImage(image).push({ authconfig: { ...REGISTRY_LOGIN, serveraddress: registry.address } })) as Readable, () => undefined);
     await forget();
-  }, 120_000);
+  });
   afterAll(async () => {
     await forget();
     await registry.stop();

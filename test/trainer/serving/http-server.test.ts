@@ -24,7 +24,7 @@ let server: ApiServer | undefined;
 beforeAll(async () => {
   tokenizer = await loadTokenizer(starter);
   engine = await createEmbeddedEngine();
-}, 60_000);
+});
 afterAll(() => engine?.close());
 afterEach(async () => {
   await server?.close(0);

@@ -42,7 +42,7 @@ let workers: readonly [WorkerProcess, WorkerProcess];
 beforeEach(async () => {
   workers = [new WorkerProcess(), new WorkerProcess()];
   await Promise.all(workers.map((worker) => worker.call('used', {})));
-}, 60_000);
+});
 afterEach(() => Promise.all(workers.map((worker) => worker.kill())));
 
 const algorithm = { learningRate: 1e-3, epochs: 2, minibatches: 1, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8, microBatchTokens: 256 };

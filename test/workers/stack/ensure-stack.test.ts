@@ -50,7 +50,7 @@ test('the server keeps its address and what it knows through its own death, down
   await expect(ensure()).resolves.toMatchObject({ started: true, address: first.address, ui: first.ui });
   await vi.waitFor(async () => expect(await described()).toBe('RUNNING'), soon);
   await connection.close();
-}, 240_000);
+});
 
 test('a worker that does not start is named with what it said, and nothing is left running', async () => {
   stack = new FixtureStack({ init: [], gpu: ['--dies'] }, true);
@@ -60,14 +60,14 @@ test('a worker that does not start is named with what it said, and nothing is le
     message: expect.stringMatching(/^[^]*gpu does not start((?!a reason to die)[^])*this worker has a reason to die((?!a reason to die)[^])*$/),
   });
   expect(stack.list).toMatchObject({ status: 'down', processes: [] });
-}, 180_000);
+});
 
 test('a worker that never becomes ready is named when the time is over', async () => {
   stack = new FixtureStack({ 'agent-run': ['--never-ready'] });
   const late = ensureStack({ home: stack.home, env: stack.env, program: supervisorProgram, timeoutMs: 8_000 });
   await expect(late).rejects.toThrow('agent-run is not ready');
   expect(stack.list.status).toBe('down');
-}, 180_000);
+});
 
 test('a supervisor that is too slow to be found is not left behind', async () => {
   stack = new FixtureStack({ init: [] });
@@ -75,7 +75,7 @@ test('a supervisor that is too slow to be found is not left behind', async () =>
   await expect(late).rejects.toThrow('is not ready');
   const running = execFileSync('ps', ['-eo', 'args'], { encoding: 'utf8' });
   expect(running).not.toContain(stack.home);
-}, 180_000);
+});
 
 test('a cluster that is named and does not answer is an error that says what to do, and starts nothing', async () => {
   stack = new FixtureStack({ init: [] });
@@ -86,13 +86,13 @@ test('a cluster that is named and does not answer is an error that says what to 
     remedy: expect.stringContaining('TEMPORAL_ADDRESS'),
   });
   expect(stack.list.status).toBe('down');
-}, 180_000);
+});
 
 test('a supervisor that cannot even begin is an error with the end of its log', async () => {
   stack = new FixtureStack({ init: [] });
   const broken = ensureStack({ home: stack.home, env: { ...stack.env, FIXTURE_WORKERS: 'no JSON' }, program: supervisorProgram });
   await expect(broken).rejects.toThrow(/supervisor ended[^]*no JSON/);
-}, 180_000);
+});
 
 test('a Docker daemon of another machine is refused before anything is started, where Docker is asked for', async () => {
   stack = new FixtureStack({ init: [] }, true);

@@ -66,7 +66,7 @@ test.runIf(process.getuid?.() === 0)('the supervisor of a full disk goes on, and
   expect(stack.process('init').restarts).toBeGreaterThan(0);
   expect(stack.list).toMatchObject({ status: 'up', supervisor });
   expect(readdirSync(home).filter((name) => name.startsWith('stack.json.'))).toEqual([]);
-}, 180_000);
+});
 
 test('a start that fails before there is a process is tried again', async () => {
   stack = new FixtureStack({ init: [] }, false, join(dir, 'home'));
@@ -81,7 +81,7 @@ test('a start that fails before there is a process is tried again', async () => 
   rmSync(ready);
   await vi.waitFor(() => expect(stack?.process('init')).toMatchObject({ state: 'ready', pid: expect.any(Number) as number }), soon);
   expect(stack.list).toMatchObject({ status: 'up', supervisor });
-}, 120_000);
+});
 
 test.runIf(process.getuid?.() === 0)('a worker whose log has no room goes on, and its later lines are there', () => {
   const disk = smallDisk(join(dir, 'logs'), 16_384);

@@ -87,7 +87,7 @@ test('a stack that is up, or whose supervisor was killed, keeps what it was told
   await stopStack({ home });
   expect(await ensure({ LONGHAUL_DOCKER_RUNTIME: 'runsc' })).toMatchObject({ started: true });
   expect(stack.list.settings).toEqual({ LONGHAUL_DOCKER_RUNTIME: 'runsc' });
-}, 120_000);
+});
 
 test('workers that run with other settings than are on record are not taken over', async () => {
   stack = new FixtureStack({ init: [] });
@@ -102,4 +102,4 @@ test('workers that run with other settings than are on record are not taken over
   if (known !== undefined) writeStackState(state, { ...known, settings: { LONGHAUL_SANDBOX: 'docker' } });
   await ensure();
   expect(stack.process('init').pid).not.toBe(pid);
-}, 120_000);
+});

@@ -26,7 +26,7 @@ beforeAll(async () => {
   await start('own');
   expected = { home: dir, address: server.address, id: await clusterId({ address: server.address }, 10_000) };
   await server.stop();
-}, 120_000);
+});
 afterEach(async () => server.stop());
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
@@ -42,7 +42,7 @@ test('while its own server is away nothing passes, and everything once it is bac
   await watch.passes();
   expect(onWrong).not.toHaveBeenCalled();
   await watch.close();
-}, 120_000);
+});
 
 test("where another stack's server takes the port, nothing passes, and the worker is told", async () => {
   await start('own');
@@ -57,7 +57,7 @@ test("where another stack's server takes the port, nothing passes, and the worke
   expect(await wrong.promise).toMatchObject({ name: 'WrongStack', expected: expected.id, address: expected.address });
   expect(passed).toBe(false);
   await watch.close();
-}, 120_000);
+});
 
 const PROGRAM = `const { connectWorker } = await import(process.argv[1]); await connectWorker(); console.log('connected'); setInterval(() => undefined, 60_000);`;
 function worker() {
@@ -74,10 +74,10 @@ test('a worker process ends at once when its server is replaced by another', asy
   await server.stop();
   await start('other');
   expect(await ended).toEqual([[3, null], expect.stringContaining(`stack ${expected.id} was expected`)]);
-}, 120_000);
+});
 
 test('a worker process does not begin on the server of another stack', async () => {
   await start('other');
   const [[code], said] = await worker().ended;
   expect([code, said]).toEqual([1, expect.stringContaining('WrongStack')]);
-}, 120_000);
+});

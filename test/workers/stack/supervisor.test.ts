@@ -36,7 +36,7 @@ test('a worker that is killed starts again, and the stack says so', async () => 
   }, soon);
   expect(startTimeOf(after ?? 0)).toBeDefined();
   expect(stack.process('init')).toMatchObject({ pid: other, restarts: 0 });
-}, 180_000);
+});
 
 test('killed itself, the supervisor leaves its workers running, and the next one takes them over', async () => {
   stack = new FixtureStack({ init: [], gpu: [] });
@@ -55,7 +55,7 @@ test('killed itself, the supervisor leaves its workers running, and the next one
   // An adopted worker is somebody else's child, and its death is noticed all the same.
   process.kill(pids[0] ?? 0, 'SIGKILL');
   await vi.waitFor(() => expect(stack.process('init')).toMatchObject({ state: 'ready', restarts: 1 }), soon);
-}, 180_000);
+});
 
 test('a second supervisor of the same home ends at once and disturbs nothing', async () => {
   stack = new FixtureStack({ init: [] });
@@ -64,7 +64,7 @@ test('a second supervisor of the same home ends at once and disturbs nothing', a
   const second = stack.startSupervisor();
   await vi.waitFor(() => expect(startTimeOf(second)).toBeUndefined(), soon);
   expect(stack.list).toMatchObject({ status: 'up', supervisor: first });
-}, 180_000);
+});
 
 test('down ends every process, with and without a supervisor, and is idempotent', async () => {
   stack = new FixtureStack({ init: [], reward: [] });
@@ -83,7 +83,7 @@ test('down ends every process, with and without a supervisor, and is idempotent'
   await vi.waitFor(() => expect(stack.list.status).toBe('unsupervised'), soon);
   expect((await stopStack({ home: stack.home })).stopped).toEqual(['init', 'reward']);
   expect(startTimeOf(left)).toBeUndefined();
-}, 180_000);
+});
 
 test('a worker that is deaf to SIGTERM is killed after the deadline', async () => {
   stack = new FixtureStack({ init: ['--deaf'] });
@@ -94,7 +94,7 @@ test('a worker that is deaf to SIGTERM is killed after the deadline', async () =
   await vi.waitFor(() => expect(stack.list.status).toBe('unsupervised'), soon);
   await stopStack({ home: stack.home, deadlineMs: 200 });
   expect(startTimeOf(pid)).toBeUndefined();
-}, 180_000);
+});
 
 test('a process that got the pid of a dead worker is neither adopted nor stopped', async () => {
   stack = new FixtureStack({ init: [] });
@@ -115,4 +115,4 @@ test('a process that got the pid of a dead worker is neither adopted nor stopped
   await up();
   expect(await readyPid('init')).not.toBe(process.pid);
   expect(isAlive({ pid: process.pid, startTime: startTimeOf(process.pid) ?? '' })).toBe(true);
-}, 180_000);
+});

@@ -58,14 +58,14 @@ beforeAll(async () => {
   server = spawn(serverProgram(process.env), args, { stdio: 'ignore' });
   door = await startUiProxy(port, hidden);
   await answers();
-}, 180_000);
+});
 afterAll(async () => {
   door?.close();
   door?.closeAllConnections();
   server?.kill('SIGTERM');
   if (server?.exitCode === null) await once(server, 'exit');
   rmSync(dir, { recursive: true, force: true });
-}, 60_000);
+});
 
 const start = JSON.stringify({ workflowType: { name: 'rollout' }, taskQueue: { name: 'orchestrator' } });
 

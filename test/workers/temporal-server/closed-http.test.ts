@@ -19,7 +19,7 @@ let port: number;
 beforeAll(async () => {
   port = await choosePort([]);
   server = await startPrivateServer(dir, [`--http-port=${port}`]);
-}, 90_000);
+});
 afterAll(async () => {
   await server?.stop();
   rmSync(dir, { recursive: true, force: true });

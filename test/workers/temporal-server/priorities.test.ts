@@ -25,4 +25,4 @@ it('doctor says it of a cluster that was named', async () => {
     await server.stop();
     rmSync(dir, { recursive: true, force: true });
   }
-}, 60_000);
+});

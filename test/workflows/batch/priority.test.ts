@@ -30,7 +30,7 @@ beforeAll(async () => {
   native = await NativeConnection.connect({ address: server.address });
   connection = await Connection.connect({ address: server.address });
   client = new Client({ connection });
-}, 90_000);
+});
 afterAll(async () => {
   await connection?.close();
   await native?.close();

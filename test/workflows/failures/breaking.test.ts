@@ -22,7 +22,7 @@ it('a run whose rollouts fail alike is paused, says why and what to do, and goes
   };
   const handle = await world.start('train', 'train/b', config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 120_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3 });
+  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3 });
   expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
   expect(await details('train/b')).toMatch(/circuit breaker: 3 of the last 3 rollouts failed as endpoint-unavailable \(connection refused\); see whether the server runs.*longhaul resume/);
   await sleep(1500);
@@ -35,7 +35,7 @@ it('a run whose rollouts fail alike is paused, says why and what to do, and goes
   await handle.signal('resume');
   expect((await status()).tripped).toBeUndefined();
   expect(await handle.result()).toMatchObject({ steps: 1 });
-}, 120_000);
+});
 
 it('a step of which nothing was graded leaves the policy as it was, and the run waits for somebody to look', async () => {
   world.script = {
@@ -47,7 +47,7 @@ it('a step of which nothing was graded leaves the policy as it was, and the run 
   };
   const handle = await world.start('train', 'train/u', config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 120_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 4 });
+  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 4 });
   expect(await status()).toMatchObject({ phase: 'paused', step: 1, policyVersion: 1, recent: [{ valid: 0 }] });
   expect(await details('train/u')).toMatch(/3 of the last 4 rollouts failed as endpoint-unavailable \(no rollout of step 1 was graded/);
   expect(world.count('update')).toBe(1);
@@ -56,7 +56,7 @@ it('a step of which nothing was graded leaves the policy as it was, and the run 
   // Started again from its records, it goes through that step once more: somebody has looked already.
   world.script = { ...world.script, before: () => undefined, recorded: () => 1 };
   expect(await (await world.start('train', 'train/u', config)).result()).toMatchObject({ steps: 2 });
-}, 120_000);
+});
 
 /** One rollout after the other; `fails` says of each of training's, in the order in which they begin, whether it does. */
 function oneByOne(run: string, fails: (nth: number) => boolean, over: object = {}) {
@@ -78,18 +78,18 @@ it.each(['sync', 'one-step-off'])('a run (%s) is paused by failures that are a r
   const config = oneByOne(`row-${mode}`, (nth) => nth >= 2 && nth < 6, { training: { mode }, breaker: { inARow: 3, share: 1 } });
   const handle = await world.start('train', `train/row-${mode}`, config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 45_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3, message: 'connection refused' });
+  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3, message: 'connection refused' });
   expect(world.now.log.calls.filter(({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-2/')).length).toBeLessThan(4);
   // What was told before somebody looked is told once: one more failure makes no row.
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ steps: 4 });
-}, 120_000);
+});
 
 it('a run whose steps are smaller than the breaker looks back is paused by the share that fails, also over its histories', async () => {
   const config = oneByOne('share', (nth) => nth % 4 !== 1, { breaker: { inARow: 4, share: 0.7 }, steps: 9 });
   const handle = await world.start('train', 'train/share', config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 120_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 12, of: 16 });
+  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 12, of: 16 });
   expect((await status()).step).toBe(3);
   await handle.terminate();
   const resolved = resolveRunConfig({ ...config, run: 'carried' }, '/');
@@ -97,9 +97,9 @@ it('a run whose steps are smaller than the breaker looks back is paused by the s
   const progress = { config: { ...resolved, breaker: { inARow: 16, share: 1 } }, runDir: '/run', step: 1, policy: { dir: 'v1', version: 1 }, recent: [], pauseAt: null, failures };
   const carried = await world.start('train', 'train/carried', resolved, progress);
   const row = async () => (await carried.query<TrainStatus>('status')).tripped;
-  await expect.poll(row, { timeout: 120_000 }).toMatchObject({ failed: 16, of: 16 });
+  await expect.poll(row).toMatchObject({ failed: 16, of: 16 });
   await carried.terminate();
-}, 180_000);
+});
 
 it('an asynchronous run is paused by rollouts that fail alike in one group after the other', async () => {
   let broken = true;
@@ -109,13 +109,13 @@ it('an asynchronous run is paused by rollouts that fail alike in one group after
     evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, breaker: { inARow: 4 },
   });
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 120_000 }).toMatchObject({ failure: 'endpoint-unavailable', failed: 4, of: 4, message: 'connection refused' });
+  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 4, of: 4, message: 'connection refused' });
   expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn', step: 0 });
   broken = false;
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ steps: 4 });
   expect((await status()).tripped).toBeUndefined();
-}, 120_000);
+});
 
 it('each of several steps of which nothing was graded pauses the run', async () => {
   world.script = { update: () => ({ valid: 0, masked: { 'endpoint-unavailable': 1 } }) };
@@ -123,11 +123,11 @@ it('each of several steps of which nothing was graded pauses the run', async () 
     run: 'every', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 3, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false },
   });
   for (const step of [1, 2, 3]) {
-    await expect.poll(async () => (await handle.query<TrainStatus>('status')).tripped?.message ?? '', { timeout: 30_000 }).toContain(`no rollout of step ${step} was graded`);
+    await expect.poll(async () => (await handle.query<TrainStatus>('status')).tripped?.message ?? '').toContain(`no rollout of step ${step} was graded`);
     await handle.signal('resume');
   }
   expect(await handle.result()).toMatchObject({ steps: 3 });
-}, 120_000);
+});
 
 it('what fails while its run is paused is tried again once it is resumed, and costs no rollout', async () => {
   let failures = 0;
@@ -140,7 +140,7 @@ it('what fails while its run is paused is tried again once it is resumed, and co
     },
   };
   const handle = await world.start('rollout', 'kept', { task: 't-train-0', policy: { dir: '/p', version: 1 } });
-  await expect.poll(() => failures, { timeout: 30_000 }).toBe(1);
+  await expect.poll(() => failures).toBe(1);
   await sleep(500);
   expect((await handle.describe()).status.name).toBe('RUNNING');
   await handle.signal('resume');

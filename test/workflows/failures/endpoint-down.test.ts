@@ -29,7 +29,7 @@ it('the sandbox is held for as long as the server is down, and the rollout goes 
   expect(await rollOut()).toMatchObject({ status: 'graded', attempt: 1, turns: 2 });
   expect(world.count('holdSandbox')).toBeGreaterThan(1);
   expect(world.count('prepareSandbox')).toBe(1);
-}, 60_000);
+});
 
 it('patience ends: the rollout fails as the server did, and keeps nothing', async () => {
   world.script = { ttlSeconds: () => 3, before: (activity) => { if (activity === 'generate') throw down(); } };
@@ -39,7 +39,7 @@ it('patience ends: the rollout fails as the server did, and keeps nothing', asyn
   expect(result.reward).toBeUndefined();
   expect(Date.now() - begun).toBeGreaterThan(3000);
   expect(world.now.log.live).toBe(0);
-}, 60_000);
+});
 
 it('a server that takes a request and never answers is down as well, whatever the try that patience ends in', async () => {
   const server = await startLoopback((_, signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(null))));
@@ -58,12 +58,12 @@ it('a server that takes a request and never answers is down as well, whatever th
   expect(server.asked.length).toBeGreaterThan(1);
   expect(world.now.log.live).toBe(0);
   await server.close();
-}, 60_000);
+});
 
 it("the rollout's own time, where it is shorter, is a deadline all the same", async () => {
   world.script = { before: (activity) => { if (activity === 'generate') return new Promise<void>((resolve) => setTimeout(resolve, 10_000)); } };
   expect(await rollOut({ timeoutSeconds: 30, patienceSeconds: 60 }, { deadlineSeconds: 3 })).toMatchObject({ status: 'failed', failure: 'deadline' });
-}, 60_000);
+});
 
 it('a sandbox that is lost meanwhile is found out, and the rollout begins again', async () => {
   let asked = 0;
@@ -76,7 +76,7 @@ it('a sandbox that is lost meanwhile is found out, and the rollout begins again'
     },
   };
   expect(await rollOut()).toMatchObject({ status: 'graded', attempt: 2 });
-}, 60_000);
+});
 
 it('a key that cannot work is refused before a sandbox is made, and a server that is down is not', async () => {
   world.script = {
@@ -88,4 +88,4 @@ it('a key that cannot work is refused before a sandbox is made, and a server tha
   expect(world.now.log.calls.map(({ activity }) => activity)).toEqual(['checkEndpoint']);
   world.script = { before: (activity) => { if (activity === 'checkEndpoint') throw ApplicationFailure.nonRetryable('out of order', 'Error'); } };
   expect(await rollOut()).toMatchObject({ status: 'graded' });
-}, 60_000);
+});

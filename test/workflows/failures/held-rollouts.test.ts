@@ -43,11 +43,11 @@ it.each([
   const id = `rollout/held/${activity}`;
   const handle = await world.start('rollout', id, { task: 't-train-0', policy });
   const state = () => handle.query<RolloutState>('state');
-  await expect.poll(async () => (await state()).held, { timeout: 60_000 }).toMatchObject({ failure: 'quarantined', work: `${work} of ${id}`, message: '50 workers ended in it' });
+  await expect.poll(async () => (await state()).held).toMatchObject({ failure: 'quarantined', work: `${work} of ${id}`, message: '50 workers ended in it' });
   const line = `paused: ${work} of ${id} is quarantined (50 workers ended in it); ${FAILURES.quarantined.remedy}; then \`longhaul resume\` does it again`;
   expect((await world.details(id)).split('\n').at(-1)).toBe(inCode(line));
   if (['generate', 'agentRun', 'collect'].includes(activity)) {
-    await expect.poll(() => calls('holdSandbox', id), { timeout: 60_000 }).toBeGreaterThanOrEqual(2);
+    await expect.poll(() => calls('holdSandbox', id)).toBeGreaterThanOrEqual(2);
     expect([world.now.log.live, calls('releaseSandbox', id)]).toEqual([1, 0]);
   }
   expect(calls(activity, id)).toBe(1);
@@ -55,7 +55,7 @@ it.each([
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
   expect([calls(activity, id) > 1, world.now.log.live]).toEqual([true, 0]);
-}, 120_000);
+});
 
 const configOf = (run: string, mode: 'sync' | 'one-step-off' | 'async', over: object = {}) => ({
   run, policy: { base: '/p' }, task: { name: 't', train: 20 }, steps: 2, batch: { tasks: 2, samples: 2 }, training: { mode },
@@ -81,7 +81,7 @@ it.each([
   const handle = await world.start('train', `train/${run}`, configOf(run, mode));
   const status = () => handle.query<TrainStatus>('status');
   const failure = error === torn ? 'checkpoint-torn' : error === full ? 'store-unavailable' : error === damaged ? 'store-damaged' : 'quarantined';
-  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure, work: expect.stringContaining(`train/${run}/${where}`) as string });
+  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure, work: expect.stringContaining(`train/${run}/${where}`) as string });
   const paused = await status();
   expect(paused).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
   const line = liveLines(paused, none)[0] ?? '';
@@ -94,7 +94,7 @@ it.each([
   expect(trained.map(({ step }) => step)).toEqual([1, 2]);
   const failed = world.now.log.calls.filter((call) => call.activity === 'recordFailures').map(({ rollout }) => rollout);
   expect(failed).toEqual([]);
-}, 180_000);
+});
 
 it('a run that pauses for nothing masks what it would hold', async () => {
   const heard: string[] = [];
@@ -106,7 +106,7 @@ it('a run that pauses for nothing masks what it would hold', async () => {
   const handle = await world.start('train', 'train/unheld', configOf('unheld', 'sync', { breaker: { inARow: 0 } }));
   expect(await handle.result()).toMatchObject({ steps: 2 });
   expect(heard.join(' ')).toContain('train/unheld/step-1/');
-}, 120_000);
+});
 
 it('an eval whose checkpoint is torn pauses and says so, and masks nothing', async () => {
   let broken = true;
@@ -114,7 +114,7 @@ it('an eval whose checkpoint is torn pauses and says so, and masks nothing', asy
   const agent = { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
   const handle = await world.start('evalSweep', 'eval/held', { agent, dispatcher: { type: 'bounded', maxParallelAgents: 4 } });
   const status = () => handle.query<SweepStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 60_000 }).toMatchObject({ failure: 'checkpoint-torn', message: 'v1 is torn' });
+  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'checkpoint-torn', message: 'v1 is torn' });
   expect(await status()).toMatchObject({ phase: 'paused' });
   expect(await world.details('eval/held')).toMatch(/^`` paused: the sampling of turn 1 of eval\/held\/\S+ failed as checkpoint-torn on all its tries/);
   broken = false;
@@ -122,7 +122,7 @@ it('an eval whose checkpoint is torn pauses and says so, and masks nothing', asy
   expect(await handle.result()).toMatchObject({ graded: 16 });
   expect((await status()).tripped).toBeUndefined();
   expect(calls('recordFailures')).toBe(0);
-}, 120_000);
+});
 
 it('a batch of its own stops the others at a turn, says why, and goes on when it is resumed', async () => {
   let broken = true;
@@ -139,15 +139,15 @@ it('a batch of its own stops the others at a turn, says why, and goes on when it
     agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
   });
   const status = () => handle.query<BatchStatus>('status');
-  await expect.poll(async () => (await status()).tripped?.failure, { timeout: 60_000 }).toBe('quarantined');
+  await expect.poll(async () => (await status()).tripped?.failure).toBe('quarantined');
   const other = world.now.client.workflow.getHandle('alone/b/t-train-1/1');
-  await expect.poll(async () => (await other.query<RolloutState>('state')).paused, { timeout: 30_000 }).toBe(true);
+  await expect.poll(async () => (await other.query<RolloutState>('state')).paused).toBe(true);
   others.resolve();
   expect(await world.details('alone/b')).toMatch(/the sampling of turn 1 of alone\/b\/t-train-1\/0 is quarantined[^\n]*\n\n0 of 2 rollouts ended/);
   broken = false;
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ graded: 2, failures: {} });
-}, 120_000);
+});
 
 it('a rollout that fails so while its run is paused is resumed with it', async () => {
   let broken = true;
@@ -155,9 +155,9 @@ it('a rollout that fails so while its run is paused is resumed with it', async (
   const handle = await world.start('rollout', 'rollout/paused-and-held', { task: 't-train-0', policy });
   await handle.signal('pause');
   await handle.signal('resume');
-  await expect.poll(async () => (await handle.query<RolloutState>('state')).held?.failure, { timeout: 30_000 }).toBe('quarantined');
+  await expect.poll(async () => (await handle.query<RolloutState>('state')).held?.failure).toBe('quarantined');
   await handle.signal('pause');
   broken = false;
   await handle.signal('resume');
   expect((await handle.result()) as RolloutResult).toMatchObject({ status: 'graded' });
-}, 60_000);
+});

@@ -63,4 +63,4 @@ it.each([
   const sampled = async (id: string) => (await world.store.list<GenerateRecord>(`generate:${id}#1/`)).map(({ value }) => value);
   expect(await sampled(ids[1])).toEqual(await sampled(ids[0]));
   expect((await sampled(ids[1])).length).toBe(3);
-}, 300_000);
+});

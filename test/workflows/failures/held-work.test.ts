@@ -27,7 +27,7 @@ const details = (id: string) => world.details(id);
 async function heldAndResumed(config: { readonly run: string }, work: string, mend: () => void) {
   const handle = await world.start('train', `train/${config.run}`, config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped?.work, { timeout: 45_000 }).toBe(work);
+  await expect.poll(async () => (await status()).tripped?.work).toBe(work);
   const paused = await status();
   expect(paused).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
   const shown = await details(`train/${config.run}`);
@@ -59,7 +59,7 @@ it.each(['sync', 'one-step-off', 'async'] as const)('an update that failed on al
   const batches = trained.flatMap(({ batch, further = [] }) => [batch, ...further.map((one) => one.batch)]);
   expect(new Set(batches).size).toBe(mode === 'async' ? 4 : 2);
   expect(after).not.toContain('paused');
-}, 120_000);
+});
 
 it('a part of an update in shards pauses its run like the whole, and what takes its files away each time', async () => {
   let broken = '';
@@ -75,7 +75,7 @@ it('a part of an update in shards pauses its run like the whole, and what takes 
     const { result } = await heldAndResumed(configOf(`part-${activity}`, { mode: 'sync', shards: 2 }, { steps: 1 }), 'the update of step 1', () => void (broken = ''));
     expect(result).toMatchObject({ steps: 1 });
   }
-}, 120_000);
+});
 
 it.each([['update', 'the update of step 1'], ['recordStep', 'the record of step 1']])('%s that needs a damaged record pauses its run at once, says which, and is made when the store is brought back', async (activity, work) => {
   let damaged = true;
@@ -92,7 +92,7 @@ it.each([['update', 'the update of step 1'], ['recordStep', 'the record of step 
   expect([tries, paused.tripped]).toEqual([1, { failure: 'store-damaged', failed: 1, of: 1, message, work }]);
   expect(shown).toContain(FAILURES['store-damaged'].remedy);
   expect(result).toMatchObject({ steps: 1 });
-}, 120_000);
+});
 
 it.each([
   ['a setting or a loss that it cannot be made with', ApplicationFailure.nonRetryable('rollout_is needs log-probabilities', 'LossRefused')],
@@ -103,21 +103,21 @@ it.each([
   await expect((await world.start('train', `train/${run}`, configOf(run, { mode: 'sync' }))).result()).rejects.toMatchObject({ cause: { message: error.message } });
   expect(world.count('update')).toBe(1);
   expect(world.now.log.calls.filter(({ activity }) => activity === 'closeRun').map(({ rollout }) => rollout)).toEqual(['failed']);
-}, 60_000);
+});
 
 it('a run without a breaker ends where it would be paused', async () => {
   world.script = { before: (activity) => { if (activity === 'update') throw failing('EngineLost', 'gone'); } };
   await expect((await world.start('train', 'train/unbroken', configOf('unbroken', { mode: 'sync' }, { breaker: { inARow: 0 } }))).result()).rejects.toMatchObject({ cause: { message: 'gone' } });
-}, 60_000);
+});
 
 it('a run that is cancelled while it stands before an update ends as cancelled', async () => {
   world.script = { before: (activity) => { if (activity === 'update') throw failing('EngineLost', 'gone'); } };
   const handle = await world.start('train', 'train/given-up', configOf('given-up', { mode: 'sync' }));
-  await expect.poll(async () => (await handle.query<TrainStatus>('status')).tripped?.failure, { timeout: 60_000 }).toBe('engine-lost');
+  await expect.poll(async () => (await handle.query<TrainStatus>('status')).tripped?.failure).toBe('engine-lost');
   await handle.cancel();
   await expect(handle.result()).rejects.toThrow(/cancelled/iu);
   expect(world.now.log.calls.filter(({ activity }) => activity === 'closeRun').map(({ rollout }) => rollout)).toEqual(['cancelled']);
-}, 60_000);
+});
 
 it.each([['summariseEvaluation', 'the record of the evaluation after step 0'], ['recordStep', 'the record of step 1'], ['closeRun', 'the record of its end']])('%s that is not made within its day pauses the run', async (activity, work) => {
   let slow = true;
@@ -125,7 +125,7 @@ it.each([['summariseEvaluation', 'the record of the evaluation after step 0'], [
   world.script = { before: (name) => { if (name === activity && slow) throw ApplicationFailure.create({ type: 'StoreFull', message: 'full', nextRetryDelay: '25h' }); } };
   const { result } = await heldAndResumed(configOf(`late-${activity}`, { mode: 'sync' }, { steps: 1 }), work, () => void (slow = false));
   expect(result).toMatchObject({ steps: 1 });
-}, 90_000);
+});
 
 it.each([
   ['sync', 'step-1', 'terminate'], ['sync', 'step-1', 'cancel'], ['sync', 'eval-0-sampled', 'cancel'], ['one-step-off', 'step-1', 'terminate'],
@@ -140,10 +140,10 @@ it.each([
   };
   const config = configOf(`ended-${mode}-${name.replace('/', '-')}-${how}`, { mode });
   const handle = await world.start('train', `train/${config.run}`, config);
-  await expect.poll(() => world.now.log.calls.some(({ activity, rollout }) => activity === 'agentRun' && rollout.includes(`/${batch}/`)), { timeout: 45_000 }).toBe(true);
+  await expect.poll(() => world.now.log.calls.some(({ activity, rollout }) => activity === 'agentRun' && rollout.includes(`/${batch}/`))).toBe(true);
   await world.now.client.workflow.getHandle(`train/${config.run}/${name}`)[how]();
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped, { timeout: 45_000 }).toMatchObject({ failure: 'cancelled', work: `the batch ${batch}` });
+  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'cancelled', work: `the batch ${batch}` });
   expect(liveLines(await status(), none)[0]).toMatch(/^paused: the batch \S+ was ended by hand \(.*\); `longhaul resume` begins it again, `longhaul cancel` ends the run$/);
   held = false;
   await handle.signal('resume');
@@ -152,4 +152,4 @@ it.each([
   const batches = trained.flatMap(({ batch: first, further = [] }) => [first, ...further.map((one) => one.batch)]);
   expect(new Set(batches).size).toBe(mode === 'async' ? 4 : 2);
   expect(trained.every(({ tasks, further = [] }) => [tasks, ...further.map((one) => one.tasks)].every((some) => some.length > 0))).toBe(true);
-}, 120_000);
+});

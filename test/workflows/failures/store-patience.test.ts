@@ -22,4 +22,4 @@ it('an activity is given up later than the store gives up its disk, however shor
   );
   expect(limits.map(([name]) => name)).toEqual(expect.arrayContaining(['checkEndpoint', 'prepareSandbox', 'generate', 'holdSandbox', 'agentRun', 'computeReward']));
   for (const [name, ms] of limits) if (!UNAWAITED.has(name)) expect(ms, name).toBeGreaterThan(WORKER_PATIENCE.totalMs);
-}, 60_000);
+});

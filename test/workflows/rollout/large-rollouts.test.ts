@@ -64,7 +64,7 @@ beforeAll(async () => {
     },
   });
   client = new Client({ connection: await Connection.connect({ address: server.address }) });
-}, 120_000);
+});
 afterAll(async () => {
   await client?.connection.close();
   await stop?.();
@@ -92,4 +92,4 @@ it('a rollout of 128k tokens with observations and a diff of a megabyte keeps it
   const merged = mergeTransitions(transitionsOf(turns));
   expect(merged.length).toBe(1);
   expect(merged[0]?.tokens.length).toBeGreaterThan(128_000);
-}, 240_000);
+});

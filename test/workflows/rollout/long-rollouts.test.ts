@@ -41,7 +41,7 @@ it('many turns are one rollout in several short histories, with one sandbox', as
   const { typedSearchAttributes } = await world.now.client.workflow.getHandle('long').describe();
   const shown = Object.fromEntries(typedSearchAttributes.getAll().map(({ key, value }) => [key.name, value]));
   expect(shown).toMatchObject({ LonghaulStage: 'done', LonghaulReward: 1 });
-}, 180_000);
+});
 
 it('no pause and no resume is lost, in whichever turn around a new history it arrives', async () => {
   const pausedAt: number[] = [];
@@ -58,8 +58,8 @@ it('no pause and no resume is lost, in whichever turn around a new history it ar
   };
   const handle = await world.start('rollout', 'paused', { task, policy, agent });
   for (let turn = 1; turn < 30; turn += 1) {
-    await expect.poll(() => asked, { timeout: 30_000, interval: 10 }).toBe(turn);
-    await expect.poll(async () => (await handle.query<RolloutState>('state')).turn, { timeout: 30_000, interval: 20 }).toBe(turn + 1);
+    await expect.poll(() => asked, { interval: 10 }).toBe(turn);
+    await expect.poll(async () => (await handle.query<RolloutState>('state')).turn, { interval: 20 }).toBe(turn + 1);
     const state = await handle.query<RolloutState>('state');
     expect(state).toMatchObject({ paused: true, phase: 'generate', attempt: 1, contextTokens: 10 * turn });
     pausedAt.push(begun.at(-1) ?? 0);
@@ -68,7 +68,7 @@ it('no pause and no resume is lost, in whichever turn around a new history it ar
   expect(await handle.result()).toMatchObject({ status: 'graded', turns: 30 });
   expect(pausedAt).toEqual(Array.from({ length: 29 }, (_, i) => i + 1));
   expect((await historiesOf('paused')).length).toBeGreaterThan(2);
-}, 180_000);
+});
 
 it('a parent gets the result of a child that went on in a new history, through its gates', async () => {
   world.script = { turn: turnsTo(25) };
@@ -79,7 +79,7 @@ it('a parent gets the result of a child that went on in a new history, through i
   })).result()) as BatchResult;
   expect(result).toMatchObject({ rollouts: 2, graded: 2, failures: {} });
   expect((await historiesOf('train/r/step-1/t-train-0/0')).length).toBeGreaterThan(1);
-}, 180_000);
+});
 
 it('a pause and a cancellation of the parent reach children in their later histories', async () => {
   world.script = { turn: () => 'calls' };
@@ -91,16 +91,16 @@ it('a pause and a cancellation of the parent reach children in their later histo
   const children = [`${id}/t-train-0/0`, `${id}/t-train-1/0`].map((child) => world.now.client.workflow.getHandle(child));
   const states = () => Promise.all(children.map((child) => child.query<RolloutState>('state')));
   const turns = async () => (await states()).map(({ turn }) => turn);
-  await expect.poll(async () => Math.min(...(await turns())), { timeout: 60_000 }).toBeGreaterThan(15);
+  await expect.poll(async () => Math.min(...(await turns()))).toBeGreaterThan(15);
   await parent.signal('pause');
-  await expect.poll(async () => (await states()).every(({ paused }) => paused), { timeout: 30_000 }).toBe(true);
+  await expect.poll(async () => (await states()).every(({ paused }) => paused)).toBe(true);
   await parent.signal('resume');
-  await expect.poll(async () => Math.min(...(await turns())), { timeout: 60_000 }).toBeGreaterThan(30);
+  await expect.poll(async () => Math.min(...(await turns()))).toBeGreaterThan(30);
   await parent.cancel();
   await expect(parent.result()).rejects.toThrow();
-  await expect.poll(() => world.now.log.live, { timeout: 30_000 }).toBe(0);
-  for (const child of children) await expect.poll(async () => (await child.describe()).status.name, { timeout: 30_000 }).toBe('CANCELLED');
-}, 180_000);
+  await expect.poll(() => world.now.log.live).toBe(0);
+  for (const child of children) await expect.poll(async () => (await child.describe()).status.name).toBe('CANCELLED');
+});
 
 it('a cancelled rollout releases its sandbox in whichever history it is', async () => {
   world.script = {
@@ -114,7 +114,7 @@ it('a cancelled rollout releases its sandbox in whichever history it is', async 
   expect((await handle.describe()).status.name).toBe('CANCELLED');
   expect(world.count('releaseSandbox')).toBe(1);
   expect(world.now.log.live).toBe(0);
-}, 180_000);
+});
 
 it.each([
   ['is restored, and the turns count on', true, { attempt: 1, restores: 1, turns: 60 }],
@@ -131,7 +131,7 @@ it.each([
   const result = (await (await world.start('rollout', `lost-${restorable}`, { task, policy, agent })).result()) as RolloutResult;
   expect(result).toMatchObject({ status: 'graded', ...end });
   expect(world.now.log.live).toBe(0);
-}, 180_000);
+});
 
 it('a wait for days at a gate is one rollout in several short histories, with one sandbox', async () => {
   const done = Promise.withResolvers<void>();
@@ -147,9 +147,9 @@ it('a wait for days at a gate is one rollout in several short histories, with on
     run: 'gated', name: 'gated', step: 1, tasks: [task], samples: 2, policy, agent, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
     seed: 1, dispatcher: { type: 'pipeline', maxParallelAgents: 1 },
   });
-  await expect.poll(() => inside, { timeout: 60_000 }).not.toBe('');
+  await expect.poll(() => inside).not.toBe('');
   const waiting = `gated/${task}/${inside.endsWith('/0') ? 1 : 0}`;
-  await expect.poll(async () => (await historiesOf(waiting)).length, { timeout: 120_000, interval: 1000 }).toBeGreaterThan(2);
+  await expect.poll(async () => (await historiesOf(waiting)).length, { interval: 1000 }).toBeGreaterThan(2);
   expect(world.count('generate')).toBe(1);
   const { typedSearchAttributes } = await world.now.client.workflow.getHandle(waiting).describe();
   expect(typedSearchAttributes.getAll().find(({ key }) => key.name === 'LonghaulStage')?.value).toBe('init');
@@ -157,4 +157,4 @@ it('a wait for days at a gate is one rollout in several short histories, with on
   expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 2, graded: 2 });
   expect(Math.max(...(await historiesOf(waiting)))).toBeLessThan(1.5 * FULL);
   expect([world.count('prepareSandbox'), world.count('generate'), world.count('computeReward')]).toEqual([2, 2, 2]);
-}, 180_000);
+});

@@ -109,7 +109,7 @@ it('goes on from its turn after its sandboxes were killed between two calls and 
   expect(await begun()).toEqual({ model: before.model, tool: before.tool + 1, replay: 0 });
   expect(await bench.provider.list()).toEqual([]);
   expect(await store.leases('sandbox')).toEqual([]);
-}, 120_000);
+});
 
 it('begins its attempt again where the workspace cannot be brought back, and says so by its number', async () => {
   turns = [[bash('date +%s%N > stamp')], [bash('echo more >> stamp')]];
@@ -124,4 +124,4 @@ it('begins its attempt again where the workspace cannot be brought back, and say
   expect((await traceOf('stamped', 2)).diff).toMatch(/^sha256:/);
   expect(await bench.provider.list()).toEqual([]);
   expect(await store.leases('sandbox')).toEqual([]);
-}, 120_000);
+});

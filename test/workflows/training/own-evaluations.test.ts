@@ -20,4 +20,4 @@ it.each([
   expect(new Set(evaluated)).toEqual(new Set(['sampled', 'greedy']));
   expect(evaluated.lastIndexOf('sampled')).toBeLessThan(evaluated.indexOf('greedy'));
   expect(world.now.log.peakLive).toBeLessThanOrEqual(most);
-}, 120_000);
+});

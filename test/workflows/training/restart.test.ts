@@ -54,7 +54,7 @@ const open = () =>
 beforeAll(async () => {
   server = await startPrivateServer(dir);
   world = await open();
-}, 90_000);
+});
 afterAll(async () => {
   await world?.stop();
   await server?.stop();
@@ -97,13 +97,13 @@ it('workers that are gone, with groups in flight and others that wait, come back
   const held = holding('group-2');
   const handle = await start('workers');
   await held.acting;
-  await expect.poll(async () => (await handle.query<TrainStatus>('status')).overlap?.waiting, { timeout: 120_000 }).toBeGreaterThan(0);
+  await expect.poll(async () => (await handle.query<TrainStatus>('status')).overlap?.waiting).toBeGreaterThan(0);
   held.end();
   await world.stop();
   world = await open();
   expect(await world.client.workflow.getHandle('train/workers').result()).toMatchObject({ steps: 3 });
   expect(trainedGroups('workers').sort()).toEqual(every);
-}, 300_000);
+});
 
 it('a group that was ended by hand without a word begins again when the run is resumed', async () => {
   const held = holding('group-1');
@@ -118,7 +118,7 @@ it('a group that was ended by hand without a word begins again when the run is r
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ steps: 3 });
   expect(trainedGroups('missed').sort()).toEqual(every);
-}, 300_000);
+});
 
 /** Why: nobody pauses and resumes a run for it, and half an hour is long for the rollouts that its step waits for. */
 it('a group that was terminated begins again without being looked for', async () => {
@@ -131,7 +131,7 @@ it('a group that was terminated begins again without being looked for', async ()
   held.end();
   expect(await handle.result()).toMatchObject({ steps: 3 });
   expect(trainedGroups('heard').sort()).toEqual(every);
-}, 120_000);
+});
 
 it('a group that runs since before its run was started again, and is terminated, is told of by its batch', async () => {
   const held = holding('group-1');
@@ -139,14 +139,14 @@ it('a group that runs since before its run was started again, and is terminated,
   await held.acting;
   await first.terminate('by hand');
   const second = await start('told');
-  await expect.poll(async () => (await second.query<TrainStatus>('status')).overlap?.running, { timeout: 120_000 }).toBeGreaterThan(0);
+  await expect.poll(async () => (await second.query<TrainStatus>('status')).overlap?.running).toBeGreaterThan(0);
   // Until it has asked for the unit, which it finds running.
   await sleep(3000);
   await world.client.workflow.getHandle('train/told/group-1/unit').terminate('by hand');
   held.end();
   expect(await second.result()).toMatchObject({ steps: 3 });
   expect(trainedGroups('told').sort()).toEqual(every);
-}, 120_000);
+});
 
 it('a group that stands still since before its run was terminated goes on when the run is started again', async () => {
   const held = holding('group-1');
@@ -154,13 +154,13 @@ it('a group that stands still since before its run was terminated goes on when t
   await held.acting;
   await first.signal('pause');
   const batch = world.client.workflow.getHandle('train/stood/group-1');
-  await expect.poll(async () => (await batch.query<BatchStatus>('status')).paused, { timeout: 60_000 }).toBe(true);
+  await expect.poll(async () => (await batch.query<BatchStatus>('status')).paused).toBe(true);
   await first.terminate('by hand');
   const second = await start('stood');
   held.end();
   expect(await second.result()).toMatchObject({ steps: 3 });
   expect(trainedGroups('stood').sort()).toEqual(every);
-}, 120_000);
+});
 
 it('a run that ends does not wait for a group that was terminated meanwhile', async () => {
   const held = holding('group-5');
@@ -173,13 +173,13 @@ it('a run that ends does not wait for a group that was terminated meanwhile', as
   held.end();
   await expect(handle.result()).rejects.toThrow();
   expect((await handle.describe()).status.name).toBe('CANCELLED');
-}, 300_000);
+});
 
 it('a run that is started again goes on from its last step on record, with the groups that had begun', async () => {
   const held = holding('group-4');
   const first = await start('again');
   await held.acting;
-  await expect.poll(() => steps.length, { timeout: 120_000 }).toBeGreaterThan(0);
+  await expect.poll(() => steps.length).toBeGreaterThan(0);
   await first.terminate('by hand');
   const { record, policy, overlap } = steps.at(-1)!;
   const before = trainedGroups('again').slice(0, 2 * record.step);
@@ -191,7 +191,7 @@ it('a run that is started again goes on from its last step on record, with the g
   expect(await second.result()).toMatchObject({ steps: 3, policy: { version: 3 } });
   expect([...before, ...trainedGroups('again')].sort()).toEqual(every);
   for (const { step, policy: { version } } of updates) expect(version).toBe(step - 1);
-}, 300_000);
+});
 
 it('a run that is begun again after it was cancelled opens and ends as another execution', async () => {
   const held = holding('group-1');
@@ -204,14 +204,14 @@ it('a run that is begun again after it was cancelled opens and ends as another e
   expect(await second.result()).toMatchObject({ steps: 3 });
   const [one, other] = [first.firstExecutionRunId, second.firstExecutionRunId];
   expect(executions).toEqual([one, one, other, other]);
-}, 120_000);
+});
 
 it('a group that ends while its run is being started again is not rolled out once more', async () => {
   world.log.calls.length = 0;
   const held = holding('group-4');
   const first = await start('meanwhile');
   await held.acting;
-  await expect.poll(() => steps.length, { timeout: 120_000 }).toBeGreaterThan(0);
+  await expect.poll(() => steps.length).toBeGreaterThan(0);
   await first.terminate('by hand');
   const { record, policy, overlap } = steps.at(-1)!;
   resume = { step: record.step, policy, overlap: overlap! };
@@ -223,12 +223,12 @@ it('a group that ends while its run is being started again is not rolled out onc
   };
   expect(await (await start('meanwhile')).result()).toMatchObject({ steps: 3, policy: { version: 3 } });
   expect(world.log.calls.filter(({ activity, rollout }) => activity === 'recordDispatched' && rollout === 'group-4')).toHaveLength(1);
-}, 300_000);
+});
 
 /** Why: an update is applied once, to what it was made of; which groups end first is another matter after a restart. */
 it('a run that ended between an update and its step’s record trains that step on the same groups', async () => {
   const first = await start('between');
-  await expect.poll(() => updates.length, { timeout: 120_000 }).toBeGreaterThan(0);
+  await expect.poll(() => updates.length).toBeGreaterThan(0);
   await first.terminate('by hand');
   const owed = updates.find(({ step }) => step === 1)!.units!;
   expect(owed.length).toBe(2);
@@ -240,4 +240,4 @@ it('a run that ended between an update and its step’s record trains that step 
   expect(await (await start('between')).result()).toMatchObject({ steps: 3 });
   expect(updates.find(({ step }) => step === 1)).toMatchObject({ units: again });
   expect(trainedGroups('between').sort()).toEqual(every);
-}, 300_000);
+});

@@ -52,4 +52,4 @@ it('prints the clock as JSON, and refuses what it cannot use', async () => {
     expect(refused.code).toBe(2);
     expect(refused.stderr).toContain(option);
   }
-}, 120_000);
+});

@@ -40,7 +40,7 @@ it('measures every order on the cases of a file', async () => {
   const peaks = mixes[0]?.['liveSandboxesPeak'] as Record<string, number>;
   expect(peaks['pipeline']).toBeLessThanOrEqual(6);
   expect(peaks['bounded']).toBeLessThanOrEqual(2);
-}, 280_000);
+});
 
 it.each([
   ['--scale', '0'],

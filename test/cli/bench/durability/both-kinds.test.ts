@@ -26,4 +26,4 @@ it('does the same work with Temporal as in memory', async () => {
   expect(document).toMatchObject({ identical: true, rolloutsPerStep: 8 });
   expect(document.ratio).toBeCloseTo(document.stepsPerSecond.durable / document.stepsPerSecond.inMemory);
   expect(lines.length).toBe(1);
-}, 180_000);
+});

@@ -18,4 +18,4 @@ it('measures the same job with Temporal and in memory', async () => {
   expect(document.ratio).toBeCloseTo(durable / inMemory);
   expect(durable).toBeGreaterThan(0);
   expect(document.identical).toBe(true);
-}, 300_000);
+});

@@ -35,7 +35,7 @@ test('a worker and a supervisor that are stopped are shown so, with what lets th
   await vi.waitFor(() => expect(stack.list.problem).toBe(`the supervisor is stopped by a signal or a debugger, and starts nothing again: kill -CONT ${supervisor}`), soon);
   process.kill(supervisor, 'SIGCONT');
   await vi.waitFor(() => expect(stack.list.problem).toBeUndefined(), soon);
-}, 240_000);
+});
 
 test('a worker that has not said for a minute that it works is silent', async () => {
   stack = new FixtureStack({ init: [], gpu: ['--silent'] });
@@ -45,7 +45,7 @@ test('a worker that has not said for a minute that it works is silent', async ()
   for (const name of ['init', 'gpu']) utimesSync(join(stackPaths(stack.home).ready, `${name}.json`), before, before);
   await vi.waitFor(() => expect([stack.process('gpu').state, stack.process('init').state]).toEqual(['silent', 'ready']), soon);
   expect(stack.process('gpu').problem).toMatch(/^gpu runs, and has not said for \d+ s that it works: see .*gpu\.log; kill \d+ has it started again$/);
-}, 240_000);
+});
 
 test('a process that has ended, and that nobody has taken note of, does not run', async () => {
   stack = new FixtureStack({ init: [] });
@@ -66,7 +66,7 @@ test('a process that has ended, and that nobody has taken note of, does not run'
   } finally {
     parent.kill('SIGKILL');
   }
-}, 240_000);
+});
 
 test('a server that runs and answers nobody is silent', async () => {
   stack = new FixtureStack({});
@@ -78,4 +78,4 @@ test('a server that runs and answers nobody is silent', async () => {
   const [server] = (await withServerAsked(listed)).processes;
   expect(server).toMatchObject({ state: 'silent', problem: expect.stringMatching(/^temporal runs, and does not answer at 127\.0\.0\.1:\d+ \(.*\): see \/logs\/temporal\.log$/) });
   deaf.close();
-}, 60_000);
+});

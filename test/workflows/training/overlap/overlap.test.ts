@@ -63,8 +63,8 @@ describe('async', () => {
     expect(seen.trained[0]!.groups).not.toContain('group-2');
     expect(seen.asked.filter(({ rollout }) => rollout.includes('group')).every(({ newestOf }) => newestOf === 'straggling')).toBe(true);
     expect((await handle.describe()).runId).not.toBe(handle.firstExecutionRunId);
-    await expect.poll(() => world.now.log.live, { timeout: 60_000 }).toBe(0);
-  }, 300_000);
+    await expect.poll(() => world.now.log.live).toBe(0);
+  });
 
   it('with rollouts that keep the version they began with, and with groups that must vary', async () => {
     const seen = observe('varying');
@@ -97,7 +97,7 @@ describe('async', () => {
     }
     expect(seen.asked.every(({ newestOf }) => newestOf === undefined)).toBe(true);
     expect(Math.max(...stalenessOf(seen))).toBeLessThanOrEqual(1);
-  }, 300_000);
+  });
 
   it('pauses at a turn and at a step, takes changes, and goes on', async () => {
     const seen = observe('steered');
@@ -114,25 +114,25 @@ describe('async', () => {
     };
     const handle = await world.start('train', 'train/steered', config('steered', { mode: 'async', maxStalenessSteps: 1 }));
     const status = () => handle.query<TrainStatus>('status');
-    await expect.poll(async () => (await status()).step, { timeout: 120_000, interval: 20 }).toBeGreaterThan(0);
+    await expect.poll(async () => (await status()).step, { interval: 20 }).toBeGreaterThan(0);
     await handle.signal('pause');
     // Until the last rollout has heard of it.
     let calls = -1;
-    await expect.poll(() => calls === (calls = world.count('generate')), { timeout: 120_000, interval: 3000 }).toBe(true);
+    await expect.poll(() => calls === (calls = world.count('generate')), { interval: 3000 }).toBe(true);
     expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
     expect((await status()).overlap?.running).toBeGreaterThan(0);
     await handle.executeUpdate('configure', { args: [{ learningRate: 0.25 }] });
     await handle.signal('resume');
-    await expect.poll(() => rates.at(-1), { timeout: 120_000, interval: 20 }).toBe(0.25);
+    await expect.poll(() => rates.at(-1), { interval: 20 }).toBe(0.25);
     await handle.signal('pause', 'step');
-    await expect.poll(async () => (await status()).phase, { timeout: 120_000, interval: 20 }).toBe('paused');
+    await expect.poll(async () => (await status()).phase, { interval: 20 }).toBe('paused');
     const { step } = await status();
     await sleep(700);
     expect((await status()).step).toBe(step);
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ steps: 5 });
     expect(seen.trained.flatMap(({ groups }) => groups).sort()).toEqual(numbers(1, 10).sort());
-  }, 300_000);
+  });
 
   /** A step takes four groups, one at a time. */
   const narrow = { steps: 2, batch: { tasks: 4, samples: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 2 } };
@@ -155,15 +155,15 @@ describe('async', () => {
     for (const [i, point] of points.entries()) {
       await handle.signal('pause', point);
       // What was in flight has ended.
-      if (i < points.length - 1) await expect.poll(async () => (await status()).overlap, { timeout: 30_000 }).toEqual({ running: 0, waiting: 1 });
+      if (i < points.length - 1) await expect.poll(async () => (await status()).overlap).toEqual({ running: 0, waiting: 1 });
     }
-    await expect.poll(async () => { const { phase, step } = await status(); return { phase, step }; }, { timeout: 60_000 }).toEqual({ phase: 'paused', step: 1 });
+    await expect.poll(async () => { const { phase, step } = await status(); return { phase, step }; }).toEqual({ phase: 'paused', step: 1 });
     expect([...seen.began.keys()].sort()).toEqual(numbers(1, 4));
     expect((await status()).overlap).toEqual({ running: 0, waiting: 0 });
     await handle.signal('resume');
     await handle.result();
     expect(seen.trained.map(({ groups }) => groups.sort())).toEqual([numbers(1, 4), numbers(5, 8)]);
-  }, 120_000);
+  });
 
   it('begins a group again that is ended by hand while its step is to end', async () => {
     const acting = Promise.withResolvers<void>();
@@ -180,10 +180,10 @@ describe('async', () => {
     await handle.signal('pause', 'step');
     await world.now.client.workflow.getHandle('train/ending/group-1/unit').terminate('by hand');
     ended.resolve();
-    await expect.poll(async () => (await handle.query<TrainStatus>('status')).phase, { timeout: 60_000 }).toBe('paused');
+    await expect.poll(async () => (await handle.query<TrainStatus>('status')).phase).toBe('paused');
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ steps: 2 });
-  }, 120_000);
+  });
 
   it('ends what is in flight when it is cancelled', async () => {
     world.script = {
@@ -192,13 +192,13 @@ describe('async', () => {
       },
     };
     const cancelled = await world.start('train', 'train/cancelled', config('cancelled', { mode: 'async', maxStalenessSteps: 3 }));
-    await expect.poll(async () => (await cancelled.query<TrainStatus>('status')).step, { timeout: 120_000, interval: 20 }).toBe(1);
+    await expect.poll(async () => (await cancelled.query<TrainStatus>('status')).step, { interval: 20 }).toBe(1);
     await cancelled.cancel();
     await expect(cancelled.result()).rejects.toThrow();
     expect((await cancelled.describe()).status.name).toBe('CANCELLED');
-    await expect.poll(() => world.now.log.live, { timeout: 60_000 }).toBe(0);
+    await expect.poll(() => world.now.log.live).toBe(0);
     expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'cancelled' });
-  }, 300_000);
+  });
 
   it('is cancelled at once where units were just beginning', async () => {
     world.script = { before: async (activity) => { if (activity === 'agentRun') await sleep(200); } };
@@ -212,8 +212,8 @@ describe('async', () => {
     await expect.poll(begins, { interval: 1 }).toBe(true);
     await cancelled.cancel();
     await expect(cancelled.result()).rejects.toThrow();
-    await expect.poll(() => world.now.log.live, { timeout: 60_000 }).toBe(0);
-  }, 120_000);
+    await expect.poll(() => world.now.log.live).toBe(0);
+  });
 
   it('ends what no step waits for when it is shortened', async () => {
     world.script = {
@@ -222,11 +222,11 @@ describe('async', () => {
       },
     };
     const shortened = await world.start('train', 'train/shortened', config('shortened', { mode: 'async', maxStalenessSteps: 3 }));
-    await expect.poll(async () => (await shortened.query<TrainStatus>('status')).step, { timeout: 120_000, interval: 20 }).toBe(1);
+    await expect.poll(async () => (await shortened.query<TrainStatus>('status')).step, { interval: 20 }).toBe(1);
     await shortened.executeUpdate('configure', { args: [{ steps: 2 }] });
     expect(await shortened.result()).toMatchObject({ steps: 2 });
-    await expect.poll(() => world.now.log.live, { timeout: 60_000 }).toBe(0);
-  }, 300_000);
+    await expect.poll(() => world.now.log.live).toBe(0);
+  });
 
   it('fails with the reason when a group is ended by hand while it is needed, where it may not be paused', async () => {
     const acting = Promise.withResolvers<void>();
@@ -244,7 +244,7 @@ describe('async', () => {
     ended.resolve();
     await expect(handle.result()).rejects.toMatchObject({ cause: { message: expect.stringMatching(/group-1 failed/) } });
     expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'failed' });
-  }, 300_000);
+  });
 });
 
 /** Why: what a run heard while an update ran is acted upon after it, by another history where that one is full. */
@@ -286,17 +286,17 @@ describe('a new history after an update', () => {
     });
     expect(await handle.result()).toMatchObject({ steps: 4 });
     expect(seen.trained.flatMap(({ groups }) => groups)).toContain('group-4');
-  }, 150_000);
+  });
 
   it('is none where a group failed that no step has waited for', async () => {
     const handle = await duringUpdate('failing', 1, [3, 4], async ({ workflow }) => {
       await workflow.getHandle('train/failing/group-4').terminate('by hand');
-      await expect.poll(async () => (await workflow.getHandle('train/failing/group-4/unit').describe()).status.name, { timeout: 30_000 }).toBe('FAILED');
+      await expect.poll(async () => (await workflow.getHandle('train/failing/group-4/unit').describe()).status.name).toBe('FAILED');
       await workflow.getHandle('train/failing/group-3/unit').terminate('by hand');
     }, { breaker: { inARow: 0 } });
     await expect(handle.result()).rejects.toMatchObject({ cause: { message: expect.stringMatching(/group-4 failed/) } });
     expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'failed' });
-  }, 150_000);
+  });
 });
 
 describe('one-step-off', () => {
@@ -317,5 +317,5 @@ describe('one-step-off', () => {
     await handle.result();
     expect(seen.trained.map(({ groups }) => groups)).toEqual([['step-1'], ['step-2'], ['step-3'], ['step-4']]);
     expect(stalenessOf(seen)).toEqual([0, 1, 1, 1]);
-  }, 300_000);
+  });
 });
