@@ -98,11 +98,13 @@ describe.each(benches)('$name', (bench) => {
   });
 
   it('requests of asynchronous files', async () => {
-    const before = readFileSync('/proc/sys/fs/aio-nr', 'utf8');
+    const taken = () => Number(readFileSync('/proc/sys/fs/aio-nr', 'utf8'));
+    const before = taken();
     const { attacker } = await pair();
     const take = 'c = ctypes.c_ulong()\nif libc.syscall(206 if os.uname().machine == "x86_64" else 0, 4096, ctypes.byref(c)) < 0: raise OSError(ctypes.get_errno(), "")\nreturn c';
     expect((await sh(attacker, inBackground(hoard(take)))).output).toBe('0 ENOSYS\n');
-    expect(readFileSync('/proc/sys/fs/aio-nr', 'utf8')).toBe(before);
+    // Others on the machine may hold a few.
+    expect(taken() - before).toBeLessThan(4096);
   });
 
   // Docker hands version 1 of control groups no such bound on.
