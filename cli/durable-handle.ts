@@ -7,18 +7,23 @@ import type { Client, WorkflowHandle } from '@temporalio/client';
 import { naming } from '../workers/stack/stack-identity.ts';
 import { whileAway } from './access/while-away.ts';
 
+/** A query waits for a worker, which may be away; milliseconds. */
+const ANSWERS_WITHIN_MS = 30_000;
+
 export class DurableHandle<Status, Result> {
   readonly workflowId: string;
   protected readonly handle: WorkflowHandle;
+  readonly #client: Client;
 
   constructor(client: Client, workflowId: string) {
     this.workflowId = workflowId;
+    this.#client = client;
     this.handle = client.workflow.getHandle(workflowId);
   }
 
-  /** Errors: `WorkflowNotFoundError` when there is no such workflow. */
-  status(): Promise<Status> {
-    return naming(() => this.handle.query<Status>('status'));
+  /** Errors: `WorkflowNotFoundError` when there is no such workflow; `ServiceError` when nobody answers within `withinMs`. */
+  status(withinMs: number = ANSWERS_WITHIN_MS): Promise<Status> {
+    return naming(() => this.#client.withDeadline(Date.now() + withinMs, () => this.handle.query<Status>('status')));
   }
 
   async isRunning(): Promise<boolean> {

@@ -9,6 +9,7 @@ import { shellWord } from '../shell-word.ts';
 import type { VerbContext } from '../verb.ts';
 import type { LocalStore } from './local-store.ts';
 import { SINGLE, singleRollouts } from './known-names.ts';
+import { ANSWERS_WITHIN_MS, whyUnanswered } from '../train/live-run.ts';
 import { withLonghaul } from './with-run.ts';
 
 export interface Work {
@@ -42,7 +43,8 @@ async function endedRollouts(store: Store): Promise<Work[]> {
 
 /** Those that Temporal knows: also under ids of a program's own, and those that have not ended. */
 async function rolloutsOnTemporal(longhaul: Longhaul): Promise<Work[]> {
-  return (await singleRollouts(longhaul)).map(({ id, status, startedAt }) => {
+  const found = await longhaul.client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => singleRollouts(longhaul));
+  return found.map(({ id, status, startedAt }) => {
     const look = command(status === 'running' ? 'rollout --attach' : 'trajectory', id);
     return { kind: 'rollout', id, status: status === 'completed' ? 'ended' : status, startedAt, look };
   });
@@ -51,8 +53,8 @@ async function rolloutsOnTemporal(longhaul: Longhaul): Promise<Work[]> {
 /** Evals and single rollouts, the oldest first. Where Temporal does not answer, only what the store has. */
 export async function evalsAndRollouts({ store }: LocalStore, context: VerbContext): Promise<Work[]> {
   const known = [...(await evals(store)), ...(await endedRollouts(store))];
-  const live = await withLonghaul(context, rolloutsOnTemporal).catch(() => {
-    context.note('the stack is not up: single rollouts that have not ended are not listed (npx longhaul up --detach)');
+  const live = await withLonghaul(context, rolloutsOnTemporal).catch((error: unknown) => {
+    context.note(`rollouts that have not ended are not listed: ${whyUnanswered(error)}`);
     return [];
   });
   const ids = new Set(known.map(({ id }) => id));

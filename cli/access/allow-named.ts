@@ -6,6 +6,7 @@ import { type LocalWord, sayWord } from '../../workers/allowed/local-words.ts';
 import { moduleDigest } from '../../workers/allowed/modules.ts';
 import { type Named, namedInInput } from '../../workers/allowed/named-in-input.ts';
 import { realPath } from '../../workers/allowed/places.ts';
+import { refuseUnusableDisks, stackPlaces } from '../../workers/stack/disk-room.ts';
 import { stackHome } from '../../workers/stack/stack-paths.ts';
 import type { SweepConfig } from '../../workflows/messages/eval.ts';
 import type { RolloutInput } from '../../workflows/messages/rollout.ts';
@@ -33,10 +34,11 @@ async function wordsFor({ field, path, kind }: Named): Promise<LocalWord[]> {
 
 async function allow({ env, cwd }: Surroundings, named: readonly Named[]): Promise<void> {
   const home = stackHome(env, cwd);
+  refuseUnusableDisks(stackPlaces(home));
   for (const one of named) for (const word of await wordsFor(one)) sayWord(home, word);
 }
 
-/** Errors: `UserInputError` for a module that cannot be read. */
+/** Errors: `UserInputError` for a module that cannot be read; `DiskUnusable`. */
 export function allowRun(around: Surroundings, config: RunConfig): Promise<void> {
   return allow(around, namedInInput('openRun', [config, config.run]));
 }

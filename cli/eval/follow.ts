@@ -13,6 +13,7 @@ import { barText } from '../train/format.ts';
 import { cellLine } from './format.ts';
 
 const POLL_MS = 1000;
+const ANSWERS_WITHIN_MS = 10_000;
 
 async function barOf({ phase, cell, batch, done, cells }: SweepStatus, { client }: Longhaul): Promise<string> {
   const none = { ended: 0, total: 0 };
@@ -32,7 +33,7 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
       signal.throwIfAborted();
       const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(awayLine(line)) });
       // A query needs a worker: while one is being restarted there is nothing to tell.
-      const status = await handle.status().catch(() => undefined);
+      const status = await handle.status(ANSWERS_WITHIN_MS).catch(() => undefined);
       for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));
       told = Math.max(told, status?.done.length ?? 0);
       const held = status?.tripped ? tripLine(status.tripped) : '';

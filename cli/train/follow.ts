@@ -18,6 +18,7 @@ import { RunHandle } from '../run-handle.ts';
 import { type BatchProgress, evaluationLines, evaluationName, progressBar, stepLine } from './format.ts';
 
 const POLL_MS = 1000;
+const ANSWERS_WITHIN_MS = 10_000;
 
 export interface Screen {
   /** A line that stays. */
@@ -102,7 +103,7 @@ export async function followRun(
     for (;;) {
       signal.throwIfAborted();
       const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(awayLine(line)) });
-      const status = await handle.status().catch(() => undefined);
+      const status = await handle.status(ANSWERS_WITHIN_MS).catch(() => undefined);
       steps = status?.steps ?? steps;
       teller.tell(await summary(), steps);
       if (!running) break;

@@ -8,6 +8,9 @@ import { layoutOf, parameterCount } from '../../trainer/model/parameters.ts';
 import { cacheBudget } from '../../trainer/sampler/cache/cache-budget.ts';
 import { gpuDevices } from '../../workers/gpu-devices.ts';
 import { planGpuPool } from '../../workers/gpu-pool.ts';
+import { chooseCluster } from '../../workers/stack/choose-cluster.ts';
+import { stackPaths } from '../../workers/stack/stack-paths.ts';
+import { readStackState } from '../../workers/stack/stack-state.ts';
 import { readRetention, RETENTION_VARIABLE } from '../../workers/temporal-server/retention.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
 
@@ -47,17 +50,28 @@ export function engineMemory(model: ModelConfig, { algorithm, policy }: Pick<Run
   };
 }
 
-function diskLine({ batch, steps }: RunConfig, env: NodeJS.ProcessEnv): string {
+/** What the workers have, or will have: a stack that is up keeps what it was started with, whatever this shell says. */
+function surroundings(shell: NodeJS.ProcessEnv, home: string): { readonly env: NodeJS.ProcessEnv; readonly ownCluster: boolean } {
+  const state = readStackState(stackPaths(home).state);
+  return {
+    env: { ...shell, ...state?.settings },
+    ownCluster: state === undefined ? chooseCluster(shell).kind === 'existing' : state.ports === undefined,
+  };
+}
+
+function diskLine({ batch, steps }: RunConfig, { env, ownCluster }: ReturnType<typeof surroundings>): string {
   const rollouts = batch.tasks * batch.samples * (batch.dynamicSampling.type === 'none' ? 1 : batch.dynamicSampling.maxSampleBatches);
   const bytes = (kib: number) => gibibytes(kib * 1024 * rollouts);
-  const kept = `${readRetention(env)}h after it closed (${RETENTION_VARIABLE})`;
+  const kept = ownCluster ? "its namespace's retention is over" : `${readRetention(env)}h after it closed (${RETENTION_VARIABLE})`;
   return `disk: a step adds up to ${bytes(HISTORY_KIB)} to Temporal's database, kept until ${kept}, and ${bytes(STORE_KIB)} to the store, ${gibibytes(STORE_KIB * 1024 * rollouts * steps)} in ${steps} steps (npx longhaul prune)`;
 }
 
-/** Without what is not here yet: a hub's model, or one that cannot be read, which is refused elsewhere. */
-export async function memoryLines(config: RunConfig, env: NodeJS.ProcessEnv): Promise<string[]> {
+/** Without what is not here yet: a hub's model, or one that cannot be read, which is refused elsewhere. `home`: of the stack. */
+export async function memoryLines(config: RunConfig, shell: NodeJS.ProcessEnv, home: string): Promise<string[]> {
+  const around = surroundings(shell, home);
+  const { env } = around;
   const model = await resolveModel(config.policy.base).then(readModelConfig).catch(() => undefined);
-  if (model === undefined) return [diskLine(config, env)];
+  if (model === undefined) return [diskLine(config, around)];
   const { weights, cache, pass } = engineMemory(model, config, env);
   const workers = planGpuPool(env, { devices: gpuDevices(env), cores: availableParallelism() }).length;
   const each = workers > 1 ? `each of ${workers} GPU workers` : 'the GPU worker';
@@ -65,6 +79,6 @@ export async function memoryLines(config: RunConfig, env: NodeJS.ProcessEnv): Pr
     `memory: ${each} takes up to ${gibibytes(ENGINE_BYTES + weights + cache + pass)}: ${gibibytes(ENGINE_BYTES)} without a policy, weights ${gibibytes(weights)}, ` +
       `cached keys and values at most ${gibibytes(cache)} (LONGHAUL_KV_CACHE_MIB), a pass of ${config.algorithm.microBatchTokens} tokens about ${gibibytes(pass)} (algorithm.microBatchTokens); ` +
       'every other worker and the server about 300 MiB',
-    diskLine(config, env),
+    diskLine(config, around),
   ];
 }

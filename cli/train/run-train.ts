@@ -53,7 +53,7 @@ async function onStack(config: RunConfig, { longhaul, store, temporal }: Stack, 
   // It has no end on record: where its workflow failed or was stopped all the same, it goes on from its records.
   await longhaul.train(config, { again: true });
   onStart();
-  for (const line of [...planLines(config), ...(await memoryLines(config, process.env))]) screen.line(line);
+  for (const line of [...planLines(config), ...(await memoryLines(config, process.env, stackHome()))]) screen.line(line);
   const end = endOf(config, temporal);
   if (end.ui) screen.line(`Temporal UI: ${end.ui}`);
   return options.detach ? end : await followed(config, longhaul, store, temporal, screen, options.signal);

@@ -6,7 +6,7 @@ import { evalOf, localEval } from '../eval/local-eval.ts';
 import { requireCompleted } from '../train/run-failure.ts';
 import { followRun, type Screen, screenOn } from '../train/follow.ts';
 import { evaluationLines, evaluationName, stepLine } from '../train/format.ts';
-import { askLive, linesOfLive, type Live, whyUnknown } from '../train/live-run.ts';
+import { ANSWERS_WITHIN_MS, askLive, linesOfLive, type Live, whyUnanswered, whyUnknown } from '../train/live-run.ts';
 import { reportLines } from '../train/report.ts';
 import { tellOfDisks } from '../access/disks.ts';
 import { type LocalStore, withLocalStore } from '../access/local-store.ts';
@@ -60,8 +60,12 @@ async function liveOf(run: string, context: VerbContext): Promise<Live | undefin
 
 /** Why it stands still, where it does and says so. */
 async function heldEval(id: string, context: VerbContext): Promise<Trip | undefined> {
-  const status = await withLonghaul(context, (longhaul) => longhaul.evaluation(id).status()).catch(() => undefined);
-  return status?.tripped;
+  try {
+    return (await withLonghaul(context, (longhaul) => longhaul.evaluation(id).status(ANSWERS_WITHIN_MS))).tripped;
+  } catch (error) {
+    context.note(`eval ${id} has not ended, and what it does now is not known: ${whyUnanswered(error)}`);
+    return undefined;
+  }
 }
 
 const LAST_STEPS = 20;

@@ -9,6 +9,7 @@ import { planLines } from '../train/plan.ts';
 import { improved } from '../train/report.ts';
 import { runTrain } from '../train/run-train.ts';
 import { requireCompleted } from '../train/run-failure.ts';
+import { stackHome } from '../../workers/stack/stack-paths.ts';
 import { JobFailed } from '../errors.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
@@ -26,7 +27,7 @@ async function train(file: string, options: Options, context: VerbContext): Prom
   await loadModules(context);
   if (options.dryRun === true) {
     await checkInputs(config);
-    for (const line of [...planLines(config), ...(await memoryLines(config, context.env))]) context.say(line);
+    for (const line of [...planLines(config), ...(await memoryLines(config, context.env, stackHome(context.env, context.cwd)))]) context.say(line);
     return { document: config };
   }
   const out = context.json ? process.stderr : process.stdout;

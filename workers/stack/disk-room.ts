@@ -2,6 +2,7 @@
 
 import { accessSync, constants, existsSync, statfsSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { endOfRun } from '../../activities/run/run-end.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { stackPaths } from './stack-paths.ts';
 
@@ -47,14 +48,25 @@ export function stackPlaces(home: string): DiskPlace[] {
   ];
 }
 
-/** Folders of the runs in the store of `home`; none where it cannot be read. */
+/**
+ * Folders of the runs in the store of `home` that have not ended, as far as they are there: a disk that is away is no disk
+ * that is full. None where the store cannot be read.
+ */
 export async function runPlaces(home: string): Promise<DiskPlace[]> {
   const dir = join(stackPaths(home).home, 'store');
   if (!existsSync(dir)) return [];
   try {
     const store = openSqliteStore(dir);
-    const runs = await store.list<{ readonly runDir: string }>('run:').finally(() => store.close());
-    return [...new Set(runs.map(({ value }) => dirname(value.runDir)))].map((folder) => ({ what: 'run folders', dir: folder }));
+    try {
+      const folders = new Set<string>();
+      for (const { value } of await store.list<{ readonly run: string; readonly runDir: string }>('run:')) {
+        const folder = dirname(value.runDir);
+        if (!folders.has(folder) && existsSync(folder) && (await endOfRun(value.run, store)) === undefined) folders.add(folder);
+      }
+      return [...folders].map((folder) => ({ what: 'run folders', dir: folder }));
+    } finally {
+      await store.close();
+    }
   } catch {
     return [];
   }

@@ -20,6 +20,8 @@ export interface ExpectedStack {
   readonly id: string;
 }
 
+const messageOf = (failure: unknown): string => (failure instanceof Error ? failure.message : String(failure));
+
 /** How a call ends that is not let through. */
 export type Refusal = StatusObject & { readonly wrongStack?: WrongStack };
 
@@ -101,7 +103,13 @@ export class StackLink implements ChannelInterface {
 
   async #check(): Promise<Refusal | undefined> {
     const { home, id } = this.#expected;
-    const now = this.#now();
+    let now: StackNow;
+    try {
+      now = this.#now();
+    } catch (failure) {
+      // This process has too many files open, or the folder is away: the call may be tried again.
+      return unavailable(`what is known of the stack in ${home} cannot be read: ${messageOf(failure)}`);
+    }
     const refusal = (address: string, answered: string) => wrong(new WrongStack({ home, address, expected: id, answered }));
     if (now.status === 'up' && now.id !== id) return refusal(now.address, now.id);
     if (now.status === 'up' && now.address !== this.#route.address) this.#moveTo(now.address);
@@ -111,7 +119,7 @@ export class StackLink implements ChannelInterface {
     try {
       answered = await route.id();
     } catch (failure) {
-      return unavailable(`Temporal at ${route.address} does not answer: ${failure instanceof Error ? failure.message : String(failure)}`);
+      return unavailable(`Temporal at ${route.address} does not answer: ${messageOf(failure)}`);
     }
     if (route.losses !== before || route !== this.#route) return unavailable(`the connection to ${route.address} was lost`);
     if (answered === id && now.status !== 'down') {

@@ -70,13 +70,15 @@ export type SoakReport = ReturnType<SoakRecord['report']>;
 
 /** So few held-out tasks that steps are what is measured, and so small ones that there can be many: what grows, grows by step or by rollout. */
 const SMALL = ['evaluation.tasks=8', 'batch.tasks=2'];
+/** Nobody is there to resume it: it ends instead of pausing. */
+const UNATTENDED = ['breaker.inARow=0'];
 
 /** `steps` small steps of the quickstart's job. */
 export async function soakSteps(steps: number, options: SoakOptions): Promise<SoakReport> {
   const { dir, signal, note } = options;
   const env = ownEnvironment(options.env, dir);
   const home = join(dir, '.longhaul');
-  const set = [`steps=${steps}`, ...SMALL, `checkpoint.every=${Math.max(1, Math.ceil(steps / 10))}`];
+  const set = [`steps=${steps}`, ...SMALL, ...UNATTENDED, `checkpoint.every=${Math.max(1, Math.ceil(steps / 10))}`];
   const config = await readRunConfig(join(packageRoot, 'examples', 'quickstart.yaml'), { runId: 'soak', set }, dir);
   try {
     const { address, namespace } = await ensureStack({ home, env, say: note, signal });
@@ -87,6 +89,8 @@ export async function soakSteps(steps: number, options: SoakOptions): Promise<So
     try {
       const run = await longhaul.train(config);
       for await (const { step } of run.steps(0, signal)) record.take(step);
+      // A run that failed has ended its steps too.
+      await run.result();
     } finally {
       await longhaul.close();
     }

@@ -20,7 +20,6 @@ export const lateExecutions: readonly Mutation[] = [
       { file: LATE_ATTEMPTS_TEST, test: 'a turn that was sampled late is not the turn' },
       { file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late has not answered' },
       { file: LATE_ATTEMPTS_TEST, test: 'what was collected late is not what is graded' },
-      { file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late is no verdict' },
       { file: LATE_ATTEMPTS_TEST, test: "an earlier attempt's verdict does not change how the rollout ended" },
       { file: LATE_ATTEMPTS_TEST, test: 'an update that ended late is not the update' },
     ],

@@ -14,6 +14,7 @@ import { keys, type RunRecord } from '../../../activities/records.ts';
 import { awayLine } from '../../../cli/access/disks.ts';
 import { runCommandLine } from '../../../cli/run.ts';
 import { ownIdentity } from '../../../scripts/setup/process-identity.mjs';
+import { recordEndOfRun } from '../../../activities/run/run-end.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import { diskTroubles, DiskUnusable, NEEDED_BYTES, runPlaces, stackPlaces } from '../../../workers/stack/disk-room.ts';
 import { ensureStack } from '../../../workers/stack/ensure-stack.ts';
@@ -69,10 +70,16 @@ describe('a disk', () => {
     const home = join(dir, 'home');
     const store = openSqliteStore(join(home, 'store'));
     for (const run of ['a', 'b']) await store.putOnce(keys.run(run), { run, runDir: join(disk, 'runs', run) });
+    // One that has ended needs no room, and neither does one whose disk is away.
+    await store.putOnce(keys.run('ended'), { run: 'ended', runDir: join(dir, 'ended', 'runs') });
+    await recordEndOfRun('ended', { status: 'completed', finishedAt: '2026-01-01T00:00:00.000Z', message: '' }, store);
+    mkdirSync(join(dir, 'ended'));
+    await store.putOnce(keys.run('away'), { run: 'away', runDir: '/proc/away/runs/away' });
     await store.close();
+    mkdirSync(join(disk, 'runs'));
     fill();
     expect(await runPlaces(home)).toEqual([{ what: 'run folders', dir: join(disk, 'runs') }]);
-    expect(diskTroubles([...stackPlaces(home), ...(await runPlaces(home))])).toMatchObject([{ kind: 'full', what: ['run folders'], dir: disk }]);
+    expect(diskTroubles([...stackPlaces(home), ...(await runPlaces(home))])).toMatchObject([{ kind: 'full', what: ['run folders'], dir: join(disk, 'runs') }]);
   });
 });
 
@@ -95,6 +102,7 @@ describe('on a full disk', () => {
     const run = { run: 'r', runDir: join(disk, 'runs', 'r'), seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: '/p', parameters: 1, vocabulary: 1 }, task: { name: 'swe-mini', train: 1, heldOut: 1 } };
     await store.putOnce<RunRecord>(keys.run('r'), run);
     await store.close();
+    mkdirSync(join(disk, 'runs'));
     fill();
   });
   afterEach(() => void deaf.close());

@@ -42,6 +42,14 @@ it.each([0o755, 0o777, 0o750, 0o711])('is closed where it is there and open (%o)
   expect(read.stdout + read.stderr).toMatch(/Permission denied/u);
 });
 
+it('is never a folder that has something else in it', () => {
+  const project = join(dir, 'project');
+  mkdirSync(project);
+  writeFileSync(join(project, 'theirs.txt'), '');
+  expect(() => makeHome(project)).toThrow(/LONGHAUL_HOME: ".*project" cannot be used; give a folder of its own: that one has files of something else/u);
+  expect(modeOf(project)).toBe(0o777);
+});
+
 it("is never a folder that is everybody's", () => {
   const shared = join(dir, 'shared');
   mkdirSync(shared);

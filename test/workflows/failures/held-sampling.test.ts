@@ -55,7 +55,7 @@ it.each([
   const start = (id: string) => world.start('rollout', id, { task: 'empty-train-0', policy });
   expect(await (await start(ids[0])).result()).toMatchObject({ status: 'graded', turns: 3 });
   const handle = await start(ids[1]);
-  await expect.poll(async () => (await handle.query<RolloutState>('state')).held, { timeout: 180_000 }).toMatchObject({ failure: 'checkpoint-torn', message: expect.stringContaining(policyDir) as string, work: `the sampling of turn 2 of ${ids[1]}` });
+  await expect.poll(async () => (await handle.query<RolloutState>('state')).held).toMatchObject({ failure: 'checkpoint-torn', message: expect.stringContaining(policyDir) as string, work: `the sampling of turn 2 of ${ids[1]}` });
   mkdirSync(policyDir, { recursive: true });
   writeFileSync(file, whole);
   await handle.signal('resume');
