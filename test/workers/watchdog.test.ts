@@ -107,7 +107,8 @@ describe('one look at many open workflows', () => {
   });
 });
 
-const world = useWorkflowWorld();
+// A workflow task that fails again and again is tried each second, not each ten.
+const world = useWorkflowWorld(['--dynamic-config-value=history.workflowTaskRetryMaxInterval="1s"']);
 const details = (id: string) => world.details(id);
 
 it('a rollout that waits for a host without a worker is found by its run, and one that goes on is not', async () => {
@@ -179,7 +180,7 @@ it('what another watchdog told a run is taken out again, where it is so no more'
 it('a run whose own code fails again and again is named, with what it said and since when, whatever the try, also by show', async () => {
   const { client } = world.now;
   // What it is to go on with is not there: its code throws in each of its tasks, before it has a search attribute.
-  const wedged = await world.start('train', 'train/wedged', {}, {});
+  const wedged = await client.workflow.start('train', { taskQueue: 'orchestrator', workflowId: 'train/wedged', args: [{}, {}], workflowTaskTimeout: '1s' });
   const said: string[] = [];
   const watchdog = startWatchdog({ connection: client.connection as unknown as NativeConnection, namespace: 'default' }, (line) => said.push(line), 200);
   const found = () => findStalls(client, 'wedged');
@@ -234,7 +235,8 @@ it('an activity that was paused by hand is named as that', async () => {
 it('says that it could not look, once, where the server does not answer', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-watchdog-'));
   const server = await startPrivateServer(dir);
-  const connection = await Connection.connect({ address: server.address });
+  // Without the client's own tries again, of a quarter of a minute.
+  const connection = await Connection.connect({ address: server.address, interceptors: [] });
   const said: string[] = [];
   const watchdog = startWatchdog({ connection: connection as unknown as NativeConnection, namespace: 'default' }, (line) => said.push(line), 50);
   await server.stop();
