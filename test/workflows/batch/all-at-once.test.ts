@@ -17,8 +17,8 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const SUGGESTED = 100;
 const SAMPLES = 4;
-/** More than a chunk of rollouts begins, and is answered, in two histories. */
-const SOME = { tasks: 27, rollouts: 27 * SAMPLES };
+/** Those beyond a chunk, begun and ended, are more than fits into one history. */
+const SOME = { tasks: 35, rollouts: 35 * SAMPLES };
 /** More than two chunks: a history that is full after the first one may take the second one with it, and no third. */
 const MANY = { tasks: 51, rollouts: 51 * SAMPLES };
 const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${SUGGESTED}`]);
