@@ -25,6 +25,7 @@ import {
 import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { Details, stalledSignal } from './details.ts';
+import { endOfChild } from './end-of-child.ts';
 import { type Trip, tripLine } from './failures/circuit-breaker.ts';
 import { circuitOpenedSignal } from './failures/failure-watch.ts';
 import { checkEndpointOnce } from './rollout/check-endpoint.ts';
@@ -160,7 +161,7 @@ class Sweep {
     }));
     this.#relay.add(name, this.#batch);
     try {
-      await this.#batch.result();
+      await endOfChild(this.#batch);
     } finally {
       this.#relay.remove(name);
       this.#batch = null;

@@ -179,9 +179,10 @@ it('what another watchdog told a run is taken out again, where it is so no more'
 it('a run whose own code fails again and again is named, with what it said and since when, whatever the try, also by show', async () => {
   const { client } = world.now;
   // What it is to go on with is not there: its code throws in each of its tasks, before it has a search attribute.
-  const wedged = await world.start('train', 'train/wedged', {}, {});
+  const wedged = await client.workflow.start('train', { taskQueue: 'orchestrator', workflowId: 'train/wedged', args: [{}, {}], workflowTaskTimeout: '1s' });
   const said: string[] = [];
-  const watchdog = startWatchdog({ connection: client.connection as unknown as NativeConnection, namespace: 'default' }, (line) => said.push(line), 200);
+  // It answers no query, which a look waits for.
+  const watchdog = startWatchdog({ connection: client.connection as unknown as NativeConnection, namespace: 'default' }, (line) => said.push(line), 200, 3000);
   const found = () => findStalls(client, 'wedged');
   await expect.poll(async () => (await found()).map(({ kind }) => kind)).toEqual(['failing']);
   const stall = (await found())[0]!;
@@ -193,7 +194,8 @@ it('a run whose own code fails again and again is named, with what it said and s
   expect((await found())[0]?.since).toBe(stall.since);
   await expect.poll(() => said.filter((line) => line.startsWith('stuck: workflow task of train/wedged, on orchestrator since ')).length).toBe(1);
   await watchdog.stop();
-  expect(linesOfLive((await askLive(client, 'wedged'))!)).toEqual([expect.stringMatching(/^stuck: workflow task of train\/wedged, on orchestrator since /)]);
+  // Between two of its tries nothing fails.
+  await expect.poll(async () => linesOfLive(await askLive(client, 'wedged'))).toEqual([expect.stringMatching(/^stuck: workflow task of train\/wedged, on orchestrator since /)]);
   await wedged.terminate();
 });
 
@@ -234,7 +236,8 @@ it('an activity that was paused by hand is named as that', async () => {
 it('says that it could not look, once, where the server does not answer', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-watchdog-'));
   const server = await startPrivateServer(dir);
-  const connection = await Connection.connect({ address: server.address });
+  // Without the client's own tries again, of a quarter of a minute.
+  const connection = await Connection.connect({ address: server.address, interceptors: [] });
   const said: string[] = [];
   const watchdog = startWatchdog({ connection: connection as unknown as NativeConnection, namespace: 'default' }, (line) => said.push(line), 50);
   await server.stop();

@@ -85,12 +85,13 @@ describe('a sweep', () => {
   it('fails where more was not graded than it allows, with its results on record', async () => {
     const id = newId();
     world.script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
-    const error = await (await start(id)).result().catch((e: unknown) => e);
+    const tasks = { tasks: { name: 'toy', count: 2 } };
+    const error = await (await start(id, tasks)).result().catch((e: unknown) => e);
     expect(error).toBeInstanceOf(WorkflowFailedError);
-    expect(String((error as WorkflowFailedError).cause?.message)).toMatch(/good\/t1: 12 sandbox-lost of 12.*start the same eval again/);
+    expect(String((error as WorkflowFailedError).cause?.message)).toMatch(/good\/t1: 6 sandbox-lost of 6.*start the same eval again/);
     expect(resultsOf(id)).toMatchObject({ status: 'failed', cells: [{ graded: 0, passAt: { '1': { mean: 0 } } }] });
     world.script = {};
-    expect(await sweep(id)).toMatchObject({ graded: 12, rounds: 2 });
+    expect(await sweep(id, tasks)).toMatchObject({ graded: 6, rounds: 2 });
   });
 
   it('that was cancelled goes on with what is missing, and comes to the numbers of one that was not', async () => {

@@ -31,7 +31,7 @@ const outcome = ({ turn }: GenerateInput): GenerateOutcome => ({ kind: turn < 3 
 beforeAll(async () => {
   server = await startPrivateServer(dir, []);
   world = await startWorld(server.address, {
-    turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
+    turn: ({ turn, rollout }) => (turn < 3 && !rollout.startsWith('train/') ? 'calls' : 'finish'),
     before: (activity, input) => script.before?.(activity, input),
     worker: (input) => script.worker?.(input),
     rounds: () => script.rounds?.() ?? [2, 2],
@@ -123,7 +123,7 @@ describe('a turn', () => {
 
 describe('an update in shards', () => {
   const config = (run: string, training: object) => ({
-    run, policy: { base: '/p' }, task: { name: 't', train: 4 }, steps: 1, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 2 }, dispatcher: { type: 'batch' }, training,
+    run, policy: { base: '/p' }, task: { name: 't', train: 4 }, steps: 1, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'batch' }, training,
   });
   const parts = () => world.log.calls.flatMap(({ activity, rollout: at }) => (['planUpdate', 'forwardBackward', 'optimStep', 'update'].includes(activity) ? [`${activity} ${at}`.trim()] : []));
 

@@ -27,6 +27,19 @@ const batchInput = (over: object = {}) => ({
   seed: 1, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
 });
 
+const msOf = ({ seconds, nanos }: { readonly seconds?: unknown; readonly nanos?: number | null } = {}) => Number(seconds ?? 0) * 1000 + (nanos ?? 0) / 1e6;
+
+/** Each scheduling of an activity by a workflow: when that was by the workflow's own clock, and what it may take with all of its tries. */
+async function scheduled(id: string, activity: string): Promise<Array<{ readonly atMs: number; readonly leftMs: number }>> {
+  const { events } = await world.now.client.workflow.getHandle(id).fetchHistory();
+  const byId = new Map(events!.map((event) => [Number(event.eventId), event]));
+  return events!.flatMap(({ activityTaskScheduledEventAttributes: asked }) => {
+    if (asked?.activityType?.name !== activity) return [];
+    const task = byId.get(Number(asked.workflowTaskCompletedEventId))!.workflowTaskCompletedEventAttributes!;
+    return [{ atMs: msOf(byId.get(Number(task.startedEventId))!.eventTime!), leftMs: msOf(asked.scheduleToCloseTimeout!) }];
+  });
+}
+
 describe('rollout', () => {
   const rollout = async (id: string, over: object = {}) =>
     (await (await start('rollout', id, [{ task: 't-train-0', policy, ...over }])).result()) as RolloutResult;
@@ -79,27 +92,46 @@ describe('rollout', () => {
     expect(world.now.log.live).toBe(0);
   });
 
-  it.each(['generate', 'agentRun'])('is masked at its deadline, in the middle of %s, without a sandbox', async (slow) => {
+  it.each([['generate', 2, 2], ['agentRun', 60, 90]])('is masked at its deadline, in the middle of %s, without a sandbox', async (slow, deadlineSeconds, endsWithin) => {
     const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
     world.script = { before: (activity) => (activity === slow ? held : undefined) };
-    const handle = await start('rollout', newId(), [{ task: 't-train-0', policy, agent: { deadlineSeconds: 2 } }]);
+    const id = newId();
+    const handle = await start('rollout', id, [{ task: 't-train-0', policy, agent: { deadlineSeconds } }]);
+    // A turn has half a minute more, to end by itself; the server is told that all of that is over.
+    if (slow === 'agentRun') {
+      await expect.poll(() => count(slow)).toBe(1);
+      await world.now.client.workflowService.updateActivityOptions({
+        namespace: 'default', execution: { workflowId: id }, type: slow,
+        activityOptions: { scheduleToCloseTimeout: { nanos: 100_000_000 } }, updateMask: { paths: ['schedule_to_close_timeout'] },
+      });
+    }
     // What is under way never ends by itself: only the deadline can end the rollout.
     const result = await Promise.race([handle.result() as Promise<RolloutResult>, sleep(60_000, undefined)]);
     letGo();
     expect(result).toMatchObject({ status: 'failed', failure: 'deadline', attempt: 1 });
     expect(result?.reward).toBeUndefined();
+    const [asked] = await scheduled(id, slow);
+    expect(asked!.leftMs).toBeGreaterThan((endsWithin - deadlineSeconds) * 1000);
+    expect(asked!.leftMs).toBeLessThanOrEqual(endsWithin * 1000);
     expect(count('releaseSandbox')).toBe(1);
     expect(world.now.log.live).toBe(0);
   });
 
   it('spends none of its deadline while it is paused', async () => {
     const id = newId();
-    world.script = { turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish') };
-    const handle = await start('rollout', id, [{ task: 't-train-0', policy, agent: { deadlineSeconds: 20 } }]);
-    await handle.signal('pause');
-    await sleep(21_000);
+    world.script = {
+      turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
+      before: async (activity, { turn }) => { if (activity === 'generate' && turn === 1) await world.now.client.workflow.getHandle(id).signal('pause'); },
+    };
+    const handle = await start('rollout', id, [{ task: 't-train-0', policy, agent: { deadlineSeconds: 600 } }]);
+    await expect.poll(() => handle.query<RolloutState>('state')).toMatchObject({ paused: true, turn: 2, phase: 'generate' });
+    const stoodMs = 2000;
+    await sleep(stoodMs);
     await handle.signal('resume');
     expect(await handle.result()).toMatchObject({ status: 'graded' });
+    // What is left of its time is what each of its calls may take; one millisecond for what is rounded.
+    const [before, after] = await scheduled(id, 'generate');
+    expect(before!.leftMs - after!.leftMs).toBeLessThanOrEqual(after!.atMs - before!.atMs - stoodMs + 1);
   });
 
   it('ends as failed, without a reward and without a sandbox, when sandboxes keep being lost', async () => {
@@ -258,7 +290,7 @@ describe('batch', () => {
 describe('train', () => {
   const config = (run: string, over: object = {}) => ({
     run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 },
-    evaluation: { tasks: 3 }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
+    evaluation: { tasks: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
   });
 
   it('evaluates, takes its steps with one update each, evaluates again, and closes the run', async () => {
@@ -270,7 +302,7 @@ describe('train', () => {
     expect(count('recordStep')).toBe(2);
     expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'completed' });
     const rollouts = new Set(world.now.log.calls.filter((c) => c.activity === 'computeReward').map((c) => c.rollout));
-    expect(rollouts.size).toBe(2 * 4 + 2 * 6);
+    expect(rollouts.size).toBe(2 * 4 + 2 * 4);
     expect([...rollouts]).toContain(`train/${run}/eval-2-greedy/t-held-out-0/0`);
   });
 
@@ -278,9 +310,9 @@ describe('train', () => {
     const run = newId();
     const updates: UpdateInput[] = [];
     // The first sample of a group's task fails where its number is odd: of the ten tasks every other varies.
-    world.script = { reward: (rollout) => (/-train-\d*[13579]\/0$/.test(rollout) ? 0 : 1), update: (input) => void updates.push(input) };
+    world.script = { turn: () => 'finish', reward: (rollout) => (/-train-\d*[13579]\/0$/.test(rollout) ? 0 : 1), update: (input) => void updates.push(input) };
     const batch = { tasks: 2, samples: 2, dynamicSampling: { type: 'replace', maxSampleBatches: 3, minReplaceRatio: 0.5 } };
-    await (await start('train', `train/${run}`, [config(run, { batch, training: { mode } })])).result();
+    await (await start('train', `train/${run}`, [config(run, { batch, training: { mode }, evaluation: { tasks: 1, greedy: false } })])).result();
     expect(updates.length).toBe(2);
     for (const { replace, tasks, wanted } of updates) {
       expect([replace, wanted]).toEqual([{ groups: 2, minReplaceRatio: 0.5 }, undefined]);
@@ -303,7 +335,7 @@ describe('train', () => {
     let release: () => void;
     const held = new Promise<void>((resolve) => { release = resolve; });
     world.script = { before: async (activity) => { if (activity === 'update') await held; } };
-    const handle = await start('train', `train/${run}`, [config(run, { steps: 3 })]);
+    const handle = await start('train', `train/${run}`, [config(run, { steps: 3, evaluation: { tasks: 1, greedy: false } })]);
     await handle.signal('pause');
     await expect(handle.executeUpdate('configure', { args: [{ nonsense: 1 }] })).rejects.toThrow();
     const changed = await handle.executeUpdate('configure', { args: [{ steps: 1, learningRate: 0.5 }] });

@@ -17,6 +17,8 @@ export interface ServerSettings {
  * It would keep the state of 128,000 workflows in memory, closed ones for an hour: some 40 KB each, which is 5 MB a step.
  * What a killed orchestrator was deciding is given to the next one after a workflow task's time: half of Temporal's ten
  * seconds is many times what the longest task takes, and a task that fails by it three times gets more each further time.
+ * Timers may be late by what clocks of several hosts may differ, a second: one machine has one clock, and a retry after
+ * 20 ms took that second.
  */
 const DYNAMIC_CONFIG = {
   'frontend.rps': 20_000,
@@ -24,6 +26,7 @@ const DYNAMIC_CONFIG = {
   'frontend.namespaceCount': 10_000,
   'history.rps': 20_000,
   'history.transferProcessorMaxPollRPS': 2000,
+  'history.timerProcessorMaxTimeShift': '10ms',
   'matching.rps': 20_000,
   'matching.useNewMatcher': true,
   'matching.numTaskqueueReadPartitions': 1,

@@ -22,22 +22,24 @@ class Teller {
   readonly #client: Client;
   readonly #runs: RunTeller;
   readonly #say: (line: string) => void;
+  readonly #answersWithinMs: number;
   /** By run: what was stuck there when it was looked at last. */
   readonly #said = new Map<string, ReadonlySet<string>>();
   /** What could not be looked at the last time. */
   #unseen = new Set<string>();
 
-  constructor(client: Client, say: (line: string) => void) {
+  constructor(client: Client, say: (line: string) => void, answersWithinMs: number) {
     this.#client = client;
     this.#runs = new RunTeller(client);
     this.#say = say;
+    this.#answersWithinMs = answersWithinMs;
   }
 
   /** Never fails: what cannot be looked at is said, and the next one is looked at. */
   async round(): Promise<void> {
     const unseen = new Set<string>();
     await this.#tried('the list of open runs', unseen, async () => {
-      const runs = await this.#client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => openRuns(this.#client));
+      const runs = await this.#client.withDeadline(Date.now() + this.#answersWithinMs, () => openRuns(this.#client));
       this.#keep(new Set(runs));
       for (const run of runs) await this.#tried(run, unseen, () => this.#look(run));
     });
@@ -55,7 +57,7 @@ class Teller {
 
   /** Every run has a deadline of its own: one that answers slowly hides no other. */
   #look(run: string): Promise<void> {
-    return this.#client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, async () => {
+    return this.#client.withDeadline(Date.now() + this.#answersWithinMs, async () => {
       const lines = stallLines(await findStalls(this.#client, run));
       const said = this.#said.get(run);
       for (const [key, line] of lines) if (!said?.has(key)) this.#say(line);
@@ -74,8 +76,9 @@ export function startWatchdog(
   { connection, namespace }: Pick<WorkerConnection, 'connection' | 'namespace'>,
   say: (line: string) => void,
   intervalMs = INTERVAL_MS,
+  answersWithinMs = ANSWERS_WITHIN_MS,
 ): Watchdog {
-  const teller = new Teller(new Client({ connection, namespace }), say);
+  const teller = new Teller(new Client({ connection, namespace }), say, answersWithinMs);
   let looking: Promise<void> | undefined;
   const round = () => teller.round().finally(() => (looking = undefined));
   const timer = setInterval(() => void (looking ??= round()), intervalMs);

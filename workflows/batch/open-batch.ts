@@ -251,12 +251,16 @@ export class OpenBatch {
     for (const failures of chunksOf(this.#ledger.takeFailures())) await orchestrator.recordFailures({ run: this.#input.run, failures });
   }
 
-  /** Ends what runs: Temporal cancels what this history began, and we the rest. What does not end has its own deadlines. */
+  /**
+   * Ends what runs, by name: Temporal cancels what this history began in the first history of each alone, which a rollout
+   * of many turns has left. What does not end has its own deadlines.
+   */
   async cancel(): Promise<void> {
     this.#resting = true;
     const open = this.#roster.running;
     this.#roster.forgetAdmitted();
-    await this.#children.cancel(open.filter((index) => this.#adopted.has(index) || !isCancelled()));
+    const all = !isCancelled() || patched('cancels-by-name');
+    await this.#children.cancel(open.filter((index) => all || this.#adopted.has(index)));
     await condition(() => !open.some((index) => this.#roster.isOpen(index)), END_WITHIN);
   }
 

@@ -2,6 +2,7 @@
 
 import { ParentClosePolicy, startChild } from '@temporalio/workflow';
 import { batch as batchWorkflow } from '../batch.ts';
+import { endOfChild } from '../end-of-child.ts';
 import type { BatchInput, BatchResult } from '../messages/batch.ts';
 import type { TrainStatus } from '../messages/train-status.ts';
 import type { PauseRelay } from '../pause-relay.ts';
@@ -46,7 +47,7 @@ export class RunBatches {
     }));
     this.#relay.add(name, child);
     try {
-      return await child.result();
+      return await endOfChild(child);
     } finally {
       this.#relay.remove(name);
       this.#running.delete(name);

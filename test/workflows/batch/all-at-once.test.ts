@@ -15,10 +15,12 @@ import type { RolloutState } from '../../../workflows/rollout.ts';
 import { lasting } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
-const SUGGESTED = 200;
-const TASKS = 75;
+const SUGGESTED = 100;
 const SAMPLES = 4;
-const ALL = TASKS * SAMPLES;
+/** Those beyond a chunk, begun and ended, are more than fits into one history. */
+const SOME = { tasks: 35, rollouts: 35 * SAMPLES };
+/** More than two chunks: a history that is full after the first one may take the second one with it, and no third. */
+const MANY = { tasks: 51, rollouts: 51 * SAMPLES };
 const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${SUGGESTED}`]);
 
 const nothingYet: BatchProgress = {
@@ -26,17 +28,31 @@ const nothingYet: BatchProgress = {
   places: { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] },
   ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] }, admitted: [], givenUp: [],
 };
-const start = (name: string, over: object = {}, progress = nothingYet) => world.start('batch', `all/${name}`, {
-  run: 'all', name, step: 1, tasks: Array.from({ length: TASKS }, (_, i) => `t-train-${i}`), samples: SAMPLES, policy: { dir: '/p', version: 1 },
+const tasksOf = (tasks: number) => Array.from({ length: tasks }, (_, i) => `t-train-${i}`);
+const start = (name: string, tasks: readonly string[], over: object = {}, progress = nothingYet) => world.start('batch', `all/${name}`, {
+  run: 'all', name, step: 1, tasks, samples: SAMPLES, policy: { dir: '/p', version: 1 },
   agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
   seed: 1, dispatcher: { type: 'batch' }, ...over,
 }, progress);
 
+interface Told {
+  readonly beginning: number;
+  readonly told: number;
+  readonly cancelled: number;
+}
+/** By run id, of histories that are over. */
+const known = new Map<string, Told>();
+
 /** Of each history, oldest first: the most begins in it that were not answered, words to rollouts, and cancellations. */
 async function historiesOf({ workflowId }: WorkflowHandle) {
   const { client } = world.now;
-  const histories: Array<{ beginning: number; told: number; cancelled: number }> = [];
-  for await (const { runId } of client.workflow.list({ query: `WorkflowId = '${workflowId}'` })) {
+  const histories: Told[] = [];
+  for await (const { runId, status } of client.workflow.list({ query: `WorkflowId = '${workflowId}'` })) {
+    const read = known.get(runId);
+    if (read) {
+      histories.unshift(read);
+      continue;
+    }
     const { events = [] } = await client.workflow.getHandle(workflowId, runId).fetchHistory();
     let [now, most, told, cancelled] = [0, 0, 0, 0];
     for (const event of events ?? []) {
@@ -46,7 +62,9 @@ async function historiesOf({ workflowId }: WorkflowHandle) {
       if (event.childWorkflowExecutionStartedEventAttributes) now -= 1;
       most = Math.max(most, now);
     }
-    histories.unshift({ beginning: most, told, cancelled });
+    const one = { beginning: most, told, cancelled };
+    if (status.name !== 'RUNNING') known.set(runId, one);
+    histories.unshift(one);
   }
   return histories;
 }
@@ -64,9 +82,10 @@ afterEach(() => expect(world.now.log.live).toBe(0));
 describe('many rollouts at once', () => {
   it('begin a chunk at a time, over several histories, each of them once', async () => {
     world.script = { turn: () => 'finish' };
-    const handle = await start('begin');
-    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: ALL, graded: ALL });
-    expect([world.count('prepareSandbox'), world.count('computeReward'), world.count('recordDispatched')]).toEqual([ALL, ALL, 1]);
+    const { tasks, rollouts } = SOME;
+    const handle = await start('begin', tasksOf(tasks));
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts, graded: rollouts });
+    expect([world.count('prepareSandbox'), world.count('computeReward'), world.count('recordDispatched')]).toEqual([rollouts, rollouts, 1]);
     const histories = await historiesOf(handle);
     expect(histories.length).toBeGreaterThan(2);
     expect(Math.max(...histories.map(({ beginning }) => beginning))).toBe(CHUNK);
@@ -74,22 +93,23 @@ describe('many rollouts at once', () => {
 
   it('hear of a pause and of its end over several histories', async () => {
     const go = held();
-    const handle = await start('pause');
-    await expect.poll(() => begun(handle), { timeout: 200_000, interval: 500 }).toBe(ALL);
+    const { tasks, rollouts } = MANY;
+    const handle = await start('pause', tasksOf(tasks));
+    await expect.poll(() => begun(handle), { timeout: 200_000, interval: 500 }).toBe(rollouts);
     const before = (await historiesOf(handle)).length;
     await handle.signal('pause');
     const words = async () => (await historiesOf(handle)).reduce((sum, { told }) => sum + told, 0);
     // Who had not heard of it would go on, and need no second word.
-    await expect.poll(words, { interval: 1000 }).toBe(ALL);
-    const ids = Array.from({ length: ALL / 20 }, (_, i) => `all/pause/t-train-${i * 5}/${i % SAMPLES}`);
+    await expect.poll(words, { interval: 1000 }).toBe(rollouts);
+    const ids = Array.from({ length: 10 }, (_, i) => `all/pause/t-train-${i * 5}/${i % SAMPLES}`);
     const paused = () => Promise.all(ids.map(async (id) => (await world.now.client.workflow.getHandle(id).query<RolloutState>('state')).paused));
     await expect.poll(async () => new Set(await paused()), { interval: 1000 }).toEqual(new Set([true]));
     await handle.signal('resume');
     // Let go before, a paused rollout whose turn was its last is graded, and needs no second word.
-    await expect.poll(words, { interval: 1000 }).toBe(2 * ALL);
+    await expect.poll(words, { interval: 1000 }).toBe(2 * rollouts);
     go();
-    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: ALL, graded: ALL });
-    expect(world.count('computeReward')).toBe(ALL);
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts, graded: rollouts });
+    expect(world.count('computeReward')).toBe(rollouts);
     const histories = await historiesOf(handle);
     expect(histories.length).toBeGreaterThan(before + 2);
     // A chunk more than fits.
@@ -98,8 +118,9 @@ describe('many rollouts at once', () => {
 
   it('are given up over several histories when the time of their batch is over', async () => {
     const go = held();
-    const handle = await start('deadline', { stragglers: { deadlineSeconds: 30 } });
-    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: ALL, graded: 0, failures: { deadline: ALL } });
+    const { tasks, rollouts } = MANY;
+    const handle = await start('deadline', tasksOf(tasks), { stragglers: { deadlineSeconds: 15 } });
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts, graded: 0, failures: { deadline: rollouts } });
     go();
     for (const { cancelled } of await historiesOf(handle)) expect(cancelled).toBeLessThanOrEqual(2 * CHUNK);
   }, 400_000);
@@ -117,16 +138,16 @@ describe('a new history', () => {
         await sleep(500);
       },
     };
-    const handle = await start('failing', { tasks: Array.from({ length: 15 }, (_, i) => `t-train-${i}`), dispatcher: { type: 'bounded', maxParallelAgents: 6 } });
-    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 60, graded: 0 });
+    const handle = await start('failing', tasksOf(9), { dispatcher: { type: 'bounded', maxParallelAgents: 6 } });
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 36, graded: 0 });
     expect((await historiesOf(handle)).length).toBeGreaterThan(1);
-    expect(recorded.length).toBe(60);
-    expect(new Set(recorded).size).toBe(60);
+    expect(recorded.length).toBe(36);
+    expect(new Set(recorded).size).toBe(36);
   });
 
   it('asks those at once that the one before did not come to', async () => {
     const places = { ...nothingYet.places, init: [0, 1, 2, 3] };
-    const handle = await start('asking', { tasks: ['t-train-0'] }, { ...nothingYet, started: 4, sampling: { begun: 1, ended: 0, varied: 0 }, places, unasked: [3, 0, 2, 1] });
+    const handle = await start('asking', ['t-train-0'], {}, { ...nothingYet, started: 4, sampling: { begun: 1, ended: 0, varied: 0 }, places, unasked: [3, 0, 2, 1] });
     // There are none of that name.
     expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 4, failures: { internal: 4 } });
   });

@@ -10,10 +10,11 @@ import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { BatchProgress } from '../../../workflows/batch/progress.ts';
 import { hasRoom, isFull, isLong } from '../../../workflows/batch/long-batch.ts';
 import type { BatchResult, DispatcherSettings } from '../../../workflows/messages/batch.ts';
-import { sandboxLost } from '../../support/scripted-activities.ts';
+import { lasting, sandboxLost } from '../../support/scripted-activities.ts';
+import { standstill } from '../../support/standstill.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
-const SUGGESTED = 200;
+const SUGGESTED = 100;
 const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${SUGGESTED}`]);
 let ids = 0;
 const newId = () => `train/long/batch-${ids++}`;
@@ -30,7 +31,7 @@ const nothingYet: BatchProgress = {
 };
 const start = (input: object) => world.start('batch', newId(), input, nothingYet);
 const sandboxImpossible = () => ApplicationFailure.nonRetryable('no such image', 'SandboxImpossible');
-const pipeline = { type: 'pipeline', maxParallelAgents: 4, maxEvalParallelAgents: 2 } as const;
+const pipeline = { type: 'pipeline', maxParallelAgents: 2, maxEvalParallelAgents: 1 } as const;
 
 /** Lengths of the histories that a workflow went through, oldest first. */
 async function histories({ workflowId }: WorkflowHandle): Promise<number[]> {
@@ -52,13 +53,9 @@ async function carriedOver({ workflowId }: WorkflowHandle): Promise<BatchProgres
   return carried;
 }
 
-/** Until nothing has been called for three seconds; returns how much was. */
-async function standstill(): Promise<number> {
-  for (let seen = -1; ; await sleep(3000)) {
-    const now = world.now.log.calls.length;
-    if (now === seen) return now;
-    seen = now;
-  }
+/** Until nothing has been called for a second: what is held waits, and what is not has ended. */
+async function untilHeld(): Promise<void> {
+  for (let seen = -1; seen !== world.now.log.calls.length; await sleep(1000)) seen = world.now.log.calls.length;
 }
 
 afterEach(() => expect(world.now.log.live).toBe(0));
@@ -69,19 +66,19 @@ describe('a long batch', () => {
     const peak: Record<string, number> = { agentRun: 0, computeReward: 0 };
     world.script = {
       before: async (activity, { rollout }) => {
-        if (activity === 'agentRun' && rollout?.includes('t-train-7/')) throw sandboxLost();
+        if (activity === 'agentRun' && rollout?.endsWith('t-train-5/0')) throw sandboxLost();
         if (!(activity in inside)) return;
         peak[activity] = Math.max(peak[activity] ?? 0, (inside[activity] = (inside[activity] ?? 0) + 1));
         await sleep(5);
         inside[activity] = (inside[activity] ?? 0) - 1;
       },
     };
-    const handle = await start(batchInput(9, 4, pipeline));
-    expect((await handle.result()) as BatchResult).toMatchObject({ groups: 9, rollouts: 36, graded: 32, failures: { 'sandbox-lost': 4 } });
-    expect(world.count('computeReward')).toBe(32);
+    const handle = await start(batchInput(6, 3, pipeline));
+    expect((await handle.result()) as BatchResult).toMatchObject({ groups: 6, rollouts: 18, graded: 17, failures: { 'sandbox-lost': 1 } });
+    expect(world.count('computeReward')).toBe(17);
     expect(world.count('recordDispatched')).toBe(1);
-    expect(peak['agentRun']).toBeLessThanOrEqual(4);
-    expect(peak['computeReward']).toBeLessThanOrEqual(2);
+    expect(peak['agentRun']).toBeLessThanOrEqual(2);
+    expect(peak['computeReward']).toBeLessThanOrEqual(1);
     const lengths = await histories(handle);
     expect(lengths.length).toBeGreaterThan(2);
     // Those that were open when it was full end their stages in the same history.
@@ -90,9 +87,9 @@ describe('a long batch', () => {
 
   it('tells how its last rollouts ended, whichever history they ended in, and goes on from how those before it did', async () => {
     world.script = { before: (activity) => { if (activity === 'generate') throw sandboxImpossible(); } };
-    const handle = await start(batchInput(9, 4, pipeline, { breaker: { inARow: 12, share: 1 }, lately: Array(10).fill('sandbox-impossible') }));
+    const handle = await start(batchInput(6, 4, pipeline, { breaker: { inARow: 12, share: 1 }, lately: Array(10).fill('sandbox-impossible') }));
     const { ends, rollouts } = (await handle.result()) as BatchResult;
-    expect([rollouts, ends?.length, new Set(ends?.map(([, end]) => end))]).toEqual([36, 36, new Set(['sandbox-impossible'])]);
+    expect([rollouts, ends?.length, new Set(ends?.map(([, end]) => end))]).toEqual([24, 24, new Set(['sandbox-impossible'])]);
     expect((await histories(handle)).length).toBeGreaterThan(1);
     const [last] = await carriedOver(handle);
     expect(last?.watch?.breaker).toEqual({ last: Array(12).fill('sandbox-impossible'), isOpen: true });
@@ -100,37 +97,35 @@ describe('a long batch', () => {
 
   it('draws groups by need across its histories', async () => {
     world.script = { turn: () => 'finish', reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
-    const handle = await start(batchInput(40, 2, { type: 'bounded', maxParallelAgents: 6 }, { wanted: 8 }));
+    const handle = await start(batchInput(24, 2, { type: 'bounded', maxParallelAgents: 6 }, { wanted: 5 }));
     const result = (await handle.result()) as BatchResult;
-    expect(result.groups).toBeGreaterThanOrEqual(15);
-    expect(result.groups).toBeLessThan(40);
+    expect(result.groups).toBeGreaterThanOrEqual(9);
+    expect(result.groups).toBeLessThan(24);
     expect(result).toMatchObject({ rollouts: 2 * result.groups, graded: 2 * result.groups });
     expect((await histories(handle)).length).toBeGreaterThan(1);
   });
 
   it('draws whole batches again across its histories, and judges the last one alone', async () => {
-    // Of groups 0 to 11 none varies, of the next twelve six do.
-    world.script = { turn: () => 'finish', reward: (rollout) => (/t-train-1[2-7]\/1$/.test(rollout) ? 0 : 1) };
-    const handle = await start(batchInput(36, 2, { type: 'bounded', maxParallelAgents: 6 }, { replace: { groups: 12, minReplaceRatio: 0.3 } }));
-    expect((await handle.result()) as BatchResult).toMatchObject({ groups: 24, rollouts: 48, graded: 48 });
-    expect(world.count('computeReward')).toBe(48);
+    // Of groups 0 to 5 none varies, of the next six three do.
+    world.script = { turn: () => 'finish', reward: (rollout) => (/t-train-[678]\/1$/.test(rollout) ? 0 : 1) };
+    const handle = await start(batchInput(18, 2, { type: 'bounded', maxParallelAgents: 6 }, { replace: { groups: 6, minReplaceRatio: 0.3 } }));
+    expect((await handle.result()) as BatchResult).toMatchObject({ groups: 12, rollouts: 24, graded: 24 });
+    expect(world.count('computeReward')).toBe(24);
     expect((await histories(handle)).length).toBeGreaterThan(1);
   });
 
   it('pauses in one history and is resumed in whichever it is', async () => {
     world.script = { turn: ({ turn }) => (turn < 2 ? 'hint' : 'finish') };
-    const handle = await start(batchInput(9, 4, pipeline));
-    for (const at of [6, 18]) {
+    const handle = await start(batchInput(6, 3, pipeline));
+    for (const at of [3, 9]) {
       await expect.poll(() => world.count('computeReward')).toBeGreaterThan(at);
       await handle.signal('pause');
-      const calls = await standstill();
+      await standstill(world);
       expect((await handle.query<BatchStatus>('status')).paused).toBe(true);
-      await sleep(1000);
-      expect(world.now.log.calls.length).toBe(calls);
       await handle.signal('resume');
     }
-    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 36, graded: 36 });
-    expect(world.count('computeReward')).toBe(36);
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 18, graded: 18 });
+    expect(world.count('computeReward')).toBe(18);
   });
 
   it('cancels the rollouts of every history, and ends when they have ended', async () => {
@@ -139,7 +134,7 @@ describe('a long batch', () => {
     const handle = await start(batchInput(15, 4, pipeline));
     await expect.poll(async () => (await histories(handle)).length, { interval: 500 }).toBeGreaterThan(2);
     hold = true;
-    await standstill();
+    await untilHeld();
     const { started, ended } = await handle.query<BatchStatus>('status');
     expect(started - ended).toBeGreaterThan(4);
     await handle.cancel();
@@ -156,12 +151,37 @@ describe('a long batch', () => {
   });
 });
 
+it('a run that is cancelled ends its batch in whichever history that is', async () => {
+  let held = 0;
+  const go = Promise.withResolvers<void>();
+  world.script = {
+    turn: () => 'finish',
+    before: async (activity, { rollout = '' }) => {
+      if (activity !== 'generate' || !rollout.includes('/step-1/') || world.count('computeReward') < 15) return;
+      held += 1;
+      await lasting(go.promise);
+    },
+  };
+  const handle = await world.start('train', 'train/ended', {
+    run: 'ended', policy: { base: '/p' }, task: { name: 't', train: 60 }, steps: 1, batch: { tasks: 15, samples: 2 },
+    evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 },
+  });
+  const batch = world.now.client.workflow.getHandle('train/ended/step-1');
+  await expect.poll(() => held).toBe(4);
+  expect((await histories(batch)).length).toBeGreaterThan(1);
+  await handle.cancel();
+  await expect(handle.result()).rejects.toThrow();
+  go.resolve();
+  expect((await batch.describe()).status.name).toBe('CANCELLED');
+  expect(world.count('computeReward')).toBeLessThan(30);
+});
+
 describe('a batch that was thought short', () => {
   it('goes on in a new history all the same where its rollouts fail one by one, and ends every one once', async () => {
     world.script = { turn: () => 'finish', before: (activity, { rollout }) => { if (activity === 'computeReward' && !rollout?.endsWith('/3')) throw sandboxImpossible(); } };
-    const handle = await world.start('batch', newId(), batchInput(15, 4, pipeline));
-    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 60, graded: 15, failures: { 'sandbox-impossible': 45 } });
-    expect(world.now.log.calls.filter(({ activity }) => activity === 'computeReward').length).toBe(60);
+    const handle = await world.start('batch', newId(), batchInput(7, 4, pipeline));
+    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 28, graded: 7, failures: { 'sandbox-impossible': 21 } });
+    expect(world.count('computeReward')).toBe(28);
     const lengths = await histories(handle);
     expect(lengths.length).toBeGreaterThan(2);
     expect(Math.max(...lengths)).toBeLessThan(3 * SUGGESTED);
@@ -173,7 +193,7 @@ describe('a batch that was thought short', () => {
     const handle = await world.start('batch', newId(), batchInput(15, 4, pipeline));
     await expect.poll(() => world.count('computeReward')).toBeGreaterThan(5);
     hold = true;
-    await standstill();
+    await untilHeld();
     await handle.cancel();
     await expect(handle.result()).rejects.toThrow();
     hold = false;

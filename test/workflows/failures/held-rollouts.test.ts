@@ -71,6 +71,7 @@ it.each([
   const run = `held-${mode}-${activity}-${where.replace('/', '')}`;
   const ends = new Map<string, number>();
   world.script = {
+    ...(activity !== 'agentRun' && { turn: () => 'finish' }),
     before: (name, { rollout = '' }) => {
       if (name === 'computeReward') ends.set(rollout, (ends.get(rollout) ?? 0) + 1);
       const isOne = error === torn || rollout.endsWith('/0');

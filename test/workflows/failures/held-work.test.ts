@@ -16,6 +16,7 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const failing = (type: string, message: string) => ApplicationFailure.create({ type, message, nextRetryDelay: '20ms' });
+const finish = () => 'finish' as const;
 const none = { started: 0, ended: 0, total: 0, passed: 0, failed: 0 };
 const configOf = (run: string, training: TrainingSettings, over: object = {}) => ({
   run, policy: { base: '/p' }, task: { name: 't', train: 20 }, steps: 2, batch: { tasks: 2, samples: 2 }, training,
@@ -41,6 +42,7 @@ it.each(['sync', 'one-step-off', 'async'] as const)('an update that failed on al
   let tries = 0;
   const trained: UpdateInput[] = [];
   world.script = {
+    turn: finish,
     before: (activity) => {
       if (activity !== 'update' || !full) return;
       tries += 1;
@@ -64,6 +66,7 @@ it.each(['sync', 'one-step-off', 'async'] as const)('an update that failed on al
 it('a part of an update in shards pauses its run like the whole, and what takes its files away each time', async () => {
   let broken = '';
   world.script = {
+    turn: finish,
     rounds: () => [2],
     before: (activity) => {
       if (activity !== broken) return;
@@ -82,6 +85,7 @@ it.each([['update', 'the update of step 1'], ['recordStep', 'the record of step 
   let tries = 0;
   const message = 'The store at /home/store is damaged (the record generate:train/r/step-1/t/0#1/00002 is not what was written)';
   world.script = {
+    turn: finish,
     before: (name) => {
       if (name !== activity || !damaged) return;
       tries += 1;
@@ -98,7 +102,7 @@ it.each([
   ['a setting or a loss that it cannot be made with', ApplicationFailure.nonRetryable('rollout_is needs log-probabilities', 'LossRefused')],
   ['code of the user that throws', ApplicationFailure.nonRetryable('loss mine threw TypeError: x', 'OwnCodeFailed')],
 ])('an update that fails for %s ends the run with its message', async (_, error) => {
-  world.script = { before: (activity) => { if (activity === 'update') throw error; } };
+  world.script = { turn: finish, before: (activity) => { if (activity === 'update') throw error; } };
   const run = `refused-${error.type}`;
   await expect((await world.start('train', `train/${run}`, configOf(run, { mode: 'sync' }))).result()).rejects.toMatchObject({ cause: { message: error.message } });
   expect(world.count('update')).toBe(1);
@@ -106,12 +110,12 @@ it.each([
 });
 
 it('a run without a breaker ends where it would be paused', async () => {
-  world.script = { before: (activity) => { if (activity === 'update') throw failing('EngineLost', 'gone'); } };
+  world.script = { turn: finish, before: (activity) => { if (activity === 'update') throw failing('EngineLost', 'gone'); } };
   await expect((await world.start('train', 'train/unbroken', configOf('unbroken', { mode: 'sync' }, { breaker: { inARow: 0 } }))).result()).rejects.toMatchObject({ cause: { message: 'gone' } });
 });
 
 it('a run that is cancelled while it stands before an update ends as cancelled', async () => {
-  world.script = { before: (activity) => { if (activity === 'update') throw failing('EngineLost', 'gone'); } };
+  world.script = { turn: finish, before: (activity) => { if (activity === 'update') throw failing('EngineLost', 'gone'); } };
   const handle = await world.start('train', 'train/given-up', configOf('given-up', { mode: 'sync' }));
   await expect.poll(async () => (await handle.query<TrainStatus>('status')).tripped?.failure).toBe('engine-lost');
   await handle.cancel();
@@ -122,7 +126,7 @@ it('a run that is cancelled while it stands before an update ends as cancelled',
 it.each([['summariseEvaluation', 'the record of the evaluation after step 0'], ['recordStep', 'the record of step 1'], ['closeRun', 'the record of its end']])('%s that is not made within its day pauses the run', async (activity, work) => {
   let slow = true;
   // Its day is over with its only try: what is refused for good would be the code's own fault.
-  world.script = { before: (name) => { if (name === activity && slow) throw ApplicationFailure.create({ type: 'StoreFull', message: 'full', nextRetryDelay: '25h' }); } };
+  world.script = { turn: finish, before: (name) => { if (name === activity && slow) throw ApplicationFailure.create({ type: 'StoreFull', message: 'full', nextRetryDelay: '25h' }); } };
   const { result } = await heldAndResumed(configOf(`late-${activity}`, { mode: 'sync' }, { steps: 1 }), work, () => void (slow = false));
   expect(result).toMatchObject({ steps: 1 });
 });
@@ -135,12 +139,13 @@ it.each([
   const trained: UpdateInput[] = [];
   const batch = name.replace('/unit', '');
   world.script = {
-    before: async (activity, { rollout = '' }) => { while (held && activity === 'agentRun' && rollout.includes(`/${batch}/`)) await sleep(50); },
+    turn: finish,
+    before: async (activity, { rollout = '' }) => { while (held && activity === 'generate' && rollout.includes(`/${batch}/`)) await sleep(50); },
     update: (input) => void trained.push(input),
   };
   const config = configOf(`ended-${mode}-${name.replace('/', '-')}-${how}`, { mode });
   const handle = await world.start('train', `train/${config.run}`, config);
-  await expect.poll(() => world.now.log.calls.some(({ activity, rollout }) => activity === 'agentRun' && rollout.includes(`/${batch}/`))).toBe(true);
+  await expect.poll(() => world.now.log.calls.some(({ activity, rollout }) => activity === 'generate' && rollout.includes(`/${batch}/`))).toBe(true);
   await world.now.client.workflow.getHandle(`train/${config.run}/${name}`)[how]();
   const status = () => handle.query<TrainStatus>('status');
   await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'cancelled', work: `the batch ${batch}` });

@@ -37,7 +37,7 @@ afterEach(() => {
   child?.kill('SIGKILL');
 });
 
-const KILLS = 8;
+const KILLS = 6;
 const start = (id: string) => world.start('rollout', id, { task: 'empty-train-0', policy: { dir: '/p', version: 1 }, agent: { maxTurns: 5 } });
 /** All that a rollout left, whatever it is called. */
 const left = async (id: string) => (await world.store.list('')).flatMap(({ key, value }) => (key.includes(`${id}#1`) || key === `outcome:${id}` ? [[key.replaceAll(id, 'ID'), JSON.parse(JSON.stringify(value).replaceAll(id, 'ID'))] as const] : []));

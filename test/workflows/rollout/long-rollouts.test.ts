@@ -9,8 +9,8 @@ import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
 import { lasting, restoreFailed, sandboxLost } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
-/** So that a history is full after some ten turns, instead of 300; past-300-turns.test.ts waits for those. */
-const FULL = 120;
+/** So that a history is full after some six turns, instead of 300; past-300-turns.test.ts waits for those. */
+const FULL = 80;
 const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${FULL}`]);
 const policy = { dir: '/p', version: 1 };
 const task = 't-train-0';
@@ -31,13 +31,13 @@ async function historiesOf(workflowId: string) {
 const turnsTo = (last: number) => ({ turn }: { turn: number }) => (turn < last ? ('calls' as const) : ('finish' as const));
 
 it('many turns are one rollout in several short histories, with one sandbox', async () => {
-  world.script = { turn: turnsTo(45) };
+  world.script = { turn: turnsTo(28) };
   const handle = await world.start('rollout', 'long', { task, policy, agent });
-  expect(await handle.result()).toMatchObject({ rollout: 'long', status: 'graded', turns: 45, attempt: 1, finish: 'finish-tool' });
+  expect(await handle.result()).toMatchObject({ rollout: 'long', status: 'graded', turns: 28, attempt: 1, finish: 'finish-tool' });
   const lengths = await historiesOf('long');
   expect(lengths.length).toBeGreaterThan(3);
   expect(Math.max(...lengths)).toBeLessThan(1.5 * FULL);
-  expect([world.count('generate'), world.count('agentRun'), world.count('prepareSandbox'), world.count('releaseSandbox')]).toEqual([45, 44, 1, 0]);
+  expect([world.count('generate'), world.count('agentRun'), world.count('prepareSandbox'), world.count('releaseSandbox')]).toEqual([28, 27, 1, 0]);
   const { typedSearchAttributes } = await world.now.client.workflow.getHandle('long').describe();
   const shown = Object.fromEntries(typedSearchAttributes.getAll().map(({ key, value }) => [key.name, value]));
   expect(shown).toMatchObject({ LonghaulStage: 'done', LonghaulReward: 1 });
@@ -48,7 +48,7 @@ it('no pause and no resume is lost, in whichever turn around a new history it ar
   const begun: number[] = [];
   let asked = 0;
   world.script = {
-    turn: turnsTo(30),
+    turn: turnsTo(16),
     before: async (activity, { turn = 0 }) => {
       if (activity === 'generate') begun.push(turn);
       if (activity !== 'agentRun') return;
@@ -57,7 +57,7 @@ it('no pause and no resume is lost, in whichever turn around a new history it ar
     },
   };
   const handle = await world.start('rollout', 'paused', { task, policy, agent });
-  for (let turn = 1; turn < 30; turn += 1) {
+  for (let turn = 1; turn < 16; turn += 1) {
     await expect.poll(() => asked, { interval: 10 }).toBe(turn);
     await expect.poll(async () => (await handle.query<RolloutState>('state')).turn, { interval: 20 }).toBe(turn + 1);
     const state = await handle.query<RolloutState>('state');
@@ -65,13 +65,13 @@ it('no pause and no resume is lost, in whichever turn around a new history it ar
     pausedAt.push(begun.at(-1) ?? 0);
     await handle.signal('resume');
   }
-  expect(await handle.result()).toMatchObject({ status: 'graded', turns: 30 });
-  expect(pausedAt).toEqual(Array.from({ length: 29 }, (_, i) => i + 1));
+  expect(await handle.result()).toMatchObject({ status: 'graded', turns: 16 });
+  expect(pausedAt).toEqual(Array.from({ length: 15 }, (_, i) => i + 1));
   expect((await historiesOf('paused')).length).toBeGreaterThan(2);
 });
 
 it('a parent gets the result of a child that went on in a new history, through its gates', async () => {
-  world.script = { turn: turnsTo(25) };
+  world.script = { turn: turnsTo(14) };
   const result = (await (await world.start('batch', 'train/r/step-1', {
     run: 'r', name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1'], samples: 1, policy, agent,
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1,
@@ -91,22 +91,25 @@ it('a pause and a cancellation of the parent reach children in their later histo
   const children = [`${id}/t-train-0/0`, `${id}/t-train-1/0`].map((child) => world.now.client.workflow.getHandle(child));
   const states = () => Promise.all(children.map((child) => child.query<RolloutState>('state')));
   const turns = async () => (await states()).map(({ turn }) => turn);
-  await expect.poll(async () => Math.min(...(await turns()))).toBeGreaterThan(15);
+  await expect.poll(async () => Math.min(...(await turns()))).toBeGreaterThan(8);
   await parent.signal('pause');
   await expect.poll(async () => (await states()).every(({ paused }) => paused)).toBe(true);
   await parent.signal('resume');
-  await expect.poll(async () => Math.min(...(await turns()))).toBeGreaterThan(30);
+  await expect.poll(async () => Math.min(...(await turns()))).toBeGreaterThan(14);
   await parent.cancel();
   await expect(parent.result()).rejects.toThrow();
+  // It did not end because it had waited for them for long enough.
+  const { events } = await parent.fetchHistory();
+  expect(events?.filter(({ timerFiredEventAttributes }) => timerFiredEventAttributes)).toEqual([]);
   await expect.poll(() => world.now.log.live).toBe(0);
   for (const child of children) await expect.poll(async () => (await child.describe()).status.name).toBe('CANCELLED');
 });
 
 it('a cancelled rollout releases its sandbox in whichever history it is', async () => {
   world.script = {
-    turn: turnsTo(60),
+    turn: turnsTo(20),
     before: async (activity, { turn }) => {
-      if (activity === 'agentRun' && turn === 25) await world.now.client.workflow.getHandle('cancelled').cancel();
+      if (activity === 'agentRun' && turn === 9) await world.now.client.workflow.getHandle('cancelled').cancel();
     },
   };
   const handle = await world.start('rollout', 'cancelled', { task, policy, agent });
@@ -117,14 +120,14 @@ it('a cancelled rollout releases its sandbox in whichever history it is', async 
 });
 
 it.each([
-  ['is restored, and the turns count on', true, { attempt: 1, restores: 1, turns: 60 }],
+  ['is restored, and the turns count on', true, { attempt: 1, restores: 1, turns: 20 }],
   ['begins the attempt again where it cannot be restored, and the turns count anew', false, { attempt: 2, turns: 3 }],
 ])('a sandbox lost in the second history %s', async (_, restorable, end) => {
   let once = true;
   world.script = {
-    turn: ({ turn, attempt }) => (turn < (attempt === 1 ? 60 : 3) ? 'calls' : 'finish'),
+    turn: ({ turn, attempt }) => (turn < (attempt === 1 ? 20 : 3) ? 'calls' : 'finish'),
     before: (activity, { turn }) => {
-      if (activity === 'agentRun' && turn === 25 && once) { once = false; throw sandboxLost(); }
+      if (activity === 'agentRun' && turn === 9 && once) { once = false; throw sandboxLost(); }
       if (activity === 'restoreSandbox' && !restorable) throw restoreFailed();
     },
   };

@@ -5,7 +5,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
 import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
@@ -30,7 +29,7 @@ const executions: Array<string | undefined> = [];
 const open = () =>
   startWorld(
     server.address,
-    { before: (activity, input) => script.before?.(activity, input), update: (input) => void updates.push(input) },
+    { turn: (input) => script.turn?.(input) ?? 'finish', before: (activity, input) => script.before?.(activity, input), update: (input) => void updates.push(input) },
     ({ orchestrator }) => ({
       orchestrator: {
         ...orchestrator,
@@ -84,6 +83,7 @@ const every = ['group-1', 'group-2', 'group-3', 'group-4', 'group-5', 'group-6']
 function holding(group: string) {
   const [acting, ended] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
   script = {
+    turn: ({ turn, rollout }) => (turn < 2 && rollout.includes(`/${group}/`) ? 'calls' : 'finish'),
     before: async (activity, { rollout = '' }) => {
       if (activity !== 'agentRun' || !rollout.includes(`/${group}/`)) return;
       acting.resolve();
@@ -141,7 +141,7 @@ it('a group that runs since before its run was started again, and is terminated,
   const second = await start('told');
   await expect.poll(async () => (await second.query<TrainStatus>('status')).overlap?.running).toBeGreaterThan(0);
   // Until it has asked for the unit, which it finds running.
-  await sleep(3000);
+  await expect.poll(async () => (await second.fetchHistory()).events?.some(({ startChildWorkflowExecutionFailedEventAttributes: refused }) => refused?.workflowId === 'train/told/group-1/unit')).toBe(true);
   await world.client.workflow.getHandle('train/told/group-1/unit').terminate('by hand');
   held.end();
   expect(await second.result()).toMatchObject({ steps: 3 });

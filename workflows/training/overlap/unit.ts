@@ -15,6 +15,7 @@ import {
 import { batch as batchWorkflow } from '../../batch.ts';
 import type { Trip } from '../../failures/circuit-breaker.ts';
 import { circuitOpenedSignal } from '../../failures/failure-watch.ts';
+import { endOfChild } from '../../end-of-child.ts';
 import { mendable } from '../../failures/mendable.ts';
 import { hearSignals, on } from '../../hear-signals.ts';
 import { PauseRelay } from '../../pause-relay.ts';
@@ -77,7 +78,7 @@ export async function unit(input: UnitInput): Promise<void> {
   try {
     const child = await startBatch(input);
     relay.add(input.batch.name, child);
-    const { groups, rollouts, failures, said, ends } = await child.result();
+    const { groups, rollouts, failures, said, ends } = await endOfChild(child);
     relay.remove(input.batch.name);
     await report(input.train, { number: input.number, end: 'rolled-out', groups, ends: { rollouts, failures, ...(said && { said }), ...(ends && { ends }) } });
   } catch (error) {
