@@ -109,7 +109,7 @@ it('rollout refuses bad input by its exit code, before anything is started', asy
 });
 
 it('a run that is cancelled with rollouts in every stage leaves no sandbox, lease or process, and its accounting is whole', async () => {
-  const sets = ['steps=2', 'batch.tasks=3', 'batch.samples=4', 'evaluation.tasks=16', 'evaluation.greedy=false', 'dispatcher.type=bounded', 'dispatcher.maxParallelAgents=8'].flatMap((set) => ['--set', set]);
+  const sets = ['steps=2', 'batch.tasks=3', 'batch.samples=4', 'batch.dynamicSampling.maxSampleBatches=1', 'evaluation.tasks=12', 'evaluation.greedy=false', 'dispatcher.type=bounded', 'dispatcher.maxParallelAgents=8'].flatMap((set) => ['--set', set]);
   const started = await longhaul(['train', quickstart, '--run-id', 'cancelled', ...sets, '--detach'], dir);
   expect(started.code, started.stderr).toBe(0);
   const stages = new Set<string>();
