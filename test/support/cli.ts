@@ -29,7 +29,7 @@ export async function longhaulJson<T>(args: readonly string[], cwd: string): Pro
   return JSON.parse(stdout) as T;
 }
 
-/** The same document by the same verb, asked in this process: that of a program costs half a second of a processor. */
+/** The same document in this process, of a verb that only reads records: a program costs half a second of a processor. */
 export async function askedHere<T>(args: readonly string[], cwd: string): Promise<T> {
   let [out, err] = ['', ''];
   const code = await runCommandLine([...args, '--json'], {
