@@ -2,7 +2,7 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { type EvalEnd, evalKeys } from '../../activities/evaluation/eval-records.ts';
 import { openSweep } from '../../activities/evaluation/sweep/open-sweep.ts';
@@ -10,13 +10,19 @@ import { scoreCell } from '../../activities/evaluation/score-cell.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { makePolicy } from '../support/eval-world.ts';
+import { type RefusingServer, startRefusingServer } from '../support/refusing-server.ts';
 
 let directory: string;
+let server: RefusingServer;
+beforeAll(async () => {
+  server = await startRefusingServer();
+});
+afterAll(() => server.stop());
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'longhaul-eval-'));
   vi.stubEnv('LONGHAUL_HOME', join(directory, 'home'));
   // Whatever comes as far as Temporal says so, and starts no server.
-  vi.stubEnv('TEMPORAL_ADDRESS', '127.0.0.1:1');
+  vi.stubEnv('TEMPORAL_ADDRESS', server.address);
   writeFileSync(join(directory, 'mine.yaml'), stringify(settings));
 });
 afterEach(() => {

@@ -55,7 +55,7 @@ async function until(holds: (details: ScheduleDetails) => boolean): Promise<Sche
 const completed = ({ recent }: ScheduleDetails) => recent.filter(({ status }) => status === 'completed');
 
 it('fires by its interval, each time as a sweep of its own, with what came of it', async () => {
-  expect(await create('--every', '2s', '--catch-up', '10s')).toMatchObject({ name, when: 'every 2s', overlap: 'SKIP', catchUpSeconds: 10, pauseOnFailure: true, paused: false });
+  expect(await create('--every', '1s', '--catch-up', '10s')).toMatchObject({ name, when: 'every 1s', overlap: 'SKIP', catchUpSeconds: 10, pauseOnFailure: true, paused: false });
   const details = await until((now) => completed(now).length >= 2);
   const [last, before] = completed(details);
   expect(new Set(details.recent.map(({ workflowId }) => workflowId)).size).toBe(details.recent.length);
@@ -67,7 +67,7 @@ it('skips a firing while the sweep before goes on', async () => {
   let release: () => void = () => undefined;
   const held = new Promise<void>((resolve) => { release = resolve; });
   world.script = { before: async (activity) => { if (activity === 'generate') await held; } };
-  await create('--every', '2s');
+  await create('--every', '1s');
   const { recent } = await until(({ skipped }) => skipped >= 1);
   expect(recent.filter(({ status }) => status === 'running').length).toBe(1);
   expect(recent.length).toBe(1);
@@ -104,7 +104,7 @@ it('warns of a time that never comes', async () => {
 
 it('pauses when a sweep fails, says why, and goes on when it is resumed', async () => {
   world.script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
-  await create('--every', '2s');
+  await create('--every', '1s');
   const failed = await until(({ paused }) => paused);
   expect(failed.note).not.toBe('');
   expect(failed.recent.map(({ status, message }) => [status, message])).toContainEqual(['failed', expect.stringMatching(/2 sandbox-lost of 2/)]);

@@ -3,19 +3,25 @@
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
 import { keys, type RunEnd, type RunRecord } from '../../activities/records.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { resolveRunConfig } from '../../activities/run/run-config.ts';
+import { type RefusingServer, startRefusingServer } from '../support/refusing-server.ts';
 
 let directory: string;
+let server: RefusingServer;
+beforeAll(async () => {
+  server = await startRefusingServer();
+});
+afterAll(() => server.stop());
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'longhaul-train-'));
   vi.stubEnv('LONGHAUL_HOME', join(directory, 'home'));
   // Whatever comes as far as Temporal says so, and starts no server.
-  vi.stubEnv('TEMPORAL_ADDRESS', '127.0.0.1:1');
+  vi.stubEnv('TEMPORAL_ADDRESS', server.address);
   writeFileSync(join(directory, 'first.yaml'), stringify(settings));
 });
 afterEach(() => {
@@ -129,7 +135,7 @@ test.each(['failed', 'cancelled'] as const)('a run that has %s says how it is re
   await leaveRun({ end });
   expect((await train()).err).toContain(`run first ${end}`);
   const again = await train(['--again']);
-  // It comes as far as the server, which is not there.
+  // It comes as far as the server, which refuses it.
   expect(again).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
 });
 

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { RunSummary } from '../../activities/run/run-summary.ts';
 import type { ChaosReport } from '../../cli/chaos/run-chaos.ts';
-import { longhaul, longhaulJson } from '../support/cli.ts';
+import { askedHere, longhaul } from '../support/cli.ts';
 
 interface Event {
   readonly rollout: string;
@@ -61,7 +61,7 @@ it('ends with the same weights as the run that nobody disturbed, step by step', 
 });
 
 it.each(['disturbed', 'reference'])('of the run %s nothing is lost or done twice, by its append-only table', async (run) => {
-  const { events } = await longhaulJson<{ events: Event[] }>(['rollouts', run], dir);
+  const { events } = await askedHere<{ events: Event[] }>(['rollouts', run], dir);
   const dispatched = new Set(events.filter(({ event }) => event === 'dispatched').map(({ rollout }) => rollout));
   const ends = events.filter(({ event }) => ENDS.includes(event));
   expect(dispatched.size).toBe(3 * 4 * report.steps + 2 * 4);

@@ -109,7 +109,7 @@ it('rollout refuses bad input by its exit code, before anything is started', asy
 });
 
 it('a run that is cancelled with rollouts in every stage leaves no sandbox, lease or process, and its accounting is whole', async () => {
-  const sets = ['steps=2', 'batch.tasks=12', 'batch.samples=4', 'evaluation.tasks=24', 'dispatcher.type=bounded', 'dispatcher.maxParallelAgents=12'].flatMap((set) => ['--set', set]);
+  const sets = ['steps=2', 'batch.tasks=3', 'batch.samples=4', 'batch.dynamicSampling.maxSampleBatches=1', 'evaluation.tasks=12', 'evaluation.greedy=false', 'dispatcher.type=bounded', 'dispatcher.maxParallelAgents=8'].flatMap((set) => ['--set', set]);
   const started = await longhaul(['train', quickstart, '--run-id', 'cancelled', ...sets, '--detach'], dir);
   expect(started.code, started.stderr).toBe(0);
   const stages = new Set<string>();
@@ -162,11 +162,11 @@ it('that run, begun again by a program, goes on with what it had begun, and its 
 }, 400_000);
 
 it('a run is paused, changed and resumed by verbs', async () => {
-  const sets = ['steps=1', 'batch.tasks=2', 'batch.samples=2', 'evaluation.tasks=6', 'evaluation.greedy=false'].flatMap((set) => ['--set', set]);
+  const sets = ['steps=1', 'batch.tasks=2', 'batch.samples=2', 'evaluation.tasks=3', 'evaluation.greedy=false'].flatMap((set) => ['--set', set]);
   const args = ['train', quickstart, '--run-id', 'steered', ...sets];
   expect((await longhaul([...args, '--detach'], dir)).code).toBe(0);
-  expect((await longhaul(['pause', 'steered', '--at', 'never'], dir)).code).toBe(2);
   expect((await longhaul(['pause', 'steered'], dir)).code).toBe(0);
+  expect((await longhaul(['pause', 'steered', '--at', 'never'], dir)).code).toBe(2);
   await expect.poll(async () => (await client.workflow.getHandle('train/steered').query<TrainStatus>('status')).phase).toBe('paused');
   expect((await longhaul(['set', 'steered', 'algorithm.learningRate=0.00005', 'maxParallelAgents=3'], dir)).code).toBe(0);
   expect((await longhaul(['set', 'steered', 'seed=5'], dir)).code).toBe(2);

@@ -7,13 +7,14 @@
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { RunSummary } from '../../activities/run/run-summary.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
+import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
 import type { StepRecord } from '../../workflows/messages/step-record.ts';
-import { longhaul, longhaulJson } from '../support/cli.ts';
+import { askedHere, longhaul, longhaulJson } from '../support/cli.ts';
 
 interface Event {
   readonly rollout: string;
@@ -21,45 +22,38 @@ interface Event {
   readonly event: string;
   readonly at: string;
 }
-interface Processes {
-  readonly processes: ReadonlyArray<{ readonly name: string; readonly pid: number; readonly state: string }>;
-}
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-e2e-'));
 const config = fileURLToPath(new URL('../../examples/quickstart.yaml', import.meta.url));
-const small = ['steps=2', 'batch.tasks=3', 'batch.samples=4', 'evaluation.tasks=8', 'checkpoint.every=1', 'algorithm.epochs=1'];
+const small = ['steps=2', 'batch.tasks=3', 'batch.samples=4', 'evaluation.tasks=4', 'checkpoint.every=1', 'algorithm.epochs=1'];
 const train = ['train', config, '--run-id', 'killed', ...small.flatMap((set) => ['--set', set])];
 const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'];
 const ENDS = ['trained', 'masked', 'dropped', 'evaluated'];
 
-async function pidOf(name: string): Promise<number> {
-  const { processes } = await longhaulJson<Processes>(['ps'], dir);
-  const found = processes.find((process) => process.name === name);
-  if (!found) throw new Error(`no process named ${name}`);
-  return found.pid;
-}
+/** The process that is ready by that name, if any is: what `longhaul ps` lists. */
+const ready = (name: string) => listProcesses(join(dir, '.longhaul')).processes.find((one) => one.name === name && one.state === 'ready')?.pid ?? 0;
 
-async function untilReplaced(name: string, pid: number): Promise<void> {
-  for (let i = 0; i < 120; i++) {
-    const { processes } = await longhaulJson<Processes>(['ps'], dir);
-    if (processes.some((p) => p.name === name && p.pid !== pid && p.state === 'ready')) return;
-    await sleep(250);
-  }
-  throw new Error(`${name} was not replaced`);
-}
-
+const SOON = { timeout: 120_000, interval: 20 };
 let summary: RunSummary;
 const killed: string[] = [];
 
 beforeAll(async () => {
   const started = await longhaul([...train, '--detach'], dir);
   expect(started.code, started.stderr).toBe(0);
+  const store = openSqliteStore(join(dir, '.longhaul', 'store'));
+  let seen = 0;
   for (const role of ROLES) {
-    const pid = await pidOf(role);
+    // Each falls on a run that has moved on since the last.
+    await vi.waitUntil(async () => (await store.events('killed')).length > seen, SOON);
+    const pid = ready(role);
+    expect(pid, role).toBeGreaterThan(0);
     process.kill(pid, 'SIGKILL');
+    seen = (await store.events('killed')).length;
     killed.push(role);
-    await untilReplaced(role, pid);
+    await vi.waitUntil(() => ![0, pid].includes(ready(role)), SOON);
   }
+  await store.close();
+  expect((await askedHere<RunSummary>(['show', 'killed'], dir)).status).toBe('running');
   summary = await longhaulJson<RunSummary>(train, dir);
 }, 400_000);
 
@@ -73,7 +67,7 @@ describe('a run whose workers were all killed', () => {
     expect(killed).toEqual(ROLES);
     expect(summary.status).toBe('completed');
     expect(summary.steps.map((step) => step.step)).toEqual([1, 2]);
-    expect(summary.evaluation.after?.rollouts).toBe(8);
+    expect(summary.evaluation.after?.rollouts).toBe(4);
   });
 
   it('has lost nothing and done nothing twice, by its append-only table', async () => {
@@ -82,7 +76,7 @@ describe('a run whose workers were all killed', () => {
     const ends = events.filter((e) => ENDS.includes(e.event));
     // Dynamic sampling draws three to six groups of four a step.
     const drawn = [...dispatched].filter((rollout) => rollout.includes('/step-'));
-    expect(dispatched.size - drawn.length).toBe(4 * 8);
+    expect(dispatched.size - drawn.length).toBe(4 * 4);
     expect([drawn.length % 4, drawn.length >= 2 * 12, drawn.length <= 4 * 12]).toEqual([0, true, true]);
     expect(new Set(ends.map((e) => e.rollout))).toEqual(dispatched);
     expect(ends.length).toBe(dispatched.size);
@@ -125,12 +119,12 @@ describe('a run whose workers were all killed', () => {
   });
 
   it('answers as before once it was pruned', async () => {
-    const { events } = await longhaulJson<{ events: Event[] }>(['rollouts', 'killed'], dir);
+    const { events } = await askedHere<{ events: Event[] }>(['rollouts', 'killed'], dir);
     const rollouts = events.filter(({ event }) => event === 'trained').slice(0, 3).map(({ rollout }) => rollout);
-    const asked = [['runs'], ['show', 'killed'], ['rollouts', 'killed'], ['times', 'killed', '--sample', '5'], train, ...rollouts.map((rollout) => ['trajectory', rollout])];
+    const asked = [['runs'], ['show', 'killed'], ['rollouts', 'killed'], ['times', 'killed', '--sample', '5'], ...rollouts.map((rollout) => ['trajectory', rollout])];
     const answers = async () => {
       const found: unknown[] = [];
-      for (const args of asked) found.push(await longhaulJson(args, dir));
+      for (const args of asked) found.push(await askedHere(args, dir));
       return found;
     };
     const before = await answers();
@@ -139,6 +133,7 @@ describe('a run whose workers were all killed', () => {
     expect(pruned[0]?.results).toBeGreaterThan(3 * summary.accounting.dispatched);
     expect(bytes.after).toBeLessThan(bytes.before);
     expect(await answers()).toEqual(before);
+    expect(await longhaulJson<RunSummary>(train, dir)).toEqual(summary);
   });
 
   it('leaves no sandbox behind, once those of the killed grader have outlived their minute and were swept', async () => {

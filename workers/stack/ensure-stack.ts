@@ -6,6 +6,7 @@ import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { UserInputError } from '../../activities/failures.ts';
+import { orAborted } from '../../activities/or-aborted.ts';
 import { IS_REMOTE, remoteDockerHost } from '../../sandboxes/docker/remote-host.ts';
 import { isAlive, type ProcessIdentity, startTimeOf } from '#setup/process-identity.mjs';
 import { lockHolder } from '#setup/process-lock.mjs';
@@ -57,16 +58,16 @@ export interface RunningStack {
  * does not answer or a process of the stack does not come up; `DiskUnusable` where there is no room for it.
  */
 export async function ensureStack(options: EnsureStackOptions = {}): Promise<RunningStack> {
-  const { env = process.env, say = () => undefined } = options;
+  const { env = process.env, say = () => undefined, signal = new AbortController().signal } = options;
   const paths = stackPaths(options.home ?? stackHome(env));
   const asked = stackSettings(env, process.cwd());
   const cluster = chooseCluster(env);
   refuseUnusableDisks(stackPlaces(paths.home));
   if (cluster.kind === 'existing') {
     refuseRetention(asked);
-    await prepareExisting(cluster, say);
+    await orAborted(() => prepareExisting(cluster, say), signal);
   }
-  await waitWhileStopping(paths, options.signal);
+  await waitWhileStopping(paths, signal);
   const kept = keptSettings(asked, paths);
   const started = lockHolder(paths.lock) === undefined;
   if (started) {
@@ -141,12 +142,12 @@ function lacksAttributes({ address, namespace }: Cluster & { kind: 'existing' },
   return new Unreachable(`Temporal at ${address}, namespace ${namespace},`, remedy, { cause: error, how });
 }
 
-async function waitWhileStopping(paths: StackPaths, signal: AbortSignal | undefined): Promise<void> {
+async function waitWhileStopping(paths: StackPaths, signal: AbortSignal): Promise<void> {
   for (;;) {
     const holder = lockHolder(paths.lock);
     const state = readStackState(paths.state);
     if (holder === undefined || state?.supervisor.pid !== holder.pid || state.phase !== 'stopping') return;
-    signal?.throwIfAborted();
+    signal.throwIfAborted();
     await sleep(POLL_MS);
   }
 }

@@ -6,6 +6,7 @@
 
 import { beforeAll, describe, expect, it } from 'vitest';
 
+import type { ExecCall, Sandbox, SandboxProvider, SandboxSpec } from '../../../sandboxes/sandbox.ts';
 import { sweMini } from '../../../tasks/swe-mini/environment.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
 import type { Verdict } from '../../../tasks/task.ts';
@@ -22,10 +23,23 @@ let runs = 0;
 /** Seconds of processor time, on a machine that does much else. */
 const LONG = 300_000;
 
-async function diffAfter(command: string): Promise<string> {
+/** Its commands have so many times less of the clock or of a processor: for what takes all that it gets. */
+function stricter({ clock = 1, processor = 1 }: { readonly clock?: number; readonly processor?: number }): SandboxProvider {
+  const limited = (call: ExecCall): ExecCall => ({ ...call, timeoutMs: call.timeoutMs / clock, ...(call.cpuMs && { cpuMs: call.cpuMs / processor }) });
+  const create = async (spec: SandboxSpec): Promise<Sandbox> => {
+    const sandbox = await provider.create(spec);
+    const exec = sandbox.exec.bind(sandbox);
+    return Object.assign(sandbox, { exec: (call: ExecCall) => exec(limited(call)) });
+  };
+  return { name: provider.name, create, connect: (id) => provider.connect(id), destroy: (id) => provider.destroy(id), list: () => provider.list() };
+}
+const LITTLE = stricter({ processor: 5 });
+const LITTLE_AND_SHORT = stricter({ processor: 5, clock: 5 });
+
+async function diffAfter(command: string, by = provider as SandboxProvider): Promise<string> {
   runs += 1;
   const id = `hostile-${runs}`;
-  const sandbox = await provider.create({ ...sweMini.sandbox(taskId, id), ttlSeconds: 60 });
+  const sandbox = await by.create({ ...sweMini.sandbox(taskId, id), ttlSeconds: 60 });
   await sh(sandbox, command);
   const diff = Buffer.from(await sweMini.collect(taskId, sandbox, provider)).toString();
   sandbox.close();
@@ -33,13 +47,13 @@ async function diffAfter(command: string): Promise<string> {
   return diff;
 }
 
-async function verdictOn(diff: string): Promise<Verdict> {
+async function verdictOn(diff: string, by = provider as SandboxProvider): Promise<Verdict> {
   runs += 1;
-  return sweMini.grade(taskId, Buffer.from(diff), provider, `hostile-grade-${runs}`);
+  return sweMini.grade(taskId, Buffer.from(diff), by, `hostile-grade-${runs}`);
 }
 
-async function rewardOf(diff: string): Promise<number | string> {
-  const verdict = await verdictOn(diff);
+async function rewardOf(diff: string, by?: SandboxProvider): Promise<number | string> {
+  const verdict = await verdictOn(diff, by);
   return verdict.code === 'graded' ? verdict.reward : verdict.code;
 }
 
@@ -112,7 +126,7 @@ describe('what is more to read than was ever written is nothing', { timeout: LON
       ].join('\n')),
     ],
   ])('%s', async (_, command) => {
-    const diff = await diffAfter(`${FIX}\n${command}`);
+    const diff = await diffAfter(`${FIX}\n${command}`, LITTLE);
     expect(diff).toMatch(/^no diff: what was left takes more than 4 s/u);
     expect(await verdictOn(diff)).toMatchObject({ code: 'graded', reward: 0, reason: expect.stringContaining('processor time') });
   });
@@ -170,10 +184,10 @@ if (kind === 'bubblewrap') describe('a diff by hand is graded, and earns what it
     ['that writes outside by way of its parent', 0, () => adds('../tmp/driver.py', shadow) + good],
     ['that takes the package for a link', 0, () => linksTo(`${problem.package}/__init__.py`, '/tmp/driver.py')],
     ['that is binary noise', 0, () => `diff --git a/x b/x\nnew file mode 100644\nGIT binary patch\nliteral 99999999\n${'z'.repeat(60)}\n\n`],
-    ['that git would try to apply for long', 0, slow],
+    ['that git would try to apply for long', 0, slow, LITTLE],
     ['that is a million lines', 0, () => adds('x', Array.from({ length: 100_000 }, () => 'abcdefg'))],
-  ])('%s: %i', async (_, reward, diff) => {
-    expect(await rewardOf(diff())).toBe(reward);
+  ] as Array<[string, number, () => string, SandboxProvider?]>)('%s: %i', async (_, reward, diff, by) => {
+    expect(await rewardOf(diff(), by)).toBe(reward);
   });
 });
 
@@ -191,11 +205,11 @@ describe('code under judgement cannot end, starve or outlast its judge: 0, never
     ['prints without end', 'import sys\nfor _ in range(20000): sys.stdout.write("longhaul results\\n" * 100)'],
     ['patches what its judge uses', 'import sys, builtins, importlib\nsys.stdout = open("/dev/null", "w")\nbuiltins.repr = builtins.getattr = lambda *a: 1\nimportlib.import_module = None\nsys.settrace(lambda *a: None)'],
     ['reads its judge\'s frame', 'import sys\nf = sys._getframe()\nwhile f.f_back: f = f.f_back\nf.f_globals["out"] = ["True"] * 100\nf.f_globals["ask"] = lambda *a: None'],
-    ['takes all its processor time, and leaves none to be late with', 'import time\nwhile True: pass'],
-    ['is late, having taken most of its processor time', 'import time\nwhile time.process_time() < 1: pass\ntime.sleep(1000)'],
+    ['takes all its processor time, and leaves none to be late with', 'import time\nwhile True: pass', LITTLE],
+    ['is late, having taken most of its processor time', 'import time\nwhile time.process_time() < 0.2: pass\ntime.sleep(1000)', LITTLE_AND_SHORT],
     ['exits as if all were well', 'import sys, atexit, os\natexit.register(lambda: (sys.stdout.write("\\nlonghaul results\\n" + "True\\n" * 100), sys.stdout.flush(), os._exit(0)))\nsys.exit(0)'],
-  ])('that %s', async (_, text) => {
-    const verdict = await verdictOn(module(text));
+  ] as Array<[string, string, SandboxProvider?]>)('that %s', async (_, text, by) => {
+    const verdict = await verdictOn(module(text), by);
     expect(verdict).toMatchObject({ code: 'graded', reward: 0 });
     expect(verdict.reason).not.toContain('apply');
   });

@@ -10,7 +10,7 @@ import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { PlannedUpdate } from '../../../trainer/engine.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
@@ -38,12 +38,18 @@ class WorkerProcess {
   }
 }
 
-let workers: readonly [WorkerProcess, WorkerProcess];
-beforeEach(async () => {
-  workers = [new WorkerProcess(), new WorkerProcess()];
-  await Promise.all(workers.map((worker) => worker.call('used', {})));
+/** It goes on after each that is killed. */
+let other: WorkerProcess;
+let dying: WorkerProcess;
+beforeAll(() => {
+  other = new WorkerProcess();
 });
-afterEach(() => Promise.all(workers.map((worker) => worker.kill())));
+beforeEach(async () => {
+  dying = new WorkerProcess();
+  await Promise.all([dying, other].map((worker) => worker.call('used', {})));
+});
+afterEach(() => dying.kill());
+afterAll(() => other.kill());
 
 const algorithm = { learningRate: 1e-3, epochs: 2, minibatches: 1, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8, microBatchTokens: 256 };
 const requestIn = (dir: string, more: object = {}) => ({
@@ -71,7 +77,6 @@ test.each<[string, object, number]>([
   ["a shard of the policy, after a critic's rounds", { ...critic, lora: { ...lora, seed: 3 } }, 2],
 ])('a worker that is killed in the middle of %s leaves nothing that the next one stumbles over', (_, more, killedIn) =>
   inScratch(async (dir) => {
-    const [dying, other] = workers;
     const reference = requestIn(path.join(dir, 'reference'), more);
     await carryOut(other, reference);
     const request = requestIn(path.join(dir, 'disturbed'), more);
