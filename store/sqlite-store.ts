@@ -153,10 +153,13 @@ class SqliteStore implements Store {
 
   async putOnceWithObject<T>(key: string, bytes: Uint8Array, valueOf: (ref: ObjectRef) => T): Promise<T> {
     const put = this.#transaction(() => {
+      // No object without a record that names it: whatever deletes objects goes by these records.
+      if (this.#prepare('SELECT 1 FROM results WHERE key = ?').get(key) !== undefined) return undefined;
       const value = valueOf(this.#insertObject(bytes));
-      return { value, isNew: this.#insert(key, value) };
+      this.#insert(key, value);
+      return { value };
     });
-    return put.isNew ? put.value : this.#kept<T>(key);
+    return put === undefined ? this.#kept<T>(key) : put.value;
   }
 
   async getObject(ref: ObjectRef): Promise<Uint8Array> {

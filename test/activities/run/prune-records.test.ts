@@ -4,6 +4,7 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import { generateTurn } from '../../../activities/rollout/generate.ts';
 import { type ActRecord, keys, type RunAgain } from '../../../activities/records.ts';
@@ -79,6 +80,29 @@ it('dies at any moment, and is finished by the next call', async () => {
   }
   await prune();
   expect(JSON.stringify(await trajectoryOf(rollout, world.now.store))).toBe(before);
+});
+
+/** Why: what names an object says where it is; once that is gone, no later call finds the object. */
+it('dies after some rollouts have been pruned, and the next call takes their objects', async () => {
+  const { store } = world.now;
+  const { artifact: ref } = (await store.get<{ artifact: `sha256:${string}` }>(keys.collect(attemptOf())))!;
+  const others = Array.from({ length: 50 }, (_, k) => attemptOf(1, k).rollout);
+  for (const k of others.keys()) await ended(store, 1, k, 'internal');
+  await close('completed');
+  await expect(prune(dyingAt(store, 'putOnce', keys.trajectory(others.toSorted().at(-1)!)))).rejects.toThrow('killed here');
+  expect(await recordsOf('generate:')).toEqual([]);
+  expect((await prune()).pruned).toEqual([expect.objectContaining({ rollouts: 51, objects: 1 })]);
+  expect(await recordsOf('collect:')).toEqual([]);
+  await expect(store.getObject(ref)).rejects.toThrow('is missing');
+});
+
+it('is refused for a record that names another object than was written, before anything is changed', async () => {
+  await close('completed');
+  const db = new DatabaseSync(join(world.now.dir, 'store', 'store.sqlite'));
+  db.exec("UPDATE results SET value = replace(value, 'sha256:', 'sha256:0') WHERE key LIKE 'collect:%'");
+  db.close();
+  await expect(prune()).rejects.toMatchObject({ name: 'StoreCorrupt' });
+  expect(await recordsOf('generate:')).toHaveLength(3);
 });
 
 it('counts alone where nothing is to be changed', async () => {
