@@ -42,7 +42,7 @@ async function rolledOut(): Promise<void> {
   for (const kind of ['init', 'tool', 'collect', 'reward']) await store.begin(`${kind}:${rollout}#1`);
   await store.putOnceWithObject(keys.collect(attemptOf()), artifact, (ref) => ({ artifact: ref, bytes: artifact.length }));
   await store.putOnce(keys.verdict(attemptOf()), { code: 'graded', reward: 1, passed: true, reason: '' });
-  await ended(store, 0, 0, 1);
+  await ended(store, 0, 0, 1, 3);
 }
 
 const recordsOf = async (prefix: string) => (await world.now.store.list(prefix)).map(({ key }) => key);
@@ -103,6 +103,18 @@ it('is refused for a record that names another object than was written, before a
   db.close();
   await expect(prune()).rejects.toMatchObject({ name: 'StoreCorrupt' });
   expect(await recordsOf('generate:')).toHaveLength(3);
+});
+
+/** Why: with a digit of its key changed the last turn is out of the rollout's range, and those before it look whole. */
+it('is refused for a rollout whose last turn cannot be found, and its other turns stay', async () => {
+  await close('completed');
+  const db = new DatabaseSync(join(world.now.dir, 'store', 'store.sqlite'));
+  db.prepare('UPDATE results SET key = replace(key, ?, ?) WHERE key = ?').run('toy-train-0', 'toy-train-1', keys.generate(attemptOf(), 3));
+  db.close();
+  const missing = { name: 'StoreCorrupt', message: expect.stringContaining(`${keys.generate(attemptOf(), 3)} is missing`) };
+  await expect(trajectoryOf(rollout, world.now.store)).rejects.toMatchObject(missing);
+  await expect(prune()).rejects.toMatchObject(missing);
+  expect(await recordsOf(`generate:${rollout}`)).toHaveLength(2);
 });
 
 it('counts alone where nothing is to be changed', async () => {

@@ -15,6 +15,14 @@ export const pruning: readonly Mutation[] = [
     tests: [{ file: PRUNE_TEST, test: 'leaves the trajectory as it was, and nothing that only the work read' }],
   },
   {
+    name: 'a trajectory is kept without its last turn',
+    fault: PRUNED,
+    file: 'activities/run/trajectories.ts',
+    before: "outcome.status === 'graded' ? outcome.turns : 0",
+    after: '0',
+    tests: [{ file: PRUNE_TEST, test: 'is refused for a rollout whose last turn cannot be found, and its other turns stay' }],
+  },
+  {
     name: 'an interrupted prune leaves objects that nothing names',
     fault: PRUNED,
     file: 'activities/run/prune-records.ts',
