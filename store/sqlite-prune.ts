@@ -6,6 +6,7 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { afterPrefix } from './checked-rows.ts';
 import { named } from './disk-errors.ts';
 
 /** Another process's transaction is waited for so long; milliseconds. */
@@ -128,6 +129,3 @@ export class StorePruner {
     }
   }
 }
-
-/** The first key after every key that begins with `prefix`, in byte order. */
-const afterPrefix = (prefix: string): string => `${prefix}\u{10FFFF}`;
