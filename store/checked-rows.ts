@@ -59,3 +59,6 @@ export function nameOf(row: CheckedRow): string {
   if ('value' in row) return `the record ${keyOf(row)}`;
   return 'event' in row ? `the event ${row.seq} (${keyOf(row)})` : `the execution ${row.seq} of ${keyOf(row)}`;
 }
+
+/** The first key after every key that begins with `prefix`, in byte order. */
+export const afterPrefix = (prefix: string): string => `${prefix}\u{10FFFF}`;

@@ -6,8 +6,8 @@
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { afterPrefix } from './checked-rows.ts';
 import { named } from './disk-errors.ts';
-import type { ObjectRef } from './store.ts';
 
 /** Another process's transaction is waited for so long; milliseconds. */
 const BUSY_TIMEOUT_MS = 30_000;
@@ -29,6 +29,11 @@ export interface Prefixes {
 export interface Removed {
   readonly results: number;
   readonly executions: number;
+}
+
+export interface RemovedNaming {
+  readonly results: number;
+  readonly objects: number;
 }
 
 interface Bound {
@@ -61,14 +66,25 @@ export class StorePruner {
     this.#transaction(() => this.#db.prepare('DELETE FROM results WHERE key = ?').run(key));
   }
 
-  /** Of `refs` those that no result under `prefix` names any more: looked at and deleted in one transaction. */
-  deleteObjects(refs: readonly ObjectRef[], prefix: string): number {
+  /**
+   * Deletes results whose keys begin so, and of the objects that they name those that no result under `within` names any
+   * more, in one transaction: who is killed leaves the objects with what names them.
+   */
+  deleteNaming(begins: readonly string[], within: string): RemovedNaming {
     return this.#transaction(() => {
-      const named = this.#db.prepare("SELECT DISTINCT json_extract(value, '$.artifact') AS ref FROM results WHERE key >= ? AND key < ?").all(prefix, afterPrefix(prefix));
-      const kept = new Set(named.map(({ ref }) => ref));
+      const doomed = this.#refsUnder(begins);
+      const { results } = this.#each('DELETE FROM TABLE WHERE key >= ? AND key < ?', { results: begins, executions: [] }, (row) => Number(row.run().changes));
+      if (doomed.size === 0) return { results, objects: 0 };
+      const kept = this.#refsUnder([within]);
       const remove = this.#db.prepare('DELETE FROM objects WHERE ref = ?');
-      return refs.filter((ref) => !kept.has(ref)).reduce((sum, ref) => sum + Number(remove.run(ref).changes), 0);
+      const objects = [...doomed].filter((ref) => !kept.has(ref)).reduce((sum, ref) => sum + Number(remove.run(ref).changes), 0);
+      return { results, objects };
     });
+  }
+
+  #refsUnder(begins: readonly string[]): Set<string> {
+    const select = this.#db.prepare("SELECT json_extract(value, '$.artifact') AS ref FROM results WHERE key >= ? AND key < ?");
+    return new Set(begins.flatMap((begin) => select.all(begin, afterPrefix(begin)).flatMap(({ ref }) => (typeof ref === 'string' ? [ref] : []))));
   }
 
   /** Gives the file's free pages back to the disk. It writes the whole file again, and every other writer waits meanwhile. */
@@ -113,6 +129,3 @@ export class StorePruner {
     }
   }
 }
-
-/** The first key after every key that begins with `prefix`, in byte order. */
-const afterPrefix = (prefix: string): string => `${prefix}\u{10FFFF}`;

@@ -7,7 +7,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { type CheckedRow, damageOf, type EventRow, type ExecutionRow, keyOf, nameOf, type ObjectRow, refOf, type ResultRow } from './checked-rows.ts';
+import { afterPrefix, type CheckedRow, damageOf, type EventRow, type ExecutionRow, keyOf, nameOf, type ObjectRow, refOf, type ResultRow } from './checked-rows.ts';
 import { checksumOf, checksumOfAll } from './checksum.ts';
 import { named, StoreCorrupt } from './disk-errors.ts';
 import { namedStore } from './named-store.ts';
@@ -38,11 +38,6 @@ CREATE INDEX leases_by_kind ON leases (kind, host, expires_at);
  */
 const BUSY_TIMEOUT_MS = 5_000;
 const PATIENT_BUSY_TIMEOUT_MS = 200;
-
-/** The first key after every key that begins with `prefix`, in byte order. */
-function afterPrefix(prefix: string): string {
-  return `${prefix}\u{10FFFF}`;
-}
 
 function now(): string {
   return new Date().toISOString();
@@ -153,10 +148,13 @@ class SqliteStore implements Store {
 
   async putOnceWithObject<T>(key: string, bytes: Uint8Array, valueOf: (ref: ObjectRef) => T): Promise<T> {
     const put = this.#transaction(() => {
+      // No object without a record that names it: whatever deletes objects goes by these records.
+      if (this.#prepare('SELECT 1 FROM results WHERE key = ?').get(key) !== undefined) return undefined;
       const value = valueOf(this.#insertObject(bytes));
-      return { value, isNew: this.#insert(key, value) };
+      this.#insert(key, value);
+      return { value };
     });
-    return put.isNew ? put.value : this.#kept<T>(key);
+    return put === undefined ? this.#kept<T>(key) : put.value;
   }
 
   async getObject(ref: ObjectRef): Promise<Uint8Array> {

@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as otherWork } from 'node:timers/promises';
-import { type CheckedRow, damageOf, keyOf, nameOf } from './checked-rows.ts';
+import { afterPrefix, type CheckedRow, damageOf, keyOf, nameOf, type ResultRow } from './checked-rows.ts';
 import { named, StoreCorrupt } from './disk-errors.ts';
 import { checkFormat } from './store-format.ts';
 
@@ -93,9 +93,40 @@ class Verifier {
     }
   }
 
+  /** As far as the records can be read: that they cannot is told of their table already. */
   #namedBy(ref: string): readonly string[] {
-    const rows = this.#db.prepare('SELECT key FROM results WHERE instr(value, ?) > 0').all(ref);
-    return rows.map(({ key }) => String(key));
+    const found: string[] = [];
+    readable(() => {
+      for (const { key } of this.#db.prepare('SELECT key FROM results WHERE instr(value, ?) > 0').iterate(ref)) found.push(String(key));
+    });
+    return found;
+  }
+}
+
+/** False where a part of the file that `body` reads is damaged. Errors: others of SQLite. */
+function readable(body: () => void): boolean {
+  try {
+    body();
+    return true;
+  } catch (error) {
+    if (!(named(error, '') instanceof StoreCorrupt)) throw error;
+    return false;
+  }
+}
+
+/** Opens what is in `dir` for reading; `undefined` where there is none. Errors: as of `verifyStore`. */
+async function reading<T>(dir: string, body: (db: DatabaseSync) => T | Promise<T>): Promise<T | undefined> {
+  const file = join(dir, 'store.sqlite');
+  if (!existsSync(file)) return undefined;
+  let db: DatabaseSync | undefined;
+  try {
+    db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
+    checkFormat(db, dir);
+    return await body(db);
+  } catch (error) {
+    throw named(error, dir);
+  } finally {
+    db?.close();
   }
 }
 
@@ -103,17 +134,30 @@ class Verifier {
  * Of the store in `dir`; `undefined` where there is none.
  * Errors: `StoreFormatUnknown`; those of the disk, by their class; the reason of `signal`.
  */
-export async function verifyStore(dir: string, options: VerifyOptions = {}): Promise<StoreReport | undefined> {
-  const file = join(dir, 'store.sqlite');
-  if (!existsSync(file)) return undefined;
-  let db: DatabaseSync | undefined;
-  try {
-    db = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
-    checkFormat(db, dir);
-    return await new Verifier(db, options).verify();
-  } catch (error) {
-    throw named(error, dir);
-  } finally {
-    db?.close();
-  }
+export function verifyStore(dir: string, options: VerifyOptions = {}): Promise<StoreReport | undefined> {
+  return reading(dir, (db) => new Verifier(db, options).verify());
+}
+
+export interface WholeRecords<T> {
+  readonly whole: ReadonlyArray<{ readonly key: string; readonly value: T }>;
+  /** How many are not what was written. */
+  readonly damaged: number;
+  /** A part of the file could not be read, and there may be more in it. */
+  readonly cut: boolean;
+}
+
+/** Records whose keys begin so, row by row: one that is damaged hides no other. Errors: as of `verifyStore`. */
+export async function wholeRecords<T>(dir: string, prefix: string): Promise<WholeRecords<T>> {
+  const whole: Array<{ key: string; value: T }> = [];
+  let damaged = 0;
+  const all = await reading(dir, (db) =>
+    readable(() => {
+      const rows = db.prepare('SELECT key, value, sum FROM results WHERE key >= ? AND key < ? ORDER BY key').iterate(prefix, afterPrefix(prefix));
+      for (const row of rows as Iterable<unknown> as Iterable<ResultRow>) {
+        if (damageOf(row) === undefined) whole.push({ key: row.key, value: JSON.parse(row.value) as T });
+        else damaged += 1;
+      }
+    }),
+  );
+  return { whole, damaged, cut: all === false };
 }

@@ -5,7 +5,7 @@
  */
 
 import { setImmediate as otherWork } from 'node:timers/promises';
-import { type Prefixes, type Removed, storeBytes, StorePruner } from '../../store/sqlite-prune.ts';
+import { type Prefixes, type Removed, type RemovedNaming, storeBytes, StorePruner } from '../../store/sqlite-prune.ts';
 import type { ObjectRef, Store } from '../../store/store.ts';
 import { evalRun } from '../evaluation/eval-records.ts';
 import { evalResultsOf } from '../evaluation/eval-results.ts';
@@ -14,8 +14,10 @@ import { keys, type OutcomeRecord, type PrunedRecord } from '../records.ts';
 import { endOfRun } from './run-end.ts';
 import { keepTrajectory } from './trajectories.ts';
 
-/** Kinds of records, and of executions in the journal, that only the work itself reads. */
-const RECORDS = ['generate', 'act', 'answer', 'restored', 'collect', 'verdict'] as const;
+/** What names an object, which goes with the last record that names it. */
+const NAMING = 'collect:';
+/** Other kinds of records, and of executions in the journal, that only the work itself reads. */
+const RECORDS = ['generate', 'act', 'answer', 'restored', 'verdict'] as const;
 const EXECUTIONS = ['init', 'restore', 'model:generate', 'tool', 'replay', 'collect', 'reward'] as const;
 
 const spentUnder = (begins: readonly string[]): Prefixes => ({
@@ -82,6 +84,8 @@ export interface PruneOptions {
 /** Rollouts of one transaction, and between two lines of progress. */
 const BATCH = 50;
 const SAY_EVERY = 500;
+/** Rollouts whose artifacts go in one transaction: each such transaction reads every run's records of artifacts. */
+const NAMING_BATCH = 500;
 
 /** Each rollout's trajectory is kept before its turns go. */
 async function pruneRollouts(outcomes: readonly OutcomeRecord[], store: Store, pruner: StorePruner, { note, signal }: PruneOptions): Promise<Removed> {
@@ -97,21 +101,40 @@ async function pruneRollouts(outcomes: readonly OutcomeRecord[], store: Store, p
   return sum;
 }
 
+/** Artifacts of those whose records begin so, each in the transaction in which the last record that names it goes: who dies here leaves both. */
+async function pruneArtifacts(begins: readonly string[], pruner: StorePruner, signal: AbortSignal): Promise<RemovedNaming> {
+  let sum: RemovedNaming = { results: 0, objects: 0 };
+  for (let from = 0; from < begins.length; from += NAMING_BATCH) {
+    signal.throwIfAborted();
+    const some = begins.slice(from, from + NAMING_BATCH).map((begin) => `${NAMING}${begin}`);
+    const { results, objects } = pruner.deleteNaming(some, NAMING);
+    sum = { results: sum.results + results, objects: sum.objects + objects };
+    await otherWork();
+  }
+  return sum;
+}
+
 const plus = (a: Removed, b: Removed): Removed => ({ results: a.results + b.results, executions: a.executions + b.executions });
 
 async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, options: PruneOptions): Promise<Pruned> {
   const prefix = prefixOf(one.name);
   const outcomes = (await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value);
-  const artifacts = [...new Set((await store.list<{ readonly artifact: ObjectRef }>(`collect:${prefix}`)).map(({ value }) => value.artifact))];
+  // Read through the store: one that names another object than was written is told before anything goes.
+  const naming = await store.list<{ readonly artifact: ObjectRef }>(`${NAMING}${prefix}`);
   const all = spentUnder([prefix]);
   const found = { ...one, rollouts: outcomes.length };
-  if (options.dryRun) return { ...found, ...pruner.count(all), objects: artifacts.length };
+  if (options.dryRun) {
+    const { results, executions } = pruner.count(all);
+    return { ...found, results: results + naming.length, executions, objects: new Set(naming.map(({ value }) => value.artifact)).size };
+  }
   options.note(`${one.name}: ${outcomes.length} rollouts`);
   await mark(one.name, store, pruner);
   const removed = await pruneRollouts(outcomes, store, pruner, options);
   // What never came to an end is nobody's any more, but an eval's: that may be begun again at any time.
   const rest = isEval(one.name) ? { results: 0, executions: 0 } : pruner.delete(all);
-  return { ...found, ...plus(removed, rest), objects: pruner.deleteObjects(artifacts, 'collect:') };
+  const ended = outcomes.map(({ rollout }) => `${rollout}#`);
+  const { results, objects } = await pruneArtifacts(isEval(one.name) ? ended : [...ended, prefix], pruner, options.signal);
+  return { ...found, ...plus(plus(removed, rest), { results, executions: 0 }), objects };
 }
 
 export interface PruneReport {

@@ -38,7 +38,8 @@ function answered(turn: GenerateRecord, act: ActRecord | undefined, isLast: bool
 type Turns = Pick<Trajectory, 'messages' | 'policyVersions' | 'sampledTokens' | 'contextTokens' | 'untrainable'>;
 
 async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
-  const turns = await turnsOf(store, outcome);
+  // Of one that failed the last turns need not be on record.
+  const turns = await turnsOf(store, outcome, outcome.status === 'graded' ? outcome.turns : 0);
   const acts = await actsOf(store, outcome);
   const untrainable = turns.find((turn) => turn.untrainable !== undefined)?.untrainable;
   return {
@@ -50,13 +51,13 @@ async function turnsIn(outcome: OutcomeRecord, store: Store): Promise<Turns> {
   };
 }
 
-/** Writes down what the turns come to, once: afterwards their own records are not needed for it. */
+/** Writes down what the turns come to, once: afterwards their own records are not needed for it. Errors: `StoreCorrupt` where one is missing. */
 export async function keepTrajectory(outcome: OutcomeRecord, store: Store): Promise<void> {
   const key = keys.trajectory(outcome.rollout);
   if ((await store.get<Turns>(key)) === undefined) await store.putOnce(key, await turnsIn(outcome, store));
 }
 
-/** The trajectory of a rollout that has ended; `undefined` while it has not. */
+/** The trajectory of a rollout that has ended; `undefined` while it has not. Errors: `StoreCorrupt`, also where a turn of a graded one is missing. */
 export async function trajectoryOf(rollout: string, store: Store): Promise<Trajectory | undefined> {
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
   if (!outcome) return undefined;

@@ -3,8 +3,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { runOfKey, type StepEntry } from '../../activities/records.ts';
-import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { type DamagedRow, type StoreReport, verifyStore } from '../../store/verify-store.ts';
+import { type DamagedRow, type StoreReport, verifyStore, wholeRecords } from '../../store/verify-store.ts';
 import { verifyCheckpoint } from '../../trainer/checkpoints/verify-checkpoint.ts';
 import { stackHome } from '../../workers/stack/stack-paths.ts';
 import type { VerbContext } from '../verb.ts';
@@ -25,6 +24,8 @@ export interface StoreVerdict {
   readonly ok: boolean;
   readonly dir: string;
   readonly read: StoreReport['read'] & { readonly checkpoints: number };
+  /** Checkpoints of damaged step records: where they are, and what they should be, is not known. */
+  readonly unknownCheckpoints: number;
   /** How many are damaged. */
   readonly damaged: number;
   /** The first of them. */
@@ -39,30 +40,20 @@ function runsOf({ kind, key, run, namedBy = [] }: DamagedRow): string[] {
 }
 
 /** Of steps whose records are whole, those whose folders are there: retention takes others away. */
-async function checkpointsOf(dir: string): Promise<Array<StepEntry & { readonly key: string }>> {
-  const store = openSqliteStore(dir);
-  try {
-    const steps = await store.list<StepEntry>('step:');
-    return steps.flatMap(({ key, value }) => (existsSync(value.policy.dir) ? [{ ...value, key }] : []));
-  } catch {
-    // Damaged records are named already; what they would say of checkpoints is not to be relied on.
-    return [];
-  } finally {
-    await store.close();
-  }
-}
-
 async function damagedCheckpoints(dir: string, note: (line: string) => void, signal: AbortSignal) {
   const damaged: DamageFinding[] = [];
-  const there = await checkpointsOf(dir);
-  for (const [i, { key, policy, sha256 }] of there.entries()) {
+  const { whole, damaged: unknown, cut } = await wholeRecords<StepEntry>(dir, 'step:');
+  const there = whole.filter(({ value }) => existsSync(value.policy.dir));
+  for (const [i, { key, value }] of there.entries()) {
+    const { policy, sha256 } = value;
     signal.throwIfAborted();
     note(`checkpoint ${i + 1} of ${there.length}: ${policy.dir}`);
     await verifyCheckpoint(policy.dir, sha256).catch((error: unknown) => {
       damaged.push({ kind: 'checkpoint', key: policy.dir, problem: error instanceof Error ? error.message : String(error), runs: [runOfKey(key) ?? []].flat() });
     });
   }
-  return { read: there.length, damaged };
+  if (cut) damaged.push({ kind: 'file', key: 'records of steps', problem: `cannot all be read: only ${there.length} checkpoints were verified`, runs: [] });
+  return { read: there.length, unknown, damaged };
 }
 
 /** Says no more often than every two seconds. */
@@ -85,16 +76,18 @@ export async function examineRecords({ env, cwd, note, signal }: VerbContext): P
   const checkpoints = await damagedCheckpoints(dir, say, signal);
   const damaged = [...rows, ...checkpoints.damaged];
   const runs = [...new Set(damaged.flatMap((one) => one.runs))].toSorted((a, b) => a.localeCompare(b));
-  return { ok: damaged.length === 0, dir, read: { ...report.read, checkpoints: checkpoints.read }, damaged: damaged.length, first: damaged.slice(0, NAMED), runs };
+  const read = { ...report.read, checkpoints: checkpoints.read };
+  return { ok: damaged.length === 0, dir, read, unknownCheckpoints: checkpoints.unknown, damaged: damaged.length, first: damaged.slice(0, NAMED), runs };
 }
 
-export function recordLines({ ok, dir, read, damaged, first, runs }: StoreVerdict): string[] {
+export function recordLines({ ok, dir, read, unknownCheckpoints, damaged, first, runs }: StoreVerdict): string[] {
   const counts = `${read.records} records, ${read.objects} objects, ${read.events} events, ${read.executions} executions, ${read.checkpoints} checkpoints`;
   if (ok) return [`the store at ${dir} is whole: ${counts}`];
   return [
     ...first.map(({ key, problem, runs: its }) => `DAMAGED ${key}${its.length > 0 ? ` (${its.join(', ')})` : ''}: ${problem}`),
     ...(damaged > first.length ? [`… and ${damaged - first.length} more`] : []),
     `the store at ${dir} has ${damaged} damaged of ${counts}`,
+    ...(unknownCheckpoints > 0 ? [`${unknownCheckpoints} more checkpoints were not verified: the records of their steps are damaged`] : []),
     ...(runs.length > 0 ? [`runs that they belong to: ${runs.join(', ')}`] : []),
     'stop the stack (npx longhaul down) and bring the store, or the checkpoint, back from a copy; or start these runs under other names',
   ];

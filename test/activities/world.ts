@@ -101,11 +101,11 @@ export const algorithm: AlgorithmSettings = {
 };
 
 /** Puts down how a rollout of the first step ended, with a reward or a failure. */
-export async function ended(store: Store, task: number, k: number, end: number | OutcomeRecord['failure']): Promise<string> {
+export async function ended(store: Store, task: number, k: number, end: number | OutcomeRecord['failure'], turns = 0): Promise<string> {
   const { rollout, task: name } = attemptOf(task, k);
   const graded = typeof end === 'number';
   await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
-    rollout, task: name, attempt: 1, turns: 0,
+    rollout, task: name, attempt: 1, turns,
     status: graded ? 'graded' : 'failed',
     reward: graded ? end : null,
     passed: graded && end > 0,

@@ -55,7 +55,7 @@ async function leaveRun(end?: RunEnd['status'], config?: { readonly steps: numbe
   await store.putOnce<StepEntry>(keys.step('r', 1), { record, policy: { dir: '/p', version: 1 }, sha256: '', keep: true });
   const ids = [1, 2].map((step) => `train/r/step-${step}/swe-mini-train-0/0`);
   await store.append(ids.map((rollout) => ({ run: 'r', rollout, attempt: 1, event: 'dispatched', at: '2026-01-01T00:00:00.000Z' })));
-  const outcome = { rollout: ids[0] ?? '', task: 'swe-mini-train-0', attempt: 1, turns: 1, status: 'graded', reward: 1, passed: true, finish: 'finish-tool', failure: null, reason: '' } as const;
+  const outcome = { rollout: ids[0] ?? '', task: 'swe-mini-train-0', attempt: 1, turns: 0, status: 'graded', reward: 1, passed: true, finish: 'finish-tool', failure: null, reason: '' } as const;
   await store.putOnce<OutcomeRecord>(keys.outcome(outcome.rollout), outcome as unknown as OutcomeRecord);
   if (end) await store.putOnce<RunEnd>(keys.runEnd('r'), { status: end, finishedAt: '2026-01-01T01:00:00.000Z', message: '' });
   await store.close();

@@ -45,6 +45,16 @@ describe('objects', () => {
     db.close();
     await expect(store.getObject(ref)).rejects.toThrow(/damaged/);
   });
+
+  /** Why: objects are deleted by the records that name them, so that nothing would ever delete this one. */
+  it('are not kept where something is under the key already', async () => {
+    const first = await store.putOnceWithObject('k', Buffer.from('first'), (ref) => ({ ref }));
+    const late = store.putOnceWithObject('k', Buffer.from('late'), (ref) => ({ ref }));
+    expect(await late).toEqual(first);
+    const db = new DatabaseSync(join(dir, 'store.sqlite'));
+    expect(db.prepare('SELECT ref FROM objects').all()).toEqual([{ ref: first.ref }]);
+    db.close();
+  });
 });
 
 describe('events and executions', () => {

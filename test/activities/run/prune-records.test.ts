@@ -4,6 +4,7 @@
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { beforeEach, expect, it } from 'vitest';
 import { generateTurn } from '../../../activities/rollout/generate.ts';
 import { type ActRecord, keys, type RunAgain } from '../../../activities/records.ts';
@@ -41,7 +42,7 @@ async function rolledOut(): Promise<void> {
   for (const kind of ['init', 'tool', 'collect', 'reward']) await store.begin(`${kind}:${rollout}#1`);
   await store.putOnceWithObject(keys.collect(attemptOf()), artifact, (ref) => ({ artifact: ref, bytes: artifact.length }));
   await store.putOnce(keys.verdict(attemptOf()), { code: 'graded', reward: 1, passed: true, reason: '' });
-  await ended(store, 0, 0, 1);
+  await ended(store, 0, 0, 1, 3);
 }
 
 const recordsOf = async (prefix: string) => (await world.now.store.list(prefix)).map(({ key }) => key);
@@ -79,6 +80,41 @@ it('dies at any moment, and is finished by the next call', async () => {
   }
   await prune();
   expect(JSON.stringify(await trajectoryOf(rollout, world.now.store))).toBe(before);
+});
+
+/** Why: what names an object says where it is; once that is gone, no later call finds the object. */
+it('dies after some rollouts have been pruned, and the next call takes their objects', async () => {
+  const { store } = world.now;
+  const { artifact: ref } = (await store.get<{ artifact: `sha256:${string}` }>(keys.collect(attemptOf())))!;
+  const others = Array.from({ length: 50 }, (_, k) => attemptOf(1, k).rollout);
+  for (const k of others.keys()) await ended(store, 1, k, 'internal');
+  await close('completed');
+  await expect(prune(dyingAt(store, 'putOnce', keys.trajectory(others.toSorted().at(-1)!)))).rejects.toThrow('killed here');
+  expect(await recordsOf('generate:')).toEqual([]);
+  expect((await prune()).pruned).toEqual([expect.objectContaining({ rollouts: 51, objects: 1 })]);
+  expect(await recordsOf('collect:')).toEqual([]);
+  await expect(store.getObject(ref)).rejects.toThrow('is missing');
+});
+
+it('is refused for a record that names another object than was written, before anything is changed', async () => {
+  await close('completed');
+  const db = new DatabaseSync(join(world.now.dir, 'store', 'store.sqlite'));
+  db.exec("UPDATE results SET value = replace(value, 'sha256:', 'sha256:0') WHERE key LIKE 'collect:%'");
+  db.close();
+  await expect(prune()).rejects.toMatchObject({ name: 'StoreCorrupt' });
+  expect(await recordsOf('generate:')).toHaveLength(3);
+});
+
+/** Why: with a digit of its key changed the last turn is out of the rollout's range, and those before it look whole. */
+it('is refused for a rollout whose last turn cannot be found, and its other turns stay', async () => {
+  await close('completed');
+  const db = new DatabaseSync(join(world.now.dir, 'store', 'store.sqlite'));
+  db.prepare('UPDATE results SET key = replace(key, ?, ?) WHERE key = ?').run('toy-train-0', 'toy-train-1', keys.generate(attemptOf(), 3));
+  db.close();
+  const missing = { name: 'StoreCorrupt', message: expect.stringContaining(`${keys.generate(attemptOf(), 3)} is missing`) };
+  await expect(trajectoryOf(rollout, world.now.store)).rejects.toMatchObject(missing);
+  await expect(prune()).rejects.toMatchObject(missing);
+  expect(await recordsOf(`generate:${rollout}`)).toHaveLength(2);
 });
 
 it('counts alone where nothing is to be changed', async () => {

@@ -272,6 +272,14 @@ export const disks: readonly Mutation[] = [
     tests: [{ file: DOCTOR_STORE_TEST, test: 'names each damaged record' }],
   },
   {
+    name: 'a damaged record of a step hides the checkpoints of all',
+    fault: RECORD,
+    file: 'store/verify-store.ts',
+    before: 'else damaged += 1;',
+    after: 'else { whole.length = 0; break; }',
+    tests: [{ file: DOCTOR_STORE_TEST, test: 'verifies the checkpoints of whole records beside a damaged one' }],
+  },
+  {
     name: 'doctor looks at no checkpoint',
     fault: RECORD,
     file: 'trainer/checkpoints/verify-checkpoint.ts',

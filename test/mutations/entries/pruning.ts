@@ -15,6 +15,22 @@ export const pruning: readonly Mutation[] = [
     tests: [{ file: PRUNE_TEST, test: 'leaves the trajectory as it was, and nothing that only the work read' }],
   },
   {
+    name: 'a trajectory is kept without its last turn',
+    fault: PRUNED,
+    file: 'activities/run/trajectories.ts',
+    before: "outcome.status === 'graded' ? outcome.turns : 0",
+    after: '0',
+    tests: [{ file: PRUNE_TEST, test: 'is refused for a rollout whose last turn cannot be found, and its other turns stay' }],
+  },
+  {
+    name: 'an interrupted prune leaves objects that nothing names',
+    fault: PRUNED,
+    file: 'activities/run/prune-records.ts',
+    before: "'restored', 'verdict'] as const",
+    after: "'restored', 'verdict', 'collect'] as const",
+    tests: [{ file: PRUNE_TEST, test: 'dies after some rollouts have been pruned, and the next call takes their objects' }],
+  },
+  {
     name: 'a run that is begun again while it is pruned loses its turns',
     fault: PRUNED,
     file: 'activities/run/prune-records.ts',
@@ -34,8 +50,8 @@ export const pruning: readonly Mutation[] = [
     name: 'an object goes that another run names',
     fault: PRUNED,
     file: 'store/sqlite-prune.ts',
-    before: 'refs.filter((ref) => !kept.has(ref))',
-    after: 'refs.filter((ref) => !kept.has(`${ref} `))',
+    before: '[...doomed].filter((ref) => !kept.has(ref))',
+    after: '[...doomed].filter((ref) => !kept.has(`${ref} `))',
     tests: [{ file: PRUNE_TEST, test: 'leaves what other runs have: records of a run whose name begins alike, and an object that both name' }],
   },
 ];
