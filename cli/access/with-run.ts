@@ -37,7 +37,7 @@ async function reached<T>(context: VerbContext, name: string, body: (longhaul: L
 
 /** As `withRun`, for a run, as `eval/ID` for an eval, or by its workflow id for a rollout on its own. */
 export function withSteered<T>(context: VerbContext, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
-  return reached(context, name, (longhaul) => body(handleOf(longhaul, name)));
+  return reached(context, name, (longhaul) => steered(longhaul, name, body));
 }
 
 function handleOf(longhaul: Longhaul, name: string): DurableHandle<unknown, unknown> {
@@ -46,20 +46,31 @@ function handleOf(longhaul: Longhaul, name: string): DurableHandle<unknown, unkn
   return isSingleRollout(name) ? new DurableHandle(longhaul.client, name) : longhaul.run(name);
 }
 
+const liveRollouts = async (longhaul: Longhaul): Promise<string[]> => (await singleRollouts(longhaul, true)).map(({ id }) => id);
+
+/** A program may have given a rollout any id: what is no live run of that name may be one. */
+async function steered<T>(longhaul: Longhaul, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
+  try {
+    return await body(handleOf(longhaul, name));
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError) || !(await liveRollouts(longhaul)).includes(name)) throw error;
+    return body(new DurableHandle(longhaul.client, name));
+  }
+}
+
 /**
- * As `withSteered`, for single rollouts too, and for the start of a name that only one has here. What goes on under
+ * As `withSteered`, and for the start of a name that only one has here. What goes on under
  * exactly the name that was given comes first. `body` throws `WorkflowNotFoundError` for what has ended.
  */
 export function withNamed<T>(context: VerbContext, given: string, body: (handle: DurableHandle<unknown, unknown>, name: string) => Promise<T>): Promise<T> {
   return reached(context, given, async (longhaul) => {
     try {
-      return await body(handleOf(longhaul, given), given);
+      return await steered(longhaul, given, (handle) => body(handle, given));
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
-      const live = (await singleRollouts(longhaul, true)).map(({ id }) => id);
-      const name = fullName(given, [...(await knownNames(context)), ...live], 'RUN');
+      const name = fullName(given, [...(await knownNames(context)), ...(await liveRollouts(longhaul))], 'RUN');
       if (name === undefined || name === given) throw error;
-      return body(handleOf(longhaul, name), name);
+      return steered(longhaul, name, (handle) => body(handle, name));
     }
   });
 }

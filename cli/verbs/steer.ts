@@ -9,7 +9,7 @@ import { RunHandle } from '../run-handle.ts';
 import { RECONFIGURABLE } from '../../workflows/training/reconfigure.ts';
 import type { RunConfig } from '../../workflows/messages/run-config.ts';
 import type { PausePoint } from '../../workflows/messages/train-status.ts';
-import type { Verb, VerbContext } from '../verb.ts';
+import type { Verb } from '../verb.ts';
 
 function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>) => Promise<unknown>): Verb {
   return {
@@ -18,7 +18,7 @@ function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>)
         run((context) =>
           withSteered(context, id, async (handle) => {
             await act(handle);
-            context.say(`${id.includes('/') ? '' : 'run '}${id} ${done}`);
+            context.say(`${handle instanceof RunHandle ? 'run ' : ''}${id} ${done}`);
             return { document: { run: id, done } };
           }),
         ),
@@ -32,31 +32,26 @@ const PAUSES: Readonly<Record<string, string>> = {
   step: 'pauses before its next step or evaluation',
 };
 
-/** An eval has no steps. */
-function pauseEval(context: VerbContext, id: string, at: string) {
-  if (at !== 'turn') throw new UserInputError('--at', at, 'give turn: an eval has no steps');
-  return withSteered(context, id, async (handle) => {
-    await handle.pause();
-    const done = PAUSES['turn'] ?? '';
-    context.say(`${id} ${done}`);
-    return { document: { run: id, done } };
-  });
+/** Evals and rollouts of their own have no steps. */
+async function pause(handle: DurableHandle<unknown, unknown>, at: PausePoint): Promise<void> {
+  if (handle instanceof RunHandle) return handle.pause(at);
+  if (at !== 'turn') throw new UserInputError('--at', at, 'give turn: only runs have steps');
+  return handle.pause();
 }
 
 export const pauseVerb: Verb = {
   define(command, run) {
     command
       .description('Pauses a run, for as long as it takes; its sandboxes are kept. `resume` undoes it.')
-      .argument('<run>', 'name of the run, or eval/ID')
+      .argument('<run>', 'name of the run, eval/ID, or the id of a rollout of its own')
       .option('--at <point>', 'turn: rollouts stop before their next turn; step: what is under way ends first', 'turn')
       .action((id: string, { at }: { at: string }) =>
         run((context) => {
           const done = PAUSES[at];
           if (done === undefined) throw new UserInputError('--at', at, 'give turn or step');
-          if (evalOf(id) !== undefined) return pauseEval(context, id, at);
-          return withRun(context, id, async (handle) => {
-            await handle.pause(at as PausePoint);
-            context.say(`run ${id} ${done}`);
+          return withSteered(context, id, async (handle) => {
+            await pause(handle, at as PausePoint);
+            context.say(`${handle instanceof RunHandle ? 'run ' : ''}${id} ${done}`);
             return { document: { run: id, done, at } };
           });
         }),

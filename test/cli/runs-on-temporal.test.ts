@@ -145,6 +145,20 @@ test('a live run says what it refuses, and how to attach to it again', async () 
   expect(await call('cancel', 'live')).toMatchObject({ exitCode: 0 });
 });
 
+test('a rollout under an id that a program gave is steered by that, and cancelled by its start too', async () => {
+  const handle = await longhaul.startRollout({ task: 'swe-mini-train-0', policy: { dir: directory, version: 0 } }, 'my-rollout');
+  const isPaused = async () => (await handle.query<{ paused: boolean }>('state')).paused;
+  // The server's list is not of the same moment.
+  await vi.waitFor(async () => expect(await call('pause', 'my-rollout')).toEqual({ exitCode: 0, error: undefined }), { timeout: 60_000 });
+  expect(await isPaused()).toBe(true);
+  expect(await call('pause', 'my-rollout', '--at', 'step')).toMatchObject({ exitCode: 2, error: { field: '--at', remedy: expect.stringContaining('only runs have steps') } });
+  expect(await call('resume', 'my-rollout')).toEqual({ exitCode: 0, error: undefined });
+  expect(await isPaused()).toBe(false);
+  expect(await call('cancel', 'my-ro')).toEqual({ exitCode: 0, error: undefined });
+  await handle.result().catch(() => undefined);
+  expect(await call('resume', 'my-rollout')).toMatchObject({ exitCode: 2, error: { field: 'RUN' } });
+});
+
 test('a program that waits is killed: its run goes on, and the same call attaches to it', async () => {
   const base = join(directory, 'waited-for');
   mkdirSync(join(base, 'config.json'), { recursive: true });

@@ -1,12 +1,15 @@
 /** Stands before every activity of every worker: what its input names on this machine is looked at before it begins. */
 
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
+import { parse } from 'yaml';
+import { evalFolder } from '../../activities/evaluation/eval-records.ts';
 import { classified, UserInputError } from '../../activities/failures.ts';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
 import { checkModuleAllowed } from './modules.ts';
 import { brokenNumber, type Named, namedInInput } from './named-in-input.ts';
-import { checkPlace, type Places } from './places.ts';
+import { checkPlace, type Places, realPath } from './places.ts';
 
 /** What is in the folder of a run or of an eval. */
 const OURS = /^(config\.yaml|summary\.json|results\.json|(metrics|changes|rollouts)\.jsonl|(learning-curve|pass-at-k)\.svg|checkpoints|policies|tensorboard|trajectories|updates)(\.partial-[\w-]+)?$/;
@@ -14,10 +17,22 @@ const OURS = /^(config\.yaml|summary\.json|results\.json|(metrics|changes|rollou
 /** What the file browsers of systems leave in each folder that somebody looks at. */
 const OF_BROWSERS: ReadonlySet<string> = new Set(['.DS_Store', 'Thumbs.db', 'desktop.ini']);
 
-/** Errors: `UserInputError` for a folder with files that are none of ours: a run would write among them. */
+/** Whether a run or an eval wrote its `config.yaml` there, which names the folder: people leave notes and plots beside it. */
+async function isBegun(path: string): Promise<boolean> {
+  try {
+    const { dir, run, eval: sweep } = parse(await readFile(join(path, 'config.yaml'), 'utf8')) as Record<string, unknown>;
+    const name = run ?? sweep;
+    return typeof dir === 'string' && typeof name === 'string' && realPath(resolve(evalFolder(dir, name))) === realPath(resolve(path));
+  } catch {
+    return false;
+  }
+}
+
+/** Errors: `UserInputError` for a folder that is no run's yet and has files that are none of ours: a run would write among them. */
 async function checkOurs({ field, path }: Named): Promise<void> {
   const foreign = (await readdir(path).catch(() => [])).find((name) => !OURS.test(name) && !OF_BROWSERS.has(name));
-  if (foreign !== undefined) throw new UserInputError(field, path, `give another folder or another name: that one has files of something else (${foreign})`);
+  if (foreign === undefined || (await isBegun(path))) return;
+  throw new UserInputError(field, path, `give another folder or another name, or move ${foreign} out: that folder has files of something else`);
 }
 
 async function check(places: Places, one: Named): Promise<void> {

@@ -119,6 +119,20 @@ describe('a folder that is written', () => {
     writeFileSync(join(run, 'main.py'), '');
     expect(await openRun({})).toBe('dir');
   });
+
+  it('may have files of its user once a run or an eval has begun there', async () => {
+    const [run, sweep] = [join(project, 'runs', 'mine'), join(project, 'evals', 'nightly-2026-01-30T06+00+00Z')];
+    for (const folder of [run, sweep]) mkdirSync(join(folder, '.ipynb_checkpoints'), { recursive: true });
+    const openEval = () => of('openSweep', [{ given: { dir: join(project, 'evals'), policies: [] }, eval: 'nightly-2026-01-30T06:00:00Z' }]);
+    expect([await openRun({}), await openEval()]).toEqual(['dir', 'dir']);
+    writeFileSync(join(run, 'config.yaml'), `run: mine\ndir: ${join(project, 'runs')}\n`);
+    writeFileSync(join(sweep, 'config.yaml'), `eval: nightly-2026-01-30T06:00:00Z\ndir: ${join(project, 'evals')}\n`);
+    expect([await openRun({}), await openEval()]).toEqual(['begun', 'begun']);
+    for (const [name, dir] of [['other', join(project, 'runs')], ['mine', project], ['mine', '']]) {
+      writeFileSync(join(run, 'config.yaml'), `run: ${name}\ndir: ${JSON.stringify(dir)}\n`);
+      expect([name, dir, await openRun({})]).toEqual([name, dir, 'dir']);
+    }
+  });
 });
 
 describe('an activity that a client makes up', () => {
