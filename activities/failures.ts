@@ -108,6 +108,11 @@ export class EndpointUnavailable extends Error {
 /** JSON has no word for a number that is none, or too large. */
 const written = (value: unknown): string => (typeof value === 'number' ? String(value) : JSON.stringify(value));
 
+/** A run's module is not there any more as the run began with it. */
+export class ModuleChanged extends Error {
+  override readonly name = 'ModuleChanged';
+}
+
 /** What a user got wrong: the field, its value (`undefined`: it is missing), and what to do. */
 export class UserInputError extends Error {
   override readonly name = 'UserInputError';

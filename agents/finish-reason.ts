@@ -31,6 +31,7 @@ export type FailureClass =
   /** The disk was full, read-only or damaged for longer than all tries. */
   | 'store-unavailable'
   | 'store-damaged'
+  | 'module-changed'
   /** The rollout's own, spent on what is not the policy's doing. */
   | 'deadline'
   /** Too many workers ended while they did the same thing for it. */

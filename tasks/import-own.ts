@@ -6,15 +6,17 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { registerHooks } from 'node:module';
 import { extname } from 'node:path';
-import { pathToFileURL } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const PACKAGE = 'longhaul';
 const entry = new URL(`../cli/index${extname(import.meta.filename)}`, import.meta.url).href;
 let isHooked = false;
 
 /** On the process's global object, as what registries hold. */
-const shared = globalThis as unknown as Record<symbol, AsyncLocalStorage<string> | undefined>;
-const loading = (shared[Symbol.for('longhaul loading')] ??= new AsyncLocalStorage<string>());
+const shared = globalThis as unknown as Record<symbol, unknown>;
+const loading = (shared[Symbol.for('longhaul loading')] ??= new AsyncLocalStorage<string>()) as AsyncLocalStorage<string>;
+/** URLs of files to read instead, by a module's own. */
+const copies = (shared[Symbol.for('longhaul module copies')] ??= new Map<string, string>()) as Map<string, string>;
 
 /** Path of the module of one's own whose import led here, where one did. */
 export const loadingModule = (): string | undefined => loading.getStore();
@@ -24,8 +26,29 @@ function leadToThisPackage(): void {
   if (isHooked) return;
   isHooked = true;
   registerHooks({
-    resolve: (specifier, context, next) => (specifier === PACKAGE ? { url: entry, shortCircuit: true } : next(specifier, context)),
+    resolve(specifier, context, next) {
+      if (specifier === PACKAGE) return { url: entry, shortCircuit: true };
+      return copies.has(specifier) ? { url: specifier, shortCircuit: true } : next(specifier, context);
+    },
+    // What it imports is still looked for from where the module is.
+    load: (url, context, next) => next(copies.get(url) ?? url, context),
   });
+}
+
+/**
+ * From now on the module at `path` is what its copy holds, whatever becomes of its file; both are absolute. `false` where
+ * this thread has another copy of it already, which stays.
+ */
+export function readFromCopy(path: string, copy: string): boolean {
+  const [url, from] = [pathToFileURL(path).href, pathToFileURL(copy).href];
+  if (!copies.has(url)) copies.set(url, from);
+  return copies.get(url) === from;
+}
+
+/** The file that the module at `path` is read from. */
+export function copyOf(path: string): string | undefined {
+  const url = copies.get(pathToFileURL(path).href);
+  return url === undefined ? undefined : fileURLToPath(url);
 }
 
 /** Imports the module at `path`, which is absolute, once. Errors: those of importing it. */

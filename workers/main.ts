@@ -5,10 +5,11 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { visible } from '../agents/visible.ts';
 import { outliveFullLog } from './full-log.ts';
-import { checkUnchanged, DIGESTS_VARIABLE, moduleDigests } from './allowed/modules.ts';
+import { DIGESTS_VARIABLE, moduleDigests, readAsStarted } from './allowed/modules.ts';
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from './own-modules.ts';
 import { installRuntime } from './run-worker.ts';
 import { makeHome } from './stack/home-folder.ts';
+import { stackHome } from './stack/stack-paths.ts';
 import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
 import { connectWorker, type WorkerConnection } from './temporal-connection.ts';
 
@@ -50,7 +51,11 @@ export async function runRole(role: string | undefined): Promise<void> {
   const modules = ownModules(process.env, process.cwd());
   // Of a stack's worker, what they were when the stack was started.
   process.env[DIGESTS_VARIABLE] ||= moduleDigests(modules);
-  checkUnchanged(modules, MODULES_VARIABLE);
+  if (modules.length > 0) {
+    const home = stackHome();
+    makeHome(home);
+    readAsStarted(home, modules, MODULES_VARIABLE);
+  }
   await loadOwnModules(modules);
   const settings = readWorkerSettings();
   makeHome(settings.home);

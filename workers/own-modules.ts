@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserInputError } from '../activities/failures.ts';
-import { importOwn } from '../tasks/import-own.ts';
+import { copyOf, importOwn } from '../tasks/import-own.ts';
 import { messageWithPlace } from '../tasks/own-frame.ts';
 
 /** Paths, separated as those of PATH are. */
@@ -33,7 +33,7 @@ async function withinLimit(path: string, ms: number): Promise<void> {
 /** Loads each once. Errors: `UserInputError` that names the path and what went wrong. */
 export async function loadOwnModules(paths: readonly string[], field = MODULES_VARIABLE, withinMs = LOADED_WITHIN_MS): Promise<void> {
   for (const path of paths) {
-    if (!existsSync(path)) throw new UserInputError(field, path, 'give modules that can be imported (there is no such file)');
+    if (!existsSync(copyOf(path) ?? path)) throw new UserInputError(field, path, 'give modules that can be imported (there is no such file)');
     try {
       await withinLimit(path, withinMs);
     } catch (error) {

@@ -3,7 +3,7 @@
 import { dirname } from 'node:path';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
 import { type LocalWord, sayWord } from '../../workers/allowed/local-words.ts';
-import { moduleDigest } from '../../workers/allowed/modules.ts';
+import { keptCopy, moduleDigest } from '../../workers/allowed/modules.ts';
 import { type Named, namedInInput } from '../../workers/allowed/named-in-input.ts';
 import { realPath } from '../../workers/allowed/places.ts';
 import { refuseUnusableDisks, stackPlaces } from '../../workers/stack/disk-room.ts';
@@ -35,7 +35,12 @@ async function wordsFor({ field, path, kind }: Named): Promise<LocalWord[]> {
 async function allow({ env, cwd }: Surroundings, named: readonly Named[]): Promise<void> {
   const home = stackHome(env, cwd);
   refuseUnusableDisks(stackPlaces(home));
-  for (const one of named) for (const word of await wordsFor(one)) sayWord(home, word);
+  for (const one of named) {
+    for (const word of await wordsFor(one)) {
+      if (word.kind === 'module') keptCopy(home, word.path, word.sha256);
+      sayWord(home, word);
+    }
+  }
 }
 
 /** Errors: `UserInputError` for a module that cannot be read; `DiskUnusable`. */

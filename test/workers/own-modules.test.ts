@@ -1,6 +1,6 @@
 /**
  * Hunts a module of one's own that waits for ever: a process that has nothing else to do must not end as if all were well;
- * and two that define the same name, of which one would silently stand for the other.
+ * one that was saved, half-written, while its stack runs; and two that define the same name, of which one would silently stand for the other.
  */
 
 import { spawnSync } from 'node:child_process';
@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
+import { DIGESTS_VARIABLE, keepModules, moduleDigests } from '../../workers/allowed/modules.ts';
 
 test('a module that never loads is refused by name, in a process that waits for nothing else', () => {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul modules-'));
@@ -21,6 +22,34 @@ test('a module that never loads is refused by name, in a process that waits for 
     const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8', timeout: 50_000 });
     expect(stdout).toContain(`LONGHAUL_MODULES: ${JSON.stringify(waits)} cannot be used; give modules that can be imported (Error: it did not load within 0.1 s)`);
     expect(status).toBe(2);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+});
+
+test('a worker loads the module that the stack was started with, whatever became of its file, and what it imports from beside it', () => {
+  const dir = mkdtempSync(join(tmpdir(), 'longhaul modules-'));
+  try {
+    const [home, module, algorithm] = [join(dir, '.longhaul'), join(dir, 'own.ts'), join(dir, 'loss.ts')];
+    writeFileSync(join(dir, 'helper.ts'), "export const word: string = 'as it was';\n");
+    writeFileSync(module, "import { word } from './helper.ts';\nconsole.log(word);\n");
+    writeFileSync(algorithm, `import { defineLoss } from 'longhaul';\n${DEFINITIONS.loss};\n`);
+    const paths = [module, algorithm];
+    const env = { [DIGESTS_VARIABLE]: moduleDigests(paths) };
+    keepModules(home, env);
+    const program = `import { loadOwnModules } from ${JSON.stringify(join(packageRoot, 'workers', 'own-modules.ts'))};
+      import { readAsStarted } from ${JSON.stringify(join(packageRoot, 'workers', 'allowed', 'modules.ts'))};
+      import { namesOfModule } from ${JSON.stringify(join(packageRoot, 'trainer', 'algorithms', 'names-of-module.ts'))};
+      readAsStarted(${JSON.stringify(home)}, ${JSON.stringify(paths)}, 'LONGHAUL_MODULES');
+      await loadOwnModules(${JSON.stringify(paths)});
+      console.log((await namesOfModule(${JSON.stringify(algorithm)})).loss.includes('twice'));`;
+    // A thread takes this process's arguments, and a program among them.
+    writeFileSync(join(dir, 'worker.mjs'), program);
+    const load = () => spawnSync(process.execPath, [join(dir, 'worker.mjs')], { encoding: 'utf8', timeout: 50_000, env: { ...process.env, ...env } });
+    for (const path of paths) writeFileSync(path, "throw new Error('half-written');\n");
+    expect(load()).toMatchObject({ stdout: 'as it was\ntrue\n', status: 0 });
+    for (const path of paths) rmSync(path);
+    expect(load()).toMatchObject({ stdout: 'as it was\ntrue\n', status: 0 });
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }

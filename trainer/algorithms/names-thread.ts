@@ -1,9 +1,12 @@
 /** The thread of `namesOfModule`: it loads that module and no other, and says what there is then. */
 
 import { parentPort, workerData } from 'node:worker_threads';
+import { readFromCopy } from '../../tasks/import-own.ts';
 import { advantageEstimators } from './advantages/registry.ts';
 import { loadAlgorithms } from './load-module.ts';
 import { policyLosses } from './losses/registry.ts';
 
-await loadAlgorithms((workerData as { module: string }).module);
+const { module, copy } = workerData as { module: string; copy?: string };
+if (copy !== undefined) readFromCopy(module, copy);
+await loadAlgorithms(module);
 parentPort?.postMessage({ advantage: advantageEstimators.names(), loss: policyLosses.names() });

@@ -7,8 +7,8 @@ import { parse } from 'yaml';
 import { evalFolder } from '../../activities/evaluation/eval-records.ts';
 import { classified, UserInputError } from '../../activities/failures.ts';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
-import { checkModuleAllowed } from './modules.ts';
-import { brokenNumber, type Named, namedInInput } from './named-in-input.ts';
+import { checkModuleAllowed, type ModuleOfRun, readAsBegun } from './modules.ts';
+import { brokenNumber, type Named, namedInInput, runOf } from './named-in-input.ts';
 import { checkPlace, type Places, realPath } from './places.ts';
 
 /** What is in the folder of a run or of an eval. */
@@ -35,14 +35,17 @@ async function checkOurs({ field, path }: Named): Promise<void> {
   throw new UserInputError(field, path, `give another folder or another name, or move ${foreign} out: that folder has files of something else`);
 }
 
-async function check(places: Places, one: Named): Promise<void> {
+async function check(places: Places, one: Named, of: Pick<ModuleOfRun, 'run' | 'begins'>): Promise<void> {
   const { field, path, kind } = one;
-  if (kind === 'module') return checkModuleAllowed(places.home, field, path);
+  if (kind === 'module') return checkModuleAllowed(places.home, { field, path, ...of });
   checkPlace(places, kind === 'write' || kind === 'run' ? 'write' : 'read', field, path);
   if (kind === 'run') await checkOurs(one);
   // What cannot be read as an adapter is refused by whoever reads it.
   if (kind === 'policy') checkPlace(places, 'read', field, await weightsDirectory(path).catch(() => path));
 }
+
+/** Their module is named in the update's plan. */
+const ROUNDS: ReadonlySet<string> = new Set(['forwardBackward', 'optimStep']);
 
 /** Errors: those of the check, before the activity begins. */
 export function guardPlaces(places: Places): ActivityInterceptorsFactory {
@@ -52,7 +55,9 @@ export function guardPlaces(places: Places): ActivityInterceptorsFactory {
         await classified(async () => {
           const broken = brokenNumber(input.args);
           if (broken !== undefined) throw new UserInputError(broken.field, broken.value, 'give a whole number of at least 0');
-          for (const one of namedInInput(info.activityType, input.args)) await check(places, one);
+          const run = runOf(info.activityType, input.args);
+          if (ROUNDS.has(info.activityType)) readAsBegun(places.home, run);
+          for (const one of namedInInput(info.activityType, input.args)) await check(places, one, { run, begins: info.activityType === 'openRun' });
         });
         return next(input);
       },

@@ -90,6 +90,11 @@ export function namedInInput(activity: string, args: readonly unknown[]): Named[
   return (Object.hasOwn(BY_ACTIVITY, activity) ? BY_ACTIVITY[activity] : otherwise)?.(...args) ?? [];
 }
 
+/** The run that an activity's input names. */
+export function runOf(activity: string, [input, run]: readonly unknown[]): string | undefined {
+  return activity === 'openRun' && typeof run === 'string' ? run : textAt(input, 'run');
+}
+
 /** The first number of an activity's input that is none, with its field. */
 export function brokenNumber([input]: readonly unknown[]): { readonly field: string; readonly value: unknown } | undefined {
   const fields = NUMBERS.map((field) => ({ field, value: at(input, field) }));

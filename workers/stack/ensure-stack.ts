@@ -1,6 +1,7 @@
 /** Brings the stack up unless it is up: afterwards the server answers and every worker polls, or an error says why not. */
 
 import { spawn } from 'node:child_process';
+import { keepModules } from '../allowed/modules.ts';
 import { closeSync } from 'node:fs';
 import { extname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -74,6 +75,7 @@ export async function ensureStack(options: EnsureStackOptions = {}): Promise<Run
     if (cluster.kind === 'embedded') serverProgram(env);
     checkEngine(env);
     refuseRemoteDocker(env);
+    keepModules(paths.home, kept);
     say(`starting the stack (state and logs in ${paths.home})`);
   }
   const supervisor = started ? startSupervisor(paths, { ...env, ...kept }, options.program) : undefined;

@@ -160,6 +160,14 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     breaks: true,
     remedy: 'stop the stack and bring the store back from a copy, or start a run of another name; `longhaul doctor --store` lists what is damaged',
   },
+  'module-changed': {
+    detected: "a run's module (`algorithm.module`) was changed and no copy of it is left, or the workers have loaded another one of that path",
+    errors: ['ModuleChanged'],
+    retried: [],
+    recovery: 'hold',
+    breaks: true,
+    remedy: 'put the file back, or restart the stack, as the message says',
+  },
   timeout: {
     detected: 'an activity took longer than its limit every time that it was tried, or no worker served it for a week',
     errors: ['TookTooLong'],
