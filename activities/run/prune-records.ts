@@ -15,7 +15,7 @@ import { endOfRun } from './run-end.ts';
 import { keepTrajectory } from './trajectories.ts';
 
 /** Kinds of records, and of executions in the journal, that only the work itself reads. */
-const RECORDS = ['generate', 'act', 'answer', 'restored', 'collect', 'verdict'] as const;
+const RECORDS = ['generate', 'act', 'answer', 'restored', 'collect', 'verdict', 'tries'] as const;
 const EXECUTIONS = ['init', 'restore', 'model:generate', 'tool', 'replay', 'collect', 'reward'] as const;
 
 const spentUnder = (begins: readonly string[]): Prefixes => ({
@@ -103,7 +103,8 @@ async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, option
   const prefix = prefixOf(one.name);
   const outcomes = (await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value);
   const artifacts = [...new Set((await store.list<{ readonly artifact: ObjectRef }>(`collect:${prefix}`)).map(({ value }) => value.artifact))];
-  const all = spentUnder([prefix]);
+  // What the run itself asked for, its updates, is under its own id.
+  const all = spentUnder([prefix, prefix.replace(/\/$/, '#')]);
   const found = { ...one, rollouts: outcomes.length };
   if (options.dryRun) return { ...found, ...pruner.count(all), objects: artifacts.length };
   options.note(`${one.name}: ${outcomes.length} rollouts`);
