@@ -56,8 +56,8 @@ export const keys = {
   trajectory: (rollout: string) => `trajectory:${rollout}`,
   /** That a run, or an eval as `eval/ID`, has no records of its turns any more. */
   pruned: (name: string) => `pruned:${name}`,
-  /** Executions of one scheduled activity that ended without a result, as far as they could say so. */
-  tries: ({ activityType, workflowExecution, activityId }: Scheduled) => `tries:${activityType}/${workflowExecution?.workflowId ?? ''}/${workflowExecution?.runId ?? ''}/${activityId}/`,
+  /** Executions of one scheduled activity that ended without a result, as far as they could say so; found by the workflow that they belong to. */
+  tries: ({ activityType, workflowExecution, activityId }: Scheduled) => `tries:${workflowExecution?.workflowId ?? ''}#${activityType}/${workflowExecution?.runId ?? ''}/${activityId}/`,
   oneTry: (scheduled: Scheduled & Pick<Info, 'attempt'>) => `${keys.tries(scheduled)}${padded(scheduled.attempt)}`,
   /** `digest` is of the endpoint's settings that decide how it is asked. */
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,

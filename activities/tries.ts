@@ -18,7 +18,7 @@ export class WorkersLost extends Error {
   override readonly name = 'WorkersLost';
 
   constructor({ activityType, workflowExecution }: Info, lost: number) {
-    super(`${activityType} of ${workflowExecution?.workflowId ?? 'no workflow'}: ${lost} workers ended or were silent for 15 s in it, one after the other`);
+    super(`${activityType} of ${workflowExecution?.workflowId ?? 'no workflow'}: ${lost} workers ended, stood still or were silent for 15 s in it, one after the other`);
   }
 }
 
@@ -30,7 +30,7 @@ class TookTooLong extends Error {
 export interface Limits {
   readonly store: Pick<Store, 'putOnce' | 'list'>;
   readonly place: RetryPlace;
-  /** Failures in all; absent: the place's. */
+  /** Failures in all, but for those of the disk; absent: the place's. */
   readonly failures?: number;
 }
 
@@ -42,6 +42,11 @@ function scheduled(): Info | undefined {
   return info?.activityId === undefined ? undefined : info;
 }
 
+/** Executions that said how they ended. */
+async function onRecord(store: Pick<Store, 'list'>, info: Info): Promise<number> {
+  return (await store.list<TryRecord>(keys.tries(info))).length;
+}
+
 /**
  * Before an execution begins what is not on record. Each scheduling of an activity counts anew: a rollout that is resumed
  * has new budgets. Errors: `WorkersLost`.
@@ -49,7 +54,7 @@ function scheduled(): Info | undefined {
 export async function checkWorkersLost(store: Pick<Store, 'list'>): Promise<void> {
   const info = scheduled();
   if (!info || info.attempt < 2) return;
-  const known = (await store.list<TryRecord>(keys.tries(info))).length;
+  const known = await onRecord(store, info);
   const lost = info.attempt - 1 - known;
   if (lost >= LOST_WORKERS) throw new WorkersLost(info, lost);
 }
@@ -58,11 +63,13 @@ function note({ store }: Limits, info: Info, end: TryRecord['end'], { name, mess
   return store.putOnce<TryRecord>(keys.oneTry(info), { end, error: name, message: message.slice(0, 300), at: new Date().toISOString() });
 }
 
+const isOfStore = (name = ''): boolean => classOfError(name) === 'store-unavailable';
+
 /** How many executions have failed, this one included. Errors: those of the store. */
 async function failuresOf(limits: Limits, info: Info, { type, message }: ApplicationFailure): Promise<number> {
   const name = type ?? '';
   // What cannot be counted in the store is counted by Temporal, lost workers with it: such a class masks no rollout.
-  if (classOfError(name) === 'store-unavailable') return info.attempt;
+  if (isOfStore(name)) return info.attempt - (await onRecord(limits.store, info));
   await note(limits, info, 'failed', { name, message });
   return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;
 }
@@ -78,7 +85,7 @@ async function counted(failure: ApplicationFailure, limits: Limits, info: Info):
     return { failure, failures: await classified(() => failuresOf(limits, info, failure)) };
   } catch (error) {
     const holds = error instanceof ApplicationFailure && FAILURES[classOfError(error.type ?? '')].recovery === 'hold';
-    return { failure: holds ? error : failure, failures: info.attempt };
+    return { failure: holds ? error : failure, failures: info.attempt - (await onRecord(limits.store, info).catch(() => 0)) };
   }
 }
 
@@ -86,7 +93,9 @@ async function counted(failure: ApplicationFailure, limits: Limits, info: Info):
 export async function reported(error: unknown, limits: Limits, info: Info): Promise<unknown> {
   if (!(error instanceof ApplicationFailure) || error.nonRetryable) return error;
   const { failure, failures } = await counted(error, limits, info);
-  const { failures: most = RETRIES[limits.place].attempts } = limits;
+  // Beyond the place's own, nobody would hear of a full disk before those that are not on record are taken for lost workers.
+  const own = RETRIES[limits.place].attempts;
+  const most = isOfStore(failure.type ?? '') ? own : (limits.failures ?? own);
   if (failures < most || failure.nonRetryable) return failure;
   const { message, type, cause } = failure;
   return ApplicationFailure.create({ message, type: type ?? '', nonRetryable: true, details: [TRIES_SPENT], ...(cause && { cause }) });

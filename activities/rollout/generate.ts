@@ -3,6 +3,7 @@
  * that was recorded, and what was sampled is never re-encoded.
  */
 
+import { existsSync } from 'node:fs';
 import type { Store } from '../../store/store.ts';
 import { CheckpointTorn, intact } from '../../trainer/checkpoints/verified-checkpoint.ts';
 import type { Engine, GenerateCost } from '../../trainer/engine.ts';
@@ -30,8 +31,23 @@ export interface GenerateDeps {
   readonly worker?: string;
 }
 
-/** Errors: `CheckpointTorn` where the directory holds another policy than the one that the rollout was started with, or none. */
-async function checkedDigest({ dir, digest }: PolicyRef, { digestOf }: GenerateDeps): Promise<string> {
+/**
+ * A folder that never was is a name that is wrong: nobody could bring it back, and a rollout that is held would wait for ever.
+ * One that the rollout has sampled from, or that belongs to a run on record, was there. Errors: `UserInputError`.
+ */
+async function refuseUnknown({ dir, digest }: PolicyRef, { run, attempt, turn }: GenerateInput, store: Store): Promise<void> {
+  if (digest !== undefined || attempt > 1 || turn > 1 || existsSync(dir)) return;
+  if ((await store.get(keys.run(run))) !== undefined) return;
+  throw new UserInputError('policy.dir', dir, 'there is no such folder where the gpu worker runs: give a directory in Hugging Face layout');
+}
+
+/**
+ * Errors: `CheckpointTorn` where the directory holds another policy than the one that the rollout was started with, or none;
+ * `UserInputError` where it never was there.
+ */
+async function checkedDigest(policy: PolicyRef, input: GenerateInput, { digestOf, store }: GenerateDeps): Promise<string> {
+  const { dir, digest } = policy;
+  await refuseUnknown(policy, input, store);
   const found = await intact(dir, () => digestOf(dir));
   if (digest === undefined || digest === found) return found;
   throw new CheckpointTorn(dir, 'its files are not those that this was started with');
@@ -51,7 +67,7 @@ async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolic
 async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal, priority: number | undefined): Promise<GenerateRecord> {
   const { policy, rollout, noiseKey } = input;
   if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
-  const digest = await checkedDigest(policy, deps);
+  const digest = await checkedDigest(policy, input, deps);
   let cost: GenerateCost | undefined;
   const record = await sampleIds(input, await intact(policy.dir, () => deps.tokenizerOf(policy.dir)), deps.store, async (call) => {
     const request = { policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call, ...(priority === undefined ? {} : { priority }) };

@@ -6,6 +6,7 @@
 import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
 import { GRADER_LEASE, sandboxLeases } from '../../sandboxes/leases.ts';
 import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
+import { named, passes } from '../../store/disk-errors.ts';
 import type { Lease, Store } from '../../store/store.ts';
 import type { Environment, Verdict } from '../../tasks/task.ts';
 import { messageWithPlace, ownFrame } from '../../tasks/own-frame.ts';
@@ -30,11 +31,12 @@ export class GraderFailed extends Error {
 
 /**
  * A sandbox that is lost while it grades is none of the rollout's: the next try has another one. What a grader of one's
- * own throws is its failure, named by where it threw.
+ * own throws is its failure, named by where it threw, unless the disk threw it.
  */
 function blameGrader(error: unknown): never {
   if (error instanceof SandboxLost || error instanceof SandboxUnavailable) throw new GraderFailed(error.message, { cause: error });
-  if (ownFrame(error) === undefined) throw error;
+  // A disk that is full is nobody's code: the rollout is held until it is mended.
+  if (passes(named(error, 'the disk of this worker')) || ownFrame(error) === undefined) throw error;
   // No cause: its message would be shown instead, without the place.
   const failed = new GraderFailed(`the grader threw ${nameOf(error)}${messageWithPlace(error)}`);
   if (error instanceof Error && error.stack !== undefined) failed.stack = `${failed.name}: ${failed.message}\n${error.stack}`;

@@ -17,7 +17,7 @@ import { keepTrajectory } from './trajectories.ts';
 /** What names an object, which goes with the last record that names it. */
 const NAMING = 'collect:';
 /** Other kinds of records, and of executions in the journal, that only the work itself reads. */
-const RECORDS = ['generate', 'act', 'answer', 'restored', 'verdict'] as const;
+const RECORDS = ['generate', 'act', 'answer', 'restored', 'verdict', 'tries'] as const;
 const EXECUTIONS = ['init', 'restore', 'model:generate', 'tool', 'replay', 'collect', 'reward'] as const;
 
 const spentUnder = (begins: readonly string[]): Prefixes => ({
@@ -121,7 +121,8 @@ async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, option
   const outcomes = (await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value);
   // Read through the store: one that names another object than was written is told before anything goes.
   const naming = await store.list<{ readonly artifact: ObjectRef }>(`${NAMING}${prefix}`);
-  const all = spentUnder([prefix]);
+  // What the run itself asked for, its updates, is under its own id.
+  const all = spentUnder([prefix, prefix.replace(/\/$/, '#')]);
   const found = { ...one, rollouts: outcomes.length };
   if (options.dryRun) {
     const { results, executions } = pruner.count(all);

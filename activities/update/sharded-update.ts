@@ -49,9 +49,9 @@ export interface ShardDeps {
 
 async function planUpdate(input: UpdateInput & { shards: number }, { store, engine, patience = WORKER_PATIENCE }: ShardDeps): Promise<UpdateRounds> {
   if ((await store.get(keys.update(input.run, input.step))) !== undefined) return NOTHING_TO_SHARE;
+  await checkWorkersLost(store);
   const prepared = await trainingDataOf(input, store);
   if (!teaches(prepared)) return NOTHING_TO_SHARE;
-  await checkWorkersLost(store);
   const request = await updateRequestOf(input, prepared, store);
   const [dir, { shards }] = [folderOf(input, request), input];
   return patiently(request.toDir, patience, async () => {

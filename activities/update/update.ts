@@ -70,15 +70,16 @@ export async function updateOnce(
 ): Promise<UpdateOutcome> {
   const { policy, step } = input;
   const version = policy.version + 1;
-  const prepared = await trainingDataOf(input, store);
   const key = keys.update(input.run, step);
+  // Reading the step may be what ends its workers: a step that is too large for the memory ends each of them.
+  if ((await store.get(key)) === undefined) await checkWorkersLost(store);
+  const prepared = await trainingDataOf(input, store);
   let outcome = await store.get<UpdateEntry>(key);
   if (!outcome) {
     if (prepared.valid === 0 && !input.mayBeUngraded) {
       await recordEnds(store, endsOf(input, prepared, version));
       throw new NoValidRollouts(step, countBy(prepared.fates, 'masked'));
     }
-    await checkWorkersLost(store);
     await store.begin(key);
     const request = await updateRequestOf(input, prepared, store);
     const { toDir } = request;

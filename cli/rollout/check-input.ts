@@ -19,6 +19,7 @@ const schema = z.strictObject({
   seed: number,
   gates: z.array(z.enum(['agent-run', 'reward'])).optional(),
   reportsEnd: z.boolean().optional(),
+  holds: z.boolean().optional(),
 });
 
 /** Errors: `UserInputError`; a key that is in the wrong place is never repeated. */

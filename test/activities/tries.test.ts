@@ -61,7 +61,7 @@ it('what begins after too many lost workers is quarantined, and failures do not 
   await failed(2);
   await expect(begun(LOST_WORKERS + 2)).resolves.toBeUndefined();
   const refused = await execution(LOST_WORKERS + 3, () => tried(limits(), () => checkWorkersLost(world.now.store))).catch((error: unknown) => error);
-  expect(refused).toMatchObject({ type: 'WorkersLost', nonRetryable: true, message: `computeReward of train/r/step-1/t/0: ${LOST_WORKERS} workers ended or were silent for 15 s in it, one after the other` });
+  expect(refused).toMatchObject({ type: 'WorkersLost', nonRetryable: true, message: `computeReward of train/r/step-1/t/0: ${LOST_WORKERS} workers ended, stood still or were silent for 15 s in it, one after the other` });
 });
 
 it('a failure that is reported twice counts once', async () => {
@@ -110,6 +110,20 @@ it('a store that cannot be written bounds tries all the same, and a failure that
     // All but this one may have been lost workers.
     expect(await thrown(RETRIES.reward.attempts, work)).toMatchObject({ type: 'StoreFull', nonRetryable: true, details: [TRIES_SPENT] });
   }
+});
+
+it('what is tried for ever ends for a full disk as a place’s failures do, and not as lost workers; failures on record spend none of that', async () => {
+  const thrown = (attempt: number, name: string) => execution(attempt, () => tried({ ...limits(), failures: Infinity }, () => Promise.reject(Object.assign(new Error(name), { name })))).catch((error: unknown) => error);
+  for (let attempt = 1; attempt <= 20; attempt += 1) expect(await thrown(attempt, 'EndpointUnavailable')).toMatchObject({ nonRetryable: false });
+  const last = 20 + RETRIES.reward.attempts;
+  for (let attempt = 21; attempt < last; attempt += 1) expect(await thrown(attempt, 'StoreFull')).toMatchObject({ nonRetryable: false });
+  expect(await thrown(last, 'StoreFull')).toMatchObject({ type: 'StoreFull', nonRetryable: true, details: [TRIES_SPENT] });
+});
+
+it('what is tried for ever ends where nothing can be put on record', async () => {
+  const store = { putOnce: () => Promise.reject(Object.assign(new Error('no room'), { name: 'StoreFull' })), list: () => Promise.resolve([]) } as unknown as Store;
+  const ended = await execution(RETRIES.reward.attempts, () => tried({ store, place, failures: Infinity }, failing)).catch((error: unknown) => error);
+  expect(ended).toMatchObject({ type: 'StoreFull', nonRetryable: true });
 });
 
 it('a damaged record of the tries is told as damage at once', async () => {
@@ -183,9 +197,17 @@ it.each(Object.keys({
   expect(environment.graded).toEqual([]);
 });
 
+it.each(['update', 'planUpdate'] as const)('%s reads no training data after too many lost workers: reading it may be what ends them', async (name) => {
+  await ended(world.now.store, 0, 0, 1);
+  const get = vi.spyOn(world.now.store, 'get');
+  const work: () => Promise<unknown> = activities()[name];
+  await expect(execution(LOST_WORKERS + 1, work)).rejects.toMatchObject({ type: 'WorkersLost' });
+  expect(get.mock.calls).toEqual([[keys.update(RUN, 1)]]);
+});
+
 it('what is on record is answered, however many workers were lost', async () => {
   world.now.engine.answers = [saying(finishCall)];
-  const generate = () => generateTurn(turnInput(1), world.now.deps, new AbortController().signal);
+  const generate = () => generateTurn(turnInput(1, { policy: { dir: '/policy', version: 0, digest: 'files of /policy' } }), world.now.deps, new AbortController().signal);
   const first = await generate();
   expect(await execution(LOST_WORKERS + 30, generate)).toEqual(first);
 });

@@ -177,7 +177,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'see which worker hangs: `longhaul ps`, and its log',
   },
   quarantined: {
-    detected: `${LOST_WORKERS} workers ended, or were silent for 15 s, in the same activity`,
+    detected: `${LOST_WORKERS} workers ended, stood still or were silent for 15 s in the same activity`,
     errors: ['WorkersLost'],
     retried: [],
     recovery: 'hold',

@@ -11,7 +11,7 @@ import { malformedCallHint, noCallHint } from '../../../agents/hints.ts';
 import type { GenerateResult } from '../../../trainer/engine.ts';
 import type { GenerateInput } from '../../../workflows/messages/stages.ts';
 import { call, characterTokenizer, finishCall, saying } from '../scripted-parts.ts';
-import { eventLines, turnInput, useWorld } from '../world.ts';
+import { eventLines, RUN, turnInput, useWorld } from '../world.ts';
 
 const world = useWorld();
 const { signal } = new AbortController();
@@ -103,9 +103,27 @@ describe('a turn', () => {
     expect(world.now.engine.requests.length).toBe(1);
   });
 
-  it('a policy whose folder is gone is a torn checkpoint', async () => {
-    const gone = generateTurn(turnInput(1), { ...world.now.deps, digestOf: () => readdir(join(world.now.dir, 'gone')).then(String) }, new AbortController().signal);
-    await expect(gone).rejects.toMatchObject({ name: 'CheckpointTorn', dir: '/policy' });
+  const ofFolder = (input: GenerateInput) => generateTurn(input, { ...world.now.deps, digestOf: (dir) => readdir(dir).then(String) }, signal);
+
+  it.each([
+    ['was known by its files', { policy: { dir: '/gone', version: 3, digest: 'of before' } }],
+    ['has sampled a turn', { turn: 2 }],
+    ['sampled an earlier attempt', { attempt: 2 }],
+    ['is that of a run', {}],
+  ])('a policy whose folder is gone is a torn checkpoint, where it %s', async (where, over) => {
+    if (where === 'is that of a run') await world.now.store.putOnce(keys.run(RUN), { run: RUN });
+    await expect(ofFolder(turnInput(1, { policy: { dir: '/gone', version: 3 }, ...over }))).rejects.toMatchObject({ name: 'CheckpointTorn', dir: '/gone' });
+  });
+
+  it('a folder that never was is a wrong input: nobody could bring it back', async () => {
+    const mistyped = ofFolder(turnInput(1, { policy: { dir: '/typo', version: 0 } }));
+    await expect(mistyped).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.dir', value: '/typo' });
+  });
+
+  it('a folder that is there and lacks a file is a torn checkpoint', async () => {
+    const { dir, deps } = world.now;
+    const cut = generateTurn(turnInput(1, { policy: { dir, version: 0 } }), { ...deps, digestOf: () => readdir(join(dir, 'gone')).then(String) }, signal);
+    await expect(cut).rejects.toMatchObject({ name: 'CheckpointTorn', dir });
   });
 
   it('asks nothing of files that are not those that the rollout was started with', async () => {

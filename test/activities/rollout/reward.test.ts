@@ -1,4 +1,5 @@
 /** Hunts a grader's own failure that becomes a reward, and rollouts that are graded twice or end without an outcome. */
+import { writeFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { keys, type OutcomeRecord } from '../../../activities/records.ts';
 import { createRewardActivities } from '../../../activities/rollout/reward.ts';
@@ -45,6 +46,16 @@ it.each([new SandboxLost('it ended'), new SandboxUnavailable('no room')])('takes
   expect(await outcome()).toBeUndefined();
   expect(await grade()).toMatchObject({ code: 'graded', reward: 1 });
   expect(environment.graded.map(({ sandbox }) => sandbox)).toEqual([`${attempt.rollout}#1/grade-1`, `${attempt.rollout}#1/grade-2`]);
+});
+
+it('a full disk that the grader meets itself is the disk’s failure, not the grader’s', async () => {
+  try {
+    writeFileSync('/dev/full', 'a report');
+  } catch (error) {
+    environment.verdicts = [error as Error];
+  }
+  await expect(grade()).rejects.toMatchObject({ type: 'StoreFull', message: expect.stringContaining('No space is left') as string, nonRetryable: false });
+  expect(await outcome()).toBeUndefined();
 });
 
 it('after a crash behind the verdict writes the outcome without grading again', async () => {

@@ -42,6 +42,7 @@ async function rolledOut(): Promise<void> {
   for (const kind of ['init', 'tool', 'collect', 'reward']) await store.begin(`${kind}:${rollout}#1`);
   await store.putOnceWithObject(keys.collect(attemptOf()), artifact, (ref) => ({ artifact: ref, bytes: artifact.length }));
   await store.putOnce(keys.verdict(attemptOf()), { code: 'graded', reward: 1, passed: true, reason: '' });
+  for (const [activityType, workflowId] of [['generate', rollout], ['update', `train/${RUN}`]] as const) await store.putOnce(keys.oneTry({ activityType, workflowExecution: { workflowId, runId: 'one' }, activityId: '7', attempt: 1 }), { end: 'failed' });
   await ended(store, 0, 0, 1, 3);
 }
 
@@ -62,10 +63,10 @@ it('leaves the trajectory as it was, and nothing that only the work read', async
   const before = JSON.stringify(await trajectoryOf(rollout, world.now.store));
   const { pruned, bytes, shrunk } = await prune();
   expect(JSON.stringify(await trajectoryOf(rollout, world.now.store))).toBe(before);
-  expect(pruned).toEqual([expect.objectContaining({ name: RUN, status: 'completed', rollouts: 1, results: 10, executions: 7, objects: 1 })]);
+  expect(pruned).toEqual([expect.objectContaining({ name: RUN, status: 'completed', rollouts: 1, results: 12, executions: 7, objects: 1 })]);
   expect(shrunk).toBe(true);
   expect(bytes.after).toBeLessThanOrEqual(bytes.before);
-  for (const kind of ['generate', 'act', 'answer', 'collect', 'verdict']) expect(await recordsOf(`${kind}:`)).toEqual([]);
+  for (const kind of ['generate', 'act', 'answer', 'collect', 'verdict', 'tries']) expect(await recordsOf(`${kind}:`)).toEqual([]);
   expect(await world.now.store.executions(0)).toEqual([]);
   expect(await recordsOf('outcome:')).toEqual([keys.outcome(rollout)]);
   expect((await prune()).pruned).toEqual([expect.objectContaining({ results: 0, executions: 0, objects: 0 })]);
@@ -120,7 +121,7 @@ it('is refused for a rollout whose last turn cannot be found, and its other turn
 it('counts alone where nothing is to be changed', async () => {
   await close('completed');
   const { pruned } = await prune(world.now.store, RUN, { dryRun: true });
-  expect(pruned).toEqual([expect.objectContaining({ results: 10, executions: 7, objects: 1 })]);
+  expect(pruned).toEqual([expect.objectContaining({ results: 12, executions: 7, objects: 1 })]);
   expect(await recordsOf('generate:')).toHaveLength(3);
   expect(await recordsOf('pruned:')).toEqual([]);
 });
@@ -130,9 +131,12 @@ it('leaves what other runs have: records of a run whose name begins alike, and a
   const other = { rollout: `train/${RUN}-2/step-1/toy-train-0/0`, attempt: 1 };
   await store.putOnceWithObject(`collect:${other.rollout}#1`, artifact, (ref) => ({ artifact: ref, bytes: artifact.length }));
   await store.begin(`tool:${other.rollout}#1/1/0`);
+  const kept = ['generate', 'update'].map((activityType) => keys.oneTry({ activityType, workflowExecution: { workflowId: activityType === 'update' ? `train/${RUN}-2` : other.rollout, runId: 'one' }, activityId: '7', attempt: 1 }));
+  for (const key of kept) await store.putOnce(key, { end: 'failed' });
   await close('completed');
   expect((await prune()).pruned).toEqual([expect.objectContaining({ objects: 0 })]);
   expect(await recordsOf('collect:')).toEqual([`collect:${other.rollout}#1`]);
+  expect((await recordsOf('tries:')).toSorted()).toEqual(kept.toSorted());
   const [{ value } = { value: undefined }] = await store.list<{ artifact: `sha256:${string}` }>('collect:');
   expect(await store.getObject(value!.artifact)).toEqual(artifact);
   expect(await store.executions(0)).toHaveLength(1);

@@ -127,10 +127,11 @@ it('a folder without a store has nothing to verify', async () => {
 });
 
 it('every key says whose it is', () => {
+  const triesOf = (workflowId: string) => keys.oneTry({ activityType: 'generate', workflowExecution: { workflowId, runId: 'one' }, activityId: '7', attempt: 1 });
   const attempt = { run: 'r', rollout: 'train/r/step-1/t/0', attempt: 2, task: 't' };
-  const all = [keys.generate(attempt, 1), keys.act(attempt, 1), keys.answer(attempt, 1, 0), keys.restored('train/r/step-1/t/0#2~1'), keys.collect(attempt), keys.verdict(attempt), keys.outcome(attempt.rollout), keys.end(attempt.rollout), keys.update('r', 1), keys.step('r', 1), keys.evaluation('r', 0), keys.run('r'), keys.changes('r', 'k'), keys.runEnd('r'), keys.runEnd('r', 2), keys.runAgain('r', 1), keys.offer('r', 'd'), `model:${keys.generate(attempt, 1)}`];
+  const all = [keys.generate(attempt, 1), keys.act(attempt, 1), keys.answer(attempt, 1, 0), keys.restored('train/r/step-1/t/0#2~1'), keys.collect(attempt), keys.verdict(attempt), keys.outcome(attempt.rollout), keys.end(attempt.rollout), keys.update('r', 1), keys.step('r', 1), keys.evaluation('r', 0), keys.run('r'), keys.changes('r', 'k'), keys.runEnd('r'), keys.runEnd('r', 2), keys.runAgain('r', 1), keys.offer('r', 'd'), `model:${keys.generate(attempt, 1)}`, triesOf(attempt.rollout), triesOf('train/r')];
   for (const key of all) expect([key, runOfKey(key)]).toEqual([key, 'r']);
   const at = 'nightly-2026-01-01T06:00:00Z';
-  for (const key of [evalKeys.record(at), evalKeys.round(at, 1), evalKeys.plan(at, 'c', 1), evalKeys.cell(at, 1, 'c'), evalKeys.end(at, 1), keys.outcome(`eval/${at}/p/s/r1-c1/t/0`), keys.offer(`eval/${at}`, 'd')]) expect([key, runOfKey(key)]).toEqual([key, `eval/${at}`]);
+  for (const key of [evalKeys.record(at), evalKeys.round(at, 1), evalKeys.plan(at, 'c', 1), evalKeys.cell(at, 1, 'c'), evalKeys.end(at, 1), keys.outcome(`eval/${at}/p/s/r1-c1/t/0`), keys.offer(`eval/${at}`, 'd'), triesOf(`eval/${at}/p/s/r1-c1/t/0`)]) expect([key, runOfKey(key)]).toEqual([key, `eval/${at}`]);
   expect(runOfKey(keys.outcome('rollout/t/1234'))).toBeUndefined();
 });

@@ -10,6 +10,7 @@ it.each([
   [{ agent: { maxTurns: 3, deadlineSeconds: 60, atDeadline: 'mask' }, sampling: { temperature: 0, stop: ['x'] }, seed: 7 }],
   [{ policy: { endpoint: { baseUrl: 'http://127.0.0.1:8000/v1', model: 'm' } } }],
   [{ run: 'train/r', step: 2, sample: 1, gates: ['agent-run', 'reward'], reportsEnd: true }],
+  [{ holds: false }],
 ])('%j can be started', (over) => {
   expect(() => checkRolloutInput({ ...given, ...over } as RolloutInput)).not.toThrow();
 });
@@ -21,6 +22,7 @@ it.each([
   [{ agent: { maxturns: 3 } }, 'agent.maxturns', 'remove it, there is no such setting; did you mean agent.maxTurns?'],
   [{ temperature: 0 }, 'temperature', 'remove it, there is no such setting; did you mean sampling.temperature?'],
   [{ seed: -1 }, 'seed', 'give at least 0'],
+  [{ holds: 'no' }, 'holds', 'give true or false'],
   [{ task: '' }, 'task', 'give a text of at least 1 characters'],
   [{ policy: { endpoint: { baseUrl: 'http://h/v1', model: 'm', apiKey: 'k' } } }, 'policy.endpoint.apiKey', 'name the environment variable that holds the key by apiKeyEnv'],
 ])('%j is refused by its field', (over, field, remedy) => {

@@ -30,6 +30,22 @@ export const lostWorkers: readonly Mutation[] = [
     tests: [{ file: TRIES_TEST, test: 'what begins after too many lost workers is quarantined' }, { file: TRIES_TEST, test: 'computeReward begins nothing after too many lost workers' }],
   },
   {
+    name: 'an update reads its step before it counts lost workers',
+    fault: FAULT,
+    file: 'activities/update/update.ts',
+    before: '  if ((await store.get(key)) === undefined) await checkWorkersLost(store);\n',
+    after: '',
+    tests: [{ file: TRIES_TEST, test: 'update reads no training data after too many lost workers' }],
+  },
+  {
+    name: 'a full disk is tried for ever where an endpoint is',
+    fault: DISK,
+    file: TRIES,
+    before: "isOfStore(failure.type ?? '') ? own :",
+    after: "isOfStore(failure.type ?? '') && !own ? own :",
+    tests: [{ file: TRIES_TEST, test: 'what is tried for ever ends for a full disk as a place’s failures do' }],
+  },
+  {
     name: 'failures count as lost workers',
     fault: FAULT,
     file: TRIES,

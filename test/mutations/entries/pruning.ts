@@ -26,8 +26,8 @@ export const pruning: readonly Mutation[] = [
     name: 'an interrupted prune leaves objects that nothing names',
     fault: PRUNED,
     file: 'activities/run/prune-records.ts',
-    before: "'restored', 'verdict'] as const",
-    after: "'restored', 'verdict', 'collect'] as const",
+    before: "'verdict', 'tries'] as const",
+    after: "'verdict', 'tries', 'collect'] as const",
     tests: [{ file: PRUNE_TEST, test: 'dies after some rollouts have been pruned, and the next call takes their objects' }],
   },
   {

@@ -3,9 +3,11 @@
  * stands still with its sandbox, its run, eval or batch pauses and says why, and the same is done again when that is
  * resumed. The server is real; activities are scripted, but for the last test's sampling.
  */
+import type { Connection } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
+import { Longhaul } from '../../../cli/longhaul.ts';
 import { liveLines } from '../../../cli/train/format.ts';
 import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
@@ -107,6 +109,15 @@ it('a run that pauses for nothing masks what it would hold', async () => {
   const handle = await world.start('train', 'train/unheld', configOf('unheld', 'sync', { breaker: { inARow: 0 } }));
   expect(await handle.result()).toMatchObject({ steps: 2 });
   expect(heard.join(' ')).toContain('train/unheld/step-1/');
+});
+
+it('a rollout that is started by the library with holds: false is masked instead', async () => {
+  world.script = { before: (name) => { if (name === 'generate') throw lost(); } };
+  const { address } = (world.now.client.connection as Connection).options as { address: string };
+  const longhaul = await Longhaul.connect({ address });
+  const handle = await longhaul.startRollout({ task: 't-train-0', policy, holds: false }, 'rollout/unheld');
+  expect(await handle.result()).toMatchObject({ status: 'failed', failure: 'quarantined' });
+  await longhaul.close();
 });
 
 it('an eval whose checkpoint is torn pauses and says so, and masks nothing', async () => {
