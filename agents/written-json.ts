@@ -30,9 +30,22 @@ function readNumber(source: string): Written {
   return Number.isSafeInteger(value) ? value : BigInt(source);
 }
 
+/**
+ * Arrays and objects in one another, at most. Copies, checks, records and templates all take some stack for each level:
+ * what a policy nests deeper would overflow one of them.
+ */
+export const MAX_DEPTH = 200;
+
+/** Whether an ordinary value has arrays and objects in one another beyond `MAX_DEPTH`. */
+export function isTooDeep(value: unknown, levels = MAX_DEPTH): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  return levels === 0 || Object.values(value).some((child) => isTooDeep(child, levels - 1));
+}
+
 /** Reads a text that is known to be JSON. */
 class Reader {
   readonly #tokens: Iterator<RegExpExecArray>;
+  #depth = 0;
 
   constructor(text: string) {
     this.#tokens = text.matchAll(TOKEN);
@@ -44,9 +57,16 @@ class Reader {
   }
 
   read(token: string = this.#next()): Written {
-    if (token === '{') return this.#object();
-    if (token === '[') return this.#array();
+    if (token === '{' || token === '[') return this.#nested(token);
     return /^[-\d]/u.test(token) ? readNumber(token) : (JSON.parse(token) as string | boolean | null);
+  }
+
+  #nested(open: '{' | '['): Written {
+    if (this.#depth === MAX_DEPTH) throw new SyntaxError(`nested more than ${MAX_DEPTH} deep`);
+    this.#depth += 1;
+    const value = open === '{' ? this.#object() : this.#array();
+    this.#depth -= 1;
+    return value;
   }
 
   #array(): Written[] {
@@ -67,7 +87,7 @@ class Reader {
   }
 }
 
-/** Errors: `SyntaxError`, as of `JSON.parse`. */
+/** Errors: `SyntaxError`, as of `JSON.parse`, and for what is nested beyond `MAX_DEPTH`. */
 export function readWritten(text: string): Written {
   JSON.parse(text);
   return new Reader(text).read();
@@ -77,6 +97,12 @@ const isNumber = (value: unknown): value is WrittenFloat | bigint => value insta
 
 /** The entries of an object, whichever of the two forms it has. */
 export const entriesOf = (value: object): Array<[string, unknown]> => (value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value));
+
+/** The member of an object, whichever of the two forms it has; `undefined` of anything else. */
+export function memberOf(value: unknown, name: string): unknown {
+  if (value instanceof Map) return (value as Map<string, unknown>).get(name);
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+}
 
 /** Ordinary values, as `JSON.parse` would have given them. */
 export function plainOf(value: unknown): unknown {

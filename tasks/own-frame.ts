@@ -7,14 +7,37 @@ import { packageRoot } from '#setup/paths.mjs';
 /** Folders of this package that hold its own code; a clone's examples and tests are somebody's own. */
 const OWN_FOLDERS = ['activities', 'agents', 'bin', 'cli', 'dist', 'sandboxes', 'scripts', 'store', 'tasks', 'trainer', 'workers', 'workflows'];
 
-/** `file:///a/b.ts:1:2`, `/a/b.ts:1:2` or, before the message of a module that cannot be parsed, `file:///a/b.ts:1`. */
-const PLACE = /(?:^|[\s(])((?:file:\/\/)?\/[^\s()]+?):(\d+)(?::\d+)?\)?$/;
+/** `at f (file:///a/b.ts:1:2)`, `at /a/b.ts:1:2`; a path may have spaces and parentheses in it. Places in a text that was evaluated are none. */
+const FRAME = /^\s+at (?!.*\(eval at )(?:async )?(?:(?!file:|\/).*? \()?((?:file:\/\/)?\/.+):(\d+):\d+\)?$/;
+/** `file:///a/b.ts:1`, the first line for a module that cannot be parsed. */
+const HEAD = /^((?:file:\/\/)?\/.+):(\d+)$/;
 
-function placeOf(line: string): { readonly file: string; readonly line: string } | undefined {
-  const [, where, at] = PLACE.exec(line.trim()) ?? [];
-  if (where === undefined || at === undefined) return undefined;
+interface Place {
+  readonly file: string;
+  readonly line: string;
+}
+
+/** `undefined` for what is no file: a message may have an impossible URL in it. */
+function fileOf(where: string): string | undefined {
   const path = where.replace(/\?[^/]*$/, '');
-  return { file: path.startsWith('file:') ? fileURLToPath(path) : path, line: at };
+  try {
+    return path.startsWith('file:') ? fileURLToPath(path) : path;
+  } catch {
+    return undefined;
+  }
+}
+
+/** From the top of the stack down. The message is passed over: it says what it likes. */
+function placesOf({ message, stack = '' }: Error): Place[] {
+  const [first = ''] = stack.split('\n');
+  const at = stack.indexOf(message);
+  const frames = stack.slice(at < 0 ? 0 : at + message.length).split('\n').map((line) => FRAME.exec(line));
+  // Without a name, the message comes first.
+  const head = at === 0 ? null : HEAD.exec(first);
+  return [head, ...frames].flatMap((match) => {
+    const file = match?.[1] === undefined ? undefined : fileOf(match[1]);
+    return file === undefined ? [] : [{ file, line: match?.[2] ?? '' }];
+  });
 }
 
 const isOfPackage = (file: string): boolean => OWN_FOLDERS.some((folder) => file.startsWith(`${packageRoot}${sep}${folder}${sep}`));
@@ -24,10 +47,8 @@ const isOfPackage = (file: string): boolean => OWN_FOLDERS.some((folder) => file
  * dependencies' alone; `undefined` for what this package threw itself.
  */
 export function ownFrame(error: unknown): string | undefined {
-  const lines = error instanceof Error ? (error.stack ?? '').split('\n') : [];
-  for (const line of lines) {
-    const place = placeOf(line);
-    if (place === undefined || place.file.includes(`${sep}node_modules${sep}`) && !isOfPackage(place.file)) continue;
+  for (const place of error instanceof Error ? placesOf(error) : []) {
+    if (place.file.includes(`${sep}node_modules${sep}`) && !isOfPackage(place.file)) continue;
     return isOfPackage(place.file) ? undefined : `${place.file}:${place.line}`;
   }
   return undefined;

@@ -75,6 +75,9 @@ export function dockerAddress(env: NodeJS.ProcessEnv): DockerAddress {
 /** The path of a local socket; `undefined` for a daemon that is reached over TCP or SSH. */
 export const socketOf = ({ host }: DockerAddress): string | undefined => /^(?:unix|npipe):\/\/(.*)$/su.exec(host)?.[1];
 
+/** The host as connections take it: an IPv6 address without its brackets. */
+export const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[(.*)\]$/u, '$1');
+
 /** As Docker reads it: TCP where no protocol is named. */
 export function urlOf({ host, by }: DockerAddress): URL {
   const url = URL.parse(host.includes('//') ? host : `tcp://${host}`);

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import Docker from 'dockerode';
 
 import { SandboxImpossible } from '../sandbox.ts';
-import { type DockerAddress, dockerAddress, socketOf, urlOf } from './address.ts';
+import { type DockerAddress, dockerAddress, hostOf, socketOf, urlOf } from './address.ts';
 
 /** The client fills what it is not given out of this process's environment: all of it is given, so that nothing else decides. */
 const NOTHING = { host: undefined, port: undefined, protocol: undefined, ca: undefined, cert: undefined, key: undefined, socketPath: undefined };
@@ -24,7 +24,7 @@ function agentOf({ SSH_AUTH_SOCK: agent }: NodeJS.ProcessEnv): Docker.DockerOpti
 
 function overNetwork(address: DockerAddress, env: NodeJS.ProcessEnv): Docker.DockerOptions {
   const url = urlOf(address);
-  const host = url.hostname;
+  const host = hostOf(url);
   if (url.protocol === 'ssh:') return { host, port: url.port || 22, protocol: 'ssh', username: url.username, ...agentOf(env) };
   const { certificates } = address;
   const secure = certificates !== undefined || url.protocol === 'https:' || url.port === '2376';

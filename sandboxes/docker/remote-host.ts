@@ -6,7 +6,7 @@
 import { isIP } from 'node:net';
 import { hostname, networkInterfaces } from 'node:os';
 
-import { type DockerAddress, dockerAddress, socketOf, urlOf } from './address.ts';
+import { type DockerAddress, dockerAddress, hostOf, socketOf, urlOf } from './address.ts';
 
 /** Why it cannot be used, and what to do instead. */
 export const IS_REMOTE =
@@ -26,5 +26,5 @@ function isHere(host: string): boolean {
 export function remoteDockerHost(env: NodeJS.ProcessEnv): DockerAddress | undefined {
   const address = dockerAddress(env);
   if (socketOf(address) !== undefined) return undefined;
-  return isHere(urlOf(address).hostname.toLowerCase().replace(/^\[|\]$/gu, '')) ? undefined : address;
+  return isHere(hostOf(urlOf(address)).toLowerCase()) ? undefined : address;
 }

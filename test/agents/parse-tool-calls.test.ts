@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseToolCalls, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
+import { MAX_DEPTH } from '../../agents/written-json.ts';
 
 describe('function-xml', () => {
   const parse = (text: string) => parseToolCalls(text, 'function-xml');
@@ -68,6 +69,19 @@ describe('hermes-json', () => {
     const parsed = parse(text);
     expect(parsed.kind).toBe('malformed');
     expect(parsed.kind === 'malformed' && parsed.error).toMatch(error);
+  });
+});
+
+// An error here would be the worker's, and would mask the rollout.
+describe('arguments that are nested too deep for what is done with them', () => {
+  const nested = (open: string, close: string, depth: number) => `${open.repeat(depth)}1${close.repeat(depth)}`;
+  const parse = (value: string) => parseToolCalls(`<tool_call>{"name": "a", "arguments": {"b": ${value}}}</tool_call>`, 'hermes-json');
+
+  it.each([['[', ']'], ['{"a":', '}'], ['[{"1":', '}]']])('are refused as what is no JSON: %j', (open, close) => {
+    const levels = open.length === 1 || open === '{"a":' ? 1 : 2;
+    const most = Math.floor((MAX_DEPTH - 2) / levels);
+    expect(parse(nested(open, close, most)).kind).toBe('calls');
+    for (const depth of [most + 1, 1_000, 2_500, 4_000, 20_000]) expect(parse(nested(open, close, depth))).toMatchObject({ kind: 'malformed', error: expect.stringMatching(/nested more than \d+ deep$/) as unknown });
   });
 });
 

@@ -86,10 +86,10 @@ export function allowedEndpoints(env: Environment): AllowedAddress[] | undefined
   });
 }
 
-/** Whether a request to `url` stays at the entry's address; a server may read an encoded slash or dot as one, also one that is encoded twice, and `..;` as `..`: none is covered. */
+/** Whether a request to `url` stays at the entry's address; a server may read an encoded slash or dot as one, also one that is encoded twice, and `..;` as `..`, with its semicolon encoded too: none is covered. */
 export function covers({ origin, path }: AllowedAddress, url: string): boolean {
   const asked = URL.parse(url);
   if (asked === null || asked.username || asked.password || asked.origin !== origin) return false;
-  if (/%(25)*(2e|2f|5c)|\.\.;/i.test(asked.pathname)) return false;
+  if (/%(25)*(2e|2f|5c)|\.\.(;|%(25)*3b)/i.test(asked.pathname)) return false;
   return asked.pathname === path || asked.pathname.startsWith(`${path}/`);
 }

@@ -8,6 +8,7 @@
 import { z } from 'zod';
 import { type Message, readArguments, toolCallOf, type ToolSchema } from '../../agents/message.ts';
 import type { ParsedTurn } from '../../agents/parse-tool-calls.ts';
+import { isTooDeep } from '../../agents/written-json.ts';
 import type { SamplingParameters } from '../engine.ts';
 import type { Endpoint } from './endpoint.ts';
 import { EndpointError } from './endpoint-error.ts';
@@ -50,7 +51,7 @@ export interface ChatTurn {
 
 export interface ChatAnswer {
   readonly turn: ChatTurn;
-  /** `unreadable`: the server could not read what its model said, and `turn` is empty. */
+  /** `unreadable`: what the model said could not be read, by its server or here, and `turn` is empty. */
   readonly finish: 'stop' | 'length' | 'filtered' | 'unreadable';
   /** As the server counted; `null` where it does not say. */
   readonly usage: { readonly promptTokens: number; readonly completionTokens: number } | null;
@@ -118,6 +119,10 @@ export function readChat(body: unknown): ChatAnswer {
   if (!choice) throw new EndpointError('protocol', 'the chat completion has no choice');
   const { message, finish_reason: reason } = choice;
   const refusal = message.refusal ?? '';
+  const counted = usage ? { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens } : null;
+  // Of arguments that are no text there would be no JSON to keep.
+  const isUnreadable = message.tool_calls?.some(({ function: { arguments: given } }) => isTooDeep(given)) ?? false;
+  if (isUnreadable) return { turn: { content: '', toolCalls: [] }, finish: 'unreadable', usage: counted };
   const filtered = reason === 'content_filter' || refusal !== '';
   const toolCalls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: given } }, i) => ({
     // Some servers give no id, or the empty one.
@@ -137,7 +142,7 @@ export function readChat(body: unknown): ChatAnswer {
   return {
     turn,
     finish: filtered ? 'filtered' : reason === 'length' ? 'length' : 'stop',
-    usage: usage ? { promptTokens: usage.prompt_tokens, completionTokens: usage.completion_tokens } : null,
+    usage: counted,
   };
 }
 

@@ -20,6 +20,23 @@ for (const translated of ['::', '64:ff9b::', '::ffff:0:']) {
   never.addSubnet(`${translated}169.254.0.0`, 112, 'ipv6');
   for (const address of metadata) never.addAddress(`${translated}${address}`, 'ipv6');
 }
+// 6to4 has the IPv4 address behind its first two bytes (RFC 3056).
+never.addSubnet('2002:a9fe::', 32, 'ipv6');
+for (const address of metadata) never.addSubnet(sixToFour(address), 48, 'ipv6');
+/** Translators' own prefixes (RFC 8215) are anywhere in here, with the IPv4 address in the last four bytes. */
+const translators = new BlockList();
+translators.addSubnet('64:ff9b:1::', 48, 'ipv6');
+
+function sixToFour(address: string): string {
+  const hex = Buffer.from(address.split('.').map(Number)).toString('hex');
+  return `2002:${hex.slice(0, 4)}:${hex.slice(4)}::`;
+}
+
+/** As the IPv4-compatible address of the last four bytes, where a translator may take these for one. */
+function untranslated(address: string): string {
+  if (!translators.check(address, 'ipv6')) return address;
+  return `::${address.split(':').slice(-2).map((group) => group || '0').join(':')}`;
+}
 
 const refused = (host: string, address: string): EndpointError =>
   new EndpointError('address-not-allowed', `${host} is ${address === host ? '' : `${address}, `}link-local or a metadata service`);
@@ -27,7 +44,8 @@ const refused = (host: string, address: string): EndpointError =>
 /** An IPv4 address inside an IPv6 one is looked at as what it is. Errors: `EndpointError`. */
 function check(host: string, address: string): void {
   const family = isIP(address);
-  if (family !== 0 && never.check(address, family === 6 ? 'ipv6' : 'ipv4')) throw refused(host, address);
+  const isNever = family === 6 ? never.check(untranslated(address), 'ipv6') : family === 4 && never.check(address, 'ipv4');
+  if (isNever) throw refused(host, address);
 }
 
 /** Of a host that is an address: names are looked at by `guardedLookup`. Errors: `EndpointError`. */

@@ -136,8 +136,8 @@ export class ApiServer {
     }
     try {
       return readWritten(Buffer.concat(chunks).toString('utf8'));
-    } catch {
-      throw new ApiError(400, 'the body is not JSON');
+    } catch (error) {
+      throw new ApiError(400, `the body is not JSON: ${(error as Error).message}`);
     }
   }
 }

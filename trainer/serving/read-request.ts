@@ -4,7 +4,7 @@
  */
 
 import { z } from 'zod';
-import { plainOf } from '../../agents/written-json.ts';
+import { memberOf, plainOf } from '../../agents/written-json.ts';
 import type { SamplingParameters } from '../engine.ts';
 import { ApiError } from './api-error.ts';
 
@@ -114,7 +114,8 @@ export const readCompletion = (body: unknown): CompletionRequest => readAs(compl
 /** `body` by `readWritten`: numbers in the schemas of its tools stay as they were written. Errors: `ApiError`. */
 export function readChatCompletion(body: unknown): ChatRequest {
   const request = readAs(chatSchema, plainOf(body));
-  const given = (body as { readonly tools?: ReadonlyArray<{ readonly function: { readonly parameters?: Record<string, unknown> | null } }> | null }).tools ?? [];
-  const tools = request.tools.map((one, i) => ({ ...one, function: { ...one.function, parameters: given[i]?.function.parameters ?? {} } }));
+  const given = (memberOf(body, 'tools') ?? []) as readonly unknown[];
+  const parametersOf = (tool: unknown) => (memberOf(memberOf(tool, 'function'), 'parameters') ?? {}) as Record<string, unknown>;
+  const tools = request.tools.map((one, i) => ({ ...one, function: { ...one.function, parameters: parametersOf(given[i]) } }));
   return { ...request, tools };
 }

@@ -79,6 +79,7 @@ it('the ports and protocols are those of Docker itself', () => {
   const modem = (env: NodeJS.ProcessEnv) => dockerClient({ HOME, ...env }).modem as unknown as Record<string, unknown>;
   expect(modem({ DOCKER_HOST: 'localhost' })).toMatchObject({ host: 'localhost', port: 2375, protocol: 'http' });
   expect(modem({ DOCKER_HOST: 'tcp://127.0.0.1:99' })).toMatchObject({ host: '127.0.0.1', port: '99', protocol: 'http' });
+  expect(modem({ DOCKER_HOST: 'tcp://[::1]:99' })).toMatchObject({ host: '::1', port: '99', protocol: 'http' });
   expect(modem({ DOCKER_HOST: 'ssh://me@localhost', SSH_AUTH_SOCK: '/agent' })).toMatchObject({ host: 'localhost', port: 22, protocol: 'ssh', username: 'me', sshOptions: { agent: '/agent' } });
   expect(modem({ DOCKER_CONTEXT: 'secure' })).toMatchObject({ host: 'localhost', port: 2376, protocol: 'https', ca: Buffer.from('ca'), cert: Buffer.from('cert'), key: Buffer.from('key') });
 });

@@ -1,5 +1,6 @@
 /** Hunts chat answers that are misread because a server writes them a little otherwise than OpenAI does. */
 import { describe, expect, it } from 'vitest';
+import { MAX_DEPTH } from '../../../agents/written-json.ts';
 import { chatRequest, parseChatTurn, readChat } from '../../../trainer/backends/chat.ts';
 import { resolveEndpoint } from '../../../workflows/rollout/resolve-policy.ts';
 
@@ -49,6 +50,18 @@ describe('an answer', () => {
   it("with thoughts under vLLM's later name for them keeps them too", () => {
     expect(readChat(saying({ content: 'hi', reasoning: 'hm' })).turn).toEqual({ content: 'hi', toolCalls: [], reasoning: 'hm' });
     expect(readChat(saying({ content: 'hi', reasoning: null })).turn).toEqual({ content: 'hi', toolCalls: [] });
+  });
+
+  // An error here would be the worker's, and would mask the rollout.
+  it('with arguments that are nested too deep is no call, as text or as an object', () => {
+    for (const depth of [MAX_DEPTH, 2_500, 10_000]) {
+      const text = `{"a": ${'['.repeat(depth)}${']'.repeat(depth)}}`;
+      const answer = (given: unknown) => readChat(saying({ content: null, tool_calls: [{ function: { name: 'bash', arguments: given } }] }));
+      expect(parseChatTurn(answer(text).turn)).toMatchObject({ kind: 'malformed', error: expect.stringMatching(/nested more than \d+ deep/) as unknown });
+      expect(answer(JSON.parse(text))).toEqual({ turn: { content: '', toolCalls: [] }, finish: 'unreadable', usage: null });
+    }
+    const most = `{"a":${'['.repeat(MAX_DEPTH - 1)}${']'.repeat(MAX_DEPTH - 1)}}`;
+    for (const given of [most, JSON.parse(most) as unknown]) expect(parseChatTurn(readChat(saying({ tool_calls: [{ function: { name: 'bash', arguments: given } }] })).turn).kind).toBe('calls');
   });
 
   it.each([

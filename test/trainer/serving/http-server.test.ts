@@ -202,6 +202,16 @@ describe('a request', () => {
     expect((await fetch(`${baseUrl}/completions`, { method: 'POST', body: '{', headers: { 'content-type': 'application/json' } })).status).toBe(400);
   });
 
+  it('that is nested too deep, or holds a call that is, is the mistake of who sent it', async () => {
+    const { ask, baseUrl } = await serving();
+    const deep = `${'{"a":'.repeat(3_000)}1${'}'.repeat(3_000)}`;
+    const body = `{"model": "starter", "messages": [{"role": "user", "content": "x"}], "metadata": ${deep}}`;
+    const response = await fetch(`${baseUrl}/chat/completions`, { method: 'POST', body, headers: { 'content-type': 'application/json' } });
+    expect([response.status, await response.text()]).toEqual([400, expect.stringContaining('nested more than')]);
+    const calls = [{ id: 'a', function: { name: 'search', arguments: deep } }];
+    expect(await ask('chat/completions', { model: 'starter', messages: [{ role: 'assistant', content: '', tool_calls: calls }] })).toMatchObject({ status: 400, json: { error: { param: 'messages.0.tool_calls.0.function.arguments' } } });
+  });
+
   it('without the key is refused, its health is told', async () => {
     const { ask } = await serving({ apiKey: 'sk-here' });
     for (const headers of [{}, { authorization: 'Bearer sk-other' }, { authorization: 'Bearer ' }]) {

@@ -19,3 +19,13 @@ it('tools without a schema, and none, are read as before', () => {
   expect([read(''), read(', "tools": null')]).toEqual([[], []]);
   expect(read(', "tools": [{"type": "function", "function": {"name": "t"}}]')).toEqual([{ type: 'function', function: { name: 't', description: '', parameters: {} } }]);
 });
+
+it('tools with keys that are numbers are read like any other', () => {
+  const read = (tool: string) => readChatCompletion(readWritten(`{"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": [${tool}]}`)).tools;
+  const shown = (tool: string) => new ChatTemplate('{{ tools[0].function.parameters | tojson }}', {}).render({ messages: [], tools: read(tool).map(templateTool), variables: {} });
+  const schema = '{"type": "object", "properties": {"1": {"default": 2.0}}}';
+  expect(shown(`{"1": 1, "type": "function", "function": {"name": "t", "parameters": ${schema}}}`)).toBe(schema);
+  expect(shown(`{"type": "function", "function": {"1": 1, "name": "t", "parameters": ${schema}}}`)).toBe(schema);
+  expect(shown('{"type": "function", "function": {"name": "t", "parameters": {"b": 1, "1": 2.0}}}')).toBe('{"b": 1, "1": 2.0}');
+  expect(() => read('{"1": 1, "type": "function"}')).toThrow(expect.objectContaining({ name: 'ApiError', status: 400 }));
+});
