@@ -11,9 +11,9 @@ import { SOCKET_BYTES } from '../supervised/machine-wide.ts';
 
 const PARENT = 'longhaul';
 
-/** Where groups can be made; `cpu` is absent where processors cannot be limited. */
+/** Where groups can be made; `cpu` is absent where processors cannot be limited, `cpuacct` where their time is not counted. */
 export type CgroupHost =
-  | { readonly version: 1; readonly memory: string; readonly pids: string; readonly cpu?: string }
+  | { readonly version: 1; readonly memory: string; readonly pids: string; readonly cpu?: string; readonly cpuacct?: string }
   | { readonly version: 2; readonly parent: string; readonly cpu?: string };
 
 export interface CgroupLimits {
@@ -28,6 +28,8 @@ export interface Cgroups {
   readonly folders: readonly string[];
   /** Its line `oom_kill N` counts what the kernel killed for lack of memory. */
   readonly oomFile: string;
+  /** Processor time of all that ever ran in the group; it need not be there. */
+  readonly cpuFile?: string;
 }
 
 interface Mount {
@@ -84,7 +86,9 @@ function hostV1(mounts: readonly Mount[]): CgroupHost | undefined {
   const memory = find('memory');
   const pids = find('pids');
   const cpu = find('cpu');
-  return memory === undefined || pids === undefined ? undefined : { version: 1, memory, pids, ...(cpu === undefined ? {} : { cpu }) };
+  const cpuacct = find('cpuacct');
+  if (memory === undefined || pids === undefined) return undefined;
+  return { version: 1, memory, pids, ...(cpu === undefined ? {} : { cpu }), ...(cpuacct === undefined ? {} : { cpuacct }) };
 }
 
 const hasBoth = (file: string): boolean => {
@@ -144,11 +148,13 @@ export function findCgroupHost(): CgroupHost | undefined {
 export function cgroupsOf(host: CgroupHost, name: string): Cgroups {
   if (host.version === 2) {
     const folder = join(host.parent, name);
-    return { folders: [folder], oomFile: join(folder, 'memory.events') };
+    return { folders: [folder], oomFile: join(folder, 'memory.events'), cpuFile: join(folder, 'cpu.stat') };
   }
   const memory = join(host.memory, name);
-  const cpu = host.cpu === undefined ? [] : [join(host.cpu, name)];
-  return { folders: [memory, join(host.pids, name), ...cpu], oomFile: join(memory, 'memory.oom_control') };
+  // Controllers may share a hierarchy.
+  const folders = new Set([host.memory, host.pids, host.cpu ?? [], host.cpuacct ?? []].flat().map((parent) => join(parent, name)));
+  const cpuFile = host.cpuacct === undefined ? {} : { cpuFile: join(host.cpuacct, name, 'cpuacct.usage') };
+  return { folders: [...folders], oomFile: join(memory, 'memory.oom_control'), ...cpuFile };
 }
 
 const PERIOD_US = 100_000;

@@ -15,8 +15,8 @@ import { isAlive } from '../supervised/process-identity.ts';
 import { endingFolders, folderName, listFolders, readIdentity, removeFolder, setAside } from '../supervised/state.ts';
 import { SupervisorClient } from '../supervisor/client.ts';
 import { type Dial, dialSocket } from '../supervisor/connection.ts';
-import { uidOf, writeAccounts } from './accounts.ts';
-import { CLAIM_LABEL, type ContainerPlan, containerOptions, SCOPE_LABEL, type Transport, wantsQuota } from './container.ts';
+import { type Accounts, accountsOf, uidOf, writeAccounts } from './accounts.ts';
+import { CLAIM_LABEL, type ContainerPlan, containerOptions, LABEL, SCOPE_LABEL, type Transport, wantsQuota } from './container.ts';
 import { classifyDocker, type Engine, isNameTaken, lacksImage, statusOf, within } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
 import type { Images } from './images/images.ts';
@@ -62,6 +62,8 @@ export class DockerLauncher implements Launcher {
   private readonly scope: string;
   /** Until the daemon says that it has none: only overlay on XFS with `pquota`, btrfs and ZFS have quotas. */
   private quota = true;
+  /** By the digest of an image, which stands for what is in it. */
+  private readonly accounts = new Map<string, Accounts>();
 
   constructor(host: DockerHost) {
     this.host = host;
@@ -123,9 +125,8 @@ export class DockerLauncher implements Launcher {
       name: `longhaul-${this.scope}-${folderName(spec.id)}`,
       claim: randomUUID(),
       scope: this.scope,
-      image: await this.host.images.ensure(spec.image),
+      ...(await this.imageOf(folder, spec, uid)),
       uid,
-      files: writeAccounts(folder, uid),
       runtime: this.host.runtime,
       transport: this.host.transport,
       ownKernel: this.host.ownKernel,
@@ -135,6 +136,24 @@ export class DockerLauncher implements Launcher {
       podman: this.host.engine.podman,
       userProcesses: userProcessLimit(this.host.engine),
     };
+  }
+
+  /** The image, and the names of users that its files and tests may mean. */
+  private async imageOf(folder: string, { id, image: name }: SandboxSpec, uid: number): Promise<Pick<ContainerPlan, 'image' | 'files'>> {
+    const { engine, images } = this.host;
+    for (let tries = 0; ; tries += 1) {
+      const image = await images.ensure(name);
+      if (!images.isGiven(name)) return { image, files: writeAccounts(folder, uid) };
+      try {
+        const accounts = this.accounts.get(image) ?? (await accountsOf(engine, image, { [LABEL]: 'accounts', [SCOPE_LABEL]: this.scope, [CLAIM_LABEL]: randomUUID() }));
+        this.accounts.set(image, accounts);
+        return { image, files: writeAccounts(folder, uid, accounts) };
+      } catch (error) {
+        if (tries === 3 || !lacksImage(error)) throw classifyDocker(`sandbox ${id}: the accounts of its image cannot be read`, error);
+        // Somebody removed the image since it was found.
+        images.forget(name);
+      }
+    }
   }
 
   /** False when a container of this name lives and answers: it is taken as it is. */
@@ -160,7 +179,7 @@ export class DockerLauncher implements Launcher {
         if (gone) {
           // Somebody removed the image since it was found.
           images.forget(spec.image);
-          plan = { ...plan, image: await images.ensure(spec.image) };
+          plan = { ...plan, ...(await this.imageOf(folder, spec, plan.uid)) };
         }
       }
       const there = await inspectContainer(engine, plan.name);

@@ -90,6 +90,13 @@ static int open_oom_counter(void) {
   return fd;
 }
 
+/* Of the container's own group alone: the machine's, where that is what is seen, counts everybody. */
+static int open_cpu_counter(void) {
+  if (!access("/sys/fs/cgroup/cgroup.events", F_OK)) return open_high("/sys/fs/cgroup/cpu.stat", O_RDONLY, 0);
+  if (!access("/sys/fs/cgroup/cpuacct/release_agent", F_OK)) return -1;
+  return open_high("/sys/fs/cgroup/cpuacct/cpuacct.usage", O_RDONLY, 0);
+}
+
 void contain(char **argv) {
   agent = (struct agent){.uid = (uid_t)strtoul(argv[1], NULL, 10), .gid = (gid_t)strtoul(argv[2], NULL, 10)};
   umask(022);
@@ -98,7 +105,7 @@ void contain(char **argv) {
   if (null < 0 || log < 0) exit_saying("log");
   dup2(log, 2);
   give_away(argv[3]);
-  int journal = open_high("journal", O_RDWR | O_CREAT | O_APPEND, 0600), oom = open_oom_counter(), socket = listening();
+  int journal = open_high("journal", O_RDWR | O_CREAT | O_APPEND, 0600), oom = open_oom_counter(), cpu = open_cpu_counter(), socket = listening();
   if (journal < 0) exit_saying("journal");
   dup2(null, 0);
   dup2(null, 1);
@@ -106,7 +113,9 @@ void contain(char **argv) {
   put_at(journal, JOURNAL_FD);
   close(OOM_FD);
   put_at(oom, OOM_FD);
-  close_from(INFO_FD, ~0u);
+  close_from(INFO_FD, CPU_FD);
+  put_at(cpu, CPU_FD);
+  close_from(FIRST_FREE_FD, ~0u);
   room_watch((unsigned)strtoul(argv[4], NULL, 10));
   if (setgroups(0, NULL) || chdir("/")) exit_saying("setgroups");
   only_capabilities(1u << CAP_SETUID | 1u << CAP_SETGID);

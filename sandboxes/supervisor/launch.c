@@ -2,10 +2,10 @@
  * The launcher: runs outside, as the caller, and becomes bubblewrap. When it says `ready` on its stdout, the socket
  * listens, the owner record is written, and the sandbox lives or dies on its own: own session, no stdio of the caller.
  *
- *   supervisor launch DIR FIRST_UID UID_COUNT UID_DIR OOM_FILE CGROUP_PROCS... -- (PLACE FILES)... -- BWRAP ARG...
+ *   supervisor launch DIR FIRST_UID UID_COUNT UID_DIR OOM_FILE CPU_FILE CGROUP_PROCS... -- (PLACE FILES)... -- BWRAP ARG...
  *
- * DIR is the sandbox's state directory. FIRST_UID 0 keeps the caller's user. OOM_FILE and UID_DIR may be `-`. Each PLACE
- * is where the sandbox may write, and holds that many FILES (see places.c).
+ * DIR is the sandbox's state directory. FIRST_UID 0 keeps the caller's user. OOM_FILE, CPU_FILE and UID_DIR may be `-`.
+ * Each PLACE is where the sandbox may write, and holds that many FILES (see places.c).
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -105,9 +105,9 @@ static void become(unsigned uid) {
 }
 
 int launch(int argc, char **argv) {
-  if (argc < 8) return 2;
+  if (argc < 9) return 2;
   unsigned first = (unsigned)strtoul(argv[3], NULL, 10), count = (unsigned)strtoul(argv[4], NULL, 10), uid = 0;
-  int i = 7, uid_lock = -1;
+  int i = 8, uid_lock = -1;
   umask(022);
   setsid();
   if (chdir(argv[2])) exit_saying(argv[2]);
@@ -116,6 +116,7 @@ int launch(int argc, char **argv) {
   int journal = open_high("journal", O_RDWR | O_CREAT | O_APPEND, 0600);
   int info = open_high("info", O_WRONLY | O_CREAT | O_TRUNC, 0600);
   int oom = strcmp(argv[6], "-") ? open_high(argv[6], O_RDONLY, 0) : -1;
+  int cpu = strcmp(argv[7], "-") ? open_high(argv[7], O_RDONLY, 0) : -1;
   if (log < 0 || null < 0 || journal < 0 || info < 0) exit_saying(argv[2]);
   if (first) uid = take_uid(first, count, argv[5], &uid_lock);
   char self[32];
@@ -129,7 +130,9 @@ int launch(int argc, char **argv) {
   put_at(info, INFO_FD);
   close(OOM_FD);
   close(UID_LOCK_FD);
+  close(CPU_FD);
   put_at(oom, OOM_FD);
+  put_at(cpu, CPU_FD);
   put_at(uid_lock, UID_LOCK_FD);
   dup2(null, 0);
   dup2(null, 1);

@@ -1,6 +1,8 @@
 /*
- * Processor time of everything of the policy: of what has ended, as the kernel adds it up for whoever reaped it, and of
- * what lives, as /proc says. What else runs on the machine adds nothing to it, which is what a clock cannot say.
+ * Processor time of everything of the policy, as its control group counts. Where it has none: of what has ended, as the
+ * kernel adds it up for whoever reaped it, and of what lives, as /proc says. A child whose parent ignores SIGCHLD is
+ * nowhere once it has ended, so that of such a child only what was seen while it lived is counted.
+ * What else runs on the machine adds nothing to it, which is what a clock cannot say.
  */
 #define _GNU_SOURCE
 #include "supervisor.h"
@@ -31,7 +33,8 @@ static uint64_t ticks_of(const char *pid) {
   return ticks;
 }
 
-uint64_t processor_ms(void) {
+/* Of what lives, and of what was waited for. */
+static uint64_t seen_ms(void) {
   struct rusage ended;
   uint64_t ticks = 0, ms = getrusage(RUSAGE_CHILDREN, &ended) ? 0 : ms_of(ended.ru_utime) + ms_of(ended.ru_stime);
   DIR *proc = opendir("/proc");
@@ -39,4 +42,40 @@ uint64_t processor_ms(void) {
     if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && strcmp(e->d_name, "1")) ticks += ticks_of(e->d_name);
   if (proc) closedir(proc);
   return ms + ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+/* What is gone without a trace lowers the sum: it had that much, and more since the last look. A child that its parent
+   waits for during the walk is missing from one sum, and is there again in the next. */
+static uint64_t watched_ms(void) {
+  enum { LOOKS = 4 };
+  static uint64_t last, unwaited;
+  uint64_t seen = seen_ms();
+  for (int looks = 1; seen < last && looks < LOOKS; looks++) {
+    uint64_t again = seen_ms();
+    if (again > seen) seen = again;
+  }
+  if (seen < last) unwaited += last - seen;
+  last = seen;
+  return seen + unwaited;
+}
+
+/* By the control group, whose sum is of everything that ever ran in it; false where there is none. */
+static bool group_ms(uint64_t *ms) {
+  static const char v2[] = "usage_usec ";
+  char text[64];
+  ssize_t n = pread(CPU_FD, text, sizeof text - 1, 0);
+  if (n <= 0) return false;
+  text[n] = 0;
+  bool is_v2 = !strncmp(text, v2, sizeof v2 - 1);
+  if (!is_v2 && (text[0] < '0' || text[0] > '9')) return false;
+  uint64_t all = is_v2 ? strtoull(text + sizeof v2 - 1, NULL, 10) / 1000 : strtoull(text, NULL, 10) / 1000000;
+  struct rusage own;
+  uint64_t mine = getrusage(RUSAGE_SELF, &own) ? 0 : ms_of(own.ru_utime) + ms_of(own.ru_stime);
+  *ms = all > mine ? all - mine : 0;
+  return true;
+}
+
+uint64_t processor_ms(void) {
+  uint64_t ms;
+  return group_ms(&ms) ? ms : watched_ms();
 }

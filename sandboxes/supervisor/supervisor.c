@@ -336,7 +336,7 @@ int main(int argc, char **argv) {
   prctl(PR_SET_DUMPABLE, 0);
   for (int fd = LISTEN_FD; fd < FIRST_FREE_FD; fd++) fcntl(fd, F_SETFD, FD_CLOEXEC);
   fcntl(LISTEN_FD, F_SETFL, O_NONBLOCK);
-  close(INFO_FD);
+  if (argc == 2) close(INFO_FD);
   signal(SIGPIPE, SIG_IGN);
   sigset_t child;
   sigemptyset(&child);

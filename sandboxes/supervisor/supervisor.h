@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 /* Descriptors that the launcher opens outside of the sandbox; all are closed in what the policy runs. */
-enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, PLACES_FD = 8, FIRST_FREE_FD = 9 };
+enum { LISTEN_FD = 3, JOURNAL_FD = 4, OOM_FD = 5, INFO_FD = 6, UID_LOCK_FD = 7, PLACES_FD = 8, CPU_FD = 9, FIRST_FREE_FD = 10 };
 
 enum { MAX_FRAME = 64 << 20, MAX_OUTPUT = 8 << 20, MAX_READ = 16 << 20, MAX_CLIENTS = 64 };
 
@@ -67,7 +67,7 @@ void close_from(unsigned first, unsigned last);
 /* landlock.c: the caller and its children never again write below /proc and /sys. */
 void refuse_kernel_files(void);
 
-/* processor.c: milliseconds of processor time that everything but this process has taken so far. */
+/* processor.c: milliseconds of processor time that everything but this process has taken so far; to be looked at often. */
 uint64_t processor_ms(void);
 
 /* room.c: room for processes that come from outside, where the policy's are counted with them. */

@@ -61,6 +61,29 @@ describe('the limit on processor time', () => {
     expect((await sh(sandbox, 'ps -e --no-headers | wc -l', { alone: true })).output).toMatch(/^[2-6]\n$/u);
   });
 
+  // Why: Linux adds nothing of such a child to its parent, so that no sum over parents has it.
+  const forgotten = (children: number, seconds: number) =>
+    [
+      'import os,signal,time',
+      'signal.signal(signal.SIGCHLD, signal.SIG_IGN)',
+      `for _ in range(${children}):`,
+      '  if os.fork() == 0:',
+      `    while time.process_time() < ${seconds}: pass`,
+      '    os._exit(0)',
+      '  try: os.wait()',
+      '  except ChildProcessError: pass',
+    ].join('\n');
+
+  it.each([
+    ['live for some time', 20, 0.4],
+    // Without a control group only what was seen alive is counted.
+    ...(bench.countsMemory ? ([['end at once', 400, 0.02]] as const) : []),
+  ] as const)('ends a process that ignores the end of its children, which %s', async (_, children, seconds) => {
+    const result = await sh(sandbox, `echo partial; python3 -c '${forgotten(children, seconds)}'`, { cpuMs: 600, timeoutMs: 120_000, fresh: true });
+    expect(result).toMatchObject({ ...spent, output: 'partial\n' });
+    expect(result.cpuMs).toBeGreaterThanOrEqual(600);
+  });
+
   it('counts what a call takes, and not what another load, an earlier call or a wait does', async () => {
     await sh(sandbox, "python3 -c 'import time\nwhile time.process_time() < 1: pass'");
     const waited = await sh(sandbox, 'sleep 2', { cpuMs: 1000, fresh: true });

@@ -3,7 +3,7 @@
  * equal for different ones, which would let a policy go on from a state that it never saw.
  */
 import { describe, expect, it } from 'vitest';
-import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import type { ExecCall, Sandbox } from '../../sandboxes/sandbox.ts';
 import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
 import { openBench, sh, specOf } from './harness.ts';
 
@@ -55,6 +55,44 @@ describe('the digest of a workspace', () => {
     await sh(sandbox, 'for i in $(seq 200); do sleep 60 & done 2>/dev/null');
     expect(await digest(sandbox)).toBeUndefined();
     sandbox.close();
+  });
+
+  /** A sandbox in which the look runs this in place of `tar`; `$@` are its arguments. */
+  const lookingBy = (script: string) =>
+    bench.provider.create(
+      specOf(`digest/${made++}`, { env: { PATH: '/workspace/bin:/usr/bin:/bin' }, files: [{ path: 'bin/tar', content: `#!/bin/bash\n${script}\n`, mode: 0o755 }] }),
+    );
+
+  /** Why: a budget of the call counts everything in the sandbox, and what has spent it ends everything in the sandbox. A fiftieth of one stands for it, which a busy machine has time for. */
+  it('is told while the policy’s own processes take processor time, and they live on', async () => {
+    const burn = `import os,time
+for i in range(4):
+  if os.fork() == 0:
+    while time.process_time() < 0.1: pass
+    open(f'/tmp/burnt-{i}', 'w')
+    time.sleep(1000)
+time.sleep(1000)`;
+    const sandbox = await lookingBy('mkfifo /tmp/looks; echo > /tmp/looks\nuntil [ "$(ls /tmp | grep -c burnt)" = 4 ]; do sleep 0.1; done\nexec /usr/bin/tar "$@"');
+    const hurried = new Proxy(sandbox, {
+      get: (target, name) => {
+        const real = Reflect.get(target, name) as (...given: unknown[]) => unknown;
+        return name === 'exec' ? (call: ExecCall) => target.exec(call.cpuMs === undefined ? call : { ...call, cpuMs: call.cpuMs / 50 }) : real.bind(target);
+      },
+    });
+    await sh(sandbox, `plain=kept; (until [ -p /tmp/looks ]; do sleep 0.05; done; read -r < /tmp/looks; exec python3 -c "${burn}") > /tmp/said 2>&1 &`);
+    expect(await digest(hurried)).toMatch(/^[0-9a-f]{64}$/);
+    expect((await sh(sandbox, 'echo $plain; pgrep -c python3')).output).toBe('kept\n5\n');
+    sandbox.close();
+  });
+
+  it('is bounded in its processor time, and is none where it was cut off', async () => {
+    const bounded = await lookingBy('ulimit -t > /tmp/limit; exec /usr/bin/tar "$@"');
+    expect(await digest(bounded)).toMatch(/^[0-9a-f]{64}$/);
+    expect((await sh(bounded, 'cat /tmp/limit')).output).toBe('5\n');
+    bounded.close();
+    const cut = await lookingBy('echo half of an archive; kill -KILL $$');
+    expect(await digest(cut)).toBeUndefined();
+    cut.close();
   });
 
   it('neither sees nor changes the shell’s own state', async () => {

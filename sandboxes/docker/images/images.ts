@@ -20,6 +20,8 @@ export interface Images {
    * meanwhile. Errors: those of pulling.
    */
   ensure(image: string | undefined, hear?: (line: string) => void): Promise<string>;
+  /** Whether it is somebody's own, and not the base image as Longhaul makes it. */
+  isGiven(image: string | undefined): boolean;
   /** The digest that `ensure` found. */
   known(image: string | undefined): string | undefined;
   /** It was there once, and is no longer. */
@@ -89,6 +91,7 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
       found.set(image, digest);
       return digest;
     },
+    isGiven: (image = BASE) => image !== BASE || given.base !== undefined,
     known: (image = BASE) => found.get(image),
     forget: (image = BASE) => void found.delete(image),
   };

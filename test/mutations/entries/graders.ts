@@ -85,6 +85,14 @@ export const graders: readonly Mutation[] = [
     tests: [{ file: 'test/sandboxes/limits.test.ts', test: 'ends processes beside each other, each with less', hangs: true }],
   },
   {
+    name: 'processor time of children that nobody waits for is not counted',
+    fault: COLLECTION,
+    file: 'sandboxes/supervisor/processor.c',
+    before: 'return group_ms(&ms) ? ms : watched_ms();',
+    after: 'return seen_ms();',
+    tests: [{ file: 'test/sandboxes/limits.test.ts', test: 'ends a process that ignores the end of its children, which live for some time' }],
+  },
+  {
     name: 'a diff that is late to apply fails its grader',
     fault: FAULT,
     file: 'tasks/swe-mini/grade.ts',

@@ -29,7 +29,7 @@ const forget = async (image: string): Promise<void> => {
 async function pushTask(): Promise<void> {
   const container = await docker.createContainer({
     Image: await bench.provider.images.ensure(undefined),
-    Cmd: ['/bin/bash', '-c', 'mkdir -p /testbed/src /opt/tool && echo old > /testbed/src/a.py && echo tool > /opt/tool/x && chmod 777 /opt/tool'],
+    Cmd: ['/bin/bash', '-c', 'mkdir -p /testbed/src /opt/tool && echo old > /testbed/src/a.py && echo tool > /opt/tool/x && chmod 777 /opt/tool; echo postgres:x:70:71::/var/lib/postgresql:/bin/sh >> /etc/passwd; printf postgres:x:71: >> /etc/group'],
     HostConfig: { NetworkMode: 'none' },
   });
   await container.start();
@@ -136,6 +136,17 @@ describe('a task with an image of its own', () => {
     expect((await sh(sandbox, rights)).output).toBe('0000000000000000 1 2 ');
     expect((await sh(sandbox, 'chown root src/a.py || cat /proc/net/route | tail -n +2')).output).toContain('not permitted');
     await bench.provider.destroy('swe');
+  });
+
+  /** Why: tests and programs of an image ask for the users that it was made with, such as a database's or a web server's. */
+  it.each(['swe', 'strict'] as const)('knows the users that its image knows, and the agent, in the profile `%s`', async (profile) => {
+    const sandbox = await bench.provider.create(specOf(`users ${profile}`, { ...task, image: `${name}@${digest}`, profile, workdir: profile === 'swe' ? '/testbed' : '/work' }));
+    const ask = 'import pwd,grp; print(pwd.getpwnam("postgres").pw_uid, grp.getgrnam("postgres").gr_gid, pwd.getpwnam("nobody").pw_uid)';
+    const { output } = await sh(sandbox, `python3 -c '${ask}'; whoami; id -gn; echo ~; grep -c ^agent: /etc/passwd /etc/group`);
+    expect(output).toBe('70 71 65534\nagent\nagent\n/tmp/home\n/etc/passwd:1\n/etc/group:1\n');
+    await bench.provider.destroy(`users ${profile}`);
+    const left = await docker.listContainers({ all: true, filters: { label: ['longhaul=accounts'] } });
+    expect(left).toEqual([]);
   });
 
   it('has nothing writable but its workspace in the profile `strict`, also when the image was removed since', async () => {
