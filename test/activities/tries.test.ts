@@ -200,7 +200,8 @@ it.each(Object.keys({
 it.each(['update', 'planUpdate'] as const)('%s reads no training data after too many lost workers: reading it may be what ends them', async (name) => {
   await ended(world.now.store, 0, 0, 1);
   const get = vi.spyOn(world.now.store, 'get');
-  await expect(execution(LOST_WORKERS + 1, activities()[name])).rejects.toMatchObject({ type: 'WorkersLost' });
+  const work: () => Promise<unknown> = activities()[name];
+  await expect(execution(LOST_WORKERS + 1, work)).rejects.toMatchObject({ type: 'WorkersLost' });
   expect(get.mock.calls).toEqual([[keys.update(RUN, 1)]]);
 });
 
