@@ -3,6 +3,7 @@
  * stands still with its sandbox, its run, eval or batch pauses and says why, and the same is done again when that is
  * resumed. The server is real; activities are scripted, but for the last test's sampling.
  */
+import type { Connection } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
@@ -111,7 +112,7 @@ it('a run that pauses for nothing masks what it would hold', async () => {
 
 it('a rollout that is started by the library with holds: false is masked instead', async () => {
   world.script = { before: (name) => { if (name === 'generate') throw lost(); } };
-  const { address } = world.now.client.connection.options as { address: string };
+  const { address } = (world.now.client.connection as Connection).options;
   const longhaul = await Longhaul.connect({ address });
   const handle = await longhaul.startRollout({ task: 't-train-0', policy, holds: false }, 'rollout/unheld');
   expect(await handle.result()).toMatchObject({ status: 'failed', failure: 'quarantined' });
