@@ -113,7 +113,7 @@ it('a run that pauses for nothing masks what it would hold', async () => {
 
 it('a rollout that is started by the library with holds: false is masked instead', async () => {
   world.script = { before: (name) => { if (name === 'generate') throw lost(); } };
-  const { address } = (world.now.client.connection as Connection).options as { address: string };
+  const { address } = (world.now.client.connection as Connection).options;
   const longhaul = await Longhaul.connect({ address });
   const handle = await longhaul.startRollout({ task: 't-train-0', policy, holds: false }, 'rollout/unheld');
   expect(await handle.result()).toMatchObject({ status: 'failed', failure: 'quarantined' });
