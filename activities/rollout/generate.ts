@@ -47,8 +47,10 @@ async function refuseUnknown({ dir, digest }: PolicyRef, { run, attempt, turn }:
  */
 async function checkedDigest(policy: PolicyRef, input: GenerateInput, { digestOf, store }: GenerateDeps): Promise<string> {
   const { dir, digest } = policy;
-  await refuseUnknown(policy, input, store);
-  const found = await intact(dir, () => digestOf(dir));
+  const found = await intact(dir, () => digestOf(dir)).catch(async (error: unknown) => {
+    if (error instanceof CheckpointTorn) await refuseUnknown(policy, input, store);
+    throw error;
+  });
   if (digest === undefined || digest === found) return found;
   throw new CheckpointTorn(dir, 'its files are not those that this was started with');
 }

@@ -201,8 +201,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a policy whose files are gone is an error of no class',
     fault: TORN,
     file: 'activities/rollout/generate.ts',
-    before: 'const found = await intact(dir, () => digestOf(dir));',
-    after: 'const found = await digestOf(dir);',
+    before: 'const found = await intact(dir, () => digestOf(dir)).catch(',
+    after: 'const found = await digestOf(dir).catch(',
     tests: [{ file: GENERATE_TEST, test: 'a policy whose folder is gone is a torn checkpoint' }],
   },
   {
