@@ -121,7 +121,8 @@ it('a run that is cancelled with rollouts in every stage leaves no sandbox, leas
     await sleep(50);
   }
   expect([...stages].sort()).toEqual(expect.arrayContaining(['agent-run', 'init', 'reward']));
-  expect((await longhaul(['cancel', 'cancelled'], dir)).code).toBe(0);
+  // At once: a program of its own would find few of them left.
+  await client.workflow.getHandle('train/cancelled').cancel();
   await expect(client.workflow.getHandle('train/cancelled').result()).rejects.toThrow();
 
   // A grader's sandbox ends with its activity, which hears of the cancellation by its next heartbeat and ends at once.

@@ -27,7 +27,7 @@ os.close(1); os.close(2)
 time.sleep(1000)`;
 
 const inBackground = (program: string, times = 1): string =>
-  `${python(program, 'true ||')}; for n in $(seq ${times}); do (setsid python3 /tmp/attack.py > /tmp/said$n 2>&1 &); done; until [ "$(cat /tmp/said* | wc -l)" -ge ${times} ]; do sleep 0.05; done; cat /tmp/said*`;
+  `${python(program, 'true ||')}; for n in $(seq ${times}); do (setsid python3 /tmp/attack.py > /tmp/said$n 2>&1 &); done; until [ "$(cat /tmp/said* 2>/dev/null | wc -l)" -ge ${times} ]; do sleep 0.05; done; cat /tmp/said*`;
 
 /** A process on the host by a word of its command line. */
 function processWith(mark: string): number | undefined {
