@@ -51,7 +51,7 @@ function fakeLonghaul(): Longhaul {
   let looks = 0;
   const describe = async () => ({ status: { name: (looks += 1) < 3 ? 'RUNNING' : 'COMPLETED' } });
   const query = () => Promise.reject(new Error('no worker'));
-  return { client: { workflow: { getHandle: () => ({ describe, query }) } } as unknown as Client } as unknown as Longhaul;
+  return { client: { workflow: { getHandle: () => ({ describe, query }) }, withDeadline: (_at: number, work: () => Promise<unknown>) => work() } as unknown as Client } as unknown as Longhaul;
 }
 
 it('`train` reads each event of its run once', async () => {

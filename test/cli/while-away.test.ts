@@ -77,7 +77,7 @@ function awayAtFirst() {
   const describe = () => ((asked += 1) < 2 ? gone() : Promise.resolve({ status: { name: 'COMPLETED' } }));
   const query = () => (asked < 2 ? gone() : Promise.resolve({ step: 1, steps: 1, recent: [{ step: 1 }], done: [] }));
   const result = () => ((asked += 1) < 2 ? gone() : Promise.resolve('its end'));
-  const client = { workflow: { getHandle: () => ({ describe, query, result }) } } as unknown as Client;
+  const client = { workflow: { getHandle: () => ({ describe, query, result }) }, withDeadline: (_at: number, work: () => Promise<unknown>) => work() } as unknown as Client;
   const lines: string[] = [];
   return { client, lines, screen: { line: (text: string) => void lines.push(text), bar: () => undefined }, signal: new AbortController().signal };
 }
