@@ -2,6 +2,7 @@
  * Hunts pauses in what a step is said to have taken, and work during a pause that is left out of it. The server is real,
  * activities are scripted. Nothing is compared with a speed: only with how long this test itself held things up.
  */
+import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import type { BatchResult } from '../../../workflows/messages/batch.ts';
@@ -64,7 +65,7 @@ it('an update that goes on during a pause takes the time that it takes', async (
 
 it('what failed and was done again when the run was resumed took no longer for that', async () => {
   let failing = true;
-  world.script = { before: (activity) => { if (activity === 'update' && failing) throw new Error('the disk is full'); } };
+  world.script = { before: (activity) => { if (activity === 'update' && failing) throw ApplicationFailure.create({ message: 'the disk is full', nextRetryDelay: '20ms' }); } };
   const begun = performance.now();
   const handle = await world.start('train', 'train/mended', config('mended'));
   await expect.poll(async () => (await statusOf('mended')).tripped, { interval: 200 }).toBeTruthy();
