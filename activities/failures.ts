@@ -45,7 +45,13 @@ function failureFrom(error: Error): ApplicationFailure {
   const type = WRONG_INPUT.has(error.name) ? 'UserInputError' : error.name;
   const message = messageWithPlace(error);
   const cause = message === error.message ? { cause: error } : {};
-  const failure = ApplicationFailure.create({ message: message.slice(0, 1000), type, nonRetryable: FINAL.has(type), ...cause, ...retryDelayOf(error) });
+  const failure = ApplicationFailure.create({
+    message: message.slice(0, 1000),
+    type,
+    nonRetryable: FINAL.has(type),
+    ...cause,
+    ...retryDelayOf(error),
+  });
   if (cause.cause === undefined && error.stack !== undefined) failure.stack = error.stack;
   return failure;
 }
@@ -59,7 +65,9 @@ export class NoValidRollouts extends Error {
 
   constructor(step: number, masked: Readonly<Record<string, number>>) {
     const reasons = Object.entries(masked).map(([reason, n]) => `${n} ${reason}`);
-    super(`None of the rollouts of step ${step} was graded (${reasons.join(', ')}); mend what failed, then start a run of another name`);
+    super(
+      `None of the rollouts of step ${step} was graded (${reasons.join(', ')}); mend what failed, then start a run of another name`,
+    );
     this.step = step;
     this.masked = masked;
   }
@@ -121,7 +129,10 @@ export class UserInputError extends Error {
   readonly remedy: string;
 
   constructor(field: string, value: unknown, remedy: string, options?: ErrorOptions) {
-    super(value === undefined ? `${field} is missing; ${remedy}` : `${field}: ${written(value)} cannot be used; ${remedy}`, options);
+    super(
+      value === undefined ? `${field} is missing; ${remedy}` : `${field}: ${written(value)} cannot be used; ${remedy}`,
+      options,
+    );
     this.field = field;
     this.value = value ?? null;
     this.remedy = remedy;

@@ -17,7 +17,11 @@ export function createGpuActivities(deps: GenerateDeps): GpuActivities {
   return {
     checkEndpoint: (input) => classified(() => withHeartbeat((signal) => checkEndpoint(input, deps, signal))),
     // An endpoint's own patience bounds how often it is asked.
-    generate: (input) => tried({ store, place: 'gpu', ...('endpoint' in input.policy && { failures: Infinity }) }, (signal) => generateTurn(input, deps, signal, priorityKey())),
-    update: (input) => tried({ store, place: 'gpu' }, (_signal, progress) => updateOnce(input, store, deps.engine, progress)),
+    generate: (input) =>
+      tried({ store, place: 'gpu', ...('endpoint' in input.policy && { failures: Infinity }) }, (signal) =>
+        generateTurn(input, deps, signal, priorityKey()),
+      ),
+    update: (input) =>
+      tried({ store, place: 'gpu' }, (_signal, progress) => updateOnce(input, store, deps.engine, progress)),
   };
 }

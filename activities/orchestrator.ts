@@ -58,10 +58,21 @@ async function recordFailures(run: string, failures: readonly RolloutResult[], s
  */
 async function dropUntrained(run: string, untrained: readonly string[], store: Store): Promise<void> {
   const wentOn = await wentOnAt(run, store);
-  const isMeant = ({ rollout, at }: RolloutEvent) => (wentOn !== undefined && at < wentOn) || untrained.some((batch) => rollout.startsWith(`${batch}/`));
+  const isMeant = ({ rollout, at }: RolloutEvent) =>
+    (wentOn !== undefined && at < wentOn) || untrained.some((batch) => rollout.startsWith(`${batch}/`));
   const open = unfinishedOf(await store.events(run)).filter(isMeant);
   const at = now();
-  await recordEnds(store, open.map(({ rollout, attempt }) => ({ run, rollout, attempt, event: 'dropped' as const, at, detail: 'run-completed' })));
+  await recordEnds(
+    store,
+    open.map(({ rollout, attempt }) => ({
+      run,
+      rollout,
+      attempt,
+      event: 'dropped' as const,
+      at,
+      detail: 'run-completed',
+    })),
+  );
 }
 
 /** The oldest policy that something samples from after `step`: the live one, or that of a rollout under way. */
@@ -131,7 +142,11 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
     closeRun: ({ run, runDir, status, message = '', untrained = [], execution }) =>
       kept(async () => {
         if (status === 'completed') await dropUntrained(run, untrained, store);
-        await recordEndOfRun(run, { status, finishedAt: now(), message, ...(execution === undefined ? {} : { execution }) }, store);
+        await recordEndOfRun(
+          run,
+          { status, finishedAt: now(), message, ...(execution === undefined ? {} : { execution }) },
+          store,
+        );
         const summary = await writeFiles(run, runDir);
         await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));
         await clearUpdates(runDir);

@@ -57,14 +57,24 @@ export const keys = {
   /** That a run, or an eval as `eval/ID`, has no records of its turns any more. */
   pruned: (name: string) => `pruned:${name}`,
   /** Executions of one scheduled activity that ended without a result, as far as they could say so; found by the workflow that they belong to. */
-  tries: ({ activityType, workflowExecution, activityId }: Scheduled) => `tries:${workflowExecution?.workflowId ?? ''}#${activityType}/${workflowExecution?.runId ?? ''}/${activityId}/`,
+  tries: ({ activityType, workflowExecution, activityId }: Scheduled) =>
+    `tries:${workflowExecution?.workflowId ?? ''}#${activityType}/${workflowExecution?.runId ?? ''}/${activityId}/`,
   oneTry: (scheduled: Scheduled & Pick<Info, 'attempt'>) => `${keys.tries(scheduled)}${padded(scheduled.attempt)}`,
   /** `digest` is of the endpoint's settings that decide how it is asked. */
   offer: (run: string, digest: string) => `offer:${run}/${digest}`,
 } as const;
 
 /** Of records whose keys begin with their run's name. */
-const RUN_KINDS: ReadonlySet<string> = new Set(['update', 'step', 'evaluation', 'run', 'changes', 'run-end', 'run-again', 'offer']);
+const RUN_KINDS: ReadonlySet<string> = new Set([
+  'update',
+  'step',
+  'evaluation',
+  'run',
+  'changes',
+  'run-end',
+  'run-again',
+  'offer',
+]);
 
 /** The run, or the eval as `eval/ID`, that a record of this key belongs to; `undefined` where it is of neither. */
 export function runOfKey(key: string): string | undefined {
@@ -244,7 +254,11 @@ export async function changesOfRun(store: Store, run: string): Promise<ConfigCha
  * The model calls of an attempt, in order, `atLeast` so many. Errors: `StoreCorrupt` where one is missing: a context without
  * it would be another one.
  */
-export async function turnsOf(store: Store, attempt: Pick<Attempt, 'rollout' | 'attempt'>, atLeast = 0): Promise<GenerateRecord[]> {
+export async function turnsOf(
+  store: Store,
+  attempt: Pick<Attempt, 'rollout' | 'attempt'>,
+  atLeast = 0,
+): Promise<GenerateRecord[]> {
   const prefix = `generate:${attemptKey(attempt)}/`;
   const rows = await store.list<GenerateRecord>(prefix);
   for (let i = 0; i < Math.max(rows.length, atLeast); i += 1) {

@@ -6,7 +6,14 @@
 import { asyncLocalStorage, type Info } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import type { Store } from '../store/store.ts';
-import { classOfError, FAILURES, LOST_WORKERS, RETRIES, type RetryPlace, TRIES_SPENT } from '../workflows/failures/failure-policy.ts';
+import {
+  classOfError,
+  FAILURES,
+  LOST_WORKERS,
+  RETRIES,
+  type RetryPlace,
+  TRIES_SPENT,
+} from '../workflows/failures/failure-policy.ts';
 import { classified } from './failures.ts';
 import { wasCancelled, wasStopped, withHeartbeat } from './heartbeat.ts';
 import { orAborted } from './or-aborted.ts';
@@ -18,7 +25,9 @@ export class WorkersLost extends Error {
   override readonly name = 'WorkersLost';
 
   constructor({ activityType, workflowExecution }: Info, lost: number) {
-    super(`${activityType} of ${workflowExecution?.workflowId ?? 'no workflow'}: ${lost} workers ended, stood still or were silent for 15 s in it, one after the other`);
+    super(
+      `${activityType} of ${workflowExecution?.workflowId ?? 'no workflow'}: ${lost} workers ended, stood still or were silent for 15 s in it, one after the other`,
+    );
   }
 }
 
@@ -59,8 +68,18 @@ export async function checkWorkersLost(store: Pick<Store, 'list'>): Promise<void
   if (lost >= LOST_WORKERS) throw new WorkersLost(info, lost);
 }
 
-function note({ store }: Limits, info: Info, end: TryRecord['end'], { name, message }: { readonly name: string; readonly message: string }): Promise<TryRecord> {
-  return store.putOnce<TryRecord>(keys.oneTry(info), { end, error: name, message: message.slice(0, 300), at: new Date().toISOString() });
+function note(
+  { store }: Limits,
+  info: Info,
+  end: TryRecord['end'],
+  { name, message }: { readonly name: string; readonly message: string },
+): Promise<TryRecord> {
+  return store.putOnce<TryRecord>(keys.oneTry(info), {
+    end,
+    error: name,
+    message: message.slice(0, 300),
+    at: new Date().toISOString(),
+  });
 }
 
 const isOfStore = (name = ''): boolean => classOfError(name) === 'store-unavailable';
@@ -85,7 +104,10 @@ async function counted(failure: ApplicationFailure, limits: Limits, info: Info):
     return { failure, failures: await classified(() => failuresOf(limits, info, failure)) };
   } catch (error) {
     const holds = error instanceof ApplicationFailure && FAILURES[classOfError(error.type ?? '')].recovery === 'hold';
-    return { failure: holds ? error : failure, failures: info.attempt - (await onRecord(limits.store, info).catch(() => 0)) };
+    return {
+      failure: holds ? error : failure,
+      failures: info.attempt - (await onRecord(limits.store, info).catch(() => 0)),
+    };
   }
 }
 
@@ -98,23 +120,38 @@ export async function reported(error: unknown, limits: Limits, info: Info): Prom
   const most = isOfStore(failure.type ?? '') ? own : (limits.failures ?? own);
   if (failures < most || failure.nonRetryable) return failure;
   const { message, type, cause } = failure;
-  return ApplicationFailure.create({ message, type: type ?? '', nonRetryable: true, details: [TRIES_SPENT], ...(cause && { cause }) });
+  return ApplicationFailure.create({
+    message,
+    type: type ?? '',
+    nonRetryable: true,
+    details: [TRIES_SPENT],
+    ...(cause && { cause }),
+  });
 }
 
 /** In which an execution that is over its time reports that itself. */
 const REPORT_MS = 5_000;
 
 /** Milliseconds that it may take; `undefined` where the time of all its tries ends first, which is another failure. */
-function ownLimitMs({ startToCloseTimeoutMs, scheduleToCloseTimeoutMs, scheduledTimestampMs }: Info): number | undefined {
+function ownLimitMs({
+  startToCloseTimeoutMs,
+  scheduleToCloseTimeoutMs,
+  scheduledTimestampMs,
+}: Info): number | undefined {
   const left = scheduledTimestampMs + scheduleToCloseTimeoutMs - Date.now();
-  return startToCloseTimeoutMs > 2 * REPORT_MS && left > startToCloseTimeoutMs ? startToCloseTimeoutMs - REPORT_MS : undefined;
+  return startToCloseTimeoutMs > 2 * REPORT_MS && left > startToCloseTimeoutMs
+    ? startToCloseTimeoutMs - REPORT_MS
+    : undefined;
 }
 
 async function withinLimit<T>(info: Info, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const ms = ownLimitMs(info);
   if (ms === undefined) return work(signal);
   const over = new AbortController();
-  const timer = setTimeout(() => over.abort(new TookTooLong(`${info.activityType} took longer than ${ms / 1000} s`)), ms);
+  const timer = setTimeout(
+    () => over.abort(new TookTooLong(`${info.activityType} took longer than ${ms / 1000} s`)),
+    ms,
+  );
   try {
     return await orAborted(() => work(AbortSignal.any([signal, over.signal])), over.signal);
   } finally {

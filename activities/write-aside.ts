@@ -25,7 +25,10 @@ export async function writeAside(path: string, content: string | Uint8Array): Pr
 }
 
 async function modified(path: string): Promise<number> {
-  return stat(path).then(({ mtimeMs }) => mtimeMs, () => Number.POSITIVE_INFINITY);
+  return stat(path).then(
+    ({ mtimeMs }) => mtimeMs,
+    () => Number.POSITIVE_INFINITY,
+  );
 }
 
 /** Removes, anywhere in `dir`, what killed writers left aside and nobody has written to for `idleMs`. */

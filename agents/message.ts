@@ -31,7 +31,8 @@ export function readArguments(text: string): object | string {
   }
 }
 
-export const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof WrittenFloat);
+export const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof WrittenFloat);
 
 export type Message =
   | { readonly role: 'system' | 'user'; readonly content: string }

@@ -35,9 +35,14 @@ function finder(text: string, part: string): Find {
 /** `<NAME=name>body</NAME>`, each up to the first end of its kind, in time that grows with the text and no faster. */
 function sectionsOf(text: string, tag: string): Section[] {
   const [open, close] = [`<${tag}=`, `</${tag}>`];
-  const [opens, closes, ends, lines] = [open, close, '>', '\n'].map((part) => finder(text, part)) as [Find, Find, Find, Find];
+  const [opens, closes, ends, lines] = [open, close, '>', '\n'].map((part) => finder(text, part)) as [
+    Find,
+    Find,
+    Find,
+    Find,
+  ];
   const found: Section[] = [];
-  for (let at = opens(0); at < text.length; ) {
+  for (let at = opens(0); at < text.length;) {
     const begin = at + open.length;
     const end = ends(begin);
     const isNamed = end < text.length && end > begin && lines(begin) > end;
@@ -52,7 +57,7 @@ function sectionsOf(text: string, tag: string): Section[] {
 /** What stands between `open` and the next `close`, as often as it does. */
 function between(text: string, open: string, close: string): string[] {
   const found: string[] = [];
-  for (let at = text.indexOf(open); at >= 0; ) {
+  for (let at = text.indexOf(open); at >= 0;) {
     const end = text.indexOf(close, at + open.length);
     if (end < 0) break;
     found.push(text.slice(at + open.length, end));
@@ -72,7 +77,9 @@ function parseFunctionXml(text: string): ParsedTurn {
   const content = text.slice(0, first).trim();
   const calls = sectionsOf(text, 'function').map(({ name, body }) => ({
     name: name.trim(),
-    arguments: Object.fromEntries(sectionsOf(body, 'parameter').map((parameter) => [parameter.name.trim(), unwrapLines(parameter.body)])),
+    arguments: Object.fromEntries(
+      sectionsOf(body, 'parameter').map((parameter) => [parameter.name.trim(), unwrapLines(parameter.body)]),
+    ),
   }));
   if (calls.length === 0) return { kind: 'malformed', content, error: 'The call has no closing </function>.' };
   return { kind: 'calls', content, calls };

@@ -17,5 +17,7 @@ export function visible(text: string): string {
 /** `document` as JSON: the same characters written out as JSON itself does. */
 export function visibleJson(document: unknown): string {
   const text: string | undefined = JSON.stringify(document, null, 2);
-  return (text ?? 'null').replaceAll(STEERING, (c) => (c === '\n' ? c : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`));
+  return (text ?? 'null').replaceAll(STEERING, (c) =>
+    c === '\n' ? c : `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }

@@ -17,7 +17,16 @@ export class WrittenFloat {
 }
 
 /** As `JSON.parse` gives it, but for floats of whole value, long integers, and objects with keys that JavaScript would move. */
-export type Written = null | boolean | number | string | bigint | WrittenFloat | readonly Written[] | { readonly [key: string]: Written } | ReadonlyMap<string, Written>;
+export type Written =
+  | null
+  | boolean
+  | number
+  | string
+  | bigint
+  | WrittenFloat
+  | readonly Written[]
+  | { readonly [key: string]: Written }
+  | ReadonlyMap<string, Written>;
 
 const TOKEN = /[\s]*([{}[\],:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s{}[\],:"]+)/gy;
 /** Such keys come first in an object of JavaScript's, in their own order. */
@@ -71,7 +80,8 @@ class Reader {
 
   #array(): Written[] {
     const values: Written[] = [];
-    for (let token = this.#next(); token !== ']'; token = this.#next()) if (token !== ',') values.push(this.read(token));
+    for (let token = this.#next(); token !== ']'; token = this.#next())
+      if (token !== ',') values.push(this.read(token));
     return values;
   }
 
@@ -93,15 +103,19 @@ export function readWritten(text: string): Written {
   return new Reader(text).read();
 }
 
-const isNumber = (value: unknown): value is WrittenFloat | bigint => value instanceof WrittenFloat || typeof value === 'bigint';
+const isNumber = (value: unknown): value is WrittenFloat | bigint =>
+  value instanceof WrittenFloat || typeof value === 'bigint';
 
 /** The entries of an object, whichever of the two forms it has. */
-export const entriesOf = (value: object): Array<[string, unknown]> => (value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value));
+export const entriesOf = (value: object): Array<[string, unknown]> =>
+  value instanceof Map ? [...(value as Map<string, unknown>)] : Object.entries(value);
 
 /** The member of an object, whichever of the two forms it has; `undefined` of anything else. */
 export function memberOf(value: unknown, name: string): unknown {
   if (value instanceof Map) return (value as Map<string, unknown>).get(name);
-  return typeof value === 'object' && value !== null && Object.hasOwn(value, name) ? (value as Readonly<Record<string, unknown>>)[name] : undefined;
+  return typeof value === 'object' && value !== null && Object.hasOwn(value, name)
+    ? (value as Readonly<Record<string, unknown>>)[name]
+    : undefined;
 }
 
 /** Ordinary values, as `JSON.parse` would have given them. */
@@ -117,5 +131,7 @@ export function writtenText(value: unknown): string {
   if (isNumber(value)) return typeof value === 'bigint' ? String(value) : value.source;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
   if (Array.isArray(value)) return `[${value.map(writtenText).join(',')}]`;
-  return `{${entriesOf(value).map(([key, child]) => `${JSON.stringify(key)}:${writtenText(child)}`).join(',')}}`;
+  return `{${entriesOf(value)
+    .map(([key, child]) => `${JSON.stringify(key)}:${writtenText(child)}`)
+    .join(',')}}`;
 }

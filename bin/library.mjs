@@ -13,6 +13,15 @@ if (!isNewEnough(process.versions.node)) {
 }
 
 export const {
-  defineAdvantage, defineLoss, defineTask, defineTool, EvalHandle, Longhaul, RunHandle, StepsMissed, ToolArgumentError,
-  Unreachable, WrongStack,
+  defineAdvantage,
+  defineLoss,
+  defineTask,
+  defineTool,
+  EvalHandle,
+  Longhaul,
+  RunHandle,
+  StepsMissed,
+  ToolArgumentError,
+  Unreachable,
+  WrongStack,
 } = await import('../dist/cli/index.js');

@@ -29,7 +29,9 @@ if (typeof process.execve === 'function' && process.platform !== 'win32') {
 } else {
   const child = spawn(node.path, args, { stdio: 'inherit', env: launchedEnv(env) });
   child.on('error', (error) => {
-    process.stderr.write(`longhaul: ${node.path} did not start (${error.message}). Run: ${isClone ? 'npm run setup' : 'npm install longhaul'}\n`);
+    process.stderr.write(
+      `longhaul: ${node.path} did not start (${error.message}). Run: ${isClone ? 'npm run setup' : 'npm install longhaul'}\n`,
+    );
     process.exit(3);
   });
   endWith(child);

@@ -28,13 +28,17 @@ export interface Surroundings {
   readonly cwd?: string;
 }
 
-const START = 'Start the stack: npx longhaul up --detach. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, or in a program by connect({ address })';
+const START =
+  'Start the stack: npx longhaul up --detach. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, or in a program by connect({ address })';
 
 /**
  * Errors: `UserInputError` for a profile that there is not; `Unreachable` where no address is named and the folder has no
  * stack that is up; `WrongStack` where another stack has its port; a connection error after 10 s.
  */
-export async function connectClient(options: ConnectOptions = {}, { env = process.env, cwd = process.cwd() }: Surroundings = {}): Promise<Client> {
+export async function connectClient(
+  options: ConnectOptions = {},
+  { env = process.env, cwd = process.cwd() }: Surroundings = {},
+): Promise<Client> {
   const { connectionOptions, namespace } = temporalConfig(env);
   const address = options.address ?? connectionOptions.address;
   const wanted = options.namespace ?? namespace;
@@ -62,6 +66,8 @@ async function connected(options: ConnectionOptions, namespace = 'default'): Pro
     return new Client({ connection, namespace });
   } catch (error) {
     await connection.close();
-    throw error instanceof WrongStack ? error : new Unreachable(`Temporal at ${options.address ?? ''}`, START, { cause: error });
+    throw error instanceof WrongStack
+      ? error
+      : new Unreachable(`Temporal at ${options.address ?? ''}`, START, { cause: error });
   }
 }

@@ -49,7 +49,11 @@ const EXIT_CODES: Readonly<Record<string, number>> = {
  * (as `type`) is left of a class.
  */
 export function exitCodeOf(error: unknown): number {
-  for (let current: unknown = error, depth = 0; current instanceof Error && depth < 8; current = current.cause, depth += 1) {
+  for (
+    let current: unknown = error, depth = 0;
+    current instanceof Error && depth < 8;
+    current = current.cause, depth += 1
+  ) {
     const type = 'type' in current && typeof current.type === 'string' ? current.type : '';
     const code = EXIT_CODES[current.name] ?? EXIT_CODES[type];
     if (code !== undefined) return code;

@@ -12,11 +12,16 @@ export function fitLine(line: string, columns: number): string {
     const text = fields.slice(0, count).join(SEPARATOR);
     if (head.length + text.length <= columns) return head + text;
     const room = columns - text.length - 1;
-    if (room >= Math.min(SHORTEST_BAR, head.length)) return head === '' ? text : `${shorter(full.length, empty.length, room)} ${text}`;
+    if (room >= Math.min(SHORTEST_BAR, head.length))
+      return head === '' ? text : `${shorter(full.length, empty.length, room)} ${text}`;
   }
   const [name = ''] = fields;
   if (name.length <= columns) return name;
-  return columns < 2 ? '' : `${Array.from(name).slice(0, columns - 1).join('')}…`;
+  return columns < 2
+    ? ''
+    : `${Array.from(name)
+        .slice(0, columns - 1)
+        .join('')}…`;
 }
 
 /** A line that stays, broken between its fields where it is wider than the terminal. A single field is left to the terminal: it may be a path. */
@@ -26,7 +31,8 @@ export function breakLine(line: string, columns: number): string {
   const lines = [first];
   for (const field of rest) {
     const last = lines.at(-1) ?? '';
-    if (last.length + SEPARATOR.length + field.length <= columns) lines[lines.length - 1] = `${last}${SEPARATOR}${field}`;
+    if (last.length + SEPARATOR.length + field.length <= columns)
+      lines[lines.length - 1] = `${last}${SEPARATOR}${field}`;
     else lines.push(`    ${field}`);
   }
   return lines.join('\n');

@@ -14,7 +14,12 @@ export { defineTool } from '../agents/tools/registry.ts';
 export { ToolArgumentError } from '../agents/tools/arguments.ts';
 export { defineAdvantage } from '../trainer/algorithms/advantages/registry.ts';
 export { defineLoss } from '../trainer/algorithms/losses/registry.ts';
-export type { AdvantageEstimator, AdvantageSettings, TokenAdvantages, TokenRewards } from '../trainer/algorithms/advantages/estimator.ts';
+export type {
+  AdvantageEstimator,
+  AdvantageSettings,
+  TokenAdvantages,
+  TokenRewards,
+} from '../trainer/algorithms/advantages/estimator.ts';
 export type { PolicyLossDefinition, PolicyTokens, TokenTerms } from '../trainer/algorithms/losses/loss.ts';
 export type { LossSettings } from '../trainer/algorithms/losses/settings.ts';
 export type { Arguments, ToolParameter, ToolParameters } from '../agents/tools/arguments.ts';
@@ -22,7 +27,16 @@ export type { Message, ToolCall, ToolSchema } from '../agents/message.ts';
 export type { Observation, Tool, ToolContext, ToolDefinition } from '../agents/tools/tool.ts';
 export type { Environment, Split, Task, Verdict } from '../tasks/task.ts';
 export type {
-  ExecCall, ExecResult, ReadResult, Sandbox, SandboxFile, SandboxLimits, SandboxProfile, SandboxProvider, SandboxSpec, WriteCall,
+  ExecCall,
+  ExecResult,
+  ReadResult,
+  Sandbox,
+  SandboxFile,
+  SandboxLimits,
+  SandboxProfile,
+  SandboxProvider,
+  SandboxSpec,
+  WriteCall,
 } from '../sandboxes/sandbox.ts';
 export type { RolloutInput, RolloutResult } from '../workflows/messages/rollout.ts';
 export type { RunConfig } from '../workflows/messages/run-config.ts';

@@ -1,6 +1,13 @@
 /** The programmatic client: what the command line does, for programs. Runs live in Temporal, not in this object. */
 
-import { type Client, WorkflowExecutionAlreadyStartedError, type WorkflowHandle, WorkflowIdConflictPolicy, WorkflowIdReusePolicy, type WorkflowStartOptions } from '@temporalio/client';
+import {
+  type Client,
+  WorkflowExecutionAlreadyStartedError,
+  type WorkflowHandle,
+  WorkflowIdConflictPolicy,
+  WorkflowIdReusePolicy,
+  type WorkflowStartOptions,
+} from '@temporalio/client';
 import { randomUUID } from 'node:crypto';
 import { type EvalSettings, resolveSweepConfig } from '../activities/evaluation/sweep/sweep-config.ts';
 import { resolveRunConfig, type RunSettings } from '../activities/run/run-config.ts';
@@ -48,7 +55,10 @@ export class Longhaul {
    * Errors: `UserInputError` for a configuration that cannot be used, and for one that the run which goes on under this
    * name did not begin with.
    */
-  async train(given: RunSettings | RunConfig, { again = false }: { readonly again?: boolean } = {}): Promise<RunHandle> {
+  async train(
+    given: RunSettings | RunConfig,
+    { again = false }: { readonly again?: boolean } = {},
+  ): Promise<RunHandle> {
     const config = resolveRunConfig(given, process.cwd());
     try {
       await this.#start('train', {

@@ -35,7 +35,9 @@ export async function buildProgram(
 
 /** Whether commander ended on purpose (`--help`, `--version`); what else it throws is bad input. */
 export function isHelp(error: CommanderError): boolean {
-  return ['commander.helpDisplayed', 'commander.help', 'commander.version'].includes(error.code) && error.exitCode === 0;
+  return (
+    ['commander.helpDisplayed', 'commander.help', 'commander.version'].includes(error.code) && error.exitCode === 0
+  );
 }
 
 function defineVerb(verb: Verb, command: Command, perform: (work: Work, json: boolean) => Promise<void>): void {
@@ -44,7 +46,8 @@ function defineVerb(verb: Verb, command: Command, perform: (work: Work, json: bo
     called = action;
   });
   verb.define(command, (work) => perform(work, called.opts<{ json?: boolean }>().json === true));
-  for (const leaf of leaves(command)) leaf.option('--json', 'print one JSON document on stdout, and nothing else there');
+  for (const leaf of leaves(command))
+    leaf.option('--json', 'print one JSON document on stdout, and nothing else there');
 }
 
 function leaves(command: Command): Command[] {

@@ -55,7 +55,14 @@ function printJson(around: CallSurroundings, document: unknown): void {
 }
 
 /** Names that say nothing: of the language's own errors, and of an error that was given none. */
-const NAMELESS: ReadonlySet<string> = new Set(['Error', 'TypeError', 'RangeError', 'ReferenceError', 'SyntaxError', 'AggregateError']);
+const NAMELESS: ReadonlySet<string> = new Set([
+  'Error',
+  'TypeError',
+  'RangeError',
+  'ReferenceError',
+  'SyntaxError',
+  'AggregateError',
+]);
 
 /** What nobody foresaw comes with its stack; what has a class of its own, or the system refused, has a message that suffices. */
 function messageOf(error: unknown, code: number): string {

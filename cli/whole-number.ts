@@ -6,5 +6,9 @@ import { UserInputError } from './errors.ts';
 export function wholeNumber(option: string, text: string, least: number, most?: number): number {
   const value = Number(text);
   if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= (most ?? value)) return value;
-  throw new UserInputError(option, text, most === undefined ? `give a whole number of at least ${least}` : `give a whole number from ${least} to ${most}`);
+  throw new UserInputError(
+    option,
+    text,
+    most === undefined ? `give a whole number of at least ${least}` : `give a whole number from ${least} to ${most}`,
+  );
 }

@@ -27,7 +27,9 @@ const ASKED_AT_ONCE = 16;
 /** Of each owner the one that was used last: an earlier one is what could not be released. */
 function inUse(leases: readonly Lease[]): Lease[] {
   const newest = new Map<string, Lease>();
-  for (const lease of leases) if (lease.expiresAt > (newest.get(lease.owner)?.expiresAt ?? Number.NEGATIVE_INFINITY)) newest.set(lease.owner, lease);
+  for (const lease of leases)
+    if (lease.expiresAt > (newest.get(lease.owner)?.expiresAt ?? Number.NEGATIVE_INFINITY))
+      newest.set(lease.owner, lease);
   return [...newest.values()];
 }
 
@@ -61,5 +63,6 @@ async function keep(lease: Lease, options: KeepOptions): Promise<void> {
 /** One round. Errors: those of the store. */
 export async function keepWaiting(options: KeepOptions): Promise<void> {
   const some = idle(await options.store.leases(SANDBOX_LEASE), options);
-  for (let from = 0; from < some.length; from += ASKED_AT_ONCE) await Promise.all(some.slice(from, from + ASKED_AT_ONCE).map((lease) => keep(lease, options)));
+  for (let from = 0; from < some.length; from += ASKED_AT_ONCE)
+    await Promise.all(some.slice(from, from + ASKED_AT_ONCE).map((lease) => keep(lease, options)));
 }

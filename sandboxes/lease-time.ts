@@ -28,16 +28,27 @@ export const machineTime: BootTime = { now: () => Number(process.hrtime.bigint()
 /** What a lease says of its end that is taken or renewed now, on this machine. */
 export function leaseUntil(ttlSeconds: number, { now, boot }: BootTime): Pick<Lease, 'expiresAt' | 'detail'> {
   const ttlMs = ttlSeconds * 1000;
-  return { expiresAt: Date.now() + ttlMs, detail: boot === undefined ? '' : `until ${Math.ceil(now() + ttlMs)} ms after boot ${boot}` };
+  return {
+    expiresAt: Date.now() + ttlMs,
+    detail: boot === undefined ? '' : `until ${Math.ceil(now() + ttlMs)} ms after boot ${boot}`,
+  };
 }
 
 /** Milliseconds; `now`: since the epoch, for leases of an earlier boot, of whose sandboxes none is left, and those that tell no more. */
-export function leftMs({ expiresAt, detail }: Pick<Lease, 'expiresAt' | 'detail'>, now: number, time: BootTime = machineTime): number {
+export function leftMs(
+  { expiresAt, detail }: Pick<Lease, 'expiresAt' | 'detail'>,
+  now: number,
+  time: BootTime = machineTime,
+): number {
   const [, until, boot] = /^until (-?\d+) ms after boot (\S+)$/u.exec(detail) ?? [];
   return boot !== undefined && boot === time.boot ? Number(until) - time.now() : expiresAt - now;
 }
 
 /** `now`: as for `leftMs`. */
-export function hasRunOut(lease: Pick<Lease, 'expiresAt' | 'detail'>, now: number, time: BootTime = machineTime): boolean {
+export function hasRunOut(
+  lease: Pick<Lease, 'expiresAt' | 'detail'>,
+  now: number,
+  time: BootTime = machineTime,
+): boolean {
   return leftMs(lease, now, time) <= 0;
 }

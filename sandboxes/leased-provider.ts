@@ -65,7 +65,11 @@ export class LeasedProvider implements SandboxProvider {
     const renewLease = async (): Promise<void> => void (await this.leases.acquire(id, this.owner, ttlSeconds));
     await renewLease();
     // The making may take longer than a lease lasts.
-    if (!this.held.has(id)) this.held.set(id, renewing(ttlSeconds, () => (made ? this.leases.renew(made, this.owner, ttlSeconds) : renewLease())));
+    if (!this.held.has(id))
+      this.held.set(
+        id,
+        renewing(ttlSeconds, () => (made ? this.leases.renew(made, this.owner, ttlSeconds) : renewLease())),
+      );
     made = await this.inner.create(spec);
     return made;
   }

@@ -23,7 +23,13 @@ export interface SandboxLeases {
 }
 
 /** The leases of one host; `limit` is how many sandboxes of this kind it may hold at once. */
-export function sandboxLeases(store: Store, host: string, limit: number, kind: string = SANDBOX_LEASE, time: BootTime = machineTime): SandboxLeases {
+export function sandboxLeases(
+  store: Store,
+  host: string,
+  limit: number,
+  kind: string = SANDBOX_LEASE,
+  time: BootTime = machineTime,
+): SandboxLeases {
   const acquire = async (id: string, owner: string, ttlSeconds: number): Promise<Lease | undefined> => {
     return await store.acquireLease({ id, kind, owner, host, ...leaseUntil(ttlSeconds, time) }, limit);
   };
@@ -56,7 +62,13 @@ export function renewing(ttlSeconds: number, renew: () => Promise<void>): () => 
 }
 
 /** Keeps a sandbox and its lease alive for as long as `body` takes. */
-export async function keptAlive<T>(leases: SandboxLeases, sandbox: Sandbox, owner: string, ttlSeconds: number, body: () => Promise<T>): Promise<T> {
+export async function keptAlive<T>(
+  leases: SandboxLeases,
+  sandbox: Sandbox,
+  owner: string,
+  ttlSeconds: number,
+  body: () => Promise<T>,
+): Promise<T> {
   const renew = () => leases.renew(sandbox, owner, ttlSeconds);
   const end = renewing(ttlSeconds, renew);
   try {

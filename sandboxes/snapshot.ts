@@ -6,7 +6,14 @@
 import { createHash } from 'node:crypto';
 
 import type { ObjectRef, Store } from '../store/store.ts';
-import { type Sandbox, SandboxImpossible, type SandboxProvider, type SandboxSpec, SandboxUnavailable, type ShellState } from './sandbox.ts';
+import {
+  type Sandbox,
+  SandboxImpossible,
+  type SandboxProvider,
+  type SandboxSpec,
+  SandboxUnavailable,
+  type ShellState,
+} from './sandbox.ts';
 
 export interface Snapshot {
   /** Of everything below. */
@@ -22,7 +29,8 @@ const TIMEOUT_MS = 120_000;
 const PIECE = 6_000_000;
 const ARCHIVE = '/tmp/.longhaul-restore.tgz';
 /** The same bytes for the same files: by name, without owners and without the times that a look changes. Holes stay holes. */
-const TAR = 'tar --sparse --sort=name --format=posix --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --owner=0 --group=0 --numeric-owner -cf - .';
+const TAR =
+  'tar --sparse --sort=name --format=posix --pax-option=exthdr.name=%d/PaxHeaders/%f,delete=atime,delete=ctime --owner=0 --group=0 --numeric-owner -cf - .';
 
 async function run(sandbox: Sandbox, callId: string, command: string): Promise<string> {
   const call = { callId, command, timeoutMs: TIMEOUT_MS, outputLimit: 8 << 20, fresh: true };
@@ -39,7 +47,11 @@ async function pack(sandbox: Sandbox, callId: string): Promise<Buffer> {
     // 1: a file changed while it was read; whatever runs in the background, that is a state that it was in.
     const tar = `{ ${TAR} 2>/dev/null; [ $? -le 1 ]; } | gzip -n -1`;
     const cut = `tail -c +${piece * PIECE + 1} | head -c ${PIECE} | base64 -w 0`;
-    const said = await run(sandbox, `${callId}/${piece}`, `${tar} | ${cut}; s=("\${PIPESTATUS[@]}"); echo " \${s[0]} \${s[1]}"; [ "\${s[-1]}" = 0 ]`);
+    const said = await run(
+      sandbox,
+      `${callId}/${piece}`,
+      `${tar} | ${cut}; s=("\${PIPESTATUS[@]}"); echo " \${s[0]} \${s[1]}"; [ "\${s[-1]}" = 0 ]`,
+    );
     const [, text = '', packed, zipped] = /^(\S*) (\d+) (\d+)\s*$/u.exec(said) ?? [];
     const bytes = Buffer.from(text, 'base64');
     pieces.push(bytes);
@@ -51,7 +63,9 @@ async function pack(sandbox: Sandbox, callId: string): Promise<Buffer> {
 }
 
 const digestOf = (workspace: ObjectRef, shell: ShellState): string =>
-  createHash('sha256').update(JSON.stringify([workspace, shell.directory, shell.exports])).digest('hex');
+  createHash('sha256')
+    .update(JSON.stringify([workspace, shell.directory, shell.exports]))
+    .digest('hex');
 
 /** `callId` names this snapshot in the sandbox's journal: the same one again is the same snapshot. */
 export async function takeSnapshot(sandbox: Sandbox, store: Store, callId: string): Promise<Snapshot> {
@@ -64,7 +78,10 @@ export async function takeSnapshot(sandbox: Sandbox, store: Store, callId: strin
 
 async function unpack(sandbox: Sandbox, archive: Uint8Array): Promise<void> {
   const { error } = await sandbox.write({ callId: 'longhaul:restore', path: ARCHIVE, content: archive, note: '' });
-  if (error !== undefined) throw new SandboxImpossible(`snapshot of ${archive.length} bytes cannot be restored into ${sandbox.id}: ${error} in /tmp`);
+  if (error !== undefined)
+    throw new SandboxImpossible(
+      `snapshot of ${archive.length} bytes cannot be restored into ${sandbox.id}: ${error} in /tmp`,
+    );
   await run(sandbox, 'longhaul:unpack', `find . -mindepth 1 -delete && tar -xzpf ${ARCHIVE} && rm ${ARCHIVE}`);
 }
 
@@ -72,7 +89,12 @@ async function unpack(sandbox: Sandbox, archive: Uint8Array): Promise<void> {
  * A new sandbox of `spec` in the state of the snapshot: neither the spec's files nor its set-up count. Asked for twice
  * by the same id it is restored once. Errors: those of `create`; `SandboxImpossible` when the archive does not fit.
  */
-export async function restoreSnapshot(provider: SandboxProvider, store: Store, spec: SandboxSpec, snapshot: Snapshot): Promise<Sandbox> {
+export async function restoreSnapshot(
+  provider: SandboxProvider,
+  store: Store,
+  spec: SandboxSpec,
+  snapshot: Snapshot,
+): Promise<Sandbox> {
   const archive = await store.getObject(snapshot.workspace);
   const { setup: _, ...bare } = spec;
   const sandbox = await provider.create({ ...bare, files: [] });
@@ -82,7 +104,12 @@ export async function restoreSnapshot(provider: SandboxProvider, store: Store, s
     if (done !== undefined) return sandbox;
     await unpack(sandbox, archive);
     await sandbox.resume(snapshot.shell);
-    await sandbox.write({ callId: 'longhaul:restored', path: '/tmp/.longhaul-restored', content: new Uint8Array(), note: snapshot.digest });
+    await sandbox.write({
+      callId: 'longhaul:restored',
+      path: '/tmp/.longhaul-restored',
+      content: new Uint8Array(),
+      note: snapshot.digest,
+    });
     return sandbox;
   } catch (error) {
     sandbox.close();

@@ -39,14 +39,21 @@ export interface Sweeper {
 }
 
 /** Which sandboxes to end, given all leases: those of this host whose lease ran out, and the remains of others. */
-export function toSweep(leases: readonly Lease[], host: string, ended: readonly string[], now: number, time: BootTime = machineTime): string[] {
+export function toSweep(
+  leases: readonly Lease[],
+  host: string,
+  ended: readonly string[],
+  now: number,
+  time: BootTime = machineTime,
+): string[] {
   const own = leases.filter((lease) => lease.host === host && SWEPT.includes(lease.kind));
   const expired = own.filter((lease) => hasRunOut(lease, now, time)).map((lease) => lease.id);
   const live = new Set(own.filter((lease) => !hasRunOut(lease, now, time)).map((lease) => lease.id));
   return [...new Set([...expired, ...ended.filter((id) => !live.has(id))])];
 }
 
-const leasesOf = async (store: Store, kinds = SWEPT): Promise<Lease[]> => (await Promise.all(kinds.map((kind) => store.leases(kind)))).flat();
+const leasesOf = async (store: Store, kinds = SWEPT): Promise<Lease[]> =>
+  (await Promise.all(kinds.map((kind) => store.leases(kind)))).flat();
 
 /** Owners that are asked after at once. */
 const ASKED_AT_ONCE = 16;
@@ -99,7 +106,8 @@ export async function sweepOnce(options: SweepOptions): Promise<string[]> {
 
 /** A sandbox that lives for a short time only has several rounds before half of it is over. */
 const intervalOf = ({ intervalMs }: SweepOptions, kept: Kept | undefined): number =>
-  intervalMs ?? Math.min(DEFAULT_INTERVAL_MS, Math.max(1000, ((kept?.ttlSeconds ?? Number.POSITIVE_INFINITY) * 1000) / 8));
+  intervalMs ??
+  Math.min(DEFAULT_INTERVAL_MS, Math.max(1000, ((kept?.ttlSeconds ?? Number.POSITIVE_INFINITY) * 1000) / 8));
 
 /** Sweeps at once, and then every `intervalMs`; with `kept` it also renews what has to wait. */
 export function startSweeper(options: SweepOptions, kept?: Kept): Sweeper {
@@ -118,9 +126,12 @@ export function startSweeper(options: SweepOptions, kept?: Kept): Sweeper {
     }
   };
   running = round();
-  const timer = setInterval(() => {
-    if (!busy) running = round();
-  }, intervalOf(options, kept));
+  const timer = setInterval(
+    () => {
+      if (!busy) running = round();
+    },
+    intervalOf(options, kept),
+  );
   timer.unref();
   return {
     async stop() {

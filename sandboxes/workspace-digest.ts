@@ -31,5 +31,7 @@ export async function workspaceDigest(sandbox: Sandbox, callId: string): Promise
   const { exitCode, output, timedOut } = await sandbox.exec(call);
   const [workspace] = /^[0-9a-f]{64}/u.exec(output) ?? [];
   if (exitCode !== 0 || timedOut || workspace === undefined) return undefined;
-  return createHash('sha256').update(JSON.stringify([workspace, shell?.directory, shell?.exports])).digest('hex');
+  return createHash('sha256')
+    .update(JSON.stringify([workspace, shell?.directory, shell?.exports]))
+    .digest('hex');
 }

@@ -23,4 +23,5 @@ function describe(error) {
   return ['set-up needs what this machine lacks (on Debian and Ubuntu, after apt-get update):', ...lines].join('\n');
 }
 
-if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) await setUpOrExit();
+if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
+  await setUpOrExit();

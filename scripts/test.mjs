@@ -1,4 +1,4 @@
-/** `npm test`: type check, lint and every test; the last line sums them up, and the exit code is 0 only if all passed. */
+/** `npm test`: type check, lint, format and every test; the last line sums them up, and the exit code is 0 only if all passed. */
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -11,19 +11,24 @@ import { exitCodeOf, lastLine, sum, tallyCheck, tallyVitest } from './test/tally
 
 const bin = (name) => join(packageRoot, 'node_modules', '.bin', name);
 
-/** Arguments go to vitest: a path there runs the tests below it, without the two checks of the whole. */
+/** Arguments go to vitest: a path there runs the tests below it, without the checks of the whole. */
 const filters = process.argv.slice(2);
 const report = mkdtempSync(join(tmpdir(), 'longhaul-test-'));
 /** Of this run alone: packages that tests install in folders of their own would fill one that stays. */
 const compiled = { NODE_COMPILE_CACHE: join(report, 'compiled') };
 try {
-  const checks = filters.length > 0 ? [] : [
-    await check('type check', process.execPath, [bin('tsc'), '--noEmit']),
-    await check('lint', process.execPath, [bin('oxlint'), '--type-aware', '--deny-warnings']),
-  ];
+  const checks =
+    filters.length > 0
+      ? []
+      : [
+          await check('type check', process.execPath, [bin('tsc'), '--noEmit']),
+          await check('lint', process.execPath, [bin('oxlint'), '--type-aware', '--deny-warnings']),
+          await check('format', process.execPath, [bin('oxfmt'), '--check', '.']),
+        ];
   const total = sum([...checks, await vitest()]);
   process.exitCode = exitCodeOf(total, process.env);
-  if (total.skipped > 0 && process.exitCode !== 0) process.stdout.write('a skipped test is a failure where CI is set\n');
+  if (total.skipped > 0 && process.exitCode !== 0)
+    process.stdout.write('a skipped test is a failure where CI is set\n');
   process.stdout.write(`${lastLine(total)}\n`);
 } finally {
   rmSync(report, { recursive: true, force: true });
@@ -43,7 +48,9 @@ async function vitest() {
 async function secondTries(given, tally) {
   const passed = [];
   for (const [i, test] of secondTriesOf(given, packageRoot).entries()) {
-    const again = await timed(`second try of ${test.file}`, () => runVitest(`again-${i}`, [test.file, '--testNamePattern', patternOf(test.name)]));
+    const again = await timed(`second try of ${test.file}`, () =>
+      runVitest(`again-${i}`, [test.file, '--testNamePattern', patternOf(test.name)]),
+    );
     if (again.errors === 0 && passedAlone(again.report, again.exitCode)) passed.push(test);
   }
   for (const { file, name } of passed) process.stdout.write(`passed at the second try: ${file}: ${name}\n`);
@@ -52,8 +59,15 @@ async function secondTries(given, tally) {
 
 async function runVitest(name, args) {
   const [file, errorsFile] = [join(report, `${name}.json`), join(report, `${name}.errors`)];
-  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${file}`, '--reporter=./scripts/test/errors-reporter.mjs'];
-  const exitCode = await end(process.execPath, [bin('vitest'), 'run', ...reporters, ...args], { LONGHAUL_TEST_ERRORS: errorsFile });
+  const reporters = [
+    '--reporter=default',
+    '--reporter=json',
+    `--outputFile.json=${file}`,
+    '--reporter=./scripts/test/errors-reporter.mjs',
+  ];
+  const exitCode = await end(process.execPath, [bin('vitest'), 'run', ...reporters, ...args], {
+    LONGHAUL_TEST_ERRORS: errorsFile,
+  });
   return { report: readJson(file), exitCode, errors: errorsIn(errorsFile) };
 }
 
@@ -70,13 +84,19 @@ async function timed(name, work) {
   const start = performance.now();
   const result = await work();
   const exitCode = typeof result === 'number' ? result : result.exitCode;
-  process.stdout.write(`${name}: ${exitCode === 0 ? 'passed' : 'FAILED'} in ${((performance.now() - start) / 1000).toFixed(1)} s\n`);
+  process.stdout.write(
+    `${name}: ${exitCode === 0 ? 'passed' : 'FAILED'} in ${((performance.now() - start) / 1000).toFixed(1)} s\n`,
+  );
   return result;
 }
 
 function end(command, args, env = {}) {
   return new Promise((resolve) => {
-    const child = spawn(command, args, { cwd: packageRoot, stdio: ['ignore', 'inherit', 'inherit'], env: { ...process.env, ...compiled, ...env } });
+    const child = spawn(command, args, {
+      cwd: packageRoot,
+      stdio: ['ignore', 'inherit', 'inherit'],
+      env: { ...process.env, ...compiled, ...env },
+    });
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => child.kill(signal));
     child.on('error', () => resolve(127));
     child.on('exit', (code) => resolve(code ?? 1));

@@ -25,7 +25,11 @@ const SECTIONS = { 'transitions.json': ['meta', 'merge', 'stepwise_merge'] };
 /** `FILE SECTION` for each section that no test reads yet. */
 function unreadSections(folder, name) {
   const read = SECTIONS[name];
-  return read === undefined ? [] : Object.keys(readJson(join(folder, name))).filter((key) => !read.includes(key)).map((key) => `${name} ${key}`);
+  return read === undefined
+    ? []
+    : Object.keys(readJson(join(folder, name)))
+        .filter((key) => !read.includes(key))
+        .map((key) => `${name} ${key}`);
 }
 
 /** Of every model, whatever its name: these tests go through all models of the folder. */
@@ -46,7 +50,10 @@ if (!existsSync(folder)) {
   process.exit(2);
 }
 const found = entries(folder);
-const unknown = [...found.filter((name) => testsOf(name) === undefined), ...found.flatMap((name) => unreadSections(folder, name))];
+const unknown = [
+  ...found.filter((name) => testsOf(name) === undefined),
+  ...found.flatMap((name) => unreadSections(folder, name)),
+];
 const files = [...new Set(found.flatMap((name) => testsOf(name) ?? []))];
 const report = mkdtempSync(join(tmpdir(), 'longhaul-vectors-'));
 try {

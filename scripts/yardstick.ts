@@ -17,7 +17,9 @@ const WALK = { file: 'docs/architecture.md', heading: /^## The walk from task to
 
 const IMPORT = /^(?:import|export)\s[^;]*?from\s+'(\.[^']+)'|import\('(\.[^']+)'\)/gmu;
 
-const tracked = execFileSync('git', ['ls-files'], { cwd: ROOT, encoding: 'utf8' }).split('\n').filter((path) => path !== '' && existsSync(join(ROOT, path)));
+const tracked = execFileSync('git', ['ls-files'], { cwd: ROOT, encoding: 'utf8' })
+  .split('\n')
+  .filter((path) => path !== '' && existsSync(join(ROOT, path)));
 const read = (path: string): string => readFileSync(join(ROOT, path), 'utf8');
 const linesOf = (text: string): number => text.split('\n').length - (text.endsWith('\n') ? 1 : 0);
 const wordsOf = (text: string): number => text.split(/\s+/u).filter(Boolean).length;
@@ -34,16 +36,26 @@ interface Source {
 }
 
 const sources: readonly Source[] = tracked
-  .filter((path) => /\.(?:ts|mts|mjs)$/u.test(path) && !/\.d\.m?ts$/u.test(path) && !path.startsWith('test/') && !path.startsWith('examples/'))
+  .filter(
+    (path) =>
+      /\.(?:ts|mts|mjs)$/u.test(path) &&
+      !/\.d\.m?ts$/u.test(path) &&
+      !path.startsWith('test/') &&
+      !path.startsWith('examples/'),
+  )
   .map((path) => {
     const text = read(path);
-    const imports = [...text.matchAll(IMPORT)].map(([, from, dynamic]) => normalize(join(dirname(path), from ?? dynamic ?? '')));
+    const imports = [...text.matchAll(IMPORT)].map(([, from, dynamic]) =>
+      normalize(join(dirname(path), from ?? dynamic ?? '')),
+    );
     return { path, lines: linesOf(text), imports: [...new Set(imports)] };
   });
 
 /** Folders at the top that import each other. */
 function mutualPairs(): string[] {
-  const edges = new Set(sources.flatMap(({ path, imports }) => imports.map((to) => `${folderOf(path)} ${folderOf(to)}`)));
+  const edges = new Set(
+    sources.flatMap(({ path, imports }) => imports.map((to) => `${folderOf(path)} ${folderOf(to)}`)),
+  );
   return [...edges].filter((edge) => {
     const [from = '', to = ''] = edge.split(' ');
     return from < to && edges.has(`${to} ${from}`);
@@ -74,10 +86,20 @@ const measured = {
   longest: longest.slice(0, 5).map(({ path, lines: count }) => `${path} ${count}`),
   filesUnder20Lines: lines.filter((count) => count < SMALL).length,
   filesOver400Lines: lines.filter((count) => count > LARGE).length,
-  linesOver120Columns: sources.reduce((sum, { path }) => sum + read(path).split('\n').filter(({ length }) => length > 120).length, 0),
+  linesOver120Columns: sources.reduce(
+    (sum, { path }) =>
+      sum +
+      read(path)
+        .split('\n')
+        .filter(({ length }) => length > 120).length,
+    0,
+  ),
   filesWithOneImporter: counts.filter((count) => count === 1).length,
   meanImporters: Number((counts.reduce((sum, count) => sum + count, 0) / counts.length).toFixed(2)),
-  mostImporters: [...importers].toSorted((a, b) => b[1] - a[1]).slice(0, 5).map(([path, count]) => `${path} ${count}`),
+  mostImporters: [...importers]
+    .toSorted((a, b) => b[1] - a[1])
+    .slice(0, 5)
+    .map(([path, count]) => `${path} ${count}`),
   foldersThatImportEachOther: mutualPairs(),
   filesFromTaskToOptimizerStep: walk() ?? 'not written down',
   patchedBranches: sources.reduce((sum, { path }) => sum + [...read(path).matchAll(/\bpatched\('/gu)].length, 0),

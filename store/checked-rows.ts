@@ -42,7 +42,10 @@ function sumOf(row: Exclude<CheckedRow, ObjectRow>): number | undefined {
 
 /** What is wrong with it, in words; `undefined`: nothing. */
 export function damageOf(row: CheckedRow): string | undefined {
-  if ('ref' in row) return row.bytes instanceof Uint8Array && refOf(row.bytes) === row.ref ? undefined : 'has other bytes than its name says';
+  if ('ref' in row)
+    return row.bytes instanceof Uint8Array && refOf(row.bytes) === row.ref
+      ? undefined
+      : 'has other bytes than its name says';
   return row.sum === sumOf(row) ? undefined : 'is not what was written: its checksum differs';
 }
 

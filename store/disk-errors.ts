@@ -23,7 +23,10 @@ export class StoreReadOnly extends Error {
   readonly place: string;
 
   constructor(place: string, options?: ErrorOptions) {
-    super(`${place} can only be read: mount it for writing again, or give it back to this user; what waits goes on by itself`, options);
+    super(
+      `${place} can only be read: mount it for writing again, or give it back to this user; what waits goes on by itself`,
+      options,
+    );
     this.place = place;
   }
 }
@@ -34,7 +37,10 @@ export class StoreBusy extends Error {
   readonly place: string;
 
   constructor(place: string, options?: ErrorOptions) {
-    super(`The store at ${place} is locked by another program: end its transaction (an open sqlite3, a backup); what waits goes on by itself`, options);
+    super(
+      `The store at ${place} is locked by another program: end its transaction (an open sqlite3, a backup); what waits goes on by itself`,
+      options,
+    );
     this.place = place;
   }
 }
@@ -48,8 +54,14 @@ export class StoreCorrupt extends Error {
   readonly key?: string;
 
   constructor(place: string, problem: string, { key, ...options }: ErrorOptions & { readonly key?: string } = {}) {
-    const remedy = key === undefined ? "bring the file back from a copy or by sqlite3's .recover" : 'bring store.sqlite back from a copy, or start a run of another name (npx longhaul doctor --store lists all that is damaged)';
-    super(`The store${place === '' ? '' : ` at ${place}`} is damaged (${problem}): stop the stack, and ${remedy}`, options);
+    const remedy =
+      key === undefined
+        ? "bring the file back from a copy or by sqlite3's .recover"
+        : 'bring store.sqlite back from a copy, or start a run of another name (npx longhaul doctor --store lists all that is damaged)';
+    super(
+      `The store${place === '' ? '' : ` at ${place}`} is damaged (${problem}): stop the stack, and ${remedy}`,
+      options,
+    );
     this.place = place;
     if (key !== undefined) this.key = key;
   }

@@ -5,7 +5,15 @@ import { patiently, type Patience } from './patience.ts';
 import type { Store } from './store.ts';
 
 /** What a lock keeps out. Readers pass it by, for SQLite's log lets them see what was there before. */
-const WRITES: ReadonlySet<string | symbol> = new Set<keyof Store>(['putOnce', 'putObject', 'putOnceWithObject', 'append', 'begin', 'acquireLease', 'releaseLease']);
+const WRITES: ReadonlySet<string | symbol> = new Set<keyof Store>([
+  'putOnce',
+  'putObject',
+  'putOnceWithObject',
+  'append',
+  'begin',
+  'acquireLease',
+  'releaseLease',
+]);
 
 /**
  * Every method of a store may be repeated: a write that failed has left nothing, and a value is inserted once. With

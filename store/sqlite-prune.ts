@@ -54,12 +54,20 @@ export class StorePruner {
 
   /** How many rows there are whose keys begin so. */
   count(prefixes: Prefixes): Removed {
-    return this.#named(() => this.#each('SELECT count(*) AS n FROM TABLE WHERE key >= ? AND key < ?', prefixes, (row) => (row.get() as { n: number }).n));
+    return this.#named(() =>
+      this.#each(
+        'SELECT count(*) AS n FROM TABLE WHERE key >= ? AND key < ?',
+        prefixes,
+        (row) => (row.get() as { n: number }).n,
+      ),
+    );
   }
 
   /** Deletes them, in one transaction; returns how many there were. */
   delete(prefixes: Prefixes): Removed {
-    return this.#transaction(() => this.#each('DELETE FROM TABLE WHERE key >= ? AND key < ?', prefixes, (row) => Number(row.run().changes)));
+    return this.#transaction(() =>
+      this.#each('DELETE FROM TABLE WHERE key >= ? AND key < ?', prefixes, (row) => Number(row.run().changes)),
+    );
   }
 
   deleteResult(key: string): void {
@@ -73,18 +81,30 @@ export class StorePruner {
   deleteNaming(begins: readonly string[], within: string): RemovedNaming {
     return this.#transaction(() => {
       const doomed = this.#refsUnder(begins);
-      const { results } = this.#each('DELETE FROM TABLE WHERE key >= ? AND key < ?', { results: begins, executions: [] }, (row) => Number(row.run().changes));
+      const { results } = this.#each(
+        'DELETE FROM TABLE WHERE key >= ? AND key < ?',
+        { results: begins, executions: [] },
+        (row) => Number(row.run().changes),
+      );
       if (doomed.size === 0) return { results, objects: 0 };
       const kept = this.#refsUnder([within]);
       const remove = this.#db.prepare('DELETE FROM objects WHERE ref = ?');
-      const objects = [...doomed].filter((ref) => !kept.has(ref)).reduce((sum, ref) => sum + Number(remove.run(ref).changes), 0);
+      const objects = [...doomed]
+        .filter((ref) => !kept.has(ref))
+        .reduce((sum, ref) => sum + Number(remove.run(ref).changes), 0);
       return { results, objects };
     });
   }
 
   #refsUnder(begins: readonly string[]): Set<string> {
-    const select = this.#db.prepare("SELECT json_extract(value, '$.artifact') AS ref FROM results WHERE key >= ? AND key < ?");
-    return new Set(begins.flatMap((begin) => select.all(begin, afterPrefix(begin)).flatMap(({ ref }) => (typeof ref === 'string' ? [ref] : []))));
+    const select = this.#db.prepare(
+      "SELECT json_extract(value, '$.artifact') AS ref FROM results WHERE key >= ? AND key < ?",
+    );
+    return new Set(
+      begins.flatMap((begin) =>
+        select.all(begin, afterPrefix(begin)).flatMap(({ ref }) => (typeof ref === 'string' ? [ref] : [])),
+      ),
+    );
   }
 
   /** Gives the file's free pages back to the disk. It writes the whole file again, and every other writer waits meanwhile. */

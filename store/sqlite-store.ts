@@ -7,7 +7,18 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync, type StatementSync } from 'node:sqlite';
-import { afterPrefix, type CheckedRow, damageOf, type EventRow, type ExecutionRow, keyOf, nameOf, type ObjectRow, refOf, type ResultRow } from './checked-rows.ts';
+import {
+  afterPrefix,
+  type CheckedRow,
+  damageOf,
+  type EventRow,
+  type ExecutionRow,
+  keyOf,
+  nameOf,
+  type ObjectRow,
+  refOf,
+  type ResultRow,
+} from './checked-rows.ts';
 import { checksumOf, checksumOfAll } from './checksum.ts';
 import { named, StoreCorrupt } from './disk-errors.ts';
 import { namedStore } from './named-store.ts';
@@ -113,7 +124,11 @@ class SqliteStore implements Store {
   #insert(key: string, value: unknown): boolean {
     const json = JSON.stringify(value);
     if (json === undefined) throw new TypeError(`Result ${key} is undefined; give null instead`);
-    const { changes } = this.#prepare('INSERT OR IGNORE INTO results (key, value, sum) VALUES (?, ?, ?)').run(key, json, checksumOf(key, json));
+    const { changes } = this.#prepare('INSERT OR IGNORE INTO results (key, value, sum) VALUES (?, ?, ?)').run(
+      key,
+      json,
+      checksumOf(key, json),
+    );
     return changes === 1;
   }
 
@@ -203,7 +218,9 @@ class SqliteStore implements Store {
   }
 
   #begun(key: string): number {
-    const rows = this.#prepare('SELECT seq, key, at, sum FROM executions WHERE key = ?').all(key) as unknown as ExecutionRow[];
+    const rows = this.#prepare('SELECT seq, key, at, sum FROM executions WHERE key = ?').all(
+      key,
+    ) as unknown as ExecutionRow[];
     return rows.map((row) => this.#checked(row)).length;
   }
 
@@ -219,7 +236,9 @@ class SqliteStore implements Store {
   }
 
   async executions(after: number): Promise<Execution[]> {
-    const rows = this.#prepare('SELECT seq, key, at, sum FROM executions WHERE seq > ? ORDER BY seq').all(after) as unknown as ExecutionRow[];
+    const rows = this.#prepare('SELECT seq, key, at, sum FROM executions WHERE seq > ? ORDER BY seq').all(
+      after,
+    ) as unknown as ExecutionRow[];
     return rows.map((row) => {
       const { sum: _sum, ...execution } = this.#checked(row);
       return execution;

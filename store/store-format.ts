@@ -11,7 +11,9 @@ export class StoreFormatUnknown extends Error {
   readonly place: string;
 
   constructor(place: string, found: number) {
-    super(`The store at ${place} has format ${found}, and this version reads format ${FORMAT} alone: use the version that made it, or set LONGHAUL_HOME to another folder`);
+    super(
+      `The store at ${place} has format ${found}, and this version reads format ${FORMAT} alone: use the version that made it, or set LONGHAUL_HOME to another folder`,
+    );
     this.place = place;
   }
 }

@@ -55,7 +55,10 @@ class Verifier {
   async verify(): Promise<StoreReport> {
     for (const kind of Object.keys(TABLES) as RowKind[]) await this.#table(kind);
     this.#structure();
-    return { read: this.#read, damaged: this.#damaged.map((row) => (row.kind === 'objects' ? { ...row, namedBy: this.#namedBy(row.key) } : row)) };
+    return {
+      read: this.#read,
+      damaged: this.#damaged.map((row) => (row.kind === 'objects' ? { ...row, namedBy: this.#namedBy(row.key) } : row)),
+    };
   }
 
   async #table(kind: RowKind): Promise<void> {
@@ -70,7 +73,11 @@ class Verifier {
     } catch (error) {
       const known = named(error, TABLES[kind]);
       if (!(known instanceof StoreCorrupt) || !(error instanceof Error)) throw known;
-      this.#damaged.push({ kind: 'file', key: `table ${TABLES[kind]}`, problem: `cannot be read beyond its row ${this.#read[kind]}: ${error.message}` });
+      this.#damaged.push({
+        kind: 'file',
+        key: `table ${TABLES[kind]}`,
+        problem: `cannot be read beyond its row ${this.#read[kind]}: ${error.message}`,
+      });
     }
   }
 
@@ -79,14 +86,23 @@ class Verifier {
     this.#total += 1;
     const problem = damageOf(row);
     if (problem === undefined) return;
-    this.#damaged.push({ kind, key: keyOf(row), problem: `${nameOf(row)} ${problem}`, ...('run' in row ? { run: String(row.run) } : {}) });
+    this.#damaged.push({
+      kind,
+      key: keyOf(row),
+      problem: `${nameOf(row)} ${problem}`,
+      ...('run' in row ? { run: String(row.run) } : {}),
+    });
   }
 
   /** Rows that an index does not find, or finds in another place: none of them has other bytes. */
   #structure(): void {
     try {
-      const lines = this.#db.prepare(`PRAGMA integrity_check(${PROBLEMS})`).all().map((row) => String(row['integrity_check']));
-      for (const line of lines) if (line !== 'ok') this.#damaged.push({ kind: 'file', key: 'structure', problem: line });
+      const lines = this.#db
+        .prepare(`PRAGMA integrity_check(${PROBLEMS})`)
+        .all()
+        .map((row) => String(row['integrity_check']));
+      for (const line of lines)
+        if (line !== 'ok') this.#damaged.push({ kind: 'file', key: 'structure', problem: line });
     } catch (error) {
       if (!(named(error, '') instanceof StoreCorrupt) || !(error instanceof Error)) throw error;
       this.#damaged.push({ kind: 'file', key: 'structure', problem: error.message });
@@ -97,7 +113,8 @@ class Verifier {
   #namedBy(ref: string): readonly string[] {
     const found: string[] = [];
     readable(() => {
-      for (const { key } of this.#db.prepare('SELECT key FROM results WHERE instr(value, ?) > 0').iterate(ref)) found.push(String(key));
+      for (const { key } of this.#db.prepare('SELECT key FROM results WHERE instr(value, ?) > 0').iterate(ref))
+        found.push(String(key));
     });
     return found;
   }
@@ -152,7 +169,9 @@ export async function wholeRecords<T>(dir: string, prefix: string): Promise<Whol
   let damaged = 0;
   const all = await reading(dir, (db) =>
     readable(() => {
-      const rows = db.prepare('SELECT key, value, sum FROM results WHERE key >= ? AND key < ? ORDER BY key').iterate(prefix, afterPrefix(prefix));
+      const rows = db
+        .prepare('SELECT key, value, sum FROM results WHERE key >= ? AND key < ? ORDER BY key')
+        .iterate(prefix, afterPrefix(prefix));
       for (const row of rows as Iterable<unknown> as Iterable<ResultRow>) {
         if (damageOf(row) === undefined) whole.push({ key: row.key, value: JSON.parse(row.value) as T });
         else damaged += 1;

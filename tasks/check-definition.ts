@@ -21,7 +21,8 @@ export class Definition {
   /** Errors: `DefinitionRefused` for what is no object, or has no usable name. */
   constructor(by: string, given: unknown, namePattern: RegExp, nameRemedy: string) {
     this.#what = by;
-    if (typeof given !== 'object' || given === null || Array.isArray(given)) throw this.refused('definition', given, 'give an object');
+    if (typeof given !== 'object' || given === null || Array.isArray(given))
+      throw this.refused('definition', given, 'give an object');
     this.#members = given as Record<string, unknown>;
     const name = this.#members['name'];
     if (typeof name !== 'string' || !namePattern.test(name)) throw this.refused('name', name, nameRemedy);
@@ -42,7 +43,9 @@ export class Definition {
     for (const name of [...names, ...optional]) {
       const value = this.#members[name];
       if (typeof value === 'function' || (value === undefined && optional.includes(name))) continue;
-      const others = Object.keys(this.#members).filter((one) => !names.includes(one) && !optional.includes(one) && one !== 'name');
+      const others = Object.keys(this.#members).filter(
+        (one) => !names.includes(one) && !optional.includes(one) && one !== 'name',
+      );
       const meant = value === undefined ? closest(name, others) : undefined;
       throw this.refused(name, value, `give a function${meant === undefined ? '' : ` (did you mean it by ${meant}?)`}`);
     }

@@ -14,7 +14,8 @@ let isHooked = false;
 
 /** On the process's global object, as what registries hold. */
 const shared = globalThis as unknown as Record<symbol, unknown>;
-const loading = (shared[Symbol.for('longhaul loading')] ??= new AsyncLocalStorage<string>()) as AsyncLocalStorage<string>;
+const loading = (shared[Symbol.for('longhaul loading')] ??=
+  new AsyncLocalStorage<string>()) as AsyncLocalStorage<string>;
 /** URLs of files to read instead, by a module's own. */
 const copies = (shared[Symbol.for('longhaul module copies')] ??= new Map<string, string>()) as Map<string, string>;
 

@@ -5,7 +5,20 @@ import { fileURLToPath } from 'node:url';
 import { packageRoot } from '#setup/paths.mjs';
 
 /** Folders of this package that hold its own code; a clone's examples and tests are somebody's own. */
-const OWN_FOLDERS = ['activities', 'agents', 'bin', 'cli', 'dist', 'sandboxes', 'scripts', 'store', 'tasks', 'trainer', 'workers', 'workflows'];
+const OWN_FOLDERS = [
+  'activities',
+  'agents',
+  'bin',
+  'cli',
+  'dist',
+  'sandboxes',
+  'scripts',
+  'store',
+  'tasks',
+  'trainer',
+  'workers',
+  'workflows',
+];
 
 /** `at f (file:///a/b.ts:1:2)`, `at /a/b.ts:1:2`; a path may have spaces and parentheses in it. Places in a text that was evaluated are none. */
 const FRAME = /^\s+at (?!.*\(eval at )(?:async )?(?:(?!file:|\/).*? \()?((?:file:\/\/)?\/.+):(\d+):\d+\)?$/;
@@ -31,7 +44,10 @@ function fileOf(where: string): string | undefined {
 function placesOf({ message, stack = '' }: Error): Place[] {
   const [first = ''] = stack.split('\n');
   const at = stack.indexOf(message);
-  const frames = stack.slice(at < 0 ? 0 : at + message.length).split('\n').map((line) => FRAME.exec(line));
+  const frames = stack
+    .slice(at < 0 ? 0 : at + message.length)
+    .split('\n')
+    .map((line) => FRAME.exec(line));
   // Without a name, the message comes first.
   const head = at === 0 ? null : HEAD.exec(first);
   return [head, ...frames].flatMap((match) => {
@@ -40,7 +56,8 @@ function placesOf({ message, stack = '' }: Error): Place[] {
   });
 }
 
-const isOfPackage = (file: string): boolean => OWN_FOLDERS.some((folder) => file.startsWith(`${packageRoot}${sep}${folder}${sep}`));
+const isOfPackage = (file: string): boolean =>
+  OWN_FOLDERS.some((folder) => file.startsWith(`${packageRoot}${sep}${folder}${sep}`));
 
 /**
  * `FILE:LINE` of the first frame with a file, passing over libraries, where that is neither this package's nor one of its

@@ -16,7 +16,12 @@ const NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
  * Errors: `DefinitionRefused` for a member that is missing or wrong; `NameTaken`.
  */
 export function defineTask(environment: Environment): void {
-  const definition = new Definition('defineTask', environment, NAME, 'give letters, digits, dot, dash and underscore, at most 100');
+  const definition = new Definition(
+    'defineTask',
+    environment,
+    NAME,
+    'give letters, digits, dot, dash and underscore, at most 100',
+  );
   definition.functions(['taskId', 'load', 'sandbox', 'collect', 'grade'], ['size']);
   environments.define(environment.name, environment);
 }
@@ -38,11 +43,14 @@ export function environmentOf(taskId: string): Environment {
   if (environment) return environment;
   const begun = environments.names().filter((one) => taskId === one || taskId.startsWith(`${one}-`));
   const longest = begun.toSorted((a, b) => b.length - a.length)[0];
-  if (longest !== undefined && name !== longest) throw new UnknownTask(taskId, `expected ${longest}-train-N or ${longest}-held-out-N, N from 0`);
+  if (longest !== undefined && name !== longest)
+    throw new UnknownTask(taskId, `expected ${longest}-train-N or ${longest}-held-out-N, N from 0`);
   throw unknown(`environment for task ${taskId}`, name ?? taskId.replace(/-(train|held-out|\d+).*$/, ''));
 }
 
 function unknown(what: string, name: string): UnknownName {
   const names = environments.names();
-  return new UnknownName(`there is no ${what}; known: ${names.join(', ')} (one's own are loaded by LONGHAUL_MODULES)${didYouMean(name, names)}`);
+  return new UnknownName(
+    `there is no ${what}; known: ${names.join(', ')} (one's own are loaded by LONGHAUL_MODULES)${didYouMean(name, names)}`,
+  );
 }

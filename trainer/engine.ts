@@ -226,7 +226,11 @@ export interface UpdateMetrics {
 
 export interface Engine {
   /** `onCost` hears of a call that succeeds, before its result is there; an engine that does not know tells nothing. */
-  generate(request: GenerateRequest, signal?: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult>;
+  generate(
+    request: GenerateRequest,
+    signal?: AbortSignal,
+    onCost?: (cost: GenerateCost) => void,
+  ): Promise<GenerateResult>;
   update(request: UpdateRequest, onProgress?: (fraction: number) => void): Promise<UpdateMetrics>;
   close(): Promise<void>;
 }

@@ -7,7 +7,19 @@ import { type DecoderSaved, type Remember, decode, decodeGradient } from './mode
 import type { AdapterWeights } from './lora/adapter-layout.ts';
 import { AdapterGradients } from './lora/adapter-gradients.ts';
 import { Gradients, type GradientSink } from './model/gradients.ts';
-import { type Tensor, addAll, div, entropyOf, entropySlope, labelLoss, leavingNothing, matMul, mul, reshape, scope } from './model/layers/kernels.ts';
+import {
+  type Tensor,
+  addAll,
+  div,
+  entropyOf,
+  entropySlope,
+  labelLoss,
+  leavingNothing,
+  matMul,
+  mul,
+  reshape,
+  scope,
+} from './model/layers/kernels.ts';
 import { Policy } from './model/policy.ts';
 import { GrowingRotaryTables } from './model/layers/rotary.ts';
 import { type TokenBatch, longestOf } from './model/token-batch.ts';
@@ -67,13 +79,21 @@ export class Learner {
    * Forward, then backward for the gradient that `respond` gives: by the log-probability of each token that counts (an
    * array alone), and by entropies where these are `trained`. Adds to `gradients`, which are cleared where it fails.
    */
-  learn(batch: TokenBatch, entropy: boolean | 'trained', respond: (statistics: TokenStatistics) => Float32Array | TokenGradient): void {
+  learn(
+    batch: TokenBatch,
+    entropy: boolean | 'trained',
+    respond: (statistics: TokenStatistics) => Float32Array | TokenGradient,
+  ): void {
     try {
       leavingNothing(() => {
         const forward = this.#forward(batch, entropy, this.gradientCheckpointing ? 'inputs' : 'all');
         const answer = respond(read(forward));
         const dHidden = this.#headBackward(forward, answer instanceof Float32Array ? { logprobs: answer } : answer);
-        tf.dispose([forward.losses, forward.slope, ...[forward.entropies, forward.entropySlope].filter((x) => x !== undefined)]);
+        tf.dispose([
+          forward.losses,
+          forward.slope,
+          ...[forward.entropies, forward.entropySlope].filter((x) => x !== undefined),
+        ]);
         decodeGradient(this.policy, dHidden, forward.saved, this.gradients);
       });
     } catch (error) {
@@ -99,7 +119,15 @@ export class Learner {
       const [losses, slope] = labelLoss(logits, tf.tensor1d(batch.labels, 'int32'));
       const entropies = entropy === false ? undefined : entropyOf(logits);
       const trained = entropy === 'trained' && entropies !== undefined;
-      return { hidden, temperatures, saved, losses, slope, entropies, entropySlope: trained ? entropySlope(logits, reshape(entropies, [-1, 1])) : undefined };
+      return {
+        hidden,
+        temperatures,
+        saved,
+        losses,
+        slope,
+        entropies,
+        entropySlope: trained ? entropySlope(logits, reshape(entropies, [-1, 1])) : undefined,
+      };
     });
   }
 
@@ -109,7 +137,10 @@ export class Learner {
       const { head } = this.policy.weights();
       const wanted = this.gradients.wants('head');
       // The op's loss is −log p, and so is its slope's.
-      const parts = [{ slope: forward.slope, scale: column(given.logprobs.map((g) => -g)) }, ...entropyPart(forward, given.entropies)];
+      const parts = [
+        { slope: forward.slope, scale: column(given.logprobs.map((g) => -g)) },
+        ...entropyPart(forward, given.entropies),
+      ];
       // Rows are scaled where they are as wide as the hidden states, not as the vocabulary.
       const dHeads = wanted ? parts.map(({ slope, scale }) => matMul(slope, mul(forward.hidden, scale), true)) : [];
       for (const dHead of dHeads) this.gradients.keep(this.gradients.plus('head', dHead));
@@ -122,7 +153,10 @@ export class Learner {
 const column = (values: Float32Array): Tensor => tf.tensor2d(values, [values.length, 1]);
 
 /** The entropies' part of the logits' gradient. */
-function entropyPart({ entropySlope: slope }: Forward, gradient: Float32Array | undefined): Array<{ slope: Tensor; scale: Tensor }> {
+function entropyPart(
+  { entropySlope: slope }: Forward,
+  gradient: Float32Array | undefined,
+): Array<{ slope: Tensor; scale: Tensor }> {
   if (gradient === undefined) return [];
   if (slope === undefined) throw new Error('a gradient by entropies that are not trained');
   return [{ slope, scale: column(gradient) }];

@@ -35,7 +35,8 @@ function sayOnce(note: string | undefined): void {
 async function loadLearner(dir: string, lora: NewLora | undefined): Promise<Learner> {
   const [config, files] = await Promise.all([readVerifiedConfig(dir), readVerifiedPolicy(dir)]);
   sayOnce(files.adapter && withoutEffect(files.adapter.json));
-  const fresh = lora === undefined || files.adapter !== undefined ? undefined : newAdapter(config, lora, dir, lora.seed);
+  const fresh =
+    lora === undefined || files.adapter !== undefined ? undefined : newAdapter(config, lora, dir, lora.seed);
   return new Learner(config, files.weights, files.adapter ?? fresh);
 }
 

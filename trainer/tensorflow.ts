@@ -112,7 +112,11 @@ export function ops(
 }
 
 /** What an attribute's `type` may be. */
-export const attributeTypes = { type: binding.TF_ATTR_TYPE, bool: binding.TF_ATTR_BOOL, int: binding.TF_ATTR_INT } as const;
+export const attributeTypes = {
+  type: binding.TF_ATTR_TYPE,
+  bool: binding.TF_ATTR_BOOL,
+  int: binding.TF_ATTR_INT,
+} as const;
 
 /** The element type of the binding's number for it. */
 export function dtypeOf(value: number): 'float32' | 'int32' {

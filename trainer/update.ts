@@ -49,7 +49,12 @@ interface Sources {
 }
 
 /** The reference's log-probabilities, where KL needs them; its weights are in memory only while they are computed. */
-async function referenceScores({ algorithm, referenceDir, fromDir }: UpdateRequest, { trainer, session }: Sources, useful: readonly Datum[], old: Scores | undefined): Promise<Scores | undefined> {
+async function referenceScores(
+  { algorithm, referenceDir, fromDir }: UpdateRequest,
+  { trainer, session }: Sources,
+  useful: readonly Datum[],
+  old: Scores | undefined,
+): Promise<Scores | undefined> {
   if (algorithm.kl === undefined) return undefined;
   if (referenceDir === undefined) throw new NoReference(`kl in the ${algorithm.kl.in} needs a reference policy`);
   if (referenceDir === fromDir) return old ?? session.forward(useful, algorithm);
@@ -63,7 +68,13 @@ async function samplesOf(request: UpdateRequest, sources: Sources, useful: reado
   const reference = await referenceScores(request, sources, useful, old);
   return data.map((datum) => {
     const recorded = atTargets(datum, datum.logprobs);
-    return { datum, count: recorded.length, recorded, old: old?.get(datum) ?? recorded, reference: reference?.get(datum) };
+    return {
+      datum,
+      count: recorded.length,
+      recorded,
+      old: old?.get(datum) ?? recorded,
+      reference: reference?.get(datum),
+    };
   });
 }
 
@@ -88,11 +99,19 @@ export async function prepareUpdate(request: UpdateRequest, sources: Sources, sh
   const samples = critic === undefined ? scored : await withValues(critic.model, scored, algorithm);
   const { advantages, returns, metrics } = creditSamples(samples, algorithm);
   const valued = critic === undefined ? [] : valuedSequences(samples, returns);
-  const items = samples.flatMap((sample, i) => (sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : []));
+  const items = samples.flatMap((sample, i) =>
+    sample.count > 0 ? [{ sample, advantages: advantages[i] ?? new Float64Array(0) }] : [],
+  );
   const epochs = planUpdate(items, algorithm, `update ${toVersion}`, shards);
   const tokens = items.reduce((sum, { sample }) => sum + sample.count, 0);
   const compared = recomputesOld(algorithm) ? differenceMetrics(ROLLOUT_TRAIN, recordedDifferences(samples)) : {};
-  return { epochs, tokens, sequences: items.length, valued, metrics: { ...advantageMetrics(advantages), ...metrics, ...compared } };
+  return {
+    epochs,
+    tokens,
+    sequences: items.length,
+    valued,
+    metrics: { ...advantageMetrics(advantages), ...metrics, ...compared },
+  };
 }
 
 /** What a pass is told beside its sequences. */
@@ -106,10 +125,21 @@ export interface PassSettings {
 }
 
 /** One micro-batch, and what was seen of it. */
-export async function learnMicroBatch(session: TrainingSession, micro: readonly PassSequence[], settings: PassSettings, tally: Tally): Promise<void> {
+export async function learnMicroBatch(
+  session: TrainingSession,
+  micro: readonly PassSequence[],
+  settings: PassSettings,
+  tally: Tally,
+): Promise<void> {
   const { algorithm, minibatch, toVersion, pass, epoch } = settings;
   const noiseKey = `update ${toVersion} pass ${pass}`;
-  const seen = await session.forwardBackward({ sequences: micro, algorithm, minibatch, firstEpoch: epoch === 0, noiseKey });
+  const seen = await session.forwardBackward({
+    sequences: micro,
+    algorithm,
+    minibatch,
+    firstEpoch: epoch === 0,
+    noiseKey,
+  });
   tally.addPass(passTokens(micro), seen, seen.objective);
 }
 
@@ -135,12 +165,17 @@ async function train(
 }
 
 /** Trains what was loaded, the critic first, and says what was measured. */
-async function learn(request: UpdateRequest, sources: Sources, onProgress: (fraction: number) => void): Promise<Omit<UpdateMetrics, 'sha256'>> {
+async function learn(
+  request: UpdateRequest,
+  sources: Sources,
+  onProgress: (fraction: number) => void,
+): Promise<Omit<UpdateMetrics, 'sha256'>> {
   const { session, critic } = sources;
   const settings = settingsWithCritic(request.algorithm);
   const prepared = await prepareUpdate(request, sources);
   const key = `update ${request.toVersion}`;
-  const measured = critic && settings && (await trainCritic(critic, prepared.valued, settings, key, (done) => onProgress(done / 2)));
+  const measured =
+    critic && settings && (await trainCritic(critic, prepared.valued, settings, key, (done) => onProgress(done / 2)));
   const tally = await train(session, prepared, request, critic ? (done) => onProgress((1 + done) / 2) : onProgress);
   return tally.metrics(prepared.tokens, prepared.sequences, request.algorithm, { ...prepared.metrics, ...measured });
 }
@@ -200,7 +235,11 @@ export class Updater {
     else await this.#critics.keepWritten(place, critic);
   }
 
-  async #learnAndSave(request: UpdateRequest, sources: Sources, onProgress: (fraction: number) => void): Promise<CheckpointRecord> {
+  async #learnAndSave(
+    request: UpdateRequest,
+    sources: Sources,
+    onProgress: (fraction: number) => void,
+  ): Promise<CheckpointRecord> {
     const { session, critic } = sources;
     const { toDir: dir, toVersion: version, input } = request;
     let isWritten = false;

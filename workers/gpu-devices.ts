@@ -2,7 +2,11 @@
 
 import { ask, which } from '#setup/command.mjs';
 
-const lines = (text: string, by: string): string[] => text.split(by).map((one) => one.trim()).filter((one) => one !== '');
+const lines = (text: string, by: string): string[] =>
+  text
+    .split(by)
+    .map((one) => one.trim())
+    .filter((one) => one !== '');
 
 /** What the environment allows already counts; else what `nvidia-smi` lists. */
 export function gpuDevices(env: NodeJS.ProcessEnv): readonly string[] {

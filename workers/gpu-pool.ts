@@ -34,21 +34,27 @@ function refuse(name: string, text: string, remedy: string): never {
 }
 
 function dutyOf(name: string, text: string): GpuDuty {
-  return GPU_DUTIES.find((duty) => duty === text.trim()) ?? refuse(name, text, `give ${name === POOL_VARIABLE ? EXPECTED : GPU_DUTIES.join(', ')}`);
+  return (
+    GPU_DUTIES.find((duty) => duty === text.trim()) ??
+    refuse(name, text, `give ${name === POOL_VARIABLE ? EXPECTED : GPU_DUTIES.join(', ')}`)
+  );
 }
 
 /** What each worker of the pool does; by default there is one for each device. Errors: `UserInputError` that says what to give. */
 export function readGpuPool(env: NodeJS.ProcessEnv, devices: readonly string[] = []): readonly GpuDuty[] {
   const text = env[POOL_VARIABLE];
-  if (text === undefined || text === '') return Array.from({ length: Math.max(1, devices.length) }, () => 'both' as const);
+  if (text === undefined || text === '')
+    return Array.from({ length: Math.max(1, devices.length) }, () => 'both' as const);
   if (/^\d+$/.test(text.trim())) {
     const count = Number(text);
     if (count < 1 || count > 64) refuse(POOL_VARIABLE, text, `give ${EXPECTED}`);
     return Array.from({ length: count }, () => 'both' as const);
   }
   const pool = text.split(',').map((one) => dutyOf(POOL_VARIABLE, one));
-  if (!pool.some((does) => does !== 'train')) refuse(POOL_VARIABLE, text, 'one worker at least must sample: give generate or both');
-  if (!pool.some((does) => does !== 'generate')) refuse(POOL_VARIABLE, text, 'one worker at least must train: give train or both');
+  if (!pool.some((does) => does !== 'train'))
+    refuse(POOL_VARIABLE, text, 'one worker at least must sample: give generate or both');
+  if (!pool.some((does) => does !== 'generate'))
+    refuse(POOL_VARIABLE, text, 'one worker at least must train: give train or both');
   return pool;
 }
 
@@ -62,7 +68,11 @@ export function readGpuDuty(env: NodeJS.ProcessEnv): GpuDuty {
 export function planGpuPool(env: NodeJS.ProcessEnv, { devices, cores }: PoolMachine): GpuWorkerPlan[] {
   const pool = readGpuPool(env, devices);
   if (devices.length > 0 && pool.length > devices.length)
-    refuse(POOL_VARIABLE, env[POOL_VARIABLE] ?? '', `each worker has a device of its own, and there are ${devices.length}; CUDA_VISIBLE_DEVICES= takes processors instead`);
+    refuse(
+      POOL_VARIABLE,
+      env[POOL_VARIABLE] ?? '',
+      `each worker has a device of its own, and there are ${devices.length}; CUDA_VISIBLE_DEVICES= takes processors instead`,
+    );
   // Temporal, tools and graders need the other half.
   const threads = Math.max(1, Math.floor(Math.floor(cores / 2) / pool.length));
   return pool.map((does, i) => {
@@ -73,8 +83,10 @@ export function planGpuPool(env: NodeJS.ProcessEnv, { devices, cores }: PoolMach
 
 /** Why runs of this placement cannot be trained by the pool; `undefined` where they can. */
 export function refusedPlacement(placement: TrainingPlacement, pool: readonly GpuDuty[]): string | undefined {
-  if (placement === 'colocated' && !pool.every((does) => does !== 'generate')) return 'the pool has workers that only sample: give apart';
+  if (placement === 'colocated' && !pool.every((does) => does !== 'generate'))
+    return 'the pool has workers that only sample: give apart';
   if (placement === 'colocated' && !pool.includes('both')) return 'no worker of the pool does both: give apart';
-  if (placement === 'apart' && pool.length === 1) return `one worker does both: leave it out, or start more (${POOL_VARIABLE}=generate,train)`;
+  if (placement === 'apart' && pool.length === 1)
+    return `one worker does both: leave it out, or start more (${POOL_VARIABLE}=generate,train)`;
   return undefined;
 }

@@ -47,7 +47,8 @@ async function closeAtMost({ connection, watch }: WorkerConnection): Promise<voi
  */
 export async function runRole(role: string | undefined): Promise<void> {
   outliveFullLog();
-  if (!isRole(role)) throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
+  if (!isRole(role))
+    throw new TypeError(`--role: ${JSON.stringify(role)} cannot be used; give one of ${ROLES.join(', ')}`);
   const modules = ownModules(process.env, process.cwd());
   // Of a stack's worker, what they were when the stack was started.
   process.env[DIGESTS_VARIABLE] ||= moduleDigests(modules);

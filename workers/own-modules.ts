@@ -31,9 +31,14 @@ async function withinLimit(path: string, ms: number): Promise<void> {
 }
 
 /** Loads each once. Errors: `UserInputError` that names the path and what went wrong. */
-export async function loadOwnModules(paths: readonly string[], field = MODULES_VARIABLE, withinMs = LOADED_WITHIN_MS): Promise<void> {
+export async function loadOwnModules(
+  paths: readonly string[],
+  field = MODULES_VARIABLE,
+  withinMs = LOADED_WITHIN_MS,
+): Promise<void> {
   for (const path of paths) {
-    if (!existsSync(copyOf(path) ?? path)) throw new UserInputError(field, path, 'give modules that can be imported (there is no such file)');
+    if (!existsSync(copyOf(path) ?? path))
+      throw new UserInputError(field, path, 'give modules that can be imported (there is no such file)');
     try {
       await withinLimit(path, withinMs);
     } catch (error) {

@@ -10,11 +10,16 @@ const ANSWERS_WITHIN_MS = 5_000;
 const NEEDS_SANDBOX: ReadonlySet<string> = new Set(['generate', 'agentRun', 'collect', 'holdSandbox', WORKFLOW_TASK]);
 
 /** While Temporal answers nobody, no workflow goes on, and each is taken to wait. */
-export function ownerWaits({ connection, namespace }: Pick<WorkerConnection, 'connection' | 'namespace'>): (owner: string) => Promise<boolean> {
+export function ownerWaits({
+  connection,
+  namespace,
+}: Pick<WorkerConnection, 'connection' | 'namespace'>): (owner: string) => Promise<boolean> {
   const client = new Client({ connection, namespace });
   return async (owner) => {
     try {
-      const described = await client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => client.workflow.getHandle(owner).describe());
+      const described = await client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () =>
+        client.workflow.getHandle(owner).describe(),
+      );
       return pendingOf(described).some(({ activity }) => NEEDS_SANDBOX.has(activity));
     } catch (error) {
       return !(error instanceof WorkflowNotFoundError);

@@ -44,7 +44,9 @@ export function installRuntime(): void {
     shutdownSignals: [],
     telemetryOptions: { logging: { filter: { core: 'WARN', other: 'ERROR' }, forward: {} } },
     logger: new DefaultLogger('WARN', ({ level, message, meta }) => {
-      process.stderr.write(`${visible(`${new Date().toISOString()} ${level} ${message} ${meta ? JSON.stringify(meta) : ''}`)}\n`);
+      process.stderr.write(
+        `${visible(`${new Date().toISOString()} ${level} ${message} ${meta ? JSON.stringify(meta) : ''}`)}\n`,
+      );
     }),
   });
 }
@@ -64,7 +66,9 @@ async function announce(path: string, role: Role): Promise<void> {
 async function refuseTaken(path: string): Promise<void> {
   const holder = await holderOf(path);
   if (holder === undefined || holder === process.pid || startTimeOf(holder) === undefined) return;
-  throw new Error(`the worker with process id ${holder} has the place ${path} in its stack: unset LONGHAUL_WORKER_NAME, and this one gets a place of its own`);
+  throw new Error(
+    `the worker with process id ${holder} has the place ${path} in its stack: unset LONGHAUL_WORKER_NAME, and this one gets a place of its own`,
+  );
 }
 
 /** Runs `workers` until a signal; `close` gives back what the role opened. */

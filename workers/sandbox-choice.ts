@@ -21,7 +21,8 @@ export interface SandboxChoice {
 export const choiceFile = (sandboxDir: string): string => `${sandboxDir}.json`;
 
 /** Where sandboxes of one kind have their records. */
-export const stateDirOf = (provider: ProviderName, sandboxDir: string): string => (provider === 'docker' ? `${sandboxDir}-docker` : sandboxDir);
+export const stateDirOf = (provider: ProviderName, sandboxDir: string): string =>
+  provider === 'docker' ? `${sandboxDir}-docker` : sandboxDir;
 
 export interface Asked {
   readonly provider: ProviderName;
@@ -47,14 +48,19 @@ export function readChoice(sandboxDir: string): SandboxChoice | undefined {
     throw error;
   }
   const choice = parse(text);
-  if (choice === undefined) throw new TypeError(`${path}: ${JSON.stringify(text.slice(0, 200))} cannot be used; remove it, and the next worker chooses anew`);
+  if (choice === undefined)
+    throw new TypeError(
+      `${path}: ${JSON.stringify(text.slice(0, 200))} cannot be used; remove it, and the next worker chooses anew`,
+    );
   return choice;
 }
 
 function parse(text: string): SandboxChoice | undefined {
   try {
     const { provider, by, at } = JSON.parse(text) as Partial<SandboxChoice>;
-    return provider !== undefined && PROVIDERS.includes(provider) && typeof by === 'string' && typeof at === 'string' ? { provider, by, at } : undefined;
+    return provider !== undefined && PROVIDERS.includes(provider) && typeof by === 'string' && typeof at === 'string'
+      ? { provider, by, at }
+      : undefined;
   } catch {
     return undefined;
   }

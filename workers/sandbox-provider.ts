@@ -14,7 +14,16 @@ import { SandboxImpossible, SandboxUnavailable } from '../sandboxes/sandbox.ts';
 import { buildSupervisor } from '../sandboxes/supervisor/build.ts';
 import { openWarmPool, type WarmPool } from '../sandboxes/warm-pool.ts';
 import type { Store } from '../store/store.ts';
-import { askedFor, choiceFile, describeChoice, type ProviderName, readChoice, type SandboxChoice, stateDirOf, writeChoice } from './sandbox-choice.ts';
+import {
+  askedFor,
+  choiceFile,
+  describeChoice,
+  type ProviderName,
+  readChoice,
+  type SandboxChoice,
+  stateDirOf,
+  writeChoice,
+} from './sandbox-choice.ts';
 import { leaveIdle } from './sandboxes-in-use.ts';
 import type { SandboxSettings, WorkerSettings } from './settings.ts';
 
@@ -28,13 +37,19 @@ type Trial = 'works' | 'fails' | 'late';
 
 /** Installed is not enough: some machines forbid the namespaces that it needs. */
 async function tryBubblewrap(withinMs: number): Promise<Trial> {
-  return await promisify(execFile)('bwrap', ['--ro-bind', '/', '/', '--unshare-all', 'true'], { timeout: withinMs }).then(
+  return await promisify(execFile)('bwrap', ['--ro-bind', '/', '/', '--unshare-all', 'true'], {
+    timeout: withinMs,
+  }).then(
     () => 'works' as const,
     (error: { readonly killed?: boolean }) => (error.killed === true ? 'late' : 'fails'),
   );
 }
 
-async function openDocker(stateDir: string, supervisorPath: string, { image, runtime }: SandboxSettings): Promise<HostProvider> {
+async function openDocker(
+  stateDir: string,
+  supervisorPath: string,
+  { image, runtime }: SandboxSettings,
+): Promise<HostProvider> {
   // Only where it is used: the client takes as long to load as a sandbox to make.
   const { createDockerProvider } = await import('../sandboxes/docker/provider.ts');
   return await createDockerProvider({
@@ -48,7 +63,11 @@ async function openDocker(stateDir: string, supervisorPath: string, { image, run
 }
 
 /** The provider of this name, whatever is configured. Errors: `SandboxUnavailable`, `SandboxImpossible`. */
-export async function openProvider(name: ProviderName, sandboxDir: string, sandbox: SandboxSettings): Promise<HostProvider> {
+export async function openProvider(
+  name: ProviderName,
+  sandboxDir: string,
+  sandbox: SandboxSettings,
+): Promise<HostProvider> {
   const supervisorPath = await buildSupervisor(join(cacheDirectory(process.env), 'supervisor'));
   if (name === 'docker') return await openDocker(stateDirOf('docker', sandboxDir), supervisorPath, sandbox);
   return createBubblewrapProvider({ stateDir: sandboxDir, supervisorPath });
@@ -61,16 +80,25 @@ function told(error: unknown, tell: (reason: string) => string): unknown {
 }
 
 /** What the home has chosen. Where that is impossible now, nothing else takes its place. */
-async function openChosen(choice: SandboxChoice, { sandboxDir, sandbox }: Opened, withinMs: number): Promise<HostProvider> {
+async function openChosen(
+  choice: SandboxChoice,
+  { sandboxDir, sandbox }: Opened,
+  withinMs: number,
+): Promise<HostProvider> {
   const { provider } = choice;
   const other = provider === 'docker' ? 'bubblewrap' : 'docker';
   try {
     // One that is late was kept waiting by the machine.
-    if (provider === 'bubblewrap' && (await tryBubblewrap(withinMs)) === 'fails') throw new SandboxUnavailable('bubblewrap does not work');
+    if (provider === 'bubblewrap' && (await tryBubblewrap(withinMs)) === 'fails')
+      throw new SandboxUnavailable('bubblewrap does not work');
     return await openProvider(provider, sandboxDir, sandbox);
   } catch (error) {
     const remedy = `see: npx longhaul doctor; to choose anew, set LONGHAUL_SANDBOX=${other}, or remove ${choiceFile(sandboxDir)} when no sandbox of ${provider} lives`;
-    throw told(error, (reason) => `sandboxes of this home are made by ${describeChoice(choice)}, and that is impossible now: ${reason}; ${remedy}`);
+    throw told(
+      error,
+      (reason) =>
+        `sandboxes of this home are made by ${describeChoice(choice)}, and that is impossible now: ${reason}; ${remedy}`,
+    );
   }
 }
 
@@ -80,7 +108,10 @@ async function openFastest({ sandboxDir, sandbox }: Opened, withinMs: number): P
   try {
     return await openProvider('docker', sandboxDir, sandbox);
   } catch (error) {
-    throw told(error, (reason) => `nothing isolates sandboxes here: bubblewrap does not work, and ${reason}; see: npx longhaul doctor`);
+    throw told(
+      error,
+      (reason) => `nothing isolates sandboxes here: bubblewrap does not work, and ${reason}; see: npx longhaul doctor`,
+    );
   }
 }
 
@@ -93,8 +124,12 @@ async function choose(settings: Opened, withinMs: number): Promise<HostProvider 
   const written = readChoice(sandboxDir);
   if (agrees(written, settings)) return undefined;
   const asked = askedFor(sandbox);
-  if (written !== undefined && asked !== undefined) await leaveIdle(written, asked, sandboxDir, () => openProvider(written.provider, sandboxDir, { provider: 'auto' }));
-  const opened = asked === undefined ? await openFastest(settings, withinMs) : await openProvider(asked.provider, sandboxDir, sandbox);
+  if (written !== undefined && asked !== undefined)
+    await leaveIdle(written, asked, sandboxDir, () => openProvider(written.provider, sandboxDir, { provider: 'auto' }));
+  const opened =
+    asked === undefined
+      ? await openFastest(settings, withinMs)
+      : await openProvider(asked.provider, sandboxDir, sandbox);
   writeChoice(sandboxDir, opened.name as ProviderName, asked);
   return opened;
 }
@@ -107,12 +142,19 @@ async function choose(settings: Opened, withinMs: number): Promise<HostProvider 
 export async function openSandboxProvider(settings: Opened, withinMs: number = TRIED_WITHIN_MS): Promise<HostProvider> {
   const { sandboxDir, sandbox } = settings;
   if (!agrees(readChoice(sandboxDir), settings)) {
-    const opened = await withLock(`${sandboxDir}.lock`, () => undefined, () => choose(settings, withinMs));
+    const opened = await withLock(
+      `${sandboxDir}.lock`,
+      () => undefined,
+      () => choose(settings, withinMs),
+    );
     if (opened !== undefined) return opened;
   }
   const written = readChoice(sandboxDir);
-  if (written === undefined) throw new SandboxUnavailable(`${choiceFile(sandboxDir)} was removed while a worker started`);
-  return askedFor(sandbox) === undefined ? await openChosen(written, settings, withinMs) : await openProvider(written.provider, sandboxDir, sandbox);
+  if (written === undefined)
+    throw new SandboxUnavailable(`${choiceFile(sandboxDir)} was removed while a worker started`);
+  return askedFor(sandbox) === undefined
+    ? await openChosen(written, settings, withinMs)
+    : await openProvider(written.provider, sandboxDir, sandbox);
 }
 
 /** The same, out of what stands ready where a sandbox takes long to make. */
@@ -124,4 +166,7 @@ export async function openPooledProvider(settings: WorkerSettings, store: Store)
 }
 
 /** For a process that takes what another one of this host keeps warm. */
-export const withoutPool = (settings: WorkerSettings): WorkerSettings => ({ ...settings, sandbox: { ...settings.sandbox, warm: 0 } });
+export const withoutPool = (settings: WorkerSettings): WorkerSettings => ({
+  ...settings,
+  sandbox: { ...settings.sandbox, warm: 0 },
+});

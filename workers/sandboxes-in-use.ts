@@ -31,15 +31,27 @@ async function remainsInDocker(stateDir: string, open: () => Promise<HostProvide
  * Clears away what has ended of the kind that was chosen; `open` opens its provider.
  * Errors: `UserInputError` where a sandbox of that kind lives, or nobody can tell.
  */
-export async function leaveIdle(written: SandboxChoice, { setting, value }: Asked, sandboxDir: string, open: () => Promise<HostProvider>): Promise<void> {
+export async function leaveIdle(
+  written: SandboxChoice,
+  { setting, value }: Asked,
+  sandboxDir: string,
+  open: () => Promise<HostProvider>,
+): Promise<void> {
   const { provider } = written;
   const dir = stateDirOf(provider, sandboxDir);
-  const refused = (why: string) => new UserInputError(setting, value, `this home has ${describeChoice(written)}, and ${why}`);
-  const remains = await (provider === 'docker' ? remainsInDocker(dir, open) : Promise.resolve(remainsOfBubblewrap(dir))).catch((error: unknown) => {
-    throw refused(`whether those in ${dir} live cannot be told (${error instanceof Error ? error.message : String(error)}); mend that, or remove this folder`);
+  const refused = (why: string) =>
+    new UserInputError(setting, value, `this home has ${describeChoice(written)}, and ${why}`);
+  const remains = await (
+    provider === 'docker' ? remainsInDocker(dir, open) : Promise.resolve(remainsOfBubblewrap(dir))
+  ).catch((error: unknown) => {
+    throw refused(
+      `whether those in ${dir} live cannot be told (${error instanceof Error ? error.message : String(error)}); mend that, or remove this folder`,
+    );
   });
   const { live } = remains;
   if (live.length > 0)
-    throw refused(`${live.length} of its sandboxes live (${live.slice(0, 3).join(', ')}${live.length > 3 ? ', …' : ''}): cancel what they belong to, or wait for it (what nobody renews ends by itself), or set LONGHAUL_SANDBOX=${provider}`);
+    throw refused(
+      `${live.length} of its sandboxes live (${live.slice(0, 3).join(', ')}${live.length > 3 ? ', …' : ''}): cancel what they belong to, or wait for it (what nobody renews ends by itself), or set LONGHAUL_SANDBOX=${provider}`,
+    );
   await remains.clear();
 }

@@ -42,7 +42,13 @@ export interface WorkerSettings {
 }
 
 /** Errors: `UserInputError` that names the variable, its value and what to give. */
-export function count(name: string, fallback: number, least = 1, env: NodeJS.ProcessEnv = process.env, most = Number.MAX_SAFE_INTEGER): number {
+export function count(
+  name: string,
+  fallback: number,
+  least = 1,
+  env: NodeJS.ProcessEnv = process.env,
+  most = Number.MAX_SAFE_INTEGER,
+): number {
   const text = env[name];
   if (text === undefined || text === '') return fallback;
   const value = Number(text);
@@ -55,12 +61,14 @@ export function count(name: string, fallback: number, least = 1, env: NodeJS.Pro
 export function readSandboxSettings(env: NodeJS.ProcessEnv = process.env): SandboxSettings {
   const text = env['LONGHAUL_SANDBOX'] || 'auto';
   const provider = SANDBOX_PROVIDERS.find((name) => name === text);
-  if (provider === undefined) throw new UserInputError('LONGHAUL_SANDBOX', text, `give one of ${SANDBOX_PROVIDERS.join(', ')}`);
+  if (provider === undefined)
+    throw new UserInputError('LONGHAUL_SANDBOX', text, `give one of ${SANDBOX_PROVIDERS.join(', ')}`);
   const [image, runtime] = [env['LONGHAUL_DOCKER_IMAGE'], env['LONGHAUL_DOCKER_RUNTIME']];
   const warm = count('LONGHAUL_WARM_SANDBOXES', -1, 0, env);
   if (provider === 'bubblewrap')
     for (const [name, value] of Object.entries({ LONGHAUL_DOCKER_IMAGE: image, LONGHAUL_DOCKER_RUNTIME: runtime }))
-      if (value) throw new UserInputError(name, value, 'it has no effect with LONGHAUL_SANDBOX=bubblewrap: unset one of them');
+      if (value)
+        throw new UserInputError(name, value, 'it has no effect with LONGHAUL_SANDBOX=bubblewrap: unset one of them');
   return { provider, ...(image ? { image } : {}), ...(runtime ? { runtime } : {}), ...(warm < 0 ? {} : { warm }) };
 }
 

@@ -41,7 +41,10 @@ function placeOf(env: NodeJS.ProcessEnv, address: string | undefined): Place {
   if (state === undefined) throw new Unreachable(`The stack in ${home}`, START, { how: 'is not up' });
   if (state.ports === undefined) return { address: state.address, namespace: state.namespace };
   const now = stackNow(home);
-  if (now.status !== 'up') throw new Unreachable(`The stack in ${home}`, START, { how: now.status === 'down' ? 'is not up' : 'is still starting' });
+  if (now.status !== 'up')
+    throw new Unreachable(`The stack in ${home}`, START, {
+      how: now.status === 'down' ? 'is not up' : 'is still starting',
+    });
   return { address: now.address, namespace: state.namespace, id: now.id };
 }
 
@@ -52,8 +55,13 @@ function placeOf(env: NodeJS.ProcessEnv, address: string | undefined): Place {
 export async function connectWorker(env: NodeJS.ProcessEnv = process.env): Promise<WorkerConnection> {
   const { connectionOptions, namespace } = temporalConfig(env);
   const { address, id, namespace: ofStack } = placeOf(env, connectionOptions.address);
-  const watch = id === undefined ? undefined : await StackWatch.begin({ home: stackHome(env), address, id }, endProcess);
-  const connection = await NativeConnection.connect({ ...compressionFor(address), ...connectionOptions, address }).catch(async (error: unknown) => {
+  const watch =
+    id === undefined ? undefined : await StackWatch.begin({ home: stackHome(env), address, id }, endProcess);
+  const connection = await NativeConnection.connect({
+    ...compressionFor(address),
+    ...connectionOptions,
+    address,
+  }).catch(async (error: unknown) => {
     await watch?.close();
     throw new Unreachable(`Temporal at ${address}`, START, { cause: error });
   });

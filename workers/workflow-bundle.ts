@@ -38,7 +38,10 @@ function folderOf(entry: BundleEntry): string {
 /** The bundle of an earlier build, if this machine still has it. */
 export async function bundleOfBuild(buildId: string): Promise<string | undefined> {
   const path = join(folderOf('versioned'), `${basename(buildId)}.js`);
-  return access(path).then(() => path, () => undefined);
+  return access(path).then(
+    () => path,
+    () => undefined,
+  );
 }
 
 /** What names the code of a bundle: the hash of its sources and of Temporal's SDK. */
@@ -49,7 +52,13 @@ export function buildIdOf(bundle: string): string {
 /** The path of the bundle for the workflows as they are now; builds it when it is not cached. */
 export async function buildWorkflowBundle(entry: BundleEntry = 'index'): Promise<string> {
   const path = join(folderOf(entry), `${await sourceHash()}.js`);
-  if (await access(path).then(() => true, () => false)) return path;
+  if (
+    await access(path).then(
+      () => true,
+      () => false,
+    )
+  )
+    return path;
   const { bundleWorkflowCode } = await import('@temporalio/worker');
   const workflowsPath = join(ROOT, 'workflows', `${entry}${EXTENSION}`);
   // Loaded once for all workflows of a process, not once for each: their modules hold no state, and are frozen.

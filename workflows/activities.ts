@@ -6,7 +6,18 @@ import type { BatchInput } from './messages/batch.ts';
 import type { PolicyRef } from './messages/policy.ts';
 import type { RolloutResult } from './messages/rollout.ts';
 import type { ConfigChange, RunConfig, TrainingPlacement } from './messages/run-config.ts';
-import type { AgentRunInput, AgentRunOutcome, Attempt, CheckEndpointInput, CollectOutcome, GenerateInput, GenerateOutcome, RestoreInput, RewardInput, SandboxRef } from './messages/stages.ts';
+import type {
+  AgentRunInput,
+  AgentRunOutcome,
+  Attempt,
+  CheckEndpointInput,
+  CollectOutcome,
+  GenerateInput,
+  GenerateOutcome,
+  RestoreInput,
+  RewardInput,
+  SandboxRef,
+} from './messages/stages.ts';
 import type { EvaluationRecord, StepRecord } from './messages/step-record.ts';
 import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds } from './messages/update.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './messages/eval.ts';
@@ -65,7 +76,12 @@ export interface OpenedRun {
   /** The last step on record; absent: there is none. */
   readonly recorded?: number;
   /** Where rollouts and updates overlap: what a run that starts from its records goes on from. */
-  readonly resume?: { readonly step: number; readonly policy: PolicyRef; readonly overlap: AdmissionState; readonly owed?: readonly number[] };
+  readonly resume?: {
+    readonly step: number;
+    readonly policy: PolicyRef;
+    readonly overlap: AdmissionState;
+    readonly owed?: readonly number[];
+  };
 }
 
 /** What a step leaves behind. */
@@ -83,11 +99,7 @@ export interface OrchestratorActivities {
    * Fills in defaults and refuses what is wrong; makes the folder of `run`, the workflow id's own, with `config.yaml`. What
    * another execution than this one (Temporal's run id) ended as failed or cancelled goes on.
    */
-  openRun(
-    config: unknown,
-    run: string,
-    execution?: string,
-  ): Promise<OpenedRun>;
+  openRun(config: unknown, run: string, execution?: string): Promise<OpenedRun>;
   /** Writes down what was changed on a live run; `key` orders the changes of one moment and names them once. */
   recordChanges(input: RunFolder & { key: string; changes: readonly ConfigChange[] }): Promise<void>;
   /** `batch` is the batch's workflow id. */
@@ -106,7 +118,12 @@ export interface OrchestratorActivities {
   recordEvaluation(input: RunFolder & { step: number; evaluation: EvaluationRecord }): Promise<void>;
   /** `untrained`: batches by workflow id whose rollouts no step waits for: those without an end are dropped. `execution`: Temporal's run id. */
   closeRun(
-    input: RunFolder & { status: 'completed' | 'failed' | 'cancelled'; message?: string; untrained?: readonly string[]; execution?: string },
+    input: RunFolder & {
+      status: 'completed' | 'failed' | 'cancelled';
+      message?: string;
+      untrained?: readonly string[];
+      execution?: string;
+    },
   ): Promise<void>;
 }
 
@@ -195,7 +212,11 @@ export function training(placement: TrainingPlacement): TrainingActivities {
 
 const onEndpoints = { ...onGpu, taskQueue: QUEUES.endpoint } as const;
 
-export const endpoints: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({ ...onEndpoints, startToCloseTimeout: '10m', retry: retry(RETRIES.gpu, 3) });
+export const endpoints: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<Pick<GpuActivities, 'checkEndpoint'>>({
+  ...onEndpoints,
+  startToCloseTimeout: '10m',
+  retry: retry(RETRIES.gpu, 3),
+});
 
 /** Sampling from a server that may be down for a while: asked again for as long as the endpoint's settings say, `ms` at most. */
 export function onEndpoint({ patienceSeconds }: Endpoint, ms: number): Pick<GpuActivities, 'generate'> {

@@ -3,7 +3,16 @@
  * it never aborts the batch and never blocks it. A long batch goes on in new histories while its rollouts run on.
  */
 
-import { allHandlersFinished, CancellationScope, condition, ContinueAsNew, continueAsNew, getExternalWorkflowHandle, isCancellation, setHandler } from '@temporalio/workflow';
+import {
+  allHandlersFinished,
+  CancellationScope,
+  condition,
+  ContinueAsNew,
+  continueAsNew,
+  getExternalWorkflowHandle,
+  isCancellation,
+  setHandler,
+} from '@temporalio/workflow';
 import { refusedSetting, type Schedule, scheduleOf } from './batch/dispatch-schedule.ts';
 import { gatesOf } from './batch/dispatcher.ts';
 import { isLong } from './batch/long-batch.ts';
@@ -40,11 +49,17 @@ async function endEarly(open: OpenBatch, { unitOf }: BatchInput, error: unknown)
   await open.cancel();
   if (unitOf === undefined || !isCancellation(error)) return;
   // A run that is gone misses nothing.
-  await getExternalWorkflowHandle(unitOf).signal(unitMissedSignal).catch(() => undefined);
+  await getExternalWorkflowHandle(unitOf)
+    .signal(unitMissedSignal)
+    .catch(() => undefined);
 }
 
 /** The whole of a batch but for the reading of its settings. Its workflow takes `input` and, in a new history, `progress`. */
-export async function runBatch(input: BatchInput, schedule: Schedule, progress: BatchProgress | undefined): Promise<BatchResult> {
+export async function runBatch(
+  input: BatchInput,
+  schedule: Schedule,
+  progress: BatchProgress | undefined,
+): Promise<BatchResult> {
   const rollouts = input.tasks.length * input.samples;
   const long = progress !== undefined || isLong(rollouts, gatesOf(rollouts, schedule.caps));
   const open = new OpenBatch(input, schedule, { long, progress });

@@ -1,6 +1,13 @@
 /** The end of a child that its parent waits for, and that is cancelled with it in whichever history it is. */
 
-import { CancellationScope, type ChildWorkflowHandle, getExternalWorkflowHandle, patched, type WorkflowResultType, type Workflow } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  type ChildWorkflowHandle,
+  getExternalWorkflowHandle,
+  patched,
+  type WorkflowResultType,
+  type Workflow,
+} from '@temporalio/workflow';
 
 /**
  * Temporal hands a cancellation on to the first history of a child alone, which is over where the child goes on in another
@@ -13,7 +20,9 @@ export async function endOfChild<T extends Workflow>(child: ChildWorkflowHandle<
     await CancellationScope.nonCancellable(() => getExternalWorkflowHandle(child.workflowId).cancel());
   };
   // What cannot be cancelled has ended.
-  CancellationScope.current().cancelRequested.catch(cancel).catch(() => undefined);
+  CancellationScope.current()
+    .cancelRequested.catch(cancel)
+    .catch(() => undefined);
   try {
     return await child.result();
   } finally {

@@ -29,7 +29,15 @@ import { endOfChild } from './end-of-child.ts';
 import { type Trip, tripLine } from './failures/circuit-breaker.ts';
 import { circuitOpenedSignal } from './failures/failure-watch.ts';
 import { checkEndpointOnce } from './rollout/check-endpoint.ts';
-import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell, SweepChunk, SweepResult, SweepStatus } from './messages/eval.ts';
+import type {
+  CellHeadline,
+  OpenedSweep,
+  PlannedChunk,
+  SweepCell,
+  SweepChunk,
+  SweepResult,
+  SweepStatus,
+} from './messages/eval.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
@@ -78,7 +86,16 @@ class Sweep {
     const { opened, done } = this;
     const { eval: id, round, cells } = opened;
     const phase = done.length === cells.length ? 'done' : this.paused ? 'paused' : 'rollouts';
-    return { eval: id, phase, round, cells: cells.length, done, cell: this.#cell, batch: this.#batch?.workflowId ?? null, ...(this.#tripped && { tripped: this.#tripped }) };
+    return {
+      eval: id,
+      phase,
+      round,
+      cells: cells.length,
+      done,
+      cell: this.#cell,
+      batch: this.#batch?.workflowId ?? null,
+      ...(this.#tripped && { tripped: this.#tripped }),
+    };
   }
 
   /** No further batch begins; the rollouts of the one under way stop before their next turn. */
@@ -109,7 +126,11 @@ class Sweep {
       if (!('endpoint' in policy) || asked.has(policyName)) continue;
       if (!(await orchestrator.nextChunk({ eval: id, round, cell, index: 0 })).chunk) continue;
       asked.add(policyName);
-      await checkEndpointOnce({ run: `eval/${id}`, endpoint: policy.endpoint, field: `policies.${policyName}.endpoint` });
+      await checkEndpointOnce({
+        run: `eval/${id}`,
+        endpoint: policy.endpoint,
+        field: `policies.${policyName}.endpoint`,
+      });
     }
   }
 
@@ -149,16 +170,33 @@ class Sweep {
     const run = `eval/${id}`;
     const name = `${cell.name}/r${round}-c${this.chunk}`;
     const { policy, sampling } = cell;
-    this.#batch = await whenFree(() => startChild(batchWorkflow, {
-      workflowId: `${run}/${name}`,
-      parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
-      staticSummary: `${cell.name} · ${tasks.length} tasks × ${samples}`,
-      typedSearchAttributes: [
-        { key: runKey, value: run },
-        { key: policyVersionKey, value: policy.version },
-      ],
-      args: [{ run, name, step: 0, tasks, samples, firstSample, policy, agent, sampling, seed, dispatcher, priority: 'eval' }],
-    }));
+    this.#batch = await whenFree(() =>
+      startChild(batchWorkflow, {
+        workflowId: `${run}/${name}`,
+        parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
+        staticSummary: `${cell.name} · ${tasks.length} tasks × ${samples}`,
+        typedSearchAttributes: [
+          { key: runKey, value: run },
+          { key: policyVersionKey, value: policy.version },
+        ],
+        args: [
+          {
+            run,
+            name,
+            step: 0,
+            tasks,
+            samples,
+            firstSample,
+            policy,
+            agent,
+            sampling,
+            seed,
+            dispatcher,
+            priority: 'eval',
+          },
+        ],
+      }),
+    );
     this.#relay.add(name, this.#batch);
     try {
       await endOfChild(this.#batch);
@@ -173,7 +211,9 @@ class Sweep {
       const rates = Object.entries(passAt).map(([k, { mean }]) => `pass@${k} ${mean.toFixed(3)}`);
       return [cell, ...rates, `${graded} of ${rollouts} graded`].join(' · ');
     });
-    this.#details.progress([`${this.done.length} of ${this.opened.cells.length} cells`, ...lines.slice(-20)].join('\n\n'));
+    this.#details.progress(
+      [`${this.done.length} of ${this.opened.cells.length} cells`, ...lines.slice(-20)].join('\n\n'),
+    );
   }
 }
 
@@ -186,10 +226,15 @@ function answerFrom(id: string, sweep: () => Sweep | null, details: Details): ()
   };
   const starting: SweepStatus = { eval: id, phase: 'starting', round: 0, cells: 0, done: [], cell: null, batch: null };
   setHandler(sweepStatusQuery, () => sweep()?.status ?? starting);
-  hearSignals(on(pauseSignal, () => pause(true)), on(resumeSignal, () => pause(false)), on(stalledSignal, (lines) => details.stuck(lines)), on<[Trip, string?]>(circuitOpenedSignal, (trip, held) => {
-    // A batch of this execution runs, so that the sweep has begun.
-    sweep()?.trip(trip, held);
-  }));
+  hearSignals(
+    on(pauseSignal, () => pause(true)),
+    on(resumeSignal, () => pause(false)),
+    on(stalledSignal, (lines) => details.stuck(lines)),
+    on<[Trip, string?]>(circuitOpenedSignal, (trip, held) => {
+      // A batch of this execution runs, so that the sweep has begun.
+      sweep()?.trip(trip, held);
+    }),
+  );
   return () => said;
 }
 
@@ -241,5 +286,12 @@ export async function evalSweep(given: unknown, progress?: SweepProgress): Promi
   }
   await condition(allHandlersFinished);
   const total = (value: (cell: CellHeadline) => number) => sweep.done.reduce((sum, cell) => sum + value(cell), 0);
-  return { eval: id, evalDir, rounds: round, rollouts: total((c) => c.rollouts), graded: total((c) => c.graded), cells: sweep.done };
+  return {
+    eval: id,
+    evalDir,
+    rounds: round,
+    rollouts: total((c) => c.rollouts),
+    graded: total((c) => c.graded),
+    cells: sweep.done,
+  };
 }

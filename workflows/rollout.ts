@@ -91,15 +91,53 @@ function publishEnd(state: LoopState): void {
 function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): Context {
   const { workflowId: rollout } = workflowInfo();
   const input = resolveRollout(given, rollout);
-  const { allowed = [], sandbox = null, contextTokens = 0, worker = null, lines = [], paused = false, held = null, spentMs = null, ownMs = 0 } = progress ?? {};
+  const {
+    allowed = [],
+    sandbox = null,
+    contextTokens = 0,
+    worker = null,
+    lines = [],
+    paused = false,
+    held = null,
+    spentMs = null,
+    ownMs = 0,
+  } = progress ?? {};
   const gates = new StageGates(input.gates, allowed);
   const clock = new RolloutClock(input.agent, { spentMs, ownMs }, Date.now());
   const limits = { maxTurns: input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
-  return { input, rollout, limits, gates, clock, sandbox, contextTokens, worker, lines, doing: held ? tripLine(held) : '', paused, held, collected: null, rounds: 0 };
+  return {
+    input,
+    rollout,
+    limits,
+    gates,
+    clock,
+    sandbox,
+    contextTokens,
+    worker,
+    lines,
+    doing: held ? tripLine(held) : '',
+    paused,
+    held,
+    collected: null,
+    rounds: 0,
+  };
 }
 
-function progressOf(state: LoopState, { sandbox, contextTokens, worker, lines, paused, held, gates, clock }: Context): RolloutProgress {
-  return { state, sandbox, contextTokens, ...(worker === null ? {} : { worker }), lines, paused, ...(held && { held }), allowed: gates.allowed, ...clock.spent(Date.now()) };
+function progressOf(
+  state: LoopState,
+  { sandbox, contextTokens, worker, lines, paused, held, gates, clock }: Context,
+): RolloutProgress {
+  return {
+    state,
+    sandbox,
+    contextTokens,
+    ...(worker === null ? {} : { worker }),
+    lines,
+    paused,
+    ...(held && { held }),
+    allowed: gates.allowed,
+    ...clock.spent(Date.now()),
+  };
 }
 
 /** `progress` is for continue-as-new alone. */
@@ -110,7 +148,13 @@ export function rollout(given: RolloutInput, progress?: RolloutProgress): Promis
 async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   const context = contextOf(given, progress);
   let state = progress?.state ?? initialState;
-  setHandler(stateQuery, () => ({ ...state, task: context.input.task, paused: context.paused, contextTokens: context.contextTokens, ...(context.held && { held: context.held }) }));
+  setHandler(stateQuery, () => ({
+    ...state,
+    task: context.input.task,
+    paused: context.paused,
+    contextTokens: context.contextTokens,
+    ...(context.held && { held: context.held }),
+  }));
   hearSignals(
     on(pauseSignal, () => void (context.paused = true)),
     on(resumeSignal, () => resume(context)),
@@ -126,7 +170,10 @@ async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise
         goesOn = true;
       } else if (stageOf(state) === 'agent-run' && !context.gates.isOpen('agent-run')) {
         state = await enter(state, 'agent-run', context);
-      } else state = await (mustWait(state, context) ? standStill(state, context, () => !mustWait(state, context)) : advance(state, context));
+      } else
+        state = await (mustWait(state, context)
+          ? standStill(state, context, () => !mustWait(state, context))
+          : advance(state, context));
     }
   } finally {
     if (!goesOn) await release(context, state);
@@ -138,7 +185,10 @@ async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise
 
 /** What is collected is known to this history alone; it is graded, or held, without a sandbox that is to be renewed. */
 function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
-  return (phase === 'generate' || (held !== null && phase !== 'grade')) && (rounds >= ROUNDS_PER_HISTORY || workflowInfo().continueAsNewSuggested);
+  return (
+    (phase === 'generate' || (held !== null && phase !== 'grade')) &&
+    (rounds >= ROUNDS_PER_HISTORY || workflowInfo().continueAsNewSuggested)
+  );
 }
 
 /** What failed is tried anew. */
@@ -173,7 +223,11 @@ async function waitUntil(mayGoOn: () => boolean, state: LoopState, context: Cont
   context.rounds += 1;
   if (!(await isLost(sandbox, state.attempt, context))) return state;
   await release(context, state);
-  return reduce(state, { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost while the rollout stood still' }, context.limits);
+  return reduce(
+    state,
+    { type: 'failed', failure: 'sandbox-lost', message: 'The sandbox was lost while the rollout stood still' },
+    context.limits,
+  );
 }
 
 /** One step of the loop, and what a stage's end asks for. */
@@ -227,7 +281,10 @@ async function attempted(state: LoopState, context: Context): Promise<LoopState>
     if (context.paused && breaks && (recovery === 'mask' || recovery === 'hold')) {
       return standStill(state, context, () => !context.paused);
     }
-    const event: LoopEvent = failure.failure === 'deadline' && hasDeadline(state) ? atDeadline(state, context, failure) : { type: 'failed', ...failure };
+    const event: LoopEvent =
+      failure.failure === 'deadline' && hasDeadline(state)
+        ? atDeadline(state, context, failure)
+        : { type: 'failed', ...failure };
     const failed = reduce(state, event, context.limits);
     if (failed.attempt !== state.attempt) context.clock.beginAnew();
     if (failed.attempt !== state.attempt || failed.phase === 'restore') await release(context, state);

@@ -32,7 +32,14 @@ export interface TrainResult {
 }
 
 async function begin(given: unknown, run: string): Promise<TrainProgress> {
-  const { config, runDir, policy: base, changes = [], recorded = 0, resume } = await orchestrator.openRun(given, run, workflowInfo().runId);
+  const {
+    config,
+    runDir,
+    policy: base,
+    changes = [],
+    recorded = 0,
+    resume,
+  } = await orchestrator.openRun(given, run, workflowInfo().runId);
   const { step, policy } = resume ?? { step: 0, policy: base };
   upsertSearchAttributes([
     { key: runKey, value: config.run },
@@ -67,7 +74,12 @@ async function runToTheEnd(training: Training): Promise<void> {
 async function complete(training: Training): Promise<void> {
   training.phase = 'done';
   const untrained = await training.close();
-  const closing = { ...training.folder, status: 'completed' as const, execution: workflowInfo().runId, ...(untrained.length > 0 ? { untrained } : {}) };
+  const closing = {
+    ...training.folder,
+    status: 'completed' as const,
+    execution: workflowInfo().runId,
+    ...(untrained.length > 0 ? { untrained } : {}),
+  };
   await training.untilMended('the record of its end', () => orchestrator.closeRun(closing));
 }
 
@@ -82,7 +94,9 @@ async function endEarly(training: Training, error: unknown): Promise<unknown> {
     await orchestrator.closeRun({ ...training.folder, status, message, execution: workflowInfo().runId });
   });
   if (cancelled) return isCancellation(error) ? error : new CancelledFailure(message);
-  return error instanceof Error ? ApplicationFailure.create({ message, type: 'RunFailed', nonRetryable: true, cause: error }) : error;
+  return error instanceof Error
+    ? ApplicationFailure.create({ message, type: 'RunFailed', nonRetryable: true, cause: error })
+    : error;
 }
 
 /** `given` is a run's configuration, defaults allowed; `progress` is for continue-as-new alone. */

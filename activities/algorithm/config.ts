@@ -65,10 +65,17 @@ function checkRules(settings: Readonly<Record<string, unknown>>, context: z.Refi
   const refused = refusedBy(RULES, settings);
   if (refused) context.addIssue({ code: 'custom', path: [refused.field], message: refused.remedy });
   if (settings['lossReduction'] === 'seq_mean_token_sum_norm' && settings['maxSequenceTokens'] === undefined) {
-    context.addIssue({ code: 'custom', path: ['maxSequenceTokens'], message: 'give the tokens that every sequence is divided by' });
+    context.addIssue({
+      code: 'custom',
+      path: ['maxSequenceTokens'],
+      message: 'give the tokens that every sequence is divided by',
+    });
   }
   if (settings['module'] !== undefined) return;
-  for (const [kind, builtIn] of [['advantage', ADVANTAGES], ['loss', LOSSES]] as const) {
+  for (const [kind, builtIn] of [
+    ['advantage', ADVANTAGES],
+    ['loss', LOSSES],
+  ] as const) {
     if (String(settings[kind]) in builtIn) continue;
     const remedy = `give one of ${Object.keys(builtIn).join(', ')}, or the module that defines it (algorithm.module)`;
     context.addIssue({ code: 'custom', path: [kind], message: remedy });
@@ -78,18 +85,42 @@ function checkRules(settings: Readonly<Record<string, unknown>>, context: z.Refi
 /** What it gives can be given again, and gives the same. */
 export const algorithmSchema = given.superRefine(checkRules).transform((settings) => {
   const { kl: klGiven, ...rest } = filled(RULES, settings);
-  return { ...rest, ...((klGiven as { in?: string } | undefined)?.in === 'none' || klGiven === undefined ? {} : { kl: klGiven }) };
+  return {
+    ...rest,
+    ...((klGiven as { in?: string } | undefined)?.in === 'none' || klGiven === undefined ? {} : { kl: klGiven }),
+  };
 });
 
 /** Errors: `UserInputError` for what does not go with the definitions, once `algorithm.module` has been loaded. */
-export function checkDefinitions({ advantage, loss = 'regular', offPolicyCorrection, critic }: AlgorithmSettings): void {
-  for (const [kind, name, registry] of [['advantage', advantage, advantageEstimators], ['loss', loss, policyLosses]] as const) {
-    if (!registry.has(name)) throw new UserInputError(`algorithm.${kind}`, name, `algorithm.module does not define it; there are ${registry.names().join(', ')}`);
+export function checkDefinitions({
+  advantage,
+  loss = 'regular',
+  offPolicyCorrection,
+  critic,
+}: AlgorithmSettings): void {
+  for (const [kind, name, registry] of [
+    ['advantage', advantage, advantageEstimators],
+    ['loss', loss, policyLosses],
+  ] as const) {
+    if (!registry.has(name))
+      throw new UserInputError(
+        `algorithm.${kind}`,
+        name,
+        `algorithm.module does not define it; there are ${registry.names().join(', ')}`,
+      );
   }
   if (critic !== undefined && advantageEstimators.get(advantage).over !== 'token') {
-    throw new UserInputError('algorithm.critic', critic, `leave it out: ${advantage} compares a group's rewards, and says no token's return`);
+    throw new UserInputError(
+      'algorithm.critic',
+      critic,
+      `leave it out: ${advantage} compares a group's rewards, and says no token's return`,
+    );
   }
   if (offPolicyCorrection !== undefined && !policyLosses.get(loss).correctable) {
-    throw new UserInputError('algorithm.offPolicyCorrection', offPolicyCorrection, `leave it out: ${loss} says that it takes none`);
+    throw new UserInputError(
+      'algorithm.offPolicyCorrection',
+      offPolicyCorrection,
+      `leave it out: ${loss} says that it takes none`,
+    );
   }
 }

@@ -13,14 +13,22 @@ export const COEFFICIENT = 'policy/kl_coefficient';
 const MEASURED = ['loss/avg_kl', 'policy/policy_kl'] as const;
 const SEQUENCES = 'policy/num_sequences';
 
-function next({ controller, target = 0.1, horizon = 10_000 }: Kl, metrics: Readonly<Record<string, number>>, weight: number): number {
+function next(
+  { controller, target = 0.1, horizon = 10_000 }: Kl,
+  metrics: Readonly<Record<string, number>>,
+  weight: number,
+): number {
   const measured = MEASURED.map((name) => metrics[name]).find((value) => value !== undefined);
   if (controller !== 'adaptive' || measured === undefined) return weight;
   return nextKlCoefficient(weight, { controller, target, horizon }, measured, metrics[SEQUENCES] ?? 0);
 }
 
 /** A function of the records alone: an update that is tried again takes the same. */
-export async function klCoefficientOf(kl: Kl, { run, step }: Pick<UpdateInput, 'run' | 'step'>, store: Store): Promise<number> {
+export async function klCoefficientOf(
+  kl: Kl,
+  { run, step }: Pick<UpdateInput, 'run' | 'step'>,
+  store: Store,
+): Promise<number> {
   const metrics = (await store.get<UpdateEntry>(keys.update(run, step - 1)))?.metrics ?? {};
   return kl.controller === 'adaptive' ? next(kl, metrics, metrics[COEFFICIENT] ?? kl.coefficient) : kl.coefficient;
 }

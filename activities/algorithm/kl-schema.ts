@@ -20,7 +20,15 @@ export const klSchema = withRules(
     horizon: positive.optional(),
   }),
   [
-    ...defaults({ estimator: 'k3', coefficient: 0.001, controller: 'fixed' }, (s) => s['in'] !== 'none', 'leave it out, or give in: loss or in: reward'),
-    ...defaults({ target: 0.1, horizon: 10_000 }, (s) => s['controller'] === 'adaptive', 'leave it out, or give controller: adaptive'),
+    ...defaults(
+      { estimator: 'k3', coefficient: 0.001, controller: 'fixed' },
+      (s) => s['in'] !== 'none',
+      'leave it out, or give in: loss or in: reward',
+    ),
+    ...defaults(
+      { target: 0.1, horizon: 10_000 },
+      (s) => s['controller'] === 'adaptive',
+      'leave it out, or give controller: adaptive',
+    ),
   ],
 );

@@ -17,4 +17,8 @@ export const dppo = z.strictObject({
   deltaHigh: z.number().min(0).default(0.2),
 });
 export const klCov = z.strictObject({ fraction: share.default(0.2), coefficient: z.number().min(0).default(1) });
-export const clipCov = z.strictObject({ ratio: share.default(0.0002), lowerBound: z.number().default(1), upperBound: z.number().default(5) });
+export const clipCov = z.strictObject({
+  ratio: share.default(0.0002),
+  lowerBound: z.number().default(1),
+  upperBound: z.number().default(5),
+});

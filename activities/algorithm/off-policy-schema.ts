@@ -25,18 +25,39 @@ export const offPolicyCorrectionSchema = withRules(
   [
     // Asked for without a word on how: the usual one.
     { field: 'tisRatioType', applies: () => true, fill: (s) => (isMasking(s) ? 'none' : 'token'), remedy: '' },
-    { field: 'tokenTisRatioClipHigh', applies: (s) => s['tisRatioType'] === 'token', fill: () => 2, remedy: 'leave it out, or give tisRatioType: token' },
-    { field: 'sequenceTisRatioClipHigh', applies: (s) => s['tisRatioType'] === 'sequence', fill: () => 5, remedy: 'leave it out, or give tisRatioType: sequence' },
+    {
+      field: 'tokenTisRatioClipHigh',
+      applies: (s) => s['tisRatioType'] === 'token',
+      fill: () => 2,
+      remedy: 'leave it out, or give tisRatioType: token',
+    },
+    {
+      field: 'sequenceTisRatioClipHigh',
+      applies: (s) => s['tisRatioType'] === 'sequence',
+      fill: () => 5,
+      remedy: 'leave it out, or give tisRatioType: sequence',
+    },
     ...ofMask('geometric', { geoMaskLow: 0.99, geoMaskHigh: 1.01 }),
     ...ofMask('product', { productMaskLow: 0.5, productMaskHigh: 2 }),
-    { field: 'tokenMaskIsThresholdLow', applies: (s) => s['tokenMaskIsThresholdHigh'] !== undefined, remedy: 'give tokenMaskIsThresholdHigh too, or leave it out: a token mask has two bounds' },
-    { field: 'tokenMaskIsThresholdHigh', applies: (s) => s['tokenMaskIsThresholdLow'] !== undefined, remedy: 'give tokenMaskIsThresholdLow too, or leave it out: a token mask has two bounds' },
+    {
+      field: 'tokenMaskIsThresholdLow',
+      applies: (s) => s['tokenMaskIsThresholdHigh'] !== undefined,
+      remedy: 'give tokenMaskIsThresholdHigh too, or leave it out: a token mask has two bounds',
+    },
+    {
+      field: 'tokenMaskIsThresholdHigh',
+      applies: (s) => s['tokenMaskIsThresholdLow'] !== undefined,
+      remedy: 'give tokenMaskIsThresholdLow too, or leave it out: a token mask has two bounds',
+    },
   ],
 );
 
 function isMasking(settings: Readonly<Record<string, unknown>>): boolean {
   const { sequenceMaskMetric, ...thresholds } = settings;
-  return sequenceMaskMetric !== 'none' || Object.entries(thresholds).some(([name, value]) => name.includes('Threshold') && value !== undefined);
+  return (
+    sequenceMaskMetric !== 'none' ||
+    Object.entries(thresholds).some(([name, value]) => name.includes('Threshold') && value !== undefined)
+  );
 }
 
 function ofMask(metric: string, bounds: Readonly<Record<string, number>>): Rule[] {

@@ -11,25 +11,41 @@ import { cispo, clipCov, dppo, klCov, sapo } from './loss-schemas.ts';
 const CLIPPING = ['regular', 'dual_clip', 'gspo', 'rollout_is', 'clip_cov'];
 
 /** By name alone, never by what has been loaded: a configuration is resolved in several processes, and to the same. */
-const BUILT_IN: { readonly loss: Readonly<Record<string, PolicyLossDefinition>>; readonly advantage: object } = { loss: LOSSES, advantage: ADVANTAGES };
+const BUILT_IN: { readonly loss: Readonly<Record<string, PolicyLossDefinition>>; readonly advantage: object } = {
+  loss: LOSSES,
+  advantage: ADVANTAGES,
+};
 
 type Settings = Parameters<Rule['applies']>[0];
 
 /** One's own may read every setting that is not another loss's alone. */
-const isOneOf = (kind: 'loss' | 'advantage', names: readonly string[]) => (s: Settings): boolean => {
-  const name = String(s[kind]);
-  return names.includes(name) || !(name in BUILT_IN[kind]);
-};
-const forLosses = (...names: string[]) => ({ applies: isOneOf('loss', names), remedy: `leave it out, or give loss: ${names.join(' or ')}` });
-const forAdvantages = (...names: string[]) => ({ applies: isOneOf('advantage', names), remedy: `leave it out, or give advantage: ${names.join(' or ')}` });
-const onlyLoss = (name: string) => ({ applies: (s: Settings) => s['loss'] === name, remedy: `leave it out, or give loss: ${name}` });
+const isOneOf =
+  (kind: 'loss' | 'advantage', names: readonly string[]) =>
+  (s: Settings): boolean => {
+    const name = String(s[kind]);
+    return names.includes(name) || !(name in BUILT_IN[kind]);
+  };
+const forLosses = (...names: string[]) => ({
+  applies: isOneOf('loss', names),
+  remedy: `leave it out, or give loss: ${names.join(' or ')}`,
+});
+const forAdvantages = (...names: string[]) => ({
+  applies: isOneOf('advantage', names),
+  remedy: `leave it out, or give advantage: ${names.join(' or ')}`,
+});
+const onlyLoss = (name: string) => ({
+  applies: (s: Settings) => s['loss'] === name,
+  remedy: `leave it out, or give loss: ${name}`,
+});
 
 const isGae = (s: Settings): boolean => s['advantage'] === 'gae';
 
-const isCispoAtRollout = (s: Settings): boolean => s['loss'] === 'cispo' && (s['cispo'] as { anchor?: string } | undefined)?.anchor === 'rollout';
+const isCispoAtRollout = (s: Settings): boolean =>
+  s['loss'] === 'cispo' && (s['cispo'] as { anchor?: string } | undefined)?.anchor === 'rollout';
 
 /** Losses whose own ratio is to what sampled: weights by that ratio would count one difference twice. */
-const isAnchoredAtRollout = (s: Settings): boolean => ['rollout_is', 'dppo'].includes(String(s['loss'])) || isCispoAtRollout(s);
+const isAnchoredAtRollout = (s: Settings): boolean =>
+  ['rollout_is', 'dppo'].includes(String(s['loss'])) || isCispoAtRollout(s);
 
 const isCorrectable = (s: Settings): boolean => BUILT_IN.loss[String(s['loss'])]?.correctable !== false;
 
@@ -46,7 +62,12 @@ export const RULES: readonly Rule[] = [
   { field: 'gamma', ...forAdvantages('reinforce++', 'gae'), fill: () => 1 },
   { field: 'lambd', ...forAdvantages('gae'), fill: (s) => (isGae(s) ? 1 : undefined) },
   { field: 'critic', ...forAdvantages('gae'), fill: (s) => (isGae(s) ? criticSchema.parse({}) : undefined) },
-  { field: 'valueClip', applies: (s) => s['critic'] !== undefined, fill: () => DEFAULT_VALUE_CLIP, remedy: 'leave it out, or give advantage: gae' },
+  {
+    field: 'valueClip',
+    applies: (s) => s['critic'] !== undefined,
+    fill: () => DEFAULT_VALUE_CLIP,
+    remedy: 'leave it out, or give advantage: gae',
+  },
   { field: 'zeroVarianceFilter', applies: () => true, fill: (s) => comparesGroups(String(s['advantage'])), remedy: '' },
   { field: 'clipLow', ...forLosses(...CLIPPING), fill: () => 0.2 },
   { field: 'clipHigh', ...forLosses(...CLIPPING), fill: () => 0.28 },
@@ -56,13 +77,23 @@ export const RULES: readonly Rule[] = [
   { field: 'dppo', ...onlyLoss('dppo'), fill: () => dppo.parse({}) },
   { field: 'klCov', ...onlyLoss('kl_cov'), fill: () => klCov.parse({}) },
   { field: 'clipCov', ...onlyLoss('clip_cov'), fill: () => clipCov.parse({}) },
-  { field: 'offPolicyCorrection', applies: isCorrectable, remedy: 'leave it out: this loss takes no off-policy correction' },
+  {
+    field: 'offPolicyCorrection',
+    applies: isCorrectable,
+    remedy: 'leave it out: this loss takes no off-policy correction',
+  },
   {
     field: 'offPolicyCorrection',
     applies: (s) => !(isCispoAtRollout(s) && isWeighting(s)),
-    remedy: 'give tisRatioType: none (masks alone), or cispo.anchor: old: the ratio to what sampled is cispo\'s own weight with anchor: rollout',
+    remedy:
+      "give tisRatioType: none (masks alone), or cispo.anchor: old: the ratio to what sampled is cispo's own weight with anchor: rollout",
   },
-  { field: 'lossReduction', applies: (s) => s['loss'] !== 'cross_entropy', fill: () => 'token_mean', remedy: 'leave it out: cross_entropy is a plain sum' },
+  {
+    field: 'lossReduction',
+    applies: (s) => s['loss'] !== 'cross_entropy',
+    fill: () => 'token_mean',
+    remedy: 'leave it out: cross_entropy is a plain sum',
+  },
   {
     field: 'maxSequenceTokens',
     applies: (s) => s['lossReduction'] === 'seq_mean_token_sum_norm',

@@ -23,7 +23,11 @@ function mean(values: readonly number[]): number {
  * is too narrow for fewer than about twenty tasks: it knows nothing of tasks unlike those that were drawn.
  * `name` names the stream of draws. Returns `null` where there are no values.
  */
-export function bootstrapMean(values: readonly number[], name: string, { resamples, confidence }: BootstrapSettings): Estimate | null {
+export function bootstrapMean(
+  values: readonly number[],
+  name: string,
+  { resamples, confidence }: BootstrapSettings,
+): Estimate | null {
   if (values.length === 0) return null;
   const random = createRandom(name);
   const means = new Float64Array(resamples);

@@ -42,7 +42,13 @@ async function outcomesOf(id: string, cell: string, store: Store): Promise<Map<s
 }
 
 /** Task-major, every sample of every task. */
-export async function membersOf(id: string, cell: string, tasks: readonly string[], samples: number, store: Store): Promise<Member[]> {
+export async function membersOf(
+  id: string,
+  cell: string,
+  tasks: readonly string[],
+  samples: number,
+  store: Store,
+): Promise<Member[]> {
   const found = await outcomesOf(id, cell, store);
   return tasks.flatMap((task) =>
     Array.from({ length: samples }, (_, sample) => ({ task, sample, outcome: found.get(placeOf(task, sample)) })),

@@ -20,7 +20,19 @@ async function rolloutLines({ eval: id, config, policies }: EvalRecord, store: S
       for (const member of await membersOf(id, `${policy}/${sampling}`, tasks, samples, store)) {
         if (!member.outcome) continue;
         const { rollout, reward, passed, turns, finish, reason } = member.outcome;
-        const line = { policy, sampling, task: member.task, sample: member.sample, rollout, reward, passed, failure: failureOf(member) ?? null, turns, finish, reason };
+        const line = {
+          policy,
+          sampling,
+          task: member.task,
+          sample: member.sample,
+          rollout,
+          reward,
+          passed,
+          failure: failureOf(member) ?? null,
+          turns,
+          finish,
+          reason,
+        };
         lines.push(`${JSON.stringify(line)}\n`);
       }
     }

@@ -34,7 +34,9 @@ export async function evalResultsOf(id: string, store: Store) {
     policies: policies.map(told),
     sampling: config.sampling,
     confidence: config.bootstrap.confidence,
-    cells: policies.flatMap((policy) => config.sampling.flatMap(({ name }) => latest.get(`${policy.name}/${name}`) ?? [])),
+    cells: policies.flatMap((policy) =>
+      config.sampling.flatMap(({ name }) => latest.get(`${policy.name}/${name}`) ?? []),
+    ),
     accounting: accountFor(await store.events(evalRun(id)), end !== undefined),
   };
 }

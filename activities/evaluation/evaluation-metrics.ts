@@ -6,7 +6,10 @@ import type { EvaluationRecord } from '../../workflows/messages/step-record.ts';
 /** Of the sampled rollouts that were graded: what failed has no reward. `undefined` where none was. */
 export function scoresOf(rewards: readonly number[]): EvaluationRecord['scores'] {
   if (rewards.length === 0) return undefined;
-  const { avgScore, passAtN, meanPositiveReward } = generatorMetrics(rewards, rewards.map((_, i) => String(i)));
+  const { avgScore, passAtN, meanPositiveReward } = generatorMetrics(
+    rewards,
+    rewards.map((_, i) => String(i)),
+  );
   return { avgScore, passAt1: passAtN, meanPositiveReward };
 }
 

@@ -18,7 +18,11 @@ interface Row {
 
 function rowsOf({ cells }: Pick<EvalResults, 'cells'>): Row[] {
   return cells.flatMap(({ cell, passAt }, i) =>
-    Object.entries(passAt).map(([k, estimate]) => ({ label: `${cell} pass@${k}`, colour: COLOURS[i % COLOURS.length] ?? '#374151', ...estimate })),
+    Object.entries(passAt).map(([k, estimate]) => ({
+      label: `${cell} pass@${k}`,
+      colour: COLOURS[i % COLOURS.length] ?? '#374151',
+      ...estimate,
+    })),
   );
 }
 

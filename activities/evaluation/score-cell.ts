@@ -27,7 +27,8 @@ function byTask(members: readonly Member[]): Member[][] {
 }
 
 const passes = (members: readonly Member[]) => members.filter(({ outcome }) => outcome?.passed).length;
-const meanReward = (members: readonly Member[]) => members.reduce((sum, { outcome }) => sum + (outcome?.reward ?? 0), 0) / members.length;
+const meanReward = (members: readonly Member[]) =>
+  members.reduce((sum, { outcome }) => sum + (outcome?.reward ?? 0), 0) / members.length;
 
 /**
  * Each measure is a mean over tasks, so that a task with fewer graded rollouts counts as much as another. All measures
@@ -37,7 +38,11 @@ function scores(members: readonly Member[], stream: string, { passAt, samples, b
   const tasks = byTask(members);
   const estimates = passAt.flatMap((k): Array<readonly [string, Estimate]> => {
     const enough = k <= samples ? tasks.filter((task) => task.length >= k) : [];
-    const estimate = bootstrapMean(enough.map((task) => passAtK(task.length, passes(task), k)), stream, bootstrap);
+    const estimate = bootstrapMean(
+      enough.map((task) => passAtK(task.length, passes(task), k)),
+      stream,
+      bootstrap,
+    );
     return estimate ? [[String(k), estimate]] : [];
   });
   return {

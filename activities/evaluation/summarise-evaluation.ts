@@ -26,7 +26,9 @@ interface Member {
 
 async function membersOf(prefix: string, tasks: readonly string[], store: Store): Promise<Member[]> {
   const ids = rolloutIds(prefix, tasks, 1);
-  return Promise.all(ids.map(async (rollout) => ({ rollout, outcome: await store.get<OutcomeRecord>(keys.outcome(rollout)) })));
+  return Promise.all(
+    ids.map(async (rollout) => ({ rollout, outcome: await store.get<OutcomeRecord>(keys.outcome(rollout)) })),
+  );
 }
 
 /** Why a rollout was not graded; `undefined` where it was. */
@@ -47,7 +49,9 @@ function byFamily(tasks: readonly string[], sampled: readonly Member[]): Evaluat
     if (member) groups.set(family, [...(groups.get(family) ?? []), member]);
   }
   return Object.fromEntries(
-    [...groups].sort(([a], [b]) => (a < b ? -1 : 1)).map(([family, list]) => [family, { rollouts: list.length, passRate: passRate(list) }]),
+    [...groups]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([family, list]) => [family, { rollouts: list.length, passRate: passRate(list) }]),
   );
 }
 
@@ -66,7 +70,10 @@ export async function summariseEvaluation(
   const members = await membersOf(sampled, tasks, store);
   const greedyMembers = greedy === null ? [] : await membersOf(greedy, tasks, store);
   const at = new Date().toISOString();
-  await recordEnds(store, [...members, ...greedyMembers].map((member) => endOf(run, member, at)));
+  await recordEnds(
+    store,
+    [...members, ...greedyMembers].map((member) => endOf(run, member, at)),
+  );
   const graded = members.filter((member) => failureOf(member) === undefined);
   const failed: Record<string, number> = {};
   for (const reason of members.map(failureOf)) if (reason !== undefined) failed[reason] = (failed[reason] ?? 0) + 1;

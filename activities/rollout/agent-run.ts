@@ -9,7 +9,13 @@ import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { AgentRunActivities } from '../../workflows/activities.ts';
-import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../workflows/messages/stages.ts';
+import type {
+  AgentRunInput,
+  AgentRunOutcome,
+  Attempt,
+  CollectOutcome,
+  SandboxRef,
+} from '../../workflows/messages/stages.ts';
 import { classified } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { type ActRecord, keys } from '../records.ts';
@@ -29,7 +35,11 @@ function lineOf({ messages }: ActRecord): string {
 }
 
 /** Connects, and keeps the sandbox and its lease alive for as long as `body` takes. */
-async function withSandbox<T>(deps: AgentRunDeps, input: Attempt & SandboxRef, body: (sandbox: Sandbox) => Promise<T>): Promise<T> {
+async function withSandbox<T>(
+  deps: AgentRunDeps,
+  input: Attempt & SandboxRef,
+  body: (sandbox: Sandbox) => Promise<T>,
+): Promise<T> {
   const { provider, store, host, sandboxTtlSeconds } = deps;
   // Renewing what is held already asks for no more room.
   const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER);
@@ -47,10 +57,18 @@ async function release(deps: AgentRunDeps, id: string): Promise<void> {
 }
 
 /** What is graded, taken out and recorded: what was recorded first is what counts. */
-async function takenOut(input: Attempt, sandbox: Sandbox, { store, provider, host }: AgentRunDeps): Promise<CollectOutcome> {
+async function takenOut(
+  input: Attempt,
+  sandbox: Sandbox,
+  { store, provider, host }: AgentRunDeps,
+): Promise<CollectOutcome> {
   const key = keys.collect(input);
   const execution = await store.begin(key);
-  const controls = new LeasedProvider(provider, sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE), input.rollout);
+  const controls = new LeasedProvider(
+    provider,
+    sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE),
+    input.rollout,
+  );
   try {
     const bytes = await environmentOf(input.task).collect(input.task, sandbox, controls, execution);
     return await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));
@@ -64,9 +82,20 @@ function collects({ collect }: AgentRunInput, { unfinished }: Pick<ActRecord, 'u
 }
 
 /** The turn in its sandbox; where it is the last one, what is graded is taken out before the turn is on record. */
-async function act(input: AgentRunInput, known: ActRecord | undefined, sandbox: Sandbox, deps: AgentRunDeps): Promise<ActRecord> {
+async function act(
+  input: AgentRunInput,
+  known: ActRecord | undefined,
+  sandbox: Sandbox,
+  deps: AgentRunDeps,
+): Promise<ActRecord> {
   const { store } = deps;
-  const acting = { attempt: input, sandbox, store, toolTimeoutSeconds: input.toolTimeoutSeconds, withinMs: input.withinMs };
+  const acting = {
+    attempt: input,
+    sandbox,
+    store,
+    toolTimeoutSeconds: input.toolTimeoutSeconds,
+    withinMs: input.withinMs,
+  };
   const takeOut = async (record: Pick<ActRecord, 'unfinished'>) => {
     if (!collects(input, record)) return false;
     await takenOut(input, sandbox, deps);
@@ -83,12 +112,19 @@ async function acted(input: AgentRunInput, deps: AgentRunDeps): Promise<AgentRun
   const { store } = deps;
   const { turn } = input;
   const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;
-  const known = (await store.get<ActRecord>(keys.act(input, turn))) ?? (isOver ? await recordLastTurn({ attempt: input, store }, turn) : undefined);
-  const isDone = known !== undefined && (isOver || (!collects(input, known) && (await isHere(input, turn, known, store))));
+  const known =
+    (await store.get<ActRecord>(keys.act(input, turn))) ??
+    (isOver ? await recordLastTurn({ attempt: input, store }, turn) : undefined);
+  const isDone =
+    known !== undefined && (isOver || (!collects(input, known) && (await isHere(input, turn, known, store))));
   if (!isDone) await checkWorkersLost(store);
   const record = isDone ? known : await withSandbox(deps, input, (sandbox) => act(input, known, sandbox, deps));
   const { unfinished, ms } = record;
-  const outcome = { line: lineOf(record), ...(ms === undefined ? {} : { ms }), ...(unfinished === undefined ? {} : { unfinished }) };
+  const outcome = {
+    line: lineOf(record),
+    ...(ms === undefined ? {} : { ms }),
+    ...(unfinished === undefined ? {} : { unfinished }),
+  };
   const collected = collects(input, record) ? await store.get<CollectOutcome>(keys.collect(input)) : undefined;
   if (!collected) return outcome;
   await release(deps, input.sandbox);

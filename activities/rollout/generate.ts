@@ -11,7 +11,14 @@ import type { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
 import type { PolicyRef, RolloutPolicy } from '../../workflows/messages/policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
 import { UserInputError } from '../failures.ts';
-import { contextTokensAfter, type GenerateRecord, keys, sampledTokensOf, turnsOf, type UpdateEntry } from '../records.ts';
+import {
+  contextTokensAfter,
+  type GenerateRecord,
+  keys,
+  sampledTokensOf,
+  turnsOf,
+  type UpdateEntry,
+} from '../records.ts';
 import { checkWorkersLost } from '../tries.ts';
 import { sampleEndpoint } from '../sampling/sample-endpoint.ts';
 import { type PolicyTokenizer, sampleIds } from '../sampling/sample-ids.ts';
@@ -35,17 +42,29 @@ export interface GenerateDeps {
  * A folder that never was is a name that is wrong: nobody could bring it back, and a rollout that is held would wait for ever.
  * One that the rollout has sampled from, or that belongs to a run on record, was there. Errors: `UserInputError`.
  */
-async function refuseUnknown({ dir, digest }: PolicyRef, { run, attempt, turn }: GenerateInput, store: Store): Promise<void> {
+async function refuseUnknown(
+  { dir, digest }: PolicyRef,
+  { run, attempt, turn }: GenerateInput,
+  store: Store,
+): Promise<void> {
   if (digest !== undefined || attempt > 1 || turn > 1 || existsSync(dir)) return;
   if ((await store.get(keys.run(run))) !== undefined) return;
-  throw new UserInputError('policy.dir', dir, 'there is no such folder where the gpu worker runs: give a directory in Hugging Face layout');
+  throw new UserInputError(
+    'policy.dir',
+    dir,
+    'there is no such folder where the gpu worker runs: give a directory in Hugging Face layout',
+  );
 }
 
 /**
  * Errors: `CheckpointTorn` where the directory holds another policy than the one that the rollout was started with, or none;
  * `UserInputError` where it never was there.
  */
-async function checkedDigest(policy: PolicyRef, input: GenerateInput, { digestOf, store }: GenerateDeps): Promise<string> {
+async function checkedDigest(
+  policy: PolicyRef,
+  input: GenerateInput,
+  { digestOf, store }: GenerateDeps,
+): Promise<string> {
   const { dir, digest } = policy;
   const found = await intact(dir, () => digestOf(dir)).catch(async (error: unknown) => {
     if (error instanceof CheckpointTorn) await refuseUnknown(policy, input, store);
@@ -66,16 +85,36 @@ async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolic
   }
 }
 
-async function sample(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal, priority: number | undefined): Promise<GenerateRecord> {
+async function sample(
+  input: GenerateInput,
+  deps: GenerateDeps,
+  signal: AbortSignal,
+  priority: number | undefined,
+): Promise<GenerateRecord> {
   const { policy, rollout, noiseKey } = input;
   if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
   const digest = await checkedDigest(policy, input, deps);
   let cost: GenerateCost | undefined;
-  const record = await sampleIds(input, await intact(policy.dir, () => deps.tokenizerOf(policy.dir)), deps.store, async (call) => {
-    const request = { policy: { ...policy, digest }, cacheKey: rollout, noiseKey, ...call, ...(priority === undefined ? {} : { priority }) };
-    const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(request, signal, (told) => (cost = told));
-    return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
-  });
+  const record = await sampleIds(
+    input,
+    await intact(policy.dir, () => deps.tokenizerOf(policy.dir)),
+    deps.store,
+    async (call) => {
+      const request = {
+        policy: { ...policy, digest },
+        cacheKey: rollout,
+        noiseKey,
+        ...call,
+        ...(priority === undefined ? {} : { priority }),
+      };
+      const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(
+        request,
+        signal,
+        (told) => (cost = told),
+      );
+      return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
+    },
+  );
   return { ...record, digest, ...(cost && { cost }) };
 }
 
@@ -109,20 +148,32 @@ async function presentDigest({ policy }: GenerateInput, { digestOf }: GenerateDe
 }
 
 /** A rollout's records are one policy's: those of another would be passed off as its own. */
-async function checkSamePolicy(key: string, { version, endpoint, digest }: GenerateRecord, input: GenerateInput, deps: GenerateDeps): Promise<void> {
+async function checkSamePolicy(
+  key: string,
+  { version, endpoint, digest }: GenerateRecord,
+  input: GenerateInput,
+  deps: GenerateDeps,
+): Promise<void> {
   const { policy } = input;
   const remedy = (by: string) => `${key} was sampled by ${by}; give another policy a rollout id of its own`;
   const follows = 'newestOf' in policy && policy.newestOf !== undefined && version > policy.version;
-  if (version !== policy.version && !follows) throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
+  if (version !== policy.version && !follows)
+    throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
   const asked = 'endpoint' in policy ? policy.endpoint.model : undefined;
-  if (asked !== endpoint?.model) throw new UserInputError('policy', asked ?? policy, remedy(endpoint?.model ?? 'a policy of a directory'));
+  if (asked !== endpoint?.model)
+    throw new UserInputError('policy', asked ?? policy, remedy(endpoint?.model ?? 'a policy of a directory'));
   // Of a policy that its run trains meanwhile, the directory that was given holds another version.
   const now = digest === undefined || follows ? undefined : await presentDigest(input, deps);
   if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
 }
 
 /** `priority`: when its turn comes in the engine. */
-export async function generateTurn(input: GenerateInput, deps: GenerateDeps, signal: AbortSignal, priority?: number): Promise<GenerateOutcome> {
+export async function generateTurn(
+  input: GenerateInput,
+  deps: GenerateDeps,
+  signal: AbortSignal,
+  priority?: number,
+): Promise<GenerateOutcome> {
   const { store } = deps;
   const key = keys.generate(input, input.turn);
   let record = await store.get<GenerateRecord>(key);

@@ -48,9 +48,16 @@ const specOf = ({ task }: Attempt, sandbox: string, { sandboxTtlSeconds }: InitD
 type Progress = (detail: unknown) => void;
 
 /** Whoever waits for an image hears what it waits for, and need not wait when nobody wants its sandbox any more. */
-async function imageOf(spec: SandboxSpec, { provider }: InitDeps, signal: AbortSignal, progress: Progress): Promise<void> {
+async function imageOf(
+  spec: SandboxSpec,
+  { provider }: InitDeps,
+  signal: AbortSignal,
+  progress: Progress,
+): Promise<void> {
   signal.throwIfAborted();
-  const aborted = new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }));
+  const aborted = new Promise<never>((_, reject) =>
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }),
+  );
   await Promise.race([provider.prepare?.(spec, progress), aborted]);
   progress(null);
 }
@@ -92,7 +99,12 @@ async function holdsWork(error: unknown, input: Attempt, signal: AbortSignal, { 
 }
 
 /** Under the lease; where nothing comes of it, neither lease nor sandbox stays. */
-async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal, progress: Progress): Promise<SandboxRef> {
+async function restored(
+  input: RestoreInput,
+  deps: InitDeps,
+  signal: AbortSignal,
+  progress: Progress,
+): Promise<SandboxRef> {
   const { store, host, sandboxTtlSeconds } = deps;
   const sandbox = sandboxKey(input, input.restore);
   const made = { sandbox, host, ttlSeconds: sandboxTtlSeconds };
@@ -107,13 +119,16 @@ async function restored(input: RestoreInput, deps: InitDeps, signal: AbortSignal
     await restoreSandbox(input, deps);
     if (wasCancelled(signal)) signal.throwIfAborted();
   } catch (error) {
-    const acted = !(error instanceof SandboxLost) && (await store.get(keys.restored(sandbox)).catch(() => true)) !== undefined;
+    const acted =
+      !(error instanceof SandboxLost) && (await store.get(keys.restored(sandbox)).catch(() => true)) !== undefined;
     const mayEnd = (wasCancelled(signal) || (!signal.aborted && !acted)) && (await isLatest(key, execution, deps));
     if (mayEnd) await unmake(sandbox, deps);
     throw error;
   }
   const { run, rollout, attempt, restore } = input;
-  await store.append([{ run, rollout, attempt, event: 'restored', at: new Date().toISOString(), detail: String(restore) }]);
+  await store.append([
+    { run, rollout, attempt, event: 'restored', at: new Date().toISOString(), detail: String(restore) },
+  ]);
   return made;
 }
 
@@ -126,7 +141,8 @@ export function createInitActivities(deps: InitDeps): InitActivities {
       tried(limits, async (signal, progress) => {
         const sandbox = attemptKey(input);
         // Nothing is left to do in it.
-        if (await deps.store.get(keys.collect(input))) return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
+        if (await deps.store.get(keys.collect(input)))
+          return { sandbox, host: deps.host, ttlSeconds: deps.sandboxTtlSeconds };
         await checkWorkersLost(deps.store);
         await leaseFor(sandbox, input.rollout, deps, signal);
         const key = `init:${sandbox}`;

@@ -30,7 +30,9 @@ export class MessageBudget {
 
   /** That the next call may take. */
   get timeoutMs(): number {
-    return this.#endsSoon ? Math.max(LEAST_MS, Math.min(this.#callMs, this.#seconds * 1000 - this.#spentMs)) : this.#callMs;
+    return this.#endsSoon
+      ? Math.max(LEAST_MS, Math.min(this.#callMs, this.#seconds * 1000 - this.#spentMs))
+      : this.#callMs;
   }
 
   spend(ms: number): void {
@@ -39,9 +41,12 @@ export class MessageBudget {
 
   /** What the call is told that may not begin any more; `undefined`: it may. */
   refused(index: number): Observation | undefined {
-    if (index >= MAX_CALLS) return refusal(`not run: a message may make ${MAX_CALLS} calls. Make the others in the next one.`);
+    if (index >= MAX_CALLS)
+      return refusal(`not run: a message may make ${MAX_CALLS} calls. Make the others in the next one.`);
     if (this.#spentMs < this.#seconds * 1000) return undefined;
-    return refusal(`not run: the calls of this message have taken their ${Math.ceil(this.#seconds)} seconds. Make it in the next one.`);
+    return refusal(
+      `not run: the calls of this message have taken their ${Math.ceil(this.#seconds)} seconds. Make it in the next one.`,
+    );
   }
 }
 

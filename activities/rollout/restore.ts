@@ -19,7 +19,10 @@ export interface RestoreDeps {
 }
 
 /** The sandbox whose place is taken, and its lease: wherever it was, its room is free. */
-export async function forgetLost(input: RestoreInput, { store, provider }: Pick<RestoreDeps, 'store' | 'provider'>): Promise<void> {
+export async function forgetLost(
+  input: RestoreInput,
+  { store, provider }: Pick<RestoreDeps, 'store' | 'provider'>,
+): Promise<void> {
   const lost = sandboxKey(input, input.restore - 1);
   await provider.destroy(lost);
   await store.releaseLease(lost);
@@ -49,4 +52,3 @@ export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Pr
   }
   return id;
 }
-

@@ -34,12 +34,14 @@ export class GraderFailed extends Error {
  * own throws is its failure, named by where it threw, unless the disk threw it.
  */
 function blameGrader(error: unknown): never {
-  if (error instanceof SandboxLost || error instanceof SandboxUnavailable) throw new GraderFailed(error.message, { cause: error });
+  if (error instanceof SandboxLost || error instanceof SandboxUnavailable)
+    throw new GraderFailed(error.message, { cause: error });
   // A disk that is full is nobody's code: the rollout is held until it is mended.
   if (passes(named(error, 'the disk of this worker')) || ownFrame(error) === undefined) throw error;
   // No cause: its message would be shown instead, without the place.
   const failed = new GraderFailed(`the grader threw ${nameOf(error)}${messageWithPlace(error)}`);
-  if (error instanceof Error && error.stack !== undefined) failed.stack = `${failed.name}: ${failed.message}\n${error.stack}`;
+  if (error instanceof Error && error.stack !== undefined)
+    failed.stack = `${failed.name}: ${failed.message}\n${error.stack}`;
   throw failed;
 }
 
@@ -58,15 +60,22 @@ async function gradeBy(environment: Environment, ...args: Parameters<Environment
 function checkedVerdict(verdict: Verdict, name: string): Verdict {
   const given = verdict as Partial<Record<string, unknown>> | undefined;
   if (given?.['code'] === 'grader-failed') return verdict;
-  const isGraded = given?.['code'] === 'graded' && typeof given['reward'] === 'number' && Number.isFinite(given['reward']) && typeof given['passed'] === 'boolean';
+  const isGraded =
+    given?.['code'] === 'graded' &&
+    typeof given['reward'] === 'number' &&
+    Number.isFinite(given['reward']) &&
+    typeof given['passed'] === 'boolean';
   if (isGraded) return verdict;
-  throw new GraderFailed(`grade of ${name} gave ${JSON.stringify(verdict) ?? 'nothing'}: give { code: 'graded', reward: a number, passed: true or false, reason }`);
+  throw new GraderFailed(
+    `grade of ${name} gave ${JSON.stringify(verdict) ?? 'nothing'}: give { code: 'graded', reward: a number, passed: true or false, reason }`,
+  );
 }
 
 type Graded = Extract<Verdict, { code: 'graded' }>;
 
 const executionOf = (input: RewardInput): string => `reward:${attemptKey(input)}`;
-const sandboxOf = (input: RewardInput, execution: number | '' = ''): string => `${attemptKey(input)}/grade-${execution}`;
+const sandboxOf = (input: RewardInput, execution: number | '' = ''): string =>
+  `${attemptKey(input)}/grade-${execution}`;
 
 /**
  * A worker that was killed ends nothing, and its retry is the first to know: what executions up to `last` made here would
@@ -75,7 +84,8 @@ const sandboxOf = (input: RewardInput, execution: number | '' = ''): string => `
 async function endEarlier(input: RewardInput, last: number, { store, provider, host }: RewardDeps): Promise<void> {
   if (last === 0) return;
   const prefix = sandboxOf(input);
-  const isEarlier = ({ id, host: its }: Lease) => its === host && id.startsWith(prefix) && Number.parseInt(id.slice(prefix.length), 10) <= last;
+  const isEarlier = ({ id, host: its }: Lease) =>
+    its === host && id.startsWith(prefix) && Number.parseInt(id.slice(prefix.length), 10) <= last;
   const earlier = (await store.leases(GRADER_LEASE)).filter(isEarlier);
   const ends = earlier.map(async ({ id }) => {
     await provider.destroy(id);
@@ -94,15 +104,26 @@ async function recorded(verdict: Graded, input: RewardInput, execution: number, 
 }
 
 /** Of a grader that is given up, cancelled or not, nothing counts any more: neither its word nor its failure. */
-async function gradeOnce(input: RewardInput, { store, provider, host }: RewardDeps, signal: AbortSignal): Promise<Graded> {
+async function gradeOnce(
+  input: RewardInput,
+  { store, provider, host }: RewardDeps,
+  signal: AbortSignal,
+): Promise<Graded> {
   await checkWorkersLost(store);
   const execution = await store.begin(executionOf(input));
   await endEarlier(input, execution - 1, { store, provider, host });
   const sandbox = sandboxOf(input, execution);
   const artifact = await store.getObject(input.artifact);
-  const sandboxes = new LeasedProvider(provider, sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE), input.rollout);
+  const sandboxes = new LeasedProvider(
+    provider,
+    sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE),
+    input.rollout,
+  );
   try {
-    const verdict = await orAborted(() => gradeBy(environmentOf(input.task), input.task, artifact, sandboxes, sandbox), signal);
+    const verdict = await orAborted(
+      () => gradeBy(environmentOf(input.task), input.task, artifact, sandboxes, sandbox),
+      signal,
+    );
     if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
     return await recorded(verdict, input, execution, store);
   } finally {

@@ -14,7 +14,15 @@ import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { Attempt } from '../../workflows/messages/stages.ts';
 import { AnswerMismatch, RestoreFailed } from '../failures.ts';
-import { type ActRecord, actsOf, type AnswerRecord, attemptKey, type GenerateRecord, keys, type RestoredRecord } from '../records.ts';
+import {
+  type ActRecord,
+  actsOf,
+  type AnswerRecord,
+  attemptKey,
+  type GenerateRecord,
+  keys,
+  type RestoredRecord,
+} from '../records.ts';
 import { MessageBudget, timed } from './message-budget.ts';
 
 /** Where and for how long an attempt's calls run. */
@@ -49,7 +57,14 @@ interface Ran {
   readonly ms: number;
 }
 
-async function run(call: ToolCall, turn: number, index: number, kind: 'tool' | 'replay', acting: Acting, timeoutMs = acting.toolTimeoutSeconds * 1000): Promise<Ran> {
+async function run(
+  call: ToolCall,
+  turn: number,
+  index: number,
+  kind: 'tool' | 'replay',
+  acting: Acting,
+  timeoutMs = acting.toolTimeoutSeconds * 1000,
+): Promise<Ran> {
   const { attempt, sandbox, store } = acting;
   const callId = `${attemptKey(attempt)}/${turn}/${index}`;
   await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);
@@ -67,20 +82,34 @@ function messageOf({ role, name, content }: AnswerRecord): Message {
 /** What a call is, whatever order its arguments were written in. */
 function digestOf({ name, arguments: given }: ToolCall): string {
   const sorted = Object.entries(given).toSorted(([a], [b]) => (a < b ? -1 : 1));
-  return createHash('sha256').update(JSON.stringify([name, sorted])).digest('hex');
+  return createHash('sha256')
+    .update(JSON.stringify([name, sorted]))
+    .digest('hex');
 }
 
 /** Errors: `AnswerMismatch` where what is on record answers another call. */
-async function knownAnswer(call: ToolCall, turn: number, index: number, { attempt, store }: Pick<Acting, 'attempt' | 'store'>): Promise<AnswerRecord | undefined> {
+async function knownAnswer(
+  call: ToolCall,
+  turn: number,
+  index: number,
+  { attempt, store }: Pick<Acting, 'attempt' | 'store'>,
+): Promise<AnswerRecord | undefined> {
   const key = keys.answer(attempt, turn, index);
   const known = await store.get<AnswerRecord>(key);
-  const isOther = known !== undefined && (known.name !== call.name || (known.call !== undefined && known.call !== digestOf(call)));
+  const isOther =
+    known !== undefined && (known.name !== call.name || (known.call !== undefined && known.call !== digestOf(call)));
   if (isOther) throw new AnswerMismatch(key, known.name, call.name);
   return known;
 }
 
 /** On record before the next call begins: a view that is repeated would see what later calls have changed. */
-async function answerOf(call: ToolCall, turn: number, index: number, budget: MessageBudget, acting: Acting): Promise<AnswerRecord> {
+async function answerOf(
+  call: ToolCall,
+  turn: number,
+  index: number,
+  budget: MessageBudget,
+  acting: Acting,
+): Promise<AnswerRecord> {
   const { attempt, sandbox, store } = acting;
   const key = keys.answer(attempt, turn, index);
   const known = await knownAnswer(call, turn, index, acting);
@@ -98,7 +127,11 @@ async function answerOf(call: ToolCall, turn: number, index: number, budget: Mes
 function toldIn({ rest }: TurnCalls, answers: readonly AnswerRecord[]): Pick<ActRecord, 'messages' | 'unfinished'> {
   const messages = answers.map(messageOf);
   if (rest.length === 0 || !answers.some(({ refused }) => refused)) return { messages };
-  const notTaken = rest.map(({ name }, i): Message => ({ role: 'tool', name, content: i === 0 ? NOT_FINISHED : AFTER_FINISH }));
+  const notTaken = rest.map(({ name }, i): Message => ({
+    role: 'tool',
+    name,
+    content: i === 0 ? NOT_FINISHED : AFTER_FINISH,
+  }));
   return { messages: [...messages, ...notTaken], unfinished: true };
 }
 
@@ -129,7 +162,11 @@ async function leftBy(calls: readonly ToolCall[], turn: number, { attempt, sandb
  * Runs what has no answer yet, and records the turn. `isLast` says of a turn that is `unfinished` or not whether
  * nothing runs after it: then what it leaves is not told.
  */
-export async function actTurn(acting: Acting, turn: number, isLast: (told: Pick<ActRecord, 'unfinished'>) => Promise<boolean>): Promise<ActRecord> {
+export async function actTurn(
+  acting: Acting,
+  turn: number,
+  isLast: (told: Pick<ActRecord, 'unfinished'>) => Promise<boolean>,
+): Promise<ActRecord> {
   const { attempt, sandbox, store } = acting;
   const calls = await callsOf(acting, turn);
   const budget = new MessageBudget(acting.toolTimeoutSeconds, acting.withinMs);
@@ -145,16 +182,31 @@ export async function actTurn(acting: Acting, turn: number, isLast: (told: Pick<
   const clocked = timed(sandbox, (more) => {
     ms += more;
   });
-  const left = (await isLast(told)) ? {} : await leftBy(calls.run.filter((_, index) => !answers[index]?.notRun), turn, { ...acting, sandbox: clocked });
-  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...told, ...(ms > 0 && { ms }), sandbox: sandbox.id, ...left });
+  const left = (await isLast(told))
+    ? {}
+    : await leftBy(
+        calls.run.filter((_, index) => !answers[index]?.notRun),
+        turn,
+        { ...acting, sandbox: clocked },
+      );
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), {
+    ...told,
+    ...(ms > 0 && { ms }),
+    sandbox: sandbox.id,
+    ...left,
+  });
 }
 
 /** Records the turn after which all was taken out of the sandbox, which may be gone: its answers are on record. */
-export async function recordLastTurn({ attempt, store }: Pick<Acting, 'attempt' | 'store'>, turn: number): Promise<ActRecord> {
+export async function recordLastTurn(
+  { attempt, store }: Pick<Acting, 'attempt' | 'store'>,
+  turn: number,
+): Promise<ActRecord> {
   const calls = await callsOf({ attempt, store }, turn);
   const answers = await Promise.all(calls.run.map((call, index) => knownAnswer(call, turn, index, { attempt, store })));
   const known = answers.filter((answer) => answer !== undefined);
-  if (known.length < answers.length) throw new Error(`${keys.collect(attempt)} is on record without all answers of turn ${turn}`);
+  if (known.length < answers.length)
+    throw new Error(`${keys.collect(attempt)} is on record without all answers of turn ${turn}`);
   return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...toldIn(calls, known), ...ranIn(known) });
 }
 
@@ -167,26 +219,41 @@ function sameAnswer(record: ActRecord, index: number, content: string): boolean 
  * Runs the calls of `turns`, which are on record, again, and compares what the last of them leaves.
  * Errors: `RestoreFailed` where that differs from what was, or where that was never known; `AnswerMismatch`.
  */
-export async function replayTurns(acting: Acting, turns: ReadonlyArray<readonly [turn: number, record: ActRecord]>): Promise<void> {
+export async function replayTurns(
+  acting: Acting,
+  turns: ReadonlyArray<readonly [turn: number, record: ActRecord]>,
+): Promise<void> {
   const last = turns.at(-1);
   if (!last) return;
   const { attempt, sandbox } = acting;
   const [lastTurn, { digest, untouched }] = last;
-  if (digest === undefined && !untouched) throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
+  if (digest === undefined && !untouched)
+    throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
   for (const [turn, record] of turns) {
     for (const [index, call] of (await callsOf(acting, turn)).run.entries()) {
       if ((await knownAnswer(call, turn, index, acting))?.notRun) continue;
       const { observation } = await run(call, turn, index, 'replay', acting);
-      if (!sameAnswer(record, index, observation.content)) throw new RestoreFailed(`${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the new sandbox`);
+      if (!sameAnswer(record, index, observation.content))
+        throw new RestoreFailed(
+          `${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the new sandbox`,
+        );
     }
   }
   if (digest === undefined) return;
   const now = await workspaceDigest(sandbox, `${attemptKey(attempt)}/${lastTurn}/digest-replayed`);
-  if (now !== digest) throw new RestoreFailed(`${attemptKey(attempt)}: after turn ${lastTurn} the workspace was ${digest.slice(0, 12)}, and replayed it is ${now?.slice(0, 12) ?? 'not to be told'}`);
+  if (now !== digest)
+    throw new RestoreFailed(
+      `${attemptKey(attempt)}: after turn ${lastTurn} the workspace was ${digest.slice(0, 12)}, and replayed it is ${now?.slice(0, 12) ?? 'not to be told'}`,
+    );
 }
 
 /** Whether the turn's calls ran in this sandbox, or were run again in it. */
-export async function isHere({ sandbox }: { readonly sandbox: string }, turn: number, record: ActRecord, store: Store): Promise<boolean> {
+export async function isHere(
+  { sandbox }: { readonly sandbox: string },
+  turn: number,
+  record: ActRecord,
+  store: Store,
+): Promise<boolean> {
   if ((record.sandbox ?? sandbox) === sandbox) return true;
   const restored = await store.get<RestoredRecord>(keys.restored(sandbox));
   return restored !== undefined && restored.turn >= turn;

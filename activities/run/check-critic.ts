@@ -18,20 +18,34 @@ async function checkBase(base: string, vocabulary: number, describePolicy: Descr
   });
   const own = (await describeModel(field, dir, describePolicy)).vocabulary;
   if (own === vocabulary) return dir;
-  throw new UserInputError(field, dir, `give a model with the policy's tokens: it has ${own} vocabulary entries, the policy ${vocabulary}`);
+  throw new UserInputError(
+    field,
+    dir,
+    `give a model with the policy's tokens: it has ${own} vocabulary entries, the policy ${vocabulary}`,
+  );
 }
 
 /**
  * The directory that a critic begins as; `undefined` without one. Errors: `UserInputError`, also for settings that a critic
  * beside the base policy leaves without effect.
  */
-export async function checkCritic({ algorithm: { critic } }: RunConfig, base: string, vocabulary: number, describePolicy: DescribePolicy): Promise<string | undefined> {
+export async function checkCritic(
+  { algorithm: { critic } }: RunConfig,
+  base: string,
+  vocabulary: number,
+  describePolicy: DescribePolicy,
+): Promise<string | undefined> {
   if (critic === undefined) return undefined;
   const isThere = (await readCheckpointRecord(base))?.critic !== undefined;
   if (isThere && critic.base !== undefined) {
-    throw new UserInputError('algorithm.critic.base', critic.base, `leave it out: ${base} has a critic beside it, and the run goes on with that`);
+    throw new UserInputError(
+      'algorithm.critic.base',
+      critic.base,
+      `leave it out: ${base} has a critic beside it, and the run goes on with that`,
+    );
   }
-  if (isThere) await checkAdapter('algorithm.critic.lora', critic.lora, join(base, criticFolder), 'it goes on all the same');
+  if (isThere)
+    await checkAdapter('algorithm.critic.lora', critic.lora, join(base, criticFolder), 'it goes on all the same');
   const dir = critic.base === undefined ? base : await checkBase(critic.base, vocabulary, describePolicy);
   if (!isThere) await checkAdapter('algorithm.critic.lora', critic.lora, dir, 'then it is trained whole');
   return dir;

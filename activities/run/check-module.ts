@@ -29,12 +29,20 @@ async function modulesOfOthers(run: string, store: Store): Promise<string[]> {
 
 /** A name that is known here by another module is unknown, or another run's, where this one alone is loaded: in the thread that trains. */
 async function checkOwnNames(module: string, { advantage, loss = 'regular' }: AlgorithmSettings): Promise<void> {
-  const asked = [['advantage', advantage, advantageEstimators.moduleOf(advantage)], ['loss', loss, policyLosses.moduleOf(loss)]] as const;
+  const asked = [
+    ['advantage', advantage, advantageEstimators.moduleOf(advantage)],
+    ['loss', loss, policyLosses.moduleOf(loss)],
+  ] as const;
   const foreign = asked.filter(([, , by]) => by !== undefined && by !== module);
   if (foreign.length === 0) return;
   const names = await namesOfModule(module).catch((error: unknown) => refuse(module, error));
   for (const [kind, name, by] of foreign) {
-    if (!names[kind].includes(name)) throw new UserInputError(`algorithm.${kind}`, name, `algorithm.module does not define it: name ${by}, which does, or import it there`);
+    if (!names[kind].includes(name))
+      throw new UserInputError(
+        `algorithm.${kind}`,
+        name,
+        `algorithm.module does not define it: name ${by}, which does, or import it there`,
+      );
   }
 }
 

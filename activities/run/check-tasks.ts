@@ -28,7 +28,8 @@ function environment(name: string, field: string): Environment {
 /** Errors: what is wrong with the task. */
 export function checkTask(taskId: string): void {
   const { messages, tools } = environmentOf(taskId).load(taskId);
-  if (!Array.isArray(messages) || messages.length === 0) throw new TypeError(`task ${taskId} has no messages: load gives a list of them`);
+  if (!Array.isArray(messages) || messages.length === 0)
+    throw new TypeError(`task ${taskId} has no messages: load gives a list of them`);
   if (!Array.isArray(tools)) throw new TypeError(`task ${taskId} has no list of tools: load gives their names`);
   for (const tool of tools) toolNamed(tool);
 }
@@ -47,16 +48,43 @@ export function checkAskedTasks({ name, split, from, count, fields }: AskedTasks
   const size = known.size?.(split) ?? Infinity;
   if (from + count > size) {
     const room = Math.max(0, size - from);
-    throw new UserInputError(fields.count, count, room === 0 ? `${name} has ${size} ${split} tasks` : `give at most ${room}: ${name} has ${size} ${split} tasks${from > 0 ? `, and the first one is ${from}` : ''}`);
+    throw new UserInputError(
+      fields.count,
+      count,
+      room === 0
+        ? `${name} has ${size} ${split} tasks`
+        : `give at most ${room}: ${name} has ${size} ${split} tasks${from > 0 ? `, and the first one is ${from}` : ''}`,
+    );
   }
   const first = load(from);
-  if (first !== undefined && from === 0) throw new UserInputError(fields.name, name, `mend its first ${split} task (${messageWithPlace(first)})`, { cause: first });
+  if (first !== undefined && from === 0)
+    throw new UserInputError(fields.name, name, `mend its first ${split} task (${messageWithPlace(first)})`, {
+      cause: first,
+    });
   const last = first ?? load(from + count - 1);
-  if (last !== undefined) throw new UserInputError(fields.count, count, `give less: ${split} task ${from + count - 1} of ${name} cannot be loaded (${messageWithPlace(last)})`, { cause: last });
+  if (last !== undefined)
+    throw new UserInputError(
+      fields.count,
+      count,
+      `give less: ${split} task ${from + count - 1} of ${name} cannot be loaded (${messageWithPlace(last)})`,
+      { cause: last },
+    );
 }
 
 /** Errors: `UserInputError` for an environment, a pool of tasks or held-out tasks that there are not. */
 export function checkTasksOfRun({ task, evaluation }: Pick<RunConfig, 'task' | 'evaluation'>): void {
-  checkAskedTasks({ name: task.name, split: 'train', from: 0, count: task.train, fields: { name: 'task.name', count: 'task.train' } });
-  checkAskedTasks({ name: task.name, split: 'held-out', from: 0, count: evaluation.tasks, fields: { name: 'task.name', count: 'evaluation.tasks' } });
+  checkAskedTasks({
+    name: task.name,
+    split: 'train',
+    from: 0,
+    count: task.train,
+    fields: { name: 'task.name', count: 'task.train' },
+  });
+  checkAskedTasks({
+    name: task.name,
+    split: 'held-out',
+    from: 0,
+    count: evaluation.tasks,
+    fields: { name: 'task.name', count: 'evaluation.tasks' },
+  });
 }

@@ -11,7 +11,11 @@ export type DescribePolicy = (dir: string) => Promise<{ parameters: number; voca
 const refused = [UnsupportedModel, UnsupportedAdapter, SyntaxError];
 
 /** Errors: `UserInputError` for `field` where the configuration asks for what is not implemented, or cannot be read. */
-export async function describeModel(field: string, dir: string, describePolicy: DescribePolicy): ReturnType<DescribePolicy> {
+export async function describeModel(
+  field: string,
+  dir: string,
+  describePolicy: DescribePolicy,
+): ReturnType<DescribePolicy> {
   try {
     return await describePolicy(dir);
   } catch (error) {

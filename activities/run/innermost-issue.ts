@@ -4,7 +4,8 @@ import type { z } from 'zod';
 
 type Issue = z.core.$ZodIssue;
 
-const isOfOtherType = (issues: readonly Issue[]): boolean => issues.some(({ code, path }) => code === 'invalid_type' && path.length === 0);
+const isOfOtherType = (issues: readonly Issue[]): boolean =>
+  issues.some(({ code, path }) => code === 'invalid_type' && path.length === 0);
 
 /** The issue itself where it is of no union, or where no kind has the fewest things wrong. */
 export function innermost(issue: Issue): Issue {
@@ -13,5 +14,7 @@ export function innermost(issue: Issue): Issue {
   const fewest = Math.min(...kinds.map((issues) => issues.length));
   const [meant, ...others] = kinds.filter((issues) => issues.length === fewest);
   const found = meant?.[0];
-  return found === undefined || others.length > 0 ? issue : innermost({ ...found, path: [...issue.path, ...found.path] });
+  return found === undefined || others.length > 0
+    ? issue
+    : innermost({ ...found, path: [...issue.path, ...found.path] });
 }

@@ -5,7 +5,13 @@ import type { z } from 'zod';
 type Issue = z.core.$ZodIssue;
 
 const NOUNS: Readonly<Record<string, string>> = {
-  number: 'a number', int: 'a whole number', string: 'a text', boolean: 'true or false', array: 'a list', object: 'a mapping of settings', record: 'a mapping of settings',
+  number: 'a number',
+  int: 'a whole number',
+  string: 'a text',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a mapping of settings',
+  record: 'a mapping of settings',
 };
 
 const units: Readonly<Record<string, (bound: string) => string>> = {
@@ -13,7 +19,11 @@ const units: Readonly<Record<string, (bound: string) => string>> = {
   array: (bound) => `a list of ${bound}`,
 };
 
-function bounded({ origin, inclusive = true }: { readonly origin: string; readonly inclusive?: boolean }, bound: number | bigint, side: 'least' | 'most'): string {
+function bounded(
+  { origin, inclusive = true }: { readonly origin: string; readonly inclusive?: boolean },
+  bound: number | bigint,
+  side: 'least' | 'most',
+): string {
   const words = inclusive ? `at ${side} ${bound}` : `${side === 'least' ? 'more' : 'less'} than ${bound}`;
   return units[origin]?.(words) ?? words;
 }

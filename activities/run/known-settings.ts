@@ -31,13 +31,16 @@ function elementsOf(schema: z.ZodType): z.ZodType[] {
 function at(schema: z.ZodType, path: readonly PropertyKey[]): z.ZodType[] {
   const [key, ...rest] = path;
   if (key === undefined) return [schema];
-  const below = typeof key === 'number' ? elementsOf(schema) : objectsOf(schema).flatMap((shape) => shape[String(key)] ?? []);
+  const below =
+    typeof key === 'number' ? elementsOf(schema) : objectsOf(schema).flatMap((shape) => shape[String(key)] ?? []);
   return below.flatMap((one) => at(one, rest));
 }
 
 /** The names of the settings at `path`, where it is a mapping. */
 export function settingsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
-  return at(schema, path).flatMap(objectsOf).flatMap((shape) => Object.keys(shape));
+  return at(schema, path)
+    .flatMap(objectsOf)
+    .flatMap((shape) => Object.keys(shape));
 }
 
 /** Dotted paths of all settings below; of a list, those of its first element. */

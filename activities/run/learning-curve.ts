@@ -24,9 +24,16 @@ function axes(steps: number, x: (step: number) => number, y: (rate: number) => n
   return [...rows, ...columns].join('\n');
 }
 
-function series(points: readonly Point[], colour: string, x: (step: number) => number, y: (rate: number) => number): string {
+function series(
+  points: readonly Point[],
+  colour: string,
+  x: (step: number) => number,
+  y: (rate: number) => number,
+): string {
   const at = points.map(({ step, rate }) => `${x(step).toFixed(1)},${y(rate).toFixed(1)}`);
-  const dots = points.map(({ step, rate }) => `<circle cx="${x(step).toFixed(1)}" cy="${y(rate).toFixed(1)}" r="3" fill="${colour}"/>`);
+  const dots = points.map(
+    ({ step, rate }) => `<circle cx="${x(step).toFixed(1)}" cy="${y(rate).toFixed(1)}" r="3" fill="${colour}"/>`,
+  );
   return `<polyline points="${at.join(' ')}" fill="none" stroke="${colour}" stroke-width="2"/>${dots.join('')}`;
 }
 

@@ -55,7 +55,11 @@ function isObject(value: unknown): value is Record<string, unknown> {
 function named(given: unknown, run: string | undefined): unknown {
   if (run === undefined || !isObject(given)) return given;
   if (given['run'] !== undefined && given['run'] !== run) {
-    throw new UserInputError('run', given['run'], `the workflow is train/${run}: leave \`run\` out, or give the workflow its name`);
+    throw new UserInputError(
+      'run',
+      given['run'],
+      `the workflow is train/${run}: leave \`run\` out, or give the workflow its name`,
+    );
   }
   return { ...given, run };
 }
@@ -69,7 +73,9 @@ function leaves(value: unknown, path: string): Array<readonly [string, string]> 
 
 /** SHA-256 of the fields and their values, as hexadecimal digits. */
 export function configDigest(config: object): string {
-  return createHash('sha256').update(JSON.stringify(leaves(config, ''))).digest('hex');
+  return createHash('sha256')
+    .update(JSON.stringify(leaves(config, '')))
+    .digest('hex');
 }
 
 /** What already stands under a name, and what is asked for now. */
@@ -85,10 +91,16 @@ interface Compared {
 /** A name's results are on record: under another configuration they would be passed off as that one's. */
 export function refuseOtherConfig({ kind, name, known, asked, instead }: Compared): void {
   const [before, now] = [new Map(leaves(known, '')), new Map(leaves(asked, ''))];
-  const field = [...new Set([...before.keys(), ...now.keys()])].sort().find((leaf) => before.get(leaf) !== now.get(leaf));
+  const field = [...new Set([...before.keys(), ...now.keys()])]
+    .sort()
+    .find((leaf) => before.get(leaf) !== now.get(leaf));
   if (field === undefined) return;
   const value: unknown = JSON.parse(now.get(field) ?? 'null');
-  throw new UserInputError(field, value, `${kind} ${name} began with ${before.get(field) ?? 'none'}; keep that, ${instead ?? `or give another ${kind} name`}`);
+  throw new UserInputError(
+    field,
+    value,
+    `${kind} ${name} began with ${before.get(field) ?? 'none'}; keep that, ${instead ?? `or give another ${kind} name`}`,
+  );
 }
 
 function checkSameConfig(config: RunConfig, { config: known, configSha256 }: RunRecord): void {
@@ -112,9 +124,13 @@ async function onRecord(run: string, base: PolicyRef, store: Store): Promise<Pic
   const next = await store.get<UpdateEntry>(keys.update(run, (last?.record.step ?? 0) + 1));
   // It was made, and the run ended before its step was on record: that step trains on the same.
   const owed = next?.units ? { owed: next.units } : {};
-  if (last === undefined) return next?.units ? { resume: { step: 0, policy: base, overlap: NOTHING_BEGUN, ...owed } } : {};
+  if (last === undefined)
+    return next?.units ? { resume: { step: 0, policy: base, overlap: NOTHING_BEGUN, ...owed } } : {};
   const recorded = last.record.step;
-  return { recorded, ...(last.overlap && { resume: { step: recorded, policy: last.policy, overlap: last.overlap, ...owed } }) };
+  return {
+    recorded,
+    ...(last.overlap && { resume: { step: recorded, policy: last.policy, overlap: last.overlap, ...owed } }),
+  };
 }
 
 /**
@@ -135,7 +151,9 @@ export async function openRun(
   const runDir = join(config.dir, config.run);
   const known = await store.get<RunRecord>(keys.run(config.run));
   // A hub's revision may move: the run goes on with the snapshot that it began with.
-  const base = await checkPolicy(known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base);
+  const base = await checkPolicy(
+    known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base,
+  );
   if (!known) {
     await checkFolder(config.run, runDir);
     await checkPolicyAdapter('policy.lora', config.policy.lora, base);
@@ -159,5 +177,11 @@ export async function openRun(
   await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
   const policy = { dir: record.policy.base, version: 0 };
-  return { config, runDir: record.runDir, policy, ...(changes.length > 0 ? { changes } : {}), ...(await onRecord(config.run, policy, store)) };
+  return {
+    config,
+    runDir: record.runDir,
+    policy,
+    ...(changes.length > 0 ? { changes } : {}),
+    ...(await onRecord(config.run, policy, store)),
+  };
 }

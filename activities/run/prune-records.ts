@@ -72,7 +72,11 @@ async function mark(name: string, store: Store, pruner: StorePruner): Promise<vo
 export async function refusePruned(run: string, store: Store): Promise<void> {
   const mark = await store.get<PrunedRecord>(keys.pruned(run));
   if (mark === undefined) return;
-  throw new UserInputError('run', run, `its records were pruned at ${mark.at}, so it cannot be begun again; give another run name (policy.base: a checkpoint of it goes on from there)`);
+  throw new UserInputError(
+    'run',
+    run,
+    `its records were pruned at ${mark.at}, so it cannot be begun again; give another run name (policy.base: a checkpoint of it goes on from there)`,
+  );
 }
 
 export interface PruneOptions {
@@ -88,7 +92,12 @@ const SAY_EVERY = 500;
 const NAMING_BATCH = 500;
 
 /** Each rollout's trajectory is kept before its turns go. */
-async function pruneRollouts(outcomes: readonly OutcomeRecord[], store: Store, pruner: StorePruner, { note, signal }: PruneOptions): Promise<Removed> {
+async function pruneRollouts(
+  outcomes: readonly OutcomeRecord[],
+  store: Store,
+  pruner: StorePruner,
+  { note, signal }: PruneOptions,
+): Promise<Removed> {
   let sum: Removed = { results: 0, executions: 0 };
   for (let from = 0; from < outcomes.length; from += BATCH) {
     signal.throwIfAborted();
@@ -102,7 +111,11 @@ async function pruneRollouts(outcomes: readonly OutcomeRecord[], store: Store, p
 }
 
 /** Artifacts of those whose records begin so, each in the transaction in which the last record that names it goes: who dies here leaves both. */
-async function pruneArtifacts(begins: readonly string[], pruner: StorePruner, signal: AbortSignal): Promise<RemovedNaming> {
+async function pruneArtifacts(
+  begins: readonly string[],
+  pruner: StorePruner,
+  signal: AbortSignal,
+): Promise<RemovedNaming> {
   let sum: RemovedNaming = { results: 0, objects: 0 };
   for (let from = 0; from < begins.length; from += NAMING_BATCH) {
     signal.throwIfAborted();
@@ -114,7 +127,10 @@ async function pruneArtifacts(begins: readonly string[], pruner: StorePruner, si
   return sum;
 }
 
-const plus = (a: Removed, b: Removed): Removed => ({ results: a.results + b.results, executions: a.executions + b.executions });
+const plus = (a: Removed, b: Removed): Removed => ({
+  results: a.results + b.results,
+  executions: a.executions + b.executions,
+});
 
 async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, options: PruneOptions): Promise<Pruned> {
   const prefix = prefixOf(one.name);
@@ -126,7 +142,12 @@ async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, option
   const found = { ...one, rollouts: outcomes.length };
   if (options.dryRun) {
     const { results, executions } = pruner.count(all);
-    return { ...found, results: results + naming.length, executions, objects: new Set(naming.map(({ value }) => value.artifact)).size };
+    return {
+      ...found,
+      results: results + naming.length,
+      executions,
+      objects: new Set(naming.map(({ value }) => value.artifact)).size,
+    };
   }
   options.note(`${one.name}: ${outcomes.length} rollouts`);
   await mark(one.name, store, pruner);
@@ -134,7 +155,11 @@ async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, option
   // What never came to an end is nobody's any more, but an eval's: that may be begun again at any time.
   const rest = isEval(one.name) ? { results: 0, executions: 0 } : pruner.delete(all);
   const ended = outcomes.map(({ rollout }) => `${rollout}#`);
-  const { results, objects } = await pruneArtifacts(isEval(one.name) ? ended : [...ended, prefix], pruner, options.signal);
+  const { results, objects } = await pruneArtifacts(
+    isEval(one.name) ? ended : [...ended, prefix],
+    pruner,
+    options.signal,
+  );
   return { ...found, ...plus(plus(removed, rest), { results, executions: 0 }), objects };
 }
 
@@ -147,7 +172,12 @@ export interface PruneReport {
 }
 
 /** `shrink`: nothing else is under way. Interrupted at any moment it is finished by the next call. */
-export async function pruneRecords(those: readonly Prunable[], dir: string, store: Store, { shrink, ...options }: PruneOptions & { readonly shrink: boolean }): Promise<PruneReport> {
+export async function pruneRecords(
+  those: readonly Prunable[],
+  dir: string,
+  store: Store,
+  { shrink, ...options }: PruneOptions & { readonly shrink: boolean },
+): Promise<PruneReport> {
   const pruner = new StorePruner(dir);
   try {
     const before = storeBytes(dir);

@@ -15,17 +15,32 @@ const camel = (name: string): string => name.replaceAll(/_([a-z0-9])/g, (_, lett
 function renamed(tree: unknown, path: readonly PropertyKey[], from: string, to: string): unknown {
   if (typeof tree !== 'object' || tree === null) return tree;
   const [key, ...rest] = path;
-  if (key === undefined) return Object.fromEntries(Object.entries(tree).map(([name, value]) => [name === from ? to : name, value as unknown]));
+  if (key === undefined)
+    return Object.fromEntries(
+      Object.entries(tree).map(([name, value]) => [name === from ? to : name, value as unknown]),
+    );
   if (Array.isArray(tree)) return tree.map((value: unknown, i) => (i === key ? renamed(value, rest, from, to) : value));
-  return Object.fromEntries(Object.entries(tree).map(([name, value]) => [name, name === key ? renamed(value, rest, from, to) : (value as unknown)]));
+  return Object.fromEntries(
+    Object.entries(tree).map(([name, value]) => [
+      name,
+      name === key ? renamed(value, rest, from, to) : (value as unknown),
+    ]),
+  );
 }
 
 /** The dotted name of the setting that `name`, which the schema does not know at `path`, stands for; `undefined` where there is none. */
-export function rightName(schema: z.ZodType, given: unknown, path: readonly PropertyKey[], name: string): string | undefined {
+export function rightName(
+  schema: z.ZodType,
+  given: unknown,
+  path: readonly PropertyKey[],
+  name: string,
+): string | undefined {
   const to = camel(name);
   if (to === name) return undefined;
   const issues = schema.safeParse(renamed(given, path, name, to)).error?.issues.map(innermost) ?? [];
-  const isUnknown = issues.some((issue) => issue.code === 'unrecognized_keys' && issue.path.join('.') === path.join('.') && issue.keys.includes(to));
+  const isUnknown = issues.some(
+    (issue) => issue.code === 'unrecognized_keys' && issue.path.join('.') === path.join('.') && issue.keys.includes(to),
+  );
   if (isUnknown) return Object.hasOwn(ELSEWHERE, name) ? ELSEWHERE[name] : undefined;
   return [...path, to].join('.');
 }

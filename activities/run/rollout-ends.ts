@@ -48,5 +48,15 @@ export async function eventsOfRun(run: string, store: Store): Promise<RolloutEve
   const events = await store.events(run);
   if (!wasStopped(end)) return events;
   const { finishedAt: at, status } = end;
-  return [...events, ...unfinishedOf(events).map(({ rollout, attempt }): RolloutEvent => ({ run, rollout, attempt, event: 'masked', at, detail: `run-${status}` }))];
+  return [
+    ...events,
+    ...unfinishedOf(events).map(({ rollout, attempt }): RolloutEvent => ({
+      run,
+      rollout,
+      attempt,
+      event: 'masked',
+      at,
+      detail: `run-${status}`,
+    })),
+  ];
 }

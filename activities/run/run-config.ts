@@ -8,8 +8,19 @@ import { refusedStraggler } from '../../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../../workflows/batch/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../../workflows/failures/circuit-breaker.ts';
 import { OUTAGE_SECONDS } from '../../workflows/failures/failure-policy.ts';
-import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_POOL, MOST_ROLLOUTS, MOST_TASKS } from '../../workflows/limits.ts';
-import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../../workflows/training/settings.ts';
+import {
+  LONGEST_SECONDS,
+  MOST_GROUPS_OF_A_HISTORY,
+  MOST_POOL,
+  MOST_ROLLOUTS,
+  MOST_TASKS,
+} from '../../workflows/limits.ts';
+import {
+  maxStalenessOf,
+  mostGroupsOfStep,
+  refusedTraining,
+  resolveTraining,
+} from '../../workflows/training/settings.ts';
 import type { DispatcherSettings, StragglerSettings } from '../../workflows/messages/batch.ts';
 import type { AlgorithmSettings, RunConfig } from '../../workflows/messages/run-config.ts';
 import { algorithmSchema } from '../algorithm/config.ts';
@@ -93,11 +104,24 @@ export const runConfigSchema = z.strictObject({
         })
         .superRefine(({ type, minReplaceRatio }, context) => {
           if (type === 'replace' || minReplaceRatio === undefined) return;
-          context.addIssue({ code: 'custom', path: ['minReplaceRatio'], message: 'leave it out, or give type: replace' });
+          context.addIssue({
+            code: 'custom',
+            path: ['minReplaceRatio'],
+            message: 'leave it out, or give type: replace',
+          });
         })
-        .transform(({ type, minReplaceRatio = 0.3, ...rest }) => ({ type, ...rest, ...(type === 'replace' && { minReplaceRatio }) }))
+        .transform(({ type, minReplaceRatio = 0.3, ...rest }) => ({
+          type,
+          ...rest,
+          ...(type === 'replace' && { minReplaceRatio }),
+        }))
         .prefault({}),
-      stragglers: z.strictObject({ deadlineSeconds: z.number().positive().optional(), completeGroupWithout: z.int().min(0).optional() }).optional(),
+      stragglers: z
+        .strictObject({
+          deadlineSeconds: z.number().positive().optional(),
+          completeGroupWithout: z.int().min(0).optional(),
+        })
+        .optional(),
     })
     .superRefine(({ samples, stragglers }, context) => {
       const refused = stragglers ? refusedStraggler(stragglers as StragglerSettings, samples) : undefined;
@@ -110,11 +134,18 @@ export const runConfigSchema = z.strictObject({
   training: training.prefault({}),
   algorithm: algorithmSchema.prefault({}),
   evaluation: z
-    .strictObject({ tasks: count.max(MOST_TASKS).default(200), greedy: z.boolean().default(true), every: z.int().min(0).default(0) })
+    .strictObject({
+      tasks: count.max(MOST_TASKS).default(200),
+      greedy: z.boolean().default(true),
+      every: z.int().min(0).default(0),
+    })
     .prefault({}),
   checkpoint: z.strictObject({ every: z.int().min(0).default(0) }).prefault({}),
   breaker: z
-    .strictObject({ inARow: z.int().min(0).default(DEFAULT_BREAKER.inARow), share: z.number().gt(0).max(1).default(DEFAULT_BREAKER.share) })
+    .strictObject({
+      inARow: z.int().min(0).default(DEFAULT_BREAKER.inARow),
+      share: z.number().gt(0).max(1).default(DEFAULT_BREAKER.share),
+    })
     .prefault({}),
 });
 
@@ -123,7 +154,8 @@ export type RunSettings = z.input<typeof runConfigSchema>;
 
 function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
   let at = value;
-  for (const key of path) at = typeof at === 'object' && at !== null ? (at as Record<PropertyKey, unknown>)[key] : undefined;
+  for (const key of path)
+    at = typeof at === 'object' && at !== null ? (at as Record<PropertyKey, unknown>)[key] : undefined;
   return at;
 }
 
@@ -141,7 +173,8 @@ function refuseEndpoint(given: unknown): void {
 
 /** What there is no setting for may be a key that was put where it does not belong: errors end in histories and logs. */
 function shown(name: string, value: unknown): unknown {
-  const maySay = typeof value === 'string' ? !/key|token|secret|pass|auth|credential/i.test(name) : typeof value !== 'object';
+  const maySay =
+    typeof value === 'string' ? !/key|token|secret|pass|auth|credential/i.test(name) : typeof value !== 'object';
   return maySay ? value : '(not shown)';
 }
 
@@ -153,7 +186,11 @@ function unknownRemedy(schema: z.ZodType, given: unknown, path: readonly Propert
 }
 
 /** Said before anything else: what seems to be missing may be the setting that is misspelt. */
-function unknownSetting(schema: z.ZodType, given: unknown, { path, keys: [name = ''] }: z.core.$ZodIssueUnrecognizedKeys): UserInputError {
+function unknownSetting(
+  schema: z.ZodType,
+  given: unknown,
+  { path, keys: [name = ''] }: z.core.$ZodIssueUnrecognizedKeys,
+): UserInputError {
   const value = valueAt(given, [...path, name]) ?? null;
   return new UserInputError([...path, name].join('.'), shown(name, value), unknownRemedy(schema, given, path, name));
 }
@@ -172,7 +209,11 @@ export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
   const path = issue?.path ?? [];
   // A name with nothing behind it (`steps:`) is as good as none.
   const value = valueAt(given, path) ?? undefined;
-  throw new UserInputError(path.join('.') || 'configuration', value, issue ? remedyOf(issue, settingsAt(schema, path)) : 'see the documentation');
+  throw new UserInputError(
+    path.join('.') || 'configuration',
+    value,
+    issue ? remedyOf(issue, settingsAt(schema, path)) : 'see the documentation',
+  );
 }
 
 type ParsedConfig = z.output<typeof runConfigSchema>;
@@ -182,32 +223,63 @@ function checkGroups(tasks: number, training: ParsedConfig['training']): void {
   const bound = maxStalenessOf(training);
   const most = mostGroupsOfStep(bound);
   if (training.mode !== 'async' || tasks <= most) return;
-  if (most < 1) throw new UserInputError('training.maxStalenessSteps', bound, `give at most ${MOST_GROUPS_OF_A_HISTORY - 2}`);
-  throw new UserInputError('batch.tasks', tasks, `give at most ${most} (with maxStalenessSteps: ${bound}) and more steps, or training.mode: sync or one-step-off`);
+  if (most < 1)
+    throw new UserInputError('training.maxStalenessSteps', bound, `give at most ${MOST_GROUPS_OF_A_HISTORY - 2}`);
+  throw new UserInputError(
+    'batch.tasks',
+    tasks,
+    `give at most ${most} (with maxStalenessSteps: ${bound}) and more steps, or training.mode: sync or one-step-off`,
+  );
 }
 
 /** Errors: `UserInputError` for a group or a step that cannot be drawn, or could not teach. */
 function checkBatch({ batch, task, training, algorithm }: ParsedConfig): void {
   const { mode } = training;
-  const { tasks, samples, dynamicSampling: { type, maxSampleBatches } } = batch;
+  const {
+    tasks,
+    samples,
+    dynamicSampling: { type, maxSampleBatches },
+  } = batch;
   const { advantage = '', zeroVarianceFilter } = algorithm as Partial<AlgorithmSettings>;
   if (samples < 2 && comparesGroups(advantage)) {
-    throw new UserInputError('batch.samples', samples, `give 2 or more: ${advantage} compares the rollouts of a group with each other (reinforce++ and gae do not)`);
+    throw new UserInputError(
+      'batch.samples',
+      samples,
+      `give 2 or more: ${advantage} compares the rollouts of a group with each other (reinforce++ and gae do not)`,
+    );
   }
   if (tasks > task.train) throw new UserInputError('batch.tasks', tasks, `give at most task.train (${task.train})`);
   const drawn = tasks * (type === 'none' ? 1 : maxSampleBatches);
-  if (drawn > MOST_TASKS) throw new UserInputError('batch.tasks', tasks, `give less: a step may draw ${MOST_TASKS} tasks (times maxSampleBatches) at most`);
-  if (drawn * samples > MOST_ROLLOUTS) throw new UserInputError('batch.samples', samples, `give less: a step may have ${MOST_ROLLOUTS} rollouts at most`);
+  if (drawn > MOST_TASKS)
+    throw new UserInputError(
+      'batch.tasks',
+      tasks,
+      `give less: a step may draw ${MOST_TASKS} tasks (times maxSampleBatches) at most`,
+    );
+  if (drawn * samples > MOST_ROLLOUTS)
+    throw new UserInputError('batch.samples', samples, `give less: a step may have ${MOST_ROLLOUTS} rollouts at most`);
   checkGroups(tasks, training);
   if (type === 'none') return;
   if (tasks * maxSampleBatches > task.train) {
-    throw new UserInputError('batch.dynamicSampling.maxSampleBatches', maxSampleBatches, `times batch.tasks (${tasks}) it must be at most task.train (${task.train})`);
+    throw new UserInputError(
+      'batch.dynamicSampling.maxSampleBatches',
+      maxSampleBatches,
+      `times batch.tasks (${tasks}) it must be at most task.train (${task.train})`,
+    );
   }
   if (type === 'replace' && mode === 'async') {
-    throw new UserInputError('batch.dynamicSampling.type', type, 'give filter, or training.mode: sync or one-step-off: in async groups are trained on as they end, and no batch is judged as one');
+    throw new UserInputError(
+      'batch.dynamicSampling.type',
+      type,
+      'give filter, or training.mode: sync or one-step-off: in async groups are trained on as they end, and no batch is judged as one',
+    );
   }
   if (zeroVarianceFilter === false) {
-    throw new UserInputError('algorithm.zeroVarianceFilter', false, 'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone');
+    throw new UserInputError(
+      'algorithm.zeroVarianceFilter',
+      false,
+      'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone',
+    );
   }
 }
 
@@ -221,7 +293,8 @@ export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
   const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
   checkBatch(config);
   // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
-  const corrects = config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
+  const corrects =
+    config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
   const correction = corrects ? { offPolicyCorrection: offPolicyCorrectionSchema.parse({}) } : {};
   const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
   return {

@@ -16,7 +16,10 @@ async function endsOf(run: string, store: Store): Promise<Ends> {
   const first = await store.get<RunEnd>(keys.runEnd(run));
   const further = await store.list<RunEnd>(`${keys.runEnd(run)}/`);
   const agains = await store.list<RunAgain>(`run-again:${run}/`);
-  return { ends: [...(first ? [first] : []), ...further.map(({ value }) => value)], agains: agains.map(({ value }) => value) };
+  return {
+    ends: [...(first ? [first] : []), ...further.map(({ value }) => value)],
+    agains: agains.map(({ value }) => value),
+  };
 }
 
 function standing({ ends, agains }: Ends): RunEnd | undefined {

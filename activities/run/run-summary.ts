@@ -3,7 +3,15 @@
 import { join } from 'node:path';
 import type { Store } from '../../store/store.ts';
 import type { StepRecord } from '../../workflows/messages/step-record.ts';
-import { batchesOf, changesOfRun, type EvaluationEntry, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../records.ts';
+import {
+  batchesOf,
+  changesOfRun,
+  type EvaluationEntry,
+  keys,
+  type RunRecord,
+  type StepEntry,
+  type UpdateEntry,
+} from '../records.ts';
 import { endOfRun, wasStopped } from './run-end.ts';
 import { RunTallies } from './run-tally.ts';
 
@@ -21,7 +29,10 @@ export function checkpointDir(runDir: string, step: number): string {
 }
 
 /** A record with what else was measured of it, where anything was. */
-export function withMetrics<T extends { readonly metrics?: Readonly<Record<string, number>> }>(record: T, more: Readonly<Record<string, number>> = {}): T {
+export function withMetrics<T extends { readonly metrics?: Readonly<Record<string, number>> }>(
+  record: T,
+  more: Readonly<Record<string, number>> = {},
+): T {
   return Object.keys(more).length === 0 ? record : { ...record, metrics: { ...record.metrics, ...more } };
 }
 
@@ -31,7 +42,9 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
   if (!record) return undefined;
   const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
   const evaluations = (await store.list<EvaluationEntry>(`evaluation:${run}/`)).map(({ value }) => value);
-  const updates = new Map((await store.list<UpdateEntry>(`update:${run}/`)).map(({ value }) => [value.record.step, value.metrics]));
+  const updates = new Map(
+    (await store.list<UpdateEntry>(`update:${run}/`)).map(({ value }) => [value.record.step, value.metrics]),
+  );
   const { account, times } = await tallies.of(run);
   const end = await endOfRun(run, store);
   const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
@@ -56,7 +69,9 @@ export async function summaryOf(run: string, store: Store, temporal: TemporalPla
     changes,
     /** How many steps it is to make, by its configuration and what was changed since. */
     ...(planned === undefined ? {} : { plannedSteps: Number(planned) }),
-    steps: steps.map(({ record }) => withMetrics<StepSummary>(record, { ...updates.get(record.step), ...times.metrics(batchesOf(record)) })),
+    steps: steps.map(({ record }) =>
+      withMetrics<StepSummary>(record, { ...updates.get(record.step), ...times.metrics(batchesOf(record)) }),
+    ),
     checkpoints: steps
       .filter((entry) => entry.keep)
       .map(({ record: { step }, sha256 }) => ({ step, path: join('checkpoints', `step-${step}`), sha256 })),

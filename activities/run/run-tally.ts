@@ -46,11 +46,13 @@ export class RunTallies {
       this.#known.delete(oldest);
     }
     // One reader after the other, so that no event counts twice; one that fails leaves what it did not add to the next.
-    const read = entry.reading.catch(() => undefined).then(async () => {
-      const { events, last } = await this.#store.eventsSince(run, entry.last);
-      for (const event of events) entry.tally.add(event);
-      entry.last = last;
-    });
+    const read = entry.reading
+      .catch(() => undefined)
+      .then(async () => {
+        const { events, last } = await this.#store.eventsSince(run, entry.last);
+        for (const event of events) entry.tally.add(event);
+        entry.last = last;
+      });
     entry.reading = read;
     await read;
     return entry.tally;

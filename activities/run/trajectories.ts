@@ -62,7 +62,11 @@ export async function trajectoryOf(rollout: string, store: Store): Promise<Traje
   const outcome = await store.get<OutcomeRecord>(keys.outcome(rollout));
   if (!outcome) return undefined;
   const turns = (await store.get<Turns>(keys.trajectory(rollout))) ?? (await turnsIn(outcome, store));
-  return { ...outcome, ...turns, messages: [...environmentOf(outcome.task).load(outcome.task).messages, ...turns.messages] };
+  return {
+    ...outcome,
+    ...turns,
+    messages: [...environmentOf(outcome.task).load(outcome.task).messages, ...turns.messages],
+  };
 }
 
 export interface TrajectoriesFile {
@@ -73,7 +77,11 @@ export interface TrajectoriesFile {
 }
 
 /** Writes `trajectories/NAME.jsonl`: a line per rollout of the batches that has ended. */
-export async function writeTrajectories({ run, name, batches = [name] }: TrajectoriesFile, runDir: string, store: Store): Promise<void> {
+export async function writeTrajectories(
+  { run, name, batches = [name] }: TrajectoriesFile,
+  runDir: string,
+  store: Store,
+): Promise<void> {
   const ended: Array<{ readonly value: OutcomeRecord }> = [];
   for (const batch of batches) ended.push(...(await store.list<OutcomeRecord>(keys.outcome(`train/${run}/${batch}/`))));
   if (ended.length === 0) return;

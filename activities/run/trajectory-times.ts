@@ -20,7 +20,10 @@ function groupMetrics(groups: readonly GroupTimes[]): Record<string, number> {
   const spreads = groups.filter(({ rollouts }) => rollouts.length > 1).map(({ rollouts }) => spreadOf(rollouts));
   const relative = spreads.filter((one) => one.mean > 0).map((one) => one.std / one.mean);
   return {
-    ...timeMetrics('generate/group_completion_time', groups.map(({ begun, ended }) => ended - begun)),
+    ...timeMetrics(
+      'generate/group_completion_time',
+      groups.map(({ begun, ended }) => ended - begun),
+    ),
     ...(spreads.length > 0 && { 'generate/intra_group_completion_time_std_mean': mean(spreads.map(({ std }) => std)) }),
     ...(relative.length > 0 && { 'generate/intra_group_completion_time_cv_mean': mean(relative) }),
   };
@@ -57,6 +60,12 @@ export class TrajectoryTimes {
   /** Of batches by their names (`step-3`) together; nothing where none of their rollouts was graded. */
   metrics(batches: readonly string[]): Record<string, number> {
     const groups = batches.flatMap((batch) => [...(this.#batches.get(batch)?.values() ?? [])]);
-    return { ...timeMetrics('generate/trajectory_time_completion', groups.flatMap(({ rollouts }) => rollouts)), ...groupMetrics(groups) };
+    return {
+      ...timeMetrics(
+        'generate/trajectory_time_completion',
+        groups.flatMap(({ rollouts }) => rollouts),
+      ),
+      ...groupMetrics(groups),
+    };
   }
 }

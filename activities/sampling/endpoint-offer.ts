@@ -22,27 +22,48 @@ export interface EndpointDeps {
 }
 
 /** Errors: `UserInputError` for `field` where the directory has none. */
-export async function endpointTokenizer({ tokenizer }: Endpoint, deps: EndpointDeps, field = 'policy.endpoint'): Promise<PolicyTokenizer> {
+export async function endpointTokenizer(
+  { tokenizer }: Endpoint,
+  deps: EndpointDeps,
+  field = 'policy.endpoint',
+): Promise<PolicyTokenizer> {
   try {
     return await deps.tokenizerOf(tokenizer ?? '');
   } catch (error) {
-    throw new UserInputError(`${field}.tokenizer`, tokenizer ?? null, `give a directory of the served model (${(error as Error).message})`);
+    throw new UserInputError(
+      `${field}.tokenizer`,
+      tokenizer ?? null,
+      `give a directory of the served model (${(error as Error).message})`,
+    );
   }
 }
 
 /** Errors: `EndpointError`; `UserInputError` for the tokenizer. */
-export async function offerOf(run: string, endpoint: Endpoint, deps: EndpointDeps, signal: AbortSignal, field?: string): Promise<Offer> {
+export async function offerOf(
+  run: string,
+  endpoint: Endpoint,
+  deps: EndpointDeps,
+  signal: AbortSignal,
+  field?: string,
+): Promise<Offer> {
   const { baseUrl, model, mode, protocol, tokenizer } = endpoint;
   const asked = JSON.stringify([baseUrl, model, mode, protocol, tokenizer]);
   const key = keys.offer(run, createHash('sha256').update(asked).digest('hex').slice(0, 16));
   const known = await deps.store.get<Offer>(key);
   if (known) return known;
-  const prompt = tokenizer === undefined ? undefined : (await endpointTokenizer(endpoint, deps, field)).encode('Hello, world');
+  const prompt =
+    tokenizer === undefined ? undefined : (await endpointTokenizer(endpoint, deps, field)).encode('Hello, world');
   return deps.store.putOnce(key, await detectOffer(endpoint, prompt, deps.endpoints, signal));
 }
 
 /** Failures of a call of one token that every later call would share; some models refuse so short an answer. */
-const LASTING: readonly EndpointError['kind'][] = ['auth', 'quota', 'unknown-model', 'key-not-allowed', 'address-not-allowed'];
+const LASTING: readonly EndpointError['kind'][] = [
+  'auth',
+  'quota',
+  'unknown-model',
+  'key-not-allowed',
+  'address-not-allowed',
+];
 
 /** Not every server asks for the key where it lists its models: one token is asked for. */
 async function askForOneToken(endpoint: Endpoint, { endpoints }: EndpointDeps, signal: AbortSignal): Promise<void> {
@@ -65,7 +86,11 @@ async function checkListedName(endpoint: Endpoint, { endpoints }: EndpointDeps, 
 }
 
 /** Errors: `UserInputError` for what a user must change: it names the setting, and never a key. A server that is down passes. */
-export async function checkEndpoint({ run, endpoint, field }: CheckEndpointInput, deps: EndpointDeps, signal: AbortSignal): Promise<void> {
+export async function checkEndpoint(
+  { run, endpoint, field }: CheckEndpointInput,
+  deps: EndpointDeps,
+  signal: AbortSignal,
+): Promise<void> {
   const hasty = { ...endpoint, maxTries: 1, timeoutSeconds: Math.min(endpoint.timeoutSeconds, 60) };
   try {
     await checkListedName(hasty, deps, signal);

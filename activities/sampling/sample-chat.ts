@@ -3,7 +3,13 @@
 import { malformedChatCallHint, noChatCallHint } from '../../agents/hints.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import { type ChatAnswer, chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../trainer/backends/chat.ts';
+import {
+  type ChatAnswer,
+  chatAnswerMessages,
+  type ChatCall,
+  chatTurnMessage,
+  parseChatTurn,
+} from '../../trainer/backends/chat.ts';
 import type { GenerateInput } from '../../workflows/messages/stages.ts';
 import { UserInputError } from '../failures.ts';
 import { actsOf, answerTo, contextTokensAfter, type GenerateRecord, turnsOf } from '../records.ts';
@@ -12,9 +18,15 @@ import { schemasOf } from './sample-ids.ts';
 const UNTRAINABLE = 'the endpoint was asked in chat, which gives no token ids';
 
 /** The messages of a task, and of the turns so far. */
-async function transcriptOf(input: GenerateInput, earlier: readonly GenerateRecord[], store: Store): Promise<ChatCall['messages']> {
+async function transcriptOf(
+  input: GenerateInput,
+  earlier: readonly GenerateRecord[],
+  store: Store,
+): Promise<ChatCall['messages']> {
   const acts = await actsOf(store, input);
-  const given = environmentOf(input.task).load(input.task).messages.map(({ role, content }) => ({ role, content }));
+  const given = environmentOf(input.task)
+    .load(input.task)
+    .messages.map(({ role, content }) => ({ role, content }));
   const said = earlier.flatMap((turn, i) => {
     if (!turn.chat) return [];
     const answers = chatAnswerMessages(turn.chat.turn, answerTo(turn, acts.get(i + 1)));
@@ -33,7 +45,12 @@ function readAnswer({ turn, finish, usage }: ChatAnswer): Pick<GenerateRecord, '
   if (end !== 'stop') return { chat, end, parsed: { kind: 'no-call', content: turn.content || (turn.refusal ?? '') } };
   const parsed = parseChatTurn(turn);
   if (parsed.kind === 'calls') return { chat, end, parsed };
-  return { chat, end, parsed, hint: parsed.kind === 'malformed' ? malformedChatCallHint(parsed.error) : noChatCallHint };
+  return {
+    chat,
+    end,
+    parsed,
+    hint: parsed.kind === 'malformed' ? malformedChatCallHint(parsed.error) : noChatCallHint,
+  };
 }
 
 /** Samples the turn by `ask`, or finds that there is no room for it. `ask` gives `null` where the server found none. */
@@ -44,11 +61,22 @@ export async function sampleChat(
 ): Promise<GenerateRecord> {
   const { sampling, maxContextTokens, turn, policy } = input;
   if (sampling.topK > 0) {
-    throw new UserInputError('sampling.topK', sampling.topK, 'give 0: the chat API has no such setting (an endpoint in mode chat may take it by extraBody)');
+    throw new UserInputError(
+      'sampling.topK',
+      sampling.topK,
+      'give 0: the chat API has no such setting (an endpoint in mode chat may take it by extraBody)',
+    );
   }
   const earlier = (await turnsOf(store, input)).slice(0, turn - 1);
   const room = maxContextTokens - contextTokensAfter(earlier);
-  const base = { version: policy.version, appended: [], reset: false, sampled: [], logprobs: [], untrainable: UNTRAINABLE };
+  const base = {
+    version: policy.version,
+    appended: [],
+    reset: false,
+    sampled: [],
+    logprobs: [],
+    untrainable: UNTRAINABLE,
+  };
   const full: GenerateRecord = { ...base, end: 'context-full', parsed: { kind: 'no-call', content: '' } };
   if (room <= 0) return full;
   const call: ChatCall = {

@@ -41,7 +41,13 @@ async function chatAnswer(asked: Promise<ChatAnswer>): Promise<ChatAnswer | null
   }
 }
 
-async function byIds(input: GenerateInput, endpoint: Endpoint, offer: Extract<Offer, { mode: 'tokens' }>, deps: EndpointDeps, signal: AbortSignal) {
+async function byIds(
+  input: GenerateInput,
+  endpoint: Endpoint,
+  offer: Extract<Offer, { mode: 'tokens' }>,
+  deps: EndpointDeps,
+  signal: AbortSignal,
+) {
   const { protocol, contextTokens = Number.POSITIVE_INFINITY } = offer;
   const ask = async (call: IdsCall): Promise<IdsAnswer> => {
     const whole = { ...call, seed: seedOf(input.noiseKey) };
@@ -64,7 +70,11 @@ async function byIds(input: GenerateInput, endpoint: Endpoint, offer: Extract<Of
 function refuseUnsent({ minP, repetitionPenalty, stop }: GenerateInput['sampling']): void {
   for (const [field, value] of Object.entries({ minP, repetitionPenalty, stop })) {
     if (value === undefined) continue;
-    throw new UserInputError(`sampling.${field}`, value, 'leave it out: endpoints are not sent it (their extraBody may)');
+    throw new UserInputError(
+      `sampling.${field}`,
+      value,
+      'leave it out: endpoints are not sent it (their extraBody may)',
+    );
   }
 }
 

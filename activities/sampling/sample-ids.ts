@@ -2,7 +2,12 @@
 
 import { malformedCallHint, noCallHint } from '../../agents/hints.ts';
 import type { ToolSchema } from '../../agents/message.ts';
-import { parseToolCalls, type ParsedTurn, type ToolCallFormat, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
+import {
+  parseToolCalls,
+  type ParsedTurn,
+  type ToolCallFormat,
+  toolCallFormatOf,
+} from '../../agents/parse-tool-calls.ts';
 import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
 import { toolNamed } from '../../agents/tools/registry.ts';
 import type { Store } from '../../store/store.ts';
@@ -67,7 +72,10 @@ async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, store:
   const past = contextAfter(earlier);
   const following = renderContinuation(tokenizer, messages, added, schemas);
   // A turn that a text ended lacks the token that ends one.
-  const appended = following && [...(last.stopText === undefined ? [] : tokenizer.encode(tokenizer.endOfTurn)), ...following];
+  const appended = following && [
+    ...(last.stopText === undefined ? [] : tokenizer.encode(tokenizer.endOfTurn)),
+    ...following,
+  ];
   if (appended) return { appended, reset: false, context: [...past, ...appended] };
   const whole = earlier.flatMap((turn, i) => [spoken(turn), ...answerTo(turn, acts.get(i + 1))]);
   const afresh = renderPrompt(tokenizer, [...messages, ...whole], schemas);
@@ -90,7 +98,11 @@ export async function sampleIds(
   }
   const { maxTokens } = input.sampling;
   const sampling = { ...input.sampling, maxTokens: Math.min(maxTokens, room) };
-  const { tokens, logprobs, finish, untrainable, stopText } = await ask({ tokens: context, sampling, stopTokenIds: tokenizer.stopTokenIds });
+  const { tokens, logprobs, finish, untrainable, stopText } = await ask({
+    tokens: context,
+    sampling,
+    stopTokenIds: tokenizer.stopTokenIds,
+  });
   const stopped = finish === 'stop';
   const text = tokenizer.decode(stopped && stopText === undefined ? tokens.slice(0, -1) : tokens);
   return {
@@ -101,7 +113,9 @@ export async function sampleIds(
     logprobs,
     temperature: sampling.temperature,
     end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
-    ...(stopped ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate)) : { parsed: { kind: 'no-call', content: text } }),
+    ...(stopped
+      ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate))
+      : { parsed: { kind: 'no-call', content: text } }),
     ...(untrainable === undefined ? {} : { untrainable }),
     ...(stopText === undefined ? {} : { stopText }),
   };

@@ -9,7 +9,11 @@ import type { ScalarEvent } from './event.ts';
 export const secondsOf = (at: string) => Date.parse(at) / 1000;
 
 function stalenessScalars({ mean, max, offPolicy }: Staleness): ScalarEvent['scalars'] {
-  return [['staleness/mean', mean], ['staleness/max', max], ['staleness/off_policy', offPolicy]];
+  return [
+    ['staleness/mean', mean],
+    ['staleness/max', max],
+    ['staleness/off_policy', offPolicy],
+  ];
 }
 
 function ofStep(step: RunSummary['steps'][number]): ScalarEvent['scalars'] {
@@ -43,10 +47,15 @@ export function runScalars(
   { startedAt, steps, evaluation }: Pick<RunSummary, 'startedAt' | 'steps' | 'evaluation'>,
   batchEnds: ReadonlyMap<string, number>,
 ): ScalarEvent[] {
-  const timeOf = (...batches: readonly string[]) => Math.max(...batches.map((batch) => batchEnds.get(batch) ?? secondsOf(startedAt)));
+  const timeOf = (...batches: readonly string[]) =>
+    Math.max(...batches.map((batch) => batchEnds.get(batch) ?? secondsOf(startedAt)));
   const made = [
     ...steps.map((one) => ({ step: one.step, wallTime: timeOf(...batchesOf(one)), scalars: ofStep(one) })),
-    ...evaluation.all.map((one) => ({ step: one.step, wallTime: timeOf(`eval-${one.step}-sampled`), scalars: ofEvaluation(one) })),
+    ...evaluation.all.map((one) => ({
+      step: one.step,
+      wallTime: timeOf(`eval-${one.step}-sampled`),
+      scalars: ofEvaluation(one),
+    })),
   ];
   return made.sort((a, b) => a.step - b.step);
 }

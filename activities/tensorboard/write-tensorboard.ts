@@ -30,7 +30,11 @@ export function tensorboardFile(runDir: string, startedAt: string): string {
 }
 
 /** `batchEnds`: when the last rollout of each batch ended, seconds since the epoch. */
-export async function writeTensorboard(runDir: string, summary: RunSummary, batchEnds: ReadonlyMap<string, number>): Promise<void> {
+export async function writeTensorboard(
+  runDir: string,
+  summary: RunSummary,
+  batchEnds: ReadonlyMap<string, number>,
+): Promise<void> {
   const { startedAt } = summary;
   const messages = [versionEvent(secondsOf(startedAt)), ...runScalars(summary, batchEnds).map(scalarEvent)];
   await extend(tensorboardFile(runDir, startedAt), Buffer.concat(messages.map(tfRecord)));

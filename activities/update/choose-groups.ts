@@ -23,7 +23,8 @@ export interface Group {
 type Choice = Pick<UpdateInput, 'wanted' | 'replace' | 'algorithm' | 'samples'>;
 
 /** Whether its tokens are learnt; where not, it is in its group's baseline alone. */
-export const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean => !overlongFilter || outcome.finish === 'finish-tool';
+export const isLearnt = ({ outcome }: Member, { overlongFilter }: AlgorithmSettings): boolean =>
+  !overlongFilter || outcome.finish === 'finish-tool';
 
 /**
  * Among all members, and among those that are learnt: where these are alike, the difference is to what is not learnt. One
@@ -64,7 +65,11 @@ export function judge(groups: readonly Group[], choice: Choice): Array<string | 
  * Of the groups that are not trained on, those that stand in for them: groups of their own in what they are compared
  * with, so that no rollout is in its own copy's baseline. The draw is named by tasks, which seed and step name.
  */
-export function copiesOf(groups: readonly Group[], useless: ReadonlyArray<string | undefined>, replace: ReplaceSettings | undefined): Array<readonly [Group, string]> {
+export function copiesOf(
+  groups: readonly Group[],
+  useless: ReadonlyArray<string | undefined>,
+  replace: ReplaceSettings | undefined,
+): Array<readonly [Group, string]> {
   if (replace === undefined) return [];
   const drawn = groups.slice(-replace.groups);
   const good = groups.filter((_, i) => useless[i] === undefined);

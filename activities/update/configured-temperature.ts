@@ -5,10 +5,14 @@ import type { UpdateInput } from '../../workflows/messages/update.ts';
 import { changed } from '../../workflows/training/reconfigure.ts';
 import { changesOfRun, type GenerateRecord, keys, type RunRecord } from '../records.ts';
 
-export const saysTemperature = ({ sampled, temperature }: GenerateRecord): boolean => sampled.length === 0 || temperature !== undefined;
+export const saysTemperature = ({ sampled, temperature }: GenerateRecord): boolean =>
+  sampled.length === 0 || temperature !== undefined;
 
 /** As the run was configured when the step began; 1 where the run's record does not say that either. */
-export async function configuredTemperature({ run, step = 1 }: Partial<Pick<UpdateInput, 'run' | 'step'>>, store: Store): Promise<number> {
+export async function configuredTemperature(
+  { run, step = 1 }: Partial<Pick<UpdateInput, 'run' | 'step'>>,
+  store: Store,
+): Promise<number> {
   const config = run === undefined ? undefined : (await store.get<RunRecord>(keys.run(run)))?.config;
   if (run === undefined || config === undefined) return 1;
   const before = (await changesOfRun(store, run)).filter((change) => change.step < step);

@@ -10,7 +10,8 @@ export interface Member {
   readonly turns: readonly GenerateRecord[];
 }
 
-const saidBy = ({ turns }: Pick<Member, 'turns'>): number => turns.reduce((sum, { sampled }) => sum + sampled.length, 0);
+const saidBy = ({ turns }: Pick<Member, 'turns'>): number =>
+  turns.reduce((sum, { sampled }) => sum + sampled.length, 0);
 
 /** Tokens of its sequences after the first prompt of each: what was said, and what tools answered in between. */
 function responseOf({ turns }: Member): number {
@@ -21,13 +22,18 @@ function responseOf({ turns }: Member): number {
 /** Seconds in the engine, waiting for room included; of the rollouts all of whose calls told their cost. */
 function modelSeconds(members: readonly Member[]): number[] {
   const told = members.filter(({ turns }) => turns.length > 0 && turns.every(({ cost }) => cost !== undefined));
-  return told.map(({ turns }) => turns.reduce((sum, { cost }) => sum + (cost ? cost.queueSeconds + cost.seconds : 0), 0));
+  return told.map(({ turns }) =>
+    turns.reduce((sum, { cost }) => sum + (cost ? cost.queueSeconds + cost.seconds : 0), 0),
+  );
 }
 
 function tokenMetrics(members: readonly Member[]): Record<string, number> {
   const [response, said] = [spreadOf(members.map(responseOf)), spreadOf(members.map(saidBy))];
-  const perTurn = spreadOf(members.flatMap(({ turns }) => turns.map(({ sampled }) => sampled.length)).filter((count) => count > 0));
-  const tokensWhere = (holds: (reward: number) => boolean): number => spreadOf(members.filter(({ outcome }) => holds(outcome.reward ?? 0)).map(responseOf)).mean;
+  const perTurn = spreadOf(
+    members.flatMap(({ turns }) => turns.map(({ sampled }) => sampled.length)).filter((count) => count > 0),
+  );
+  const tokensWhere = (holds: (reward: number) => boolean): number =>
+    spreadOf(members.filter(({ outcome }) => holds(outcome.reward ?? 0)).map(responseOf)).mean;
   return {
     'generate/avg_num_tokens': response.mean,
     'generate/min_num_tokens': response.min,
@@ -48,7 +54,10 @@ function tokenMetrics(members: readonly Member[]): Record<string, number> {
 
 /** `samples` is a group's size, which names the pass rate. */
 export function rolloutMetrics(members: readonly Member[], samples: number): Record<string, number> {
-  const scored = generatorMetrics(members.map(({ outcome }) => outcome.reward ?? 0), members.map(({ outcome }) => outcome.task));
+  const scored = generatorMetrics(
+    members.map(({ outcome }) => outcome.reward ?? 0),
+    members.map(({ outcome }) => outcome.task),
+  );
   return {
     'reward/avg_raw_reward': scored.avgScore,
     [`reward/avg_pass_at_${samples}`]: scored.passAtN,

@@ -15,7 +15,9 @@ import { layoutOf } from '../../trainer/model/parameters.ts';
 export const WEIGHTS_AND_MOMENTS = 3;
 
 async function weightBytes(dir: string): Promise<number> {
-  const names = (await readdir(dir)).filter((name) => name.endsWith('.safetensors') && name !== 'optimizer.safetensors');
+  const names = (await readdir(dir)).filter(
+    (name) => name.endsWith('.safetensors') && name !== 'optimizer.safetensors',
+  );
   const sizes = await Promise.all(names.map(async (name) => (await stat(join(dir, name))).size));
   return sizes.reduce((sum, size) => sum + size, 0);
 }
@@ -30,8 +32,12 @@ async function trainedBytes({ fromDir, lora }: Pick<UpdateRequest, 'fromDir' | '
 async function criticBytes({ fromDir, critic }: Pick<UpdateRequest, 'fromDir' | 'critic'>): Promise<number> {
   if (critic === undefined) return 0;
   const own = join(fromDir, criticFolder);
-  const isThere = await readdir(own).then(() => true, () => false);
-  if (critic.lora !== undefined) return trainedBytes({ fromDir: isThere ? own : critic.base, lora: { ...critic.lora, seed: critic.seed } });
+  const isThere = await readdir(own).then(
+    () => true,
+    () => false,
+  );
+  if (critic.lora !== undefined)
+    return trainedBytes({ fromDir: isThere ? own : critic.base, lora: { ...critic.lora, seed: critic.seed } });
   return weightBytes(isThere ? own : await weightsDirectory(critic.base));
 }
 
@@ -39,7 +45,10 @@ async function criticBytes({ fromDir, critic }: Pick<UpdateRequest, 'fromDir' | 
  * Errors: `StoreFull` where so many times what is trained of `fromDir`, and of its critic, by default a checkpoint made from
  * them, would not fit beside `toDir`.
  */
-export async function roomForCheckpoint(request: Pick<UpdateRequest, 'fromDir' | 'toDir' | 'lora' | 'critic'>, copies = WEIGHTS_AND_MOMENTS): Promise<void> {
+export async function roomForCheckpoint(
+  request: Pick<UpdateRequest, 'fromDir' | 'toDir' | 'lora' | 'critic'>,
+  copies = WEIGHTS_AND_MOMENTS,
+): Promise<void> {
   const parent = dirname(request.toDir);
   await mkdir(parent, { recursive: true });
   const [policy, critic] = [await trainedBytes(request).catch(() => 0), await criticBytes(request).catch(() => 0)];

@@ -27,7 +27,11 @@ function callsOf(turns: readonly GenerateRecord[]): Call[] {
 export function samplerMetrics(rollouts: ReadonlyArray<readonly GenerateRecord[]>): Record<string, number> {
   const calls = rollouts.flatMap(callsOf);
   const sum = (value: (call: Call) => number): number => calls.reduce((total, call) => total + value(call), 0);
-  const [prompt, sampled, seconds] = [sum((call) => call.prompt), sum((call) => call.sampled), sum(({ cost }) => cost.seconds)];
+  const [prompt, sampled, seconds] = [
+    sum((call) => call.prompt),
+    sum((call) => call.sampled),
+    sum(({ cost }) => cost.seconds),
+  ];
   if (calls.length === 0) return {};
   return {
     'sampler/calls': calls.length,

@@ -34,7 +34,8 @@ const stepOf = (folder: string): number => Number(/^step-(\d+)-/.exec(folder)?.[
 export async function clearUpdates(runDir: string, upTo = Infinity): Promise<void> {
   const dir = updatesDir(runDir);
   const folders = await readdir(dir).catch(() => []);
-  for (const folder of folders) if (stepOf(folder) <= upTo) await rm(join(dir, folder), { recursive: true, force: true });
+  for (const folder of folders)
+    if (stepOf(folder) <= upTo) await rm(join(dir, folder), { recursive: true, force: true });
   await rmdir(dir).catch(() => undefined);
 }
 
@@ -47,7 +48,10 @@ export interface ShardDeps {
   readonly patience?: Patience;
 }
 
-async function planUpdate(input: UpdateInput & { shards: number }, { store, engine, patience = WORKER_PATIENCE }: ShardDeps): Promise<UpdateRounds> {
+async function planUpdate(
+  input: UpdateInput & { shards: number },
+  { store, engine, patience = WORKER_PATIENCE }: ShardDeps,
+): Promise<UpdateRounds> {
   if ((await store.get(keys.update(input.run, input.step))) !== undefined) return NOTHING_TO_SHARE;
   await checkWorkersLost(store);
   const prepared = await trainingDataOf(input, store);

@@ -11,7 +11,8 @@ export interface Spread {
 export function spreadOf(values: readonly number[]): Spread {
   const mean = values.reduce((sum, x) => sum + x, 0) / Math.max(1, values.length);
   const variance = values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / Math.max(1, values.length);
-  const extreme = (pick: (a: number, b: number) => number): number => (values.length === 0 ? 0 : values.reduce((a, b) => pick(a, b)));
+  const extreme = (pick: (a: number, b: number) => number): number =>
+    values.length === 0 ? 0 : values.reduce((a, b) => pick(a, b));
   return { mean, min: extreme(Math.min), max: extreme(Math.max), std: Math.sqrt(variance) };
 }
 

@@ -21,7 +21,11 @@ export function stalenessOf(tokens: ReadonlyMap<number, number>, version: number
  * counts. `dropped`: groups that were drawn for these and did not vary; absent where none is drawn by need. Nothing where no
  * group was trained on.
  */
-export function asyncMetrics(versions: ReadonlyArray<readonly number[]>, version: number, dropped?: number): Record<string, number> {
+export function asyncMetrics(
+  versions: ReadonlyArray<readonly number[]>,
+  version: number,
+  dropped?: number,
+): Record<string, number> {
   const ages = versions.flatMap((group) => (group.length === 0 ? [] : [version - spreadOf(group).min]));
   if (ages.length === 0) return {};
   const { mean, max, min } = spreadOf(ages);
@@ -30,6 +34,9 @@ export function asyncMetrics(versions: ReadonlyArray<readonly number[]>, version
     'async/staleness_max': max,
     'async/staleness_min': min,
     'async/staleness_ratio': ages.filter((age) => age > 0).length / ages.length,
-    ...(dropped !== undefined && { 'async/num_groups_dropped': dropped, 'async/keep_rate': versions.length / (versions.length + dropped) }),
+    ...(dropped !== undefined && {
+      'async/num_groups_dropped': dropped,
+      'async/keep_rate': versions.length / (versions.length + dropped),
+    }),
   };
 }

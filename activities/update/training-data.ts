@@ -70,7 +70,10 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
   // A turn that its deadline cut off may have been recorded since: it must not come and go between two tries of an update.
   const turns = outcome.finish === 'deadline' ? recorded.slice(0, outcome.turns) : recorded;
   // Without ids or their log-probabilities there is no ratio to clip: such a rollout is no training data.
-  if (turns.some(({ untrainable, sampled, logprobs }) => untrainable !== undefined || logprobs.length !== sampled.length)) return 'no-logprobs';
+  if (
+    turns.some(({ untrainable, sampled, logprobs }) => untrainable !== undefined || logprobs.length !== sampled.length)
+  )
+    return 'no-logprobs';
   if (turns.some(({ version, sampled }) => sampled.length > 0 && version < oldest)) return 'too-stale';
   return { outcome, turns };
 }
@@ -85,7 +88,10 @@ function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, conf
   return mergeTransitions(transitionsOf(turns, configured)).map((merged) => ({ ...merged, credit }));
 }
 
-type TrainingInput = Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'samples' | 'units' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'> &
+type TrainingInput = Pick<
+  UpdateInput,
+  'batch' | 'tasks' | 'further' | 'samples' | 'units' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'
+> &
   Partial<Pick<UpdateInput, 'policy' | 'run' | 'step'>>;
 
 /** Every group that was drawn, in the order of batches and tasks. */
@@ -93,7 +99,9 @@ async function groupsOf(input: TrainingInput, store: Store): Promise<Group[]> {
   const { batch, tasks, further = [], samples, policy, maskStaleness } = input;
   const oldest = policy && maskStaleness !== undefined ? policy.version - maskStaleness : 0;
   const groups: Group[] = [];
-  for (const [from, task] of [{ batch, tasks }, ...further].flatMap((one) => one.tasks.map((each) => [one.batch, each] as const))) {
+  for (const [from, task] of [{ batch, tasks }, ...further].flatMap((one) =>
+    one.tasks.map((each) => [one.batch, each] as const),
+  )) {
     const members: Member[] = [];
     const masked = new Map<string, string>();
     for (const rollout of rolloutIds(from, [task], samples)) {
@@ -108,7 +116,11 @@ async function groupsOf(input: TrainingInput, store: Store): Promise<Group[]> {
   return groups;
 }
 
-async function dataOfGroups(groups: ReadonlyArray<readonly [Group, string?]>, algorithm: AlgorithmSettings, configured: number): Promise<Datum[]> {
+async function dataOfGroups(
+  groups: ReadonlyArray<readonly [Group, string?]>,
+  algorithm: AlgorithmSettings,
+  configured: number,
+): Promise<Datum[]> {
   const data: Datum[] = [];
   for (const [{ batch, task, members }, copy] of groups) {
     for (const member of members) {
@@ -126,19 +138,27 @@ function fateOf(member: Member, useless: string | undefined, algorithm: Algorith
 
 function tokensByVersion(members: readonly Member[]): Map<number, number> {
   const tokens = new Map<number, number>();
-  for (const { version, sampled } of members.flatMap(({ turns }) => turns)) tokens.set(version, (tokens.get(version) ?? 0) + sampled.length);
+  for (const { version, sampled } of members.flatMap(({ turns }) => turns))
+    tokens.set(version, (tokens.get(version) ?? 0) + sampled.length);
   return tokens;
 }
 
-const versionsOf = ({ members }: Group): number[] => members.flatMap(({ turns }) => turns.flatMap(({ version, sampled }) => (sampled.length > 0 ? [version] : [])));
+const versionsOf = ({ members }: Group): number[] =>
+  members.flatMap(({ turns }) => turns.flatMap(({ version, sampled }) => (sampled.length > 0 ? [version] : [])));
 
 /** By SkyRL's names: groups that did not vary, and where rollouts overlap with updates how late those came that did. */
-function groupMetrics({ algorithm, units, policy, wanted }: TrainingInput, groups: readonly Group[], useless: ReadonlyArray<string | undefined>): Record<string, number> {
+function groupMetrics(
+  { algorithm, units, policy, wanted }: TrainingInput,
+  groups: readonly Group[],
+  useless: ReadonlyArray<string | undefined>,
+): Record<string, number> {
   const alike = useless.filter((reason) => reason === 'zero-variance').length;
   const trained = groups.filter((_, i) => useless[i] === undefined);
   return {
     ...(algorithm.zeroVarianceFilter !== false && { 'reward/num_zero_variance_filtered': alike }),
-    ...(units && policy && asyncMetrics(trained.map(versionsOf), policy.version, wanted === undefined ? undefined : alike)),
+    ...(units &&
+      policy &&
+      asyncMetrics(trained.map(versionsOf), policy.version, wanted === undefined ? undefined : alike)),
   };
 }
 
@@ -170,8 +190,15 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
     groups: trained.length,
     valid: judged.length,
     sampledTokens: turns.reduce((sum, { sampled }) => sum + sampled.length, 0),
-    tokensByVersion: tokensByVersion(trained.flatMap(({ members }) => members.filter((member) => isLearnt(member, algorithm)))),
+    tokensByVersion: tokensByVersion(
+      trained.flatMap(({ members }) => members.filter((member) => isLearnt(member, algorithm))),
+    ),
     prefixBreaks: turns.filter(({ reset }) => reset).length,
-    metrics: { ...rolloutMetrics(judged, samples), ...groupMetrics(input, groups, useless), ...samplerMetrics(sampled), ...(replace && { 'reward/num_replaced_groups': copies.length }) },
+    metrics: {
+      ...rolloutMetrics(judged, samples),
+      ...groupMetrics(input, groups, useless),
+      ...samplerMetrics(sampled),
+      ...(replace && { 'reward/num_replaced_groups': copies.length }),
+    },
   };
 }

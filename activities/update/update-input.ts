@@ -20,13 +20,22 @@ export async function nameOfInput(
 ): Promise<string> {
   const from = (await readVerifiedRecord(policy.dir))?.sha256 ?? policy.dir;
   const attempts = new Map(outcomes.map(({ rollout, attempt }) => [rollout, attempt]));
-  const rollouts = [...fates].map(([rollout, { event, reason }]) => [rollout, attempts.get(rollout) ?? 0, event, reason]);
+  const rollouts = [...fates].map(([rollout, { event, reason }]) => [
+    rollout,
+    attempts.get(rollout) ?? 0,
+    event,
+    reason,
+  ]);
   const learning = { toVersion, algorithm, referenceDir, critic, lora, shards, wanted, replace };
   return createHash('sha256').update(JSON.stringify({ from, rollouts, learning })).digest('hex');
 }
 
 /** Takes away what another update has left in this one's place, unless it is on record. */
-export async function clearOther({ run, step }: Pick<UpdateInput, 'run' | 'step'>, { toDir, input }: Pick<UpdateRequest, 'toDir' | 'input'>, store: Store): Promise<void> {
+export async function clearOther(
+  { run, step }: Pick<UpdateInput, 'run' | 'step'>,
+  { toDir, input }: Pick<UpdateRequest, 'toDir' | 'input'>,
+  store: Store,
+): Promise<void> {
   const there = await readCheckpointRecord(toDir);
   if (there === undefined || isMadeFrom(there, input)) return;
   if ((await store.get(keys.update(run, step))) === undefined) await removeCheckpoint(toDir);
@@ -35,5 +44,6 @@ export async function clearOther({ run, step }: Pick<UpdateInput, 'run' | 'step'
 /** Two updates of one step from different rollouts, at the same time: what is on record alone may be used. Errors: `CheckpointTorn`. */
 export async function checkPlace({ policy: { dir }, sha256 }: UpdateEntry): Promise<void> {
   const there = await readCheckpointRecord(dir);
-  if (there !== undefined && there.sha256 !== sha256) throw new CheckpointTorn(dir, `it has the weights ${there.sha256}, and on record are ${sha256}`);
+  if (there !== undefined && there.sha256 !== sha256)
+    throw new CheckpointTorn(dir, `it has the weights ${there.sha256}, and on record are ${sha256}`);
 }

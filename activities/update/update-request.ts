@@ -14,14 +14,22 @@ import { nameOfInput } from './update-input.ts';
  * What the update learns by: the step's learning rates and weight of KL, the policy that KL is taken to, the run's base,
  * and what its critic began as.
  */
-async function learning(input: UpdateInput, store: Store): Promise<Pick<UpdateRequest, 'algorithm' | 'referenceDir' | 'critic'>> {
+async function learning(
+  input: UpdateInput,
+  store: Store,
+): Promise<Pick<UpdateRequest, 'algorithm' | 'referenceDir' | 'critic'>> {
   const plain = { ...input.algorithm, learningRate: learningRateAt(input.algorithm, input.step - 1, input.steps) };
   const { kl, critic } = input.algorithm;
   if (kl === undefined && critic === undefined) return { algorithm: plain };
   const run = await store.get<RunRecord>(keys.run(input.run));
-  if (run === undefined) throw new Error(`Run ${input.run} is not in the store: its base policy is the reference, or what its critic began as`);
+  if (run === undefined)
+    throw new Error(
+      `Run ${input.run} is not in the store: its base policy is the reference, or what its critic began as`,
+    );
   const reference = kl && { referenceDir: run.policy.base };
-  const begin = critic && { critic: { base: run.critic?.base ?? run.policy.base, seed: run.seed, ...(critic.lora && { lora: critic.lora }) } };
+  const begin = critic && {
+    critic: { base: run.critic?.base ?? run.policy.base, seed: run.seed, ...(critic.lora && { lora: critic.lora }) },
+  };
   const algorithm = {
     ...plain,
     ...(kl && { kl: { ...kl, coefficient: await klCoefficientOf(kl, input, store) } }),
@@ -30,7 +38,11 @@ async function learning(input: UpdateInput, store: Store): Promise<Pick<UpdateRe
   return { algorithm, ...reference, ...begin };
 }
 
-export async function updateRequestOf(input: UpdateInput, prepared: TrainingData, store: Store): Promise<UpdateRequest> {
+export async function updateRequestOf(
+  input: UpdateInput,
+  prepared: TrainingData,
+  store: Store,
+): Promise<UpdateRequest> {
   const { policy, runDir, step, lora } = input;
   const request = {
     fromDir: policy.dir,

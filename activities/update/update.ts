@@ -47,7 +47,15 @@ function mean(outcomes: readonly OutcomeRecord[], value: (outcome: OutcomeRecord
 }
 
 /** A step whose groups all taught nothing: the policy goes on unchanged under its next version. */
-async function untaught({ fromDir, toDir, toVersion, algorithm: { kl }, critic, lora, input }: UpdateRequest): Promise<UpdateMetrics> {
+async function untaught({
+  fromDir,
+  toDir,
+  toVersion,
+  algorithm: { kl },
+  critic,
+  lora,
+  input,
+}: UpdateRequest): Promise<UpdateMetrics> {
   const { sha256 } = await carryOver(fromDir, toDir, toVersion, lora, critic, input);
   const nothing = { loss: 0, kl: 0, entropy: 0, gradNorm: 0, clipFraction: 0, trainedTokens: 0 };
   const metrics = kl === undefined ? {} : { [COEFFICIENT]: kl.coefficient };
@@ -58,7 +66,9 @@ async function untaught({ fromDir, toDir, toVersion, algorithm: { kl }, critic, 
 async function checkMade({ step, shards }: UpdateInput, { toDir, input }: UpdateRequest): Promise<void> {
   const there = await readCheckpointRecord(toDir);
   if (there !== undefined && isMadeFrom(there, input)) return;
-  throw new Error(`The update of step ${step} in ${shards} shards is not in ${toDir}: bring it back, or start a run of another name`);
+  throw new Error(
+    `The update of step ${step} in ${shards} shards is not in ${toDir}: bring it back, or start a run of another name`,
+  );
 }
 
 export async function updateOnce(

@@ -118,8 +118,10 @@ export function readArguments(
   const values = new Map<string, Value>();
   for (const [name, value] of Object.entries(given)) {
     const parameter = Object.hasOwn(parameters, name) ? parameters[name] : undefined;
-    const fail = (remedy: string): ToolArgumentError => new ToolArgumentError(tool, name, `${name} ${shown(value)}: ${remedy}`);
-    if (parameter === undefined) throw fail(`${tool} has no such parameter; it has ${Object.keys(parameters).join(', ')}.`);
+    const fail = (remedy: string): ToolArgumentError =>
+      new ToolArgumentError(tool, name, `${name} ${shown(value)}: ${remedy}`);
+    if (parameter === undefined)
+      throw fail(`${tool} has no such parameter; it has ${Object.keys(parameters).join(', ')}.`);
     if (value === undefined || value === null) continue;
     const typed = coerce(parameter, value);
     if (typed === undefined) throw fail(`must be ${expected[parameter.type]}.`);

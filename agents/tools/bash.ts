@@ -8,7 +8,10 @@ const OUTPUT_BYTES = 256 << 10;
 
 /** The shell counts lines over all calls of its life: a number that says nothing to whoever wrote this command. */
 const withoutLineNumbers = (output: string): string =>
-  output.replaceAll(/^(bash|main): (?:eval: )?line \d+: /gmu, (_, name: string) => `${name === 'main' ? 'bash' : name}: `);
+  output.replaceAll(
+    /^(bash|main): (?:eval: )?line \d+: /gmu,
+    (_, name: string) => `${name === 'main' ? 'bash' : name}: `,
+  );
 
 function ending(result: ExecResult, timeoutMs: number): string[] {
   const lines: string[] = [];

@@ -18,12 +18,24 @@ function saved(path: string, note: string, error: string | undefined): string {
   return note;
 }
 
-async function save(sandbox: Sandbox, callId: string, path: string, content: Uint8Array, note: string): Promise<string> {
+async function save(
+  sandbox: Sandbox,
+  callId: string,
+  path: string,
+  content: Uint8Array,
+  note: string,
+): Promise<string> {
   const { note: written, error } = await sandbox.write({ callId, path, content, note });
   return saved(path, written, error);
 }
 
-async function edit(sandbox: Sandbox, callId: string, path: string, before: Buffer, after: Uint8Array): Promise<string> {
+async function edit(
+  sandbox: Sandbox,
+  callId: string,
+  path: string,
+  before: Buffer,
+  after: Uint8Array,
+): Promise<string> {
   await keepVersion(sandbox, callId, path, before);
   return await save(sandbox, callId, path, after, `Edited ${path}.`);
 }
@@ -49,7 +61,11 @@ async function strReplace(args: Arguments, sandbox: Sandbox, callId: string): Pr
     throw new ToolArgumentError(NAME, 'old_str', `old_str is not in ${path}; copy it exactly, with its indentation.`);
   const times = lines.length > MOST_OCCURRENCES ? `more than ${MOST_OCCURRENCES}` : lines.length;
   if (lines.length > 1)
-    throw new ToolArgumentError(NAME, 'old_str', `old_str is in ${path} ${times} times (lines ${lines.slice(0, MOST_OCCURRENCES).join(', ')}); make it longer.`);
+    throw new ToolArgumentError(
+      NAME,
+      'old_str',
+      `old_str is in ${path} ${times} times (lines ${lines.slice(0, MOST_OCCURRENCES).join(', ')}); make it longer.`,
+    );
   return await edit(sandbox, callId, path, before, replaceOnce(before, old, replacement));
 }
 
@@ -57,7 +73,12 @@ async function insert(args: Arguments, sandbox: Sandbox, callId: string): Promis
   const path = args.text('path');
   const text = args.text('new_str');
   const line = args.integer('insert_line');
-  if (line === undefined) throw new ToolArgumentError(NAME, 'insert_line', 'insert needs insert_line, the line to insert after (0: the start).');
+  if (line === undefined)
+    throw new ToolArgumentError(
+      NAME,
+      'insert_line',
+      'insert needs insert_line, the line to insert after (0: the start).',
+    );
   const before = await readText(sandbox, path);
   const after = insertLine(before, line, text);
   if (typeof after === 'number') throw args.wrong('insert_line', `must be between 0 and ${after}.`);

@@ -18,7 +18,11 @@ function countNewlines(bytes: Buffer, begin: number, end: number): number {
 export function occurrences(bytes: Buffer, needle: Buffer): number[] {
   const lines: number[] = [];
   let [line, counted] = [1, 0];
-  for (let at = bytes.indexOf(needle); at >= 0 && lines.length <= MOST_OCCURRENCES; at = bytes.indexOf(needle, at + 1)) {
+  for (
+    let at = bytes.indexOf(needle);
+    at >= 0 && lines.length <= MOST_OCCURRENCES;
+    at = bytes.indexOf(needle, at + 1)
+  ) {
     line += countNewlines(bytes, counted, at);
     counted = at;
     lines.push(line);

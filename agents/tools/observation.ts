@@ -20,7 +20,9 @@ const lastWritten = (line: string): string => line.slice(line.lastIndexOf('\r') 
 export function normalizeOutput(text: string): string {
   // A run is looked at from its begin alone: from each of its characters would take the square of its length.
   const plain = text.replaceAll(ESCAPES, '').replaceAll(/(?<!\r)\r+\n/gu, '\n');
-  const lines = plain.includes('\r') ? plain.split('\n').map((line) => lastWritten(line.replace(/(?<!\r)\r+$/u, ''))) : undefined;
+  const lines = plain.includes('\r')
+    ? plain.split('\n').map((line) => lastWritten(line.replace(/(?<!\r)\r+$/u, '')))
+    : undefined;
   return (lines?.join('\n') ?? plain).replaceAll(CONTROLS, '');
 }
 

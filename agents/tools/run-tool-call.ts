@@ -10,7 +10,11 @@ function offered(call: ToolCall, allowed: readonly string[], registry: ReadonlyM
 }
 
 /** Whether the call, run by `runToolCall`, leaves the sandbox as it is. */
-export function onlyReads(call: ToolCall, allowed: readonly string[], registry: ReadonlyMap<string, Tool> = toolRegistry): boolean {
+export function onlyReads(
+  call: ToolCall,
+  allowed: readonly string[],
+  registry: ReadonlyMap<string, Tool> = toolRegistry,
+): boolean {
   return offered(call, allowed, registry)?.onlyReads(call) ?? true;
 }
 

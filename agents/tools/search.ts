@@ -30,7 +30,15 @@ export interface SearchQuery {
 }
 
 export function searchCommand({ query, path, include, regex }: SearchQuery): string {
-  const options = ['-r', '-n', '-H', '-I', '-Z', regex ? '-E' : '-F', ...SKIPPED.map((name) => `--exclude-dir=${name}`)];
+  const options = [
+    '-r',
+    '-n',
+    '-H',
+    '-I',
+    '-Z',
+    regex ? '-E' : '-F',
+    ...SKIPPED.map((name) => `--exclude-dir=${name}`),
+  ];
   if (include !== undefined) options.push(quoteForShell(`--include=${include}`));
   // Without a path grep names files without `./` before them.
   const where = path === undefined || path === '.' || path === './' ? [] : [quoteForShell(path)];
@@ -45,7 +53,9 @@ export function parseMatches(output: string): Match[] {
     .split('\n')
     .flatMap((entry) => {
       const [, path, line, text] = /^([^\0]+)\0(\d+):(.*)$/su.exec(entry) ?? [];
-      return path === undefined || text === undefined ? [] : [{ path: path.replace(/^\.\//u, ''), line: Number(line), text }];
+      return path === undefined || text === undefined
+        ? []
+        : [{ path: path.replace(/^\.\//u, ''), line: Number(line), text }];
     })
     .toSorted(byPathAndLine);
 }
@@ -55,12 +65,21 @@ function observation(result: ExecResult, query: string, maxCharacters: number): 
   if (result.timedOut) throw new ToolArgumentError(NAME, 'path', 'the search took too long; search a smaller path.');
   if (result.exitCode === 1) return `No matches for ${JSON.stringify(query)}.`;
   const matches = parseMatches(result.output);
-  if (matches.length === 0) throw new ToolArgumentError(NAME, 'query', truncateMiddle(normalizeOutput(result.output).replaceAll('grep: ', '').trim(), maxCharacters));
+  if (matches.length === 0)
+    throw new ToolArgumentError(
+      NAME,
+      'query',
+      truncateMiddle(normalizeOutput(result.output).replaceAll('grep: ', '').trim(), maxCharacters),
+    );
   const lines = matches
     .slice(0, MAX_MATCHES)
-    .map(({ path, line, text }) => `${path}:${line}:${truncateMiddle(normalizeOutput(text), MAX_LINE).replaceAll('\n', ' ')}`);
+    .map(
+      ({ path, line, text }) =>
+        `${path}:${line}:${truncateMiddle(normalizeOutput(text), MAX_LINE).replaceAll('\n', ' ')}`,
+    );
   const left = matches.length - lines.length;
-  if (left > 0 || result.droppedBytes > 0) lines.push(`[${left > 0 ? `${left} more matches` : 'more matches'}; narrow the search]`);
+  if (left > 0 || result.droppedBytes > 0)
+    lines.push(`[${left > 0 ? `${left} more matches` : 'more matches'}; narrow the search]`);
   return truncateMiddle(lines.join('\n'), maxCharacters);
 }
 
@@ -68,7 +87,10 @@ export const search = makeTool({
   name: NAME,
   description: 'Finds the lines of files that contain a text, and prints them as path:line:text.',
   parameters: {
-    query: { type: 'string', description: 'The exact text, or an extended regular expression if `regex` is true; one line.' },
+    query: {
+      type: 'string',
+      description: 'The exact text, or an extended regular expression if `regex` is true; one line.',
+    },
     path: { type: 'string', description: 'File or directory to search. Default: the workspace.' },
     include: { type: 'string', description: 'Only files whose names match this pattern, like *.py.' },
     regex: { type: 'boolean', description: 'Whether the query is a regular expression. Default: false.' },
@@ -80,7 +102,12 @@ export const search = makeTool({
     if (query === '') throw args.wrong('query', 'must not be empty.');
     if (/[\n\0]/u.test(query)) throw args.wrong('query', 'must be a single line.');
     const regex = args.flag('regex');
-    const command = searchCommand({ query, regex, path: args.optionalText('path'), include: args.optionalText('include') });
+    const command = searchCommand({
+      query,
+      regex,
+      path: args.optionalText('path'),
+      include: args.optionalText('include'),
+    });
     const result = await sandbox.exec({ callId, command, timeoutMs, outputLimit: OUTPUT_BYTES, fresh: true });
     return observation(result, query, maxCharacters);
   },

@@ -18,7 +18,10 @@ const folderOf = (path: string): string =>
 async function versions(sandbox: Sandbox, path: string): Promise<number[]> {
   const listing = await sandbox.read(folderOf(path), 0);
   if (listing.kind !== 'directory') return [];
-  return listing.entries.map(Number).filter(Number.isInteger).toSorted((a, b) => a - b);
+  return listing.entries
+    .map(Number)
+    .filter(Number.isInteger)
+    .toSorted((a, b) => a - b);
 }
 
 /** Keeps the content that an edit is about to replace. Without room for it the edit cannot be undone, no more. */
@@ -42,6 +45,12 @@ export async function takeLastVersion(
   if (content.kind !== 'file') return done?.note;
   const answer = await restore(content.content);
   const command = `rm -f ${file}`;
-  await sandbox.exec({ callId: `${callId}#forget`, command, timeoutMs: TAKE_TIMEOUT_MS, outputLimit: 1024, fresh: true });
+  await sandbox.exec({
+    callId: `${callId}#forget`,
+    command,
+    timeoutMs: TAKE_TIMEOUT_MS,
+    outputLimit: 1024,
+    fresh: true,
+  });
   return answer;
 }

@@ -23,7 +23,8 @@ export async function readText(sandbox: Sandbox, path: string): Promise<Buffer> 
   if (result.kind === 'missing') throw failed(path, 'does not exist');
   if (result.kind === 'directory') throw failed(path, 'is a directory');
   if (result.kind === 'denied') throw failed(path, `cannot be opened: ${result.reason}`);
-  if (result.kind === 'too-large') throw failed(path, `is too large (${result.bytes} bytes); use bash to look at a part of it`);
+  if (result.kind === 'too-large')
+    throw failed(path, `is too large (${result.bytes} bytes); use bash to look at a part of it`);
   if (result.content.includes(0)) throw failed(path, 'is a binary file');
   return Buffer.from(result.content.buffer, result.content.byteOffset, result.content.byteLength);
 }
@@ -62,7 +63,9 @@ export async function view(args: Arguments, sandbox: Sandbox, context: ToolConte
   const max = context.maxCharacters ?? DEFAULT_MAX_CHARACTERS;
   const listing = await sandbox.read(path, MAX_FILE_BYTES);
   if (listing.kind === 'directory') return truncateMiddle(await viewDirectory(sandbox, path, listing.entries), max);
-  const text = decoder.decode(listing.kind === 'file' && !listing.content.includes(0) ? listing.content : await readText(sandbox, path));
+  const text = decoder.decode(
+    listing.kind === 'file' && !listing.content.includes(0) ? listing.content : await readText(sandbox, path),
+  );
   const lines = (text.endsWith('\n') ? text.slice(0, -1) : text).split('\n').map((line) => line.replace(/\r$/u, ''));
   const [first, last] = checkedRange(args, lines.length);
   return truncateMiddle(numbered(lines.slice(first - 1, last), first), max);

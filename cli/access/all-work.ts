@@ -25,7 +25,9 @@ export interface Work {
 const command = (verb: string, id: string): string => `npx longhaul ${verb} ${shellWord(id)}`;
 
 async function evals(store: Store): Promise<Work[]> {
-  const results = await Promise.all((await store.list<EvalRecord>('eval:')).map(({ value }) => evalResultsOf(value.eval, store)));
+  const results = await Promise.all(
+    (await store.list<EvalRecord>('eval:')).map(({ value }) => evalResultsOf(value.eval, store)),
+  );
   return results.flatMap((one) => {
     if (!one) return [];
     const id = evalRun(one.eval);
@@ -35,10 +37,18 @@ async function evals(store: Store): Promise<Work[]> {
 
 async function endedRollouts(store: Store): Promise<Work[]> {
   const outcomes = await store.list<OutcomeRecord>(keys.outcome(SINGLE));
-  return Promise.all(outcomes.map(async ({ value: { rollout, status } }) => {
-    const [first] = await store.events(rollout);
-    return { kind: 'rollout' as const, id: rollout, status, startedAt: first?.at ?? '', look: command('trajectory', rollout) };
-  }));
+  return Promise.all(
+    outcomes.map(async ({ value: { rollout, status } }) => {
+      const [first] = await store.events(rollout);
+      return {
+        kind: 'rollout' as const,
+        id: rollout,
+        status,
+        startedAt: first?.at ?? '',
+        look: command('trajectory', rollout),
+      };
+    }),
+  );
 }
 
 /** Those that Temporal knows: also under ids of a program's own, and those that have not ended. */

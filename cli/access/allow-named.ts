@@ -20,7 +20,9 @@ function moduleWord(field: string, path: string): LocalWord {
   try {
     return { kind: 'module', path, sha256: moduleDigest(path) };
   } catch (error) {
-    throw new UserInputError(field, path, `give a module that can be read (${(error as Error).message})`, { cause: error });
+    throw new UserInputError(field, path, `give a module that can be read (${(error as Error).message})`, {
+      cause: error,
+    });
   }
 }
 

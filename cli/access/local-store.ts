@@ -30,7 +30,11 @@ export async function knownRuns(context: VerbContext): Promise<string[]> {
 /** As `knownRuns`, with evals as `eval/ID`, and single rollouts that have ended. */
 export async function knownNames(context: VerbContext): Promise<string[]> {
   if (!existsSync(join(stackHome(context.env, context.cwd), 'store'))) return [];
-  return withLocalStore(context, async (local) => [...(await local.runs()).map(({ run }) => run), ...(await evalNames(local.store)), ...(await rolloutNames(local.store))]);
+  return withLocalStore(context, async (local) => [
+    ...(await local.runs()).map(({ run }) => run),
+    ...(await evalNames(local.store)),
+    ...(await rolloutNames(local.store)),
+  ]);
 }
 
 /** Opens the store, hands it to `body`, closes it. Errors: `UserInputError` where there is none. */
@@ -53,11 +57,14 @@ export async function withLocalStore<T>(context: VerbContext, body: (local: Loca
         const summary = await summaryOf(run, store, temporal, tallies);
         if (summary) return summary;
         const known = (await runs()).map((record) => record.run);
-        throw new UserInputError('RUN', run, known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet');
+        throw new UserInputError(
+          'RUN',
+          run,
+          known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet',
+        );
       },
     });
   } finally {
     await store.close();
   }
 }
-

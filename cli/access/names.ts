@@ -16,7 +16,11 @@ export function fullName(given: string, names: readonly string[], field: string)
   const matches = [...new Set(names)].filter((name) => name.startsWith(given) || lastPart(name).startsWith(given));
   if (matches.length <= 1) return matches[0];
   const more = matches.length > SHOWN ? `, … (${matches.length} in all)` : '';
-  throw new UserInputError(field, given, `several begin with it: give one of ${matches.slice(0, SHOWN).join(', ')}${more}`);
+  throw new UserInputError(
+    field,
+    given,
+    `several begin with it: give one of ${matches.slice(0, SHOWN).join(', ')}${more}`,
+  );
 }
 
 /** Insertions, deletions and changes of characters that lead from one to the other (Levenshtein). */
@@ -25,7 +29,13 @@ function distance(one: string, other: string): number {
   for (const [at, character] of Array.from(one).entries()) {
     const next = [at + 1];
     for (const [index, expected] of Array.from(other).entries()) {
-      next.push(Math.min((next[index] ?? 0) + 1, (row[index + 1] ?? 0) + 1, (row[index] ?? 0) + (character === expected ? 0 : 1)));
+      next.push(
+        Math.min(
+          (next[index] ?? 0) + 1,
+          (row[index + 1] ?? 0) + 1,
+          (row[index] ?? 0) + (character === expected ? 0 : 1),
+        ),
+      );
     }
     row = next;
   }

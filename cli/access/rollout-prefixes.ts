@@ -15,7 +15,17 @@ export async function rolloutPrefixes(run: string, step: string | undefined, sto
   if (!/^\d+$/.test(step)) throw new UserInputError('--step', step, 'give a whole number');
   const entry = await store.get<StepEntry>(keys.step(run, Number(step)));
   const prefixes = batchesOf(entry?.record ?? { step: Number(step) }).map((batch) => `train/${run}/${batch}/`);
-  if (entry !== undefined || (await store.events(run)).some(({ rollout }) => prefixes.some((prefix) => rollout.startsWith(prefix)))) return prefixes;
+  if (
+    entry !== undefined ||
+    (await store.events(run)).some(({ rollout }) => prefixes.some((prefix) => rollout.startsWith(prefix)))
+  )
+    return prefixes;
   const made = (await store.list<StepEntry>(`step:${run}/`)).at(-1)?.value.record.step ?? 0;
-  throw new UserInputError('--step', step, made === 0 ? 'leave it out: the run has made no step yet' : `give one from 1 to ${made}: the run has no rollouts of another`);
+  throw new UserInputError(
+    '--step',
+    step,
+    made === 0
+      ? 'leave it out: the run has made no step yet'
+      : `give one from 1 to ${made}: the run has no rollouts of another`,
+  );
 }

@@ -21,11 +21,17 @@ export function settingsMemo(settings: object): { readonly settings: string } {
 }
 
 /** Errors: `UserInputError` for the first setting that is another one in what goes on. */
-export async function refuseOtherSettings(client: Client, { kind, name, workflowId, settings, read }: Asked): Promise<void> {
-  const described = await client.workflow.getHandle(workflowId).describe().catch((error: unknown) => {
-    if (error instanceof WorkflowNotFoundError) return undefined;
-    throw error;
-  });
+export async function refuseOtherSettings(
+  client: Client,
+  { kind, name, workflowId, settings, read }: Asked,
+): Promise<void> {
+  const described = await client.workflow
+    .getHandle(workflowId)
+    .describe()
+    .catch((error: unknown) => {
+      if (error instanceof WorkflowNotFoundError) return undefined;
+      throw error;
+    });
   if (described?.status.name !== 'RUNNING') return;
   const { memo, runId, raw } = described;
   if (memo?.['settings'] === settingsMemo(settings).settings) return;
@@ -37,5 +43,10 @@ export async function refuseOtherSettings(client: Client, { kind, name, workflow
     // Its history is gone, or of another version: the memo alone says that it is another one.
   }
   if (known) refuseOtherConfig({ kind, name, known, asked: settings, instead: remedy });
-  else if (memo?.['settings'] !== undefined) throw new UserInputError(kind, name, `${kind === 'run' ? 'a run' : 'an eval'} of that name goes on with other settings; ${remedy}`);
+  else if (memo?.['settings'] !== undefined)
+    throw new UserInputError(
+      kind,
+      name,
+      `${kind === 'run' ? 'a run' : 'an eval'} of that name goes on with other settings; ${remedy}`,
+    );
 }

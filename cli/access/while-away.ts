@@ -32,7 +32,10 @@ function isAbsence(error: unknown): boolean {
  * The answer to `ask`, which is asked again while the server does not answer; it may be an answer that takes weeks.
  * Errors: `WrongStack` where another stack's server answers; its own where the server answers or refuses, or has been away for `limitMs`; `AbortError` when `signal` fires.
  */
-export async function whileAway<T>(ask: () => Promise<T>, { signal, onAway, limitMs = AWAY_MS, retryMs = RETRY_MS, ref = true }: Away = {}): Promise<T> {
+export async function whileAway<T>(
+  ask: () => Promise<T>,
+  { signal, onAway, limitMs = AWAY_MS, retryMs = RETRY_MS, ref = true }: Away = {},
+): Promise<T> {
   let since: number | undefined;
   for (;;) {
     const asked = performance.now();
@@ -44,7 +47,10 @@ export async function whileAway<T>(ask: () => Promise<T>, { signal, onAway, limi
       if (!isAbsence(error)) throw error;
       const now = performance.now();
       if (now - asked >= PRESENT_MS) since = undefined;
-      if (since === undefined) onAway?.('Temporal does not answer: the run goes on by itself when it is back (`npx longhaul up --detach` starts the stack)');
+      if (since === undefined)
+        onAway?.(
+          'Temporal does not answer: the run goes on by itself when it is back (`npx longhaul up --detach` starts the stack)',
+        );
       since ??= now;
       if (now - since > limitMs) throw error;
       await sleep(retryMs, undefined, signal ? { signal, ref } : { ref });

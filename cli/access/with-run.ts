@@ -36,7 +36,11 @@ async function reached<T>(context: VerbContext, name: string, body: (longhaul: L
 }
 
 /** As `withRun`, for a run, as `eval/ID` for an eval, or by its workflow id for a rollout on its own. */
-export function withSteered<T>(context: VerbContext, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
+export function withSteered<T>(
+  context: VerbContext,
+  name: string,
+  body: (handle: DurableHandle<unknown, unknown>) => Promise<T>,
+): Promise<T> {
   return reached(context, name, (longhaul) => steered(longhaul, name, body));
 }
 
@@ -46,10 +50,15 @@ function handleOf(longhaul: Longhaul, name: string): DurableHandle<unknown, unkn
   return isSingleRollout(name) ? new DurableHandle(longhaul.client, name) : longhaul.run(name);
 }
 
-const liveRollouts = async (longhaul: Longhaul): Promise<string[]> => (await singleRollouts(longhaul, true)).map(({ id }) => id);
+const liveRollouts = async (longhaul: Longhaul): Promise<string[]> =>
+  (await singleRollouts(longhaul, true)).map(({ id }) => id);
 
 /** A program may have given a rollout any id: what is no live run of that name may be one. */
-async function steered<T>(longhaul: Longhaul, name: string, body: (handle: DurableHandle<unknown, unknown>) => Promise<T>): Promise<T> {
+async function steered<T>(
+  longhaul: Longhaul,
+  name: string,
+  body: (handle: DurableHandle<unknown, unknown>) => Promise<T>,
+): Promise<T> {
   try {
     return await body(handleOf(longhaul, name));
   } catch (error) {
@@ -62,7 +71,11 @@ async function steered<T>(longhaul: Longhaul, name: string, body: (handle: Durab
  * As `withSteered`, and for the start of a name that only one has here. What goes on under
  * exactly the name that was given comes first. `body` throws `WorkflowNotFoundError` for what has ended.
  */
-export function withNamed<T>(context: VerbContext, given: string, body: (handle: DurableHandle<unknown, unknown>, name: string) => Promise<T>): Promise<T> {
+export function withNamed<T>(
+  context: VerbContext,
+  given: string,
+  body: (handle: DurableHandle<unknown, unknown>, name: string) => Promise<T>,
+): Promise<T> {
   return reached(context, given, async (longhaul) => {
     try {
       return await steered(longhaul, given, (handle) => body(handle, given));
@@ -79,7 +92,9 @@ export function withNamed<T>(context: VerbContext, given: string, body: (handle:
 async function remedyFor(run: string, context: VerbContext): Promise<string> {
   if (evalOf(run) !== undefined) return 'no eval of that name is going on';
   const known = await knownRuns(context);
-  if (isSingleRollout(run)) return `no rollout of that id goes on${(await knownNames(context)).includes(run) ? `; look at it with: npx longhaul trajectory ${run}` : ''}`;
-  if (known.includes(run)) return `it has ended; look at it with: npx longhaul show ${run}, or resume one that failed or was cancelled: npx longhaul train CONFIG --again`;
+  if (isSingleRollout(run))
+    return `no rollout of that id goes on${(await knownNames(context)).includes(run) ? `; look at it with: npx longhaul trajectory ${run}` : ''}`;
+  if (known.includes(run))
+    return `it has ended; look at it with: npx longhaul show ${run}, or resume one that failed or was cancelled: npx longhaul train CONFIG --again`;
   return known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet';
 }

@@ -15,7 +15,11 @@ export interface Stack {
 }
 
 /** Errors: `Unreachable` when the stack does not come up; that of `signal` where it fires before `body` begins. */
-export async function withStack<T>(screen: Screen, signal: AbortSignal, body: (stack: Stack) => Promise<T>): Promise<T> {
+export async function withStack<T>(
+  screen: Screen,
+  signal: AbortSignal,
+  body: (stack: Stack) => Promise<T>,
+): Promise<T> {
   const { address, namespace, ui, stateDir } = await ensureStack({ say: (line) => screen.line(line), signal });
   const longhaul = await Longhaul.connect({ home: stateDir, namespace });
   const store = openSqliteStore(join(stateDir, 'store'));

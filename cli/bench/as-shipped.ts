@@ -14,5 +14,9 @@ export async function goOnAsShipped(signal: AbortSignal): Promise<void> {
   // An interrupt that came while modules were loaded is heard now, or never.
   await setImmediate();
   signal.throwIfAborted();
-  process.execve(process.execPath, [process.execPath, ...options, ...process.execArgv, ...process.argv.slice(1)], process.env);
+  process.execve(
+    process.execPath,
+    [process.execPath, ...options, ...process.execArgv, ...process.argv.slice(1)],
+    process.env,
+  );
 }

@@ -44,8 +44,13 @@ export async function startOrchestrator(address: string, home: string): Promise<
   const env = { ...process.env, ...command.env, LONGHAUL_HOME: home };
   const child = spawn(command.command, command.args, { env, stdio: ['ignore', descriptor, descriptor] });
   closeSync(descriptor);
-  for (const deadline = Date.now() + READY_WITHIN_MS; !existsSync(join(home, 'ready', 'orchestrator.json')); await sleep(100)) {
-    if (child.exitCode !== null || Date.now() > deadline) throw new Error(`The orchestrator is not ready: ${readFileSync(log, 'utf8').slice(-2000)}`);
+  for (
+    const deadline = Date.now() + READY_WITHIN_MS;
+    !existsSync(join(home, 'ready', 'orchestrator.json'));
+    await sleep(100)
+  ) {
+    if (child.exitCode !== null || Date.now() > deadline)
+      throw new Error(`The orchestrator is not ready: ${readFileSync(log, 'utf8').slice(-2000)}`);
   }
   return child;
 }
@@ -56,7 +61,11 @@ function peakMiB(pid: number): number {
   return Math.round(Number(kib) / 1024);
 }
 
-export function inputOf(rollouts: number, { type, width }: Pick<BatchBenchOptions, 'type' | 'width'>, turns: number): BatchInput {
+export function inputOf(
+  rollouts: number,
+  { type, width }: Pick<BatchBenchOptions, 'type' | 'width'>,
+  turns: number,
+): BatchInput {
   return {
     run: 'bench',
     name: 'batch',
@@ -77,29 +86,55 @@ async function measureHistories(client: Client) {
   let largestPayloadBytes = 0;
   const list = client.workflow.list({ query: `WorkflowId = '${ID}' OR WorkflowId = '${ID}/empty-train-0/0'` });
   for await (const { workflowId, runId, raw } of list) {
-    largestPayloadBytes = Math.max(largestPayloadBytes, largestPayload(await client.workflow.getHandle(workflowId, runId).fetchHistory()));
-    if (workflowId === ID) histories.push({ events: Number(raw.historyLength ?? 0), bytes: Number(raw.historySizeBytes ?? 0) });
+    largestPayloadBytes = Math.max(
+      largestPayloadBytes,
+      largestPayload(await client.workflow.getHandle(workflowId, runId).fetchHistory()),
+    );
+    if (workflowId === ID)
+      histories.push({ events: Number(raw.historyLength ?? 0), bytes: Number(raw.historySizeBytes ?? 0) });
   }
-  const largestHistory = histories.reduce((most, one) => (one.events > most.events ? one : most), { events: 0, bytes: 0 });
+  const largestHistory = histories.reduce((most, one) => (one.events > most.events ? one : most), {
+    events: 0,
+    bytes: 0,
+  });
   return { histories: histories.length, largestHistory, largestPayloadBytes };
 }
 
 async function measureOne(rollouts: number, options: BatchBenchOptions) {
   return withOwnTemporal(async ({ address, dir }) => {
     const store = openSqliteStore(join(dir, 'home', 'store'));
-    const stop = await startOwnWorkers({ address, from: import.meta, activities: emptyActivities(store, options.turns), slots: 100, cachedWorkflows: 0 });
+    const stop = await startOwnWorkers({
+      address,
+      from: import.meta,
+      activities: emptyActivities(store, options.turns),
+      slots: 100,
+      cachedWorkflows: 0,
+    });
     const orchestrator = await startOrchestrator(address, join(dir, 'home'));
     const connection = await Connection.connect({ address });
     try {
       const client = new Client({ connection });
       const begun = performance.now();
-      const result: BatchResult = await client.workflow.execute('batch', { taskQueue: QUEUES.orchestrator, workflowId: ID, args: [inputOf(rollouts, options, options.turns)] });
+      const result: BatchResult = await client.workflow.execute('batch', {
+        taskQueue: QUEUES.orchestrator,
+        workflowId: ID,
+        args: [inputOf(rollouts, options, options.turns)],
+      });
       const seconds = (performance.now() - begun) / 1000;
-      if (result.graded !== result.rollouts) throw new Error(`${result.rollouts - result.graded} of ${result.rollouts} rollouts were not graded: ${JSON.stringify(result.failures)}`);
+      if (result.graded !== result.rollouts)
+        throw new Error(
+          `${result.rollouts - result.graded} of ${result.rollouts} rollouts were not graded: ${JSON.stringify(result.failures)}`,
+        );
       const resultBytes = JSON.stringify(result).length;
       // Histories reach the list a little later than their end.
       await sleep(2000);
-      return { rollouts: result.rollouts, seconds, orchestrator: { peakMiB: peakMiB(orchestrator.pid ?? 0) }, ...(await measureHistories(client)), resultBytes };
+      return {
+        rollouts: result.rollouts,
+        seconds,
+        orchestrator: { peakMiB: peakMiB(orchestrator.pid ?? 0) },
+        ...(await measureHistories(client)),
+        resultBytes,
+      };
     } finally {
       await connection.close();
       orchestrator.kill('SIGTERM');

@@ -34,7 +34,15 @@ export function emptyEngine(turns: number): Engine {
 }
 
 function emptySandbox(id: string): Sandbox {
-  const nothing = { exitCode: 0, signal: null, output: '', droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 0 };
+  const nothing = {
+    exitCode: 0,
+    signal: null,
+    output: '',
+    droppedBytes: 0,
+    timedOut: false,
+    outOfMemory: false,
+    durationMs: 0,
+  };
   return {
     id,
     exec: async () => nothing,
@@ -57,8 +65,19 @@ export const emptyProvider: SandboxProvider = {
 export const emptyEnvironment: Environment = {
   name: 'empty',
   taskId: (split, index) => `empty-${split}-${index}`,
-  load: (id) => ({ id, family: 'empty', messages: [{ role: 'user', content: 'Do nothing.' }], tools: ['bash', 'finish'] }),
-  sandbox: (_task, id) => ({ id, workdir: '/work', files: [], env: {}, limits: { memoryMiB: 1, processes: 1, diskMiB: 1 } }),
+  load: (id) => ({
+    id,
+    family: 'empty',
+    messages: [{ role: 'user', content: 'Do nothing.' }],
+    tools: ['bash', 'finish'],
+  }),
+  sandbox: (_task, id) => ({
+    id,
+    workdir: '/work',
+    files: [],
+    env: {},
+    limits: { memoryMiB: 1, processes: 1, diskMiB: 1 },
+  }),
   collect: async () => new Uint8Array(),
   grade: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }),
 };

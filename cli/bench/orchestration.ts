@@ -33,19 +33,34 @@ const HOST = 'bench-host';
 export function emptyActivities(store: Store, turns: number) {
   const empty = { empty: async () => undefined };
   const provider = emptyProvider;
-  const deps = { store, engine: emptyEngine(turns), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'empty' };
+  const deps = {
+    store,
+    engine: emptyEngine(turns),
+    tokenizerOf: async () => emptyTokenizer,
+    digestOf: async () => 'empty',
+  };
   const limits = { host: HOST, maxLiveSandboxes: 100_000, sandboxTtlSeconds: 600 };
   return {
     [QUEUES.init]: { ...createInitActivities({ store, provider, ...limits }), ...empty },
     [QUEUES.gpu]: { ...createGpuActivities({ ...deps, endpoints: new EndpointClient() }), ...empty },
-    [hostQueue(HOST)]: { ...createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }), ...empty },
+    [hostQueue(HOST)]: {
+      ...createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }),
+      ...empty,
+    },
     [QUEUES.reward]: { ...createRewardActivities({ store, provider, ...limits }), ...empty },
   };
 }
 
 function startWorkers(address: string, store: Store, turns: number) {
   const activities = emptyActivities(store, turns);
-  return startOwnWorkers({ address, workflows: './workflows', from: import.meta, activities, slots: 100, cachedWorkflows: 600 });
+  return startOwnWorkers({
+    address,
+    workflows: './workflows',
+    from: import.meta,
+    activities,
+    slots: 100,
+    cachedWorkflows: 600,
+  });
 }
 
 /** Runs `count` jobs, `concurrency` at a time. Returns seconds. */
@@ -102,7 +117,11 @@ async function measure(client: Client, options: OrchestrationOptions) {
   }
   const rollouts = perBlock * blocks;
   const activities = rollouts * (2 * turns + 2);
-  const sizes = await perTurn(client, (n, id) => start('rollout', id, [{ ...input(n), agent: { ...input(n).agent, maxTurns: n } }]), turns);
+  const sizes = await perTurn(
+    client,
+    (n, id) => start('rollout', id, [{ ...input(n), agent: { ...input(n).agent, maxTurns: n } }]),
+    turns,
+  );
   return {
     rollouts,
     turns,

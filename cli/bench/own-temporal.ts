@@ -13,9 +13,15 @@ import { QUEUES } from '../../workflows/queues.ts';
 const logger = new DefaultLogger('ERROR');
 
 /** Starts a server with its database in a folder of its own, and leaves neither behind. */
-export async function withOwnTemporal<T>(work: (own: { readonly address: string; readonly dir: string; readonly pid: number }) => Promise<T>): Promise<T> {
+export async function withOwnTemporal<T>(
+  work: (own: { readonly address: string; readonly dir: string; readonly pid: number }) => Promise<T>,
+): Promise<T> {
   // Its native part would write to stdout, which is the bench's own.
-  Runtime.install({ shutdownSignals: [], logger, telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' }, forward: {} } } });
+  Runtime.install({
+    shutdownSignals: [],
+    logger,
+    telemetryOptions: { logging: { filter: { core: 'ERROR', other: 'ERROR' }, forward: {} } },
+  });
   const dir = await mkdtemp(join(tmpdir(), 'longhaul-bench-'));
   // Also where the process ends in the middle; its server ends with it.
   const leaveNothing = () => rmSync(dir, { recursive: true, force: true });
@@ -55,9 +61,15 @@ export async function startOwnWorkers(given: OwnWorkers): Promise<() => Promise<
   const connection = await NativeConnection.connect({ address: given.address });
   const code = await bundleOf(given);
   // What these workers do is the bench's own, and so is their server: no input of others comes to them.
-  const { interceptors: _guard, ...common } = commonOptions({ connection, namespace: 'default', address: given.address }, given.slots);
+  const { interceptors: _guard, ...common } = commonOptions(
+    { connection, namespace: 'default', address: given.address },
+    given.slots,
+  );
   const every = given.heartbeatEvery;
-  const options = { ...common, ...(every ? { maxHeartbeatThrottleInterval: every, defaultHeartbeatThrottleInterval: every } : {}) };
+  const options = {
+    ...common,
+    ...(every ? { maxHeartbeatThrottleInterval: every, defaultHeartbeatThrottleInterval: every } : {}),
+  };
   const { [QUEUES.orchestrator]: own, ...others } = given.activities;
   const workers = await Promise.all([
     ...(code === undefined
@@ -71,7 +83,9 @@ export async function startOwnWorkers(given: OwnWorkers): Promise<() => Promise<
             ...(own ? { activities: { ...own } } : {}),
           }),
         ]),
-    ...Object.entries(others).map(([taskQueue, activities]) => Worker.create({ ...options, taskQueue, activities: { ...activities } })),
+    ...Object.entries(others).map(([taskQueue, activities]) =>
+      Worker.create({ ...options, taskQueue, activities: { ...activities } }),
+    ),
   ]);
   const running = Promise.all(workers.map((worker) => worker.run()));
   return async () => {

@@ -1,6 +1,5 @@
 /** Sizes of what a history carries, as the server keeps it. */
 
-
 function payloadBytes(value: unknown): number[] {
   if (value instanceof Uint8Array) return [value.length];
   if (typeof value !== 'object' || value === null) return [];

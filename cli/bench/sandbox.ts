@@ -42,16 +42,28 @@ export interface SandboxBench {
   readonly digestMs: number;
   /** `concurrency` sandboxes at once, each command after the other in its own. */
   readonly execsPerSecond: number;
-  readonly together: { readonly concurrency: number; readonly startedMs: number; readonly execMs: Percentiles & { readonly max: number } };
+  readonly together: {
+    readonly concurrency: number;
+    readonly startedMs: number;
+    readonly execMs: Percentiles & { readonly max: number };
+  };
 }
 
 const LIMITS = { memoryMiB: 256, processes: 64, diskMiB: 32 };
 const FILES = Array.from({ length: 20 }, (_, n) => ({ path: `package/module_${n}.py`, content: 'x = 1\n'.repeat(40) }));
-const spec = (id: string): SandboxSpec => ({ id, workdir: '/work', files: FILES, env: {}, limits: LIMITS, ttlSeconds: 600 });
+const spec = (id: string): SandboxSpec => ({
+  id,
+  workdir: '/work',
+  files: FILES,
+  env: {},
+  limits: LIMITS,
+  ttlSeconds: 600,
+});
 
 export function percentiles(values: readonly number[]): Percentiles & { readonly max: number } {
   const sorted = values.toSorted((a, b) => a - b);
-  const at = (share: number): number => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+  const at = (share: number): number =>
+    sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
   return { p50: at(0.5), p95: at(0.95), max: at(1) };
 }
 
@@ -65,7 +77,9 @@ let calls = 0;
 
 async function command(sandbox: Sandbox): Promise<number> {
   calls += 1;
-  const { ms, value } = await timed(() => sandbox.exec({ callId: `bench/${calls}`, command: 'true', timeoutMs: 60_000, outputLimit: 4096 }));
+  const { ms, value } = await timed(() =>
+    sandbox.exec({ callId: `bench/${calls}`, command: 'true', timeoutMs: 60_000, outputLimit: 4096 }),
+  );
   if (value.exitCode !== 0) throw new Error(`true ended with ${value.exitCode ?? value.signal}: ${value.output}`);
   return ms;
 }
@@ -159,11 +173,23 @@ export async function benchSandbox(options: SandboxBenchOptions) {
     try {
       providers.push(await measure(name, options));
     } catch (error) {
-      if (options.providers.length === 1 || !(error instanceof Error) || !/^Sandbox(Unavailable|Impossible)$/u.test(error.name)) throw error;
+      if (
+        options.providers.length === 1 ||
+        !(error instanceof Error) ||
+        !/^Sandbox(Unavailable|Impossible)$/u.test(error.name)
+      )
+        throw error;
       absent.push({ provider: name, reason: error.message });
     }
   }
   const [first] = providers;
   if (first === undefined) throw new Error(absent.map(({ provider, reason }) => `${provider}: ${reason}`).join('; '));
-  return { ...first, providers, absent, sandboxes: options.sandboxes, commands: options.commands, cores: availableParallelism() };
+  return {
+    ...first,
+    providers,
+    absent,
+    sandboxes: options.sandboxes,
+    commands: options.commands,
+    cores: availableParallelism(),
+  };
 }

@@ -34,7 +34,8 @@ export interface Kill {
   readonly underWay: Executions;
 }
 
-const count = (works: readonly Work[], kind: string) => new Set(works.flatMap((work) => (work.kind === kind ? [work.key] : []))).size;
+const count = (works: readonly Work[], kind: string) =>
+  new Set(works.flatMap((work) => (work.kind === kind ? [work.key] : []))).size;
 
 /** By key: a key that began twice is one. */
 export function executionsIn(works: readonly Work[]): Executions {
@@ -111,13 +112,17 @@ export function broken({ kills, accounting, uncut, identical, otherwise }: Claim
   const stuck = kills.filter(({ recoveredMs }) => recoveredMs === null).map(({ process }) => process);
   return [
     ...(identical ? [] : ['the disturbed run ended with other weights than the reference']),
-    ...(otherwise.length > 0 ? [`${otherwise.length} rollouts came to something else than in the reference, ${otherwise[0]} among them`] : []),
+    ...(otherwise.length > 0
+      ? [`${otherwise.length} rollouts came to something else than in the reference, ${otherwise[0]} among them`]
+      : []),
     ...(lost > 0 ? [`${lost} rollouts were lost`] : []),
     ...(duplicated > 0 ? [`${duplicated} rollouts were duplicated`] : []),
     ...(ended + lost === dispatched ? [] : [`${dispatched} rollouts were dispatched, and ${ended} ended`]),
     ...Object.entries(JUDGED).flatMap(([kind, words]) => {
       const [first, ...others] = uncut.filter((one) => one.kind === kind);
-      return first ? [`${1 + others.length} ${words} began again that no kill had cut off, ${first.key} among them`] : [];
+      return first
+        ? [`${1 + others.length} ${words} began again that no kill had cut off, ${first.key} among them`]
+        : [];
     }),
     ...(stuck.length > 0 ? [`not back in time: ${stuck.join(', ')}`] : []),
   ];

@@ -20,7 +20,12 @@ class NoVictim extends Error {
 }
 
 /** Waits until the target is there and in the wanted state. Errors: `NoVictim` when it never is there. */
-async function awaitVictim(planned: PlannedKill, stage: Stage, hit: ReadonlySet<string>, signal: AbortSignal): Promise<Victim> {
+async function awaitVictim(
+  planned: PlannedKill,
+  stage: Stage,
+  hit: ReadonlySet<string>,
+  signal: AbortSignal,
+): Promise<Victim> {
   const begun = Date.now();
   const patience = planned.target === 'trainer' ? UPDATE_WITHIN_MS : STATE_WITHIN_MS;
   for (;;) {
@@ -78,7 +83,9 @@ async function carryOut(planned: PlannedKill, victim: Victim, stage: Stage): Pro
   const at = Date.now();
   const struck = strike(planned, victim, stage);
   const recovery = struck.then(() => recoveryFrom(planned, victim, stage));
-  const open = cutsEverything(target) ? stage.journal.underWayUntil(recovery) : struck.then(() => stage.journal.underWay());
+  const open = cutsEverything(target)
+    ? stage.journal.underWayUntil(recovery)
+    : struck.then(() => stage.journal.underWay());
   const [back, works]: [Recovered | undefined, readonly Work[]] = await Promise.all([recovery, open]);
   const cut = cutOff(planned, victim, works);
   const kill: Kill = {
@@ -98,7 +105,10 @@ async function carryOut(planned: PlannedKill, victim: Victim, stage: Stage): Pro
 function lineOf(kill: Kill, index: number, kills: number): string {
   const { process: name, pid, newPid, state, recoveredMs, heldMs, underWay } = kill;
   const down = heldMs > 0 ? ` after ${heldMs / 1000} s down` : '';
-  const back = recoveredMs === null ? 'not back' : `back in ${(recoveredMs / 1000).toFixed(1)} s${down}${newPid === null ? '' : ` (pid ${newPid})`}`;
+  const back =
+    recoveredMs === null
+      ? 'not back'
+      : `back in ${(recoveredMs / 1000).toFixed(1)} s${down}${newPid === null ? '' : ` (pid ${newPid})`}`;
   const cut = `${underWay.modelCalls} model calls, ${underWay.toolCalls} tool calls under way`;
   return `kill ${index + 1}/${kills}: ${state} ${name} (pid ${pid}), ${back}; ${cut}`;
 }

@@ -87,7 +87,8 @@ export class Journal {
 
   /** Earlier attempts of a rollout that begins again get no results any more. */
   #dropEarlier({ rollout, sandbox }: Work): void {
-    for (const [key, work] of this.#open) if (work.rollout === rollout && work.sandbox !== sandbox) this.#open.delete(key);
+    for (const [key, work] of this.#open)
+      if (work.rollout === rollout && work.sandbox !== sandbox) this.#open.delete(key);
   }
 
   async #isOver({ kind, key, rollout, sandbox, seq }: Work): Promise<boolean> {
@@ -95,6 +96,8 @@ export class Journal {
     const result = resultKeyOf(key);
     if (result !== undefined) return (await this.#store.get(result)) !== undefined;
     // A sandbox that was made is asked something next.
-    return kind === 'init' && this.#all.some((work) => work.seq > seq && work.sandbox === sandbox && work.kind !== 'init');
+    return (
+      kind === 'init' && this.#all.some((work) => work.seq > seq && work.sandbox === sandbox && work.kind !== 'init')
+    );
   }
 }

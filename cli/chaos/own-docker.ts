@@ -31,15 +31,20 @@ export const answers = (docker: Docker, ms = ANSWERS_WITHIN_MS): Promise<boolean
 
 /** Mount points below `dir`, of the text of `mountinfo`, where spaces and their like are octal numbers. The last mount first. */
 export function mountsBelow(dir: string, mountinfo: string): string[] {
-  const read = (point: string) => point.replaceAll(/\\(\d{3})/gu, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
-  const points = mountinfo.split('\n').flatMap((line) => line.split(' ')[4] ?? []).map(read);
+  const read = (point: string) =>
+    point.replaceAll(/\\(\d{3})/gu, (_, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)));
+  const points = mountinfo
+    .split('\n')
+    .flatMap((line) => line.split(' ')[4] ?? [])
+    .map(read);
   return points.filter((point) => point.startsWith(`${dir}/`)).toReversed();
 }
 
 /** What a killed daemon left mounted in its folder: the next one mounts over it. */
 function unmountAll(dir: string): void {
   if (!existsSync(dir)) return;
-  for (const path of mountsBelow(realpathSync(dir), readFileSync('/proc/self/mountinfo', 'utf8'))) execFileSync('umount', ['--lazy', path]);
+  for (const path of mountsBelow(realpathSync(dir), readFileSync('/proc/self/mountinfo', 'utf8')))
+    execFileSync('umount', ['--lazy', path]);
 }
 
 /** A daemon that finds the pid of its containerd of before, dying or not yet reaped, takes that for alive and waits in vain. */
@@ -70,7 +75,8 @@ export class OwnDocker {
   static async start(dir: string, given: NodeJS.ProcessEnv, upWithinMs = UP_WITHIN_MS): Promise<OwnDocker> {
     const env = { ...given, PATH: `${given['PATH'] ?? ''}:/usr/sbin:/sbin` };
     const program = which('dockerd', env);
-    if (program === undefined || process.getuid?.() !== 0) throw new Unreachable('Docker', 'Start its daemon, or be root where dockerd is installed.');
+    if (program === undefined || process.getuid?.() !== 0)
+      throw new Unreachable('Docker', 'Start its daemon, or be root where dockerd is installed.');
     const own = new OwnDocker(dir, program, env);
     mkdirSync(dir, { recursive: true });
     try {
@@ -94,7 +100,14 @@ export class OwnDocker {
     const log = openSync(path, 'a');
     // Sandboxes have no network, so the daemon needs neither a bridge nor rules of the firewall.
     const args = ['--iptables=false', '--ip6tables=false', '--bridge=none', '--host', this.host];
-    const folders = ['--data-root', join(this.#dir, 'data'), '--exec-root', join(this.#dir, 'exec'), '--pidfile', join(this.#dir, 'pid')];
+    const folders = [
+      '--data-root',
+      join(this.#dir, 'data'),
+      '--exec-root',
+      join(this.#dir, 'exec'),
+      '--pidfile',
+      join(this.#dir, 'pid'),
+    ];
     const child = spawn(this.#program, [...args, ...folders], { stdio: ['ignore', log, log], env: this.#env });
     this.#child = child;
     closeSync(log);
@@ -103,7 +116,8 @@ export class OwnDocker {
     child.once('exit', (code, signal) => (ended = signal ?? `exit code ${code}`));
     while (!(await answers(this.docker))) {
       const how = ended === '' ? 'does not answer' : `ended (${ended})`;
-      if (ended !== '' || Date.now() > deadline) throw new Unreachable('The Docker daemon that this command starts', `Its log ends:\n${logTail(path)}`, { how });
+      if (ended !== '' || Date.now() > deadline)
+        throw new Unreachable('The Docker daemon that this command starts', `Its log ends:\n${logTail(path)}`, { how });
       await sleep(POLL_MS);
     }
     return this.pid;

@@ -64,7 +64,14 @@ export function planKills(seed: number, kills: number, ownDocker = false): Plann
       const together = near && (target === 'supervisor' ? busy : random.chance(0.2));
       const pauseMs = random.integer(0, together ? 300 : LONGEST_PAUSE_MS);
       const heldMs = target === 'temporal-down' ? HELD_MS : 0;
-      plan.push({ target, state: busy ? 'busy' : 'idle', pauseMs, together, heldMs, choice: random.integer(0, 9999) / 10_000 });
+      plan.push({
+        target,
+        state: busy ? 'busy' : 'idle',
+        pauseMs,
+        together,
+        heldMs,
+        choice: random.integer(0, 9999) / 10_000,
+      });
     }
   }
   return plan;

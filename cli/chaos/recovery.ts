@@ -46,7 +46,9 @@ async function worker(role: Role, killed: number, stage: Stage): Promise<Recover
   const begun = (await stage.journal.all()).find((work) => work.role === role && Date.parse(work.at) >= ready.at);
   if (begun) return { newPid: ready.pid, at: Date.parse(begun.at) };
   const { longhaul, store, run } = stage;
-  const asked = longhaul.client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () => workWaits(longhaul.client, store, run.run, role));
+  const asked = longhaul.client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, () =>
+    workWaits(longhaul.client, store, run.run, role),
+  );
   return (await asked) ? undefined : { newPid: ready.pid, at: Date.now() };
 }
 
@@ -75,7 +77,11 @@ async function supervisor({ home, env, note }: Stage): Promise<Recovered | undef
 }
 
 /** `undefined` when it is not back within two minutes. */
-export async function recoveryFrom({ target }: PlannedKill, victim: Victim, stage: Stage): Promise<Recovered | undefined> {
+export async function recoveryFrom(
+  { target }: PlannedKill,
+  victim: Victim,
+  stage: Stage,
+): Promise<Recovered | undefined> {
   const deadline = Date.now() + BACK_WITHIN_MS;
   const killed = victim.processes[0]?.pid ?? 0;
   const role = roleOf(target);

@@ -55,7 +55,8 @@ const SWEPT_WITHIN_TRIES = 120;
 
 async function folderFor(dir: string | undefined): Promise<string> {
   if (dir === undefined) return mkdtemp(join(tmpdir(), 'longhaul-chaos-'));
-  const refused = (why: string, options?: ErrorOptions) => new UserInputError('--dir', dir, `give a folder that is empty or not there yet${why}`, options);
+  const refused = (why: string, options?: ErrorOptions) =>
+    new UserInputError('--dir', dir, `give a folder that is empty or not there yet${why}`, options);
   await mkdir(dir, { recursive: true }).catch((error: Error) => {
     throw refused(` (${error.message})`, { cause: error });
   });
@@ -64,11 +65,20 @@ async function folderFor(dir: string | undefined): Promise<string> {
 }
 
 /** Kills begin when there is a run that they can disturb. Errors: `JobFailed` where the program that starts it cannot, or nothing begins for five minutes. */
-export async function untilBegun({ journal, client, dir }: Pick<Stage, 'journal' | 'client' | 'dir'>, signal: AbortSignal): Promise<void> {
+export async function untilBegun(
+  { journal, client, dir }: Pick<Stage, 'journal' | 'client' | 'dir'>,
+  signal: AbortSignal,
+): Promise<void> {
   const begun = Date.now();
   while ((await journal.all()).length === 0) {
-    const why = client.failures >= HOPELESS_STARTS ? `its program failed ${client.failures} times` : Date.now() - begun > QUIET_MS ? `nothing has begun for ${QUIET_MS / 60_000} minutes` : undefined;
-    if (why !== undefined) throw new JobFailed(`the run does not begin: ${why}; its log ends:\n${logTail(join(dir, 'client.log'), 5)}`);
+    const why =
+      client.failures >= HOPELESS_STARTS
+        ? `its program failed ${client.failures} times`
+        : Date.now() - begun > QUIET_MS
+          ? `nothing has begun for ${QUIET_MS / 60_000} minutes`
+          : undefined;
+    if (why !== undefined)
+      throw new JobFailed(`the run does not begin: ${why}; its log ends:\n${logTail(join(dir, 'client.log'), 5)}`);
     await sleep(50, undefined, { signal });
   }
 }
@@ -80,17 +90,22 @@ async function untilEnded(store: Store, run: string, signal: AbortSignal): Promi
   while ((await endOfRun(run, store)) === undefined) {
     const begun = (await journal.all()).length;
     if (begun !== seen) [seen, since] = [begun, Date.now()];
-    if (Date.now() - since > QUIET_MS) throw new JobFailed(`run ${run} stands still: nothing has begun for ${QUIET_MS / 60_000} minutes`);
+    if (Date.now() - since > QUIET_MS)
+      throw new JobFailed(`run ${run} stands still: nothing has begun for ${QUIET_MS / 60_000} minutes`);
     await sleep(POLL_MS, undefined, { signal });
   }
 }
 
 /** Lets the step under way be the last one; returns how many steps there will have been. Errors: `JobFailed` for a run that has ended by then. */
-export async function shorten({ run, longhaul, store }: Pick<Stage, 'run' | 'longhaul' | 'store'>, signal: AbortSignal): Promise<number> {
+export async function shorten(
+  { run, longhaul, store }: Pick<Stage, 'run' | 'longhaul' | 'store'>,
+  signal: AbortSignal,
+): Promise<number> {
   for (;;) {
     signal.throwIfAborted();
     const end = await endOfRun(run.run, store);
-    if (end !== undefined) throw new JobFailed(`run ${run.run} ${end.status} before its kills had healed: ${end.message}`);
+    if (end !== undefined)
+      throw new JobFailed(`run ${run.run} ${end.status} before its kills had healed: ${end.message}`);
     try {
       return await longhaul.client.withDeadline(Date.now() + 10_000, async () => {
         const { step } = await run.status();
@@ -132,18 +147,28 @@ async function disturbedRun(stage: Stage, plan: readonly PlannedKill[], signal: 
   return { carriedOut, steps, clientEnded: await stage.client.ended(60_000) };
 }
 
-async function report(stage: Stage, seed: number, carriedOut: readonly CarriedOut[], steps: number, clientEnded: boolean) {
+async function report(
+  stage: Stage,
+  seed: number,
+  carriedOut: readonly CarriedOut[],
+  steps: number,
+  clientEnded: boolean,
+) {
   const { store, dir } = stage;
   const kills = carriedOut.map(({ kill }) => kill);
   const runs = { disturbed: join(dir, 'runs', 'disturbed'), reference: join(dir, 'runs', 'reference') };
   const [disturbed, reference] = [jobConfig('disturbed', seed, steps, dir), jobConfig('reference', seed, steps, dir)];
   const [checkpoint, expected] = [await lastDigest(disturbed, steps), await lastDigest(reference, steps)];
   const [own, others] = [await digestsOf(store, 'disturbed'), await digestsOf(store, 'reference')];
-  const identical = checkpoint === expected && own.length === others.length && own.every((digest, i) => digest === others[i]);
+  const identical =
+    checkpoint === expected && own.length === others.length && own.every((digest, i) => digest === others[i]);
   const accounting = accountFor(await store.events('disturbed'), true);
   const works = await stage.journal.all();
   const repeated = repeatedIn(works);
-  const uncut = uncutRepeats(works, carriedOut.map(({ cut }) => cut));
+  const uncut = uncutRepeats(
+    works,
+    carriedOut.map(({ cut }) => cut),
+  );
   const held = await heldBy('disturbed', store);
   const otherwise = await differingRollouts('disturbed', 'reference', store);
   const problems = [
@@ -152,7 +177,19 @@ async function report(stage: Stage, seed: number, carriedOut: readonly CarriedOu
     ...(clientEnded ? [] : ['the waiting client did not come to the end of the run']),
     ...(stage.client.failures > 0 ? [`the waiting client failed by itself ${stage.client.failures} times`] : []),
   ];
-  return { seed, kills, accounting, repeated, runs, checkpoint, reference: expected, identical, steps, recovery: recoveryOf(kills), problems };
+  return {
+    seed,
+    kills,
+    accounting,
+    repeated,
+    runs,
+    checkpoint,
+    reference: expected,
+    identical,
+    steps,
+    recovery: recoveryOf(kills),
+    problems,
+  };
 }
 
 export type ChaosReport = Awaited<ReturnType<typeof report>>;
@@ -164,7 +201,8 @@ async function onStack(stage: Stage, { kills, seed, signal, note }: ChaosOptions
   await untilEnded(stage.store, 'reference', signal);
   for (const run of ['disturbed', 'reference']) {
     const summary = await summaryOf(run, stage.store, { address: '', namespace: '', ui: '' });
-    if (summary?.status !== 'completed') throw new JobFailed(`run ${run} ${summary?.status ?? 'never began'}: ${summary?.message ?? ''}`);
+    if (summary?.status !== 'completed')
+      throw new JobFailed(`run ${run} ${summary?.status ?? 'never began'}: ${summary?.message ?? ''}`);
   }
   return report(stage, seed, done.carriedOut, done.steps, done.clientEnded);
 }
@@ -176,7 +214,12 @@ function sandboxesOf(home: string, env: NodeJS.ProcessEnv): Stage['sandboxes'] {
   return async (prefix) => [...(await inBubblewrap(prefix)), ...(await inDocker(prefix))];
 }
 
-async function withStage(dir: string, env: NodeJS.ProcessEnv, docker: OwnDocker | undefined, options: ChaosOptions): Promise<ChaosReport> {
+async function withStage(
+  dir: string,
+  env: NodeJS.ProcessEnv,
+  docker: OwnDocker | undefined,
+  options: ChaosOptions,
+): Promise<ChaosReport> {
   const { kills, seed, note, signal } = options;
   const home = join(dir, '.longhaul');
   const file = join(dir, 'disturbed.yaml');
@@ -210,7 +253,8 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
   const dir = await folderFor(options.dir);
   const own = ownEnvironment(options.env, dir);
   options.note(`${options.kills} kills by seed ${options.seed}, in ${dir}`);
-  const docker = own['LONGHAUL_SANDBOX'] === 'docker' ? await ownDockerUnlessGiven(join(dir, 'docker'), own) : undefined;
+  const docker =
+    own['LONGHAUL_SANDBOX'] === 'docker' ? await ownDockerUnlessGiven(join(dir, 'docker'), own) : undefined;
   try {
     return await withStage(dir, docker ? { ...own, DOCKER_HOST: docker.host } : own, docker, options);
   } catch (error) {

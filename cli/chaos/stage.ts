@@ -38,7 +38,13 @@ export function ownEnvironment(env: NodeJS.ProcessEnv, dir: string): NodeJS.Proc
   const profiles = join(dir, 'temporal.toml');
   mkdirSync(dir, { recursive: true });
   writeFileSync(profiles, '[profile.default]\n');
-  return { ...Object.fromEntries(kept), LONGHAUL_HOME: join(dir, '.longhaul'), LONGHAUL_GPU_WORKERS: '1', LONGHAUL_RUN_PLACES: dir, TEMPORAL_CONFIG_FILE: profiles };
+  return {
+    ...Object.fromEntries(kept),
+    LONGHAUL_HOME: join(dir, '.longhaul'),
+    LONGHAUL_GPU_WORKERS: '1',
+    LONGHAUL_RUN_PLACES: dir,
+    TEMPORAL_CONFIG_FILE: profiles,
+  };
 }
 
 export function stackState(home: string): StackState | undefined {

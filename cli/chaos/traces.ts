@@ -9,7 +9,10 @@ async function tracesOf(run: string, store: Store): Promise<Map<string, string>>
   const traces = new Map<string, string>();
   for (const { key, value } of await store.list<OutcomeRecord>(prefix)) {
     const turns = await turnsOf(store, value);
-    traces.set(key.slice(prefix.length), JSON.stringify([value.status, value.reward, turns.map(({ sampled }) => sampled)]));
+    traces.set(
+      key.slice(prefix.length),
+      JSON.stringify([value.status, value.reward, turns.map(({ sampled }) => sampled)]),
+    );
   }
   return traces;
 }
@@ -17,5 +20,7 @@ async function tracesOf(run: string, store: Store): Promise<Map<string, string>>
 /** Rollouts that are not in both runs, or came to something else. */
 export async function differingRollouts(one: string, other: string, store: Store): Promise<string[]> {
   const [mine, theirs] = [await tracesOf(one, store), await tracesOf(other, store)];
-  return [...new Set([...mine.keys(), ...theirs.keys()])].filter((rollout) => mine.get(rollout) !== theirs.get(rollout)).sort();
+  return [...new Set([...mine.keys(), ...theirs.keys()])]
+    .filter((rollout) => mine.get(rollout) !== theirs.get(rollout))
+    .sort();
 }

@@ -18,7 +18,13 @@ export interface Victim {
 
 export function roleOf(target: Target): Role | undefined {
   if (target === 'trainer') return 'gpu';
-  return target === 'orchestrator' || target === 'init' || target === 'agent-run' || target === 'reward' || target === 'gpu' ? target : undefined;
+  return target === 'orchestrator' ||
+    target === 'init' ||
+    target === 'agent-run' ||
+    target === 'reward' ||
+    target === 'gpu'
+    ? target
+    : undefined;
 }
 
 export interface Ready {
@@ -47,16 +53,29 @@ function worker(target: Target, role: Role, stage: Stage, works: readonly Work[]
   const found = ready && identify(ready.pid);
   if (!found) return undefined;
   const own = works.filter((work) => work.role === role && Date.parse(work.at) >= ready.at);
-  const busy = target === 'trainer' ? own.some(({ kind }) => kind === 'update') : role === 'orchestrator' ? rolloutsGoOn(works) : own.length > 0;
+  const busy =
+    target === 'trainer'
+      ? own.some(({ kind }) => kind === 'update')
+      : role === 'orchestrator'
+        ? rolloutsGoOn(works)
+        : own.length > 0;
   return { processes: [found], state: as(busy) };
 }
 
 /** A grader's sandbox is at work for as long as there is one. */
 function isBusy(id: string, works: readonly Work[]): boolean {
-  return id.includes('/grade-') || works.some(({ kind, sandbox }) => sandbox === id && (kind === 'tool' || kind === 'collect'));
+  return (
+    id.includes('/grade-') ||
+    works.some(({ kind, sandbox }) => sandbox === id && (kind === 'tool' || kind === 'collect'))
+  );
 }
 
-async function sandbox({ target, state, choice }: PlannedKill, stage: Stage, works: readonly Work[], hit: ReadonlySet<string>): Promise<Victim | undefined> {
+async function sandbox(
+  { target, state, choice }: PlannedKill,
+  stage: Stage,
+  works: readonly Work[],
+  hit: ReadonlySet<string>,
+): Promise<Victim | undefined> {
   // A rollout that lost its sandbox three times is masked: no rollout is hit twice.
   const live = (await stage.sandboxes(`${stage.run.workflowId}/`)).filter(({ id }) => !hit.has(rolloutOf(id)));
   const wanted = live.filter(({ id }) => isBusy(id, works) === (state === 'busy'));
@@ -64,18 +83,28 @@ async function sandbox({ target, state, choice }: PlannedKill, stage: Stage, wor
   const one = of[Math.floor(choice * of.length)];
   if (!one) return undefined;
   const { id, inner, outer } = one;
-  return { processes: [inner, ...(target === 'sandbox' && outer ? [outer] : [])], state: as(isBusy(id, works)), sandbox: id };
+  return {
+    processes: [inner, ...(target === 'sandbox' && outer ? [outer] : [])],
+    state: as(isBusy(id, works)),
+    sandbox: id,
+  };
 }
 
 export const rolloutOf = (sandboxId: string): string => sandboxId.replace(/#.*$/su, '');
 
 function named(name: string, stage: Stage): ProcessIdentity | undefined {
-  const pid = name === 'client' ? stage.client.pid : name === 'dockerd' ? stage.docker?.pid : processOf(stage.home, name)?.pid;
+  const pid =
+    name === 'client' ? stage.client.pid : name === 'dockerd' ? stage.docker?.pid : processOf(stage.home, name)?.pid;
   return pid === undefined || pid === 0 ? undefined : identify(pid);
 }
 
 /** `undefined` while there is none. */
-export async function victimOf(planned: PlannedKill, stage: Stage, works: readonly Work[], hit: ReadonlySet<string>): Promise<Victim | undefined> {
+export async function victimOf(
+  planned: PlannedKill,
+  stage: Stage,
+  works: readonly Work[],
+  hit: ReadonlySet<string>,
+): Promise<Victim | undefined> {
   const { target } = planned;
   const role = roleOf(target);
   if (role !== undefined) return worker(target, role, stage, works);

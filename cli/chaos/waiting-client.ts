@@ -32,7 +32,11 @@ export class WaitingClient {
   start(): void {
     const log = openSync(join(this.#dir, 'client.log'), 'a');
     const program = join(packageRoot, 'bin', 'longhaul.mjs');
-    const child = spawn(process.execPath, [program, ...this.#args], { cwd: this.#dir, env: this.#env, stdio: ['ignore', 'pipe', log] });
+    const child = spawn(process.execPath, [program, ...this.#args], {
+      cwd: this.#dir,
+      env: this.#env,
+      stdio: ['ignore', 'pipe', log],
+    });
     closeSync(log);
     this.#child = child;
     this.#said = '';

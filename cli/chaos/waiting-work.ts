@@ -4,7 +4,13 @@ import { type Client, isGrpcServiceError } from '@temporalio/client';
 import { keys } from '../../activities/records.ts';
 import type { Store } from '../../store/store.ts';
 import type { Role } from '../../workers/settings.ts';
-import type { AgentRunActivities, GpuActivities, InitActivities, RewardActivities, ShardActivities } from '../../workflows/activities.ts';
+import type {
+  AgentRunActivities,
+  GpuActivities,
+  InitActivities,
+  RewardActivities,
+  ShardActivities,
+} from '../../workflows/activities.ts';
 
 type Name = keyof (InitActivities & GpuActivities & ShardActivities & AgentRunActivities & RewardActivities);
 
@@ -57,7 +63,9 @@ async function pendingOf(client: Client, workflowId: string): Promise<readonly P
 
 /** Rollouts that have begun and not ended. */
 async function openRollouts(run: string, store: Store): Promise<string[]> {
-  const dispatched = (await store.events(run)).flatMap(({ event, rollout }) => (event === 'dispatched' ? [rollout] : []));
+  const dispatched = (await store.events(run)).flatMap(({ event, rollout }) =>
+    event === 'dispatched' ? [rollout] : [],
+  );
   const outcomes = await Promise.all(dispatched.map((rollout) => store.get(keys.outcome(rollout))));
   return dispatched.filter((_, i) => outcomes[i] === undefined);
 }

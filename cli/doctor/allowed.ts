@@ -11,7 +11,10 @@ export function examineAllowed(env: NodeJS.ProcessEnv): Finding[] {
     const { keys, endpoints } = readAllowedAddresses(env);
     const listed = keys.map((key) => `${keyText(key)}${env[key.name] ? '' : ' (not set here)'}`);
     const asked = endpoints?.map(addressText) ?? [`any but link-local ones; ${ENDPOINTS_VARIABLE} names the only ones`];
-    return [finding(KEYS, true, listed.join(', ') || `none; ${KEYS_VARIABLE}=NAME@https://host/v1 allows one`, ''), finding('addresses of endpoints', true, asked.join(', '), '')];
+    return [
+      finding(KEYS, true, listed.join(', ') || `none; ${KEYS_VARIABLE}=NAME@https://host/v1 allows one`, ''),
+      finding('addresses of endpoints', true, asked.join(', '), ''),
+    ];
   } catch (error) {
     return [finding(KEYS, true, undefined, error instanceof Error ? error.message : String(error))];
   }

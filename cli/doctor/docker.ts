@@ -28,16 +28,26 @@ function daemonRemedy(error: unknown, env: NodeJS.ProcessEnv): string {
     return `a daemon is there, and this user may not use its socket: sudo usermod -aG docker "$USER" and log in again, or set DOCKER_HOST to a daemon of your own`;
   if (error instanceof SandboxImpossible) return error.message;
   const { host, by } = dockerAddress(env);
-  if (by !== undefined) return by === 'DOCKER_HOST' ? `start the daemon at ${host}, or unset DOCKER_HOST` : `start the daemon at ${host} (${by}), or choose another with docker context use`;
+  if (by !== undefined)
+    return by === 'DOCKER_HOST'
+      ? `start the daemon at ${host}, or unset DOCKER_HOST`
+      : `start the daemon at ${host} (${by}), or choose another with docker context use`;
   const installed = ['dockerd', 'docker'].some((name) => which(name, env) !== undefined);
   return installed ? 'sudo systemctl start docker' : 'sudo apt-get install -y docker.io';
 }
 
 async function examineImage(engine: Engine, { image }: SandboxSettings, env: NodeJS.ProcessEnv): Promise<Finding> {
   const options = { cache: cacheDirectory(env), env, ...(image === undefined ? {} : { base: image }) };
-  const outlook = await imageOutlook(engine, options).catch((error: unknown): ImageOutlook => ({ lacks: error instanceof Error ? error.message : String(error) }));
+  const outlook = await imageOutlook(engine, options).catch((error: unknown): ImageOutlook => ({
+    lacks: error instanceof Error ? error.message : String(error),
+  }));
   const [found, lacks] = 'found' in outlook ? [outlook.found, ''] : [undefined, outlook.lacks];
-  return finding('Docker base image', false, found, `${lacks}; name an image with bash, git, python3 and ps that can be had here in LONGHAUL_DOCKER_IMAGE`);
+  return finding(
+    'Docker base image',
+    false,
+    found,
+    `${lacks}; name an image with bash, git, python3 and ps that can be had here in LONGHAUL_DOCKER_IMAGE`,
+  );
 }
 
 async function openLocal(env: NodeJS.ProcessEnv): Promise<Engine> {

@@ -15,13 +15,21 @@ export function examineEngine(root: string, env: NodeJS.ProcessEnv): Finding {
 export function examineGpu(env: NodeJS.ProcessEnv): Finding {
   const smi = which('nvidia-smi', env);
   const listed = smi === undefined ? undefined : ask(smi, ['--query-gpu=name,memory.total', '--format=csv,noheader']);
-  return finding('NVIDIA GPU', false, listed?.replaceAll('\n', '; ') || undefined, 'none needed: the engine then runs on the processor');
+  return finding(
+    'NVIDIA GPU',
+    false,
+    listed?.replaceAll('\n', '; ') || undefined,
+    'none needed: the engine then runs on the processor',
+  );
 }
 
 /** What `up` starts here: a pool that this machine cannot have would keep the stack from starting. */
 export function examinePool(env: NodeJS.ProcessEnv): Finding {
   try {
-    const workers = gpuWorkers(env).map(({ name, does, device, threads }) => `${name} ${does} (${device === undefined ? `${threads} threads` : `device ${device}`})`);
+    const workers = gpuWorkers(env).map(
+      ({ name, does, device, threads }) =>
+        `${name} ${does} (${device === undefined ? `${threads} threads` : `device ${device}`})`,
+    );
     return finding('GPU workers', true, workers.join(', '), '');
   } catch (error) {
     return finding('GPU workers', true, undefined, error instanceof Error ? error.message : String(error));

@@ -36,7 +36,12 @@ export async function examine(root: string, env: NodeJS.ProcessEnv): Promise<Fin
     examineChromium(env),
     await examineSqlite(),
     await examineStore(env),
-    finding('fallocate (logs rotate without losing a line)', false, version(env, 'fallocate', ['--version']), `${APT} util-linux`),
+    finding(
+      'fallocate (logs rotate without losing a line)',
+      false,
+      version(env, 'fallocate', ['--version']),
+      `${APT} util-linux`,
+    ),
     finding('PostgreSQL (for several machines)', false, version(env, 'psql', ['--version']), `${APT} postgresql`),
   ];
 }
@@ -50,7 +55,9 @@ function examineNode(root: string): Finding {
 function examineRoom(): Finding {
   const name = 'sandboxes at once';
   try {
-    const given = process.env[MAX_SANDBOXES] ? MAX_SANDBOXES : `as cores and memory allow; ${MAX_SANDBOXES} says otherwise`;
+    const given = process.env[MAX_SANDBOXES]
+      ? MAX_SANDBOXES
+      : `as cores and memory allow; ${MAX_SANDBOXES} says otherwise`;
     return finding(name, true, `${readMaxLiveSandboxes()} (${given})`, '');
   } catch (error) {
     return finding(name, true, undefined, error instanceof Error ? error.message : String(error));
@@ -91,7 +98,12 @@ async function examineStore(env: NodeJS.ProcessEnv): Promise<Finding> {
     return finding(name, false, `${dir}, ${runs.length} runs`, '');
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return finding(name, true, undefined, `${dir} cannot be opened (${why}); restore it from a backup, or set LONGHAUL_HOME to another folder`);
+    return finding(
+      name,
+      true,
+      undefined,
+      `${dir} cannot be opened (${why}); restore it from a backup, or set LONGHAUL_HOME to another folder`,
+    );
   }
 }
 

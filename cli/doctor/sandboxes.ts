@@ -16,7 +16,8 @@ function examineBubblewrap(env: NodeJS.ProcessEnv): Finding {
   const path = which('bwrap', env);
   if (path === undefined) return finding('bubblewrap', false, undefined, 'sudo apt-get install -y bubblewrap');
   const works = ask(path, ['--ro-bind', '/', '/', '--unshare-all', 'true']) !== undefined;
-  const remedy = 'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0';
+  const remedy =
+    'allow user namespaces: sudo sysctl kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0';
   return finding('bubblewrap', false, works ? (ask(path, ['--version']) ?? path) : undefined, remedy);
 }
 
@@ -33,10 +34,18 @@ function examineChoice(settings: SandboxSettings, env: NodeJS.ProcessEnv) {
   const asked = askedFor(settings);
   try {
     const written = readChoice(join(stackHome(env), 'sandboxes'));
-    const found = written && `${describeChoice(written)}${asked && asked.provider !== written.provider ? `; ${asked.setting} asks for ${asked.provider}` : ''}`;
-    return { needed: asked?.provider ?? written?.provider, choice: finding(CHOICE, false, found, 'none needed: the first worker chooses') };
+    const found =
+      written &&
+      `${describeChoice(written)}${asked && asked.provider !== written.provider ? `; ${asked.setting} asks for ${asked.provider}` : ''}`;
+    return {
+      needed: asked?.provider ?? written?.provider,
+      choice: finding(CHOICE, false, found, 'none needed: the first worker chooses'),
+    };
   } catch (error) {
-    return { needed: asked?.provider, choice: finding(CHOICE, true, undefined, error instanceof Error ? error.message : String(error)) };
+    return {
+      needed: asked?.provider,
+      choice: finding(CHOICE, true, undefined, error instanceof Error ? error.message : String(error)),
+    };
   }
 }
 

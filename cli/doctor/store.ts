@@ -49,10 +49,21 @@ async function damagedCheckpoints(dir: string, note: (line: string) => void, sig
     signal.throwIfAborted();
     note(`checkpoint ${i + 1} of ${there.length}: ${policy.dir}`);
     await verifyCheckpoint(policy.dir, sha256).catch((error: unknown) => {
-      damaged.push({ kind: 'checkpoint', key: policy.dir, problem: error instanceof Error ? error.message : String(error), runs: [runOfKey(key) ?? []].flat() });
+      damaged.push({
+        kind: 'checkpoint',
+        key: policy.dir,
+        problem: error instanceof Error ? error.message : String(error),
+        runs: [runOfKey(key) ?? []].flat(),
+      });
     });
   }
-  if (cut) damaged.push({ kind: 'file', key: 'records of steps', problem: `cannot all be read: only ${there.length} checkpoints were verified`, runs: [] });
+  if (cut)
+    damaged.push({
+      kind: 'file',
+      key: 'records of steps',
+      problem: `cannot all be read: only ${there.length} checkpoints were verified`,
+      runs: [],
+    });
   return { read: there.length, unknown, damaged };
 }
 
@@ -72,22 +83,39 @@ export async function examineRecords({ env, cwd, note, signal }: VerbContext): P
   const say = seldom(note);
   const report = await verifyStore(dir, { progress: (rows) => say(`${rows} rows read`), signal });
   if (report === undefined) return undefined;
-  const rows = report.damaged.map((row): DamageFinding => ({ kind: row.kind, key: row.key, problem: row.problem, runs: runsOf(row) }));
+  const rows = report.damaged.map((row): DamageFinding => ({
+    kind: row.kind,
+    key: row.key,
+    problem: row.problem,
+    runs: runsOf(row),
+  }));
   const checkpoints = await damagedCheckpoints(dir, say, signal);
   const damaged = [...rows, ...checkpoints.damaged];
   const runs = [...new Set(damaged.flatMap((one) => one.runs))].toSorted((a, b) => a.localeCompare(b));
   const read = { ...report.read, checkpoints: checkpoints.read };
-  return { ok: damaged.length === 0, dir, read, unknownCheckpoints: checkpoints.unknown, damaged: damaged.length, first: damaged.slice(0, NAMED), runs };
+  return {
+    ok: damaged.length === 0,
+    dir,
+    read,
+    unknownCheckpoints: checkpoints.unknown,
+    damaged: damaged.length,
+    first: damaged.slice(0, NAMED),
+    runs,
+  };
 }
 
 export function recordLines({ ok, dir, read, unknownCheckpoints, damaged, first, runs }: StoreVerdict): string[] {
   const counts = `${read.records} records, ${read.objects} objects, ${read.events} events, ${read.executions} executions, ${read.checkpoints} checkpoints`;
   if (ok) return [`the store at ${dir} is whole: ${counts}`];
   return [
-    ...first.map(({ key, problem, runs: its }) => `DAMAGED ${key}${its.length > 0 ? ` (${its.join(', ')})` : ''}: ${problem}`),
+    ...first.map(
+      ({ key, problem, runs: its }) => `DAMAGED ${key}${its.length > 0 ? ` (${its.join(', ')})` : ''}: ${problem}`,
+    ),
     ...(damaged > first.length ? [`… and ${damaged - first.length} more`] : []),
     `the store at ${dir} has ${damaged} damaged of ${counts}`,
-    ...(unknownCheckpoints > 0 ? [`${unknownCheckpoints} more checkpoints were not verified: the records of their steps are damaged`] : []),
+    ...(unknownCheckpoints > 0
+      ? [`${unknownCheckpoints} more checkpoints were not verified: the records of their steps are damaged`]
+      : []),
     ...(runs.length > 0 ? [`runs that they belong to: ${runs.join(', ')}`] : []),
     'stop the stack (npx longhaul down) and bring the store, or the checkpoint, back from a copy; or start these runs under other names',
   ];

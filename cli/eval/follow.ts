@@ -19,7 +19,11 @@ async function barOf({ phase, cell, batch, done, cells }: SweepStatus, { client 
   const none = { ended: 0, total: 0 };
   const ask = async () => (batch === null ? none : client.workflow.getHandle(batch).query<BatchStatus>('status'));
   const { ended, total } = await ask().catch(() => none);
-  return barText(ended, total, `${cell?.name ?? 'starting'} ${ended}/${total} · ${phase} · cell ${Math.min(done.length + 1, cells)} of ${cells}`);
+  return barText(
+    ended,
+    total,
+    `${cell?.name ?? 'starting'} ${ended}/${total} · ${phase} · cell ${Math.min(done.length + 1, cells)} of ${cells}`,
+  );
 }
 
 /** Returns when the eval has ended, however it ended. Errors: `AbortError` when `signal` fires first. */
@@ -31,7 +35,10 @@ export async function followEval(longhaul: Longhaul, id: string, screen: Screen,
   try {
     for (;;) {
       signal.throwIfAborted();
-      const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(awayLine(line)) });
+      const running = await whileAway(() => handle.isRunning(), {
+        signal,
+        onAway: (line) => screen.line(awayLine(line)),
+      });
       // A query needs a worker: while one is being restarted there is nothing to tell.
       const status = await handle.status(ANSWERS_WITHIN_MS).catch(() => undefined);
       for (const cell of status?.done.slice(told) ?? []) screen.line(cellLine(cell));

@@ -14,7 +14,10 @@ export function estimateText(estimate: Estimate | null | undefined): string {
   return estimate ? `${number(estimate.mean)} [${number(estimate.low)}, ${number(estimate.high)}]` : '-';
 }
 
-const failures = (failed: CellHeadline['failed']) => Object.entries(failed).map(([reason, n]) => `${n} ${reason}`).join(', ');
+const failures = (failed: CellHeadline['failed']) =>
+  Object.entries(failed)
+    .map(([reason, n]) => `${n} ${reason}`)
+    .join(', ');
 
 function policyLine(policy: SweepPolicy): string {
   const { name } = policy;
@@ -24,15 +27,29 @@ function policyLine(policy: SweepPolicy): string {
 }
 
 /** What an eval will do, before it does it. */
-export function evalPlanLines({ eval: id, dir, seed, tasks, policies, sampling, passAt, dispatcher, bootstrap }: SweepConfig): string[] {
+export function evalPlanLines({
+  eval: id,
+  dir,
+  seed,
+  tasks,
+  policies,
+  sampling,
+  passAt,
+  dispatcher,
+  bootstrap,
+}: SweepConfig): string[] {
   const count = 'ids' in tasks ? tasks.ids.length : tasks.count;
-  const named = 'ids' in tasks ? `${count} tasks by id` : `${tasks.name}: ${count} ${tasks.split} tasks from ${tasks.from}`;
+  const named =
+    'ids' in tasks ? `${count} tasks by id` : `${tasks.name}: ${count} ${tasks.split} tasks from ${tasks.from}`;
   const perTask = sampling.reduce((sum, { samples }) => sum + samples, 0);
   return [
     `eval ${id} in ${evalFolder(dir, id)}, seed ${seed}`,
     named,
     ...policies.map(policyLine),
-    ...sampling.map(({ name, temperature, topP, topK, maxTokens, samples }) => `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} of each task`),
+    ...sampling.map(
+      ({ name, temperature, topP, topK, maxTokens, samples }) =>
+        `sampling ${name}: temperature ${temperature}, top-p ${topP}, top-k ${topK}, at most ${maxTokens} tokens a turn, ${samples} of each task`,
+    ),
     `${policies.length * count * perTask} rollouts; pass@${passAt.join(', pass@')}; ${100 * bootstrap.confidence}% intervals by ${bootstrap.resamples} resamples of the tasks`,
     `dispatcher ${dispatcher.type}: ${dispatching(dispatcher)}`,
   ];
@@ -46,19 +63,25 @@ export function cellLine({ cell, rollouts, graded, meanReward, passAt, failed }:
 }
 
 function familyLines({ cell, byFamily }: CellResult): string[] {
-  const families = Object.entries(byFamily).map(([family, { passAt }]) => `${family} ${number(passAt['1']?.mean ?? Object.values(passAt)[0]?.mean ?? 0)}`);
+  const families = Object.entries(byFamily).map(
+    ([family, { passAt }]) => `${family} ${number(passAt['1']?.mean ?? Object.values(passAt)[0]?.mean ?? 0)}`,
+  );
   return families.length > 1 ? [`  ${cell} by family: ${families.join(' · ')}`] : [];
 }
 
 function gradedLines({ cell, rollouts, graded, failed, ofGraded }: CellResult): string[] {
   if (graded === rollouts) return [];
   const rates = Object.entries(ofGraded.passAt).map(([k, estimate]) => `pass@${k} ${estimateText(estimate)}`);
-  return [`  ${cell} not graded: ${failures(failed)} of ${rollouts}; of the graded ones: ${rates.join(' · ') || 'none'}`];
+  return [
+    `  ${cell} not graded: ${failures(failed)} of ${rollouts}; of the graded ones: ${rates.join(' · ') || 'none'}`,
+  ];
 }
 
 /** Those of a sweep that goes on, so that the sum is one. */
 function underWay({ status, accounting: { dispatched, evaluated, masked } }: EvalResults): string {
-  return status === 'running' && dispatched > evaluated + masked ? ` + ${dispatched - evaluated - masked} under way` : '';
+  return status === 'running' && dispatched > evaluated + masked
+    ? ` + ${dispatched - evaluated - masked} under way`
+    : '';
 }
 
 /** What a user sees of an eval: when it has ended, and as far as it has come. `why` is empty where the error that follows says it. */

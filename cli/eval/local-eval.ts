@@ -17,5 +17,9 @@ export async function localEval(id: string, store: Store): Promise<EvalResults> 
   const results = await evalResultsOf(id, store);
   if (results) return results;
   const known = (await store.list<EvalRecord>('eval:')).map(({ value }) => `${PREFIX}${value.eval}`);
-  throw new UserInputError('RUN', `${PREFIX}${id}`, known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no eval yet');
+  throw new UserInputError(
+    'RUN',
+    `${PREFIX}${id}`,
+    known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no eval yet',
+  );
 }

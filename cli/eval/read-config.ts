@@ -16,8 +16,10 @@ export interface EvalConfigOptions {
 
 /** Directories are taken from the folder of the file that names them. */
 function fromFolder(policy: unknown, folder: string): unknown {
-  if (typeof policy === 'string') return parsePolicyReference(policy).kind === 'directory' ? absoluteModel(policy, folder) : policy;
-  if (isTree(policy) && typeof policy['policy'] === 'string') return { ...policy, policy: fromFolder(policy['policy'], folder) };
+  if (typeof policy === 'string')
+    return parsePolicyReference(policy).kind === 'directory' ? absoluteModel(policy, folder) : policy;
+  if (isTree(policy) && typeof policy['policy'] === 'string')
+    return { ...policy, policy: fromFolder(policy['policy'], folder) };
   if (isTree(policy) && 'endpoint' in policy) return { ...policy, endpoint: placeEndpoint(policy['endpoint'], folder) };
   return policy;
 }
@@ -30,7 +32,9 @@ function fromFolder(policy: unknown, folder: string): unknown {
 export async function readSweepConfig(path: string, options: EvalConfigOptions, cwd: string): Promise<SweepConfig> {
   const tree = await readSettings(path, options.set);
   const { policies } = tree;
-  const placed = Array.isArray(policies) ? policies.map((policy: unknown) => fromFolder(policy, dirname(path))) : policies;
+  const placed = Array.isArray(policies)
+    ? policies.map((policy: unknown) => fromFolder(policy, dirname(path)))
+    : policies;
   const id = options.evalId ?? tree['eval'] ?? nameOfFile(path);
   return resolveSweepConfig({ ...tree, eval: id, ...(placed === undefined ? {} : { policies: placed }) }, cwd);
 }

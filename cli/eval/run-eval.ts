@@ -61,23 +61,37 @@ async function alreadyWhole(config: SweepConfig): Promise<EvalResults | undefine
   }
 }
 
-async function onStack(config: SweepConfig, { longhaul, store, temporal }: Stack, options: EvalOptions): Promise<EvalResults | EvalStart> {
+async function onStack(
+  config: SweepConfig,
+  { longhaul, store, temporal }: Stack,
+  options: EvalOptions,
+): Promise<EvalResults | EvalStart> {
   const { screen, detach, signal } = options;
   const id = config.eval;
   const workflowId = `eval/${id}`;
-  const ui = temporal.ui === '' ? '' : `${temporal.ui}/namespaces/${temporal.namespace}/workflows/${encodeURIComponent(workflowId)}`;
+  const ui =
+    temporal.ui === ''
+      ? ''
+      : `${temporal.ui}/namespaces/${temporal.namespace}/workflows/${encodeURIComponent(workflowId)}`;
   if (ui) screen.line(`Temporal UI: ${ui}`);
   const handle = longhaul.evaluation(id);
   if (detach) return { eval: id, evalDir: evalFolder(config.dir, id), workflowId, ui };
   await followEval(longhaul, id, screen, signal);
-  const failure: unknown = await handle.result().then(() => undefined, (error: unknown) => error);
+  const failure: unknown = await handle.result().then(
+    () => undefined,
+    (error: unknown) => error,
+  );
   const results = await evalResultsOf(id, store);
   // Refused again: what is on record is of what was asked for before.
   if (failure !== undefined && (!results || exitCodeOf(failure) === 2)) throw failureOf(id, failure, 'eval');
   if (!results) throw new JobFailed(`eval ${id} ended, and this folder's store has nothing of it`);
   for (const line of evalReportLines(results, failure === undefined ? results.message : '')) screen.line(line);
   if (failure === undefined) return results;
-  throw new JobFailed(`eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}; the same command makes what is missing: ${options.again}`, results, { cause: failure });
+  throw new JobFailed(
+    `eval ${id} ${results.status}${results.message ? `: ${results.message}` : ''}; the same command makes what is missing: ${options.again}`,
+    results,
+    { cause: failure },
+  );
 }
 
 /**
@@ -87,7 +101,10 @@ async function onStack(config: SweepConfig, { longhaul, store, temporal }: Stack
  */
 export async function runEval(config: SweepConfig, options: EvalOptions): Promise<EvalResults | EvalStart> {
   const { screen, signal, again } = options;
-  refuseUnusableDisks([...stackPlaces(stackHome()), { what: 'the folder of the eval', dir: evalFolder(config.dir, config.eval) }]);
+  refuseUnusableDisks([
+    ...stackPlaces(stackHome()),
+    { what: 'the folder of the eval', dir: evalFolder(config.dir, config.eval) },
+  ]);
   const whole = await alreadyWhole(config);
   if (whole) {
     screen.line(`eval ${config.eval} has been made: showing it (make another with --eval-id NEW)`);

@@ -16,5 +16,11 @@ export const sweepMemo = (config: SweepConfig) => settingsMemo(settled(config));
 export function refuseOtherSweep(client: Client, config: SweepConfig): Promise<void> {
   const name = config.eval;
   const read = (given: unknown) => settled(resolveSweepConfig({ ...(given as object), eval: name }, process.cwd()));
-  return refuseOtherSettings(client, { kind: 'eval', name, workflowId: `eval/${name}`, settings: settled(config), read });
+  return refuseOtherSettings(client, {
+    kind: 'eval',
+    name,
+    workflowId: `eval/${name}`,
+    settings: settled(config),
+    read,
+  });
 }

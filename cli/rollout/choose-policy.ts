@@ -47,7 +47,11 @@ export interface ChosenReference extends ChosenPolicy {
 }
 
 /** Errors: `UserInputError` for `option` where the name leads to no policy. */
-export async function chooseReference(name: string, context: VerbContext, option = '--policy'): Promise<ChosenReference> {
+export async function chooseReference(
+  name: string,
+  context: VerbContext,
+  option = '--policy',
+): Promise<ChosenReference> {
   const policy = await refOf(name, context, option);
   try {
     await readFile(join(policy.dir, 'tokenizer.json'));
@@ -62,11 +66,19 @@ export async function chooseReference(name: string, context: VerbContext, option
 
 function chooseEndpoint({ endpoint: baseUrl, model, apiKeyEnv }: PolicyOptions): ChosenPolicy {
   const given = { baseUrl, model, ...(apiKeyEnv === undefined ? {} : { apiKeyEnv }) };
-  const options: Readonly<Record<string, string>> = { baseUrl: '--endpoint', model: '--model', apiKeyEnv: '--api-key-env' };
+  const options: Readonly<Record<string, string>> = {
+    baseUrl: '--endpoint',
+    model: '--model',
+    apiKeyEnv: '--api-key-env',
+  };
   const endpoint = resolveEndpoint(given, 'endpoint', (field, value, remedy) => {
     throw new UserInputError(options[field.replace('endpoint.', '')] ?? field, value, remedy);
   });
-  return { policy: { endpoint }, maxContextTokens: DEFAULT_AGENT.maxContextTokens, maxTokens: DEFAULT_SAMPLING.maxTokens };
+  return {
+    policy: { endpoint },
+    maxContextTokens: DEFAULT_AGENT.maxContextTokens,
+    maxTokens: DEFAULT_SAMPLING.maxTokens,
+  };
 }
 
 /** Errors: `UserInputError` for what holds no policy, and for options that do not belong together. */
@@ -74,7 +86,8 @@ export async function choosePolicy(options: PolicyOptions, context: VerbContext)
   const { policy, endpoint } = options;
   if (endpoint === undefined) {
     if (options.model !== undefined) throw new UserInputError('--model', options.model, 'give --endpoint with it');
-    if (options.apiKeyEnv !== undefined) throw new UserInputError('--api-key-env', '(not shown)', 'give --endpoint with it');
+    if (options.apiKeyEnv !== undefined)
+      throw new UserInputError('--api-key-env', '(not shown)', 'give --endpoint with it');
     if (policy === undefined) throw new UserInputError('--policy', undefined, FORMS);
     return chooseReference(policy, context);
   }

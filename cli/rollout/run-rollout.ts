@@ -37,7 +37,9 @@ async function stateOf(handle: WorkflowHandle): Promise<RolloutState | undefined
     return await handle.query<RolloutState>('state');
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
-      throw new UserInputError('--attach', handle.workflowId, 'give the id of a rollout that was started here', { cause: error });
+      throw new UserInputError('--attach', handle.workflowId, 'give the id of a rollout that was started here', {
+        cause: error,
+      });
     }
     // No worker answers for the moment, or it was refused before it could: its result says so.
     return undefined;
@@ -59,7 +61,12 @@ class Follower {
     this.#say = say;
   }
 
-  async tell({ task, attempt, paused = false, held }: Pick<RolloutState, 'task' | 'attempt' | 'held'> & { readonly paused?: boolean }): Promise<void> {
+  async tell({
+    task,
+    attempt,
+    paused = false,
+    held,
+  }: Pick<RolloutState, 'task' | 'attempt' | 'held'> & { readonly paused?: boolean }): Promise<void> {
     if (!this.#begun) this.#teller.prompt(environmentOf(task).load(task).messages);
     this.#begun = true;
     await this.#teller.tell(attempt);
@@ -91,14 +98,21 @@ async function followed(handle: WorkflowHandle, store: Store, { say, signal }: V
   return result;
 }
 
-async function onStack(rollout: string, input: RolloutInput | undefined, stack: RunningStack, context: VerbContext, onStart: () => void): Promise<RolloutEnd> {
+async function onStack(
+  rollout: string,
+  input: RolloutInput | undefined,
+  stack: RunningStack,
+  context: VerbContext,
+  onStart: () => void,
+): Promise<RolloutEnd> {
   const longhaul = await Longhaul.connect({ home: stack.stateDir, namespace: stack.namespace }, context);
   const store = openSqliteStore(join(stack.stateDir, 'store'));
   try {
     context.signal.throwIfAborted();
     const handle = input ? await longhaul.startRollout(input, rollout) : longhaul.client.workflow.getHandle(rollout);
     onStart();
-    const ui = stack.ui === '' ? '' : `${stack.ui}/namespaces/${stack.namespace}/workflows/${encodeURIComponent(rollout)}`;
+    const ui =
+      stack.ui === '' ? '' : `${stack.ui}/namespaces/${stack.namespace}/workflows/${encodeURIComponent(rollout)}`;
     context.say(`rollout ${rollout}${ui ? `\nTemporal UI: ${ui}` : ''}`);
     const result = await followed(handle, store, context);
     const trajectory = await trajectoryOf(rollout, store);
@@ -113,7 +127,11 @@ async function onStack(rollout: string, input: RolloutInput | undefined, stack: 
  * Starts `input` under the id `rollout`, or attaches to it without one.
  * Errors: `UserInputError`; `Unreachable`; `Interrupted`, which says whether the rollout goes on.
  */
-export async function runRollout(rollout: string, input: RolloutInput | undefined, context: VerbContext): Promise<RolloutEnd> {
+export async function runRollout(
+  rollout: string,
+  input: RolloutInput | undefined,
+  context: VerbContext,
+): Promise<RolloutEnd> {
   let started = false;
   const onStart = () => {
     started = true;

@@ -8,7 +8,11 @@ import { messageText } from '../train/format.ts';
 /** A server need not say how many tokens it sampled. */
 function headOf(turn: number, record: GenerateRecord): string {
   const isCounted = record.chat === undefined || record.chat.usage !== null;
-  return [`turn ${turn}`, ...(isCounted ? [`${sampledTokensOf(record)} tokens`] : []), ...(record.end === 'stop' ? [] : [record.end])].join(' · ');
+  return [
+    `turn ${turn}`,
+    ...(isCounted ? [`${sampledTokensOf(record)} tokens`] : []),
+    ...(record.end === 'stop' ? [] : [record.end]),
+  ].join(' · ');
 }
 
 export class TurnTeller {
@@ -46,7 +50,8 @@ export class TurnTeller {
       }
       const answer = answerTo(record, acts.get(turn));
       if (turn <= this.#answered || answer.length === 0) continue;
-      for (const message of answer) this.#tell(`turn ${turn} · ${message.role === 'tool' ? 'observation' : message.role}`, message);
+      for (const message of answer)
+        this.#tell(`turn ${turn} · ${message.role === 'tool' ? 'observation' : message.role}`, message);
       this.#answered = turn;
     }
   }

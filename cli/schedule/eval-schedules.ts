@@ -11,7 +11,8 @@ import {
   type ScheduleHandle,
   ScheduleAlreadyRunning,
   ScheduleNotFoundError,
-  WorkflowFailedError, WorkflowNotFoundError,
+  WorkflowFailedError,
+  WorkflowNotFoundError,
 } from '@temporalio/client';
 import { LONGEST_SECONDS } from '../../workflows/limits.ts';
 import { QUEUES } from '../../workflows/queues.ts';
@@ -85,26 +86,39 @@ function checkDuration(option: string, value: string | undefined): void {
   if (value === undefined) return;
   const [, count, unit = ''] = DURATION.exec(value) ?? [];
   if (count === undefined) throw new UserInputError(option, value, 'give a number with s, m, h or d: 30m');
-  if (Number(count) * (SECONDS[unit] ?? 1) > LONGEST_SECONDS) throw new UserInputError(option, value, `give at most ${LONGEST_SECONDS / 86_400}d`);
+  if (Number(count) * (SECONDS[unit] ?? 1) > LONGEST_SECONDS)
+    throw new UserInputError(option, value, `give at most ${LONGEST_SECONDS / 86_400}d`);
 }
 
 /** Errors: `UserInputError`, before anything is asked of Temporal. */
 export function checkSettings({ name, cron, every, timezone, jitter, catchUp }: ScheduleSettings): void {
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name)) throw new UserInputError('--name', name, 'give letters, digits, dot, dash and underscore, at most 100');
-  if ((cron === undefined) === (every === undefined)) throw new UserInputError('--cron', cron ?? '', 'give one of --cron and --every');
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/.test(name))
+    throw new UserInputError('--name', name, 'give letters, digits, dot, dash and underscore, at most 100');
+  if ((cron === undefined) === (every === undefined))
+    throw new UserInputError('--cron', cron ?? '', 'give one of --cron and --every');
   checkDuration('--every', every);
   checkDuration('--jitter', jitter);
   checkDuration('--catch-up', catchUp);
-  if (timezone === '') throw new UserInputError('--timezone', timezone, 'give a zone such as Europe/Berlin, or leave it out: UTC');
-  if (timezone !== undefined && every !== undefined) throw new UserInputError('--timezone', timezone, 'it has no meaning for an interval; leave it out');
+  if (timezone === '')
+    throw new UserInputError('--timezone', timezone, 'give a zone such as Europe/Berlin, or leave it out: UTC');
+  if (timezone !== undefined && every !== undefined)
+    throw new UserInputError('--timezone', timezone, 'it has no meaning for an interval; leave it out');
 }
 
 /** Temporal's word on a time that it cannot read, and on a name that is taken, as ours. */
 function refused(error: unknown, { name, cron, every, timezone }: ScheduleSettings): unknown {
-  if (error instanceof ScheduleAlreadyRunning) return new UserInputError('--name', name, 'there is a schedule of that name; delete it first, or give another name');
+  if (error instanceof ScheduleAlreadyRunning)
+    return new UserInputError(
+      '--name',
+      name,
+      'there is a schedule of that name; delete it first, or give another name',
+    );
   // What the client makes of a time that the server cannot read.
   if (!(error instanceof TypeError)) return error;
-  const [field, value] = cron === undefined ? (['--every', every] as const) : (['--cron', timezone === undefined ? cron : `${cron} in ${timezone}`] as const);
+  const [field, value] =
+    cron === undefined
+      ? (['--every', every] as const)
+      : (['--cron', timezone === undefined ? cron : `${cron} in ${timezone}`] as const);
   return new UserInputError(field, value, `give one that Temporal can read (${error.message})`);
 }
 
@@ -162,8 +176,12 @@ export class EvalSchedules {
   }
 
   async show(name: string): Promise<ScheduleDetails> {
-    const { scheduleId, memo, state, info, policies, spec, action } = await this.#with(name, (handle) => handle.describe());
-    const recent = info.recentActions.map(({ scheduledAt, action: { workflow } }) => this.#sweep(workflow.workflowId, scheduledAt));
+    const { scheduleId, memo, state, info, policies, spec, action } = await this.#with(name, (handle) =>
+      handle.describe(),
+    );
+    const recent = info.recentActions.map(({ scheduledAt, action: { workflow } }) =>
+      this.#sweep(workflow.workflowId, scheduledAt),
+    );
     return {
       ...viewOf(scheduleId, memo, state, info.nextActionTimes),
       overlap: policies.overlap ?? 'SKIP',
@@ -203,7 +221,8 @@ export class EvalSchedules {
         const sweep = info.recentActions.at(-1)?.action.workflow.workflowId;
         if (info.numActionsTaken > before.numActionsTaken && sweep !== undefined) return { fired: true, sweep };
         const running = info.runningActions.map(({ workflow }) => workflow.workflowId);
-        if (info.numActionsSkippedOverlap > before.numActionsSkippedOverlap) return { fired: false, ...(running[0] === undefined ? {} : { sweep: running[0] }) };
+        if (info.numActionsSkippedOverlap > before.numActionsSkippedOverlap)
+          return { fired: false, ...(running[0] === undefined ? {} : { sweep: running[0] }) };
         if (Date.now() > deadline) return {};
         await sleep(TOLD_POLL_MS);
       }
@@ -227,7 +246,11 @@ export class EvalSchedules {
     } catch (error) {
       if (!(error instanceof ScheduleNotFoundError)) throw error;
       const known = (await this.list()).map((view) => view.name);
-      throw new UserInputError('NAME', name, known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no schedule yet');
+      throw new UserInputError(
+        'NAME',
+        name,
+        known.length > 0 ? `give one of ${known.join(', ')}` : 'there is no schedule yet',
+      );
     }
   }
 
@@ -236,10 +259,12 @@ export class EvalSchedules {
     const scheduledAt = at.toISOString();
     try {
       const status = (await handle.describe()).status.name.toLowerCase();
-      if (status === 'completed') return { workflowId, scheduledAt, status, result: (await handle.result()) as SweepResult };
+      if (status === 'completed')
+        return { workflowId, scheduledAt, status, result: (await handle.result()) as SweepResult };
       if (status !== 'failed') return { workflowId, scheduledAt, status };
       const failure: unknown = await handle.result().catch((error: unknown) => error);
-      const message = failure instanceof WorkflowFailedError ? (rootCause(failure.cause) ?? failure.message) : String(failure);
+      const message =
+        failure instanceof WorkflowFailedError ? (rootCause(failure.cause) ?? failure.message) : String(failure);
       return { workflowId, scheduledAt, status, message };
     } catch (error) {
       if (!(error instanceof WorkflowNotFoundError)) throw error;
@@ -260,7 +285,12 @@ async function untilPaused(handle: ScheduleHandle, name: string, paused: boolean
   }
 }
 
-function viewOf(scheduleId: string, memo: Record<string, unknown> | undefined, state: ScheduleDescription['state'], next: readonly Date[]): ScheduleView {
+function viewOf(
+  scheduleId: string,
+  memo: Record<string, unknown> | undefined,
+  state: ScheduleDescription['state'],
+  next: readonly Date[],
+): ScheduleView {
   const when = memo?.['when'];
   return {
     name: scheduleId.slice(PREFIX.length),

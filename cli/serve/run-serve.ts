@@ -31,19 +31,34 @@ export interface Served {
 }
 
 /** Errors: `UserInputError` for a variable that is not set, and for an open address without a key. */
-export function keyOf({ host, apiKeyEnv }: Pick<ServeSettings, 'host' | 'apiKeyEnv'>, env: NodeJS.ProcessEnv): string | undefined {
+export function keyOf(
+  { host, apiKeyEnv }: Pick<ServeSettings, 'host' | 'apiKeyEnv'>,
+  env: NodeJS.ProcessEnv,
+): string | undefined {
   if (apiKeyEnv === undefined) {
     if (LOOPBACK.has(host)) return undefined;
-    throw new UserInputError('--host', host, 'name the variable that holds a key by --api-key-env: others than this machine can reach that address');
+    throw new UserInputError(
+      '--host',
+      host,
+      'name the variable that holds a key by --api-key-env: others than this machine can reach that address',
+    );
   }
   const key = env[apiKeyEnv];
   // The value may be a key that was given by mistake.
-  if (!key) throw new UserInputError('--api-key-env', '(not shown)', 'give the name of an environment variable that holds the key');
+  if (!key)
+    throw new UserInputError(
+      '--api-key-env',
+      '(not shown)',
+      'give the name of an environment variable that holds the key',
+    );
   return key;
 }
 
 /** The engine is asked once, so that a policy that cannot be loaded is found before anybody waits for it. */
-async function loaded({ model, servedName, maxContextTokens }: ServeSettings, context: VerbContext): Promise<ChatModel> {
+async function loaded(
+  { model, servedName, maxContextTokens }: ServeSettings,
+  context: VerbContext,
+): Promise<ChatModel> {
   const chosen = await chooseReference(model, context, '--model');
   const { dir, version } = chosen.policy;
   const contextTokens = Math.min(maxContextTokens, chosen.maxContextTokens);
@@ -57,7 +72,12 @@ async function loaded({ model, servedName, maxContextTokens }: ServeSettings, co
     return { name: servedName ?? basename(model), engine, policy, tokenizer, contextTokens };
   } catch (error) {
     await engine.close();
-    throw new UserInputError('--model', model, `give a policy that the embedded engine can load (${error instanceof Error ? error.message : String(error)})`, { cause: error });
+    throw new UserInputError(
+      '--model',
+      model,
+      `give a policy that the embedded engine can load (${error instanceof Error ? error.message : String(error)})`,
+      { cause: error },
+    );
   }
 }
 
@@ -67,7 +87,12 @@ async function listening(options: Parameters<typeof ApiServer.start>[0]): Promis
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     const isPort = code === 'EADDRINUSE' || code === 'EACCES';
-    throw new UserInputError(isPort ? '--port' : '--host', isPort ? options.port : options.host, `give one that this process can listen on (${code ?? String(error)})`, { cause: error });
+    throw new UserInputError(
+      isPort ? '--port' : '--host',
+      isPort ? options.port : options.host,
+      `give one that this process can listen on (${code ?? String(error)})`,
+      { cause: error },
+    );
   }
 }
 
@@ -85,9 +110,18 @@ export async function runServe(settings: ServeSettings, context: VerbContext): P
   };
   try {
     const { host, port, limits, graceSeconds } = settings;
-    const server = await listening({ model, host, port, limits, onFailure, ...(apiKey === undefined ? {} : { apiKey }) });
+    const server = await listening({
+      model,
+      host,
+      port,
+      limits,
+      onFailure,
+      ...(apiKey === undefined ? {} : { apiKey }),
+    });
     const { baseUrl } = server;
-    context.note(`${model.name} at ${baseUrl}, ${model.contextTokens} tokens of context, ${apiKey === undefined ? 'for callers of this machine' : 'behind a key'}`);
+    context.note(
+      `${model.name} at ${baseUrl}, ${model.contextTokens} tokens of context, ${apiKey === undefined ? 'for callers of this machine' : 'behind a key'}`,
+    );
     const ended = Promise.withResolvers<undefined>();
     context.signal.addEventListener('abort', () => ended.resolve(undefined), { once: true });
     if (context.signal.aborted) ended.resolve(undefined);

@@ -25,7 +25,8 @@ export interface SftEnd {
 /** The parts of a fresh policy's directory that are there before its weights: the tokenizer of the starter. */
 async function writeTokenizer(dir: string, vocabulary: SftConfig['vocabulary'], maxLength: number) {
   const files = makeStarterTokenizer({ ...vocabulary, maxLength });
-  for (const name of ['tokenizer.json', 'tokenizer_config.json'] as const) await writeFile(join(dir, name), files[name]);
+  for (const name of ['tokenizer.json', 'tokenizer_config.json'] as const)
+    await writeFile(join(dir, name), files[name]);
 }
 
 function modelConfig(model: NonNullable<SftConfig['model']>, vocabulary: number, end: number): ModelConfig {
@@ -61,7 +62,10 @@ export function firstsOf(stages: SftConfig['stages']): number[] {
 }
 
 /** Sequences of each stage. */
-function batches(config: SftConfig, sequence: (kind: SequenceKind, n: number) => ReturnType<ReturnType<typeof sequenceSource>>) {
+function batches(
+  config: SftConfig,
+  sequence: (kind: SequenceKind, n: number) => ReturnType<ReturnType<typeof sequenceSource>>,
+) {
   const firsts = firstsOf(config.stages);
   return ({ stage, step, batchSize }: SftBatchRequest) => {
     const kind = config.stages[stage]?.data ?? 'clean';
@@ -73,7 +77,8 @@ function batches(config: SftConfig, sequence: (kind: SequenceKind, n: number) =>
 /** Looked at before hours of training, since a policy is never written over. Errors: `UserInputError`. */
 async function checkPlaces({ out, initial }: SftConfig): Promise<void> {
   const there = await readdir(out).catch((error: NodeJS.ErrnoException) => (error.code === 'ENOENT' ? [] : [out]));
-  if (there.length > 0) throw new UserInputError('out', out, 'give a folder that is empty or not there yet (--out DIR)');
+  if (there.length > 0)
+    throw new UserInputError('out', out, 'give a folder that is empty or not there yet (--out DIR)');
   if (initial !== undefined) await checkPolicy(initial, 'initial');
 }
 
@@ -90,7 +95,9 @@ function reporter(config: SftConfig, note: (line: string) => void, signal: Abort
     if ((step.step + 1) % 25 !== 0 && step.step + 1 !== steps) return;
     const seconds = (performance.now() - begun) / 1000;
     const speed = Math.round(totals.tokens / seconds);
-    note(`stage ${step.stage + 1} (${data}) step ${step.step + 1}/${steps} · loss ${(totals.loss / totals.steps).toFixed(4)} · ${speed} tok/s · ${seconds.toFixed(0)} s`);
+    note(
+      `stage ${step.stage + 1} (${data}) step ${step.step + 1}/${steps} · loss ${(totals.loss / totals.steps).toFixed(4)} · ${speed} tok/s · ${seconds.toFixed(0)} s`,
+    );
     totals.loss = 0;
     totals.steps = 0;
   };
@@ -101,7 +108,11 @@ function reporter(config: SftConfig, note: (line: string) => void, signal: Abort
  * Writes `config.out`, complete or not at all. Errors: `UserInputError` for an `out` that is in use, and for an `initial`
  * that is no policy; those of `runSft`; the reason of `signal` after the step that it fires in.
  */
-export async function runSftConfig(config: SftConfig, note: (line: string) => void, signal: AbortSignal): Promise<SftEnd> {
+export async function runSftConfig(
+  config: SftConfig,
+  note: (line: string) => void,
+  signal: AbortSignal,
+): Promise<SftEnd> {
   await checkPlaces(config);
   const dir = await mkdtemp(join(tmpdir(), 'longhaul-sft-'));
   try {
@@ -125,7 +136,13 @@ export async function runSftConfig(config: SftConfig, note: (line: string) => vo
       gradientCheckpointing: config.gradientCheckpointing,
       onStep: report.onStep,
     });
-    return { out: config.out, sha256, ...(await describePolicy(config.out)), tokens: report.tokens(), seconds: report.seconds() };
+    return {
+      out: config.out,
+      sha256,
+      ...(await describePolicy(config.out)),
+      tokens: report.tokens(),
+      seconds: report.seconds(),
+    };
   } finally {
     await rm(dir, { recursive: true, force: true });
   }

@@ -68,7 +68,12 @@ export async function readSftConfig(path: string, out: string | undefined): Prom
     throw new UserInputError('lora', config.lora, 'give `initial`, the policy that the adapter stands beside');
   }
   const here = (name: string) => resolve(dirname(path), name);
-  const initial = config.initial === undefined ? undefined : await resolveModel(absoluteModel(config.initial, dirname(path)));
+  const initial =
+    config.initial === undefined ? undefined : await resolveModel(absoluteModel(config.initial, dirname(path)));
   if (initial !== undefined) await checkPolicyAdapter('lora', config.lora, initial);
-  return { ...config, out: out === undefined ? here(config.out) : resolve(out), ...(initial === undefined ? {} : { initial }) };
+  return {
+    ...config,
+    out: out === undefined ? here(config.out) : resolve(out),
+    ...(initial === undefined ? {} : { initial }),
+  };
 }

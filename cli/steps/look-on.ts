@@ -39,7 +39,12 @@ class Buffer<T> {
   }
 }
 
-async function fill<T>(buffer: Buffer<T>, look: () => Promise<Found<T>>, pollMs: number, signal: AbortSignal): Promise<void> {
+async function fill<T>(
+  buffer: Buffer<T>,
+  look: () => Promise<Found<T>>,
+  pollMs: number,
+  signal: AbortSignal,
+): Promise<void> {
   try {
     for (;;) {
       const { items, over } = await look();
@@ -57,7 +62,11 @@ async function fill<T>(buffer: Buffer<T>, look: () => Promise<Found<T>>, pollMs:
  * What `look` finds, from the first `next()` on until it is over, left or aborted. Errors: those of `look`, when what was
  * found before has been taken; the reason of `signal`, at once.
  */
-export async function* lookOn<T>(look: (signal: AbortSignal) => Promise<Found<T>>, pollMs: number, signal?: AbortSignal): AsyncGenerator<T, void, undefined> {
+export async function* lookOn<T>(
+  look: (signal: AbortSignal) => Promise<Found<T>>,
+  pollMs: number,
+  signal?: AbortSignal,
+): AsyncGenerator<T, void, undefined> {
   signal?.throwIfAborted();
   const left = new AbortController();
   const buffer = new Buffer<T>();

@@ -11,7 +11,9 @@ export class StepsMissed extends Error {
 
   constructor(run: string, first: number, last: number) {
     const which = first === last ? `step ${first}` : `steps ${first} to ${last}`;
-    super(`${which} of run ${run} ended without being seen, and the run tells its last 20 alone: its metrics.jsonl has all; steps(${last}) goes on behind`);
+    super(
+      `${which} of run ${run} ended without being seen, and the run tells its last 20 alone: its metrics.jsonl has all; steps(${last}) goes on behind`,
+    );
     this.first = first;
     this.last = last;
   }

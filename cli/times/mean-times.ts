@@ -7,7 +7,12 @@ export interface MeanTimes {
   readonly rollouts: number;
   /** Per rollout, in seconds; the parts below add up to it. */
   readonly wallSeconds: number;
-  readonly activities: ReadonlyArray<{ readonly name: string; readonly count: number; readonly seconds: number; readonly waitedSeconds: number }>;
+  readonly activities: ReadonlyArray<{
+    readonly name: string;
+    readonly count: number;
+    readonly seconds: number;
+    readonly waitedSeconds: number;
+  }>;
   readonly workflowTasks: { readonly count: number; readonly seconds: number };
   readonly stoodSeconds: number;
 }
@@ -29,20 +34,30 @@ export function meanOf(all: readonly RolloutTimes[]): MeanTimes {
     rollouts: all.length,
     wallSeconds: mean(({ wallMs }) => wallMs) / 1000,
     activities: activities.sort((a, b) => b.seconds - a.seconds),
-    workflowTasks: { count: mean(({ workflowTasks }) => workflowTasks), seconds: mean(({ workflowMs }) => workflowMs) / 1000 },
+    workflowTasks: {
+      count: mean(({ workflowTasks }) => workflowTasks),
+      seconds: mean(({ workflowMs }) => workflowMs) / 1000,
+    },
     stoodSeconds: mean(({ stoodMs }) => stoodMs) / 1000,
   };
 }
 
 export function timesLines({ rollouts, wallSeconds, activities, workflowTasks, stoodSeconds }: MeanTimes): string[] {
   const share = (seconds: number) => `${((100 * seconds) / wallSeconds || 0).toFixed(1)}%`;
-  const row = (name: string, count: number | undefined, seconds: number) => [name, count?.toFixed(1) ?? '', seconds.toFixed(3), share(seconds)];
+  const row = (name: string, count: number | undefined, seconds: number) => [
+    name,
+    count?.toFixed(1) ?? '',
+    seconds.toFixed(3),
+    share(seconds),
+  ];
   const waited = activities.reduce((sum, one) => sum + one.waitedSeconds, 0);
   return table([
     [`MEAN OF ${rollouts}`, 'TIMES', 'SECONDS', 'SHARE'],
     ...activities.map(({ name, count, seconds }) => row(name, count, seconds)),
     row('waiting for workers', undefined, waited),
-    ...activities.filter((one) => one.waitedSeconds > 0).map((one) => row(`  for ${one.name}`, undefined, one.waitedSeconds)),
+    ...activities
+      .filter((one) => one.waitedSeconds > 0)
+      .map((one) => row(`  for ${one.name}`, undefined, one.waitedSeconds)),
     row('workflow tasks', workflowTasks.count, workflowTasks.seconds),
     row('at gates, paused', undefined, stoodSeconds),
     row('a rollout', undefined, wallSeconds),

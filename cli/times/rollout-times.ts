@@ -69,23 +69,37 @@ class Ledger {
     this.activities.set(scheduled.name, times);
     times.count += 1;
     const start = this.#started.get(id) ?? end;
-    this.intervals.push({ from: scheduled.at, to: start, rank: RANK.waited, spend: (ms) => void (times.waitedMs += ms) });
+    this.intervals.push({
+      from: scheduled.at,
+      to: start,
+      rank: RANK.waited,
+      spend: (ms) => void (times.waitedMs += ms),
+    });
     this.intervals.push({ from: start, to: end, rank: RANK.worked, spend: (ms) => void (times.workedMs += ms) });
   }
 
   #taskEnded(end: number): void {
     this.workflowTasks += 1;
-    this.intervals.push({ from: this.#taskSince ?? end, to: end, rank: RANK.workflow, spend: (ms) => void (this.workflowMs += ms) });
+    this.intervals.push({
+      from: this.#taskSince ?? end,
+      to: end,
+      rank: RANK.workflow,
+      spend: (ms) => void (this.workflowMs += ms),
+    });
     this.#taskSince = undefined;
   }
 
   /** Gives each moment between `from` and `to` to the interval of the highest rank that holds it. */
   divide(from: number, to: number): void {
-    const edges = [...new Set([from, to, ...this.intervals.flatMap((one) => [one.from, one.to])])].sort((a, b) => a - b);
+    const edges = [...new Set([from, to, ...this.intervals.flatMap((one) => [one.from, one.to])])].sort(
+      (a, b) => a - b,
+    );
     for (const [i, begin] of edges.entries()) {
       const end = edges[i + 1];
       if (end === undefined || begin < from || end > to) continue;
-      const holding = this.intervals.filter((one) => one.from <= begin && end <= one.to).sort((a, b) => b.rank - a.rank)[0];
+      const holding = this.intervals
+        .filter((one) => one.from <= begin && end <= one.to)
+        .sort((a, b) => b.rank - a.rank)[0];
       if (holding) holding.spend(end - begin);
       else this.stoodMs += end - begin;
     }

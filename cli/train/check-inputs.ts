@@ -13,7 +13,12 @@ async function checkBase(base: string): Promise<void> {
     await checkPolicy(base);
   } catch (error) {
     if (!(error instanceof UserInputError) || basename(base) !== 'starter') throw error;
-    throw new UserInputError(error.field, error.value, `${error.remedy}; the starter is ${join(packageRoot, 'examples', 'starter')}`, { cause: error });
+    throw new UserInputError(
+      error.field,
+      error.value,
+      `${error.remedy}; the starter is ${join(packageRoot, 'examples', 'starter')}`,
+      { cause: error },
+    );
   }
 }
 

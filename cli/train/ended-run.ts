@@ -30,7 +30,12 @@ export function endOf(config: RunConfig, { ui, namespace }: TemporalPlace): Trai
 
 /** Errors: `UserInputError` where it has made all its steps. */
 function refuseCompleted({ run }: RunConfig, { status }: RunSummary): void {
-  if (status === 'completed') throw new UserInputError('--again', run, 'it has completed, and there is nothing to resume: leave --again out to show it, or start another with --run-id NEW');
+  if (status === 'completed')
+    throw new UserInputError(
+      '--again',
+      run,
+      'it has completed, and there is nothing to resume: leave --again out to show it, or start another with --run-id NEW',
+    );
 }
 
 /**
@@ -53,11 +58,16 @@ export async function alreadyEnded(config: RunConfig, screen: Screen, again = fa
     if (!summary || summary.status === 'running') return undefined;
     if (again) {
       refuseCompleted(config, summary);
-      screen.line(`run ${config.run} has ${summary.status === 'failed' ? 'failed' : 'been cancelled'}: it is resumed from its records`);
+      screen.line(
+        `run ${config.run} has ${summary.status === 'failed' ? 'failed' : 'been cancelled'}: it is resumed from its records`,
+      );
       return undefined;
     }
-    const ended = summary.status === 'completed' ? 'completed' : summary.status === 'failed' ? 'failed' : 'been cancelled';
-    screen.line(`run ${config.run} exists and has ${ended}: showing it (${summary.status === 'completed' ? '' : 'resume it from its records with --again, or '}start another with --run-id NEW)`);
+    const ended =
+      summary.status === 'completed' ? 'completed' : summary.status === 'failed' ? 'failed' : 'been cancelled';
+    screen.line(
+      `run ${config.run} exists and has ${ended}: showing it (${summary.status === 'completed' ? '' : 'resume it from its records with --again, or '}start another with --run-id NEW)`,
+    );
     const end = endOf(config, temporal);
     for (const line of await reportLines(summary, end.runDir, store)) screen.line(line);
     return { ...end, summary };

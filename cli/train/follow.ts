@@ -32,7 +32,8 @@ export function screenOn(stream: NodeJS.WriteStream): Screen {
   const clear = stream.isTTY ? '\r\u001b[2K' : '';
   const columns = (): number => stream.columns ?? 80;
   return {
-    line: (text) => void stream.write(`${clear}${stream.isTTY ? breakLine(visible(text), columns()) : visible(text)}\n`),
+    line: (text) =>
+      void stream.write(`${clear}${stream.isTTY ? breakLine(visible(text), columns()) : visible(text)}\n`),
     // A line that wraps could not be overwritten.
     bar: (text) => void (stream.isTTY && stream.write(`${clear}${fitLine(visible(text), Math.max(1, columns() - 1))}`)),
   };
@@ -102,7 +103,10 @@ export async function followRun(
   try {
     for (;;) {
       signal.throwIfAborted();
-      const running = await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(awayLine(line)) });
+      const running = await whileAway(() => handle.isRunning(), {
+        signal,
+        onAway: (line) => screen.line(awayLine(line)),
+      });
       const status = await handle.status(ANSWERS_WITHIN_MS).catch(() => undefined);
       steps = status?.steps ?? steps;
       teller.tell(await summary(), steps);

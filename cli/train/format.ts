@@ -34,10 +34,14 @@ export function stepLine(record: StepRecord, steps?: number): string {
 export function evaluationLines(name: string, evaluation: EvaluationRecord): string[] {
   const greedy = evaluation.greedyPassRate === null ? '' : `, ${percent(evaluation.greedyPassRate)} greedy`;
   const failed = Object.entries(evaluation.failed ?? {}).map(([reason, n]) => `${n} ${reason}`);
-  const families = Object.entries(evaluation.byFamily).map(([family, { passRate }]) => `${family} ${percent(passRate)}`);
+  const families = Object.entries(evaluation.byFamily).map(
+    ([family, { passRate }]) => `${family} ${percent(passRate)}`,
+  );
   return [
     `${name}: ${percent(evaluation.passRate)} at temperature 1${greedy} (${evaluation.rollouts} held-out tasks)`,
-    ...(failed.length > 0 ? [`  not graded: ${failed.join(', ')}; ${percent(evaluation.gradedPassRate ?? 0)} of the graded ones passed`] : []),
+    ...(failed.length > 0
+      ? [`  not graded: ${failed.join(', ')}; ${percent(evaluation.gradedPassRate ?? 0)} of the graded ones passed`]
+      : []),
     ...(families.length > 0 ? [`  by family: ${families.join(' · ')}`] : []),
   ];
 }
@@ -72,7 +76,11 @@ export function barText(ended: number, total: number, text: string): string {
 export function progressBar(status: TrainStatus, { started, ended, total, passed, failed }: BatchProgress): string {
   const name = status.phase === 'training' ? 'training' : (status.batch?.name ?? status.phase);
   const counts = `${started - ended} running, ${passed} passed${failed > 0 ? `, ${failed} failed` : ''}`;
-  return barText(ended, total, `${name} ${ended}/${total} · ${phaseText(status)} · ${counts} · policy v${status.policyVersion}`);
+  return barText(
+    ended,
+    total,
+    `${name} ${ended}/${total} · ${phaseText(status)} · ${counts} · policy v${status.policyVersion}`,
+  );
 }
 
 /** A run that is going on, in lines. */
@@ -81,8 +89,15 @@ export function liveLines(status: TrainStatus, progress: BatchProgress): string[
   const { started, ended, total, passed, failed } = progress;
   const rollouts = `${batch?.name}: ${ended} of ${total} rollouts ended (${passed} passed, ${failed} failed), ${started - ended} running`;
   const why = status.tripped ? [tripLine(status.tripped)] : [];
-  const ahead = overlap ? [`${overlap.running} batches run, ${overlap.waiting} have ended and wait for their step`] : [];
-  return [...why, `${phaseText(status)}; ${step} of ${steps} steps done, policy v${policyVersion}`, ...(batch ? [rollouts] : []), ...ahead];
+  const ahead = overlap
+    ? [`${overlap.running} batches run, ${overlap.waiting} have ended and wait for their step`]
+    : [];
+  return [
+    ...why,
+    `${phaseText(status)}; ${step} of ${steps} steps done, policy v${policyVersion}`,
+    ...(batch ? [rollouts] : []),
+    ...ahead,
+  ];
 }
 
 /** What was said, and the calls with their arguments; control characters are written out. */

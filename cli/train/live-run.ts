@@ -20,9 +20,13 @@ export const ANSWERS_WITHIN_MS = 10_000;
 /** Errors: the first of Temporal's client, within 10 s, where neither the run nor anything stuck in it can be seen. */
 export function askLive(client: Client, run: string): Promise<Live> {
   return client.withDeadline(Date.now() + ANSWERS_WITHIN_MS, async () => {
-    const [stalls, status] = await Promise.allSettled([findStalls(client, run), new RunHandle(client, run).status(ANSWERS_WITHIN_MS)]);
+    const [stalls, status] = await Promise.allSettled([
+      findStalls(client, run),
+      new RunHandle(client, run).status(ANSWERS_WITHIN_MS),
+    ]);
     const found = stalls.status === 'fulfilled' ? stalls.value : [];
-    if (status.status === 'fulfilled') return { status: status.value, rollouts: await progressOf(client, run, status.value), stalls: found };
+    if (status.status === 'fulfilled')
+      return { status: status.value, rollouts: await progressOf(client, run, status.value), stalls: found };
     if (found.length > 0) return { stalls: found };
     throw stalls.status === 'rejected' ? stalls.reason : status.reason;
   });
@@ -34,14 +38,16 @@ const [DEADLINE_EXCEEDED, UNAVAILABLE] = [4, 14];
 /** Why nothing answered, with what helps: only a server that cannot be reached is one that has to be started. */
 export function whyUnanswered(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
-  const { code } = (error instanceof ServiceError ? error.cause : undefined) as { readonly code?: unknown } ?? {};
-  if (code === DEADLINE_EXCEEDED) return `nothing answered within ${ANSWERS_WITHIN_MS / 1000} s; see which processes work: npx longhaul ps`;
+  const { code } = ((error instanceof ServiceError ? error.cause : undefined) as { readonly code?: unknown }) ?? {};
+  if (code === DEADLINE_EXCEEDED)
+    return `nothing answered within ${ANSWERS_WITHIN_MS / 1000} s; see which processes work: npx longhaul ps`;
   return code === UNAVAILABLE ? `${error.message}; start the stack: npx longhaul up --detach` : error.message;
 }
 
 /** Why `askLive` failed. */
 export function whyUnknown(run: string, error: unknown): string {
-  if (error instanceof WorkflowNotFoundError) return `Temporal has no workflow train/${run}: it was started on another server, or its history is gone; longhaul train with its configuration begins it again from its records`;
+  if (error instanceof WorkflowNotFoundError)
+    return `Temporal has no workflow train/${run}: it was started on another server, or its history is gone; longhaul train with its configuration begins it again from its records`;
   return whyUnanswered(error);
 }
 

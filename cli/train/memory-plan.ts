@@ -24,10 +24,14 @@ const TRAINED = 4;
 const HISTORY_KIB = 40;
 const STORE_KIB = 13;
 
-const gibibytes = (bytes: number): string => (bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.max(1, Math.round(bytes / 2 ** 20))} MiB`);
+const gibibytes = (bytes: number): string =>
+  bytes >= 2 ** 30 ? `${(bytes / 2 ** 30).toFixed(1)} GiB` : `${Math.max(1, Math.round(bytes / 2 ** 20))} MiB`;
 
 /** What a pass remembers of each token for its backward part. */
-function bytesPerToken({ layers, hiddenSize, intermediateSize, vocabSize }: ModelConfig, checkpointing: boolean): number {
+function bytesPerToken(
+  { layers, hiddenSize, intermediateSize, vocabSize }: ModelConfig,
+  checkpointing: boolean,
+): number {
   const layer = 10 * hiddenSize + 4 * intermediateSize;
   return FLOAT * ((checkpointing ? layers * hiddenSize + layer : layers * layer) + 3 * vocabSize);
 }
@@ -39,7 +43,11 @@ interface EngineMemory {
 }
 
 /** Bytes of a worker that samples and trains. An adapter's own part is small beside its base. */
-export function engineMemory(model: ModelConfig, { algorithm, policy }: Pick<RunConfig, 'algorithm' | 'policy'>, env: NodeJS.ProcessEnv): EngineMemory {
+export function engineMemory(
+  model: ModelConfig,
+  { algorithm, policy }: Pick<RunConfig, 'algorithm' | 'policy'>,
+  env: NodeJS.ProcessEnv,
+): EngineMemory {
   const one = FLOAT * parameterCount(layoutOf(model));
   const critic = algorithm.critic === undefined ? 0 : algorithm.critic.lora ? one : TRAINED * one;
   const trained = policy.lora ? one : TRAINED * one;
@@ -51,7 +59,10 @@ export function engineMemory(model: ModelConfig, { algorithm, policy }: Pick<Run
 }
 
 /** What the workers have, or will have: a stack that is up keeps what it was started with, whatever this shell says. */
-function surroundings(shell: NodeJS.ProcessEnv, home: string): { readonly env: NodeJS.ProcessEnv; readonly ownCluster: boolean } {
+function surroundings(
+  shell: NodeJS.ProcessEnv,
+  home: string,
+): { readonly env: NodeJS.ProcessEnv; readonly ownCluster: boolean } {
   const state = readStackState(stackPaths(home).state);
   return {
     env: { ...shell, ...state?.settings },
@@ -60,9 +71,12 @@ function surroundings(shell: NodeJS.ProcessEnv, home: string): { readonly env: N
 }
 
 function diskLine({ batch, steps }: RunConfig, { env, ownCluster }: ReturnType<typeof surroundings>): string {
-  const rollouts = batch.tasks * batch.samples * (batch.dynamicSampling.type === 'none' ? 1 : batch.dynamicSampling.maxSampleBatches);
+  const rollouts =
+    batch.tasks * batch.samples * (batch.dynamicSampling.type === 'none' ? 1 : batch.dynamicSampling.maxSampleBatches);
   const bytes = (kib: number) => gibibytes(kib * 1024 * rollouts);
-  const kept = ownCluster ? "its namespace's retention is over" : `${readRetention(env)}h after it closed (${RETENTION_VARIABLE})`;
+  const kept = ownCluster
+    ? "its namespace's retention is over"
+    : `${readRetention(env)}h after it closed (${RETENTION_VARIABLE})`;
   return `disk: a step adds up to ${bytes(HISTORY_KIB)} to Temporal's database, kept until ${kept}, and ${bytes(STORE_KIB)} to the store, ${gibibytes(STORE_KIB * 1024 * rollouts * steps)} in ${steps} steps (npx longhaul prune)`;
 }
 
@@ -70,7 +84,9 @@ function diskLine({ batch, steps }: RunConfig, { env, ownCluster }: ReturnType<t
 export async function memoryLines(config: RunConfig, shell: NodeJS.ProcessEnv, home: string): Promise<string[]> {
   const around = surroundings(shell, home);
   const { env } = around;
-  const model = await resolveModel(config.policy.base).then(readModelConfig).catch(() => undefined);
+  const model = await resolveModel(config.policy.base)
+    .then(readModelConfig)
+    .catch(() => undefined);
   if (model === undefined) return [diskLine(config, around)];
   const { weights, cache, pass } = engineMemory(model, config, env);
   const workers = planGpuPool(env, { devices: gpuDevices(env), cores: availableParallelism() }).length;

@@ -12,18 +12,26 @@ export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: 
 /** A synchronous run needs no words. */
 function overlapping({ training, algorithm }: RunConfig): string[] {
   if (!training || training.mode === 'sync') return [];
-  const versions = training.rolloutVersion === 'newest' ? 'each turn by the newest policy' : 'each rollout by the policy that it began with';
+  const versions =
+    training.rolloutVersion === 'newest'
+      ? 'each turn by the newest policy'
+      : 'each rollout by the policy that it began with';
   const late = training.mode === 'async' ? training.maxStalenessSteps : 1;
-  const masked = training.maskStalenessSteps === undefined ? '' : `, masked when more than ${training.maskStalenessSteps} are`;
+  const masked =
+    training.maskStalenessSteps === undefined ? '' : `, masked when more than ${training.maskStalenessSteps} are`;
   const correction = algorithm.offPolicyCorrection?.tisRatioType ?? 'none';
-  return [`${training.mode}: trained on at most ${late} updates late${masked}; ${versions}; importance sampling: ${correction}`];
+  return [
+    `${training.mode}: trained on at most ${late} updates late${masked}; ${versions}; importance sampling: ${correction}`,
+  ];
 }
 
 function criticLines({ algorithm: { critic, gamma = 1, lambd = 1 }, policy }: RunConfig): string[] {
   if (critic === undefined) return [];
   const { rank, alpha } = critic.lora ?? {};
   const adapter = critic.lora === undefined ? '' : `, an adapter of rank ${rank} (alpha ${alpha})`;
-  return [`critic from ${critic.base ?? policy.base}${adapter}: learning rate ${critic.learningRate} (${critic.schedule}), γ ${gamma}, λ ${lambd}`];
+  return [
+    `critic from ${critic.base ?? policy.base}${adapter}: learning rate ${critic.learningRate} (${critic.schedule}), γ ${gamma}, λ ${lambd}`,
+  ];
 }
 
 function lossLine({ loss = 'regular', lossReduction, clipLow, clipHigh, kl }: RunConfig['algorithm']): string {
@@ -38,7 +46,11 @@ export function planLines(config: RunConfig): string[] {
   const evaluations = 2 + (evaluation.every > 0 ? Math.floor((config.steps - 1) / evaluation.every) : 0);
   const rollouts = config.steps * batch.tasks * batch.samples;
   const { type, maxSampleBatches, minReplaceRatio } = batch.dynamicSampling;
-  const until = { none: undefined, filter: 'as many are in groups that vary', replace: `more than ${minReplaceRatio} of a step's groups vary, which stand in for the others` }[type];
+  const until = {
+    none: undefined,
+    filter: 'as many are in groups that vary',
+    replace: `more than ${minReplaceRatio} of a step's groups vary, which stand in for the others`,
+  }[type];
   const drawn = until === undefined ? '' : `, up to ${rollouts * maxSampleBatches} until ${until}`;
   return [
     `run ${config.run} in ${config.dir}/${config.run}, seed ${config.seed}`,

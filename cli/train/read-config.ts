@@ -21,7 +21,10 @@ export function isTree(value: unknown): value is Tree {
 }
 
 const UNREADABLE: Readonly<Record<string, string>> = {
-  ENOENT: 'there is no such file', EISDIR: 'that is a folder', EACCES: 'this account may not read it', ENOTDIR: 'a part of its path is no folder',
+  ENOENT: 'there is no such file',
+  EISDIR: 'that is a folder',
+  EACCES: 'this account may not read it',
+  ENOTDIR: 'a part of its path is no folder',
 };
 
 /** Errors: what is wrong with it in a line, and the line of `text`; a tag that means nothing here too, since its value would be taken for a text. */
@@ -31,7 +34,9 @@ function parsed(text: string): unknown {
   if (problem) {
     const [at] = problem.linePos ?? [];
     const line = (at === undefined ? '' : (text.split('\n')[at.line - 1] ?? '')).trim().slice(0, 80);
-    throw new SyntaxError(`${problem.message.split('\n')[0]?.replace(/:$/, '')}${line === '' ? '' : `: ${JSON.stringify(line)}`}`);
+    throw new SyntaxError(
+      `${problem.message.split('\n')[0]?.replace(/:$/, '')}${line === '' ? '' : `: ${JSON.stringify(line)}`}`,
+    );
   }
   return document.toJS();
 }

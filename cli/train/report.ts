@@ -17,7 +17,8 @@ import { evaluationLines, trajectoryText } from './format.ts';
 export function improved(summary: RunSummary): boolean {
   const { before, after } = summary.evaluation;
   if (before === null || after === null || after.passRate <= before.passRate) return false;
-  const graded = ({ gradedPassRate, passRate }: EvaluationRecord) => (gradedPassRate === undefined ? passRate : (gradedPassRate ?? 0));
+  const graded = ({ gradedPassRate, passRate }: EvaluationRecord) =>
+    gradedPassRate === undefined ? passRate : (gradedPassRate ?? 0);
   return before.gradedPassRate !== null && graded(after) > graded(before);
 }
 

@@ -25,5 +25,8 @@ export function requireCompleted(summary: RunSummary): void {
   const { runId, status, message } = summary;
   if (status === 'completed') return;
   if (status === 'running') throw new JobFailed(`run ${runId} was stopped before it could say how it ended`, summary);
-  throw new JobFailed(`run ${runId} ${status}${message ? `: ${message}` : ''}; npx longhaul train CONFIG --again resumes it from its records`, summary);
+  throw new JobFailed(
+    `run ${runId} ${status}${message ? `: ${message}` : ''}; npx longhaul train CONFIG --again resumes it from its records`,
+    summary,
+  );
 }

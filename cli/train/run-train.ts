@@ -32,7 +32,14 @@ export interface TrainOptions {
 }
 
 /** Follows a run that is going on, then reports. Errors: the workflow's failure where the run never had a summary. */
-export async function followed(config: RunConfig, longhaul: Longhaul, store: Store, temporal: TemporalPlace, screen: Screen, signal: AbortSignal) {
+export async function followed(
+  config: RunConfig,
+  longhaul: Longhaul,
+  store: Store,
+  temporal: TemporalPlace,
+  screen: Screen,
+  signal: AbortSignal,
+) {
   const tallies = new RunTallies(store);
   const summary = () => summaryOf(config.run, store, temporal, tallies);
   const end = endOf(config, temporal);
@@ -49,11 +56,18 @@ export async function followed(config: RunConfig, longhaul: Longhaul, store: Sto
   return { ...end, summary: final };
 }
 
-async function onStack(config: RunConfig, { longhaul, store, temporal }: Stack, options: TrainOptions, screen: Screen, onStart: () => void): Promise<TrainEnd> {
+async function onStack(
+  config: RunConfig,
+  { longhaul, store, temporal }: Stack,
+  options: TrainOptions,
+  screen: Screen,
+  onStart: () => void,
+): Promise<TrainEnd> {
   // It has no end on record: where its workflow failed or was stopped all the same, it goes on from its records.
   await longhaul.train(config, { again: true });
   onStart();
-  for (const line of [...planLines(config), ...(await memoryLines(config, process.env, stackHome()))]) screen.line(line);
+  for (const line of [...planLines(config), ...(await memoryLines(config, process.env, stackHome()))])
+    screen.line(line);
   const end = endOf(config, temporal);
   if (end.ui) screen.line(`Temporal UI: ${end.ui}`);
   return options.detach ? end : await followed(config, longhaul, store, temporal, screen, options.signal);
@@ -66,7 +80,10 @@ async function onStack(config: RunConfig, { longhaul, store, temporal }: Stack, 
  */
 export async function runTrain(config: RunConfig, options: TrainOptions): Promise<TrainEnd> {
   const screen = screenOn(options.out);
-  refuseUnusableDisks([...stackPlaces(stackHome()), { what: 'the run folder', dir: endOf(config, { address: '', namespace: '', ui: '' }).runDir }]);
+  refuseUnusableDisks([
+    ...stackPlaces(stackHome()),
+    { what: 'the run folder', dir: endOf(config, { address: '', namespace: '', ui: '' }).runDir },
+  ]);
   const ended = await alreadyEnded(config, screen, options.again);
   if (ended) return ended;
   await options.allow();

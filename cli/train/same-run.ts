@@ -16,5 +16,11 @@ export const runMemo = (config: RunConfig) => settingsMemo(settled(config));
 export function refuseOtherRun(client: Client, config: RunConfig): Promise<void> {
   const name = config.run;
   const read = (given: unknown) => settled(resolveRunConfig({ ...(given as object), run: name }, process.cwd()));
-  return refuseOtherSettings(client, { kind: 'run', name, workflowId: `train/${name}`, settings: settled(config), read });
+  return refuseOtherSettings(client, {
+    kind: 'run',
+    name,
+    workflowId: `train/${name}`,
+    settings: settled(config),
+    read,
+  });
 }

@@ -14,14 +14,24 @@ import { soakBench } from './bench/soak.ts';
 import { trainBench } from './bench/train.ts';
 
 const BENCHES: readonly Verb[] = [
-  orchestrationBench, batchBench, dispatchBench, durabilityBench, asyncBench, sandboxBench, sampleBench, poolBench, trainBench,
+  orchestrationBench,
+  batchBench,
+  dispatchBench,
+  durabilityBench,
+  asyncBench,
+  sandboxBench,
+  sampleBench,
+  poolBench,
+  trainBench,
 ];
 
 /** A bench has nothing that goes on without it: Ctrl-C ends it where it stands. Errors: `Interrupted`. */
 function untilInterrupted(work: Work): Work {
   return (context) => {
     const { promise, reject } = Promise.withResolvers<never>();
-    context.signal.addEventListener('abort', () => reject(new Interrupted('interrupted: nothing was measured')), { once: true });
+    context.signal.addEventListener('abort', () => reject(new Interrupted('interrupted: nothing was measured')), {
+      once: true,
+    });
     return Promise.race([work(context), promise]);
   };
 }

@@ -15,14 +15,24 @@ const MOST_KILLS = 10_000;
 
 const seconds = (ms: number | null) => (ms === null ? '-' : `${(ms / 1000).toFixed(1)} s`);
 
-function tell({ kills, accounting, repeated, recovery, runs, checkpoint, reference, problems }: ChaosReport, { say }: VerbContext): void {
+function tell(
+  { kills, accounting, repeated, recovery, runs, checkpoint, reference, problems }: ChaosReport,
+  { say }: VerbContext,
+): void {
   for (const [name, { kills: n, p50, p95, max }] of Object.entries(recovery)) {
-    if (n > 0) say(`${n} kills of ${name === 'server' ? 'the server' : name === 'worker' ? 'workers' : 'others'}: back in ${seconds(p50)} (p95 ${seconds(p95)}, at most ${seconds(max)})`);
+    if (n > 0)
+      say(
+        `${n} kills of ${name === 'server' ? 'the server' : name === 'worker' ? 'workers' : 'others'}: back in ${seconds(p50)} (p95 ${seconds(p95)}, at most ${seconds(max)})`,
+      );
   }
   const { dispatched, trained, masked, dropped, evaluated, lost, duplicated } = accounting;
-  say(`rollouts: ${dispatched} dispatched = ${trained} trained + ${masked} masked + ${dropped} dropped + ${evaluated} evaluated; ${lost} lost, ${duplicated} duplicated`);
+  say(
+    `rollouts: ${dispatched} dispatched = ${trained} trained + ${masked} masked + ${dropped} dropped + ${evaluated} evaluated; ${lost} lost, ${duplicated} duplicated`,
+  );
   const under = kills.reduce((sum, { underWay }) => sum + underWay.modelCalls + underWay.toolCalls, 0);
-  say(`begun again: ${repeated.modelCalls} model calls, ${repeated.toolCalls} tool calls, ${repeated.updates} updates (${under} calls were under way at kills)`);
+  say(
+    `begun again: ${repeated.modelCalls} model calls, ${repeated.toolCalls} tool calls, ${repeated.updates} updates (${under} calls were under way at kills)`,
+  );
   say(`disturbed  ${checkpoint}  ${runs.disturbed}`);
   say(`reference  ${reference}  ${runs.reference}`);
   for (const problem of problems) say(`does not hold: ${problem}`);
@@ -33,7 +43,14 @@ async function chaos(options: Options, context: VerbContext): Promise<Outcome> {
   const { env, signal, note } = context;
   const kills = wholeNumber('--kills', options.kills, 1, MOST_KILLS);
   const seed = wholeNumber('--seed', options.seed, 0, Number.MAX_SAFE_INTEGER);
-  const report = await runChaos({ kills, seed, env, signal, note, ...(options.dir === undefined ? {} : { dir: resolve(context.cwd, options.dir) }) });
+  const report = await runChaos({
+    kills,
+    seed,
+    env,
+    signal,
+    note,
+    ...(options.dir === undefined ? {} : { dir: resolve(context.cwd, options.dir) }),
+  });
   tell(report, context);
   return { document: report, exitCode: report.problems.length === 0 ? 0 : 1 };
 }

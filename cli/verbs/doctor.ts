@@ -10,7 +10,10 @@ import type { Outcome, Verb, VerbContext } from '../verb.ts';
 export const doctor: Verb = {
   define(command, run) {
     command
-      .option('--store', "verify every record of this folder's store, and its checkpoints, instead; exit code 1 where one is damaged")
+      .option(
+        '--store',
+        "verify every record of this folder's store, and its checkpoints, instead; exit code 1 where one is damaged",
+      )
       .action(({ store }: { readonly store?: boolean }) => run(store === true ? ofStore : ofMachine));
   },
 };
@@ -21,8 +24,13 @@ async function ofMachine({ env, say }: VerbContext): Promise<Outcome> {
   // What stands in the way of all else is said first.
   for (const { name, remedy = '' } of lacking) if (name === DISKS) say(remedy);
   for (const line of table(findings.map(row))) say(line);
-  for (const one of findings) if (one.remedy !== undefined && !(one.name === DISKS && one.state === 'missing')) say(`${one.name}: ${one.remedy}`);
-  say(lacking.length === 0 ? 'everything required is here' : `required and missing: ${lacking.map((one) => one.name).join(', ')}`);
+  for (const one of findings)
+    if (one.remedy !== undefined && !(one.name === DISKS && one.state === 'missing')) say(`${one.name}: ${one.remedy}`);
+  say(
+    lacking.length === 0
+      ? 'everything required is here'
+      : `required and missing: ${lacking.map((one) => one.name).join(', ')}`,
+  );
   return { document: { ok: lacking.length === 0, checks: findings }, exitCode: lacking.length === 0 ? 0 : 3 };
 }
 

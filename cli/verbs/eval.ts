@@ -27,7 +27,15 @@ async function evaluate(file: string, options: Options, context: VerbContext): P
   }
   const screen = screenOn(context.json ? process.stderr : process.stdout);
   const again = `npx longhaul eval ${[file, '--eval-id', config.eval, ...(options.set ?? []).flatMap((set) => ['--set', set])].map(shellWord).join(' ')}`;
-  return { document: await runEval(config, { detach: options.detach === true, allow: () => allowEval(context, config), signal: context.signal, screen, again }) };
+  return {
+    document: await runEval(config, {
+      detach: options.detach === true,
+      allow: () => allowEval(context, config),
+      signal: context.signal,
+      screen,
+      again,
+    }),
+  };
 }
 
 export const evalVerb: Verb = {
@@ -39,7 +47,12 @@ export const evalVerb: Verb = {
       )
       .argument('<config>', 'eval configuration, YAML')
       .option('--eval-id <id>', 'name of the eval; default: the configuration, then the file name')
-      .option('--set <a.b=c>', 'change one setting, the value in YAML; may be given often', (value: string, all: string[]) => [...all, value], [])
+      .option(
+        '--set <a.b=c>',
+        'change one setting, the value in YAML; may be given often',
+        (value: string, all: string[]) => [...all, value],
+        [],
+      )
       .option('-d, --detach', 'return when the eval has started')
       .option('--dry-run', 'validate, and print the resolved plan')
       .action((file: string, options: Options) => run((context) => evaluate(file, options, context)));

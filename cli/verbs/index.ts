@@ -16,26 +16,11 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'what was found on this machine, and the remedy for what was not',
     load: async () => (await import('./doctor.ts')).doctor,
   },
-  up: {
-    summary: 'start the stack: Temporal server and workers',
-    load: async () => (await import('./up.ts')).up,
-  },
-  down: {
-    summary: 'drain and stop the stack',
-    load: async () => (await import('./down.ts')).down,
-  },
-  ps: {
-    summary: 'the processes of the stack',
-    load: async () => (await import('./ps.ts')).ps,
-  },
-  worker: {
-    summary: 'one worker process',
-    load: async () => (await import('./worker.ts')).worker,
-  },
-  train: {
-    summary: 'start a training run, or attach to it',
-    load: async () => (await import('./train.ts')).trainVerb,
-  },
+  up: { summary: 'start the stack: Temporal server and workers', load: async () => (await import('./up.ts')).up },
+  down: { summary: 'drain and stop the stack', load: async () => (await import('./down.ts')).down },
+  ps: { summary: 'the processes of the stack', load: async () => (await import('./ps.ts')).ps },
+  worker: { summary: 'one worker process', load: async () => (await import('./worker.ts')).worker },
+  train: { summary: 'start a training run, or attach to it', load: async () => (await import('./train.ts')).trainVerb },
   rollout: {
     summary: 'one rollout, its turns shown as they happen',
     load: async () => (await import('./rollout.ts')).rolloutVerb,
@@ -48,18 +33,9 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: 'evals by the clock, as Temporal schedules',
     load: async () => (await import('./schedule.ts')).scheduleVerb,
   },
-  runs: {
-    summary: 'the runs of this folder',
-    load: async () => (await import('./runs.ts')).runsVerb,
-  },
-  show: {
-    summary: 'the state of a run',
-    load: async () => (await import('./runs.ts')).showVerb,
-  },
-  watch: {
-    summary: 'a run, live',
-    load: async () => (await import('./runs.ts')).watchVerb,
-  },
+  runs: { summary: 'the runs of this folder', load: async () => (await import('./runs.ts')).runsVerb },
+  show: { summary: 'the state of a run', load: async () => (await import('./runs.ts')).showVerb },
+  watch: { summary: 'a run, live', load: async () => (await import('./runs.ts')).watchVerb },
   rollouts: {
     summary: 'the rollouts of a run, and how each ended',
     load: async () => (await import('./rollouts.ts')).rolloutsVerb,
@@ -72,34 +48,16 @@ export const VERBS: Readonly<Record<string, VerbEntry>> = {
     summary: "where the time of a run's rollouts went",
     load: async () => (await import('./times.ts')).timesVerb,
   },
-  pause: {
-    summary: 'pause a run at a turn, or at a step',
-    load: async () => (await import('./steer.ts')).pauseVerb,
-  },
-  resume: {
-    summary: 'go on with a paused run',
-    load: async () => (await import('./steer.ts')).resumeVerb,
-  },
-  cancel: {
-    summary: 'end a run and release its sandboxes',
-    load: async () => (await import('./steer.ts')).cancelVerb,
-  },
-  set: {
-    summary: 'change settings of a live run',
-    load: async () => (await import('./steer.ts')).setVerb,
-  },
+  pause: { summary: 'pause a run at a turn, or at a step', load: async () => (await import('./steer.ts')).pauseVerb },
+  resume: { summary: 'go on with a paused run', load: async () => (await import('./steer.ts')).resumeVerb },
+  cancel: { summary: 'end a run and release its sandboxes', load: async () => (await import('./steer.ts')).cancelVerb },
+  set: { summary: 'change settings of a live run', load: async () => (await import('./steer.ts')).setVerb },
   prune: {
     summary: 'remove what ended runs need no more from the store',
     load: async () => (await import('./prune.ts')).pruneVerb,
   },
-  sft: {
-    summary: 'supervised warm start from demonstrations',
-    load: async () => (await import('./sft.ts')).sftVerb,
-  },
-  serve: {
-    summary: "a policy behind OpenAI's API",
-    load: async () => (await import('./serve.ts')).serveVerb,
-  },
+  sft: { summary: 'supervised warm start from demonstrations', load: async () => (await import('./sft.ts')).sftVerb },
+  serve: { summary: "a policy behind OpenAI's API", load: async () => (await import('./serve.ts')).serveVerb },
   bench: {
     summary: 'measure one part against a peer in the same run',
     load: async () => (await import('./bench.ts')).benchVerb,

@@ -42,14 +42,27 @@ async function checkKnown(name: string, local: LocalStore): Promise<void> {
 }
 
 /** Errors: `UserInputError` for a name that is none, or of something under way. */
-async function chosen(names: readonly string[], { olderThan }: Options, known: Known, local: LocalStore): Promise<Prunable[]> {
+async function chosen(
+  names: readonly string[],
+  { olderThan }: Options,
+  known: Known,
+  local: LocalStore,
+): Promise<Prunable[]> {
   const before = olderThan === undefined ? Number.POSITIVE_INFINITY : Date.now() - ageOf(olderThan);
-  if (names.length === 0 && olderThan === undefined) throw new UserInputError('RUN', '', 'name runs (or eval/ID), or give --older-than, such as 7d');
+  if (names.length === 0 && olderThan === undefined)
+    throw new UserInputError('RUN', '', 'name runs (or eval/ID), or give --older-than, such as 7d');
   for (const name of names) {
     await checkKnown(name, local);
-    if (known.live.includes(name)) throw new UserInputError('RUN', name, 'it has not ended; prune takes only what has (npx longhaul cancel ends it)');
+    if (known.live.includes(name))
+      throw new UserInputError(
+        'RUN',
+        name,
+        'it has not ended; prune takes only what has (npx longhaul cancel ends it)',
+      );
   }
-  return known.ended.filter(({ name, finishedAt }) => (names.length === 0 || names.includes(name)) && Date.parse(finishedAt) < before);
+  return known.ended.filter(
+    ({ name, finishedAt }) => (names.length === 0 || names.includes(name)) && Date.parse(finishedAt) < before,
+  );
 }
 
 const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
@@ -65,15 +78,27 @@ function prune(names: readonly string[], options: Options, context: VerbContext)
     const dir = join(stackHome(context.env, context.cwd), 'store');
     const dryRun = options.dryRun === true;
     const { note, signal } = context;
-    const report = await pruneRecords(those, dir, local.store, { dryRun, note, signal, shrink: known.live.length === 0 }).catch((error: unknown) => {
+    const report = await pruneRecords(those, dir, local.store, {
+      dryRun,
+      note,
+      signal,
+      shrink: known.live.length === 0,
+    }).catch((error: unknown) => {
       if (!signal.aborted) throw error;
-      throw new Interrupted('interrupted: what was pruned so far is gone, and the same command does the rest', { cause: error });
+      throw new Interrupted('interrupted: what was pruned so far is gone, and the same command does the rest', {
+        cause: error,
+      });
     });
     const head = ['RUN', 'STATUS', 'ENDED', 'ROLLOUTS', 'RECORDS', 'EXECUTIONS', 'OBJECTS'];
     for (const line of table([head, ...report.pruned.map(rowOf)])) context.say(line);
     const { before, after } = report.bytes;
-    context.say(dryRun ? `nothing was changed; the store has ${mebibytes(before)}` : `the store has ${mebibytes(after)} (${mebibytes(before)} before)`);
-    if (!dryRun && !report.shrunk) context.say(`its file keeps its size while ${known.live.join(', ')} is under way: what was freed is used again`);
+    context.say(
+      dryRun
+        ? `nothing was changed; the store has ${mebibytes(before)}`
+        : `the store has ${mebibytes(after)} (${mebibytes(before)} before)`,
+    );
+    if (!dryRun && !report.shrunk)
+      context.say(`its file keeps its size while ${known.live.join(', ')} is under way: what was freed is used again`);
     return { document: { dryRun, ...report } };
   });
 }

@@ -47,7 +47,10 @@ async function inputOf(options: Options, context: VerbContext): Promise<RolloutI
     seed: wholeNumber('--seed', options.seed, 0),
     agent: {
       maxTurns: wholeNumber('--max-turns', options.maxTurns, 1),
-      maxContextTokens: options.maxContextTokens === undefined ? maxContextTokens : wholeNumber('--max-context-tokens', options.maxContextTokens, 1),
+      maxContextTokens:
+        options.maxContextTokens === undefined
+          ? maxContextTokens
+          : wholeNumber('--max-context-tokens', options.maxContextTokens, 1),
     },
     sampling: {
       temperature: temperatureOf(options.temperature),
@@ -59,18 +62,32 @@ async function inputOf(options: Options, context: VerbContext): Promise<RolloutI
 /** Why one failed says the error that follows. */
 function endLines({ result, trajectory }: RolloutEnd): string[] {
   const { status, reward = 0, passed = false, failure, message, finish, turns, attempt } = result;
-  const verdict = status === 'graded' ? `reward ${reward} (${passed ? 'passed' : 'not passed'})` : `failed: ${failure ?? 'internal'}`;
+  const verdict =
+    status === 'graded' ? `reward ${reward} (${passed ? 'passed' : 'not passed'})` : `failed: ${failure ?? 'internal'}`;
   const why = status === 'graded' ? (trajectory?.reason ?? message ?? '').trim() : '';
   const again = attempt > 1 ? `, attempt ${attempt}` : '';
-  return ['── verdict', `${verdict}${why === '' ? '' : `: ${why}`}`, `${turns} turns, finish: ${finish ?? 'none'}${again}`];
+  return [
+    '── verdict',
+    `${verdict}${why === '' ? '' : `: ${why}`}`,
+    `${turns} turns, finish: ${finish ?? 'none'}${again}`,
+  ];
 }
 
 /** A rollout goes on as it was started. Errors: `UserInputError` for what was given beside `--attach`. */
 function refuseBeside(command: Command): void {
-  const given = command.options.find((option) => !['attach', 'json'].includes(option.attributeName()) && command.getOptionValueSource(option.attributeName()) === 'cli');
+  const given = command.options.find(
+    (option) =>
+      !['attach', 'json'].includes(option.attributeName()) &&
+      command.getOptionValueSource(option.attributeName()) === 'cli',
+  );
   if (given === undefined) return;
-  const value: unknown = given.attributeName() === 'apiKeyEnv' ? '(not shown)' : command.getOptionValue(given.attributeName());
-  throw new UserInputError(given.long ?? given.flags, value, 'leave it out: --attach follows a rollout as it was started');
+  const value: unknown =
+    given.attributeName() === 'apiKeyEnv' ? '(not shown)' : command.getOptionValue(given.attributeName());
+  throw new UserInputError(
+    given.long ?? given.flags,
+    value,
+    'leave it out: --attach follows a rollout as it was started',
+  );
 }
 
 /** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` where its input is to blame. */
@@ -94,11 +111,17 @@ export const rolloutVerb: Verb = {
       .option('--policy <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
       .option('--endpoint <url>', "instead of --policy: a server with OpenAI's API, such as http://127.0.0.1:8000/v1")
       .option('--model <name>', 'what the endpoint knows the model by')
-      .option('--api-key-env <variable>', 'environment variable with its key, where the gpu worker runs: one that $LONGHAUL_KEYS lists for the address')
+      .option(
+        '--api-key-env <variable>',
+        'environment variable with its key, where the gpu worker runs: one that $LONGHAUL_KEYS lists for the address',
+      )
       .option('--seed <n>', 'of the sampling noise', '0')
       .option('--temperature <t>', '0: greedy', '1')
       .option('--max-turns <n>', 'turns at most', '30')
-      .option('--max-context-tokens <n>', 'prompt, observations and sampled tokens together; default: what the policy can attend to')
+      .option(
+        '--max-context-tokens <n>',
+        'prompt, observations and sampled tokens together; default: what the policy can attend to',
+      )
       .option('--max-tokens <n>', 'sampled in one turn; default: a quarter of the context')
       .option('--attach <id>', 'follow a rollout that was started before, instead of starting one')
       .action((options: Options) =>

@@ -31,9 +31,12 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
     const id = evalOf(run);
     const { accounting } = id === undefined ? await local.summary(run) : await localEval(id, store);
     const prefixes = await rolloutPrefixes(run, options.step, store);
-    const events = (await eventsOfRun(run, store)).filter(({ rollout }) => prefixes.some((prefix) => rollout.startsWith(prefix)));
+    const events = (await eventsOfRun(run, store)).filter(({ rollout }) =>
+      prefixes.some((prefix) => rollout.startsWith(prefix)),
+    );
     const outcomes: OutcomeRecord[] = [];
-    for (const prefix of prefixes) outcomes.push(...(await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value));
+    for (const prefix of prefixes)
+      outcomes.push(...(await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value));
     const rows = outcomes.map((o) => [
       o.rollout,
       o.status === 'graded' ? String(o.reward) : `failed: ${o.failure ?? 'internal'}`,
@@ -42,14 +45,21 @@ function rollouts(run: string, options: Options, context: VerbContext): Promise<
       reasonOf(o),
     ]);
     for (const line of table([['ROLLOUT', 'REWARD', 'FINISH', 'TURNS', 'REASON'], ...rows])) context.say(line);
-    const plain = events.map(({ rollout, attempt, event, at, detail }) => ({ rollout, attempt, event, at, ...(detail ? { detail } : {}) }));
+    const plain = events.map(({ rollout, attempt, event, at, detail }) => ({
+      rollout,
+      attempt,
+      event,
+      at,
+      ...(detail ? { detail } : {}),
+    }));
     return { document: { run, accounting, rollouts: outcomes, events: plain } };
   });
 }
 
 /** Rollouts that have ended whose ids begin with `given`, and single ones whose last part does. */
 async function namesFor(given: string, store: Store): Promise<string[]> {
-  const ofRuns = given === '' ? [] : (await store.list<OutcomeRecord>(keys.outcome(given))).map(({ value }) => value.rollout);
+  const ofRuns =
+    given === '' ? [] : (await store.list<OutcomeRecord>(keys.outcome(given))).map(({ value }) => value.rollout);
   return [...ofRuns, ...(await rolloutNames(store))];
 }
 
@@ -66,7 +76,11 @@ export async function trajectory(given: string, context: VerbContext): Promise<O
     const found = await trajectoryOf(rollout, store);
     if (!found) {
       const near = didYouMean(given, await rolloutNames(store));
-      throw new UserInputError('ROLLOUT', given, `${near}give the id of a rollout that has ended, as longhaul rollouts RUN and longhaul runs --all print it`);
+      throw new UserInputError(
+        'ROLLOUT',
+        given,
+        `${near}give the id of a rollout that has ended, as longhaul rollouts RUN and longhaul runs --all print it`,
+      );
     }
     context.say(trajectoryText(found));
     return { document: found };
@@ -84,6 +98,8 @@ export const rolloutsVerb: Verb = {
 
 export const trajectoryVerb: Verb = {
   define(command, run) {
-    command.argument('<rollout>', 'id of the rollout; a start that only one has is enough').action((id: string) => run((context) => trajectory(id, context)));
+    command
+      .argument('<rollout>', 'id of the rollout; a start that only one has is enough')
+      .action((id: string) => run((context) => trajectory(id, context)));
   },
 };

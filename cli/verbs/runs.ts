@@ -23,8 +23,16 @@ import { singleRollout, trajectory } from './rollouts.ts';
 function listAll(context: VerbContext): Promise<Outcome> {
   return withLocalStore(context, async (local) => {
     const summaries = await Promise.all((await local.runs()).map(({ run }) => local.summary(run)));
-    const runs = summaries.map(({ runId: id, status, startedAt }): Work => ({ kind: 'run', id, status, startedAt, look: `npx longhaul show ${id}` }));
-    const all = [...runs, ...(await evalsAndRollouts(local, context))].sort((a, b) => a.startedAt.localeCompare(b.startedAt));
+    const runs = summaries.map(({ runId: id, status, startedAt }): Work => ({
+      kind: 'run',
+      id,
+      status,
+      startedAt,
+      look: `npx longhaul show ${id}`,
+    }));
+    const all = [...runs, ...(await evalsAndRollouts(local, context))].sort((a, b) =>
+      a.startedAt.localeCompare(b.startedAt),
+    );
     const rows = all.map(({ kind, id, status, startedAt, look }) => [kind, id, status, startedAt || '-', look]);
     for (const line of table([['KIND', 'ID', 'STATUS', 'STARTED', 'LOOK AT IT'], ...rows])) context.say(line);
     return { document: all };
@@ -98,10 +106,12 @@ async function show(given: string, context: VerbContext): Promise<Outcome> {
     for (const one of evaluation.all) {
       for (const line of evaluationLines(evaluationName(one.step), one)) context.say(line);
     }
-    for (const { at, step, field, from, to } of changes) context.say(`changed after step ${step}: ${field} ${from ?? 'unset'} → ${to} (${at})`);
+    for (const { at, step, field, from, to } of changes)
+      context.say(`changed after step ${step}: ${field} ${from ?? 'unset'} → ${to} (${at})`);
     const earlier = steps.length - LAST_STEPS;
     if (earlier > 0) context.say(`… ${earlier} earlier steps: --json, or metrics.jsonl of the run's folder`);
-    for (const step of steps.slice(-LAST_STEPS)) context.say(stepLine(step, live?.status?.steps ?? document.plannedSteps));
+    for (const step of steps.slice(-LAST_STEPS))
+      context.say(stepLine(step, live?.status?.steps ?? document.plannedSteps));
     const isUnseen = document.status === 'running' && live === undefined;
     return { document: live ? { ...document, live } : document, exitCode: isUnseen && disks.length > 0 ? 3 : 0 };
   });
@@ -119,12 +129,21 @@ async function follow(run: string, local: LocalStore, screen: Screen, context: V
 
 function refuseEval(name: string): void {
   if (evalOf(name) === undefined) return;
-  throw new UserInputError('RUN', name, `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${name}`);
+  throw new UserInputError(
+    'RUN',
+    name,
+    `give a run: an eval is followed by the command that started it (npx longhaul eval CONFIG), and shown by: npx longhaul show ${name}`,
+  );
 }
 
 /** Errors: `JobFailed` for a run that did not complete; `Interrupted`, with how to attach. */
 async function watch(given: string, context: VerbContext): Promise<Outcome> {
-  if (isSingleRollout(given)) throw new UserInputError('RUN', given, `give a run: a single rollout is followed by: npx longhaul rollout --attach ${given}`);
+  if (isSingleRollout(given))
+    throw new UserInputError(
+      'RUN',
+      given,
+      `give a run: a single rollout is followed by: npx longhaul rollout --attach ${given}`,
+    );
   refuseEval(given);
   const run = await withLocalStore(context, (local) => named(given, local));
   refuseEval(run);
@@ -154,12 +173,16 @@ export const runsVerb: Verb = {
 
 export const showVerb: Verb = {
   define(command, run) {
-    command.argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a start that only one has is enough').action((id: string) => run((context) => show(id, context)));
+    command
+      .argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a start that only one has is enough')
+      .action((id: string) => run((context) => show(id, context)));
   },
 };
 
 export const watchVerb: Verb = {
   define(command, run) {
-    command.argument('<run>', 'name of the run; a start that only one has is enough').action((id: string) => run((context) => watch(id, context)));
+    command
+      .argument('<run>', 'name of the run; a start that only one has is enough')
+      .action((id: string) => run((context) => watch(id, context)));
   },
 };

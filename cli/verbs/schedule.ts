@@ -11,7 +11,13 @@ import { UserInputError } from '../errors.ts';
 import { checkEvalInputs } from '../eval/check-inputs.ts';
 import { estimateText } from '../eval/format.ts';
 import { readSweepConfig } from '../eval/read-config.ts';
-import { checkSettings, EvalSchedules, type ScheduleDetails, type ScheduledSweep, type ScheduleSettings } from '../schedule/eval-schedules.ts';
+import {
+  checkSettings,
+  EvalSchedules,
+  type ScheduleDetails,
+  type ScheduledSweep,
+  type ScheduleSettings,
+} from '../schedule/eval-schedules.ts';
 import { table } from '../table.ts';
 import type { Outcome, Verb, VerbContext, Work } from '../verb.ts';
 
@@ -39,7 +45,10 @@ async function create(file: string, given: CreateOptions, context: VerbContext):
   return withSchedules(context, async (schedules) => {
     await schedules.create(settings);
     const details = await schedules.show(settings.name);
-    const warned = [...known, ...(details.next.length > 0 ? [] : [`there is no time at which it fires (${details.when})`])];
+    const warned = [
+      ...known,
+      ...(details.next.length > 0 ? [] : [`there is no time at which it fires (${details.when})`]),
+    ];
     for (const warning of warned) context.note(`warning: ${warning}`);
     for (const line of detailLines(details)) context.say(line);
     return { document: { ...details, warnings: warned } };
@@ -47,12 +56,18 @@ async function create(file: string, given: CreateOptions, context: VerbContext):
 }
 
 function sweepLine({ workflowId, scheduledAt, status, message, result }: ScheduledSweep): string[] {
-  const cells = result?.cells.map(({ cell, passAt }) => `${cell} ${Object.entries(passAt).map(([k, estimate]) => `pass@${k} ${estimateText(estimate)}`).join(', ')}`);
+  const cells = result?.cells.map(
+    ({ cell, passAt }) =>
+      `${cell} ${Object.entries(passAt)
+        .map(([k, estimate]) => `pass@${k} ${estimateText(estimate)}`)
+        .join(', ')}`,
+  );
   return [scheduledAt, status, cells?.join(' · ') ?? message ?? '', workflowId];
 }
 
 function detailLines(details: ScheduleDetails): string[] {
-  const { name, when, paused, note, next, overlap, catchUpSeconds, pauseOnFailure, fired, skipped, missed, recent } = details;
+  const { name, when, paused, note, next, overlap, catchUpSeconds, pauseOnFailure, fired, skipped, missed, recent } =
+    details;
   return [
     `schedule ${name}: ${when}`,
     `  ${paused ? 'paused' : 'on'}${note === '' ? '' : `: ${note}`}${paused ? ` (npx longhaul schedule resume ${name})` : ''}`,
@@ -65,7 +80,13 @@ function detailLines(details: ScheduleDetails): string[] {
 
 async function list(context: VerbContext): Promise<Outcome> {
   const views = await withSchedules(context, (schedules) => schedules.list());
-  const rows = views.map(({ name, when, paused, next, note }) => [name, when, paused ? 'paused' : 'on', paused ? '-' : (next[0] ?? '-'), note]);
+  const rows = views.map(({ name, when, paused, next, note }) => [
+    name,
+    when,
+    paused ? 'paused' : 'on',
+    paused ? '-' : (next[0] ?? '-'),
+    note,
+  ]);
   for (const line of table([['NAME', 'WHEN', 'STATE', 'NEXT', 'NOTE'], ...rows])) context.say(line);
   return { document: views };
 }
@@ -85,10 +106,17 @@ function time(option: string, text: string): Date {
 async function backfill(name: string, from: string, to: string, context: VerbContext): Promise<Outcome> {
   const [start, end] = [time('--from', from), time('--to', to)];
   if (start >= end) throw new UserInputError('--to', to, `give a time after --from (${from})`);
-  return acted(name, `fires for its times from ${start.toISOString()} to ${end.toISOString()}`, context, (schedules) => schedules.backfill(name, start, end));
+  return acted(name, `fires for its times from ${start.toISOString()} to ${end.toISOString()}`, context, (schedules) =>
+    schedules.backfill(name, start, end),
+  );
 }
 
-async function acted(name: string, done: string, context: VerbContext, act: (schedules: EvalSchedules) => Promise<void>): Promise<Outcome> {
+async function acted(
+  name: string,
+  done: string,
+  context: VerbContext,
+  act: (schedules: EvalSchedules) => Promise<void>,
+): Promise<Outcome> {
   await withSchedules(context, act);
   context.say(`schedule ${name} ${done}`);
   return { document: { schedule: name, done } };
@@ -108,12 +136,16 @@ async function trigger(name: string, context: VerbContext): Promise<Outcome> {
 
 /** A run may begin after its schedule, so that a name which leads to none now is no error: but it may be mistyped. */
 async function warnings({ policies }: SweepConfig, context: VerbContext): Promise<string[]> {
-  const references = policies.flatMap((policy) => ('endpoint' in policy ? [] : [{ name: policy.policy, reference: parsePolicyReference(policy.policy) }]));
+  const references = policies.flatMap((policy) =>
+    'endpoint' in policy ? [] : [{ name: policy.policy, reference: parsePolicyReference(policy.policy) }],
+  );
   const known = await knownRuns(context);
   return references.flatMap(({ name, reference }) => {
     if (!('run' in reference) || known.includes(reference.run)) return [];
     const here = known.length > 0 ? `the runs here are ${known.join(', ')}` : 'there is no run here';
-    return [`policy ${name}: there is no run ${reference.run} now (${here}); a sweep that fires before there is one fails`];
+    return [
+      `policy ${name}: there is no run ${reference.run} now (${here}); a sweep that fires before there is one fails`,
+    ];
   });
 }
 
@@ -122,7 +154,9 @@ const NAME = ['<name>', 'name of the schedule'] as const;
 function defineCreate(command: Command, run: Run): void {
   command
     .command('create')
-    .description('Evaluates by the clock what CONFIG describes; a policy latest:RUN is what the run has published by then.')
+    .description(
+      'Evaluates by the clock what CONFIG describes; a policy latest:RUN is what the run has published by then.',
+    )
     .argument('<config>', 'eval configuration, YAML')
     .option('--name <name>', 'name of the schedule; default: that of the eval')
     .option('--cron <expression>', 'five fields: "0 6 * * *"')
@@ -133,7 +167,12 @@ function defineCreate(command: Command, run: Run): void {
     .option('--keep-going', 'do not pause when a sweep fails')
     .option('--paused', 'begin paused')
     .option('--note <text>', 'why it is as it is')
-    .option('--set <a.b=c>', 'change one setting, the value in YAML; may be given often', (value: string, all: string[]) => [...all, value], [])
+    .option(
+      '--set <a.b=c>',
+      'change one setting, the value in YAML; may be given often',
+      (value: string, all: string[]) => [...all, value],
+      [],
+    )
     .action((file: string, options: CreateOptions) => run((context) => create(file, options, context)));
 }
 
@@ -143,7 +182,9 @@ function defineSteering(command: Command, run: Run): void {
       .command(verb)
       .argument(...NAME)
       .option('--note <text>', 'why', `${verb}d from the command line`)
-      .action((name: string, { note }: { note: string }) => run((context) => acted(name, done, context, (schedules) => schedules[verb](name, note))));
+      .action((name: string, { note }: { note: string }) =>
+        run((context) => acted(name, done, context, (schedules) => schedules[verb](name, note))),
+      );
   noted('pause', 'is paused').description('No sweep begins until it is resumed.');
   noted('resume', 'goes on').description('Fires again by the clock.');
   command
@@ -155,13 +196,18 @@ function defineSteering(command: Command, run: Run): void {
     .command('delete')
     .description('Fires no more; what it has fired goes on, and its results stay.')
     .argument(...NAME)
-    .action((name: string) => run((context) => acted(name, 'is deleted', context, (schedules) => schedules.delete(name))));
+    .action((name: string) =>
+      run((context) => acted(name, 'is deleted', context, (schedules) => schedules.delete(name))),
+    );
 }
 
 export const scheduleVerb: Verb = {
   define(command, run) {
     defineCreate(command, run);
-    command.command('list').description('The schedules, and when each fires next.').action(() => run(list));
+    command
+      .command('list')
+      .description('The schedules, and when each fires next.')
+      .action(() => run(list));
     command
       .command('show')
       .description('When it fires, what it did last, and what came of it.')
@@ -174,6 +220,8 @@ export const scheduleVerb: Verb = {
       .argument(...NAME)
       .requiredOption('--from <time>', 'the first, ISO 8601')
       .requiredOption('--to <time>', 'the last')
-      .action((name: string, { from, to }: { from: string; to: string }) => run((context) => backfill(name, from, to, context)));
+      .action((name: string, { from, to }: { from: string; to: string }) =>
+        run((context) => backfill(name, from, to, context)),
+      );
   },
 };

@@ -20,8 +20,14 @@ interface Options {
 
 async function serve(options: Options, context: VerbContext): Promise<Outcome> {
   const { model, servedName, host, apiKeyEnv } = options;
-  if (options.tinker === true) throw new UserInputError('--tinker', true, 'leave it out: the Tinker API is not built yet');
-  if (model === undefined) throw new UserInputError('--model', undefined, 'give starter, RUN@STEP, latest:RUN, or a directory in Hugging Face layout');
+  if (options.tinker === true)
+    throw new UserInputError('--tinker', true, 'leave it out: the Tinker API is not built yet');
+  if (model === undefined)
+    throw new UserInputError(
+      '--model',
+      undefined,
+      'give starter, RUN@STEP, latest:RUN, or a directory in Hugging Face layout',
+    );
   const settings = {
     model,
     ...(servedName === undefined ? {} : { servedName }),
@@ -41,7 +47,9 @@ async function serve(options: Options, context: VerbContext): Promise<Outcome> {
 export const serveVerb: Verb = {
   define(command, run) {
     command
-      .description("Serves a policy by OpenAI's API (completions, by text or token ids, and chat with tools) until SIGTERM or Ctrl-C; what is under way then finishes.")
+      .description(
+        "Serves a policy by OpenAI's API (completions, by text or token ids, and chat with tools) until SIGTERM or Ctrl-C; what is under way then finishes.",
+      )
       .option('--model <policy>', '`starter`, `RUN@STEP`, `latest:RUN`, or a directory in Hugging Face layout')
       .option('--served-name <name>', 'what clients call the model; default: the last part of its name')
       .option('--host <address>', 'address to listen on; another one than loopback needs --api-key-env', '127.0.0.1')

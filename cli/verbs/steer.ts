@@ -61,18 +61,22 @@ export const pauseVerb: Verb = {
 export const resumeVerb = signalVerb('goes on', (handle) => handle.resume());
 export const cancelVerb: Verb = {
   define(command, run) {
-    command.argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a start that only one has is enough').action((id: string) =>
-      run((context) =>
-        withNamed(context, id, async (handle, name) => {
-          // The server takes a cancellation of what has ended as well, and does nothing.
-          if (!(await handle.isRunning())) throw new WorkflowNotFoundError('it has ended', handle.workflowId, undefined);
-          await handle.cancel();
-          const done = 'is being cancelled; its sandboxes are released, and the command that started it resumes it (a run: with --again)';
-          context.say(`${handle instanceof RunHandle ? 'run ' : ''}${name} ${done}`);
-          return { document: { run: name, done } };
-        }),
-      ),
-    );
+    command
+      .argument('<run>', 'name of the run, eval/ID, or id of a single rollout; a start that only one has is enough')
+      .action((id: string) =>
+        run((context) =>
+          withNamed(context, id, async (handle, name) => {
+            // The server takes a cancellation of what has ended as well, and does nothing.
+            if (!(await handle.isRunning()))
+              throw new WorkflowNotFoundError('it has ended', handle.workflowId, undefined);
+            await handle.cancel();
+            const done =
+              'is being cancelled; its sandboxes are released, and the command that started it resumes it (a run: with --again)';
+            context.say(`${handle instanceof RunHandle ? 'run ' : ''}${name} ${done}`);
+            return { document: { run: name, done } };
+          }),
+        ),
+      );
   },
 };
 
@@ -81,7 +85,8 @@ function changes(assignments: readonly string[]): Record<string, number> {
   for (const assignment of assignments) {
     const at = assignment.indexOf('=');
     const [key, value] = [assignment.slice(0, Math.max(at, 0)).trim(), assignment.slice(at + 1).trim()];
-    if (key === '' || value === '' || !Number.isFinite(Number(value))) throw new UserInputError('k=v', assignment, 'write it as learningRate=0.0001');
+    if (key === '' || value === '' || !Number.isFinite(Number(value)))
+      throw new UserInputError('k=v', assignment, 'write it as learningRate=0.0001');
     if (given.has(key)) throw new UserInputError('k=v', assignment, `give ${key} once`);
     given.set(key, Number(value));
   }
@@ -91,7 +96,12 @@ function changes(assignments: readonly string[]): Record<string, number> {
 /** It is answered when the run has begun and a worker is there: nobody is held until then. */
 function untilInterrupted<T>(run: string, signal: AbortSignal, ask: () => Promise<T>): Promise<T> {
   const { promise, reject } = Promise.withResolvers<never>();
-  const end = () => reject(new Interrupted(`interrupted before run ${run} answered: if it takes the change all the same, npx longhaul show ${run} says so`));
+  const end = () =>
+    reject(
+      new Interrupted(
+        `interrupted before run ${run} answered: if it takes the change all the same, npx longhaul show ${run} says so`,
+      ),
+    );
   signal.addEventListener('abort', end, { once: true });
   if (signal.aborted) end();
   return Promise.race([promise, ...(signal.aborted ? [] : [ask()])]);
@@ -121,7 +131,12 @@ export const setVerb: Verb = {
       .action((id: string, assignments: string[]) =>
         run(async (context) => {
           changes(assignments);
-          if (evalOf(id) !== undefined) throw new UserInputError('RUN', id, 'give a run: the settings of an eval cannot be changed while it goes on');
+          if (evalOf(id) !== undefined)
+            throw new UserInputError(
+              'RUN',
+              id,
+              'give a run: the settings of an eval cannot be changed while it goes on',
+            );
           const config = await withRun(context, id, (handle) => configure(handle, assignments, context.signal));
           context.say(`run ${id} changed: ${assignments.join(' ')}`);
           return { document: config };

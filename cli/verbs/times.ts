@@ -56,7 +56,12 @@ async function times(run: string, options: Options, context: VerbContext): Promi
       const events = await historyOf(client, id);
       if (events) found.push(timesOf(events));
     }
-    if (found.length === 0) throw new UserInputError('RUN', run, 'Temporal keeps no history of its rollouts any longer: its retention is over');
+    if (found.length === 0)
+      throw new UserInputError(
+        'RUN',
+        run,
+        'Temporal keeps no history of its rollouts any longer: its retention is over',
+      );
     const mean = meanOf(found);
     for (const line of timesLines(mean)) context.say(line);
     return { document: { run, ended: all.length, ...mean } };

@@ -27,11 +27,21 @@ async function train(file: string, options: Options, context: VerbContext): Prom
   await loadModules(context);
   if (options.dryRun === true) {
     await checkInputs(config);
-    for (const line of [...planLines(config), ...(await memoryLines(config, context.env, stackHome(context.env, context.cwd)))]) context.say(line);
+    for (const line of [
+      ...planLines(config),
+      ...(await memoryLines(config, context.env, stackHome(context.env, context.cwd))),
+    ])
+      context.say(line);
     return { document: config };
   }
   const out = context.json ? process.stderr : process.stdout;
-  const end = await runTrain(config, { detach: options.detach === true, again: options.again === true, allow: () => allowRun(context, config), signal: context.signal, out });
+  const end = await runTrain(config, {
+    detach: options.detach === true,
+    again: options.again === true,
+    allow: () => allowRun(context, config),
+    signal: context.signal,
+    out,
+  });
   const { summary } = end;
   if (!summary) return { document: end };
   requireCompleted(summary);
@@ -47,7 +57,12 @@ export const trainVerb: Verb = {
       .description('Starts the run that CONFIG describes, or attaches to it where it exists; Ctrl-C leaves it running.')
       .argument('<config>', 'run configuration, YAML')
       .option('--run-id <id>', 'name of the run; default: the configuration, then the file name')
-      .option('--set <a.b=c>', 'change one setting, the value in YAML; may be given often', (value: string, all: string[]) => [...all, value], [])
+      .option(
+        '--set <a.b=c>',
+        'change one setting, the value in YAML; may be given often',
+        (value: string, all: string[]) => [...all, value],
+        [],
+      )
       .option('-d, --detach', 'return when the run has started')
       .option('--again', 'resume a run that failed or was cancelled, from its records')
       .option('--dry-run', 'validate, and print the resolved plan')

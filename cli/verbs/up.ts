@@ -24,7 +24,10 @@ interface Options {
 
 /** What an option says instead of a variable. */
 const VARIABLES: Readonly<Record<string, keyof Options>> = {
-  [ROLES_VARIABLE]: 'roles', [POOL_VARIABLE]: 'gpuWorkers', [MODULES_VARIABLE]: 'modules', [RETENTION_VARIABLE]: 'retention',
+  [ROLES_VARIABLE]: 'roles',
+  [POOL_VARIABLE]: 'gpuWorkers',
+  [MODULES_VARIABLE]: 'modules',
+  [RETENTION_VARIABLE]: 'retention',
 };
 
 export const up: Verb = {
@@ -36,15 +39,26 @@ export const up: Verb = {
       )
       .option('-d, --detach', 'return when all are ready, and leave the stack running (implied by --json)')
       .option('--roles <list>', 'only these workers, separated by commas')
-      .option('--gpu-workers <pool>', 'how many GPU workers, or what each does: both, generate, train, separated by commas (default: one for each device)')
-      .option('--modules <paths>', `modules of one's own with tasks and tools, separated as in PATH (default: $${MODULES_VARIABLE})`)
-      .option('--retention <time>', 'how long Temporal keeps the histories of closed workflows, in hours or days (36h, 3d; default: 1d, least: 1h)')
+      .option(
+        '--gpu-workers <pool>',
+        'how many GPU workers, or what each does: both, generate, train, separated by commas (default: one for each device)',
+      )
+      .option(
+        '--modules <paths>',
+        `modules of one's own with tasks and tools, separated as in PATH (default: $${MODULES_VARIABLE})`,
+      )
+      .option(
+        '--retention <time>',
+        'how long Temporal keeps the histories of closed workflows, in hours or days (36h, 3d; default: 1d, least: 1h)',
+      )
       .action((options: Options) => run((context) => bringUp(options, context)));
   },
 };
 
 async function bringUp(options: Options, context: VerbContext) {
-  const said = Object.entries(VARIABLES).flatMap(([variable, option]) => (options[option] === undefined ? [] : [[variable, String(options[option])]]));
+  const said = Object.entries(VARIABLES).flatMap(([variable, option]) =>
+    options[option] === undefined ? [] : [[variable, String(options[option])]],
+  );
   const env: NodeJS.ProcessEnv = { ...context.env, ...Object.fromEntries(said) };
   const home = stackHome(context.env, context.cwd);
   const stack = await asOptions(options, async () => {
@@ -54,7 +68,10 @@ async function bringUp(options: Options, context: VerbContext) {
     return ensureStack({ home, env, say: context.note, signal: context.signal });
   }).catch((error: unknown) => {
     if (!context.signal.aborted) throw error;
-    throw new Interrupted('interrupted while the stack was starting, which it goes on to do: npx longhaul down stops it', { cause: error });
+    throw new Interrupted(
+      'interrupted while the stack was starting, which it goes on to do: npx longhaul down stops it',
+      { cause: error },
+    );
   });
   tell(stack, context);
   const document = { ...stack, processes: listProcesses(home).processes };

@@ -17,7 +17,10 @@ function logOf(taskId: string): string[] {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return Math.floor((state / 2 ** 32) * n);
   };
-  return Array.from({ length: LINES }, (_, i) => `${i} ${['INFO', 'INFO', 'WARN', 'ERROR'][draw(4)]} request ${draw(1000)} took ${draw(500)} ms`);
+  return Array.from(
+    { length: LINES },
+    (_, i) => `${i} ${['INFO', 'INFO', 'WARN', 'ERROR'][draw(4)]} request ${draw(1000)} took ${draw(500)} ms`,
+  );
 }
 
 const errorsIn = (taskId: string): number => logOf(taskId).filter((line) => line.includes(' ERROR ')).length;
@@ -45,7 +48,12 @@ defineTask({
   load: (taskId) => ({
     id: taskId,
     family: 'count',
-    messages: [{ role: 'user', content: `How many lines of ${WORKDIR}/server.log have the level ERROR? Give the number by the tool answer, then finish.` }],
+    messages: [
+      {
+        role: 'user',
+        content: `How many lines of ${WORKDIR}/server.log have the level ERROR? Give the number by the tool answer, then finish.`,
+      },
+    ],
     tools: ['bash', 'answer', 'finish'],
   }),
 

@@ -14,7 +14,8 @@ interface Status {
   readonly policyVersion: number;
 }
 
-const [run = 'with-temporal-client', base = fileURLToPath(new URL('../starter', import.meta.url))] = process.argv.slice(2);
+const [run = 'with-temporal-client', base = fileURLToPath(new URL('../starter', import.meta.url))] =
+  process.argv.slice(2);
 const address = process.env['TEMPORAL_ADDRESS'];
 if (!address) throw new Error('TEMPORAL_ADDRESS is not set: give the address that npx longhaul ps prints');
 const connection = await Connection.connect({ address });
@@ -42,14 +43,15 @@ const status = () => handle.query<Status>('status');
 await handle.signal('pause');
 while ((await status()).phase !== 'paused') await sleep(200);
 
-const { algorithm } = await handle.executeUpdate<{ algorithm: { learningRate: number } }, [Record<string, number>]>('configure', {
-  args: [{ 'algorithm.learningRate': 1e-4 }],
-});
+const { algorithm } = await handle.executeUpdate<{ algorithm: { learningRate: number } }, [Record<string, number>]>(
+  'configure',
+  { args: [{ 'algorithm.learningRate': 1e-4 }] },
+);
 await handle.signal('resume');
 
 // A query shows the state of now, and a workflow answers when it has ended as well: the last word is asked for after the end.
 const steps: number[] = [];
-for (let running = true; running; ) {
+for (let running = true; running;) {
   running = (await handle.describe()).status.name === 'RUNNING';
   const { step } = await status();
   while (steps.length < step) steps.push(steps.length + 1);

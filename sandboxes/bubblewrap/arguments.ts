@@ -20,7 +20,8 @@ export const seesUsrLocal = (): boolean => !existsSync('/usr/bin/python3');
 
 function systemFolders(): string[] {
   const mounts = ['--ro-bind', '/usr', '/usr'];
-  if (!seesUsrLocal() && existsSync('/usr/local')) mounts.push('--size', String(MIB), '--tmpfs', '/usr/local', '--remount-ro', '/usr/local');
+  if (!seesUsrLocal() && existsSync('/usr/local'))
+    mounts.push('--size', String(MIB), '--tmpfs', '/usr/local', '--remount-ro', '/usr/local');
   for (const name of ['/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32']) {
     const stat = lstatSync(name, { throwIfNoEntry: false });
     if (stat?.isSymbolicLink() === true) mounts.push('--symlink', readlinkSync(name), name);
@@ -31,7 +32,8 @@ function systemFolders(): string[] {
 
 function etcFolder(runtime: Runtime): string[] {
   const mounts = ['--ro-bind', runtime.etc, '/etc'];
-  for (const path of ['/etc/alternatives', '/etc/ld.so.cache']) if (existsSync(path)) mounts.push('--ro-bind', path, path);
+  for (const path of ['/etc/alternatives', '/etc/ld.so.cache'])
+    if (existsSync(path)) mounts.push('--ro-bind', path, path);
   return mounts;
 }
 
@@ -45,12 +47,24 @@ function writableFolders(workdir: string, limits: SandboxLimits): string[] {
 /** What the launcher is told of the places above, which bubblewrap gives no number of files, and of terminals: a path and a number each. */
 export function placeArguments({ workdir, limits }: Pick<SandboxSpec, 'workdir' | 'limits'>): string[] {
   const share = diskShares(limits.diskMiB);
-  const places: ReadonlyArray<readonly [string, number]> = [['/dev/shm', share.shm], ['/tmp', share.tmp], [workdir, share.workspace]];
-  return [...places.flatMap(([path, bytes]) => [path, String(filesIn(bytes, limits))]), '/dev/pts', String(MOST_PSEUDO_TERMINALS)];
+  const places: ReadonlyArray<readonly [string, number]> = [
+    ['/dev/shm', share.shm],
+    ['/tmp', share.tmp],
+    [workdir, share.workspace],
+  ];
+  return [
+    ...places.flatMap(([path, bytes]) => [path, String(filesIn(bytes, limits))]),
+    '/dev/pts',
+    String(MOST_PSEUDO_TERMINALS),
+  ];
 }
 
 /** Arguments of bubblewrap itself, the program to run included. */
-export function bubblewrapArguments(program: Bubblewrap, runtime: Runtime, spec: Pick<SandboxSpec, 'workdir' | 'limits'>): string[] {
+export function bubblewrapArguments(
+  program: Bubblewrap,
+  runtime: Runtime,
+  spec: Pick<SandboxSpec, 'workdir' | 'limits'>,
+): string[] {
   const isolation = '--unshare-all --unshare-user --uid 1000 --gid 1000 --cap-drop ALL --new-session';
   const identity = ['--as-pid-1', '--clearenv', '--hostname', 'longhaul', '--info-fd', String(INFO_FD)];
   return isolation.split(' ').concat(

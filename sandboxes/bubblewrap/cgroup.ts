@@ -13,7 +13,13 @@ const PARENT = 'longhaul';
 
 /** Where groups can be made; `cpu` is absent where processors cannot be limited, `cpuacct` where their time is not counted. */
 export type CgroupHost =
-  | { readonly version: 1; readonly memory: string; readonly pids: string; readonly cpu?: string; readonly cpuacct?: string }
+  | {
+      readonly version: 1;
+      readonly memory: string;
+      readonly pids: string;
+      readonly cpu?: string;
+      readonly cpuacct?: string;
+    }
   | { readonly version: 2; readonly parent: string; readonly cpu?: string };
 
 export interface CgroupLimits {
@@ -88,7 +94,13 @@ function hostV1(mounts: readonly Mount[]): CgroupHost | undefined {
   const cpu = find('cpu');
   const cpuacct = find('cpuacct');
   if (memory === undefined || pids === undefined) return undefined;
-  return { version: 1, memory, pids, ...(cpu === undefined ? {} : { cpu }), ...(cpuacct === undefined ? {} : { cpuacct }) };
+  return {
+    version: 1,
+    memory,
+    pids,
+    ...(cpu === undefined ? {} : { cpu }),
+    ...(cpuacct === undefined ? {} : { cpuacct }),
+  };
 }
 
 const hasBoth = (file: string): boolean => {
@@ -152,7 +164,9 @@ export function cgroupsOf(host: CgroupHost, name: string): Cgroups {
   }
   const memory = join(host.memory, name);
   // Controllers may share a hierarchy.
-  const folders = new Set([host.memory, host.pids, host.cpu ?? [], host.cpuacct ?? []].flat().map((parent) => join(parent, name)));
+  const folders = new Set(
+    [host.memory, host.pids, host.cpu ?? [], host.cpuacct ?? []].flat().map((parent) => join(parent, name)),
+  );
   const cpuFile = host.cpuacct === undefined ? {} : { cpuFile: join(host.cpuacct, name, 'cpuacct.usage') };
   return { folders: [...folders], oomFile: join(memory, 'memory.oom_control'), ...cpuFile };
 }

@@ -6,7 +6,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { SandboxUnavailable } from '../sandbox.ts';
 import { processesIn, removeCgroup } from './cgroup.ts';
-import { type ProcessIdentity, childrenOf, identify, isAlive, killProcess, parentOf } from '../supervised/process-identity.ts';
+import {
+  type ProcessIdentity,
+  childrenOf,
+  identify,
+  isAlive,
+  killProcess,
+  parentOf,
+} from '../supervised/process-identity.ts';
 import { endingFolders, readIdentity, readState, removeFolder, setAside } from '../supervised/state.ts';
 
 const GONE_WITHIN_MS = 15_000;
@@ -31,7 +38,9 @@ function processesOf(folder: string): ProcessIdentity[] {
   const pids = groupsOf(folder).flatMap(processesIn);
   if (live !== undefined) pids.push(...childrenOf(live.pid));
   const found = pids.flatMap((pid) => identify(pid) ?? []);
-  return [inner, ...found, live].filter((each) => each !== undefined && isAlive(each)).filter((each) => each !== undefined);
+  return [inner, ...found, live]
+    .filter((each) => each !== undefined && isAlive(each))
+    .filter((each) => each !== undefined);
 }
 
 /** Ends what a folder stands for, then removes the folder. Any number of processes may do so at once. */
@@ -45,7 +54,8 @@ async function endFolder(folder: string): Promise<void> {
     const left = processesOf(folder);
     if (left.length === 0) break;
     if (inner === undefined || round > 150) for (const each of left) killProcess(each);
-    if (Date.now() > deadline) throw new SandboxUnavailable(`processes ${left.map((each) => each.pid).join(', ')} of a sandbox do not end`);
+    if (Date.now() > deadline)
+      throw new SandboxUnavailable(`processes ${left.map((each) => each.pid).join(', ')} of a sandbox do not end`);
     await sleep(Math.min(1 + round, 10));
   }
   for (const group of groups) await removeCgroup(group);

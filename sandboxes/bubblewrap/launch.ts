@@ -47,7 +47,9 @@ function ready(child: ChildProcess): Promise<void> {
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       complaint += text;
     });
-    child.once('error', (error) => reject(new SandboxUnavailable(`the sandbox launcher did not start: ${error.message}`)));
+    child.once('error', (error) =>
+      reject(new SandboxUnavailable(`the sandbox launcher did not start: ${error.message}`)),
+    );
     child.once('close', () => {
       clearTimeout(late);
       reject(new SandboxUnavailable(`the sandbox launcher ended: ${complaint.trim() || 'no reason given'}`));
@@ -55,15 +57,26 @@ function ready(child: ChildProcess): Promise<void> {
   });
 }
 
-function prepareGroups(host: LaunchHost, folder: string, spec: SandboxSpec): { counters: readonly [oomFile: string, cpuFile: string]; procs: string[] } {
+function prepareGroups(
+  host: LaunchHost,
+  folder: string,
+  spec: SandboxSpec,
+): { counters: readonly [oomFile: string, cpuFile: string]; procs: string[] } {
   if (host.cgroups === undefined) return { counters: ['-', '-'], procs: [] };
   const memory = (spec.limits.memoryMiB + spec.limits.diskMiB) * MIB + OWN_MEMORY;
   launches += 1;
   const groups = cgroupsOf(host.cgroups, `${folderName(spec.id)}-${process.pid}-${launches}`);
   // Noted first: whoever cleans up after this process must find what it made.
   writeFileSync(join(folder, stateFile.cgroups), groups.folders.join('\n'));
-  makeCgroups(groups, { memoryBytes: memory, processes: spec.limits.processes + OWN_PROCESSES, cpus: spec.cpus ?? DEFAULT_CPUS });
-  return { counters: [groups.oomFile, groups.cpuFile ?? '-'], procs: groups.folders.map((each) => join(each, 'cgroup.procs')) };
+  makeCgroups(groups, {
+    memoryBytes: memory,
+    processes: spec.limits.processes + OWN_PROCESSES,
+    cpus: spec.cpus ?? DEFAULT_CPUS,
+  });
+  return {
+    counters: [groups.oomFile, groups.cpuFile ?? '-'],
+    procs: groups.folders.map((each) => join(each, 'cgroup.procs')),
+  };
 }
 
 /** Errors: `SandboxUnavailable` with what the launcher said. */
@@ -71,7 +84,14 @@ export async function launch(host: LaunchHost, folder: string, spec: SandboxSpec
   const groups = prepareGroups(host, folder, spec);
   const uids = host.uids ?? { first: 0, count: 1, dir: '-' };
   const own = ['launch', folder, String(uids.first), String(uids.count), uids.dir, ...groups.counters, ...groups.procs];
-  const command = [...own, '--', ...placeArguments(spec), '--', host.bubblewrap.path, ...bubblewrapArguments(host.bubblewrap, host.runtime, spec)];
+  const command = [
+    ...own,
+    '--',
+    ...placeArguments(spec),
+    '--',
+    host.bubblewrap.path,
+    ...bubblewrapArguments(host.bubblewrap, host.runtime, spec),
+  ];
   const child = spawn(host.runtime.supervisor, command, { stdio: ['ignore', 'pipe', 'pipe'], detached: true, env: {} });
   try {
     await ready(child);

@@ -57,8 +57,17 @@ function hostOf(options: BubblewrapOptions): LaunchHost {
 function launcherOf(stateDir: string, host: LaunchHost): Launcher {
   return {
     name: 'bubblewrap',
-    whole: { memory: host.cgroups !== undefined, processes: false, path: seesUsrLocal() ? '/usr/local/bin:/usr/bin:/bin' : '/usr/bin:/bin' },
-    check: (spec: SandboxSpec) => refuseUnlessDefault(spec, 'bubblewrap', host.cgroups?.cpu === undefined ? ['image', 'profile', 'cpus'] : ['image', 'profile']),
+    whole: {
+      memory: host.cgroups !== undefined,
+      processes: false,
+      path: seesUsrLocal() ? '/usr/local/bin:/usr/bin:/bin' : '/usr/bin:/bin',
+    },
+    check: (spec: SandboxSpec) =>
+      refuseUnlessDefault(
+        spec,
+        'bubblewrap',
+        host.cgroups?.cpu === undefined ? ['image', 'profile', 'cpus'] : ['image', 'profile'],
+      ),
     launch: (folder, spec) => launch(host, folder, spec),
     dial: (folder) => dialSocket(join(folder, stateFile.socket)),
     started(folder) {
@@ -83,6 +92,12 @@ export interface BubblewrapProvider extends HostProvider {
 export function createBubblewrapProvider(options: BubblewrapOptions): BubblewrapProvider {
   const host = hostOf(options);
   const by = host.cgroups === undefined ? 'rlimit' : (`cgroup-v${host.cgroups.version}` as const);
-  const limits: EnforcedLimits = { memory: by, processes: by, cpus: cpusBy(host), disk: 'tmpfs', user: host.uids === undefined ? 'caller' : 'pool' };
+  const limits: EnforcedLimits = {
+    memory: by,
+    processes: by,
+    cpus: cpusBy(host),
+    disk: 'tmpfs',
+    user: host.uids === undefined ? 'caller' : 'pool',
+  };
   return Object.assign(new SupervisedProvider(options.stateDir, launcherOf(options.stateDir, host)), { limits });
 }

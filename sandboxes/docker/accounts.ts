@@ -34,10 +34,17 @@ export type Accounts = Readonly<Record<'passwd' | 'group', string>>;
 const FILES = ['passwd', 'group'] as const;
 const AGENT = /^agent:.*\n?/gmu;
 /** What every sandbox knows, without the agent. */
-const COMMON: Accounts = { passwd: (sandboxEtc['passwd'] ?? '').replaceAll(AGENT, ''), group: (sandboxEtc['group'] ?? '').replaceAll(AGENT, '') };
+const COMMON: Accounts = {
+  passwd: (sandboxEtc['passwd'] ?? '').replaceAll(AGENT, ''),
+  group: (sandboxEtc['group'] ?? '').replaceAll(AGENT, ''),
+};
 
 /** The names that a sandbox knows: of `others`, as its image has them, and the agent's; returns what stands in for which file of the container. */
-export function writeAccounts(folder: string, uid: number, others: Accounts = COMMON): ReadonlyArray<readonly [source: string, target: string]> {
+export function writeAccounts(
+  folder: string,
+  uid: number,
+  others: Accounts = COMMON,
+): ReadonlyArray<readonly [source: string, target: string]> {
   const etc = join(folder, 'etc');
   mkdirSync(etc, { recursive: true });
   // First: the agent is this one, also where the image has one of that name.
@@ -55,10 +62,11 @@ const REGULAR = new Set(['0', '\0']);
 
 /** The first regular file in a tar archive; `undefined` where there is none, or half of one. */
 function fileIn(archive: Buffer): string | undefined {
-  for (let at = 0; at + BLOCK <= archive.length; ) {
+  for (let at = 0; at + BLOCK <= archive.length;) {
     const size = Number.parseInt(archive.toString('latin1', at + 124, at + 136), 8) || 0;
     const [start, end] = [at + BLOCK, at + BLOCK + size];
-    if (REGULAR.has(archive.toString('latin1', at + 156, at + 157))) return end <= archive.length ? archive.toString('utf8', start, end) : undefined;
+    if (REGULAR.has(archive.toString('latin1', at + 156, at + 157)))
+      return end <= archive.length ? archive.toString('utf8', start, end) : undefined;
     at = start + Math.ceil(size / BLOCK) * BLOCK;
   }
   return undefined;
@@ -85,8 +93,21 @@ async function fileOf(container: Docker.Container, path: string): Promise<string
  * What an image has of these files, read out of a container that never starts; what it has not is as in every sandbox.
  * `labels` let that container be found again where this process dies meanwhile. Errors: those of the daemon.
  */
-export async function accountsOf(engine: Engine, image: string, labels: Readonly<Record<string, string>>): Promise<Accounts> {
-  const container = await within('create', engine.docker.createContainer({ Image: image, Entrypoint: ['/never'], Cmd: [], Labels: { ...labels }, HostConfig: { NetworkMode: 'none' } }));
+export async function accountsOf(
+  engine: Engine,
+  image: string,
+  labels: Readonly<Record<string, string>>,
+): Promise<Accounts> {
+  const container = await within(
+    'create',
+    engine.docker.createContainer({
+      Image: image,
+      Entrypoint: ['/never'],
+      Cmd: [],
+      Labels: { ...labels },
+      HostConfig: { NetworkMode: 'none' },
+    }),
+  );
   try {
     const [passwd, group] = [await fileOf(container, '/etc/passwd'), await fileOf(container, '/etc/group')];
     const ended = (text: string): string => (text === '' || text.endsWith('\n') ? text : `${text}\n`);

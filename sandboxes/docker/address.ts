@@ -22,12 +22,17 @@ export interface DockerAddress {
 const SYSTEM_SOCKET = '/var/run/docker.sock';
 const UNIX = 'unix://';
 
-const configurationFolder = (env: NodeJS.ProcessEnv): string => env['DOCKER_CONFIG'] || join(env['HOME'] || homedir(), '.docker');
+const configurationFolder = (env: NodeJS.ProcessEnv): string =>
+  env['DOCKER_CONFIG'] || join(env['HOME'] || homedir(), '.docker');
 
 /** Docker Desktop's socket, else root's, else that of the user's own daemon. */
 function defaultHost(env: NodeJS.ProcessEnv): string {
   const runtime = env['XDG_RUNTIME_DIR'];
-  const paths = [join(env['HOME'] || homedir(), '.docker', 'run', 'docker.sock'), SYSTEM_SOCKET, ...(runtime ? [join(runtime, 'docker.sock')] : [])];
+  const paths = [
+    join(env['HOME'] || homedir(), '.docker', 'run', 'docker.sock'),
+    SYSTEM_SOCKET,
+    ...(runtime ? [join(runtime, 'docker.sock')] : []),
+  ];
   return `${UNIX}${paths.find((path) => existsSync(path)) ?? SYSTEM_SOCKET}`;
 }
 
@@ -49,7 +54,10 @@ function fromContext(name: string, by: string, env: NodeJS.ProcessEnv): DockerAd
   // The name's digest is its folder's name.
   const id = createHash('sha256').update(name).digest('hex');
   const host = (readJson(join(folder, 'meta', id, 'meta.json')) as ContextFile | undefined)?.Endpoints?.docker?.Host;
-  if (!host) throw new SandboxImpossible(`${by}: no Docker context is named ${JSON.stringify(name)} in ${folder}; choose one with docker context use, or set DOCKER_HOST`);
+  if (!host)
+    throw new SandboxImpossible(
+      `${by}: no Docker context is named ${JSON.stringify(name)} in ${folder}; choose one with docker context use, or set DOCKER_HOST`,
+    );
   const certificates = join(folder, 'tls', id, 'docker');
   return { host, by: `${by}, context ${name}`, ...(existsSync(certificates) ? { certificates } : {}) };
 }
@@ -82,6 +90,8 @@ export const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[(.*)\]
 export function urlOf({ host, by }: DockerAddress): URL {
   const url = URL.parse(host.includes('//') ? host : `tcp://${host}`);
   if (url === null || url.hostname === '' || !['tcp:', 'http:', 'https:', 'ssh:'].includes(url.protocol))
-    throw new SandboxImpossible(`${by ?? 'the address'}: ${JSON.stringify(host)} names no Docker daemon; give one as unix:///var/run/docker.sock or tcp://localhost:2375`);
+    throw new SandboxImpossible(
+      `${by ?? 'the address'}: ${JSON.stringify(host)} names no Docker daemon; give one as unix:///var/run/docker.sock or tcp://localhost:2375`,
+    );
   return url;
 }

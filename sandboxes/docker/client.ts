@@ -9,13 +9,24 @@ import { SandboxImpossible } from '../sandbox.ts';
 import { type DockerAddress, dockerAddress, hostOf, socketOf, urlOf } from './address.ts';
 
 /** The client fills what it is not given out of this process's environment: all of it is given, so that nothing else decides. */
-const NOTHING = { host: undefined, port: undefined, protocol: undefined, ca: undefined, cert: undefined, key: undefined, socketPath: undefined };
+const NOTHING = {
+  host: undefined,
+  port: undefined,
+  protocol: undefined,
+  ca: undefined,
+  cert: undefined,
+  key: undefined,
+  socketPath: undefined,
+};
 
 /** Of the daemon that `dockerAddress` finds. Errors: `SandboxImpossible` where none is named properly, or its certificates cannot be read. */
 export function dockerClient(env: NodeJS.ProcessEnv): Docker {
   const address = dockerAddress(env);
   const socketPath = socketOf(address);
-  return new Docker({ ...NOTHING, ...(socketPath === undefined ? overNetwork(address, env) : { socketPath }) } as Docker.DockerOptions);
+  return new Docker({
+    ...NOTHING,
+    ...(socketPath === undefined ? overNetwork(address, env) : { socketPath }),
+  } as Docker.DockerOptions);
 }
 
 function agentOf({ SSH_AUTH_SOCK: agent }: NodeJS.ProcessEnv): Docker.DockerOptions {
@@ -25,11 +36,17 @@ function agentOf({ SSH_AUTH_SOCK: agent }: NodeJS.ProcessEnv): Docker.DockerOpti
 function overNetwork(address: DockerAddress, env: NodeJS.ProcessEnv): Docker.DockerOptions {
   const url = urlOf(address);
   const host = hostOf(url);
-  if (url.protocol === 'ssh:') return { host, port: url.port || 22, protocol: 'ssh', username: url.username, ...agentOf(env) };
+  if (url.protocol === 'ssh:')
+    return { host, port: url.port || 22, protocol: 'ssh', username: url.username, ...agentOf(env) };
   const { certificates } = address;
   const secure = certificates !== undefined || url.protocol === 'https:' || url.port === '2376';
   const port = url.port || (secure ? 2376 : 2375);
-  return { host, port, protocol: secure ? 'https' : 'http', ...(certificates === undefined ? {} : keysIn(certificates)) };
+  return {
+    host,
+    port,
+    protocol: secure ? 'https' : 'http',
+    ...(certificates === undefined ? {} : keysIn(certificates)),
+  };
 }
 
 function keysIn(folder: string): { readonly ca: Buffer; readonly cert: Buffer; readonly key: Buffer } {
@@ -37,7 +54,9 @@ function keysIn(folder: string): { readonly ca: Buffer; readonly cert: Buffer; r
     try {
       return readFileSync(join(folder, name));
     } catch (error) {
-      throw new SandboxImpossible(`Docker's certificates cannot be read: ${error instanceof Error ? error.message : String(error)}; put ca.pem, cert.pem and key.pem there, or set DOCKER_CERT_PATH`);
+      throw new SandboxImpossible(
+        `Docker's certificates cannot be read: ${error instanceof Error ? error.message : String(error)}; put ca.pem, cert.pem and key.pem there, or set DOCKER_CERT_PATH`,
+      );
     }
   };
   return { ca: read('ca.pem'), cert: read('cert.pem'), key: read('key.pem') };

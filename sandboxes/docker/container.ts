@@ -65,7 +65,12 @@ export interface ContainerPlan {
 /** System V's memory, which no killed process gives back: what fits into /dev/shm, and few queues and semaphores. */
 function sysctls(spec: SandboxSpec): Record<string, string> {
   const { shm } = diskShares(spec.limits.diskMiB);
-  return { 'kernel.shmall': String(Math.floor(shm / PAGE)), 'kernel.shmmni': '64', 'kernel.msgmni': '32', 'kernel.sem': '250 32000 100 128' };
+  return {
+    'kernel.shmall': String(Math.floor(shm / PAGE)),
+    'kernel.shmmni': '64',
+    'kernel.msgmni': '32',
+    'kernel.sem': '250 32000 100 128',
+  };
 }
 
 function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
@@ -86,7 +91,8 @@ function tmpfs(spec: SandboxSpec, plan: ContainerPlan): Record<string, string> {
 function limits(spec: SandboxSpec, plan: ContainerPlan) {
   const { memoryMiB, processes, diskMiB } = spec.limits;
   const attached = plan.transport === 'exec';
-  const memory = (memoryMiB + diskMiB) * MIB + OWN_MEMORY + (attached ? RUN_BYTES : 0) + (plan.ownKernel ? KERNEL_MEMORY : 0);
+  const memory =
+    (memoryMiB + diskMiB) * MIB + OWN_MEMORY + (attached ? RUN_BYTES : 0) + (plan.ownKernel ? KERNEL_MEMORY : 0);
   const own = OWN_PROCESSES + (attached ? ATTACHED_PROCESSES : 0) + (plan.ownKernel ? KERNEL_PROCESSES : 0);
   return {
     Memory: memory,
@@ -97,7 +103,9 @@ function limits(spec: SandboxSpec, plan: ContainerPlan) {
     Ulimits: [
       { Name: 'core', Soft: 0, Hard: 0 },
       { Name: 'nofile', Soft: OPEN_FILES, Hard: OPEN_FILES },
-      ...(plan.userProcesses === undefined ? [] : [{ Name: 'nproc', Soft: plan.userProcesses, Hard: plan.userProcesses }]),
+      ...(plan.userProcesses === undefined
+        ? []
+        : [{ Name: 'nproc', Soft: plan.userProcesses, Hard: plan.userProcesses }]),
     ],
   };
 }
@@ -113,14 +121,27 @@ const PSEUDO_TERMINALS: MountSettings = {
   VolumeOptions: {
     NoCopy: true,
     Labels: {},
-    DriverConfig: { Name: 'local', Options: { type: 'devpts', device: 'devpts', o: `nosuid,noexec,ptmxmode=0666,mode=0620,max=${MOST_PSEUDO_TERMINALS}` } },
+    DriverConfig: {
+      Name: 'local',
+      Options: {
+        type: 'devpts',
+        device: 'devpts',
+        o: `nosuid,noexec,ptmxmode=0666,mode=0620,max=${MOST_PSEUDO_TERMINALS}`,
+      },
+    },
   },
 };
 
 /** Not as `Binds`, whose words a colon in a path would divide. */
 function mounts({ supervisorPath, files, transport, runFolder, podman, ownKernel }: ContainerPlan): MountSettings[] {
-  const ours = [[supervisorPath, SUPERVISOR] as const, ...files].map(([Source, Target]): MountSettings => ({ Type: 'bind', Source, Target, ReadOnly: true }));
-  const run: MountSettings[] = transport === 'socket' ? [{ Type: 'bind', Source: runFolder, Target: RUN_FOLDER, ReadOnly: false }] : [];
+  const ours = [[supervisorPath, SUPERVISOR] as const, ...files].map(([Source, Target]): MountSettings => ({
+    Type: 'bind',
+    Source,
+    Target,
+    ReadOnly: true,
+  }));
+  const run: MountSettings[] =
+    transport === 'socket' ? [{ Type: 'bind', Source: runFolder, Target: RUN_FOLDER, ReadOnly: false }] : [];
   return [...ours, ...run, ...(podman || ownKernel ? [] : [PSEUDO_TERMINALS])];
 }
 

@@ -30,7 +30,9 @@ export interface Engine {
 }
 
 export const statusOf = (error: unknown): number | undefined =>
-  error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number' ? error.statusCode : undefined;
+  error instanceof Error && 'statusCode' in error && typeof error.statusCode === 'number'
+    ? error.statusCode
+    : undefined;
 
 /** Podman tells a name that another container has as an error of its own. */
 export const isNameTaken = (error: unknown): boolean =>
@@ -46,7 +48,10 @@ const reasonOf = (error: unknown): string => (error instanceof Error ? error.mes
 export async function within<T>(what: string, work: Promise<T>, deadlineMs: number = CALL_DEADLINE_MS): Promise<T> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new SandboxUnavailable(`Docker did not answer within ${deadlineMs / 1000} s: ${what}`)), deadlineMs);
+    timer = setTimeout(
+      () => reject(new SandboxUnavailable(`Docker did not answer within ${deadlineMs / 1000} s: ${what}`)),
+      deadlineMs,
+    );
   });
   try {
     return await Promise.race([work, late]);
@@ -85,8 +90,9 @@ function unheldLimits({ MemoryLimit, PidsLimit, CpuCfsQuota }: Info, holdsNone: 
 
 /** Why no container of it may be a sandbox; `undefined` where one may. */
 export const cannotLimit = ({ unheld }: Engine): string | undefined =>
-  unheld.length === 0 ? undefined : `it holds containers to no limit of ${unheld.join(', ')}: without root it needs version 2 of control groups with these delegated to its user; or run it as root`;
-
+  unheld.length === 0
+    ? undefined
+    : `it holds containers to no limit of ${unheld.join(', ')}: without root it needs version 2 of control groups with these delegated to its user; or run it as root`;
 
 /** Errors: `SandboxUnavailable` when no daemon answers. */
 export async function openEngine(docker: Docker): Promise<Engine> {
@@ -94,7 +100,9 @@ export async function openEngine(docker: Docker): Promise<Engine> {
   try {
     info = (await within('info', docker.info(), PING_DEADLINE_MS)) as Info;
   } catch (error) {
-    throw new SandboxUnavailable(`no Docker daemon answers (start it, or set DOCKER_HOST): ${reasonOf(error)}`, { cause: error });
+    throw new SandboxUnavailable(`no Docker daemon answers (start it, or set DOCKER_HOST): ${reasonOf(error)}`, {
+      cause: error,
+    });
   }
   const security = info.SecurityOptions ?? [];
   const has = (name: string): boolean => security.some((option) => option.split(',').includes(`name=${name}`));

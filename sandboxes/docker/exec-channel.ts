@@ -78,7 +78,9 @@ async function isGone(engine: Engine, container: string, error: unknown): Promis
   const said = String(error);
   // Podman says the same of one that is paused and of one that has ended.
   if (/container state improper/iu.test(said)) return !(await isPaused(engine, container));
-  return statusOf(error) === 404 || /is not running/iu.test(said) || (statusOf(error) === 409 && !/is paused/iu.test(said));
+  return (
+    statusOf(error) === 404 || /is not running/iu.test(said) || (statusOf(error) === 409 && !/is paused/iu.test(said))
+  );
 }
 
 async function isPaused(engine: Engine, container: string): Promise<boolean> {
@@ -98,20 +100,23 @@ export async function openExecChannel(engine: Engine, container: string): Promis
   try {
     const exec: Exec = await within(
       'exec',
-      engine.docker.getContainer(container).exec({
-        Cmd: [SUPERVISOR, 'attach', RUN_FOLDER],
-        User: '0:0',
-        AttachStdin: true,
-        AttachStdout: true,
-        AttachStderr: true,
-        Tty: false,
-      }),
+      engine.docker
+        .getContainer(container)
+        .exec({
+          Cmd: [SUPERVISOR, 'attach', RUN_FOLDER],
+          User: '0:0',
+          AttachStdin: true,
+          AttachStdout: true,
+          AttachStderr: true,
+          Tty: false,
+        }),
     );
     // Without `hijack` stdin cannot be half-closed, and some daemons answer nothing at all.
     const raw = await within('exec start', exec.start({ hijack: true, stdin: true, Tty: false }));
     return new ExecChannel(raw as Channel);
   } catch (error) {
-    if (await isGone(engine, container, error)) throw new SandboxLost(`container ${container} is gone: ${String(error)}`);
+    if (await isGone(engine, container, error))
+      throw new SandboxLost(`container ${container} is gone: ${String(error)}`);
     const known = classifyDocker(`container ${container} cannot be attached to`, error);
     throw known instanceof SandboxUnavailable ? known : new SandboxUnavailable(known.message);
   }

@@ -16,7 +16,15 @@ import { endingFolders, folderName, listFolders, readIdentity, removeFolder, set
 import { SupervisorClient } from '../supervisor/client.ts';
 import { type Dial, dialSocket } from '../supervisor/connection.ts';
 import { type Accounts, accountsOf, uidOf, writeAccounts } from './accounts.ts';
-import { CLAIM_LABEL, type ContainerPlan, containerOptions, LABEL, SCOPE_LABEL, type Transport, wantsQuota } from './container.ts';
+import {
+  CLAIM_LABEL,
+  type ContainerPlan,
+  containerOptions,
+  LABEL,
+  SCOPE_LABEL,
+  type Transport,
+  wantsQuota,
+} from './container.ts';
 import { classifyDocker, type Engine, isNameTaken, lacksImage, statusOf, within } from './engine.ts';
 import { openExecChannel } from './exec-channel.ts';
 import type { Images } from './images/images.ts';
@@ -45,7 +53,8 @@ export interface DockerHost {
 }
 
 /** Which containers are of this state directory: a label of each. */
-export const scopeOf = (stateDir: string): string => createHash('sha256').update(realpathSync(stateDir)).digest('hex').slice(0, 12);
+export const scopeOf = (stateDir: string): string =>
+  createHash('sha256').update(realpathSync(stateDir)).digest('hex').slice(0, 12);
 
 const dialContainer =
   (engine: Engine, folder: string): Dial =>
@@ -88,7 +97,9 @@ export class DockerLauncher implements Launcher {
       } catch (error) {
         await this.mustBeWanted(folder, plan, spec.id);
         // Whatever its status: what was created may start another time.
-        throw new SandboxUnavailable(`sandbox ${spec.id} does not start: ${error instanceof Error ? error.message : String(error)}`);
+        throw new SandboxUnavailable(
+          `sandbox ${spec.id} does not start: ${error instanceof Error ? error.message : String(error)}`,
+        );
       }
       await this.untilItAnswers(folder, plan, spec.id);
     }
@@ -96,7 +107,9 @@ export class DockerLauncher implements Launcher {
   }
 
   dial(folder: string): Dial {
-    return this.host.transport === 'socket' ? dialSocket(join(folder, RUN, 'socket')) : dialContainer(this.host.engine, folder);
+    return this.host.transport === 'socket'
+      ? dialSocket(join(folder, RUN, 'socket'))
+      : dialContainer(this.host.engine, folder);
   }
 
   async end(folder: string): Promise<void> {
@@ -105,7 +118,10 @@ export class DockerLauncher implements Launcher {
   }
 
   async finishEndings(): Promise<void> {
-    await allOf([...endingFolders(this.host.stateDir, '').map((ending) => () => this.endFolder(ending)), () => this.removeOrphans()]);
+    await allOf([
+      ...endingFolders(this.host.stateDir, '').map((ending) => () => this.endFolder(ending)),
+      () => this.removeOrphans(),
+    ]);
   }
 
   async ended(folders: readonly string[]): Promise<string[]> {
@@ -139,17 +155,28 @@ export class DockerLauncher implements Launcher {
   }
 
   /** The image, and the names of users that its files and tests may mean. */
-  private async imageOf(folder: string, { id, image: name }: SandboxSpec, uid: number): Promise<Pick<ContainerPlan, 'image' | 'files'>> {
+  private async imageOf(
+    folder: string,
+    { id, image: name }: SandboxSpec,
+    uid: number,
+  ): Promise<Pick<ContainerPlan, 'image' | 'files'>> {
     const { engine, images } = this.host;
     for (let tries = 0; ; tries += 1) {
       const image = await images.ensure(name);
       if (!images.isGiven(name)) return { image, files: writeAccounts(folder, uid) };
       try {
-        const accounts = this.accounts.get(image) ?? (await accountsOf(engine, image, { [LABEL]: 'accounts', [SCOPE_LABEL]: this.scope, [CLAIM_LABEL]: randomUUID() }));
+        const accounts =
+          this.accounts.get(image) ??
+          (await accountsOf(engine, image, {
+            [LABEL]: 'accounts',
+            [SCOPE_LABEL]: this.scope,
+            [CLAIM_LABEL]: randomUUID(),
+          }));
         this.accounts.set(image, accounts);
         return { image, files: writeAccounts(folder, uid, accounts) };
       } catch (error) {
-        if (tries === 3 || !lacksImage(error)) throw classifyDocker(`sandbox ${id}: the accounts of its image cannot be read`, error);
+        if (tries === 3 || !lacksImage(error))
+          throw classifyDocker(`sandbox ${id}: the accounts of its image cannot be read`, error);
         // Somebody removed the image since it was found.
         images.forget(name);
       }
@@ -185,7 +212,9 @@ export class DockerLauncher implements Launcher {
       const there = await inspectContainer(engine, plan.name);
       if (there === undefined) continue;
       if (there.scope !== this.scope || there.sandbox !== spec.id)
-        throw new SandboxUnavailable(`sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; remove it`);
+        throw new SandboxUnavailable(
+          `sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; remove it`,
+        );
       writeRecord(folder, { name: plan.name, claim: there.claim });
       if (await this.clientOf(folder, spec.id).answers()) return false;
       await removeContainer(engine, there.id);
@@ -219,14 +248,19 @@ export class DockerLauncher implements Launcher {
     const { State } = await within('inspect', this.host.engine.docker.getContainer(name).inspect());
     if (State.Running && Date.now() <= deadline) return;
     const log = await this.logOf(folder, name);
-    const how = State.Running ? 'does not answer' : `ended with ${State.ExitCode}${State.OOMKilled ? ' (out of memory)' : ''}`;
+    const how = State.Running
+      ? 'does not answer'
+      : `ended with ${State.ExitCode}${State.OOMKilled ? ' (out of memory)' : ''}`;
     throw new SandboxUnavailable(`sandbox ${id}: its supervisor ${how}: ${log}`);
   }
 
   private async logOf(folder: string, name: string): Promise<string> {
     try {
       const own = this.host.transport === 'socket' ? readFileSync(join(folder, RUN, 'log'), 'utf8') : '';
-      const said = await within('logs', this.host.engine.docker.getContainer(name).logs({ stdout: true, stderr: true, tail: 20 }));
+      const said = await within(
+        'logs',
+        this.host.engine.docker.getContainer(name).logs({ stdout: true, stderr: true, tail: 20 }),
+      );
       return `${own}${said.toString('utf8')}`.trim().slice(0, 2000) || 'no reason given';
     } catch {
       return 'no reason given';
@@ -246,7 +280,9 @@ export class DockerLauncher implements Launcher {
     // By state here: Podman refuses a filter by a state that it does not have itself.
     const filters = { label: [`${SCOPE_LABEL}=${this.scope}`] };
     const all = await within('list', this.host.engine.docker.listContainers({ all: true, filters }));
-    return all.filter(({ Created, State }) => wanted(State) && Date.now() - Created * 1000 >= olderThanMs).map(({ Labels }) => Labels[CLAIM_LABEL] ?? '');
+    return all
+      .filter(({ Created, State }) => wanted(State) && Date.now() - Created * 1000 >= olderThanMs)
+      .map(({ Labels }) => Labels[CLAIM_LABEL] ?? '');
   }
 
   /**

@@ -8,7 +8,11 @@ import { readFileSync } from 'node:fs';
 import type { Engine } from './engine.ts';
 
 /** Of all containers' processes of one user; `undefined`: nothing need be said. */
-export function userProcessLimit({ podman, rootless }: Engine, limits = '/proc/self/limits', pidMax = '/proc/sys/kernel/pid_max'): number | undefined {
+export function userProcessLimit(
+  { podman, rootless }: Engine,
+  limits = '/proc/self/limits',
+  pidMax = '/proc/sys/kernel/pid_max',
+): number | undefined {
   if (!podman || rootless) return undefined;
   const own = /^Max processes\s+\S+\s+(\d+)/mu.exec(readFileSync(limits, 'utf8'))?.[1];
   // Podman's service holds itself to as many processes as the machine can number.

@@ -52,7 +52,12 @@ const sharesKernel = (runtime: string | undefined): boolean => runtime === undef
  * A socket in a folder of the host is seen from both sides when root here is root there: as root without user
  * remapping, or as the very user of a rootless daemon. Other kernels (gVisor) keep their sockets to themselves.
  */
-export function chooseTransport(engine: Engine, runtime: string | undefined, env: NodeJS.ProcessEnv, uid: number): Transport {
+export function chooseTransport(
+  engine: Engine,
+  runtime: string | undefined,
+  env: NodeJS.ProcessEnv,
+  uid: number,
+): Transport {
   const local = socketOf(dockerAddress(env)) !== undefined;
   const sameRoot = uid === 0 ? !engine.rootless && !engine.remapsUsers : engine.rootless;
   return local && sameRoot && sharesKernel(runtime ?? engine.defaultRuntime) ? 'socket' : 'exec';
@@ -65,7 +70,8 @@ const runtimeRemedy = ({ podman, runtimes }: Engine): string =>
 
 function ownDocker(env: NodeJS.ProcessEnv): Docker {
   const remote = remoteDockerHost(env);
-  if (remote !== undefined) throw new SandboxImpossible(`${remote.by}: ${JSON.stringify(remote.host)} cannot be used; ${IS_REMOTE}`);
+  if (remote !== undefined)
+    throw new SandboxImpossible(`${remote.by}: ${JSON.stringify(remote.host)} cannot be used; ${IS_REMOTE}`);
   return dockerClient(env);
 }
 
@@ -73,11 +79,16 @@ function ownDocker(env: NodeJS.ProcessEnv): Docker {
 export async function createDockerProvider(options: DockerOptions): Promise<DockerProvider> {
   const engine = await openEngine(options.docker ?? ownDocker(process.env));
   const { runtime, stateDir } = options;
-  if (runtime !== undefined && !engine.runtimes.includes(runtime)) throw new SandboxImpossible(`runtime ${runtime}: ${runtimeRemedy(engine)}`);
+  if (runtime !== undefined && !engine.runtimes.includes(runtime))
+    throw new SandboxImpossible(`runtime ${runtime}: ${runtimeRemedy(engine)}`);
   const unlimited = cannotLimit(engine);
-  if (unlimited !== undefined) throw new SandboxImpossible(`the Docker daemon ${engine.version} cannot be used: ${unlimited}`);
+  if (unlimited !== undefined)
+    throw new SandboxImpossible(`the Docker daemon ${engine.version} cannot be used: ${unlimited}`);
   // Its service makes one line of a mount, and these are its signs.
-  if (engine.podman && /[,"\n]/u.test(stateDir)) throw new SandboxImpossible(`Podman cannot bind folders below ${JSON.stringify(stateDir)}: choose a home without commas, quotes and line ends`);
+  if (engine.podman && /[,"\n]/u.test(stateDir))
+    throw new SandboxImpossible(
+      `Podman cannot bind folders below ${JSON.stringify(stateDir)}: choose a home without commas, quotes and line ends`,
+    );
   mkdirSync(stateDir, { recursive: true, mode: 0o700 });
   const { onProgress, image, cache, published } = options;
   const images = openImages(engine, {
@@ -88,6 +99,14 @@ export async function createDockerProvider(options: DockerOptions): Promise<Dock
   });
   const transport = options.transport ?? chooseTransport(engine, runtime, process.env, process.getuid?.() ?? 0);
   const supervisorPath = prepareRuntime(stateDir, options.supervisorPath).supervisor;
-  const launcher = new DockerLauncher({ engine, images, stateDir, supervisorPath, runtime, transport, ownKernel: !sharesKernel(runtime ?? engine.defaultRuntime) });
+  const launcher = new DockerLauncher({
+    engine,
+    images,
+    stateDir,
+    supervisorPath,
+    runtime,
+    transport,
+    ownKernel: !sharesKernel(runtime ?? engine.defaultRuntime),
+  });
   return Object.assign(new SupervisedProvider(stateDir, launcher), { engine, images, transport });
 }

@@ -67,7 +67,8 @@ export async function removeContainer(engine: Engine, id: string): Promise<void>
       return;
     } catch (error) {
       if (statusOf(error) === 404) return;
-      if (statusOf(error) !== 409 || Date.now() > deadline) throw classifyDocker(`container ${id} cannot be removed`, error);
+      if (statusOf(error) !== 409 || Date.now() > deadline)
+        throw classifyDocker(`container ${id} cannot be removed`, error);
     }
     await sleep(20);
   }

@@ -13,7 +13,8 @@ export const IS_REMOTE =
   'it is another machine, whose daemon does not see files of this one; name the daemon of this machine (unix:///var/run/docker.sock, or localhost), run the workers on that one, or set LONGHAUL_SANDBOX=bubblewrap';
 
 function isHere(host: string): boolean {
-  if (host === '' || host === 'localhost' || host.endsWith('.localhost') || host === hostname().toLowerCase()) return true;
+  if (host === '' || host === 'localhost' || host.endsWith('.localhost') || host === hostname().toLowerCase())
+    return true;
   if (isIP(host) === 0) return false;
   if (host.startsWith('127.') || host === '0.0.0.0' || host === '::1' || host === '::') return true;
   return Object.values(networkInterfaces()).some((addresses) => addresses?.some(({ address }) => address === host));

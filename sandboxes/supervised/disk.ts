@@ -13,7 +13,11 @@ const MEMORY_PER_FILE = 8192;
 const LEAST_FILES = 1024;
 
 /** Sizes in bytes. */
-export function diskShares(diskMiB: number): { readonly workspace: number; readonly tmp: number; readonly shm: number } {
+export function diskShares(diskMiB: number): {
+  readonly workspace: number;
+  readonly tmp: number;
+  readonly shm: number;
+} {
   const shm = Math.max(MIB, Math.floor((diskMiB * MIB) / 16));
   const tmp = Math.max(MIB, Math.floor((diskMiB * MIB * 3) / 16));
   return { workspace: Math.max(MIB, diskMiB * MIB - shm - tmp), tmp, shm };

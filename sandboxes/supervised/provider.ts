@@ -11,7 +11,16 @@ import { SupervisedSandbox } from './handle.ts';
 import type { Launcher } from './launcher.ts';
 import { isAlive } from './process-identity.ts';
 import { checkSpec, supervisorSpec } from './spec.ts';
-import { claimFolder, folderOf, listFolders, passOnFolder, readIdentity, readState, removeHalfClaimed, writeId } from './state.ts';
+import {
+  claimFolder,
+  folderOf,
+  listFolders,
+  passOnFolder,
+  readIdentity,
+  readState,
+  removeHalfClaimed,
+  writeId,
+} from './state.ts';
 
 const SETUP_TIMEOUT_MS = 600_000;
 const PROBE_TIMEOUT_MS = 30_000;
@@ -159,7 +168,10 @@ export class SupervisedProvider implements HostProvider {
       const log = (readState(folder, 'log') ?? '').trim();
       await this.launcher.end(folder);
       const reason = error instanceof Error ? error.message : String(error);
-      throw new SandboxUnavailable(`sandbox ${spec.id} could not be made: ${log === '' ? reason : `${reason}: ${log}`}`, { cause: error });
+      throw new SandboxUnavailable(
+        `sandbox ${spec.id} could not be made: ${log === '' ? reason : `${reason}: ${log}`}`,
+        { cause: error },
+      );
     }
   }
 
@@ -198,7 +210,13 @@ export class SupervisedProvider implements HostProvider {
   private async start(client: SupervisorClient, spec: SandboxSpec): Promise<void> {
     const given = client.init(supervisorSpec(spec, this.launcher.whole));
     const probe = { callId: 'longhaul:probe', command: 'true', timeoutMs: PROBE_TIMEOUT_MS, outputLimit: 4096 };
-    const setup = { callId: 'longhaul:setup', command: spec.setup ?? '', timeoutMs: SETUP_TIMEOUT_MS, outputLimit: 4096, fresh: true };
+    const setup = {
+      callId: 'longhaul:setup',
+      command: spec.setup ?? '',
+      timeoutMs: SETUP_TIMEOUT_MS,
+      outputLimit: 4096,
+      fresh: true,
+    };
     const calls = spec.setup === undefined ? [probe] : [setup, probe];
     const results = await Promise.all([given, ...calls.map((call) => client.exec(call))]);
     for (const result of results)

@@ -4,12 +4,22 @@
  */
 
 import { createHash } from 'node:crypto';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 
 /** The files of /etc that every sandbox sees, by name. */
 export const sandboxEtc: Readonly<Record<string, string>> = {
-  passwd: 'root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n',
+  passwd:
+    'root:x:0:0:root:/root:/usr/sbin/nologin\nagent:x:1000:1000:agent:/tmp/home:/bin/bash\nnobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n',
   group: 'root:x:0:\nagent:x:1000:\nnogroup:x:65534:\n',
   hosts: '127.0.0.1 localhost longhaul\n::1 localhost\n',
   hostname: 'longhaul\n',
@@ -36,7 +46,11 @@ function fill(folder: string, supervisorPath: string): void {
 
 /** Returns the runtime for this very supervisor below `base`, made if it is not there. */
 export function prepareRuntime(base: string, supervisorPath: string): Runtime {
-  const hash = createHash('sha256').update(readFileSync(supervisorPath)).update(JSON.stringify(sandboxEtc)).digest('hex').slice(0, 16);
+  const hash = createHash('sha256')
+    .update(readFileSync(supervisorPath))
+    .update(JSON.stringify(sandboxEtc))
+    .digest('hex')
+    .slice(0, 16);
   const folder = join(base, `runtime-${hash}`);
   if (!existsSync(folder)) {
     mkdirSync(base, { recursive: true, mode: 0o755 });

@@ -17,20 +17,32 @@ export function checkSpec(spec: SandboxSpec): void {
   const top = workdir.split('/')[1] ?? '';
   const reserved = ['', 'usr', 'bin', 'sbin', 'lib', 'lib32', 'lib64', 'libx32', 'etc', 'proc', 'dev', 'run', 'sys'];
   if (!isAbsolute(workdir) || normalize(workdir) !== workdir || reserved.includes(top))
-    throw new SandboxImpossible(`workdir ${workdir}: must be an absolute path outside of the system's folders, like /workspace`);
+    throw new SandboxImpossible(
+      `workdir ${workdir}: must be an absolute path outside of the system's folders, like /workspace`,
+    );
   for (const [name, value] of Object.entries(limits))
-    if (!Number.isInteger(value) || value < 1) throw new SandboxImpossible(`limits.${name} ${value}: must be a positive integer`);
+    if (!Number.isInteger(value) || value < 1)
+      throw new SandboxImpossible(`limits.${name} ${value}: must be a positive integer`);
   if (spec.image !== undefined && !/^[a-z0-9][\w./:@-]*$/iu.test(spec.image))
-    throw new SandboxImpossible(`image ${spec.image}: must be a reference, like registry.example/name:tag or name@sha256:...`);
+    throw new SandboxImpossible(
+      `image ${spec.image}: must be a reference, like registry.example/name:tag or name@sha256:...`,
+    );
   if (spec.cpus !== undefined && !(spec.cpus > 0)) throw new SandboxImpossible(`cpus ${spec.cpus}: must be positive`);
   if (!(spec.ttlSeconds > 0)) throw new SandboxImpossible(`ttlSeconds ${spec.ttlSeconds}: must be positive`);
 }
 
 /** Errors: `SandboxImpossible` when a field is given that a kind of sandbox has no meaning for. */
-export function refuseUnlessDefault(spec: SandboxSpec, kind: string, fields: ReadonlyArray<'image' | 'profile' | 'cpus'>): void {
+export function refuseUnlessDefault(
+  spec: SandboxSpec,
+  kind: string,
+  fields: ReadonlyArray<'image' | 'profile' | 'cpus'>,
+): void {
   for (const field of fields) {
     const value = spec[field];
-    if (value !== undefined) throw new SandboxImpossible(`${field} ${value}: has no meaning in ${kind}; leave it out, or use the provider docker`);
+    if (value !== undefined)
+      throw new SandboxImpossible(
+        `${field} ${value}: has no meaning in ${kind}; leave it out, or use the provider docker`,
+      );
   }
 }
 

@@ -18,7 +18,9 @@ export class SupervisorBuildFailed extends Error {
   readonly details: string;
 
   constructor(details: string) {
-    super(`the sandbox's supervisor could not be compiled (on Debian and Ubuntu: apt install gcc libc6-dev): ${details}`);
+    super(
+      `the sandbox's supervisor could not be compiled (on Debian and Ubuntu: apt install gcc libc6-dev): ${details}`,
+    );
     this.details = details;
   }
 }

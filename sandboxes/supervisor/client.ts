@@ -6,12 +6,32 @@
 import { constants } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 
-import { type ExecCall, type ExecResult, type ReadResult, type ShellState, type WriteCall, SandboxLost, SandboxUnavailable } from '../sandbox.ts';
+import {
+  type ExecCall,
+  type ExecResult,
+  type ReadResult,
+  type ShellState,
+  type WriteCall,
+  SandboxLost,
+  SandboxUnavailable,
+} from '../sandbox.ts';
 import { type Answer, ConnectionClosed, type Dial, SupervisorConnection } from './connection.ts';
 import { joinOutput } from './output.ts';
 import { FrameReader, FrameWriter } from './wire.ts';
 
-const op = { hello: 1, init: 2, exec: 3, read: 4, write: 5, written: 6, renew: 7, end: 8, state: 9, resume: 10, error: 127 } as const;
+const op = {
+  hello: 1,
+  init: 2,
+  exec: 3,
+  read: 4,
+  write: 5,
+  written: 6,
+  renew: 7,
+  end: 8,
+  state: 9,
+  resume: 10,
+  error: 127,
+} as const;
 const flag = { timedOut: 1, outOfMemory: 2, shellRestarted: 4 } as const;
 /** Before each further try: one that dies takes connections in for a moment yet, and closes them unread. */
 const RECONNECT_AFTER_MS = [0, 50, 250];
@@ -28,7 +48,11 @@ export interface SupervisorSpec {
   readonly processes: number;
   readonly addressBytes: number;
   readonly env: readonly string[];
-  readonly files: ReadonlyArray<{ readonly path: string; readonly mode: number; readonly content: Uint8Array | string }>;
+  readonly files: ReadonlyArray<{
+    readonly path: string;
+    readonly mode: number;
+    readonly content: Uint8Array | string;
+  }>;
 }
 
 export interface WriteOutcome {
@@ -125,13 +149,18 @@ export class SupervisorClient {
   async init(spec: SupervisorSpec): Promise<boolean> {
     const body = encodeSpec(spec);
     if (body.length > MAX_SPEC_BYTES)
-      throw new SandboxUnavailable(`sandbox ${this.sandboxId}: its files are ${body.length} bytes; at most ${MAX_SPEC_BYTES} fit`);
+      throw new SandboxUnavailable(
+        `sandbox ${this.sandboxId}: its files are ${body.length} bytes; at most ${MAX_SPEC_BYTES} fit`,
+      );
     return (await this.request(op.init, body)).readUInt8(0) === 1;
   }
 
   async exec(call: ExecCall): Promise<ExecResult> {
     const writer = new FrameWriter().bytes(call.callId).u8(call.alone === true ? 2 : call.fresh === true ? 1 : 0);
-    writer.u32(Math.max(1, Math.min(call.timeoutMs, 0xffff_ffff))).u32(call.outputLimit).bytes(call.command);
+    writer
+      .u32(Math.max(1, Math.min(call.timeoutMs, 0xffff_ffff)))
+      .u32(call.outputLimit)
+      .bytes(call.command);
     writer.u32(Math.min(call.cpuMs ?? 0, 0xffff_ffff));
     return execResult(await this.request(op.exec, writer.finish()));
   }
@@ -175,7 +204,8 @@ export class SupervisorClient {
   private async request(operation: number, body: Buffer): Promise<Buffer> {
     for (const pause of [...RECONNECT_AFTER_MS, undefined]) {
       const answer = await this.attempt(operation, body);
-      if (answer?.op === op.error) throw new SandboxUnavailable(`sandbox ${this.sandboxId}: ${new FrameReader(answer.body).text()}`);
+      if (answer?.op === op.error)
+        throw new SandboxUnavailable(`sandbox ${this.sandboxId}: ${new FrameReader(answer.body).text()}`);
       if (answer !== undefined) return answer.body;
       if (pause !== undefined) await sleep(pause);
     }

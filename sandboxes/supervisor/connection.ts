@@ -165,7 +165,8 @@ export class SupervisorConnection {
     if (this.closed) return;
     this.closed = true;
     this.unwatch();
-    for (const { reject } of this.pending.values()) reject(new ConnectionClosed('the supervisor closed the connection'));
+    for (const { reject } of this.pending.values())
+      reject(new ConnectionClosed('the supervisor closed the connection'));
     this.pending.clear();
   }
 }

@@ -26,7 +26,8 @@ export class FrameWriter {
   }
 
   bytes(value: Uint8Array | string): this {
-    const part = typeof value === 'string' ? Buffer.from(value) : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+    const part =
+      typeof value === 'string' ? Buffer.from(value) : Buffer.from(value.buffer, value.byteOffset, value.byteLength);
     this.u32(part.length);
     this.parts.push(part);
     return this;

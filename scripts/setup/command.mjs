@@ -55,7 +55,10 @@ export function run(command, args, options = {}) {
     const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
     const stdout = [];
     const both = [];
-    child.stdout.on('data', (chunk) => { stdout.push(chunk); both.push(chunk); });
+    child.stdout.on('data', (chunk) => {
+      stdout.push(chunk);
+      both.push(chunk);
+    });
     child.stderr.on('data', (chunk) => both.push(chunk));
     child.on('error', reject);
     child.on('close', (code, signal) => {

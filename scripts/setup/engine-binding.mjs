@@ -12,7 +12,10 @@ import { compiler } from './prerequisites.mjs';
 
 /** AVX2 and FMA, as every x86-64 server has had for ten years; products are added without rounding between, everywhere. */
 const DECODER_FLAGS = [
-  '-O3', '-std=c++17', '-ffp-contract=fast', '-fno-math-errno',
+  '-O3',
+  '-std=c++17',
+  '-ffp-contract=fast',
+  '-fno-math-errno',
   ...(process.arch === 'x64' ? ['-march=x86-64-v3'] : []),
 ];
 
@@ -23,8 +26,18 @@ const DECODER_FLAGS = [
 export async function makeEngineBinding(root, source, library) {
   const headers = requiredPackage(root, 'node-api-headers');
   const decoder = join(root, 'trainer', 'native');
-  const inputs = [[source, 'binding'], [headers, 'include'], [root, 'trainer/native']].map(([base, name]) => hashInputs([join(base, name)], base)).join();
-  const key = createHash('sha256').update(inputs).update(JSON.stringify([library.wheels, DECODER_FLAGS])).digest('hex').slice(0, 16);
+  const inputs = [
+    [source, 'binding'],
+    [headers, 'include'],
+    [root, 'trainer/native'],
+  ]
+    .map(([base, name]) => hashInputs([join(base, name)], base))
+    .join();
+  const key = createHash('sha256')
+    .update(inputs)
+    .update(JSON.stringify([library.wheels, DECODER_FLAGS]))
+    .digest('hex')
+    .slice(0, 16);
   // The binding looks for the library at ../../deps/lib from itself, in the cache as in the package.
   const path = join(library.path, '..', `lib-${key}`);
   await makeDirectoryOnce(path, async (aside) => {
@@ -57,7 +70,11 @@ export async function verifyEngine(source, node, binding) {
 export function loadEngine(root, node, env = process.env) {
   const source = findEngine(root, cacheDirectory(env));
   if (source === undefined) return undefined;
-  const result = spawnSync(node.path, ['-e', VERIFY, source], { ...childOptions(env), encoding: 'utf8', timeout: 60_000 });
+  const result = spawnSync(node.path, ['-e', VERIFY, source], {
+    ...childOptions(env),
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
   try {
     return versionIn(result.stdout);
   } catch {
@@ -76,18 +93,41 @@ function versionIn(printed) {
 }
 
 function compilerArguments(source, headers, library, out) {
-  const sources = readdirSync(join(source, 'binding')).filter((name) => name.endsWith('.cc')).sort();
+  const sources = readdirSync(join(source, 'binding'))
+    .filter((name) => name.endsWith('.cc'))
+    .sort();
   return [
-    '-shared', '-fPIC', '-O2', '-std=c++17', '-DNAPI_VERSION=8',
-    `-I${join(source, '..')}`, `-I${source}`, `-I${join(library, 'include')}`, `-I${join(headers, 'include')}`,
-    ...sources.map((name) => join(source, 'binding', name)), '-o', out,
-    `-L${join(library, 'lib')}`, '-l:libtensorflow.so.2', '-l:libtensorflow_framework.so.2',
+    '-shared',
+    '-fPIC',
+    '-O2',
+    '-std=c++17',
+    '-DNAPI_VERSION=8',
+    `-I${join(source, '..')}`,
+    `-I${source}`,
+    `-I${join(library, 'include')}`,
+    `-I${join(headers, 'include')}`,
+    ...sources.map((name) => join(source, 'binding', name)),
+    '-o',
+    out,
+    `-L${join(library, 'lib')}`,
+    '-l:libtensorflow.so.2',
+    '-l:libtensorflow_framework.so.2',
     '-Wl,-rpath,$ORIGIN/../../deps/lib',
   ];
 }
 
 function decoderArguments(source, headers, out) {
-  return ['-shared', '-fPIC', ...DECODER_FLAGS, '-DNAPI_VERSION=8', `-I${join(headers, 'include')}`, join(source, 'binding.cc'), '-o', out, '-pthread'];
+  return [
+    '-shared',
+    '-fPIC',
+    ...DECODER_FLAGS,
+    '-DNAPI_VERSION=8',
+    `-I${join(headers, 'include')}`,
+    join(source, 'binding.cc'),
+    '-o',
+    out,
+    '-pthread',
+  ];
 }
 
 function requiredPackage(root, name) {

@@ -49,7 +49,9 @@ export async function makeEngineLibrary(cache, variant, pins = PINS) {
 function pinsOf(variant, pins) {
   const file = join(pins, `engine-${variant}-${process.arch}.txt`);
   if (process.platform === 'linux' && existsSync(file)) return file;
-  throw new Error(`no TensorFlow wheel is pinned for ${variant} on ${process.platform} and ${process.arch}: the engine runs on Linux, x64 (cpu, cuda) or arm64 (cpu; LONGHAUL_ENGINE=cpu)`);
+  throw new Error(
+    `no TensorFlow wheel is pinned for ${variant} on ${process.platform} and ${process.arch}: the engine runs on Linux, x64 (cpu, cuda) or arm64 (cpu; LONGHAUL_ENGINE=cpu)`,
+  );
 }
 
 /** One wheel after the other: with CUDA they are gigabytes. */
@@ -67,7 +69,14 @@ async function fillLibrary(directory, downloads, pins) {
 /** pip picks by the tags named here, whatever Python runs it, and installs nothing. */
 function platformFlags() {
   return [
-    '--python-version', '3.12', '--implementation', 'cp', '--abi', 'cp312', '--abi', 'none',
+    '--python-version',
+    '3.12',
+    '--implementation',
+    'cp',
+    '--abi',
+    'cp312',
+    '--abi',
+    'none',
     ...TAGS[process.arch].flatMap((tag) => ['--platform', tag]),
   ];
 }

@@ -24,12 +24,14 @@ export class NotSetUp extends Error {
 const LOCK = fileURLToPath(new URL('engine-package/lock.json', import.meta.url));
 
 /** Variables of the npm that may have started us, which say where it installs: not where we do. */
-const FOREIGN = /^npm_(package_|lifecycle_|config_(global|location|prefix|local_prefix|workspace|workspaces|include_workspace_root|dry_run|package_lock|omit|only|production|save.*)$)/i;
+const FOREIGN =
+  /^npm_(package_|lifecycle_|config_(global|location|prefix|local_prefix|workspace|workspaces|include_workspace_root|dry_run|package_lock|omit|only|production|save.*)$)/i;
 
 /** The engine's package; `undefined` where the set-up was not done. */
 export function findEngine(root = packageRoot, cache = cacheDirectory()) {
-  return [ownPlace(root), join(cachedPlace(root, cache), 'node_modules', ENGINE_PACKAGE)]
-    .find((directory) => existsSync(join(directory, 'package.json')));
+  return [ownPlace(root), join(cachedPlace(root, cache), 'node_modules', ENGINE_PACKAGE)].find((directory) =>
+    existsSync(join(directory, 'package.json')),
+  );
 }
 
 /** In a clone: what `npm ci` put there. A user's own copy, farther up, is never taken. */
@@ -52,7 +54,9 @@ export async function makeEnginePackage(root, cache, library) {
     const lock = readJson(LOCK);
     writeFileSync(join(aside, 'package-lock.json'), JSON.stringify(lock));
     writeFileSync(join(aside, 'package.json'), JSON.stringify({ ...lock.packages[''], private: true }));
-    const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !FOREIGN.test(name) && name !== 'NODE_ENV'));
+    const env = Object.fromEntries(
+      Object.entries(process.env).filter(([name]) => !FOREIGN.test(name) && name !== 'NODE_ENV'),
+    );
     await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund', '--prefix', aside], { cwd: aside, env });
     return {};
   });

@@ -2,8 +2,17 @@
 
 import { createHash, randomBytes } from 'node:crypto';
 import {
-  createReadStream, existsSync, lstatSync, mkdirSync, readdirSync, readFileSync, readlinkSync, renameSync, rmSync,
-  symlinkSync, writeFileSync,
+  createReadStream,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
 } from 'node:fs';
 import { basename, dirname, join, relative } from 'node:path';
 import { startTimeOf } from './process-identity.mjs';
@@ -21,7 +30,10 @@ export async function hashFile(path) {
 export function hashInputs(paths, base) {
   const hash = createHash('sha256');
   for (const path of paths.flatMap((one) => filesUnder(one))) {
-    hash.update(`${relative(base, path)}\0`).update(readFileSync(path)).update('\0');
+    hash
+      .update(`${relative(base, path)}\0`)
+      .update(readFileSync(path))
+      .update('\0');
   }
   return hash.digest('hex');
 }
@@ -113,5 +125,7 @@ function filesUnder(path) {
   const status = lstatSync(path, { throwIfNoEntry: false });
   if (status === undefined) return [];
   if (!status.isDirectory()) return [path];
-  return readdirSync(path).sort().flatMap((name) => filesUnder(join(path, name)));
+  return readdirSync(path)
+    .sort()
+    .flatMap((name) => filesUnder(join(path, name)));
 }

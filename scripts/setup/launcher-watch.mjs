@@ -31,7 +31,7 @@ const isShellOfNpm = (command) => /^(\S*\/)?(ba|da)?sh -c /.test(command);
 export function launchersOf(pid = process.ppid, env = process.env) {
   const chain = [];
   let found = 0;
-  for (let current = pid; chain.length < LEVELS && current > 1; ) {
+  for (let current = pid; chain.length < LEVELS && current > 1;) {
     const seen = look(current);
     if (seen === undefined) break;
     chain.push(current);
@@ -47,7 +47,8 @@ export function launchersOf(pid = process.ppid, env = process.env) {
 export function whenLauncherEnds(end, env = process.env) {
   const chain = launchersOf(process.ppid, env);
   if (chain.length === 0) return () => undefined;
-  const isWhole = () => chain.every((pid, index) => (index === 0 ? process.ppid : look(chain[index - 1])?.parent) === pid);
+  const isWhole = () =>
+    chain.every((pid, index) => (index === 0 ? process.ppid : look(chain[index - 1])?.parent) === pid);
   const timer = setInterval(() => {
     if (isWhole()) return;
     clearInterval(timer);

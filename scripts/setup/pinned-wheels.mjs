@@ -16,7 +16,10 @@ export class HashMismatch extends Error {
 /** The pins of a requirements file, each as `{ line, name, hashes }`, in its order. */
 export function readPins(file) {
   const text = readFileSync(file, 'utf8').replaceAll(/\\\n/g, ' ');
-  const lines = text.split('\n').map((line) => line.trim()).filter((line) => line !== '' && !line.startsWith('#'));
+  const lines = text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.startsWith('#'));
   return lines.map((line) => ({
     line,
     name: line.split(/[\s;]/, 1)[0],
@@ -34,7 +37,8 @@ export async function withPinnedWheel(pin, downloads, flags, use) {
   try {
     const path = await download(pin, directory, flags);
     const hash = await hashFile(path);
-    if (!pin.hashes.includes(hash)) throw mismatch(pin, `${basename(path)} has the SHA-256 ${hash}, not ${pin.hashes.join(' or ')}`);
+    if (!pin.hashes.includes(hash))
+      throw mismatch(pin, `${basename(path)} has the SHA-256 ${hash}, not ${pin.hashes.join(' or ')}`);
     return await use(path, hash);
   } finally {
     rmSync(directory, { recursive: true, force: true });
@@ -47,8 +51,22 @@ async function download(pin, directory, flags) {
   writeFileSync(file, `${pin.line}\n`);
   try {
     await run('python3', [
-      '-m', 'pip', 'download', '--require-hashes', '-r', file, '--dest', directory, '--no-deps', '--only-binary=:all:', '--quiet',
-      '--progress-bar', 'off', '--disable-pip-version-check', '--no-cache-dir', ...flags,
+      '-m',
+      'pip',
+      'download',
+      '--require-hashes',
+      '-r',
+      file,
+      '--dest',
+      directory,
+      '--no-deps',
+      '--only-binary=:all:',
+      '--quiet',
+      '--progress-bar',
+      'off',
+      '--disable-pip-version-check',
+      '--no-cache-dir',
+      ...flags,
     ]);
   } catch (error) {
     throw asMismatch(error, pin.name);
@@ -62,9 +80,17 @@ async function download(pin, directory, flags) {
 export function asMismatch(error, what) {
   const differs = error instanceof CommandFailed && /DO NOT MATCH THE HASHES/i.test(error.message);
   const [, got] = differs ? (/Got\s+([0-9a-f]{64})/.exec(error.message) ?? []) : [];
-  return differs ? mismatch({ name: what }, `what pip fetched for ${what} has the SHA-256 ${got ?? '(see above)'}, which is not pinned`) : error;
+  return differs
+    ? mismatch(
+        { name: what },
+        `what pip fetched for ${what} has the SHA-256 ${got ?? '(see above)'}, which is not pinned`,
+      )
+    : error;
 }
 
 function mismatch(pin, what) {
-  return new HashMismatch(what, `try again, or look at what answers for the Python index (pip config list): ${pin.name} of PyPI is the one that is pinned`);
+  return new HashMismatch(
+    what,
+    `try again, or look at what answers for the Python index (pip config list): ${pin.name} of PyPI is the one that is pinned`,
+  );
 }

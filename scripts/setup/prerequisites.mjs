@@ -26,7 +26,10 @@ export function checkPrerequisites(env = process.env) {
 
 /** The C++ compiler: `$CXX`, else the first of g++, clang++ and c++ on PATH. */
 export function compiler(env = process.env) {
-  return [env.CXX, 'g++', 'clang++', 'c++'].filter(Boolean).map((name) => which(name, env)).find(Boolean);
+  return [env.CXX, 'g++', 'clang++', 'c++']
+    .filter(Boolean)
+    .map((name) => which(name, env))
+    .find(Boolean);
 }
 
 function pip(env) {

@@ -24,7 +24,8 @@ export function isAlive(identity) {
 
 /** How the very process that was noted as `identity` stands: a stopped one (SIGSTOP, a debugger) lives and does nothing. */
 export function standingOf(identity) {
-  const seen = Number.isInteger(identity.pid) && identity.pid > 0 && identity.startTime !== '' ? look(identity.pid) : undefined;
+  const seen =
+    Number.isInteger(identity.pid) && identity.pid > 0 && identity.startTime !== '' ? look(identity.pid) : undefined;
   if (seen === undefined || seen.startTime !== identity.startTime || seen.state === 'X') return 'gone';
   if (seen.state === 'Z') return 'zombie';
   return seen.state === 'T' || seen.state === 't' ? 'stopped' : 'running';
@@ -50,6 +51,8 @@ function psLook(pid) {
   const [state, ...started] = execFileSync('ps', ['-o', 'stat=,lstart=', '-p', String(pid)], {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'ignore'],
-  }).trim().split(/\s+/);
+  })
+    .trim()
+    .split(/\s+/);
   return { state: state?.[0], startTime: started.join(' ') };
 }

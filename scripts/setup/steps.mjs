@@ -14,18 +14,41 @@ import { projectStep } from './project-step.mjs';
 import { makeTemporal } from './temporal.mjs';
 
 /** Does all of it. `say` gets a line per step, `onStep` the same as data. Returns the Node that runs the project. */
-export async function setUp({ root = packageRoot, cache = cacheDirectory(), env = process.env, say, onStep = () => undefined }) {
+export async function setUp({
+  root = packageRoot,
+  cache = cacheDirectory(),
+  env = process.env,
+  say,
+  onStep = () => undefined,
+}) {
   const step = timed(say, onStep);
   await step('prerequisites', async () => (checkPrerequisites(env), 'all found'));
-  const waiting = (holder) => say(`set-up  another set-up (pid ${holder.pid}, since ${holder.since}) is at work: waiting`);
+  const waiting = (holder) =>
+    say(`set-up  another set-up (pid ${holder.pid}, since ${holder.since}) is at work: waiting`);
   return withLock(join(cache, 'setup.lock'), waiting, async () => {
     // With the lock held, a download that is there was cut short.
     rmSync(join(cache, 'downloads'), { recursive: true, force: true });
     await step('dependencies', () => installDependencies(root));
-    const node = await step('node', async () => requiredNode(root), (found) => `${found.version}${found.pinned ? '' : ' (not the pinned one)'}`);
-    const library = await step('engine library', () => makeEngineLibrary(cache, engineVariant(env)), (made) => Object.keys(made.wheels)[0]);
-    const source = await step('engine package', () => makeEnginePackage(root, cache, library), () => 'as locked');
-    const binding = await step('engine binding', () => makeEngineBinding(root, source, library), () => 'built for this library');
+    const node = await step(
+      'node',
+      async () => requiredNode(root),
+      (found) => `${found.version}${found.pinned ? '' : ' (not the pinned one)'}`,
+    );
+    const library = await step(
+      'engine library',
+      () => makeEngineLibrary(cache, engineVariant(env)),
+      (made) => Object.keys(made.wheels)[0],
+    );
+    const source = await step(
+      'engine package',
+      () => makeEnginePackage(root, cache, library),
+      () => 'as locked',
+    );
+    const binding = await step(
+      'engine binding',
+      () => makeEngineBinding(root, source, library),
+      () => 'built for this library',
+    );
     await step('engine', async () => {
       const swapped = linkEngine(source, library, binding);
       return `TensorFlow ${await verifyEngine(source, node, binding)}${swapped ? ', linked' : ''}`;
@@ -41,15 +64,23 @@ async function projectSteps({ root, cache, node, step }) {
   const words = (done) => (done.cached ? 'as its sources' : 'made');
   const isClone = existsSync(join(root, 'workers', 'workflow-bundle.ts'));
   const module = (name) => (isClone ? `${name}.ts` : join('dist', `${name}.js`));
-  const call = (name, of, inputs, args) => () => projectStep({ root, cache, node, module: module(of), name, inputs, args });
-  await step('sandbox supervisor', call('buildSupervisor', 'sandboxes/supervisor/build', ['sandboxes/supervisor'], [join(cache, 'supervisor')]), words);
-  const inputs = isClone ? ['workflows', 'agents', 'tasks', 'trainer', 'store', 'package-lock.json'] : ['dist', 'package.json'];
+  const call = (name, of, inputs, args) => () =>
+    projectStep({ root, cache, node, module: module(of), name, inputs, args });
+  await step(
+    'sandbox supervisor',
+    call('buildSupervisor', 'sandboxes/supervisor/build', ['sandboxes/supervisor'], [join(cache, 'supervisor')]),
+    words,
+  );
+  const inputs = isClone
+    ? ['workflows', 'agents', 'tasks', 'trainer', 'store', 'package-lock.json']
+    : ['dist', 'package.json'];
   await step('workflow bundle', call('buildWorkflowBundle', 'workers/workflow-bundle', inputs), words);
 }
 
 function requiredNode(root) {
   const node = findNode(root);
-  if (node === undefined) throw new Error(`no Node >= 22.18 for ${process.platform} on ${process.arch} among the dependencies`);
+  if (node === undefined)
+    throw new Error(`no Node >= 22.18 for ${process.platform} on ${process.arch} among the dependencies`);
   return node;
 }
 

@@ -26,12 +26,18 @@ export function findTemporal(cache, env = process.env) {
   const onPath = which('temporal', env);
   if (onPath !== undefined) return { path: onPath, from: 'PATH' };
   const cached = join(cacheOf(cache), 'temporal');
-  return existsSync(join(cacheOf(cache), '.complete.json')) && existsSync(cached) ? { path: cached, from: 'cache' } : undefined;
+  return existsSync(join(cacheOf(cache), '.complete.json')) && existsSync(cached)
+    ? { path: cached, from: 'cache' }
+    : undefined;
 }
 
 /** Go compares every module with its public checksum database, also where this machine's settings leave that out. */
 function verifying(env) {
-  return { GOFLAGS: '', GONOSUMDB: 'none', GOSUMDB: env.GOSUMDB && env.GOSUMDB !== 'off' ? env.GOSUMDB : 'sum.golang.org' };
+  return {
+    GOFLAGS: '',
+    GONOSUMDB: 'none',
+    GOSUMDB: env.GOSUMDB && env.GOSUMDB !== 'off' ? env.GOSUMDB : 'sum.golang.org',
+  };
 }
 
 /** Sees to it that there is a server to start, or one to reach. Returns what was found or done, in words. */
@@ -69,10 +75,16 @@ function versionOf(cache, path) {
 
 /** Whether something listens there, in words; set-up does not fail when a cluster is only down for now. */
 function probe(address) {
-  const [host, port] = [address.slice(0, address.lastIndexOf(':')), Number(address.slice(address.lastIndexOf(':') + 1))];
+  const [host, port] = [
+    address.slice(0, address.lastIndexOf(':')),
+    Number(address.slice(address.lastIndexOf(':') + 1)),
+  ];
   return new Promise((resolve) => {
     const socket = connect({ host, port: port || 7233, timeout: 3000 });
-    const end = (words) => { socket.destroy(); resolve(words); };
+    const end = (words) => {
+      socket.destroy();
+      resolve(words);
+    };
     socket.on('connect', () => end('is reachable'));
     socket.on('timeout', () => end('does not answer now'));
     socket.on('error', () => end('does not answer now'));
@@ -86,7 +98,8 @@ async function download(directory) {
   const bytes = await fetchArchive(archiveUrl());
   if (typeof bytes === 'string') return bytes;
   const hash = createHash('sha256').update(bytes).digest('hex');
-  if (hash !== pinned) return `what came has the SHA-256 ${hash}, not ${pinned}: it is damaged or not genuine, and was not used`;
+  if (hash !== pinned)
+    return `what came has the SHA-256 ${hash}, not ${pinned}: it is damaged or not genuine, and was not used`;
   const archive = join(directory, 'temporal.tar.gz');
   writeWhole(archive, bytes);
   await run('tar', ['-xzf', archive, '-C', directory, 'temporal']);
@@ -118,13 +131,17 @@ async function build(cache, directory, closed, env) {
   const bin = join(directory, 'gobin');
   mkdirSync(bin);
   try {
-    await withGo(cache, env, (go) => run(go, ['install', GO_PACKAGE], { env: { ...env, GOBIN: bin, ...verifying(env) } }));
+    await withGo(cache, env, (go) =>
+      run(go, ['install', GO_PACKAGE], { env: { ...env, GOBIN: bin, ...verifying(env) } }),
+    );
   } catch (error) {
     if (error instanceof HashMismatch) throw error;
-    throw new MissingPrerequisites([{
-      what: `Temporal's server (its download failed: ${closed}; go install: ${error.message})`,
-      remedy: 'sudo apt-get install -y golang-go',
-    }]);
+    throw new MissingPrerequisites([
+      {
+        what: `Temporal's server (its download failed: ${closed}; go install: ${error.message})`,
+        remedy: 'sudo apt-get install -y golang-go',
+      },
+    ]);
   }
   renameSync(join(bin, 'temporal'), join(directory, 'temporal'));
   rmSync(bin, { recursive: true });

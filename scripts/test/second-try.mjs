@@ -25,7 +25,8 @@ export function secondTriesOf(report, root) {
 export const patternOf = (name) => `^${name.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&').replaceAll(' ', '(?: > | )')}$`;
 
 /** Whether a run of one test passed: that very test ran, and nothing failed. */
-export const passedAlone = (report, exitCode) => exitCode === 0 && report?.numPassedTests === 1 && report.numFailedTests === 0;
+export const passedAlone = (report, exitCode) =>
+  exitCode === 0 && report?.numPassedTests === 1 && report.numFailedTests === 0;
 
 /** The tally with tests that passed at the second try among those that passed. */
 export function withSecondTries(tally, count) {

@@ -19,7 +19,13 @@ export interface StarterTokenizerOptions {
 export function makeStarterTokenizer({ size, conversations, maxLength }: StarterTokenizerOptions): TokenizerFiles {
   const template = new ChatTemplate(CHAT_TEMPLATE, {});
   const render = (messages: readonly Message[]): string =>
-    template.render({ messages: messages.map(templateMessage), tools: null, variables: { add_generation_prompt: false } });
-  const texts = Array.from({ length: conversations }, (_, i) => render(demonstrate(`swe-mini-train-${i}`, 'even').messages));
+    template.render({
+      messages: messages.map(templateMessage),
+      tools: null,
+      variables: { add_generation_prompt: false },
+    });
+  const texts = Array.from({ length: conversations }, (_, i) =>
+    render(demonstrate(`swe-mini-train-${i}`, 'even').messages),
+  );
   return makeTokenizerFiles(SYLLABLES, texts, size, maxLength);
 }

@@ -31,7 +31,12 @@ function singleToken(tokenizer: Tokenizer, token: string): number {
 }
 
 /** What an assistant samples counts: from after its opening token to its end token, but in the turns `skipped` (from 0). */
-export function assistantMask(tokens: readonly number[], opening: number, end: number, skipped: ReadonlySet<number>): number[] {
+export function assistantMask(
+  tokens: readonly number[],
+  opening: number,
+  end: number,
+  skipped: ReadonlySet<number>,
+): number[] {
   let speaking = false;
   let turn = -1;
   return tokens.map((token) => {

@@ -75,7 +75,10 @@ function tokenizerJson(model: BpeModel): object {
     normalizer: null,
     pre_tokenizer: {
       type: 'Sequence',
-      pretokenizers: [{ type: 'Split', pattern: { Regex: WORD_PATTERN }, behavior: 'Isolated', invert: false }, byteLevel],
+      pretokenizers: [
+        { type: 'Split', pattern: { Regex: WORD_PATTERN }, behavior: 'Isolated', invert: false },
+        byteLevel,
+      ],
     },
     post_processor: null,
     decoder: { type: 'ByteLevel', add_prefix_space: true, trim_offsets: true, use_regex: true },

@@ -22,7 +22,11 @@ function countWords(texts: Iterable<string>, split: (text: string) => Iterable<s
   return [...counts].map(([word, count]) => ({ symbols: toAlphabet(word), count }));
 }
 
-function mostFrequentPair(words: readonly Word[], minimum: number, whole: ReadonlySet<string>): readonly [string, string] | undefined {
+function mostFrequentPair(
+  words: readonly Word[],
+  minimum: number,
+  whole: ReadonlySet<string>,
+): readonly [string, string] | undefined {
   const counts = new Map<string, number>();
   for (const { symbols, count } of words) {
     for (let i = 0; i + 1 < symbols.length; i += 1) {
@@ -34,7 +38,8 @@ function mostFrequentPair(words: readonly Word[], minimum: number, whole: Readon
   let best: string | undefined;
   let bestCount = minimum - 1;
   for (const [pair, count] of counts) {
-    if (count > bestCount || (count === bestCount && best !== undefined && pair < best)) [best, bestCount] = [pair, count];
+    if (count > bestCount || (count === bestCount && best !== undefined && pair < best))
+      [best, bestCount] = [pair, count];
   }
   const [left, right] = best?.split(' ') ?? [];
   return left === undefined || right === undefined ? undefined : [left, right];
@@ -78,7 +83,10 @@ export function trainBpe({ atoms, texts, split, vocabularySize, minimumCount }: 
       mergeAll(words, pair);
     }
   };
-  learn(countWords(atoms, (atom) => [atom]), 1);
+  learn(
+    countWords(atoms, (atom) => [atom]),
+    1,
+  );
   const words = countWords(texts, split);
   for (const pair of merges) mergeAll(words, pair);
   learn(words, minimumCount);

@@ -10,7 +10,14 @@
  * cut off again beside a control that is not, the agent is to blame: no diff.
  */
 
-import { type ExecResult, type Sandbox, SandboxLost, type SandboxProvider, type SandboxSpec, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
+import {
+  type ExecResult,
+  type Sandbox,
+  SandboxLost,
+  type SandboxProvider,
+  type SandboxSpec,
+  SandboxUnavailable,
+} from '../../sandboxes/sandbox.ts';
 import { MOST, spend, TIDY, TOO_MUCH } from './tidy.ts';
 
 /** A diff beyond this earns nothing. */
@@ -28,7 +35,8 @@ const NO_DIFF = 'no diff: ';
  * more to read than was ever written.
  */
 function command(base: string): string {
-  const options = '--binary --no-color --no-ext-diff --no-textconv --no-renames --ignore-submodules --src-prefix=a/ --dst-prefix=b/';
+  const options =
+    '--binary --no-color --no-ext-diff --no-textconv --no-renames --ignore-submodules --src-prefix=a/ --dst-prefix=b/';
   return [
     TIDY,
     'export GIT_DIR=$(mktemp -d /tmp/collect-XXXXXXXX) GIT_WORK_TREE=$PWD GIT_ALTERNATE_OBJECT_DIRECTORIES=$PWD/.git/objects',
@@ -72,7 +80,8 @@ function interruption(result: ExecResult): string | undefined {
   if (timedOut) return `it took more than ${TIMEOUT_MS / 1000} s`;
   if (outOfMemory) return 'out of memory';
   if (exitCode === 126 || exitCode === 127) return 'a program could not start';
-  if (exitCode === null || exitCode > 128) return `ended by ${signal ?? (exitCode === null ? 'a signal' : `signal ${exitCode - 128}`)}`;
+  if (exitCode === null || exitCode > 128)
+    return `ended by ${signal ?? (exitCode === null ? 'a signal' : `signal ${exitCode - 128}`)}`;
   return undefined;
 }
 
@@ -86,17 +95,31 @@ export function whyNoDiff(collected: Uint8Array): string | undefined {
 
 function taken(result: ExecResult): Uint8Array {
   if (isSpent(result)) return noDiff(`what was left takes more than ${CPU_MS / 1000} s of processor time to read`);
-  if (result.exitCode === TOO_MUCH) return noDiff(`more than ${MOST.files} files, folders nested more than ${MOST.depth} deep, or a path of more than ${MOST.pathBytes} bytes`);
+  if (result.exitCode === TOO_MUCH)
+    return noDiff(
+      `more than ${MOST.files} files, folders nested more than ${MOST.depth} deep, or a path of more than ${MOST.pathBytes} bytes`,
+    );
   if (result.droppedBytes > 0) return noDiff(`it has more than ${MAX_BYTES} bytes`);
   return result.exitCode === 0 ? Buffer.from(result.output) : noDiff('git cannot read what was left');
 }
 
 function run(sandbox: Sandbox, callId: string, text: string, cpuMs?: number): Promise<ExecResult> {
-  return sandbox.exec({ callId, command: text, timeoutMs: TIMEOUT_MS, outputLimit: MAX_BYTES, alone: true, ...(cpuMs && { cpuMs }) });
+  return sandbox.exec({
+    callId,
+    command: text,
+    timeoutMs: TIMEOUT_MS,
+    outputLimit: MAX_BYTES,
+    alone: true,
+    ...(cpuMs && { cpuMs }),
+  });
 }
 
 /** What cut off a collection without anything of the agent's, which took `cpuMs` beside; `undefined`: nothing did. */
-async function controlled({ spec, base, provider }: Collection, id: string, cpuMs: number): Promise<string | undefined> {
+async function controlled(
+  { spec, base, provider }: Collection,
+  id: string,
+  cpuMs: number,
+): Promise<string | undefined> {
   try {
     const control = await provider.create({ ...spec, id, ttlSeconds: TTL_SECONDS });
     try {
@@ -126,8 +149,13 @@ export async function collectDiff(work: Collection): Promise<Uint8Array> {
     const cut = interruption(result);
     if (cut === undefined) return taken(result);
     cause = cut;
-    const fault = await controlled(work, `${callId}-control`, result.timedOut ? Math.min(result.cpuMs ?? 0, CPU_MS) : 0);
-    if (fault !== undefined) throw new CollectFailed(sandbox.id, execution, `${cause}, and so was a control (${fault})`);
+    const fault = await controlled(
+      work,
+      `${callId}-control`,
+      result.timedOut ? Math.min(result.cpuMs ?? 0, CPU_MS) : 0,
+    );
+    if (fault !== undefined)
+      throw new CollectFailed(sandbox.id, execution, `${cause}, and so was a control (${fault})`);
   }
   return noDiff(`git was cut off twice (${cause}), and nothing else was`);
 }

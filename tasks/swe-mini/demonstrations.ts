@@ -143,7 +143,8 @@ export function demonstrate(taskId: string, quality: Quality, variant = 0): Demo
   const edit = outcome === 'right' ? problem.fix : problem.mistake;
   const wrongView = viewSlip(problem, random);
   const view = viewTurn(problem);
-  const wrongEdit = outcome === 'give-up' ? [] : editSlip(problem, edit, endingRoll < FINISHING ? [FINISH] : [], random);
+  const wrongEdit =
+    outcome === 'give-up' ? [] : editSlip(problem, edit, endingRoll < FINISHING ? [FINISH] : [], random);
   const rest = outcome === 'give-up' ? [turn(FINISH)] : editTurns(problem, edit, outcome, endingRoll);
   const messages = [...start, ...wrongView, ...view, ...wrongEdit, ...rest];
   const slips = [wrongView, wrongEdit].flatMap(([first]) => (first === undefined ? [] : [messages.indexOf(first)]));

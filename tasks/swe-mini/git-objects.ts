@@ -90,16 +90,18 @@ function indexOf(tree: Tree): Buffer {
   const header = Buffer.from('DIRC\0\0\0\0\0\0\0\0', 'latin1');
   header.writeUInt32BE(2, 4);
   header.writeUInt32BE(tree.size, 8);
-  const entries = [...tree].toSorted(([a], [b]) => byBytes(a, b)).map(([path, content]) => {
-    const name = Buffer.from(path);
-    const length = Math.floor((62 + name.length) / 8) * 8 + 8;
-    const entry = Buffer.alloc(length);
-    entry.writeUInt32BE(0o100644, 24);
-    Buffer.from(addObject(new Map(), 'blob', Buffer.from(content)), 'hex').copy(entry, 40);
-    entry.writeUInt16BE(Math.min(name.length, 0xfff), 60);
-    name.copy(entry, 62);
-    return entry;
-  });
+  const entries = [...tree]
+    .toSorted(([a], [b]) => byBytes(a, b))
+    .map(([path, content]) => {
+      const name = Buffer.from(path);
+      const length = Math.floor((62 + name.length) / 8) * 8 + 8;
+      const entry = Buffer.alloc(length);
+      entry.writeUInt32BE(0o100644, 24);
+      Buffer.from(addObject(new Map(), 'blob', Buffer.from(content)), 'hex').copy(entry, 40);
+      entry.writeUInt16BE(Math.min(name.length, 0xfff), 60);
+      name.copy(entry, 62);
+      return entry;
+    });
   const body = Buffer.concat([header, ...entries]);
   return Buffer.concat([body, createHash('sha1').update(body).digest()]);
 }
@@ -119,7 +121,9 @@ export function makeGitRepository(commits: readonly Commit[]): GitRepository {
       file('config', CONFIG),
       file('refs/heads/main', `${head}\n`),
       file('index', indexOf(last.tree)),
-      ...[...objects].map(([hash, bytes]) => file(`objects/${hash.slice(0, 2)}/${hash.slice(2)}`, deflateSync(bytes, { level: 0 }))),
+      ...[...objects].map(([hash, bytes]) =>
+        file(`objects/${hash.slice(0, 2)}/${hash.slice(2)}`, deflateSync(bytes, { level: 0 })),
+      ),
     ],
   };
 }

@@ -36,7 +36,15 @@ const TTL_SECONDS = 120;
 const PATCH = '/tmp/candidate.diff';
 const RESULTS = 'longhaul results';
 /** What the control changes: nothing that is asked for. */
-const CONTROL = ['diff --git a/control b/control', 'new file mode 100644', '--- /dev/null', '+++ b/control', '@@ -0,0 +1 @@', '+control', ''].join('\n');
+const CONTROL = [
+  'diff --git a/control b/control',
+  'new file mode 100644',
+  '--- /dev/null',
+  '+++ b/control',
+  '@@ -0,0 +1 @@',
+  '+control',
+  '',
+].join('\n');
 /** From here on an exit code is a shell's that could not start a program, or was told of a signal. */
 const NOT_ITS_OWN = 126;
 
@@ -54,7 +62,9 @@ export function driver(cases: ReadonlyArray<Omit<Case, 'expected'>>): string {
     `for module in ${JSON.stringify(modules)}:`,
     '    try: modules[module] = importlib.import_module(module)',
     '    except BaseException: pass',
-    ...cases.map((item) => `ask(${[`'${item.module}'`, `'${item.function}'`, ...item.arguments.map(pythonRepr)].join(', ')})`),
+    ...cases.map(
+      (item) => `ask(${[`'${item.module}'`, `'${item.function}'`, ...item.arguments.map(pythonRepr)].join(', ')})`,
+    ),
     `sys.stdout.write("\\n${RESULTS}\\n" + "\\n".join(out) + "\\n")`,
     '',
   ].join('\n');
@@ -107,9 +117,11 @@ export function judge(ending: Ending, cases: readonly Case[]): Verdict {
   if (first === 'rejected') return zero('the diff does not apply');
   const what = first === 'applied' ? 'the code' : 'git, applying the diff,';
   const results = resultsIn(output) ?? [];
-  if (results.length === 0 && isSpent(ending)) return zero(`${what} took more than ${CPU_MS / 1000} s of processor time`);
+  if (results.length === 0 && isSpent(ending))
+    return zero(`${what} took more than ${CPU_MS / 1000} s of processor time`);
   if (timedOut) return zero(`${what} did not end in time`);
-  if (first !== 'applied') return { code: 'grader-failed', reason: `the grader could not start: ${output.slice(0, 200)}` };
+  if (first !== 'applied')
+    return { code: 'grader-failed', reason: `the grader could not start: ${output.slice(0, 200)}` };
   const right = cases.filter(({ expected }, i) => results[i] === pythonRepr(expected)).length;
   const passed = right === cases.length;
   return { code: 'graded', reward: passed ? 1 : 0, passed, reason: `${right} of ${cases.length} hidden cases` };
@@ -121,11 +133,20 @@ interface Time {
   readonly spentMs?: number;
 }
 
-const LOST: ExecResult = { exitCode: null, signal: 'the loss of its sandbox', output: '', droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 0 };
+const LOST: ExecResult = {
+  exitCode: null,
+  signal: 'the loss of its sandbox',
+  output: '',
+  droppedBytes: 0,
+  timedOut: false,
+  outOfMemory: false,
+  durationMs: 0,
+};
 
 async function run(sandbox: Sandbox, { timeoutMs, spentMs }: Time): Promise<ExecResult> {
   const call = { callId: `${sandbox.id}/grade`, timeoutMs, outputLimit: OUTPUT_BYTES, fresh: true };
-  const [command, budget] = spentMs === undefined ? [COMMAND, { cpuMs: CPU_MS }] : [`${spend(spentMs)}\n${COMMAND}`, {}];
+  const [command, budget] =
+    spentMs === undefined ? [COMMAND, { cpuMs: CPU_MS }] : [`${spend(spentMs)}\n${COMMAND}`, {}];
   try {
     return await sandbox.exec({ ...call, command, ...budget });
   } catch (error) {
@@ -151,24 +172,46 @@ async function runAfresh(candidate: Candidate, provider: SandboxProvider, id: st
 
 /** The candidate's machine with another diff. */
 function withDiff(candidate: Candidate, diff: string): Candidate {
-  return { ...candidate, files: candidate.files.map((file) => (file.path === PATCH ? { ...file, content: diff } : file)) };
+  return {
+    ...candidate,
+    files: candidate.files.map((file) => (file.path === PATCH ? { ...file, content: diff } : file)),
+  };
 }
 
 /**
  * Where something stopped a run (`cause`): whether it stops the control as well, at the next moment; `undefined`: no, or
  * nothing did. What was late is compared with a control that takes as much processor time.
  */
-async function faultOfHost(cause: string | undefined, { timedOut, cpuMs = 0 }: ExecResult, candidate: Candidate, provider: SandboxProvider, id: string): Promise<Verdict | undefined> {
+async function faultOfHost(
+  cause: string | undefined,
+  { timedOut, cpuMs = 0 }: ExecResult,
+  candidate: Candidate,
+  provider: SandboxProvider,
+  id: string,
+): Promise<Verdict | undefined> {
   if (cause === undefined) return undefined;
   const spentMs = timedOut ? Math.min(cpuMs, CPU_MS) : 0;
-  const control = await runAfresh(withDiff(candidate, CONTROL), provider, `${id}-control`, { timeoutMs: LONG_TIMEOUT_MS, spentMs });
-  const why = stoppedBy(control) ?? (control.output.startsWith('applied\n') ? undefined : `it did not start: ${control.output.slice(0, 200)}`);
+  const control = await runAfresh(withDiff(candidate, CONTROL), provider, `${id}-control`, {
+    timeoutMs: LONG_TIMEOUT_MS,
+    spentMs,
+  });
+  const why =
+    stoppedBy(control) ??
+    (control.output.startsWith('applied\n') ? undefined : `it did not start: ${control.output.slice(0, 200)}`);
   if (why === undefined) return undefined;
-  return { code: 'grader-failed', reason: `the grader was stopped (${cause}), and so was one without the code that it grades (${why})` };
+  return {
+    code: 'grader-failed',
+    reason: `the grader was stopped (${cause}), and so was one without the code that it grades (${why})`,
+  };
 }
 
 /** What did not come to its own end has another run, in a sandbox that nothing has run in; a late one has longer. */
-async function verdictOn(candidate: Candidate, cases: readonly Case[], provider: SandboxProvider, id: string): Promise<Verdict> {
+async function verdictOn(
+  candidate: Candidate,
+  cases: readonly Case[],
+  provider: SandboxProvider,
+  id: string,
+): Promise<Verdict> {
   const first = await runAfresh(candidate, provider, id, { timeoutMs: TIMEOUT_MS });
   const fault = await faultOfHost(cutOffBy(first), first, candidate, provider, id);
   if (fault !== undefined || !(first.timedOut || cutOffBy(first))) return fault ?? judge(first, cases);
@@ -176,7 +219,12 @@ async function verdictOn(candidate: Candidate, cases: readonly Case[], provider:
   return (await faultOfHost(stoppedBy(second), second, candidate, provider, `${id}-again`)) ?? judge(second, cases);
 }
 
-export async function gradeDiff(problem: Problem, diff: Uint8Array, provider: SandboxProvider, id: string): Promise<Verdict> {
+export async function gradeDiff(
+  problem: Problem,
+  diff: Uint8Array,
+  provider: SandboxProvider,
+  id: string,
+): Promise<Verdict> {
   if (diff.length === 0) return zero('nothing was changed');
   const none = whyNoDiff(diff);
   if (none !== undefined) return zero(`no diff could be taken: ${none}`);

@@ -10,13 +10,69 @@ import type { Split } from '../task.ts';
 
 /** Consonant and vowel; each is one token of the starter policy. */
 export const SYLLABLES: readonly string[] = [
-  'ba', 'be', 'bi', 'bo', 'da', 'di', 'du', 'fa', 'fe', 'fo', 'ga', 'gi', 'gu', 'ka', 'ke', 'ki',
-  'ko', 'la', 'le', 'lo', 'lu', 'ma', 'me', 'mi', 'mu', 'na', 'ne', 'ni', 'no', 'pa', 'pe', 'pu',
-  'ra', 're', 'ri', 'ru', 'sa', 'so', 'su', 'ta', 'ti', 'to', 'va', 've', 'vi', 'za', 'zo', 'zu',
+  'ba',
+  'be',
+  'bi',
+  'bo',
+  'da',
+  'di',
+  'du',
+  'fa',
+  'fe',
+  'fo',
+  'ga',
+  'gi',
+  'gu',
+  'ka',
+  'ke',
+  'ki',
+  'ko',
+  'la',
+  'le',
+  'lo',
+  'lu',
+  'ma',
+  'me',
+  'mi',
+  'mu',
+  'na',
+  'ne',
+  'ni',
+  'no',
+  'pa',
+  'pe',
+  'pu',
+  'ra',
+  're',
+  'ri',
+  'ru',
+  'sa',
+  'so',
+  'su',
+  'ta',
+  'ti',
+  'to',
+  'va',
+  've',
+  'vi',
+  'za',
+  'zo',
+  'zu',
 ];
 
 /** Words that Python or a reader would take for something else. */
-const RESERVED: ReadonlySet<string> = new Set(['none', 'self', 'give', 'same', 'take', 'more', 'time', 'note', 'sale', 'fine']);
+const RESERVED: ReadonlySet<string> = new Set([
+  'none',
+  'self',
+  'give',
+  'same',
+  'take',
+  'more',
+  'time',
+  'note',
+  'sale',
+  'fine',
+]);
 
 /** One pair in four is held out. */
 function hashedSplit(name: string): Split {
@@ -25,7 +81,9 @@ function hashedSplit(name: string): Split {
 }
 
 /** A demonstration asks for hundreds of pairs: each is hashed once. */
-const SPLITS: ReadonlyMap<string, Split> = new Map(SYLLABLES.flatMap((a) => SYLLABLES.map((b) => [a + b, hashedSplit(a + b)] as const)));
+const SPLITS: ReadonlyMap<string, Split> = new Map(
+  SYLLABLES.flatMap((a) => SYLLABLES.map((b) => [a + b, hashedSplit(a + b)] as const)),
+);
 
 export const splitOfName = (name: string): Split => SPLITS.get(name) ?? hashedSplit(name);
 

@@ -49,7 +49,8 @@ const HIDDEN_CASES = 6;
 /** Errors: `UnknownTask`. */
 export function parseTaskId(taskId: string): { readonly split: Split; readonly index: number } {
   const [, split, index] = TASK_ID.exec(taskId) ?? [];
-  if (index === undefined) throw new UnknownTask(taskId, 'expected swe-mini-train-N or swe-mini-held-out-N, N from 0 to 999999999');
+  if (index === undefined)
+    throw new UnknownTask(taskId, 'expected swe-mini-train-N or swe-mini-held-out-N, N from 0 to 999999999');
   return { split: split === 'train' ? 'train' : 'held-out', index: Number(index) };
 }
 
@@ -71,7 +72,10 @@ function sourceOf(functions: readonly DraftFunction[], draft?: Draft): string {
 
 /** A function that is right, from any family. */
 function bystander(random: Random, names: NameSource): DraftFunction {
-  const draft = draftMakers[random.pick(FAMILIES.filter((family) => family !== 'swapped-arguments'))]({ random, names });
+  const draft = draftMakers[random.pick(FAMILIES.filter((family) => family !== 'swapped-arguments'))]({
+    random,
+    names,
+  });
   const [only] = draft.functions;
   if (only === undefined) throw new RangeError(`${draft.family} drafted no function`);
   return only;

@@ -79,7 +79,11 @@ export function makeRepository(problem: Problem): GitRepository {
   });
   const [first, second] = problem.modules;
   return makeGitRepository([
-    commit(`Start ${problem.package}`, 0, (path) => !path.startsWith('tests/') && path !== first?.path && path !== second?.path),
+    commit(
+      `Start ${problem.package}`,
+      0,
+      (path) => !path.startsWith('tests/') && path !== first?.path && path !== second?.path,
+    ),
     commit(`Add ${first?.name}`, 1, (path) => !path.startsWith('tests/') && path !== second?.path),
     commit(`Add ${second?.name}`, 2, (path) => !path.startsWith('tests/')),
     commit('Add tests', 3, () => true),

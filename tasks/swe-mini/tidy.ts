@@ -88,4 +88,5 @@ tidy(os.open(".", os.O_RDONLY | os.O_DIRECTORY), 1, 0)
 export const TIDY = `python3 -I -S -B -c ${quoteForShell(PROGRAM)} 2>/dev/null; case $? in 0) ;; ${TOO_MUCH}) exit ${TOO_MUCH} ;; *) exit ${FAILED} ;; esac`;
 
 /** Takes as much processor time, and does nothing. */
-export const spend = (ms: number): string => `python3 -I -S -c ${quoteForShell(`import time\nwhile time.process_time() < ${ms / 1000}: pass`)}`;
+export const spend = (ms: number): string =>
+  `python3 -I -S -c ${quoteForShell(`import time\nwhile time.process_time() < ${ms / 1000}: pass`)}`;

@@ -22,7 +22,13 @@ const algorithm = resolveRunConfig(
   {
     policy: { base: qwen3Dir },
     task: { name: 'toy' },
-    algorithm: { advantage: 'gae', lambd: 0.95, learningRate: 1e-3, microBatchTokens: 1024, critic: { learningRate: 1e-3, schedule: 'linear' } },
+    algorithm: {
+      advantage: 'gae',
+      lambd: 0.95,
+      learningRate: 1e-3,
+      microBatchTokens: 1024,
+      critic: { learningRate: 1e-3, schedule: 'linear' },
+    },
   },
   '/',
 ).algorithm as AlgorithmSettings;
@@ -32,11 +38,26 @@ async function rolledOut(): Promise<void> {
   const { store, dir } = world.now;
   for (const [k, reward] of [1, 0].entries()) {
     await ended(store, 0, k, reward);
-    const turn = { version: 0, appended: [1, 2, 3], reset: false, sampled: [4 + k, 5, 6], logprobs: [-6, -6, -6], end: 'stop' as const };
-    await store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), 1), { ...turn, parsed: { kind: 'no-call', content: '' } });
+    const turn = {
+      version: 0,
+      appended: [1, 2, 3],
+      reset: false,
+      sampled: [4 + k, 5, 6],
+      logprobs: [-6, -6, -6],
+      end: 'stop' as const,
+    };
+    await store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), 1), {
+      ...turn,
+      parsed: { kind: 'no-call', content: '' },
+    });
   }
   await store.putOnce<RunRecord>(keys.run(RUN), {
-    run: RUN, runDir: dir, seed: 7, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 }, critic: { base: qwen3Dir },
+    run: RUN,
+    runDir: dir,
+    seed: 7,
+    startedAt: '2026-01-01T00:00:00.000Z',
+    policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 },
+    critic: { base: qwen3Dir },
     task: { name: 'toy', train: 2, heldOut: 1 },
   });
 }
@@ -60,7 +81,17 @@ function stepOf(name: string, n: number, engine: Engine, over: Partial<Algorithm
   const policy = n === 1 ? { dir: qwen3Dir, version: 0 } : { dir: stepDir(name, n - 1), version: n - 1 };
   const store = name === 'live' ? world.now.store : forgetful();
   const tasks = [attemptOf(0).task];
-  const input = { run: RUN, runDir: join(world.now.dir, name), step: n, steps: 4, batch: `train/${RUN}/step-1`, tasks, samples: 2, algorithm: { ...algorithm, ...over }, policy };
+  const input = {
+    run: RUN,
+    runDir: join(world.now.dir, name),
+    step: n,
+    steps: 4,
+    batch: `train/${RUN}/step-1`,
+    tasks,
+    samples: 2,
+    algorithm: { ...algorithm, ...over },
+    policy,
+  };
   return updateOnce(input, store, engine, () => undefined);
 }
 
@@ -69,27 +100,37 @@ function forgetful() {
   return new Proxy(world.now.store, {
     get: (target, property) => {
       const real = Reflect.get(target, property) as (...given: unknown[]) => unknown;
-      if (property === 'putOnce') return (key: string, value: unknown) => (key.startsWith('update:') ? Promise.resolve(value) : real.call(target, key, value));
-      return (...given: unknown[]) => (property === 'get' && String(given[0]).startsWith('update:') ? Promise.resolve(undefined) : real.apply(target, given));
+      if (property === 'putOnce')
+        return (key: string, value: unknown) =>
+          key.startsWith('update:') ? Promise.resolve(value) : real.call(target, key, value);
+      return (...given: unknown[]) =>
+        property === 'get' && String(given[0]).startsWith('update:')
+          ? Promise.resolve(undefined)
+          : real.apply(target, given);
     },
   });
 }
 
 const bits = (dir: string) =>
-  ['model.safetensors', 'optimizer.safetensors', 'critic/model.safetensors', 'critic/optimizer.safetensors'].map((file) => readFileSync(join(dir, file)));
+  ['model.safetensors', 'optimizer.safetensors', 'critic/model.safetensors', 'critic/optimizer.safetensors'].map(
+    (file) => readFileSync(join(dir, file)),
+  );
 
 describe('a run with a critic', () => {
   it('goes on with it from step to step, with a rate of its own, and a trainer that starts again ends in the same bits', async () => {
     await rolledOut();
     const live = engineOf(new Updater());
     for (const n of [1, 2, 3]) await stepOf('live', n, live.engine);
-    expect(live.requests.map(({ critic, algorithm: { critic: settings } }) => [critic, settings?.learningRate.toFixed(6)])).toEqual(
-      ['0.001000', '0.000750', '0.000500'].map((rate) => [{ base: qwen3Dir, seed: 7 }, rate]),
-    );
+    expect(
+      live.requests.map(({ critic, algorithm: { critic: settings } }) => [critic, settings?.learningRate.toFixed(6)]),
+    ).toEqual(['0.001000', '0.000750', '0.000500'].map((rate) => [{ base: qwen3Dir, seed: 7 }, rate]));
     for (const n of [1, 2, 3]) await stepOf('again', n, engineOf(new Updater()).engine);
     expect(bits(stepDir('again', 3))).toEqual(bits(stepDir('live', 3)));
     const entry = (await world.now.store.get<UpdateEntry>(keys.update(RUN, 3)))!;
-    expect(entry.metrics).toMatchObject({ 'critic/critic_lr': 5e-4, 'critic/critic_loss': expect.any(Number) as number });
+    expect(entry.metrics).toMatchObject({
+      'critic/critic_lr': 5e-4,
+      'critic/critic_loss': expect.any(Number) as number,
+    });
     // What the run tells of its weights is of the policy's alone.
     expect(entry.sha256).toBe(weightsDigest(await loadWeights(stepDir('live', 3))));
     expect((await readCheckpointRecord(join(stepDir('live', 3), 'critic')))?.optimizer?.steps).toBe(3);
@@ -107,11 +148,24 @@ describe('a run with a critic', () => {
         get: (target, property) => {
           const real = Reflect.get(target, property) as (...given: unknown[]) => Promise<unknown>;
           if (property !== 'get') return (...given: unknown[]) => real.apply(target, given);
-          return async (key: string) => (key.startsWith('outcome:') ? { ...((await real.call(target, key)) as object), finish: 'max-turns' } : real.call(target, key));
+          return async (key: string) =>
+            key.startsWith('outcome:')
+              ? { ...((await real.call(target, key)) as object), finish: 'max-turns' }
+              : real.call(target, key);
         },
       });
       const policy = n === 1 ? { dir: qwen3Dir, version: 0 } : { dir: stepDir('live', n - 1), version: n - 1 };
-      const input = { run: RUN, runDir: join(world.now.dir, 'live'), step: n, steps: 4, batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 2, algorithm: { ...algorithm, ...nothing }, policy };
+      const input = {
+        run: RUN,
+        runDir: join(world.now.dir, 'live'),
+        step: n,
+        steps: 4,
+        batch: `train/${RUN}/step-1`,
+        tasks: [attemptOf(0).task],
+        samples: 2,
+        algorithm: { ...algorithm, ...nothing },
+        policy,
+      };
       await updateOnce(input, cut, engine, () => undefined);
       expect(requests).toEqual([]);
     };
@@ -144,7 +198,9 @@ describe('a run with a critic', () => {
     // Nor of a critic that is an adapter; in shards it has states and gradients of its own.
     const small = { ...critic, lora };
     await roomForCheckpoint({ fromDir: stepDir('live', 1), toDir, critic: small });
-    await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora, critic: small }, 2000)).rejects.toThrow(/No space/);
+    await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora, critic: small }, 2000)).rejects.toThrow(
+      /No space/,
+    );
     await roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora, critic: small }, 9);
     await expect(roomForCheckpoint({ fromDir: qwen3Dir, toDir, lora, critic }, 9)).rejects.toThrow(/No space/);
   });
@@ -153,11 +209,22 @@ describe('a run with a critic', () => {
     await rolledOut();
     const engine = engineOf(new Updater()).engine;
     const { store, dir } = world.now;
-    const deps = { store, temporal: { address: 'a', namespace: 'n', ui: 'u' }, describePolicy: async () => ({ parameters: 1, vocabulary: 512 }) };
+    const deps = {
+      store,
+      temporal: { address: 'a', namespace: 'n', ui: 'u' },
+      describePolicy: async () => ({ parameters: 1, vocabulary: 512 }),
+    };
     for (const n of [1, 2, 3]) {
       const { policy, sha256, record } = await stepOf('live', n, engine);
       const made = { ...record, seconds: { rollout: 1, train: 1, total: 2 } };
-      await orchestratorActivities(deps).recordStep({ run: RUN, runDir: join(dir, 'live'), record: made, policy, sha256, keep: n === 3 });
+      await orchestratorActivities(deps).recordStep({
+        run: RUN,
+        runDir: join(dir, 'live'),
+        record: made,
+        policy,
+        sha256,
+        keep: n === 3,
+      });
     }
     expect([1, 2, 3].map((n) => existsSync(join(stepDir('live', n), 'critic')))).toEqual([false, true, true]);
   });

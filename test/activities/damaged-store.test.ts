@@ -29,17 +29,47 @@ beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), 'longhaul-damaged-'));
   const written = openSqliteStore(dir);
   const policy = { base: '/p', parameters: 1, vocabulary: 1 };
-  await written.putOnce<RunRecord>(keys.run(RUN), { run: RUN, runDir, seed: 41_007, startedAt: '2026-01-01T00:00:00.000Z', policy, task: { name: 'toy', train: 2, heldOut: 1 } });
+  await written.putOnce<RunRecord>(keys.run(RUN), {
+    run: RUN,
+    runDir,
+    seed: 41_007,
+    startedAt: '2026-01-01T00:00:00.000Z',
+    policy,
+    task: { name: 'toy', train: 2, heldOut: 1 },
+  });
   for (const k of [0, 1]) {
     const attempt = attemptOf(0, k);
     for (const turn of [1, 2]) {
-      const said = { version: 4, appended: [1, 2], reset: false, sampled: [3, 0], logprobs: [-0.1 * (k + 1), -turn - 0.5], end: 'stop' as const };
-      await written.putOnce<GenerateRecord>(keys.generate(attempt, turn), { ...said, parsed: { kind: 'no-call', content: '' } });
+      const said = {
+        version: 4,
+        appended: [1, 2],
+        reset: false,
+        sampled: [3, 0],
+        logprobs: [-0.1 * (k + 1), -turn - 0.5],
+        end: 'stop' as const,
+      };
+      await written.putOnce<GenerateRecord>(keys.generate(attempt, turn), {
+        ...said,
+        parsed: { kind: 'no-call', content: '' },
+      });
     }
     await written.putOnce(keys.verdict(attempt), { code: 'graded', reward: k, passed: k > 0, reason: `verdict ${k}` });
-    const end = { rollout: attempt.rollout, task: attempt.task, attempt: 1, turns: 2, status: 'graded', reward: k, passed: k > 0, finish: 'finish-tool', failure: null, reason: `reason ${k}` };
+    const end = {
+      rollout: attempt.rollout,
+      task: attempt.task,
+      attempt: 1,
+      turns: 2,
+      status: 'graded',
+      reward: k,
+      passed: k > 0,
+      finish: 'finish-tool',
+      failure: null,
+      reason: `reason ${k}`,
+    };
     await written.putOnce<OutcomeRecord>(keys.outcome(attempt.rollout), end as OutcomeRecord);
-    await written.append([{ run: RUN, rollout: attempt.rollout, attempt: 1, event: 'graded', at: `2026-01-01T00:00:0${k}.000Z` }]);
+    await written.append([
+      { run: RUN, rollout: attempt.rollout, attempt: 1, event: 'graded', at: `2026-01-01T00:00:0${k}.000Z` },
+    ]);
   }
   artifact = await written.putObject(Buffer.from('diff number 1'));
   await written.close();
@@ -61,14 +91,35 @@ const without = (key: string) => {
   store = openSqliteStore(dir);
 };
 const update = () => {
-  const input = { run: RUN, runDir, step: 1, steps: 2, batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 2, algorithm, policy: { dir: '/p', version: 4 } };
+  const input = {
+    run: RUN,
+    runDir,
+    step: 1,
+    steps: 2,
+    batch: `train/${RUN}/step-1`,
+    tasks: [attemptOf(0).task],
+    samples: 2,
+    algorithm,
+    policy: { dir: '/p', version: 4 },
+  };
   return classified(() => updateOnce(input, store, world.now.engine, () => undefined));
 };
 const grade = (ref = artifact) =>
-  inActivity(() => createRewardActivities({ store, provider: world.now.provider, host: 'here' }).computeReward({ ...attemptOf(0, 1), artifact: ref, finish: 'finish-tool', turns: 2 }));
+  inActivity(() =>
+    createRewardActivities({ store, provider: world.now.provider, host: 'here' }).computeReward({
+      ...attemptOf(0, 1),
+      artifact: ref,
+      finish: 'finish-tool',
+      turns: 2,
+    }),
+  );
 const summary = () => summaryOf(RUN, store, { address: '', namespace: '', ui: '' });
 /** As Temporal is told: by class and key, and not to be tried again. */
-const refused = (key: string) => ({ type: 'StoreCorrupt', nonRetryable: true, message: expect.stringContaining(key) as string });
+const refused = (key: string) => ({
+  type: 'StoreCorrupt',
+  nonRetryable: true,
+  message: expect.stringContaining(key) as string,
+});
 const corrupt = (key: string) => ({ name: 'StoreCorrupt', key });
 const second = keys.generate(attemptOf(0, 1), 2);
 

@@ -36,53 +36,78 @@ async function serving(handler: Handler, settings: object = {}) {
     throw new Error(field);
   }) as EndpointPolicy;
   const deps = { ...world.now.deps, endpoints: new EndpointClient({}) };
-  const generate = (turn: number, over: Partial<GenerateInput> = {}) => generateTurn(turnInput(turn, { policy, ...over }), deps, signal);
+  const generate = (turn: number, over: Partial<GenerateInput> = {}) =>
+    generateTurn(turnInput(turn, { policy, ...over }), deps, signal);
   return { server, policy, generate };
 }
 
 function engineServer(over: Partial<Served> = {}): { handler: Handler; engine: ScriptedEngine } {
   const engine = new ScriptedEngine();
   engine.answers = [...said];
-  const served = { engine, tokenizer: characterTokenizer(), policy: { dir: '/served', version: 0 }, model: 'm', owner: 'vllm' as const, ...over };
+  const served = {
+    engine,
+    tokenizer: characterTokenizer(),
+    policy: { dir: '/served', version: 0 },
+    model: 'm',
+    owner: 'vllm' as const,
+    ...over,
+  };
   return { handler: serveEngine(served), engine };
 }
 
 const ids = { mode: 'tokens', tokenizer: '/t', protocol: 'vllm' };
 const recordOf = (turn: number) => world.now.store.get<GenerateRecord>(keys.generate(turnInput(turn), turn));
 const answered = (turn: number, ...contents: string[]) =>
-  world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), { messages: contents.map((content) => ({ role: 'tool', name: 'bash', content })) });
+  world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), {
+    messages: contents.map((content) => ({ role: 'tool', name: 'bash', content })),
+  });
 /** A detection asks for one token first. */
-const probed = (engine: ScriptedEngine) => void engine.answers.unshift({ tokens: [7], logprobs: [-1], finishReason: 'length' });
+const probed = (engine: ScriptedEngine) =>
+  void engine.answers.unshift({ tokens: [7], logprobs: [-1], finishReason: 'length' });
 
 describe('an endpoint that takes ids', () => {
-  it.each(['vllm', 'sglang', 'llama.cpp'] as const)('records what the engine itself would have recorded, by the protocol of %s', async (protocol) => {
-    const { deps, engine } = world.now;
-    engine.answers = [...said];
-    const direct = { ...attemptOf(0, 1), policy: { dir: '/served', version: 3 } };
-    const { handler, engine: served } = engineServer({ owner: protocol === 'llama.cpp' ? 'llamacpp' : protocol });
-    probed(served);
-    const { generate } = await serving(handler, { ...ids, protocol });
-    for (const turn of [1, 2, 3]) {
-      const there = await generate(turn);
-      expect(there).toEqual(await generateTurn(turnInput(turn, direct), deps, signal));
-      const [mine, theirs] = [await recordOf(turn), await world.now.store.get<GenerateRecord>(keys.generate(turnInput(turn, direct), turn))];
-      const { endpoint, ...rest } = mine!;
-      expect(rest).toEqual({ ...theirs, digest: undefined });
-      expect(endpoint).toMatchObject({ model: 'm', offer: { mode: 'tokens', protocol } });
-      await answered(turn, 'a b');
-      await world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn, direct), turn), { messages: [{ role: 'tool', name: 'bash', content: 'a b' }] });
-    }
-    expect(served.requests.slice(1).map(({ tokens }) => tokens)).toEqual(engine.requests.map(({ tokens }) => tokens));
-  });
+  it.each(['vllm', 'sglang', 'llama.cpp'] as const)(
+    'records what the engine itself would have recorded, by the protocol of %s',
+    async (protocol) => {
+      const { deps, engine } = world.now;
+      engine.answers = [...said];
+      const direct = { ...attemptOf(0, 1), policy: { dir: '/served', version: 3 } };
+      const { handler, engine: served } = engineServer({ owner: protocol === 'llama.cpp' ? 'llamacpp' : protocol });
+      probed(served);
+      const { generate } = await serving(handler, { ...ids, protocol });
+      for (const turn of [1, 2, 3]) {
+        const there = await generate(turn);
+        expect(there).toEqual(await generateTurn(turnInput(turn, direct), deps, signal));
+        const [mine, theirs] = [
+          await recordOf(turn),
+          await world.now.store.get<GenerateRecord>(keys.generate(turnInput(turn, direct), turn)),
+        ];
+        const { endpoint, ...rest } = mine!;
+        expect(rest).toEqual({ ...theirs, digest: undefined });
+        expect(endpoint).toMatchObject({ model: 'm', offer: { mode: 'tokens', protocol } });
+        await answered(turn, 'a b');
+        await world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn, direct), turn), {
+          messages: [{ role: 'tool', name: 'bash', content: 'a b' }],
+        });
+      }
+      expect(served.requests.slice(1).map(({ tokens }) => tokens)).toEqual(engine.requests.map(({ tokens }) => tokens));
+    },
+  );
 
-  it.each([{ minP: 0.1 }, { repetitionPenalty: 1.2 }, { stop: ['x'] }])('is not asked with %o, which it would not be sent', async (option) => {
-    const { handler, engine } = engineServer();
-    const { generate } = await serving(handler, ids);
-    const sampling = { ...turnInput(1).sampling, ...option };
-    const [field = ''] = Object.keys(option);
-    await expect(generate(1, { sampling })).rejects.toMatchObject({ name: 'UserInputError', field: `sampling.${field}` });
-    expect(engine.requests).toEqual([]);
-  });
+  it.each([{ minP: 0.1 }, { repetitionPenalty: 1.2 }, { stop: ['x'] }])(
+    'is not asked with %o, which it would not be sent',
+    async (option) => {
+      const { handler, engine } = engineServer();
+      const { generate } = await serving(handler, ids);
+      const sampling = { ...turnInput(1).sampling, ...option };
+      const [field = ''] = Object.keys(option);
+      await expect(generate(1, { sampling })).rejects.toMatchObject({
+        name: 'UserInputError',
+        field: `sampling.${field}`,
+      });
+      expect(engine.requests).toEqual([]);
+    },
+  );
 
   it('is looked at once in a run, however many rollouts there are', async () => {
     const { handler, engine } = engineServer();
@@ -90,13 +115,22 @@ describe('an endpoint that takes ids', () => {
     const { server, generate } = await serving(handler, { mode: 'auto', tokenizer: '/t' });
     await generate(1);
     await generate(1, attemptOf(0, 1));
-    expect(server.asked.map(({ path }) => path)).toEqual(['/v1/models', '/v1/completions', '/v1/completions', '/v1/completions']);
+    expect(server.asked.map(({ path }) => path)).toEqual([
+      '/v1/models',
+      '/v1/completions',
+      '/v1/completions',
+      '/v1/completions',
+    ]);
   });
 
   it('that tokenises the prompt again is refused, with what to do', async () => {
     const { handler } = engineServer({ retokenise: (prompt) => [1, ...prompt] });
     const { generate } = await serving(handler, ids);
-    await expect(generate(1)).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.endpoint.mode', remedy: expect.stringContaining('chat') as string });
+    await expect(generate(1)).rejects.toMatchObject({
+      name: 'UserInputError',
+      field: 'policy.endpoint.mode',
+      remedy: expect.stringContaining('chat') as string,
+    });
     expect(await recordOf(1)).toBeUndefined();
   });
 
@@ -121,8 +155,14 @@ describe('an endpoint that takes ids', () => {
     await ended(world.now.store, 0, 0, 1);
     await ended(world.now.store, 0, 1, 0);
     const tasks = [attemptOf().task];
-    const { fates, data } = await trainingDataOf({ batch: 'train/r/step-1', tasks, samples: 2, algorithm }, world.now.store);
-    expect([...fates.values()]).toEqual([{ event: 'masked', reason: 'no-logprobs' }, { event: 'masked', reason: 'no-logprobs' }]);
+    const { fates, data } = await trainingDataOf(
+      { batch: 'train/r/step-1', tasks, samples: 2, algorithm },
+      world.now.store,
+    );
+    expect([...fates.values()]).toEqual([
+      { event: 'masked', reason: 'no-logprobs' },
+      { event: 'masked', reason: 'no-logprobs' },
+    ]);
     expect(data).toEqual([]);
   });
 
@@ -143,8 +183,13 @@ describe('an endpoint that takes ids', () => {
       await generate(1, { ...attemptOf(0, k), sampling });
       await ended(world.now.store, 0, k, k);
     }
-    const { data } = await trainingDataOf({ batch: 'train/r/step-1', tasks: [attemptOf().task], samples: 2, algorithm }, world.now.store);
-    expect(data.map(({ mask, temperatures }) => mask.map((counts, i) => (counts ? temperatures?.[i] : 0.7)))).toEqual(data.map(({ mask }) => mask.map(() => 0.7)));
+    const { data } = await trainingDataOf(
+      { batch: 'train/r/step-1', tasks: [attemptOf().task], samples: 2, algorithm },
+      world.now.store,
+    );
+    expect(data.map(({ mask, temperatures }) => mask.map((counts, i) => (counts ? temperatures?.[i] : 0.7)))).toEqual(
+      data.map(({ mask }) => mask.map(() => 0.7)),
+    );
     expect(data).toHaveLength(2);
   });
 });
@@ -152,7 +197,12 @@ describe('an endpoint that takes ids', () => {
 describe('an endpoint that takes chat', () => {
   const chat = { mode: 'chat' };
   const message = (content: string, tool_calls?: unknown, finish_reason = 'stop', extra = {}): Answer => ({
-    body: { choices: [{ finish_reason, message: { role: 'assistant', content, ...(tool_calls ? { tool_calls } : {}), ...extra } }], usage: { prompt_tokens: 10, completion_tokens: 4 } },
+    body: {
+      choices: [
+        { finish_reason, message: { role: 'assistant', content, ...(tool_calls ? { tool_calls } : {}), ...extra } },
+      ],
+      usage: { prompt_tokens: 10, completion_tokens: 4 },
+    },
   });
   const bash = (id: string, given: string) => ({ id, type: 'function', function: { name: 'bash', arguments: given } });
   const scripted = (...answers: Answer[]): Handler => {
@@ -162,25 +212,57 @@ describe('an endpoint that takes chat', () => {
 
   it('is told every call and every answer in its own form, and given the tools', async () => {
     const { server, generate } = await serving(
-      scripted(message('Looking.', [bash('a', '{"command": "ls"}'), bash('b', '{"command":"pwd"}')], 'tool_calls'), message('', [bash('c', '{}')], 'tool_calls')),
+      scripted(
+        message('Looking.', [bash('a', '{"command": "ls"}'), bash('b', '{"command":"pwd"}')], 'tool_calls'),
+        message('', [bash('c', '{}')], 'tool_calls'),
+      ),
       chat,
     );
-    expect(await generate(1)).toEqual({ kind: 'calls', calls: 2, contextTokens: 14, sampledTokens: 4, line: 'bash ls; bash pwd' });
+    expect(await generate(1)).toEqual({
+      kind: 'calls',
+      calls: 2,
+      contextTokens: 14,
+      sampledTokens: 4,
+      line: 'bash ls; bash pwd',
+    });
     await answered(1, 'x', '/work');
     await generate(2);
-    expect(server.asked[0]?.body).toMatchObject({ model: 'm', temperature: 1, max_tokens: 100, tools: ['bash', 'search', 'finish'].map((name) => ({ type: 'function', function: { name } })) });
+    expect(server.asked[0]?.body).toMatchObject({
+      model: 'm',
+      temperature: 1,
+      max_tokens: 100,
+      tools: ['bash', 'search', 'finish'].map((name) => ({ type: 'function', function: { name } })),
+    });
     expect(server.asked[1]?.body['messages']).toEqual([
       { role: 'user', content: 'Solve toy-train-0.' },
-      { role: 'assistant', content: 'Looking.', tool_calls: [bash('a', '{"command": "ls"}'), bash('b', '{"command":"pwd"}')] },
+      {
+        role: 'assistant',
+        content: 'Looking.',
+        tool_calls: [bash('a', '{"command": "ls"}'), bash('b', '{"command":"pwd"}')],
+      },
       { role: 'tool', tool_call_id: 'a', content: 'x' },
       { role: 'tool', tool_call_id: 'b', content: '/work' },
     ]);
-    expect(await recordOf(1)).toMatchObject({ sampled: [], logprobs: [], chat: { usage: { promptTokens: 10, completionTokens: 4 } } });
+    expect(await recordOf(1)).toMatchObject({
+      sampled: [],
+      logprobs: [],
+      chat: { usage: { promptTokens: 10, completionTokens: 4 } },
+    });
   });
 
   it.each([
-    ['arguments that are no JSON', message('Hm.', [bash('a', '{"command": ls}')]), 'Hm.\nbash {"command": ls}', /^The tool call could not be read. In the call of bash, its arguments are not JSON/],
-    ['arguments that are a list', message('', [bash('a', '["ls"]')]), 'bash ["ls"]', new RegExp(`^${malformedChatCallHint('In the call of bash, its arguments are not an object.')}$`)],
+    [
+      'arguments that are no JSON',
+      message('Hm.', [bash('a', '{"command": ls}')]),
+      'Hm.\nbash {"command": ls}',
+      /^The tool call could not be read. In the call of bash, its arguments are not JSON/,
+    ],
+    [
+      'arguments that are a list',
+      message('', [bash('a', '["ls"]')]),
+      'bash ["ls"]',
+      new RegExp(`^${malformedChatCallHint('In the call of bash, its arguments are not an object.')}$`),
+    ],
     ['no call', message('I think so.'), 'I think so.', new RegExp(`^${noChatCallHint}$`)],
   ])('after %s goes on with a hint, and with what was said as text', async (_, first, text, hint) => {
     const { server, generate } = await serving(scripted(first, message('', [bash('a', '{}')])), chat);
@@ -195,7 +277,16 @@ describe('an endpoint that takes chat', () => {
     ['a filter took the answer away', message('', undefined, 'content_filter'), 'refused'],
     ['the policy refuses', message('', undefined, 'stop', { refusal: 'I will not.' }), 'refused'],
     ['the answer is cut', message('', [bash('a', '{"comm')], 'length'), 'response-cut'],
-    ['the context is full', { status: 400, body: { error: { message: "This model's maximum context length is 8 tokens.", code: 'context_length_exceeded' } } }, 'context-full'],
+    [
+      'the context is full',
+      {
+        status: 400,
+        body: {
+          error: { message: "This model's maximum context length is 8 tokens.", code: 'context_length_exceeded' },
+        },
+      },
+      'context-full',
+    ],
   ])('ends the loop where %s', async (_, answer, kind) => {
     const { generate } = await serving(scripted(answer), chat);
     expect(await generate(1)).toMatchObject({ kind, calls: 0 });
@@ -209,11 +300,18 @@ describe('an endpoint that takes chat', () => {
   });
 
   it('leaves a record that says why it cannot be trained on, and so does the trajectory', async () => {
-    const { generate } = await serving(scripted(message('Done.', [{ id: 'a', type: 'function', function: { name: 'finish', arguments: '' } }])), chat);
+    const { generate } = await serving(
+      scripted(message('Done.', [{ id: 'a', type: 'function', function: { name: 'finish', arguments: '' } }])),
+      chat,
+    );
     expect(await generate(1)).toMatchObject({ kind: 'finish', calls: 0 });
     const rollout = await ended(world.now.store, 0, 0, 1);
     const trajectory = await trajectoryOf(rollout, world.now.store);
-    expect(trajectory).toMatchObject({ sampledTokens: 4, contextTokens: 14, messages: [{ role: 'user' }, { role: 'assistant', content: 'Done.', toolCalls: [{ name: 'finish' }] }] });
+    expect(trajectory).toMatchObject({
+      sampledTokens: 4,
+      contextTokens: 14,
+      messages: [{ role: 'user' }, { role: 'assistant', content: 'Done.', toolCalls: [{ name: 'finish' }] }],
+    });
     expect(trajectoryText(trajectory!)).toContain('cannot be trained on: the endpoint was asked in chat');
   });
 
@@ -224,19 +322,27 @@ describe('an endpoint that takes chat', () => {
     await answered(1, 'a b');
     expect(await generate(2)).toMatchObject({ kind: 'hint' });
     expect(await generate(3)).toMatchObject({ kind: 'finish' });
-    expect(await recordOf(3)).toMatchObject({ endpoint: { offer: { mode: 'chat', reason: 'no tokenizer is named to make ids with' } } });
+    expect(await recordOf(3)).toMatchObject({
+      endpoint: { offer: { mode: 'chat', reason: 'no tokenizer is named to make ids with' } },
+    });
   });
 
   it('refuses a setting that the API does not have', async () => {
     const { generate, server } = await serving(scripted(), chat);
     const sampling = { temperature: 1, topP: 1, topK: 5, maxTokens: 10 };
-    await expect(generate(1, { sampling })).rejects.toMatchObject({ name: 'UserInputError', field: 'sampling.topK', value: 5 });
+    await expect(generate(1, { sampling })).rejects.toMatchObject({
+      name: 'UserInputError',
+      field: 'sampling.topK',
+      value: 5,
+    });
     expect(server.asked).toEqual([]);
   });
 });
 
 describe('a failure', () => {
-  const error = (status: number, code: string, headers = {}): Handler => () => ({ status, headers, body: { error: { message: 'says the server', code } } });
+  const error =
+    (status: number, code: string, headers = {}): Handler =>
+    () => ({ status, headers, body: { error: { message: 'says the server', code } } });
 
   it.each([
     ['the key', error(401, ''), 'policy.endpoint.apiKeyEnv'],
@@ -263,8 +369,14 @@ describe('a failure', () => {
     ['shorter', 2000, undefined],
     ['of no length', undefined, undefined],
   ])('that asks for a wait %s reaches Temporal so', async (_, asked, nextRetryDelay) => {
-    const failed = await classified(() => Promise.reject(new EndpointUnavailable('busy', asked))).catch((reason: unknown) => reason as ApplicationFailure);
-    expect([failed.type, failed.nonRetryable, failed.nextRetryDelay]).toEqual(['EndpointUnavailable', false, nextRetryDelay]);
+    const failed = await classified(() => Promise.reject(new EndpointUnavailable('busy', asked))).catch(
+      (reason: unknown) => reason as ApplicationFailure,
+    );
+    expect([failed.type, failed.nonRetryable, failed.nextRetryDelay]).toEqual([
+      'EndpointUnavailable',
+      false,
+      nextRetryDelay,
+    ]);
   });
 
   it('to name another endpoint for a rollout that has begun is told', async () => {
@@ -272,26 +384,47 @@ describe('a failure', () => {
     const { generate, policy } = await serving(handler, { mode: 'auto' });
     await generate(1);
     const other = { ...policy, endpoint: { ...policy.endpoint, model: 'another' } };
-    await expect(generate(1, { policy: other })).rejects.toMatchObject({ name: 'UserInputError', field: 'policy', value: 'another' });
+    await expect(generate(1, { policy: other })).rejects.toMatchObject({
+      name: 'UserInputError',
+      field: 'policy',
+      value: 'another',
+    });
   });
 });
 
 describe('an endpoint that is asked before anything is made for it', () => {
-  const refusing = (status: number): Handler => ({ path }) =>
-    path.endsWith('/models') ? { body: { data: [{ id: 'm', owned_by: 'somebody' }] } } : { status, body: { error: { message: 'no: sk-known-to-nobody' } } };
-  const check = async (handler: Handler, settings: object = {}, env: NodeJS.ProcessEnv = { KEY: 'sk-known-to-nobody' }) => {
+  const refusing =
+    (status: number): Handler =>
+    ({ path }) =>
+      path.endsWith('/models')
+        ? { body: { data: [{ id: 'm', owned_by: 'somebody' }] } }
+        : { status, body: { error: { message: 'no: sk-known-to-nobody' } } };
+  const check = async (
+    handler: Handler,
+    settings: object = {},
+    env: NodeJS.ProcessEnv = { KEY: 'sk-known-to-nobody' },
+  ) => {
     const { policy, server: asked } = await serving(handler, { apiKeyEnv: 'KEY', mode: 'auto', ...settings });
-    const deps = { ...world.now.deps, endpoints: new EndpointClient({ LONGHAUL_KEYS: `KEY@${policy.endpoint.baseUrl}`, ...env }) };
+    const deps = {
+      ...world.now.deps,
+      endpoints: new EndpointClient({ LONGHAUL_KEYS: `KEY@${policy.endpoint.baseUrl}`, ...env }),
+    };
     const { endpoint } = policy;
-    const refused = await checkEndpoint({ run: 'r', endpoint, field: 'policies.p.endpoint' }, deps, signal).then(() => undefined, (error: unknown) => error as UserInputError);
+    const refused = await checkEndpoint({ run: 'r', endpoint, field: 'policies.p.endpoint' }, deps, signal).then(
+      () => undefined,
+      (error: unknown) => error as UserInputError,
+    );
     return { refused, asked: asked.asked.map(({ path }) => path) };
   };
 
-  it.each([401, 403, 402])('whose key is refused with %i is refused by the name of the variable, whether it lists its models or not', async (status) => {
-    const { refused } = await check(refusing(status));
-    expect(refused).toMatchObject({ name: 'UserInputError', field: 'policies.p.endpoint.apiKeyEnv', value: 'KEY' });
-    expect(refused?.message).not.toContain('sk-');
-  });
+  it.each([401, 403, 402])(
+    'whose key is refused with %i is refused by the name of the variable, whether it lists its models or not',
+    async (status) => {
+      const { refused } = await check(refusing(status));
+      expect(refused).toMatchObject({ name: 'UserInputError', field: 'policies.p.endpoint.apiKeyEnv', value: 'KEY' });
+      expect(refused?.message).not.toContain('sk-');
+    },
+  );
 
   it('whose variable is not set is refused and not asked', async () => {
     const { refused, asked } = await check(refusing(200), {}, {});
@@ -299,7 +432,11 @@ describe('an endpoint that is asked before anything is made for it', () => {
     expect(asked).toEqual([]);
   });
 
-  it.each([['down', 503], ['of the opinion that one token is too few', 400], ['busy', 429]])('that is %s passes, asked once', async (_why, status) => {
+  it.each([
+    ['down', 503],
+    ['of the opinion that one token is too few', 400],
+    ['busy', 429],
+  ])('that is %s passes, asked once', async (_why, status) => {
     const { refused, asked } = await check(refusing(status));
     expect(refused).toBeUndefined();
     expect(asked).toEqual(['/v1/models', '/v1/chat/completions']);
@@ -307,8 +444,13 @@ describe('an endpoint that is asked before anything is made for it', () => {
 
   it('that cannot list its models, as `transformers serve` without a hub cache, is refused for a model that it has not', async () => {
     const pinned: Handler = ({ path }) =>
-      path.endsWith('/models') ? { status: 500, body: {} } : { status: 400, body: { detail: "Server is pinned to 'examples/starter'; requested 'm'." } };
-    expect((await check(pinned, { mode: 'chat' })).refused).toMatchObject({ field: 'policies.p.endpoint.model', value: 'm' });
+      path.endsWith('/models')
+        ? { status: 500, body: {} }
+        : { status: 400, body: { detail: "Server is pinned to 'examples/starter'; requested 'm'." } };
+    expect((await check(pinned, { mode: 'chat' })).refused).toMatchObject({
+      field: 'policies.p.endpoint.model',
+      value: 'm',
+    });
   });
 
   it('that gives no ids where ids are asked for is refused', async () => {
@@ -317,14 +459,38 @@ describe('an endpoint that is asked before anything is made for it', () => {
   });
 
   it('that answers under any name is refused where it does not list the one that is asked for', async () => {
-    const names: Handler = ({ path }) => (path.endsWith('/models') ? { body: { data: [{ id: 'file.gguf', aliases: ['other'], owned_by: 'llamacpp' }] } } : { body: {} });
-    expect((await check(names)).refused).toMatchObject({ field: 'policies.p.endpoint.model', value: 'm', remedy: expect.stringContaining('other') as string });
+    const names: Handler = ({ path }) =>
+      path.endsWith('/models')
+        ? { body: { data: [{ id: 'file.gguf', aliases: ['other'], owned_by: 'llamacpp' }] } }
+        : { body: {} };
+    expect((await check(names)).refused).toMatchObject({
+      field: 'policies.p.endpoint.model',
+      value: 'm',
+      remedy: expect.stringContaining('other') as string,
+    });
     expect((await check(names, { model: 'other' })).refused).toBeUndefined();
   });
 });
 
 it('an answer that its own server cannot read is a mistake of the policy: it is told, and the rollout goes on', async () => {
-  const { generate } = await serving(() => ({ status: 500, body: { error: { code: 500, message: 'The model produced output that does not match the expected peg-native format', type: 'server_error' } } }), { mode: 'chat' });
+  const { generate } = await serving(
+    () => ({
+      status: 500,
+      body: {
+        error: {
+          code: 500,
+          message: 'The model produced output that does not match the expected peg-native format',
+          type: 'server_error',
+        },
+      },
+    }),
+    { mode: 'chat' },
+  );
   expect(await generate(1)).toMatchObject({ kind: 'hint', calls: 0 });
-  expect(await recordOf(1)).toMatchObject({ end: 'stop', parsed: { kind: 'malformed' }, hint: expect.stringContaining('did not understand') as string, chat: { turn: { content: '', toolCalls: [] } } });
+  expect(await recordOf(1)).toMatchObject({
+    end: 'stop',
+    parsed: { kind: 'malformed' },
+    hint: expect.stringContaining('did not understand') as string,
+    chat: { turn: { content: '', toolCalls: [] } },
+  });
 });

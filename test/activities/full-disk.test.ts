@@ -5,7 +5,13 @@
 import { appendFileSync, readdirSync, readFileSync, rmSync, truncateSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type GenerateRecord, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../activities/records.ts';
+import {
+  type GenerateRecord,
+  keys,
+  type RunRecord,
+  type StepEntry,
+  type UpdateEntry,
+} from '../../activities/records.ts';
 import { writeRunFiles } from '../../activities/run/run-folder.ts';
 import { updateOnce } from '../../activities/update/update.ts';
 import { pausedBy } from '../../store/patience.ts';
@@ -20,12 +26,39 @@ async function aRun(runDir: string) {
   const { store } = world.now;
   for (const [k, reward] of [1, 0].entries()) {
     await ended(store, 0, k, reward);
-    const turn = { version: 4, appended: [1, 2], reset: false, sampled: [3, 0], logprobs: [-1, -1], end: 'stop' as const };
-    await store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), 1), { ...turn, parsed: { kind: 'no-call', content: '' } });
+    const turn = {
+      version: 4,
+      appended: [1, 2],
+      reset: false,
+      sampled: [3, 0],
+      logprobs: [-1, -1],
+      end: 'stop' as const,
+    };
+    await store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), 1), {
+      ...turn,
+      parsed: { kind: 'no-call', content: '' },
+    });
   }
   const base = { base: qwen3Dir, parameters: 1, vocabulary: 1 };
-  await store.putOnce<RunRecord>(keys.run(RUN), { run: RUN, runDir, seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy: base, task: { name: 'toy', train: 2, heldOut: 1 } });
-  return { run: RUN, runDir, step: 1, steps: 2, batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 2, algorithm, policy: { dir: qwen3Dir, version: 4 } };
+  await store.putOnce<RunRecord>(keys.run(RUN), {
+    run: RUN,
+    runDir,
+    seed: 1,
+    startedAt: '2026-01-01T00:00:00.000Z',
+    policy: base,
+    task: { name: 'toy', train: 2, heldOut: 1 },
+  });
+  return {
+    run: RUN,
+    runDir,
+    step: 1,
+    steps: 2,
+    batch: `train/${RUN}/step-1`,
+    tasks: [attemptOf(0).task],
+    samples: 2,
+    algorithm,
+    policy: { dir: qwen3Dir, version: 4 },
+  };
 }
 
 describe('a full disk', () => {
@@ -50,7 +83,12 @@ describe('files of a run that were cut short', () => {
     const runDir = join(world.now.dir, 'run');
     const outcome = await updateOnce(await aRun(runDir), world.now.store, world.now.engine, () => undefined);
     const record = { ...outcome.record, seconds: { rollout: 1, train: 1, total: 2 } };
-    await world.now.store.putOnce<StepEntry>(keys.step(RUN, 1), { record, policy: outcome.policy, sha256: outcome.sha256, keep: true });
+    await world.now.store.putOnce<StepEntry>(keys.step(RUN, 1), {
+      record,
+      policy: outcome.policy,
+      sha256: outcome.sha256,
+      keep: true,
+    });
     const temporal = { address: 'a', namespace: 'n', ui: 'u' };
     await writeRunFiles(RUN, runDir, world.now.store, temporal);
     const [events = ''] = readdirSync(join(runDir, 'tensorboard'));

@@ -10,8 +10,12 @@ afterEach(() => void vi.useRealTimers());
 
 function beating() {
   const said: unknown[] = [];
-  const context = { heartbeat: (detail: unknown) => void said.push(detail), cancellationSignal: new AbortController().signal };
-  const run = <T>(work: Parameters<typeof withHeartbeat<T>>[0]) => asyncLocalStorage.run(context as unknown as Context, () => withHeartbeat(work));
+  const context = {
+    heartbeat: (detail: unknown) => void said.push(detail),
+    cancellationSignal: new AbortController().signal,
+  };
+  const run = <T>(work: Parameters<typeof withHeartbeat<T>>[0]) =>
+    asyncLocalStorage.run(context as unknown as Context, () => withHeartbeat(work));
   return { said, run };
 }
 
@@ -33,7 +37,9 @@ it('says why the disk holds it up, for as long as it does', async () => {
   const { said, run } = beating();
   let full = true;
   const patience = { firstMs: 5, longestMs: 5, totalMs: 60_000 };
-  const write = async () => { if (full) throw new StoreFull('/disk'); };
+  const write = async () => {
+    if (full) throw new StoreFull('/disk');
+  };
   const after = Promise.withResolvers<void>();
   const running = run(async (_, progress) => {
     progress('at work');

@@ -42,7 +42,11 @@ it('a turn that was sampled late is not the turn', async () => {
   const generate = () => generateTurn(turnInput(1), world.now.deps, new AbortController().signal);
   const first = generate();
   await expect.poll(() => asked.mock.calls.length).toBe(1);
-  const { late, newer, before } = await overtaken(() => first, () => held.resolve(saying(finishCall)), generate);
+  const { late, newer, before } = await overtaken(
+    () => first,
+    () => held.resolve(saying(finishCall)),
+    generate,
+  );
   expect(late).toEqual(newer);
   expect(await everything()).toEqual(before);
 });
@@ -56,7 +60,13 @@ async function aTurnHeldUp() {
   const { provider, store } = world.now;
   const calls = ['a', 'b'].map((command) => ({ name: 'bash', arguments: { command } }));
   await store.putOnce<GenerateRecord>(keys.generate(attempt, 1), {
-    version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
+    version: 0,
+    appended: [1],
+    reset: false,
+    sampled: [2],
+    logprobs: [-1],
+    end: 'stop',
+    parsed: { kind: 'calls', content: '', calls },
   });
   await provider.create({ id: sandbox });
   const held = Promise.withResolvers<string>();
@@ -71,20 +81,33 @@ async function aTurnHeldUp() {
 
 it('a tool that answered late has not answered, and nothing comes after it', async () => {
   const { first, letGo } = await aTurnHeldUp();
-  const { late, newer, before } = await overtaken(() => first, letGo, () => inActivity(() => agent().agentRun(onHost)));
+  const { late, newer, before } = await overtaken(
+    () => first,
+    letGo,
+    () => inActivity(() => agent().agentRun(onHost)),
+  );
   expect(late).toEqual(newer);
   expect(await everything()).toEqual(before);
   // The second call of the turn was on record: it did not run again.
-  expect(world.now.provider.calls.map(({ callId }) => callId)).toEqual([`${sandbox}/1/0`, `${sandbox}/1/0`, `${sandbox}/1/1`]);
+  expect(world.now.provider.calls.map(({ callId }) => callId)).toEqual([
+    `${sandbox}/1/0`,
+    `${sandbox}/1/0`,
+    `${sandbox}/1/1`,
+  ]);
 });
 
 it('a tool that answered late says what is on record, also where the newer execution died before its turn was', async () => {
   const { store } = world.now;
   const { first, letGo } = await aTurnHeldUp();
-  await expect(inActivity(() => agent(dyingAt(store, 'putOnce', 'act:')).agentRun(onHost))).rejects.toThrow('killed here');
+  await expect(inActivity(() => agent(dyingAt(store, 'putOnce', 'act:')).agentRun(onHost))).rejects.toThrow(
+    'killed here',
+  );
   letGo();
   expect(await first).toEqual({ line: '2 answers: ran a', ms: 3 });
-  expect((await store.get<ActRecord>(keys.act(attempt, 1)))?.messages.map(({ content }) => content)).toEqual(['ran a', 'ran b']);
+  expect((await store.get<ActRecord>(keys.act(attempt, 1)))?.messages.map(({ content }) => content)).toEqual([
+    'ran a',
+    'ran b',
+  ]);
 });
 
 it('what was collected late is not what is graded, and the sandbox is not ended twice', async () => {
@@ -96,7 +119,11 @@ it('what was collected late is not what is graded, and the sandbox is not ended 
   const run = () => inActivity(() => agent().collect(input));
   const first = run();
   await expect.poll(() => collect.mock.calls.length).toBe(1);
-  const { late, newer, before } = await overtaken(() => first, () => held.resolve(Buffer.from('another diff')), run);
+  const { late, newer, before } = await overtaken(
+    () => first,
+    () => held.resolve(Buffer.from('another diff')),
+    run,
+  );
   expect(late).toEqual(newer);
   expect(await everything()).toEqual(before);
   collect.mockRestore();
@@ -110,7 +137,11 @@ it('a verdict that came late is no verdict', async () => {
   const run = () => inActivity(() => reward.computeReward({ ...attempt, artifact, finish: 'finish-tool', turns: 4 }));
   const first = run();
   await expect.poll(() => grade.mock.calls.length).toBe(1);
-  const { late, newer, before } = await overtaken(() => first, () => held.resolve({ code: 'graded', reward: 0, passed: false, reason: 'late' }), run);
+  const { late, newer, before } = await overtaken(
+    () => first,
+    () => held.resolve({ code: 'graded', reward: 0, passed: false, reason: 'late' }),
+    run,
+  );
   expect([late, newer]).toMatchObject([{ reward: 1 }, { reward: 1 }]);
   expect(await everything()).toEqual(before);
   grade.mockRestore();
@@ -120,7 +151,8 @@ it("an earlier attempt's verdict does not change how the rollout ended", async (
   const { store, provider } = world.now;
   const artifact = await store.putObject(Buffer.from('a diff'));
   const reward = createRewardActivities({ store, provider, host: 'here' });
-  const graded = (n: number) => inActivity(() => reward.computeReward({ ...attempt, attempt: n, artifact, finish: 'finish-tool', turns: n }));
+  const graded = (n: number) =>
+    inActivity(() => reward.computeReward({ ...attempt, attempt: n, artifact, finish: 'finish-tool', turns: n }));
   await graded(2);
   const outcome = await store.get<OutcomeRecord>(keys.outcome(attempt.rollout));
   environment.verdicts = [{ code: 'graded', reward: 0, passed: false, reason: 'late' }];
@@ -133,19 +165,43 @@ it('an update that ended late is not the update, and ends no rollout again', asy
   const { store, engine, dir } = world.now;
   for (const [k, value] of [1, 0].entries()) {
     await ended(store, 0, k, value);
-    const turn = { version: 4, appended: [1, 2], reset: false, sampled: [3, 0], logprobs: [-1, -1], end: 'stop' as const };
-    await store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), 1), { ...turn, parsed: { kind: 'no-call', content: '' } });
+    const turn = {
+      version: 4,
+      appended: [1, 2],
+      reset: false,
+      sampled: [3, 0],
+      logprobs: [-1, -1],
+      end: 'stop' as const,
+    };
+    await store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), 1), {
+      ...turn,
+      parsed: { kind: 'no-call', content: '' },
+    });
   }
   const held = Promise.withResolvers<UpdateMetrics>();
   engine.onUpdate = () => {
     engine.onUpdate = async () => someMetrics;
     return held.promise;
   };
-  const input = { run: RUN, runDir: dir, step: 1, steps: 2, batch: `train/${RUN}/step-1`, tasks: [attempt.task], samples: 2, algorithm, policy: { dir: '/policy', version: 4 } };
+  const input = {
+    run: RUN,
+    runDir: dir,
+    step: 1,
+    steps: 2,
+    batch: `train/${RUN}/step-1`,
+    tasks: [attempt.task],
+    samples: 2,
+    algorithm,
+    policy: { dir: '/policy', version: 4 },
+  };
   const update = () => updateOnce(input, store, engine, () => undefined);
   const first = update();
   await expect.poll(() => engine.updates.length).toBe(1);
-  const { late, newer, before } = await overtaken(() => first, () => held.resolve({ ...someMetrics, sha256: 'late', loss: 9 }), update);
+  const { late, newer, before } = await overtaken(
+    () => first,
+    () => held.resolve({ ...someMetrics, sha256: 'late', loss: 9 }),
+    update,
+  );
   expect(late).toEqual(newer);
   expect(await everything()).toEqual(before);
 });

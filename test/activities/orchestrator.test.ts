@@ -11,19 +11,42 @@ const world = useWorld();
 const temporal = { address: 'here:7233', namespace: 'default', ui: 'http://here' };
 
 function activities() {
-  return orchestratorActivities({ store: world.now.store, temporal, describePolicy: async () => ({ parameters: 1, vocabulary: 2 }) });
+  return orchestratorActivities({
+    store: world.now.store,
+    temporal,
+    describePolicy: async () => ({ parameters: 1, vocabulary: 2 }),
+  });
 }
 const folder = () => ({ run: RUN, runDir: world.now.dir });
 
 const stepRecord = (step: number): StepRecord => ({
-  step, policyVersion: step, rewardMean: 0.5, passRate: 0.25, groups: 1, valid: 2, masked: {}, dropped: {},
-  sampledTokens: 8, trainedTokens: 8, prefixBreaks: 0, seconds: { rollout: 2, train: 1, total: 3 },
-  learningRate: 0.125, loss: 0.5, kl: 0.25, entropy: 1.5, gradNorm: 0.75, logprobDrift: { meanAbs: 0, maxAbs: 0.125 },
+  step,
+  policyVersion: step,
+  rewardMean: 0.5,
+  passRate: 0.25,
+  groups: 1,
+  valid: 2,
+  masked: {},
+  dropped: {},
+  sampledTokens: 8,
+  trainedTokens: 8,
+  prefixBreaks: 0,
+  seconds: { rollout: 2, train: 1, total: 3 },
+  learningRate: 0.125,
+  loss: 0.5,
+  kl: 0.25,
+  entropy: 1.5,
+  gradNorm: 0.75,
+  logprobDrift: { meanAbs: 0, maxAbs: 0.125 },
 });
 
 const recordStep = (step: number, keep = false) =>
   activities().recordStep({
-    ...folder(), record: stepRecord(step), policy: { dir: checkpointDir(world.now.dir, step), version: step }, sha256: `sha-${step}`, keep,
+    ...folder(),
+    record: stepRecord(step),
+    policy: { dir: checkpointDir(world.now.dir, step), version: step },
+    sha256: `sha-${step}`,
+    keep,
   });
 
 const dispatch = (name: string, tasks: readonly string[], samples: number) =>
@@ -32,15 +55,21 @@ const dispatch = (name: string, tasks: readonly string[], samples: number) =>
 /** Every file of the run's folder but the store's. */
 function files(): Record<string, string> {
   const names = readdirSync(world.now.dir, { recursive: true, withFileTypes: true });
-  const paths = names.filter((one) => one.isFile() && !one.parentPath.endsWith('store')).map((one) => join(one.parentPath, one.name));
+  const paths = names
+    .filter((one) => one.isFile() && !one.parentPath.endsWith('store'))
+    .map((one) => join(one.parentPath, one.name));
   return Object.fromEntries(paths.map((path) => [path, readFileSync(path, 'latin1')]));
 }
 const summaryFile = () => JSON.parse(readFileSync(join(world.now.dir, 'summary.json'), 'utf8')) as RunSummary;
 
 beforeEach(async () => {
   await world.now.store.putOnce<RunRecord>(keys.run(RUN), {
-    run: RUN, runDir: world.now.dir, seed: 1, startedAt: '2026-01-01T00:00:00.000Z',
-    policy: { base: '/base', parameters: 1, vocabulary: 2 }, task: { name: 'toy', train: 10, heldOut: 2 },
+    run: RUN,
+    runDir: world.now.dir,
+    seed: 1,
+    startedAt: '2026-01-01T00:00:00.000Z',
+    policy: { base: '/base', parameters: 1, vocabulary: 2 },
+    task: { name: 'toy', train: 10, heldOut: 2 },
   });
 });
 
@@ -56,12 +85,18 @@ describe('recordStep', () => {
     );
     expect(readFileSync(join(world.now.dir, 'metrics.jsonl'), 'utf8')).toBe(`${JSON.stringify(stepRecord(1))}\n`);
     expect(summaryFile()).toMatchObject({
-      runId: RUN, status: 'running', steps: [stepRecord(1)], checkpoints: [{ step: 1, path: 'checkpoints/step-1', sha256: 'sha-1' }],
+      runId: RUN,
+      status: 'running',
+      steps: [stepRecord(1)],
+      checkpoints: [{ step: 1, path: 'checkpoints/step-1', sha256: 'sha-1' }],
     });
   });
 
   it('keeps the checkpoints that were asked for, the live policy and the one that it was made from', async () => {
-    const there = () => readdirSync(join(world.now.dir, 'checkpoints')).map((name) => Number(name.slice('step-'.length))).sort((a, b) => a - b);
+    const there = () =>
+      readdirSync(join(world.now.dir, 'checkpoints'))
+        .map((name) => Number(name.slice('step-'.length)))
+        .sort((a, b) => a - b);
     const left: Record<number, number[]> = {};
     for (const step of [1, 2, 3, 4, 5, 6]) {
       mkdirSync(checkpointDir(world.now.dir, step), { recursive: true });
@@ -96,7 +131,10 @@ describe('the trajectories of a step', () => {
     await world.now.store.putOnce(keys.outcome(other.rollout), { ...outcome, rollout: other.rollout });
     await recordStep(1);
     const lines = readFileSync(join(world.now.dir, 'trajectories/step-1.jsonl'), 'utf8').trim().split('\n');
-    expect(lines.map((line) => (JSON.parse(line) as OutcomeRecord).rollout)).toEqual([attemptOf(0, 0).rollout, attemptOf(0, 1).rollout]);
+    expect(lines.map((line) => (JSON.parse(line) as OutcomeRecord).rollout)).toEqual([
+      attemptOf(0, 0).rollout,
+      attemptOf(0, 1).rollout,
+    ]);
   });
 });
 
@@ -106,21 +144,43 @@ describe('an evaluation', () => {
   it('keeps what failed in its denominator and tells why, tells families apart, and ends every rollout', async () => {
     await dispatch('eval-0-sampled', tasks, 1);
     await dispatch('eval-0-greedy', tasks, 1);
-    const outcome = (rollout: string, passed: boolean) => ({ rollout, task: tasks[0], passed, reward: Number(passed), status: 'graded' });
+    const outcome = (rollout: string, passed: boolean) => ({
+      rollout,
+      task: tasks[0],
+      passed,
+      reward: Number(passed),
+      status: 'graded',
+    });
     const [sampled, greedy] = [`train/${RUN}/eval-0-sampled`, `train/${RUN}/eval-0-greedy`];
     await world.now.store.putOnce(keys.outcome(`${sampled}/${tasks[0]}/0`), outcome(`${sampled}/${tasks[0]}/0`, true));
     await world.now.store.putOnce(keys.outcome(`${sampled}/${tasks[1]}/0`), outcome(`${sampled}/${tasks[1]}/0`, false));
-    const lost = { rollout: `${sampled}/${tasks[2]}/0`, task: tasks[2], passed: false, reward: null, status: 'failed', failure: 'sandbox-lost' };
+    const lost = {
+      rollout: `${sampled}/${tasks[2]}/0`,
+      task: tasks[2],
+      passed: false,
+      reward: null,
+      status: 'failed',
+      failure: 'sandbox-lost',
+    };
     await world.now.store.putOnce(keys.outcome(lost.rollout), lost);
-    for (const task of tasks) await world.now.store.putOnce(keys.outcome(`${greedy}/${task}/0`), outcome(`${greedy}/${task}/0`, true));
+    for (const task of tasks)
+      await world.now.store.putOnce(keys.outcome(`${greedy}/${task}/0`), outcome(`${greedy}/${task}/0`, true));
     for (let i = 0; i < 2; i++) {
       expect(await activities().summariseEvaluation({ run: RUN, tasks, sampled, greedy })).toEqual({
-        passRate: 0.25, gradedPassRate: 0.5, failed: { 'no-outcome': 1, 'sandbox-lost': 1 }, greedyPassRate: 1, rollouts: 4,
+        passRate: 0.25,
+        gradedPassRate: 0.5,
+        failed: { 'no-outcome': 1, 'sandbox-lost': 1 },
+        greedyPassRate: 1,
+        rollouts: 4,
         scores: { avgScore: 0.5, passAt1: 0.5, meanPositiveReward: 0.5 },
         byFamily: { even: { rollouts: 2, passRate: 0.5 }, odd: { rollouts: 2, passRate: 0 } },
       });
     }
-    expect((await eventLines(world.now.store)).filter((line) => line !== 'dispatched').sort()).toEqual([...Array<string>(6).fill('evaluated'), 'masked no-outcome', 'masked sandbox-lost']);
+    expect((await eventLines(world.now.store)).filter((line) => line !== 'dispatched').sort()).toEqual([
+      ...Array<string>(6).fill('evaluated'),
+      'masked no-outcome',
+      'masked sandbox-lost',
+    ]);
   });
 
   it('is before, or before and after: the last of them', async () => {
@@ -138,7 +198,12 @@ describe('closeRun', () => {
   it('of a cancelled run masks what has no end, and says so', async () => {
     await dispatch('step-1', [attemptOf().task], 3);
     await ended(world.now.store, 0, 0, 1);
-    await activities().summariseEvaluation({ run: RUN, tasks: [attemptOf().task], sampled: `train/${RUN}/step-1`, greedy: null });
+    await activities().summariseEvaluation({
+      run: RUN,
+      tasks: [attemptOf().task],
+      sampled: `train/${RUN}/step-1`,
+      greedy: null,
+    });
     for (let i = 0; i < 2; i++) await activities().closeRun({ ...folder(), status: 'cancelled', message: 'stopped' });
     // Of its own end alone: it may be begun again (run-begun-again.test.ts).
     expect(await eventLines(world.now.store)).toEqual(['dispatched', 'dispatched', 'dispatched', 'evaluated']);
@@ -166,21 +231,51 @@ describe('recordFailures', () => {
     const { rollout, task } = attemptOf(0, 0);
     await ended(world.now.store, 0, 1, 1);
     const graded = await world.now.store.get(keys.outcome(attemptOf(0, 1).rollout));
-    const failed = { task, status: 'failed' as const, attempt: 3, turns: 2, failure: 'sandbox-lost' as const, message: 'gone' };
-    await activities().recordFailures({ run: RUN, failures: [{ ...failed, rollout }, { ...failed, rollout: attemptOf(0, 1).rollout }] });
+    const failed = {
+      task,
+      status: 'failed' as const,
+      attempt: 3,
+      turns: 2,
+      failure: 'sandbox-lost' as const,
+      message: 'gone',
+    };
+    await activities().recordFailures({
+      run: RUN,
+      failures: [
+        { ...failed, rollout },
+        { ...failed, rollout: attemptOf(0, 1).rollout },
+      ],
+    });
     expect(await world.now.store.get(keys.outcome(rollout))).toEqual({
-      rollout, task, attempt: 3, turns: 2, status: 'failed', reward: null, passed: false, finish: null, failure: 'sandbox-lost', reason: 'gone',
+      rollout,
+      task,
+      attempt: 3,
+      turns: 2,
+      status: 'failed',
+      reward: null,
+      passed: false,
+      finish: null,
+      failure: 'sandbox-lost',
+      reason: 'gone',
     });
     expect(await world.now.store.get(keys.outcome(attemptOf(0, 1).rollout))).toEqual(graded);
   });
 });
 
 describe('a run whose rollouts overlap with its updates', () => {
-  const running = (version: number) => ({ number: 9, policy: { dir: checkpointDir(world.now.dir, version), version }, lastStep: version + 3 });
+  const running = (version: number) => ({
+    number: 9,
+    policy: { dir: checkpointDir(world.now.dir, version), version },
+    lastStep: version + 3,
+  });
   const recordAsync = (step: number, batches?: readonly string[]) =>
     activities().recordStep({
-      ...folder(), record: { ...stepRecord(step), ...(batches ? { batches } : {}) },
-      policy: { dir: checkpointDir(world.now.dir, step), version: step }, sha256: 'x', keep: false, overlap: { begun: 9, running: [running(Math.max(0, step - 2))], ended: [] },
+      ...folder(),
+      record: { ...stepRecord(step), ...(batches ? { batches } : {}) },
+      policy: { dir: checkpointDir(world.now.dir, step), version: step },
+      sha256: 'x',
+      keep: false,
+      overlap: { begun: 9, running: [running(Math.max(0, step - 2))], ended: [] },
     });
 
   it('keeps the checkpoints that rollouts may still sample from', async () => {
@@ -199,14 +294,17 @@ describe('a run whose rollouts overlap with its updates', () => {
     }
     await recordAsync(1, ['group-1', 'group-3']);
     const lines = readFileSync(join(world.now.dir, 'trajectories/step-1.jsonl'), 'utf8').trim().split('\n');
-    expect(lines.map((line) => (JSON.parse(line) as OutcomeRecord).rollout.split('/')[2])).toEqual(['group-1', 'group-3']);
+    expect(lines.map((line) => (JSON.parse(line) as OutcomeRecord).rollout.split('/')[2])).toEqual([
+      'group-1',
+      'group-3',
+    ]);
   });
 
   it('drops what no step waits for when it is completed, and that alone', async () => {
     await dispatch('group-1', ['a'], 2);
     await dispatch('group-12', ['b'], 1);
     await activities().closeRun({ ...folder(), status: 'completed', untrained: [`train/${RUN}/group-1`] });
-    expect((await eventLines(world.now.store, 'dropped'))).toEqual(['dropped run-completed', 'dropped run-completed']);
+    expect(await eventLines(world.now.store, 'dropped')).toEqual(['dropped run-completed', 'dropped run-completed']);
     expect(summaryFile().accounting).toMatchObject({ dispatched: 3, dropped: 2, lost: 1 });
   });
 });

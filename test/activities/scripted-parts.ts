@@ -5,7 +5,14 @@ import type { PolicyTokenizer } from '../../activities/rollout/generate.ts';
 import type { Message } from '../../agents/message.ts';
 import { type ExecCall, type Sandbox, SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Environment, Verdict } from '../../tasks/task.ts';
-import type { Engine, GenerateCost, GenerateRequest, GenerateResult, UpdateMetrics, UpdateRequest } from '../../trainer/engine.ts';
+import type {
+  Engine,
+  GenerateCost,
+  GenerateRequest,
+  GenerateResult,
+  UpdateMetrics,
+  UpdateRequest,
+} from '../../trainer/engine.ts';
 
 const END = 0;
 /** Ids from here on are second names of characters: text that is decoded and encoded again gets other ids. */
@@ -43,8 +50,15 @@ export const call = (command: string) => `<function=bash>\n<parameter=command>${
 export const finishCall = '<function=finish>\n</function>';
 
 export const someMetrics: UpdateMetrics = {
-  loss: 0.5, kl: 0.25, entropy: 1.5, gradNorm: 0.75, clipFraction: 0, trainedTokens: 7,
-  logprobDrift: { meanAbs: 0, maxAbs: 0.125 }, metrics: { 'policy/ratio_mean': 1 }, sha256: 'abc',
+  loss: 0.5,
+  kl: 0.25,
+  entropy: 1.5,
+  gradNorm: 0.75,
+  clipFraction: 0,
+  trainedTokens: 7,
+  logprobDrift: { meanAbs: 0, maxAbs: 0.125 },
+  metrics: { 'policy/ratio_mean': 1 },
+  sha256: 'abc',
 };
 
 /** Answers each request by the next of `answers`; the functions may wait, or throw. */
@@ -57,7 +71,11 @@ export class ScriptedEngine implements Engine {
   cost: GenerateCost | undefined;
   onUpdate: () => Promise<UpdateMetrics> = async () => someMetrics;
 
-  async generate(request: GenerateRequest, signal?: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult> {
+  async generate(
+    request: GenerateRequest,
+    signal?: AbortSignal,
+    onCost?: (cost: GenerateCost) => void,
+  ): Promise<GenerateResult> {
     const answer = this.answers[this.requests.length];
     this.requests.push(request);
     this.signals.push(signal);
@@ -127,10 +145,18 @@ export class ScriptedProvider implements SandboxProvider {
     return {
       id,
       exec: async (asked) => {
-        const answer = { exitCode: 0, signal: null, droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 1 };
+        const answer = {
+          exitCode: 0,
+          signal: null,
+          droppedBytes: 0,
+          timedOut: false,
+          outOfMemory: false,
+          durationMs: 1,
+        };
         const journal = this.#journals.get(id) ?? new Map<string, string>();
         const state = [...journal.values(), ...(this.drifts(id) ? ['drift'] : [])].join('\n');
-        if (asked.command.includes('sha256sum')) return { ...answer, output: createHash('sha256').update(state).digest('hex') };
+        if (asked.command.includes('sha256sum'))
+          return { ...answer, output: createHash('sha256').update(state).digest('hex') };
         if (!journal.has(asked.callId)) {
           this.beforeExec(asked);
           this.calls.push(asked);
@@ -168,7 +194,12 @@ export class ScriptedEnvironment implements Environment {
 
   load(id: string) {
     const family = Number(id.slice(id.lastIndexOf('-') + 1)) % 2 === 0 ? 'even' : 'odd';
-    return { id, family, messages: [{ role: 'user' as const, content: `Solve ${id}.` }], tools: ['bash', 'search', 'finish'] };
+    return {
+      id,
+      family,
+      messages: [{ role: 'user' as const, content: `Solve ${id}.` }],
+      tools: ['bash', 'search', 'finish'],
+    };
   }
 
   sandbox(_task: string, id: string) {

@@ -25,8 +25,14 @@ const limits = () => ({ store: world.now.store, place }) as const;
 
 function info(attempt: number, over: Partial<Info> = {}): Info {
   return {
-    activityId: '7', activityType: 'computeReward', attempt, workflowExecution: { workflowId: 'train/r/step-1/t/0', runId: 'run' },
-    startToCloseTimeoutMs: 900_000, scheduleToCloseTimeoutMs: 604_800_000, scheduledTimestampMs: Date.now(), ...over,
+    activityId: '7',
+    activityType: 'computeReward',
+    attempt,
+    workflowExecution: { workflowId: 'train/r/step-1/t/0', runId: 'run' },
+    startToCloseTimeoutMs: 900_000,
+    scheduleToCloseTimeoutMs: 604_800_000,
+    scheduledTimestampMs: Date.now(),
+    ...over,
   } as Info;
 }
 
@@ -36,23 +42,36 @@ interface Attempt {
 }
 
 /** The `attempt`th execution of one scheduled activity, in a process as of now. */
-function execution<T>(attempt: number, body: () => Promise<T>, { over, signal = new AbortController().signal }: Attempt = {}): Promise<T> {
+function execution<T>(
+  attempt: number,
+  body: () => Promise<T>,
+  { over, signal = new AbortController().signal }: Attempt = {},
+): Promise<T> {
   const context = { info: info(attempt, over), heartbeat: () => undefined, cancellationSignal: signal };
   return asyncLocalStorage.run(context as unknown as Context, body);
 }
 
 const failing = () => Promise.reject(Object.assign(new Error('the grader died'), { name: 'GraderFailed' }));
-const failed = (attempt: number, given: Attempt = {}) => execution(attempt, () => tried(limits(), failing), given).catch((error: unknown) => error);
-const begun = (attempt: number, given: Attempt = {}) => execution(attempt, () => checkWorkersLost(world.now.store), given);
+const failed = (attempt: number, given: Attempt = {}) =>
+  execution(attempt, () => tried(limits(), failing), given).catch((error: unknown) => error);
+const begun = (attempt: number, given: Attempt = {}) =>
+  execution(attempt, () => checkWorkersLost(world.now.store), given);
 
 it('a failure is for good when as many were thrown as may be, and says that it could have been tried again', async () => {
-  for (let attempt = 1; attempt < RETRIES.reward.attempts; attempt += 1) expect(await failed(attempt)).toMatchObject({ type: 'GraderFailed', nonRetryable: false });
-  expect(await failed(RETRIES.reward.attempts)).toMatchObject({ type: 'GraderFailed', message: expect.stringMatching(/^the grader died \(\S*test\/activities\/tries\.test\.ts:\d+\)$/) as string, nonRetryable: true, details: [TRIES_SPENT] });
+  for (let attempt = 1; attempt < RETRIES.reward.attempts; attempt += 1)
+    expect(await failed(attempt)).toMatchObject({ type: 'GraderFailed', nonRetryable: false });
+  expect(await failed(RETRIES.reward.attempts)).toMatchObject({
+    type: 'GraderFailed',
+    message: expect.stringMatching(/^the grader died \(\S*test\/activities\/tries\.test\.ts:\d+\)$/) as string,
+    nonRetryable: true,
+    details: [TRIES_SPENT],
+  });
 });
 
 it('workers that are lost spend none of what failures may, however many they are', async () => {
   // Tries 1 to 30 said nothing: their workers were killed.
-  for (let attempt = 31; attempt < 30 + RETRIES.reward.attempts; attempt += 1) expect(await failed(attempt)).toMatchObject({ nonRetryable: false });
+  for (let attempt = 31; attempt < 30 + RETRIES.reward.attempts; attempt += 1)
+    expect(await failed(attempt)).toMatchObject({ nonRetryable: false });
   expect(await failed(30 + RETRIES.reward.attempts)).toMatchObject({ nonRetryable: true });
 });
 
@@ -60,8 +79,14 @@ it('what begins after too many lost workers is quarantined, and failures do not 
   await failed(1);
   await failed(2);
   await expect(begun(LOST_WORKERS + 2)).resolves.toBeUndefined();
-  const refused = await execution(LOST_WORKERS + 3, () => tried(limits(), () => checkWorkersLost(world.now.store))).catch((error: unknown) => error);
-  expect(refused).toMatchObject({ type: 'WorkersLost', nonRetryable: true, message: `computeReward of train/r/step-1/t/0: ${LOST_WORKERS} workers ended, stood still or were silent for 15 s in it, one after the other` });
+  const refused = await execution(LOST_WORKERS + 3, () =>
+    tried(limits(), () => checkWorkersLost(world.now.store)),
+  ).catch((error: unknown) => error);
+  expect(refused).toMatchObject({
+    type: 'WorkersLost',
+    nonRetryable: true,
+    message: `computeReward of train/r/step-1/t/0: ${LOST_WORKERS} workers ended, stood still or were silent for 15 s in it, one after the other`,
+  });
 });
 
 it('a failure that is reported twice counts once', async () => {
@@ -71,31 +96,48 @@ it('a failure that is reported twice counts once', async () => {
 it('another scheduling of the same activity, by a rollout that was resumed, has budgets of its own', async () => {
   for (let attempt = 1; attempt <= RETRIES.reward.attempts; attempt += 1) await failed(attempt);
   expect(await failed(RETRIES.reward.attempts, { over: { activityId: '8' } })).toMatchObject({ nonRetryable: false });
-  await expect(begun(LOST_WORKERS + 1, { over: { workflowExecution: { workflowId: 'train/r/step-1/t/0', runId: 'another' }, attempt: 1 } })).resolves.toBeUndefined();
+  await expect(
+    begun(LOST_WORKERS + 1, {
+      over: { workflowExecution: { workflowId: 'train/r/step-1/t/0', runId: 'another' }, attempt: 1 },
+    }),
+  ).resolves.toBeUndefined();
 });
 
-it.each([['CANCELLED'], ['WORKER_SHUTDOWN']])('an execution that ends by %s is neither a failure nor a lost worker', async (reason) => {
-  for (let attempt = 1; attempt <= LOST_WORKERS + 1; attempt += 1) {
-    const control = new AbortController();
-    const work = execution(attempt, () => tried(limits(), async (signal) => {
-      control.abort(new CancelledFailure(reason));
-      // The process may end here: what is to be known is on record already.
-      await expect.poll(async () => (await world.now.store.list(keys.tries(info(attempt)))).length).toBe(attempt);
-      signal.throwIfAborted();
-    }), { signal: control.signal });
-    await expect(work).rejects.toThrow(reason);
-  }
-  await expect(begun(LOST_WORKERS + 2)).resolves.toBeUndefined();
-  expect(await failed(LOST_WORKERS + 2)).toMatchObject({ nonRetryable: false });
-});
+it.each([['CANCELLED'], ['WORKER_SHUTDOWN']])(
+  'an execution that ends by %s is neither a failure nor a lost worker',
+  async (reason) => {
+    for (let attempt = 1; attempt <= LOST_WORKERS + 1; attempt += 1) {
+      const control = new AbortController();
+      const work = execution(
+        attempt,
+        () =>
+          tried(limits(), async (signal) => {
+            control.abort(new CancelledFailure(reason));
+            // The process may end here: what is to be known is on record already.
+            await expect.poll(async () => (await world.now.store.list(keys.tries(info(attempt)))).length).toBe(attempt);
+            signal.throwIfAborted();
+          }),
+        { signal: control.signal },
+      );
+      await expect(work).rejects.toThrow(reason);
+    }
+    await expect(begun(LOST_WORKERS + 2)).resolves.toBeUndefined();
+    expect(await failed(LOST_WORKERS + 2)).toMatchObject({ nonRetryable: false });
+  },
+);
 
 it('what the server had given up when it failed is a lost worker', async () => {
   for (let attempt = 1; attempt <= 20; attempt += 1) {
     const control = new AbortController();
-    const late = execution(attempt, () => tried(limits(), async () => {
-      control.abort(new CancelledFailure('TIMED_OUT'));
-      return failing();
-    }), { signal: control.signal });
+    const late = execution(
+      attempt,
+      () =>
+        tried(limits(), async () => {
+          control.abort(new CancelledFailure('TIMED_OUT'));
+          return failing();
+        }),
+      { signal: control.signal },
+    );
     await expect(late).rejects.toMatchObject({ type: 'GraderFailed', nonRetryable: false });
   }
   expect(await world.now.store.list('tries:')).toEqual([]);
@@ -104,46 +146,79 @@ it('what the server had given up when it failed is a lost worker', async () => {
 it('a store that cannot be written bounds tries all the same, and a failure that it cannot count is its own, which masks nothing', async () => {
   const broken = () => Promise.reject(Object.assign(new Error('no room'), { name: 'StoreFull' }));
   const store = { putOnce: broken, list: broken } as unknown as Store;
-  const thrown = (attempt: number, work: () => Promise<never>) => execution(attempt, () => tried({ store, place }, work)).catch((error: unknown) => error);
+  const thrown = (attempt: number, work: () => Promise<never>) =>
+    execution(attempt, () => tried({ store, place }, work)).catch((error: unknown) => error);
   for (const work of [broken, failing]) {
     expect(await thrown(RETRIES.reward.attempts - 1, work)).toMatchObject({ type: 'StoreFull', nonRetryable: false });
     // All but this one may have been lost workers.
-    expect(await thrown(RETRIES.reward.attempts, work)).toMatchObject({ type: 'StoreFull', nonRetryable: true, details: [TRIES_SPENT] });
+    expect(await thrown(RETRIES.reward.attempts, work)).toMatchObject({
+      type: 'StoreFull',
+      nonRetryable: true,
+      details: [TRIES_SPENT],
+    });
   }
 });
 
 it('what is tried for ever ends for a full disk as a place’s failures do, and not as lost workers; failures on record spend none of that', async () => {
-  const thrown = (attempt: number, name: string) => execution(attempt, () => tried({ ...limits(), failures: Infinity }, () => Promise.reject(Object.assign(new Error(name), { name })))).catch((error: unknown) => error);
-  for (let attempt = 1; attempt <= 20; attempt += 1) expect(await thrown(attempt, 'EndpointUnavailable')).toMatchObject({ nonRetryable: false });
+  const thrown = (attempt: number, name: string) =>
+    execution(attempt, () =>
+      tried({ ...limits(), failures: Infinity }, () => Promise.reject(Object.assign(new Error(name), { name }))),
+    ).catch((error: unknown) => error);
+  for (let attempt = 1; attempt <= 20; attempt += 1)
+    expect(await thrown(attempt, 'EndpointUnavailable')).toMatchObject({ nonRetryable: false });
   const last = 20 + RETRIES.reward.attempts;
-  for (let attempt = 21; attempt < last; attempt += 1) expect(await thrown(attempt, 'StoreFull')).toMatchObject({ nonRetryable: false });
-  expect(await thrown(last, 'StoreFull')).toMatchObject({ type: 'StoreFull', nonRetryable: true, details: [TRIES_SPENT] });
+  for (let attempt = 21; attempt < last; attempt += 1)
+    expect(await thrown(attempt, 'StoreFull')).toMatchObject({ nonRetryable: false });
+  expect(await thrown(last, 'StoreFull')).toMatchObject({
+    type: 'StoreFull',
+    nonRetryable: true,
+    details: [TRIES_SPENT],
+  });
 });
 
 it('what is tried for ever ends where nothing can be put on record', async () => {
-  const store = { putOnce: () => Promise.reject(Object.assign(new Error('no room'), { name: 'StoreFull' })), list: () => Promise.resolve([]) } as unknown as Store;
-  const ended = await execution(RETRIES.reward.attempts, () => tried({ store, place, failures: Infinity }, failing)).catch((error: unknown) => error);
+  const store = {
+    putOnce: () => Promise.reject(Object.assign(new Error('no room'), { name: 'StoreFull' })),
+    list: () => Promise.resolve([]),
+  } as unknown as Store;
+  const ended = await execution(RETRIES.reward.attempts, () =>
+    tried({ store, place, failures: Infinity }, failing),
+  ).catch((error: unknown) => error);
   expect(ended).toMatchObject({ type: 'StoreFull', nonRetryable: true });
 });
 
 it('a damaged record of the tries is told as damage at once', async () => {
-  const corrupt = () => Promise.reject(Object.assign(new Error('the record is not what was written'), { name: 'StoreCorrupt' }));
+  const corrupt = () =>
+    Promise.reject(Object.assign(new Error('the record is not what was written'), { name: 'StoreCorrupt' }));
   const store = { putOnce: () => Promise.resolve(null), list: corrupt } as unknown as Store;
-  expect(await execution(2, () => tried({ store, place }, failing)).catch((error: unknown) => error)).toMatchObject({ type: 'StoreCorrupt', nonRetryable: true });
+  expect(await execution(2, () => tried({ store, place }, failing)).catch((error: unknown) => error)).toMatchObject({
+    type: 'StoreCorrupt',
+    nonRetryable: true,
+  });
 });
 
 it('an execution that is over its time says so itself, ends what it does, and counts as a failure', async () => {
   const over = { startToCloseTimeoutMs: 11_000 };
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   let ended = false;
-  const slow = (attempt: number) => execution(attempt, () => tried(limits(), async (signal) => {
-    signal.addEventListener('abort', () => void (ended = true));
-    await new Promise(() => undefined);
-  }), { over }).catch((error: unknown) => error);
+  const slow = (attempt: number) =>
+    execution(
+      attempt,
+      () =>
+        tried(limits(), async (signal) => {
+          signal.addEventListener('abort', () => void (ended = true));
+          await new Promise(() => undefined);
+        }),
+      { over },
+    ).catch((error: unknown) => error);
   const first = slow(1);
   await vi.advanceTimersByTimeAsync(6_000);
   vi.useRealTimers();
-  expect(await first).toMatchObject({ type: 'TookTooLong', nonRetryable: false, message: 'computeReward took longer than 6 s' });
+  expect(await first).toMatchObject({
+    type: 'TookTooLong',
+    nonRetryable: false,
+    message: 'computeReward took longer than 6 s',
+  });
   expect(ended).toBe(true);
   expect((await world.now.store.list('tries:')).length).toBe(1);
 });
@@ -165,10 +240,28 @@ const ref = { sandbox: `${attempt.rollout}#1`, host: 'here' };
 function activities() {
   const { store, provider, deps } = world.now;
   const parts = { store, provider, host: 'here', maxLiveSandboxes: 1, sandboxTtlSeconds: 60 };
-  const [init, agent, reward] = [createInitActivities(parts), createAgentRunActivities(parts), createRewardActivities(parts)];
-  const engine = { planUpdate: () => Promise.reject(new Error('asked')), makeShard: () => Promise.reject(new Error('asked')), applyShards: () => Promise.reject(new Error('asked')) };
+  const [init, agent, reward] = [
+    createInitActivities(parts),
+    createAgentRunActivities(parts),
+    createRewardActivities(parts),
+  ];
+  const engine = {
+    planUpdate: () => Promise.reject(new Error('asked')),
+    makeShard: () => Promise.reject(new Error('asked')),
+    applyShards: () => Promise.reject(new Error('asked')),
+  };
   const shards = createShardActivities({ store, engine });
-  const update = { run: RUN, runDir: world.now.dir, step: 1, steps: 1, batch: `train/${RUN}/step-1`, tasks: [attempt.task], samples: 2, policy: { dir: '/p', version: 0 }, algorithm };
+  const update = {
+    run: RUN,
+    runDir: world.now.dir,
+    step: 1,
+    steps: 1,
+    batch: `train/${RUN}/step-1`,
+    tasks: [attempt.task],
+    samples: 2,
+    policy: { dir: '/p', version: 0 },
+    algorithm,
+  };
   const round = { ...update, dir: '/d', plan: 'p', round: 0 };
   return {
     prepareSandbox: () => init.prepareSandbox(attempt),
@@ -185,29 +278,58 @@ function activities() {
   };
 }
 
-it.each(Object.keys({
-  prepareSandbox: 0, restoreSandbox: 0, generate: 0, agentRun: 0, collect: 0, holdSandbox: 0, computeReward: 0, update: 0, planUpdate: 0, forwardBackward: 0, optimStep: 0,
-} satisfies Record<keyof ReturnType<typeof activities>, 0>) as Array<keyof ReturnType<typeof activities>>)('%s begins nothing after too many lost workers', async (name) => {
+it.each(
+  Object.keys({
+    prepareSandbox: 0,
+    restoreSandbox: 0,
+    generate: 0,
+    agentRun: 0,
+    collect: 0,
+    holdSandbox: 0,
+    computeReward: 0,
+    update: 0,
+    planUpdate: 0,
+    forwardBackward: 0,
+    optimStep: 0,
+  } satisfies Record<keyof ReturnType<typeof activities>, 0>) as Array<keyof ReturnType<typeof activities>>,
+)('%s begins nothing after too many lost workers', async (name) => {
   await ended(world.now.store, 0, 0, 1);
   await ended(world.now.store, 0, 1, 0);
-  for (const k of [0, 1]) await world.now.store.putOnce(keys.generate(attemptOf(0, k), 1), { version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'no-call', content: '' } });
+  for (const k of [0, 1])
+    await world.now.store.putOnce(keys.generate(attemptOf(0, k), 1), {
+      version: 0,
+      appended: [1],
+      reset: false,
+      sampled: [2],
+      logprobs: [-1],
+      end: 'stop',
+      parsed: { kind: 'no-call', content: '' },
+    });
   const work: () => Promise<unknown> = activities()[name];
   await expect(execution(LOST_WORKERS + 1, work)).rejects.toMatchObject({ type: 'WorkersLost' });
   expect(world.now.engine.requests).toEqual([]);
   expect(environment.graded).toEqual([]);
 });
 
-it.each(['update', 'planUpdate'] as const)('%s reads no training data after too many lost workers: reading it may be what ends them', async (name) => {
-  await ended(world.now.store, 0, 0, 1);
-  const get = vi.spyOn(world.now.store, 'get');
-  const work: () => Promise<unknown> = activities()[name];
-  await expect(execution(LOST_WORKERS + 1, work)).rejects.toMatchObject({ type: 'WorkersLost' });
-  expect(get.mock.calls).toEqual([[keys.update(RUN, 1)]]);
-});
+it.each(['update', 'planUpdate'] as const)(
+  '%s reads no training data after too many lost workers: reading it may be what ends them',
+  async (name) => {
+    await ended(world.now.store, 0, 0, 1);
+    const get = vi.spyOn(world.now.store, 'get');
+    const work: () => Promise<unknown> = activities()[name];
+    await expect(execution(LOST_WORKERS + 1, work)).rejects.toMatchObject({ type: 'WorkersLost' });
+    expect(get.mock.calls).toEqual([[keys.update(RUN, 1)]]);
+  },
+);
 
 it('what is on record is answered, however many workers were lost', async () => {
   world.now.engine.answers = [saying(finishCall)];
-  const generate = () => generateTurn(turnInput(1, { policy: { dir: '/policy', version: 0, digest: 'files of /policy' } }), world.now.deps, new AbortController().signal);
+  const generate = () =>
+    generateTurn(
+      turnInput(1, { policy: { dir: '/policy', version: 0, digest: 'files of /policy' } }),
+      world.now.deps,
+      new AbortController().signal,
+    );
   const first = await generate();
   expect(await execution(LOST_WORKERS + 30, generate)).toEqual(first);
 });
@@ -215,10 +337,12 @@ it('what is on record is answered, however many workers were lost', async () => 
 // The last one: its process believes for a while that it stood still.
 it('what fails in a process that stood still is a lost worker, before anybody has said that it was given up', async () => {
   const now = vi.spyOn(performance, 'now');
-  const late = execution(9, () => tried(limits(), async () => {
-    now.mockReturnValue(performance.now() + 20_000);
-    return failing();
-  }));
+  const late = execution(9, () =>
+    tried(limits(), async () => {
+      now.mockReturnValue(performance.now() + 20_000);
+      return failing();
+    }),
+  );
   await expect(late).rejects.toMatchObject({ nonRetryable: false });
   now.mockRestore();
   expect(await world.now.store.list('tries:')).toEqual([]);

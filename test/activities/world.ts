@@ -43,7 +43,19 @@ export function useWorld(): { readonly now: World } {
     environment.graded.length = 0;
     environment.collected.length = 0;
     environment.collectFailures = 0;
-    world = { dir, store, engine, provider: new ScriptedProvider(), deps: { store, engine, endpoints: new EndpointClient(), tokenizerOf: async () => tokenizer, digestOf: async (policy) => `files of ${policy}` } };
+    world = {
+      dir,
+      store,
+      engine,
+      provider: new ScriptedProvider(),
+      deps: {
+        store,
+        engine,
+        endpoints: new EndpointClient(),
+        tokenizerOf: async () => tokenizer,
+        digestOf: async (policy) => `files of ${policy}`,
+      },
+    };
   });
   afterEach(async () => {
     await world?.store.close();
@@ -70,10 +82,12 @@ export function inActivity<T>(
 /** The `orchestrator` queue's activities, each run as a worker does. */
 export function orchestratorActivities(deps: OrchestratorDeps): OrchestratorActivities {
   const activities = createOrchestratorActivities(deps);
-  const within = Object.entries(activities).map(([name, activity]: [string, (...given: never[]) => Promise<unknown>]) => [
-    name,
-    (...given: never[]) => inActivity(() => activity(...given)),
-  ]);
+  const within = Object.entries(activities).map(
+    ([name, activity]: [string, (...given: never[]) => Promise<unknown>]) => [
+      name,
+      (...given: never[]) => inActivity(() => activity(...given)),
+    ],
+  );
   return Object.fromEntries(within) as OrchestratorActivities;
 }
 
@@ -96,16 +110,38 @@ export function turnInput(turn: number, over: Partial<GenerateInput> = {}): Gene
 }
 
 export const algorithm: AlgorithmSettings = {
-  advantage: 'grpo', normaliseByStd: true, learningRate: 1e-4, warmup: 0, schedule: 'linear', finalRate: 0, epochs: 1, minibatches: 1, clipLow: 0.2, clipHigh: 0.28,
-  maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8, microBatchTokens: 1024,
+  advantage: 'grpo',
+  normaliseByStd: true,
+  learningRate: 1e-4,
+  warmup: 0,
+  schedule: 'linear',
+  finalRate: 0,
+  epochs: 1,
+  minibatches: 1,
+  clipLow: 0.2,
+  clipHigh: 0.28,
+  maxGradNorm: 1,
+  weightDecay: 0,
+  betas: [0.9, 0.999],
+  epsilon: 1e-8,
+  microBatchTokens: 1024,
 };
 
 /** Puts down how a rollout of the first step ended, with a reward or a failure. */
-export async function ended(store: Store, task: number, k: number, end: number | OutcomeRecord['failure'], turns = 0): Promise<string> {
+export async function ended(
+  store: Store,
+  task: number,
+  k: number,
+  end: number | OutcomeRecord['failure'],
+  turns = 0,
+): Promise<string> {
   const { rollout, task: name } = attemptOf(task, k);
   const graded = typeof end === 'number';
   await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
-    rollout, task: name, attempt: 1, turns,
+    rollout,
+    task: name,
+    attempt: 1,
+    turns,
     status: graded ? 'graded' : 'failed',
     reward: graded ? end : null,
     passed: graded && end > 0,
@@ -119,7 +155,9 @@ export async function ended(store: Store, task: number, k: number, end: number |
 /** The events of a run as `EVENT DETAIL`, those of `name` alone where it is given. */
 export async function eventLines(store: Store, name?: RolloutEventName): Promise<string[]> {
   const events = await store.events(RUN);
-  return events.filter(({ event }) => name === undefined || event === name).map(({ event, detail }) => (detail ? `${event} ${detail}` : event));
+  return events
+    .filter(({ event }) => name === undefined || event === name)
+    .map(({ event, detail }) => (detail ? `${event} ${detail}` : event));
 }
 
 /** The store as a process sees it that is killed when it calls `method` with a key that begins with `prefix`. */
@@ -128,7 +166,9 @@ export function dyingAt(store: Store, method: keyof Store, prefix = ''): Store {
     get(target, name) {
       const real = Reflect.get(target, name) as (...given: unknown[]) => unknown;
       return (...given: unknown[]) =>
-        name === method && String(given[0]).startsWith(prefix) ? Promise.reject(new Error('killed here')) : real.apply(target, given);
+        name === method && String(given[0]).startsWith(prefix)
+          ? Promise.reject(new Error('killed here'))
+          : real.apply(target, given);
     },
   });
 }

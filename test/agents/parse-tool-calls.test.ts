@@ -7,16 +7,22 @@ describe('function-xml', () => {
   const parse = (text: string) => parseToolCalls(text, 'function-xml');
 
   it('reads several calls and keeps the words before them', () => {
-    const text = 'I look.\n<function=bash>\n<parameter=command>ls</parameter>\n</function>\n<function=finish>\n</function>';
+    const text =
+      'I look.\n<function=bash>\n<parameter=command>ls</parameter>\n</function>\n<function=finish>\n</function>';
     expect(parse(text)).toEqual({
       kind: 'calls',
       content: 'I look.',
-      calls: [{ name: 'bash', arguments: { command: 'ls' } }, { name: 'finish', arguments: {} }],
+      calls: [
+        { name: 'bash', arguments: { command: 'ls' } },
+        { name: 'finish', arguments: {} },
+      ],
     });
   });
 
   it('keeps indentation and loses only the line ends that wrap a value', () => {
-    const parsed = parse('<function=e>\n<parameter=old_str>\n    a = 1\n</parameter>\n<parameter=b>  x </parameter>\n</function>');
+    const parsed = parse(
+      '<function=e>\n<parameter=old_str>\n    a = 1\n</parameter>\n<parameter=b>  x </parameter>\n</function>',
+    );
     expect(parsed).toMatchObject({ calls: [{ arguments: { old_str: '    a = 1', b: '  x ' } }] });
   });
 
@@ -27,7 +33,18 @@ describe('function-xml', () => {
 });
 
 describe('texts that a policy might write to hold its worker up', () => {
-  const parts = ['<function=', '<function=a>', '</function>', '<parameter=', '<parameter=b>', '</parameter>', '>', '\n', 'x', ' '];
+  const parts = [
+    '<function=',
+    '<function=a>',
+    '</function>',
+    '<parameter=',
+    '<parameter=b>',
+    '</parameter>',
+    '>',
+    '\n',
+    'x',
+    ' ',
+  ];
 
   it('are read as the patterns of the format say', () => {
     const section = (tag: string) => new RegExp(`<${tag}=([^>\\n]+)>([\\s\\S]*?)</${tag}>`, 'gu');
@@ -35,18 +52,32 @@ describe('texts that a policy might write to hold its worker up', () => {
       fc.property(fc.array(fc.constantFrom(...parts), { maxLength: 30 }), (words) => {
         const text = words.join('');
         const parsed = parseToolCalls(text, 'function-xml');
-        const names = [...text.matchAll(section('function'))].map(([, name = '', body = '']) => [name.trim(), [...body.matchAll(section('parameter'))].map(([, key = '']) => key.trim())]);
-        expect(parsed.kind === 'calls' ? parsed.calls.map((call) => [call.name, Object.keys(call.arguments)]) : []).toEqual(names.map(([name, keys]) => [name, [...new Set(keys)]]));
+        const names = [...text.matchAll(section('function'))].map(([, name = '', body = '']) => [
+          name.trim(),
+          [...body.matchAll(section('parameter'))].map(([, key = '']) => key.trim()),
+        ]);
+        expect(
+          parsed.kind === 'calls' ? parsed.calls.map((call) => [call.name, Object.keys(call.arguments)]) : [],
+        ).toEqual(names.map(([name, keys]) => [name, [...new Set(keys)]]));
       }),
     );
   });
 
   // With time that grows as the square of their length each would take hours.
-  it.each(['<function=a>', '<function=', '<function=\n>', '<function=a></function><parameter=', '<tool_call>', '<parameter=b>'])('are read once: %j, two hundred thousand times', (part) => {
+  it.each([
+    '<function=a>',
+    '<function=',
+    '<function=\n>',
+    '<function=a></function><parameter=',
+    '<tool_call>',
+    '<parameter=b>',
+  ])('are read once: %j, two hundred thousand times', (part) => {
     const text = part.repeat(200_000);
     for (const end of ['', '\n', '>', '</function>', '<function=a>']) {
       expect(['calls', 'no-call', 'malformed']).toContain(parseToolCalls(text + end, 'function-xml').kind);
-      expect(['calls', 'no-call', 'malformed']).toContain(parseToolCalls(`${text}${end}</tool_call>`, 'hermes-json').kind);
+      expect(['calls', 'no-call', 'malformed']).toContain(
+        parseToolCalls(`${text}${end}</tool_call>`, 'hermes-json').kind,
+      );
     }
   });
 });
@@ -56,7 +87,9 @@ describe('hermes-json', () => {
 
   it('reads calls', () => {
     expect(parse('<tool_call>\n{"name": "bash", "arguments": {"command": "ls"}}\n</tool_call>')).toEqual({
-      kind: 'calls', content: '', calls: [{ name: 'bash', arguments: { command: 'ls' } }],
+      kind: 'calls',
+      content: '',
+      calls: [{ name: 'bash', arguments: { command: 'ls' } }],
     });
   });
 
@@ -75,19 +108,40 @@ describe('hermes-json', () => {
 // An error here would be the worker's, and would mask the rollout.
 describe('arguments that are nested too deep for what is done with them', () => {
   const nested = (open: string, close: string, depth: number) => `${open.repeat(depth)}1${close.repeat(depth)}`;
-  const parse = (value: string) => parseToolCalls(`<tool_call>{"name": "a", "arguments": {"b": ${value}}}</tool_call>`, 'hermes-json');
+  const parse = (value: string) =>
+    parseToolCalls(`<tool_call>{"name": "a", "arguments": {"b": ${value}}}</tool_call>`, 'hermes-json');
 
-  it.each([['[', ']'], ['{"a":', '}'], ['[{"1":', '}]']])('are refused as what is no JSON: %j', (open, close) => {
+  it.each([
+    ['[', ']'],
+    ['{"a":', '}'],
+    ['[{"1":', '}]'],
+  ])('are refused as what is no JSON: %j', (open, close) => {
     const levels = open.length === 1 || open === '{"a":' ? 1 : 2;
     const most = Math.floor((MAX_DEPTH - 2) / levels);
     expect(parse(nested(open, close, most)).kind).toBe('calls');
-    for (const depth of [most + 1, 1_000, 2_500, 4_000, 20_000]) expect(parse(nested(open, close, depth))).toMatchObject({ kind: 'malformed', error: expect.stringMatching(/nested more than \d+ deep$/) as unknown });
+    for (const depth of [most + 1, 1_000, 2_500, 4_000, 20_000])
+      expect(parse(nested(open, close, depth))).toMatchObject({
+        kind: 'malformed',
+        error: expect.stringMatching(/nested more than \d+ deep$/) as unknown,
+      });
   });
 });
 
 describe('any text', () => {
   it('never throws', () => {
-    const pieces = fc.constantFrom('<function=', 'a>', '</function>', '<parameter=', '</parameter>', '<tool_call>', '{', '"', '}', '</tool_call>', '\n');
+    const pieces = fc.constantFrom(
+      '<function=',
+      'a>',
+      '</function>',
+      '<parameter=',
+      '</parameter>',
+      '<tool_call>',
+      '{',
+      '"',
+      '}',
+      '</tool_call>',
+      '\n',
+    );
     fc.assert(
       fc.property(fc.array(fc.oneof(pieces, fc.string())), (parts) => {
         for (const format of ['function-xml', 'hermes-json'] as const) parseToolCalls(parts.join(''), format);

@@ -9,8 +9,9 @@ const tokenizerOf = (renderChat: ChatTokenizer['renderChat']): ChatTokenizer => 
   renderChat,
   endOfTurn: '$',
 });
-const stable = tokenizerOf((messages, _tools, { addGenerationPrompt }) =>
-  messages.map((m) => `[${m.role}]${m.content}$\n`).join('') + (addGenerationPrompt ? '[assistant]' : ''),
+const stable = tokenizerOf(
+  (messages, _tools, { addGenerationPrompt }) =>
+    messages.map((m) => `[${m.role}]${m.content}$\n`).join('') + (addGenerationPrompt ? '[assistant]' : ''),
 );
 
 const first: Message[] = [{ role: 'user', content: 'fix it' }];
@@ -27,7 +28,12 @@ describe('a conversation', () => {
   });
 
   it('says so when the template rewrites the past', () => {
-    const forgetful = tokenizerOf((messages) => messages.slice(-1).map((m) => `[${m.role}]${m.content}$`).join(''));
+    const forgetful = tokenizerOf((messages) =>
+      messages
+        .slice(-1)
+        .map((m) => `[${m.role}]${m.content}$`)
+        .join(''),
+    );
     expect(renderContinuation(forgetful, first, answer, [])).toBeUndefined();
   });
 });

@@ -8,7 +8,13 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-const layers = [['cli', 'dashboard'], ['workers'], ['workflows', 'activities'], ['agents', 'tasks', 'trainer', 'sandboxes'], ['store']];
+const layers = [
+  ['cli', 'dashboard'],
+  ['workers'],
+  ['workflows', 'activities'],
+  ['agents', 'tasks', 'trainer', 'sandboxes'],
+  ['store'],
+];
 const layerOf = (folder: string) => layers.findIndex((layer) => layer.includes(folder));
 const folders = layers.flat();
 const IMPORT = /^(import|export)\s+(type\s+)?[^;]*?from\s+'(\.[^']+)'|import\('(\.[^']+)'\)/gm;
@@ -35,7 +41,9 @@ describe('imports', () => {
   it('are found at all', () => {
     expect(files.length).toBeGreaterThan(30);
     expect(imports.length).toBeGreaterThan(60);
-    expect(importsOf('workers/a.ts', "import { x } from '../cli/b.ts';\nimport type {\n  Y,\n} from './y.ts';")).toEqual([
+    expect(
+      importsOf('workers/a.ts', "import { x } from '../cli/b.ts';\nimport type {\n  Y,\n} from './y.ts';"),
+    ).toEqual([
       { from: 'workers/a.ts', to: 'cli/b.ts', typeOnly: false },
       { from: 'workers/a.ts', to: 'workers/y.ts', typeOnly: true },
     ]);

@@ -12,7 +12,15 @@ test('every provider is measured, the first at the top', async () => {
   expect(document.providers.map(({ provider }) => provider)).toEqual(['bubblewrap', 'docker']);
   expect(document.provider).toBe('bubblewrap');
   for (const one of [document, ...document.providers])
-    for (const value of [one.coldStartMs, one.leaseMs, one.execMs.p50, one.execMs.p95, one.digestMs, one.execsPerSecond, one.together.execMs.max])
+    for (const value of [
+      one.coldStartMs,
+      one.leaseMs,
+      one.execMs.p50,
+      one.execMs.p95,
+      one.digestMs,
+      one.execsPerSecond,
+      one.together.execMs.max,
+    ])
       expect(value).toBeGreaterThan(0);
 });
 
@@ -20,6 +28,8 @@ test('one that is not there is named with the reason, and an error where it was 
   process.env['DOCKER_HOST'] = 'unix:///nonexistent/docker.sock';
   const options = { sandboxes: 1, commands: 1, concurrency: 1 };
   const document = await benchSandbox({ ...options, providers: ['bubblewrap', 'docker'] });
-  expect(document.absent).toMatchObject([{ provider: 'docker', reason: expect.stringContaining('no Docker daemon answers') }]);
+  expect(document.absent).toMatchObject([
+    { provider: 'docker', reason: expect.stringContaining('no Docker daemon answers') },
+  ]);
   await expect(benchSandbox({ ...options, providers: ['docker'] })).rejects.toThrow('no Docker daemon answers');
 });

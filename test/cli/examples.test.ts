@@ -13,7 +13,8 @@ const examples = fileURLToPath(new URL('../../examples', import.meta.url));
 const recipes = readdirSync(examples).filter((name) => name.startsWith('starter-'));
 const quickstart = join(examples, 'quickstart.yaml');
 
-it('there are recipes', () => expect(recipes).toEqual(['starter-clean.yaml', 'starter-copying.yaml', 'starter-mixed.yaml']));
+it('there are recipes', () =>
+  expect(recipes).toEqual(['starter-clean.yaml', 'starter-copying.yaml', 'starter-mixed.yaml']));
 
 it.each(recipes)('%s is read by longhaul sft', async (name) => {
   const { stages } = await readSftConfig(join(examples, name), undefined);
@@ -21,7 +22,9 @@ it.each(recipes)('%s is read by longhaul sft', async (name) => {
 });
 
 it('each part of the starter’s recipe goes on where the one before it ends, with tasks that were not seen', async () => {
-  const parts = await Promise.all(['clean', 'copying', 'mixed'].map((part) => readSftConfig(join(examples, `starter-${part}.yaml`), undefined)));
+  const parts = await Promise.all(
+    ['clean', 'copying', 'mixed'].map((part) => readSftConfig(join(examples, `starter-${part}.yaml`), undefined)),
+  );
   const [clean, copying, mixed] = parts;
   expect([copying?.initial, mixed?.initial]).toEqual([clean?.out, copying?.out]);
   const { steps = 0, batchSize = 0 } = clean?.stages.find(({ data }) => data === 'clean') ?? {};
@@ -31,7 +34,9 @@ it('each part of the starter’s recipe goes on where the one before it ends, wi
 it('quickstart.yaml is planned by a dry run, which refuses a policy that is not there', async () => {
   const planned = await longhaul(['train', quickstart, '--dry-run'], examples);
   expect(planned.code, planned.stderr).toBe(0);
-  expect(planned.stdout).toMatch(/^swe-mini: 25 steps of \d+ tasks × 4 samples = \d+ rollouts, up to \d+ until as many are in groups that vary$/mu);
+  expect(planned.stdout).toMatch(
+    /^swe-mini: 25 steps of \d+ tasks × 4 samples = \d+ rollouts, up to \d+ until as many are in groups that vary$/mu,
+  );
   const refused = await longhaul(['train', quickstart, '--dry-run', '--set', 'policy.base=/no/such/policy'], examples);
   expect(refused.code).toBe(2);
   expect(refused.stderr).toContain('policy.base');
@@ -42,7 +47,12 @@ it('eval.yaml is planned by a dry run, which refuses a policy and tasks that are
   const planned = await longhaul(['eval', config, '--dry-run'], examples);
   expect(planned.code, planned.stderr).toBe(0);
   expect(planned.stdout).toMatch(/^120 rollouts; pass@1, pass@2, pass@4; 95% intervals/mu);
-  for (const [set, field] of [['policies=[/no/such/policy]', 'policies.policy'], ['tasks.name=nope', 'tasks.name'], ['passAt=[5]', 'passAt'], ['sampling=[{}, {}]', 'sampling']] as const) {
+  for (const [set, field] of [
+    ['policies=[/no/such/policy]', 'policies.policy'],
+    ['tasks.name=nope', 'tasks.name'],
+    ['passAt=[5]', 'passAt'],
+    ['sampling=[{}, {}]', 'sampling'],
+  ] as const) {
     const refused = await longhaul(['eval', config, '--dry-run', '--set', set], examples);
     expect(refused.code).toBe(2);
     expect(refused.stderr).toContain(`${field}: `);
@@ -55,9 +65,14 @@ it('eval-endpoint.yaml is planned by a dry run, which takes a tokenizer from the
   expect(planned.code, planned.stderr).toBe(0);
   expect(planned.stdout).toMatch(/^policy server: my-model at http:\/\/127\.0\.0\.1:8000\/v1, mode chat, no key$/mu);
   expect(planned.stdout).toMatch(/^48 rollouts; pass@1; 95% intervals/mu);
-  const served = (tokenizer: string) => ['--set', `policies=[{name: s, endpoint: {baseUrl: "http://host/v1", model: m, mode: tokens, tokenizer: ${tokenizer}}}]`];
+  const served = (tokenizer: string) => [
+    '--set',
+    `policies=[{name: s, endpoint: {baseUrl: "http://host/v1", model: m, mode: tokens, tokenizer: ${tokenizer}}}]`,
+  ];
   const byIds = await longhaul(['eval', config, '--dry-run', '--json', ...served('starter')], join(examples, '..'));
-  expect(JSON.parse(byIds.stdout)).toMatchObject({ policies: [{ endpoint: { tokenizer: join(examples, 'starter') } }] });
+  expect(JSON.parse(byIds.stdout)).toMatchObject({
+    policies: [{ endpoint: { tokenizer: join(examples, 'starter') } }],
+  });
   const refused = await longhaul(['eval', config, '--dry-run', ...served('nowhere')], examples);
   expect(refused.code).toBe(2);
   expect(refused.stderr).toContain('policies.s.endpoint.tokenizer: ');

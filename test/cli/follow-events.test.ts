@@ -16,12 +16,25 @@ const { signal } = new AbortController();
 const temporal = { address: '', namespace: 'default', ui: '' };
 const EVENTS = 50;
 
-const dispatched = (n: number): RolloutEvent => ({ run: RUN, rollout: `train/${RUN}/step-1/t/${n}`, attempt: 1, event: 'dispatched', at: new Date(n).toISOString() });
+const dispatched = (n: number): RolloutEvent => ({
+  run: RUN,
+  rollout: `train/${RUN}/step-1/t/${n}`,
+  attempt: 1,
+  event: 'dispatched',
+  at: new Date(n).toISOString(),
+});
 
 async function writeRun(): Promise<void> {
   const { store } = world.now;
   const policy = { base: '/b', parameters: 1, vocabulary: 1 };
-  await store.putOnce<RunRecord>(keys.run(RUN), { run: RUN, runDir: '/r', seed: 1, startedAt: new Date(0).toISOString(), policy, task: { name: 't', train: 1, heldOut: 1 } });
+  await store.putOnce<RunRecord>(keys.run(RUN), {
+    run: RUN,
+    runDir: '/r',
+    seed: 1,
+    startedAt: new Date(0).toISOString(),
+    policy,
+    task: { name: 't', train: 1, heldOut: 1 },
+  });
   await store.append(Array.from({ length: EVENTS }, (_, n) => dispatched(n)));
 }
 
@@ -51,13 +64,25 @@ function fakeLonghaul(): Longhaul {
   let looks = 0;
   const describe = async () => ({ status: { name: (looks += 1) < 3 ? 'RUNNING' : 'COMPLETED' } });
   const query = () => Promise.reject(new Error('no worker'));
-  return { client: { workflow: { getHandle: () => ({ describe, query }) }, withDeadline: (_at: number, work: () => Promise<unknown>) => work() } as unknown as Client } as unknown as Longhaul;
+  return {
+    client: {
+      workflow: { getHandle: () => ({ describe, query }) },
+      withDeadline: (_at: number, work: () => Promise<unknown>) => work(),
+    } as unknown as Client,
+  } as unknown as Longhaul;
 }
 
 it('`train` reads each event of its run once', async () => {
   await writeRun();
   const counts = count(world.now.store);
-  const { summary } = await followed({ run: RUN, dir: '/r' } as RunConfig, fakeLonghaul(), world.now.store, temporal, { line: () => undefined, bar: () => undefined }, signal);
+  const { summary } = await followed(
+    { run: RUN, dir: '/r' } as RunConfig,
+    fakeLonghaul(),
+    world.now.store,
+    temporal,
+    { line: () => undefined, bar: () => undefined },
+    signal,
+  );
   expect(counts.asked).toBe(4);
   expect(counts.read).toBe(EVENTS + 3);
   expect(summary?.accounting.dispatched).toBe(EVENTS + 3);
@@ -68,7 +93,8 @@ it('so do the summaries that `watch` asks for', async () => {
   const context = { env: { LONGHAUL_HOME: world.now.dir }, cwd: '/', signal } as unknown as VerbContext;
   await withLocalStore(context, async (local) => {
     const counts = count(local.store);
-    for (let look = 0; look < 4; look += 1) expect((await local.summary(RUN)).accounting.dispatched).toBe(EVENTS + look);
+    for (let look = 0; look < 4; look += 1)
+      expect((await local.summary(RUN)).accounting.dispatched).toBe(EVENTS + look);
     expect(counts.read).toBe(EVENTS + 3);
   });
 });

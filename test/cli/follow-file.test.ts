@@ -22,7 +22,8 @@ it('tells each line once, where the file loses its front or is emptied', async (
   const lines = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => line(from + i)).join('');
   writeFileSync(path, lines(0, 1000));
   const heard: string[] = [];
-  const says = (text: string) => vi.waitFor(() => expect(heard.join('\n')).toBe(text.trimEnd()), { timeout: 120_000, interval: 20 });
+  const says = (text: string) =>
+    vi.waitFor(() => expect(heard.join('\n')).toBe(text.trimEnd()), { timeout: 120_000, interval: 20 });
   const following = followFile(path, (said) => heard.push(said), stop.signal);
   await new Promise((resolve) => setTimeout(resolve, 300));
   appendFileSync(path, lines(1000, 1100));

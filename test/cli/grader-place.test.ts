@@ -20,16 +20,43 @@ async function failureOf(source: string): Promise<string> {
   environment.verdicts = [thrown];
   const { store, provider } = world.now;
   const artifact = await store.putObject(Buffer.from('a diff'));
-  const graded = inActivity(() => createRewardActivities({ store, provider, host: 'here' }).computeReward({ ...attempt, artifact, finish: 'finish-tool', turns: 4 }));
+  const graded = inActivity(() =>
+    createRewardActivities({ store, provider, host: 'here' }).computeReward({
+      ...attempt,
+      artifact,
+      finish: 'finish-tool',
+      turns: 4,
+    }),
+  );
   return graded.then(
     () => 'nothing was thrown',
-    (error: unknown) => classify(new ActivityFailure('Activity task failed', 'computeReward', '1', 'MAXIMUM_ATTEMPTS_REACHED', 'w', error as Error)).message,
+    (error: unknown) =>
+      classify(
+        new ActivityFailure(
+          'Activity task failed',
+          'computeReward',
+          '1',
+          'MAXIMUM_ATTEMPTS_REACHED',
+          'w',
+          error as Error,
+        ),
+      ).message,
   );
 }
 
 async function shown(...args: string[]): Promise<string> {
   let out = '';
-  const around = { out: (text: string) => { out += text; }, err: (text: string) => { out += text; }, env: { LONGHAUL_HOME: world.now.dir }, cwd: world.now.dir, signal: new AbortController().signal };
+  const around = {
+    out: (text: string) => {
+      out += text;
+    },
+    err: (text: string) => {
+      out += text;
+    },
+    env: { LONGHAUL_HOME: world.now.dir },
+    cwd: world.now.dir,
+    signal: new AbortController().signal,
+  };
   await runCommandLine(args, around);
   return out;
 }
@@ -46,12 +73,24 @@ it.each([
   expect(failure).toContain(place);
 
   await store.putOnce<RunRecord>(keys.run(RUN), {
-    run: RUN, runDir: dir, seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: dir, parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 1, heldOut: 1 },
+    run: RUN,
+    runDir: dir,
+    seed: 1,
+    startedAt: '2026-01-01T00:00:00.000Z',
+    policy: { base: dir, parameters: 1, vocabulary: 1 },
+    task: { name: 'toy', train: 1, heldOut: 1 },
   });
   const { rollout, task } = attempt;
   const describePolicy = async () => ({ parameters: 1, vocabulary: 1 });
-  const orchestrator = orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy });
-  await orchestrator.recordFailures({ run: RUN, failures: [{ rollout, task, status: 'failed', attempt: 1, turns: 4, failure: 'grader-failed', message: failure }] });
+  const orchestrator = orchestratorActivities({
+    store,
+    temporal: { address: '', namespace: '', ui: '' },
+    describePolicy,
+  });
+  await orchestrator.recordFailures({
+    run: RUN,
+    failures: [{ rollout, task, status: 'failed', attempt: 1, turns: 4, failure: 'grader-failed', message: failure }],
+  });
   expect(await shown('rollouts', RUN)).toContain(place);
   expect(await shown('trajectory', rollout)).toContain(place);
 });

@@ -10,7 +10,11 @@ function evaluation(passed: number, failed?: number): EvaluationRecord {
   const record = { passRate: passed / 10, greedyPassRate: null, rollouts: 10, byFamily: {} };
   if (failed === undefined) return record;
   const graded = 10 - failed;
-  return { ...record, gradedPassRate: graded > 0 ? passed / graded : null, failed: failed > 0 ? { 'sandbox-lost': failed } : {} };
+  return {
+    ...record,
+    gradedPassRate: graded > 0 ? passed / graded : null,
+    failed: failed > 0 ? { 'sandbox-lost': failed } : {},
+  };
 }
 const rose = (before: EvaluationRecord | null, after: EvaluationRecord | null) =>
   improved({ evaluation: { before, after, all: [] } } as unknown as RunSummary);
@@ -31,6 +35,8 @@ it.each([
 });
 
 it('what failed is told beside the pass rate', () => {
-  expect(evaluationLines('after', evaluation(4, 2)).join('\n')).toContain('not graded: 2 sandbox-lost; 50.0% of the graded ones passed');
+  expect(evaluationLines('after', evaluation(4, 2)).join('\n')).toContain(
+    'not graded: 2 sandbox-lost; 50.0% of the graded ones passed',
+  );
   expect(evaluationLines('after', evaluation(4, 0)).join('\n')).not.toContain('not graded');
 });

@@ -8,7 +8,12 @@ const least: RunSettings = { policy: { base: '/p' }, task: { name: 'swe-mini' } 
 
 it('a run is given by its settings, with defaults left out or filled in', () => {
   expectTypeOf<Parameters<Longhaul['train']>[0]>().toEqualTypeOf<RunSettings | RunConfig>();
-  const more: RunSettings = { ...least, batch: { tasks: 2 }, algorithm: { loss: 'gspo', kl: { in: 'loss' } }, training: { mode: 'async' } };
+  const more: RunSettings = {
+    ...least,
+    batch: { tasks: 2 },
+    algorithm: { loss: 'gspo', kl: { in: 'loss' } },
+    training: { mode: 'async' },
+  };
   expect(resolveRunConfig(more, '/')).toMatchObject({ batch: { tasks: 2, samples: 8 }, algorithm: { loss: 'gspo' } });
 });
 

@@ -16,8 +16,12 @@ function verb(work: Work): VerbEntry {
 async function call(args: string[], work: Work, signal = new AbortController().signal) {
   let [out, err] = ['', ''];
   const exitCode = await runCommandLine(args, {
-    out: (text) => { out += text; },
-    err: (text) => { err += text; },
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+    },
     env: {},
     cwd: '/',
     signal,
@@ -47,7 +51,12 @@ test.each([
   [2, new UserInputError('steps', -1, 'give a whole number')],
   [3, new Unreachable('Temporal at nowhere', 'Run: npx longhaul up')],
   [130, new Interrupted('the run goes on; attach: npx longhaul watch r')],
-  [2, new Error('Workflow execution failed', { cause: Object.assign(new Error('steps'), { name: 'ApplicationFailure', type: 'UserInputError' }) })],
+  [
+    2,
+    new Error('Workflow execution failed', {
+      cause: Object.assign(new Error('steps'), { name: 'ApplicationFailure', type: 'UserInputError' }),
+    }),
+  ],
 ])('exit code %i for %s', async (exitCode, error) => {
   const failing: Work = async () => {
     throw error;
@@ -66,14 +75,21 @@ class DamagedThing extends Error {
 
 test.each([
   ['a class of its own', new DamagedThing('the thing is damaged: mend it'), false],
-  ['what the system refused', Object.assign(new Error("ENOTDIR: not a directory, mkdir '/file/home'"), { code: 'ENOTDIR', syscall: 'mkdir' }), false],
+  [
+    'what the system refused',
+    Object.assign(new Error("ENOTDIR: not a directory, mkdir '/file/home'"), { code: 'ENOTDIR', syscall: 'mkdir' }),
+    false,
+  ],
   ['what nobody foresaw', new TypeError('x is not a function'), true],
-])('%s fails with its message, and a stack trace only where that is all there is to go by', async (_what, error, traced) => {
-  const { exitCode, err } = await call(['act'], async () => {
-    throw error;
-  });
-  expect([exitCode, err.includes(error.message), /\n\s+at /.test(err)]).toEqual([1, true, traced]);
-});
+])(
+  '%s fails with its message, and a stack trace only where that is all there is to go by',
+  async (_what, error, traced) => {
+    const { exitCode, err } = await call(['act'], async () => {
+      throw error;
+    });
+    expect([exitCode, err.includes(error.message), /\n\s+at /.test(err)]).toEqual([1, true, traced]);
+  },
+);
 
 test('an error keeps its fields in the document', async () => {
   const { out } = await call(['act', '--json'], async () => {
@@ -87,11 +103,14 @@ test('a verb may report and fail: the document is printed, the exit code is its 
   expect([exitCode, JSON.parse(out)]).toEqual([3, { ok: false }]);
 });
 
-test.each([[['nope']], [['act', '--nope']], [['act', '--size']], [[]], [['act', 'surplus']]])('%j is bad input', async (args) => {
-  const { exitCode, out, err } = await call(args, fine);
-  expect([exitCode, out]).toEqual([2, '']);
-  expect(err).toMatch(/--help/);
-});
+test.each([[['nope']], [['act', '--nope']], [['act', '--size']], [[]], [['act', 'surplus']]])(
+  '%j is bad input',
+  async (args) => {
+    const { exitCode, out, err } = await call(args, fine);
+    expect([exitCode, out]).toEqual([2, '']);
+    expect(err).toMatch(/--help/);
+  },
+);
 
 test('bad input with --json is a document too', async () => {
   const { exitCode, out } = await call(['act', '--nope', '--json'], fine);

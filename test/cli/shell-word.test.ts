@@ -4,7 +4,15 @@ import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
 import { shellWord } from '../../cli/shell-word.ts';
 
-it.each(['plain/file.yaml', 'my evals/it\'s.yaml', 'policies=[{ name: a, policy: "b" }]', '$HOME `id` !x', '', 'naïve ✓', 'a\nb'])('%j is one word of a shell', (text) => {
+it.each([
+  'plain/file.yaml',
+  "my evals/it's.yaml",
+  'policies=[{ name: a, policy: "b" }]',
+  '$HOME `id` !x',
+  '',
+  'naïve ✓',
+  'a\nb',
+])('%j is one word of a shell', (text) => {
   expect(execFileSync('bash', ['-c', `printf %s ${shellWord(text)}`], { encoding: 'utf8' })).toBe(text);
 });
 

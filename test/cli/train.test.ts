@@ -39,19 +39,31 @@ function makePolicy(...files: string[]): void {
 async function train(args: string[] = [], signal = new AbortController().signal, cwd = directory) {
   let [out, err] = ['', ''];
   const exitCode = await runCommandLine(['train', join(directory, 'first.yaml'), '--json', ...args], {
-    out: (text) => { out += text; },
-    err: (text) => { err += text; },
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+    },
     env: process.env,
     cwd,
     signal,
   });
-  return { exitCode, error: (JSON.parse(out) as { error?: Record<string, unknown> }).error, document: JSON.parse(out) as object, err };
+  return {
+    exitCode,
+    error: (JSON.parse(out) as { error?: Record<string, unknown> }).error,
+    document: JSON.parse(out) as object,
+    err,
+  };
 }
 
 /** The run `first` as its workflow leaves it in the store, and in its folder where `config` is given. */
 async function leaveRun({ end, config = true }: { end?: RunEnd['status']; config?: boolean }): Promise<void> {
   const runDir = join(directory, 'runs', 'first');
-  const resolved = resolveRunConfig({ ...settings, run: 'first', policy: { base: join(directory, 'policy') } }, directory);
+  const resolved = resolveRunConfig(
+    { ...settings, run: 'first', policy: { base: join(directory, 'policy') } },
+    directory,
+  );
   const store = openSqliteStore(join(directory, 'home', 'store'));
   await store.putOnce<RunRecord>(keys.run('first'), {
     run: 'first',
@@ -61,18 +73,32 @@ async function leaveRun({ end, config = true }: { end?: RunEnd['status']; config
     policy: { base: resolved.policy.base, parameters: 1, vocabulary: 1 },
     task: { name: 'swe-mini', train: 100, heldOut: 200 },
   });
-  if (end) await store.putOnce<RunEnd>(keys.runEnd('first'), { status: end, finishedAt: '2026-01-01T01:00:00.000Z', message: 'why' });
+  if (end)
+    await store.putOnce<RunEnd>(keys.runEnd('first'), {
+      status: end,
+      finishedAt: '2026-01-01T01:00:00.000Z',
+      message: 'why',
+    });
   await store.close();
   mkdirSync(runDir, { recursive: true });
   if (config) writeFileSync(join(runDir, 'config.yaml'), stringify(resolved));
 }
 
 test('a policy without its files, or an unknown task, is refused before anything is started', async () => {
-  expect(await train()).toMatchObject({ exitCode: 2, error: { field: 'policy.base', remedy: expect.stringContaining('config.json') } });
+  expect(await train()).toMatchObject({
+    exitCode: 2,
+    error: { field: 'policy.base', remedy: expect.stringContaining('config.json') },
+  });
   makePolicy('config.json');
-  expect(await train()).toMatchObject({ exitCode: 2, error: { field: 'policy.base', remedy: expect.stringContaining('tokenizer.json') } });
+  expect(await train()).toMatchObject({
+    exitCode: 2,
+    error: { field: 'policy.base', remedy: expect.stringContaining('tokenizer.json') },
+  });
   const unknown = await train(['--set', 'task.name=nope']);
-  expect(unknown).toMatchObject({ exitCode: 2, error: { field: 'task.name', value: 'nope', remedy: expect.stringContaining('swe-mini') } });
+  expect(unknown).toMatchObject({
+    exitCode: 2,
+    error: { field: 'task.name', value: 'nope', remedy: expect.stringContaining('swe-mini') },
+  });
   expect(existsSync(join(directory, 'home'))).toBe(false);
 });
 
@@ -87,14 +113,23 @@ test('what a configuration names is looked for in its folder, wherever the comma
   makePolicy('config.json', 'tokenizer.json');
   const cwd = join(directory, 'elsewhere');
   mkdirSync(cwd);
-  const sets = ['algorithm={ advantage: gae, module: mine.ts, critic: { base: policy } }', 'batch.samples=1'].flatMap((set) => ['--set', set]);
+  const sets = ['algorithm={ advantage: gae, module: mine.ts, critic: { base: policy } }', 'batch.samples=1'].flatMap(
+    (set) => ['--set', set],
+  );
   const { document } = await train(['--dry-run', ...sets], undefined, cwd);
   const base = join(directory, 'policy');
-  expect(document).toMatchObject({ policy: { base }, algorithm: { module: join(directory, 'mine.ts'), critic: { base } }, dir: join(cwd, 'runs') });
+  expect(document).toMatchObject({
+    policy: { base },
+    algorithm: { module: join(directory, 'mine.ts'), critic: { base } },
+    dir: join(cwd, 'runs'),
+  });
 });
 
 test('a tag of YAML that means nothing here is refused, not taken for a text', async () => {
-  expect(await train(['--set', 'policy.base=!env POLICY'])).toMatchObject({ exitCode: 2, error: { field: '--set', remedy: expect.stringMatching(/Unresolved tag: !env/) } });
+  expect(await train(['--set', 'policy.base=!env POLICY'])).toMatchObject({
+    exitCode: 2,
+    error: { field: '--set', remedy: expect.stringMatching(/Unresolved tag: !env/) },
+  });
 });
 
 test('a setting that is no YAML is bad input', async () => {
@@ -127,21 +162,31 @@ test.each([
   const shown = await train();
   expect(shown.exitCode).toBe(exitCode);
   if (exitCode === 0) expect(shown.document).toMatchObject({ runId: 'first', status: 'completed' });
-  else expect(shown.error).toMatchObject({ name: 'JobFailed', message: `run first ${end}: why; npx longhaul train CONFIG --again resumes it from its records`, details: { status: end } });
+  else
+    expect(shown.error).toMatchObject({
+      name: 'JobFailed',
+      message: `run first ${end}: why; npx longhaul train CONFIG --again resumes it from its records`,
+      details: { status: end },
+    });
 });
 
-test.each(['failed', 'cancelled'] as const)('a run that has %s says how it is resumed, and is with --again', async (end) => {
-  makePolicy('config.json', 'tokenizer.json');
-  await leaveRun({ end });
-  expect((await train()).err).toContain(`run first ${end}`);
-  const again = await train(['--again']);
-  // It comes as far as the server, which refuses it.
-  expect(again).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
-});
+test.each(['failed', 'cancelled'] as const)(
+  'a run that has %s says how it is resumed, and is with --again',
+  async (end) => {
+    makePolicy('config.json', 'tokenizer.json');
+    await leaveRun({ end });
+    expect((await train()).err).toContain(`run first ${end}`);
+    const again = await train(['--again']);
+    // It comes as far as the server, which refuses it.
+    expect(again).toMatchObject({ exitCode: 3, error: { name: 'Unreachable' } });
+  },
+);
 
 test('a run that has completed is not resumed', async () => {
   await leaveRun({ end: 'completed' });
-  const remedy = expect.stringMatching(/it has completed, and there is nothing to resume: leave --again out to show it/);
+  const remedy = expect.stringMatching(
+    /it has completed, and there is nothing to resume: leave --again out to show it/,
+  );
   expect(await train(['--again'])).toMatchObject({ exitCode: 2, error: { field: '--again', value: 'first', remedy } });
 });
 

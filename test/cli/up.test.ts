@@ -22,7 +22,11 @@ afterEach(async () => {
 });
 
 function longhaul(...args: string[]) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args, '--json'], { cwd: directory, env, encoding: 'utf8' });
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program, ...args, '--json'], {
+    cwd: directory,
+    env,
+    encoding: 'utf8',
+  });
   if (status !== 0) throw new Error(`longhaul ${args.join(' ')} ended with ${status}: ${stderr}`);
   return JSON.parse(stdout) as Record<string, unknown>;
 }
@@ -41,7 +45,9 @@ test('every role comes up, heals after SIGKILL, and is gone after down', async (
   for (const { pid } of victims) process.kill(pid ?? 0, 'SIGKILL');
   await vi.waitFor(
     () => {
-      const restarts = new Map(before.processes.map((one) => [one.name, one.restarts + (victims.includes(one) ? 1 : 0)]));
+      const restarts = new Map(
+        before.processes.map((one) => [one.name, one.restarts + (victims.includes(one) ? 1 : 0)]),
+      );
       for (const one of ps().processes) expect(one).toMatchObject({ state: 'ready', restarts: restarts.get(one.name) });
     },
     { timeout: 120_000, interval: 1_000 },
@@ -53,9 +59,16 @@ test('every role comes up, heals after SIGKILL, and is gone after down', async (
 });
 
 test('attached, Ctrl-C drains and stops it, and says how to go on', async () => {
-  const child = spawn(process.execPath, [program, 'up', '--roles', 'init'], { cwd: directory, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, [program, 'up', '--roles', 'init'], {
+    cwd: directory,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let said = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => { said += chunk.toString(); });
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => {
+      said += chunk.toString();
+    });
   const ended = new Promise((resolve) => child.on('exit', resolve));
   await vi.waitFor(() => expect(said).toContain('Ctrl-C'), { timeout: 120_000, interval: 100 });
   child.kill('SIGINT');
@@ -65,9 +78,15 @@ test('attached, Ctrl-C drains and stops it, and says how to go on', async () => 
 });
 
 test('Ctrl-C while it comes up says that it goes on, and what stops it', async () => {
-  const child = spawn(process.execPath, [program, 'up', '--roles', 'init'], { cwd: directory, env, stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(process.execPath, [program, 'up', '--roles', 'init'], {
+    cwd: directory,
+    env,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
   let said = '';
-  child.stderr.on('data', (chunk: Buffer) => { said += chunk.toString(); });
+  child.stderr.on('data', (chunk: Buffer) => {
+    said += chunk.toString();
+  });
   const ended = new Promise((resolve) => child.on('exit', resolve));
   await vi.waitFor(() => expect(said).toContain('starting the stack'), { timeout: 120_000, interval: 10 });
   child.kill('SIGINT');

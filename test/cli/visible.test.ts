@@ -5,7 +5,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type ActRecord, type GenerateRecord, keys, type OutcomeRecord, type RunEnd, type RunRecord } from '../../activities/records.ts';
+import {
+  type ActRecord,
+  type GenerateRecord,
+  keys,
+  type OutcomeRecord,
+  type RunEnd,
+  type RunRecord,
+} from '../../activities/records.ts';
 import { visible, visibleJson } from '../../agents/visible.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { screenOn } from '../../cli/train/follow.ts';
@@ -23,16 +30,39 @@ beforeAll(async () => {
   const store = openSqliteStore(join(home, 'store'));
   const at = { run: 'r', rollout, attempt: 1, task: 'swe-mini-train-0' };
   await store.putOnce<RunRecord>(keys.run('r'), {
-    run: 'r', runDir: join(home, 'r'), seed: 1, startedAt: new Date(0).toISOString(), policy: { base: HOSTILE, parameters: 1, vocabulary: 1 }, task: { name: 'swe-mini', train: 1, heldOut: 1 },
+    run: 'r',
+    runDir: join(home, 'r'),
+    seed: 1,
+    startedAt: new Date(0).toISOString(),
+    policy: { base: HOSTILE, parameters: 1, vocabulary: 1 },
+    task: { name: 'swe-mini', train: 1, heldOut: 1 },
   });
-  await store.putOnce<RunEnd>(keys.runEnd('r'), { status: 'failed', finishedAt: new Date(1).toISOString(), message: HOSTILE });
+  await store.putOnce<RunEnd>(keys.runEnd('r'), {
+    status: 'failed',
+    finishedAt: new Date(1).toISOString(),
+    message: HOSTILE,
+  });
   await store.putOnce<GenerateRecord>(keys.generate(at, 1), {
-    version: 0, appended: [1], reset: false, sampled: [2], logprobs: [0], end: 'stop',
+    version: 0,
+    appended: [1],
+    reset: false,
+    sampled: [2],
+    logprobs: [0],
+    end: 'stop',
     parsed: { kind: 'calls', content: HOSTILE, calls: [{ name: HOSTILE, arguments: { [HOSTILE]: HOSTILE } }] },
   });
   await store.putOnce<ActRecord>(keys.act(at, 1), { messages: [{ role: 'tool', name: 'bash', content: HOSTILE }] });
   await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
-    rollout, task: at.task, attempt: 1, turns: 1, status: 'failed', reward: null, passed: false, finish: null, failure: 'grader-failed', reason: HOSTILE,
+    rollout,
+    task: at.task,
+    attempt: 1,
+    turns: 1,
+    status: 'failed',
+    reward: null,
+    passed: false,
+    finish: null,
+    failure: 'grader-failed',
+    reason: HOSTILE,
   });
   await store.append([{ run: 'r', rollout, attempt: 1, event: 'dispatched', at: new Date(0).toISOString() }]);
   await store.close();

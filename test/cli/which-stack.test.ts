@@ -30,17 +30,45 @@ afterAll(async () => {
 /** A stack that had its server where another one's is now; `server` is its own server's process. */
 function stackOf(home: string, process: ProcessIdentity): void {
   const port = Number(server.address.split(':')[1]);
-  const record = { name: 'temporal', process, state: 'ready', restarts: 0, failedStarts: 0, since: '', log: '', digest: '' } as const;
+  const record = {
+    name: 'temporal',
+    process,
+    state: 'ready',
+    restarts: 0,
+    failedStarts: 0,
+    since: '',
+    log: '',
+    digest: '',
+  } as const;
   const state: StackState = {
-    format: 1, supervisor: { pid: 0, startTime: '' }, since: '', address: server.address, namespace: 'default', ui: '', ports: { temporal: port, ui: 0 }, stackId, phase: 'up', processes: [record],
+    format: 1,
+    supervisor: { pid: 0, startTime: '' },
+    since: '',
+    address: server.address,
+    namespace: 'default',
+    ui: '',
+    ports: { temporal: port, ui: 0 },
+    stackId,
+    phase: 'up',
+    processes: [record],
   };
   writeStackState(stackPaths(home).state, state);
 }
 
 async function schedules(home: string) {
   let out = '';
-  const around = { out: (text: string) => { out += text; }, err: () => undefined, cwd: dir, signal: new AbortController().signal };
-  const exitCode = await runCommandLine(['schedule', 'list', '--json'], { ...around, env: { LONGHAUL_HOME: home, TEMPORAL_ADDRESS: '' } });
+  const around = {
+    out: (text: string) => {
+      out += text;
+    },
+    err: () => undefined,
+    cwd: dir,
+    signal: new AbortController().signal,
+  };
+  const exitCode = await runCommandLine(['schedule', 'list', '--json'], {
+    ...around,
+    env: { LONGHAUL_HOME: home, TEMPORAL_ADDRESS: '' },
+  });
   return { exitCode, said: JSON.parse(out) as unknown };
 }
 
@@ -51,14 +79,27 @@ test('a stack that is down is not looked for at the port that it had, and one th
   expect((await schedules(up)).exitCode).toBe(0);
   const { exitCode, said } = await schedules(down);
   expect(exitCode).toBe(3);
-  expect(said).toMatchObject({ error: { name: 'Unreachable', message: expect.stringContaining(`The stack in ${down} is not up. Start the stack: npx longhaul up --detach. Or name a cluster`) } });
+  expect(said).toMatchObject({
+    error: {
+      name: 'Unreachable',
+      message: expect.stringContaining(
+        `The stack in ${down} is not up. Start the stack: npx longhaul up --detach. Or name a cluster`,
+      ),
+    },
+  });
 });
 
-test('a folder that never had a stack steers nobody else\'s: not the one at the port that is Temporal\'s by custom', async () => {
+test("a folder that never had a stack steers nobody else's: not the one at the port that is Temporal's by custom", async () => {
   const never = join(dir, 'never');
   const { exitCode, said } = await schedules(never);
   expect(exitCode).toBe(3);
-  expect(said).toMatchObject({ error: { message: expect.stringContaining(`The stack in ${never} is not up. Start the stack: npx longhaul up --detach. Or name a cluster`) } });
+  expect(said).toMatchObject({
+    error: {
+      message: expect.stringContaining(
+        `The stack in ${never} is not up. Start the stack: npx longhaul up --detach. Or name a cluster`,
+      ),
+    },
+  });
 });
 
 test("a profile of Temporal's that there is not is refused by its variable", async () => {
@@ -66,7 +107,15 @@ test("a profile of Temporal's that there is not is refused by its variable", asy
   const around = { out: () => undefined, cwd: dir, signal: new AbortController().signal, env: process.env };
   for (const args of [['up', '--detach'], ['schedule', 'list'], ['doctor']]) {
     let err = '';
-    const code = await runCommandLine(args, { ...around, err: (text) => { err += text; } });
-    expect([code, err]).toEqual([2, expect.stringMatching(/^longhaul: TEMPORAL_PROFILE: "nope" cannot be used; .*nope.*\n$/)]);
+    const code = await runCommandLine(args, {
+      ...around,
+      err: (text) => {
+        err += text;
+      },
+    });
+    expect([code, err]).toEqual([
+      2,
+      expect.stringMatching(/^longhaul: TEMPORAL_PROFILE: "nope" cannot be used; .*nope.*\n$/),
+    ]);
   }
 });

@@ -10,7 +10,15 @@ import { followRun } from '../../cli/train/follow.ts';
 
 const away = (over: object = {}) => {
   const lines: string[] = [];
-  return { lines, settings: { signal: new AbortController().signal, onAway: (line: string) => void lines.push(line), retryMs: 1, ...over } };
+  return {
+    lines,
+    settings: {
+      signal: new AbortController().signal,
+      onAway: (line: string) => void lines.push(line),
+      retryMs: 1,
+      ...over,
+    },
+  };
 };
 const gone = () => Promise.reject(new ServiceError('Failed to describe workflow'));
 
@@ -54,7 +62,12 @@ it('does not take a clock that is set for an hour of absence', async () => {
 });
 
 it('does not wait for who answers with a refusal', async () => {
-  const refused = () => Promise.reject(new ServiceError('Failed to describe workflow', { cause: Object.assign(new Error('permission denied'), { code: 7 }) }));
+  const refused = () =>
+    Promise.reject(
+      new ServiceError('Failed to describe workflow', {
+        cause: Object.assign(new Error('permission denied'), { code: 7 }),
+      }),
+    );
   await expect(whileAway(refused, away().settings)).rejects.toThrow('Failed to describe workflow');
 });
 
@@ -77,9 +90,17 @@ function awayAtFirst() {
   const describe = () => ((asked += 1) < 2 ? gone() : Promise.resolve({ status: { name: 'COMPLETED' } }));
   const query = () => (asked < 2 ? gone() : Promise.resolve({ step: 1, steps: 1, recent: [{ step: 1 }], done: [] }));
   const result = () => ((asked += 1) < 2 ? gone() : Promise.resolve('its end'));
-  const client = { workflow: { getHandle: () => ({ describe, query, result }) }, withDeadline: (_at: number, work: () => Promise<unknown>) => work() } as unknown as Client;
+  const client = {
+    workflow: { getHandle: () => ({ describe, query, result }) },
+    withDeadline: (_at: number, work: () => Promise<unknown>) => work(),
+  } as unknown as Client;
   const lines: string[] = [];
-  return { client, lines, screen: { line: (text: string) => void lines.push(text), bar: () => undefined }, signal: new AbortController().signal };
+  return {
+    client,
+    lines,
+    screen: { line: (text: string) => void lines.push(text), bar: () => undefined },
+    signal: new AbortController().signal,
+  };
 }
 const TOLD = [expect.stringMatching(/does not answer: the run goes on by itself/)];
 
@@ -91,7 +112,12 @@ it('a run is followed through it to its end', async () => {
 
 it('an eval is followed through it to its end', async () => {
   const { client, lines, screen, signal } = awayAtFirst();
-  await followEval({ client, evaluation: (id: string) => new EvalHandle(client, id) } as unknown as Longhaul, 'e', screen, signal);
+  await followEval(
+    { client, evaluation: (id: string) => new EvalHandle(client, id) } as unknown as Longhaul,
+    'e',
+    screen,
+    signal,
+  );
   expect(lines).toEqual(TOLD);
 });
 

@@ -27,7 +27,8 @@ const [a, b, copy] = [stackIn('a'), stackIn('b'), new FixtureStack({ init: [] },
 const up = (stack: FixtureStack) => ensureStack({ home: stack.home, env: stack.env, program: supervisorProgram });
 const down = (stack: FixtureStack) => stopStack({ home: stack.home, deadlineMs: 5_000 });
 /** A run that nobody works on. */
-const begin = ({ client }: Longhaul) => client.workflow.start('train', { taskQueue: 'none', workflowId: 'train/same', args: [] });
+const begin = ({ client }: Longhaul) =>
+  client.workflow.start('train', { taskQueue: 'none', workflowId: 'train/same', args: [] });
 
 let address: string;
 let ofA: Longhaul;
@@ -54,7 +55,14 @@ async function takePort(): Promise<void> {
 
 async function commandLine(args: readonly string[], env: NodeJS.ProcessEnv) {
   let err = '';
-  const around = { out: () => undefined, err: (text: string) => { err += text; }, cwd: dir, signal: new AbortController().signal };
+  const around = {
+    out: () => undefined,
+    err: (text: string) => {
+      err += text;
+    },
+    cwd: dir,
+    signal: new AbortController().signal,
+  };
   return { exitCode: await runCommandLine(args, { ...around, env }), err };
 }
 
@@ -62,7 +70,14 @@ test('a client continues when its own server is killed and restarts', async () =
   const run = ofA.run('same');
   expect(await run.isRunning()).toBe(true);
   process.kill(a.process('temporal').pid ?? 0, 'SIGKILL');
-  await vi.waitFor(() => expect(a.process('temporal')).toMatchObject({ state: 'ready', restarts: expect.toSatisfy((n: number) => n >= 1) as number }), soon);
+  await vi.waitFor(
+    () =>
+      expect(a.process('temporal')).toMatchObject({
+        state: 'ready',
+        restarts: expect.toSatisfy((n: number) => n >= 1) as number,
+      }),
+    soon,
+  );
   expect(await whileAway(() => run.isRunning())).toBe(true);
 });
 
@@ -73,16 +88,27 @@ test("another stack's server at the port is refused by name, and its run of the 
   await begin(ofB);
 
   const run = ofA.run('same');
-  const wrong = { name: 'WrongStack', address, home: a.home, expected: stackId, answered: readStackState(join(b.home, 'stack.json'))?.stackId };
+  const wrong = {
+    name: 'WrongStack',
+    address,
+    home: a.home,
+    expected: stackId,
+    answered: readStackState(join(b.home, 'stack.json'))?.stackId,
+  };
   await expect(run.isRunning()).rejects.toMatchObject(wrong);
   await expect(run.cancel()).rejects.toMatchObject(wrong);
   await expect(run.result()).rejects.toMatchObject(wrong);
   await expect(run.steps().next()).rejects.toMatchObject(wrong);
-  await expect(ofA.train({ run: 'same', policy: { base: 'starter' }, task: { name: 'swe-mini' } })).rejects.toMatchObject(wrong);
+  await expect(
+    ofA.train({ run: 'same', policy: { base: 'starter' }, task: { name: 'swe-mini' } }),
+  ).rejects.toMatchObject(wrong);
   expect(wrong.answered).not.toBe(stackId);
   const { status, historyLength } = await ofB.client.workflow.getHandle('train/same').describe();
   expect([status.name, historyLength]).toEqual(['RUNNING', 2]);
-  await expect(Longhaul.connect({ home: a.home })).rejects.toMatchObject({ name: 'Unreachable', message: expect.stringContaining('is not up') });
+  await expect(Longhaul.connect({ home: a.home })).rejects.toMatchObject({
+    name: 'Unreachable',
+    message: expect.stringContaining('is not up'),
+  });
   await ofB.close();
 });
 
@@ -96,8 +122,13 @@ test('a copy of its folder is another stack, though the database is the same', a
   await down(a);
   cpSync(a.home, copy.home, { recursive: true });
   await up(copy);
-  expect(readStackState(join(copy.home, 'stack.json'))?.ports).toEqual(readStackState(join(a.home, 'stack.json'))?.ports);
-  await expect(ofA.run('same').isRunning()).rejects.toMatchObject({ name: 'WrongStack', message: expect.stringContaining('a copy of it answered') });
+  expect(readStackState(join(copy.home, 'stack.json'))?.ports).toEqual(
+    readStackState(join(a.home, 'stack.json'))?.ports,
+  );
+  await expect(ofA.run('same').isRunning()).rejects.toMatchObject({
+    name: 'WrongStack',
+    message: expect.stringContaining('a copy of it answered'),
+  });
   await down(copy);
 });
 
@@ -115,9 +146,13 @@ test('without an address and a stack of the folder nothing is connected to, whoe
     listener.once('error', () => resolve());
     listener.listen(7233, '127.0.0.1', resolve);
   });
-  const ways = /is not up\. Start the stack: npx longhaul up --detach\. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, or in a program by connect\(\{ address \}\)/;
+  const ways =
+    /is not up\. Start the stack: npx longhaul up --detach\. Or name a cluster: by TEMPORAL_ADDRESS, by a Temporal profile, or in a program by connect\(\{ address \}\)/;
   try {
-    await expect(Longhaul.connect({}, { env: {}, cwd: dir })).rejects.toMatchObject({ name: 'Unreachable', message: expect.stringMatching(ways) });
+    await expect(Longhaul.connect({}, { env: {}, cwd: dir })).rejects.toMatchObject({
+      name: 'Unreachable',
+      message: expect.stringMatching(ways),
+    });
     const { exitCode, err } = await commandLine(['pause', 'same'], { LONGHAUL_HOME: join(dir, 'never') });
     expect([exitCode, err]).toEqual([3, expect.stringMatching(ways)]);
   } finally {

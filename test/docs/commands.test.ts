@@ -39,8 +39,12 @@ function argumentsOf({ words: [first = '', second, ...rest] }: ShellCommand): re
   return first in VERBS ? [first, ...(second === undefined ? [] : [second]), ...rest] : undefined;
 }
 
-const inline = documents().flatMap((document) => inlineCode(document).filter(({ text }) => text.startsWith('npx longhaul ')));
-const snippets = documents().flatMap((document) => ['sh', 'bash', 'shell', 'console'].flatMap((language) => fences(document, language)));
+const inline = documents().flatMap((document) =>
+  inlineCode(document).filter(({ text }) => text.startsWith('npx longhaul ')),
+);
+const snippets = documents().flatMap((document) =>
+  ['sh', 'bash', 'shell', 'console'].flatMap((language) => fences(document, language)),
+);
 const commands = [...snippets, ...inline].flatMap(shellCommands);
 const calls = commands.flatMap((command) => {
   const args = argumentsOf(command);
@@ -60,25 +64,38 @@ describe('the documentation', () => {
   });
 
   it('names scripts of npm that exist', () => {
-    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { scripts: Record<string, string> };
-    const named = commands.flatMap(({ words: [npm, verb = '', script = ''] }) => (npm !== 'npm' ? [] : verb === 'run' ? [script] : verb === 'test' ? ['test'] : []));
+    const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+      scripts: Record<string, string>;
+    };
+    const named = commands.flatMap(({ words: [npm, verb = '', script = ''] }) =>
+      npm !== 'npm' ? [] : verb === 'run' ? [script] : verb === 'test' ? ['test'] : [],
+    );
     expect(named.length).toBeGreaterThan(1);
     expect(named.filter((script) => !(script in scripts))).toEqual([]);
   });
 });
 
 describe('the check itself', () => {
-  it.each([['nope'], ['train'], ['train a.yaml --nope'], ['train a.yaml b.yaml'], ['bench nope'], ['show']])('refuses longhaul %s', async (line) => {
-    expect(await refusal(line.split(' '))).toMatch(/error/);
-  });
+  it.each([['nope'], ['train'], ['train a.yaml --nope'], ['train a.yaml b.yaml'], ['bench nope'], ['show']])(
+    'refuses longhaul %s',
+    async (line) => {
+      expect(await refusal(line.split(' '))).toMatch(/error/);
+    },
+  );
 
-  it.each([['train a.yaml --set a.b=c --detach'], ['bench orchestration --json'], ['show RUN']])('accepts longhaul %s', async (line) => {
-    expect(await refusal(line.split(' '))).toBeUndefined();
-  });
+  it.each([['train a.yaml --set a.b=c --detach'], ['bench orchestration --json'], ['show RUN']])(
+    'accepts longhaul %s',
+    async (line) => {
+      expect(await refusal(line.split(' '))).toBeUndefined();
+    },
+  );
 
   it('reads shell as shells do', () => {
-    const text = "A=b npx longhaul train 'my file.yaml' \\\n  --set a=\"x y\"  # says --detach\n$ npx longhaul runs | show RUN > file; ls # no";
-    expect(shellCommands({ file: 'f', line: 3, text }).map(({ line, words, comment }) => [line, words, comment])).toEqual([
+    const text =
+      'A=b npx longhaul train \'my file.yaml\' \\\n  --set a="x y"  # says --detach\n$ npx longhaul runs | show RUN > file; ls # no';
+    expect(
+      shellCommands({ file: 'f', line: 3, text }).map(({ line, words, comment }) => [line, words, comment]),
+    ).toEqual([
       [3, ['npx', 'longhaul', 'train', 'my file.yaml', '--set', 'a=x y'], 'says --detach'],
       [4, ['npx', 'longhaul', 'runs'], 'no'],
       [4, ['show', 'RUN'], ''],

@@ -7,7 +7,16 @@ import { classified } from '../../activities/failures.ts';
 import { parseTaskId } from '../../tasks/swe-mini/problem.ts';
 import { readModelConfig } from '../../trainer/model/describe-policy.ts';
 import { ChatTemplate } from '../../trainer/tokenizer/chat-template.ts';
-import { BUDGET, classOfError, FAILURES, FINAL_ERRORS, LOST_WORKERS, OUTAGE_SECONDS, RETRIES, type FailurePolicy } from '../../workflows/failures/failure-policy.ts';
+import {
+  BUDGET,
+  classOfError,
+  FAILURES,
+  FINAL_ERRORS,
+  LOST_WORKERS,
+  OUTAGE_SECONDS,
+  RETRIES,
+  type FailurePolicy,
+} from '../../workflows/failures/failure-policy.ts';
 import { root } from './markdown.ts';
 
 const design = readFileSync(join(root, 'docs/design.md'), 'utf8');
@@ -24,10 +33,13 @@ describe('docs/design.md', () => {
   });
 
   it('tells budgets, back-off and the limit of an outage as they are', () => {
-    for (const { firstMs, factor, longestMs } of Object.values(RETRIES)) expect([firstMs, factor, longestMs]).toEqual([500, 2, 10_000]);
+    for (const { firstMs, factor, longestMs } of Object.values(RETRIES))
+      expect([firstMs, factor, longestMs]).toEqual([500, 2, 10_000]);
     expect(design).toContain('after 0.5 s, and then twice as long each time, up to 10 s');
     expect(design).toContain(`${LOST_WORKERS} workers may be lost`);
-    expect(design).toContain(`${BUDGET.restores} sandboxes of an attempt are restored, and a rollout has ${BUDGET.attempts} attempts`);
+    expect(design).toContain(
+      `${BUDGET.restores} sandboxes of an attempt are restored, and a rollout has ${BUDGET.attempts} attempts`,
+    );
     expect([OUTAGE_SECONDS, design.includes('a week (`OUTAGE_SECONDS`)')]).toEqual([7 * 86_400, true]);
   });
 });
@@ -51,7 +63,12 @@ describe('the table', () => {
     const calls: Array<() => Promise<unknown>> = [
       async () => parseTaskId('swe-mini-train-01'),
       () => readModelConfig(policy),
-      async () => new ChatTemplate("{{ raise_exception('no system role') }}", {}).render({ messages: [], tools: null, variables: {} }),
+      async () =>
+        new ChatTemplate("{{ raise_exception('no system role') }}", {}).render({
+          messages: [],
+          tools: null,
+          variables: {},
+        }),
     ];
     for (const call of calls) {
       const failure = await classified(call).catch((error: unknown) => error);
@@ -61,6 +78,7 @@ describe('the table', () => {
   });
 
   it('never resumes or restarts what a retry of the same call could cure first', () => {
-    for (const { recovery, retried } of Object.values(FAILURES)) if (recovery === 'resume' || recovery === 'restart') expect(retried).toEqual([]);
+    for (const { recovery, retried } of Object.values(FAILURES))
+      if (recovery === 'resume' || recovery === 'restart') expect(retried).toEqual([]);
   });
 });

@@ -11,14 +11,21 @@ const relative = documents()
 it('are found at all', () => {
   expect(relative.length).toBeGreaterThan(5);
   const text = '# A `b` c!\n[x](y.md#z) ![p](q.png "t") `[no](no)`\n```\n[no](no)\n```\n[w](https://x)';
-  expect(links({ file: 'f', text }).map(({ line, text: target }) => [line, target])).toEqual([[2, 'y.md#z'], [2, 'q.png'], [6, 'https://x']]);
+  expect(links({ file: 'f', text }).map(({ line, text: target }) => [line, target])).toEqual([
+    [2, 'y.md#z'],
+    [2, 'q.png'],
+    [6, 'https://x'],
+  ]);
   expect(anchors(text)).toEqual(new Set(['a-b-c']));
 });
 
-it.each(relative.map((link) => ({ ...link, where: `${link.file}:${link.line}` })))('$where: $text exists', ({ file, text }) => {
-  const [path = '', anchor] = text.split('#');
-  const target = path === '' ? file : normalize(join(dirname(file), path));
-  expect(target).not.toMatch(/^\.\./);
-  expect(existsSync(join(root, target)), `${target} does not exist`).toBe(true);
-  if (anchor !== undefined) expect(anchors(readFileSync(join(root, target), 'utf8'))).toContain(anchor);
-});
+it.each(relative.map((link) => ({ ...link, where: `${link.file}:${link.line}` })))(
+  '$where: $text exists',
+  ({ file, text }) => {
+    const [path = '', anchor] = text.split('#');
+    const target = path === '' ? file : normalize(join(dirname(file), path));
+    expect(target).not.toMatch(/^\.\./);
+    expect(existsSync(join(root, target)), `${target} does not exist`).toBe(true);
+    if (anchor !== undefined) expect(anchors(readFileSync(join(root, target), 'utf8'))).toContain(anchor);
+  },
+);

@@ -23,7 +23,12 @@ const INLINE = /`([^`\n]+)`/g;
 const LINK = /\[[^\]\n]*\]\(([^)\s]+)[^)\n]*\)/g;
 
 export function documents(): Document[] {
-  const files = ['README.md', ...readdirSync(join(root, 'docs')).filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)];
+  const files = [
+    'README.md',
+    ...readdirSync(join(root, 'docs'))
+      .filter((name) => name.endsWith('.md'))
+      .map((name) => `docs/${name}`),
+  ];
   return files.map((file) => ({ file, text: readFileSync(join(root, file), 'utf8') }));
 }
 
@@ -55,5 +60,12 @@ export function links({ file, text }: Document): Piece[] {
 /** The anchors that GitHub gives to a document's headings. */
 export function anchors(text: string): Set<string> {
   const headings = [...without(text, FENCE).matchAll(/^#+ +(.+?)\s*$/gm)].map(([, heading = '']) => heading);
-  return new Set(headings.map((heading) => heading.toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, '').replaceAll(' ', '-')));
+  return new Set(
+    headings.map((heading) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+        .replaceAll(' ', '-'),
+    ),
+  );
 }

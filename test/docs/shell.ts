@@ -12,7 +12,8 @@ export interface ShellCommand {
 
 const TOKEN = /\s+|#[^\n]*|(\|\|?|&&|;|>>?)|((?:'[^']*'|"[^"]*"|\\.|[^\s'"\\|&;>])+)/gy;
 
-const unquoted = (word: string) => word.replaceAll(/'([^']*)'|"([^"]*)"|\\(.)/g, (_, a?: string, b?: string, c?: string) => a ?? b ?? c ?? '');
+const unquoted = (word: string) =>
+  word.replaceAll(/'([^']*)'|"([^"]*)"|\\(.)/g, (_, a?: string, b?: string, c?: string) => a ?? b ?? c ?? '');
 
 /** `NAME=value` before a command is its environment, `$` a prompt. */
 function withoutPrelude(words: readonly string[]): string[] {

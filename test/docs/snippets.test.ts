@@ -15,18 +15,32 @@ let output = '';
 /** Outside of the repository, where a reader's program is: `longhaul` is the library's entry. */
 function writeProject(): void {
   const compilerOptions = { noEmit: true, paths: { longhaul: [join(root, 'cli/index.ts')] } };
-  writeFileSync(join(dir, 'tsconfig.json'), JSON.stringify({ extends: join(root, 'tsconfig.json'), compilerOptions, include: [], files: [BROKEN, ...snippets.map(fileOf)] }));
+  writeFileSync(
+    join(dir, 'tsconfig.json'),
+    JSON.stringify({
+      extends: join(root, 'tsconfig.json'),
+      compilerOptions,
+      include: [],
+      files: [BROKEN, ...snippets.map(fileOf)],
+    }),
+  );
   writeFileSync(join(dir, 'package.json'), '{ "type": "module" }');
   symlinkSync(join(root, 'node_modules'), join(dir, 'node_modules'));
-  writeFileSync(join(dir, BROKEN), "import { Longhaul } from 'longhaul';\nconst steps: string = Longhaul;\nexport { steps };\n");
+  writeFileSync(
+    join(dir, BROKEN),
+    "import { Longhaul } from 'longhaul';\nconst steps: string = Longhaul;\nexport { steps };\n",
+  );
   // Empty lines before it: the compiler's line is the document's. The export makes a module of what imports nothing.
-  for (const snippet of snippets) writeFileSync(join(dir, fileOf(snippet)), `${'\n'.repeat(snippet.line - 1)}${snippet.text}\nexport {};\n`);
+  for (const snippet of snippets)
+    writeFileSync(join(dir, fileOf(snippet)), `${'\n'.repeat(snippet.line - 1)}${snippet.text}\nexport {};\n`);
 }
 
 beforeAll(async () => {
   writeProject();
   const args = [join(root, 'node_modules/typescript/bin/tsc'), '-p', dir, '--pretty', 'false'];
-  output = await new Promise((resolve) => execFile(process.execPath, args, { cwd: dir }, (_error, stdout, stderr) => resolve(stdout + stderr)));
+  output = await new Promise((resolve) =>
+    execFile(process.execPath, args, { cwd: dir }, (_error, stdout, stderr) => resolve(stdout + stderr)),
+  );
 });
 afterAll(() => rmSync(dir, { recursive: true }));
 
@@ -35,7 +49,11 @@ const errorsOf = (file: string) => output.split('\n').filter((line) => line.star
 it('the compiler sees the library: it refuses what is wrong, and says nothing else', () => {
   expect(errorsOf(BROKEN)).toEqual([expect.stringMatching(/\(2,7\): error TS2322: .*Longhaul/) as string]);
   const known = [BROKEN, ...snippets.map(fileOf)];
-  expect(output.split('\n').filter((line) => line !== '' && !/^\s/.test(line) && !known.some((file) => line.startsWith(`${file}(`)))).toEqual([]);
+  expect(
+    output
+      .split('\n')
+      .filter((line) => line !== '' && !/^\s/.test(line) && !known.some((file) => line.startsWith(`${file}(`))),
+  ).toEqual([]);
 });
 
 it.each(snippets)('$file:$line compiles', (snippet) => {

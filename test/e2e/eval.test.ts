@@ -23,25 +23,42 @@ afterAll(async () => {
 
 it('evaluates the starter, and shows it when it is asked again', async () => {
   const results = await longhaulJson<EvalResults>(args, dir);
-  expect(results).toMatchObject({ eval: 'starter', status: 'completed', rounds: 1, accounting: { dispatched: 20, evaluated: 20, masked: 0, lost: 0, duplicated: 0 } });
+  expect(results).toMatchObject({
+    eval: 'starter',
+    status: 'completed',
+    rounds: 1,
+    accounting: { dispatched: 20, evaluated: 20, masked: 0, lost: 0, duplicated: 0 },
+  });
   const [sampled, greedy] = results.cells;
-  expect([sampled, greedy]).toMatchObject([{ cell: 'starter/sampled', rollouts: 16, graded: 16 }, { cell: 'starter/greedy', rollouts: 4, graded: 4 }]);
+  expect([sampled, greedy]).toMatchObject([
+    { cell: 'starter/sampled', rollouts: 16, graded: 16 },
+    { cell: 'starter/greedy', rollouts: 4, graded: 4 },
+  ]);
   const at = (k: string) => sampled?.passAt[k]?.mean ?? -1;
   expect(at('1')).toBeGreaterThanOrEqual(0);
   expect(at('2')).toBeGreaterThanOrEqual(at('1'));
   expect(at('4')).toBeGreaterThanOrEqual(at('2'));
   const folder = join(dir, 'evals', 'starter');
   expect(JSON.parse(readFileSync(join(folder, 'results.json'), 'utf8'))).toEqual(results);
-  const rows = readFileSync(join(folder, 'rollouts.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as { sampling: string; passed: boolean });
+  const rows = readFileSync(join(folder, 'rollouts.jsonl'), 'utf8')
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { sampling: string; passed: boolean });
   expect(rows.filter((row) => row.sampling === 'sampled' && row.passed).length / 16).toBeCloseTo(at('1'), 12);
   expect(await longhaulJson(args, dir)).toEqual(results);
   expect(await longhaulJson(['show', 'eval/starter'], dir)).toEqual(results);
-  const { accounting, rollouts } = await longhaulJson<{ accounting: unknown; rollouts: unknown[] }>(['rollouts', 'eval/starter'], dir);
+  const { accounting, rollouts } = await longhaulJson<{ accounting: unknown; rollouts: unknown[] }>(
+    ['rollouts', 'eval/starter'],
+    dir,
+  );
   expect([accounting, rollouts.length]).toEqual([results.accounting, 20]);
   const times = await longhaulJson<MeanTimes>(['times', 'eval/starter'], dir);
   expect(times).toMatchObject({ ended: 20, rollouts: 20 });
   const counts = new Map(times.activities.map(({ name, count }) => [name, count]));
   expect([counts.get('prepareSandbox'), counts.get('computeReward')]).toEqual([1, 1]);
-  const parts = times.activities.reduce((sum, { seconds, waitedSeconds }) => sum + seconds + waitedSeconds, times.workflowTasks.seconds + times.stoodSeconds);
+  const parts = times.activities.reduce(
+    (sum, { seconds, waitedSeconds }) => sum + seconds + waitedSeconds,
+    times.workflowTasks.seconds + times.stoodSeconds,
+  );
   expect(parts).toBeCloseTo(times.wallSeconds, 6);
 });

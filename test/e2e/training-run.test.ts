@@ -25,13 +25,21 @@ interface Event {
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-e2e-'));
 const config = fileURLToPath(new URL('../../examples/quickstart.yaml', import.meta.url));
-const small = ['steps=2', 'batch.tasks=3', 'batch.samples=4', 'evaluation.tasks=4', 'checkpoint.every=1', 'algorithm.epochs=1'];
+const small = [
+  'steps=2',
+  'batch.tasks=3',
+  'batch.samples=4',
+  'evaluation.tasks=4',
+  'checkpoint.every=1',
+  'algorithm.epochs=1',
+];
 const train = ['train', config, '--run-id', 'killed', ...small.flatMap((set) => ['--set', set])];
 const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'];
 const ENDS = ['trained', 'masked', 'dropped', 'evaluated'];
 
 /** The process that is ready by that name, if any is: what `longhaul ps` lists. */
-const ready = (name: string) => listProcesses(join(dir, '.longhaul')).processes.find((one) => one.name === name && one.state === 'ready')?.pid ?? 0;
+const ready = (name: string) =>
+  listProcesses(join(dir, '.longhaul')).processes.find((one) => one.name === name && one.state === 'ready')?.pid ?? 0;
 
 const SOON = { timeout: 120_000, interval: 20 };
 let summary: RunSummary;
@@ -88,15 +96,31 @@ describe('a run whose workers were all killed', () => {
 
   it('leaves the files of a run', async () => {
     const run = join(dir, 'runs', 'killed');
-    for (const name of ['config.yaml', 'summary.json', 'metrics.jsonl', 'learning-curve.svg', 'trajectories', 'checkpoints']) {
+    for (const name of [
+      'config.yaml',
+      'summary.json',
+      'metrics.jsonl',
+      'learning-curve.svg',
+      'trajectories',
+      'checkpoints',
+    ]) {
       expect(existsSync(join(run, name)), name).toBe(true);
     }
     expect(JSON.parse(readFileSync(join(run, 'summary.json'), 'utf8'))).toEqual(summary);
-    const lines = readFileSync(join(run, 'metrics.jsonl'), 'utf8').trim().split('\n').map((line) => JSON.parse(line) as StepRecord & { metrics: Record<string, number> });
+    const lines = readFileSync(join(run, 'metrics.jsonl'), 'utf8')
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as StepRecord & { metrics: Record<string, number> });
     expect(lines.map(({ step }) => step)).toEqual([1, 2]);
     // Each turn's cost comes from the worker that sampled it.
     for (const { metrics } of lines) {
-      for (const name of ['sampler/calls', 'generate/trajectory_time_llm_mean', 'generate/trajectory_time_completion_mean', 'generate/group_completion_time_max']) expect(metrics[name], name).toBeGreaterThan(0);
+      for (const name of [
+        'sampler/calls',
+        'generate/trajectory_time_llm_mean',
+        'generate/trajectory_time_completion_mean',
+        'generate/group_completion_time_max',
+      ])
+        expect(metrics[name], name).toBeGreaterThan(0);
       expect(metrics['generate/avg_num_tokens']).toBeGreaterThan(metrics['generate/avg_assistant_tokens']!);
       expect(metrics).toHaveProperty(['reward/num_zero_variance_filtered']);
     }
@@ -104,7 +128,9 @@ describe('a run whose workers were all killed', () => {
     expect(summary.checkpoints.map((c) => c.step)).toEqual([1, 2]);
     for (const { path, sha256 } of summary.checkpoints) {
       expect(weightsDigest(await loadWeights(join(run, path)))).toBe(sha256);
-      expect(readdirSync(join(run, path))).toEqual(expect.arrayContaining(['config.json', 'tokenizer.json', 'longhaul.json']));
+      expect(readdirSync(join(run, path))).toEqual(
+        expect.arrayContaining(['config.json', 'tokenizer.json', 'longhaul.json']),
+      );
     }
   });
 
@@ -120,15 +146,27 @@ describe('a run whose workers were all killed', () => {
 
   it('answers as before once it was pruned', async () => {
     const { events } = await askedHere<{ events: Event[] }>(['rollouts', 'killed'], dir);
-    const rollouts = events.filter(({ event }) => event === 'trained').slice(0, 3).map(({ rollout }) => rollout);
-    const asked = [['runs'], ['show', 'killed'], ['rollouts', 'killed'], ['times', 'killed', '--sample', '5'], ...rollouts.map((rollout) => ['trajectory', rollout])];
+    const rollouts = events
+      .filter(({ event }) => event === 'trained')
+      .slice(0, 3)
+      .map(({ rollout }) => rollout);
+    const asked = [
+      ['runs'],
+      ['show', 'killed'],
+      ['rollouts', 'killed'],
+      ['times', 'killed', '--sample', '5'],
+      ...rollouts.map((rollout) => ['trajectory', rollout]),
+    ];
     const answers = async () => {
       const found: unknown[] = [];
       for (const args of asked) found.push(await askedHere(args, dir));
       return found;
     };
     const before = await answers();
-    const { pruned, bytes } = await longhaulJson<{ pruned: Array<{ rollouts: number; results: number }>; bytes: { before: number; after: number } }>(['prune', 'killed'], dir);
+    const { pruned, bytes } = await longhaulJson<{
+      pruned: Array<{ rollouts: number; results: number }>;
+      bytes: { before: number; after: number };
+    }>(['prune', 'killed'], dir);
     expect(pruned).toMatchObject([{ name: 'killed', rollouts: summary.accounting.dispatched }]);
     expect(pruned[0]?.results).toBeGreaterThan(3 * summary.accounting.dispatched);
     expect(bytes.after).toBeLessThan(bytes.before);

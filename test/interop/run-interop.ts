@@ -23,7 +23,17 @@ import { randomIds, randomWeights, smallShape } from '../trainer/sampler/random-
 import { decodeAll, passesOf } from '../trainer/vectors/passes.ts';
 
 const tolerance = 2e-4;
-const tiny: ModelConfig = { ...smallShape, vocabSize: 256, hiddenSize: 64, intermediateSize: 96, layers: 2, heads: 4, kvHeads: 2, headDim: 16, maxPositions: 512 };
+const tiny: ModelConfig = {
+  ...smallShape,
+  vocabSize: 256,
+  hiddenSize: 64,
+  intermediateSize: 96,
+  layers: 2,
+  heads: 4,
+  kvHeads: 2,
+  headDim: 16,
+  maxPositions: 512,
+};
 const families: Readonly<Record<string, ModelConfig>> = {
   qwen3: tiny,
   qwen2: { ...tiny, family: 'qwen2' },
@@ -58,8 +68,18 @@ const writeJson = (file: string, value: unknown): Promise<void> => writeFile(fil
 
 async function writeOurs(dir: string, config: ModelConfig): Promise<void> {
   const weights = randomWeights(config, 11);
-  const fresh = newAdapter(config, { rank: 4, alpha: 8, targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] }, dir, 1);
-  const tensors = new Map([...fresh.tensors].map(([name, { shape, data }], i) => [name, { shape, data: data.map((x, j) => x + 0.05 * Math.sin(3 * i + j)) }]));
+  const fresh = newAdapter(
+    config,
+    { rank: 4, alpha: 8, targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] },
+    dir,
+    1,
+  );
+  const tensors = new Map(
+    [...fresh.tensors].map(([name, { shape, data }], i) => [
+      name,
+      { shape, data: data.map((x, j) => x + 0.05 * Math.sin(3 * i + j)) },
+    ]),
+  );
   const adapter: AdapterWeights = { json: fresh.json, tensors };
   const policy = new Policy(config, weights, adapter);
   await mkdir(path.join(dir, 'adapter'), { recursive: true });
@@ -68,19 +88,31 @@ async function writeOurs(dir: string, config: ModelConfig): Promise<void> {
   await writeJson(path.join(dir, 'case.json'), { tokens, logits: await logitsOf(config, weights, tokens) });
   await writeJson(path.join(dir, 'adapter', 'adapter_config.json'), adapter.json);
   await writeSafetensors(path.join(dir, 'adapter', 'adapter_model.safetensors'), tensors);
-  await writeJson(path.join(dir, 'adapter', 'case.json'), { tokens, logits: await logitsOf(config, policy.merged(), tokens) });
+  await writeJson(path.join(dir, 'adapter', 'case.json'), {
+    tokens,
+    logits: await logitsOf(config, policy.merged(), tokens),
+  });
   policy.dispose();
   await writeCritic(dir);
 }
 
 /** A critic's adapter beside the policy in `dir`, as an update writes it, and the values that it gives before each token but the first. */
 async function writeCritic(dir: string): Promise<void> {
-  const begin = { base: dir, seed: 2, lora: { rank: 4, alpha: 8, targetModules: ['q_proj' as const, 'v_proj' as const, 'up_proj' as const] } };
+  const begin = {
+    base: dir,
+    seed: 2,
+    lora: { rank: 4, alpha: 8, targetModules: ['q_proj' as const, 'v_proj' as const, 'up_proj' as const] },
+  };
   const begun = await loadCritic({ beside: dir, begin });
   await loadMoments(begun, { beside: dir, begin });
   const written = criticCheckpoint(begun, 1);
   disposeCritic(begun);
-  const tensors = new Map([...written.weights].map(([name, { shape, data }], i) => [name, { shape, data: data.map((x, j) => x + 0.05 * Math.sin(3 * i + j)) }]));
+  const tensors = new Map(
+    [...written.weights].map(([name, { shape, data }], i) => [
+      name,
+      { shape, data: data.map((x, j) => x + 0.05 * Math.sin(3 * i + j)) },
+    ]),
+  );
   const to = path.join(dir, 'critic-adapter');
   await writeCheckpoint(to, { ...written, weights: tensors });
   const critic = await loadCritic({ dir: to });
@@ -94,15 +126,28 @@ async function checkTheirs(root: string, name: string): Promise<void> {
   const { config, weights } = await loadPolicy(dir);
   const wanted = JSON.parse(await readFile(path.join(dir, 'case.json'), 'utf8')) as Case;
   const got = await logitsOf(config, weights, wanted.tokens);
-  const farthest = wanted.logits.reduce((most, row, t) => row.reduce((m, x, i) => Math.max(m, Math.abs(x - (got[t]?.[i] ?? NaN))), most), 0);
+  const farthest = wanted.logits.reduce(
+    (most, row, t) => row.reduce((m, x, i) => Math.max(m, Math.abs(x - (got[t]?.[i] ?? NaN))), most),
+    0,
+  );
   process.stdout.write(`${name}: largest difference ${farthest.toExponential(2)}\n`);
   if (!(farthest <= tolerance)) throw new Error(`${name}: ${farthest} is more than ${tolerance}`);
 }
 
 /** What Python said of our policies, and of what it wrote itself. */
 function askPython({ python, path: packages }: PythonPackages, dir: string): void {
-  const env = { ...process.env, PYTHONPATH: packages, PYTHONWARNINGS: 'ignore', HF_HUB_OFFLINE: '1', CUDA_VISIBLE_DEVICES: '' };
-  execFileSync(python, [path.join(import.meta.dirname, 'interop.py'), dir, ...types], { env, stdio: 'inherit', timeout: 600_000 });
+  const env = {
+    ...process.env,
+    PYTHONPATH: packages,
+    PYTHONWARNINGS: 'ignore',
+    HF_HUB_OFFLINE: '1',
+    CUDA_VISIBLE_DEVICES: '',
+  };
+  execFileSync(python, [path.join(import.meta.dirname, 'interop.py'), dir, ...types], {
+    env,
+    stdio: 'inherit',
+    timeout: 600_000,
+  });
 }
 
 const packages = await pythonPackagesWithPeft((line) => process.stdout.write(`${line}\n`));
@@ -111,7 +156,8 @@ try {
   for (const [name, config] of shapes) await writeOurs(path.join(root, `ours-${name}`), config);
   askPython(packages, root);
   const theirs = (await readdir(root)).filter((name) => name.startsWith('theirs-'));
-  if (theirs.length !== shapes.length * types.length) throw new Error(`Python wrote ${theirs.length} policies: ${theirs.join(', ')}`);
+  if (theirs.length !== shapes.length * types.length)
+    throw new Error(`Python wrote ${theirs.length} policies: ${theirs.join(', ')}`);
   for (const name of theirs) for (const dir of [name, `${name}/adapter`]) await checkTheirs(root, dir);
   process.stdout.write(`interop: ${shapes.length} policies and adapters there, ${theirs.length} back\n`);
 } finally {

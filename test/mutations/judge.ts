@@ -15,7 +15,8 @@ export interface Judgement {
 
 const firstLine = (text: string) => (text.split('\n')[0] ?? '').slice(0, 160);
 
-const named = (results: readonly TestResult[], { file, test }: Killer) => results.filter((one) => one.file === file && one.fullName.includes(test));
+const named = (results: readonly TestResult[], { file, test }: Killer) =>
+  results.filter((one) => one.file === file && one.fullName.includes(test));
 
 /** With the handling taken out. */
 export function judgeMutated(killer: Killer, results: readonly TestResult[]): Judgement {
@@ -36,5 +37,7 @@ export function judgeUnchanged(killer: Killer, results: readonly TestResult[]): 
   const where = `${killer.file} > ${killer.test}`;
   if (mine.length === 0) return { ok: false, line: `no such test: ${where}` };
   const failed = mine.find(({ status }) => status !== 'passed');
-  return failed ? { ok: false, line: `fails without any mutation: ${where}: ${firstLine(failed.failures[0] ?? '')}` } : { ok: true, line: where };
+  return failed
+    ? { ok: false, line: `fails without any mutation: ${where}: ${firstLine(failed.failures[0] ?? '')}` }
+    : { ok: true, line: where };
 }

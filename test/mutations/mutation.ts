@@ -27,6 +27,7 @@ export function occurrences(text: string, part: string): number {
 /** Errors: `TypeError` where `before` is not in `text` exactly once. */
 export function mutated(text: string, { name, file, before, after }: Mutation): string {
   const found = occurrences(text, before);
-  if (found !== 1) throw new TypeError(`${name}: \`before\` occurs ${found} times in ${file}; make it what the code is now`);
+  if (found !== 1)
+    throw new TypeError(`${name}: \`before\` occurs ${found} times in ${file}; make it what the code is now`);
   return text.replace(before, () => after);
 }

@@ -21,12 +21,15 @@ const rows = docs.split('\n').flatMap((line) => {
 /** Runs of the whole stack; docs/reliability.md says what was taken out under them. */
 const WHOLE_STACK = /^test\/e2e\//u;
 
-it.each(MUTATIONS.map((mutation) => [mutation.name, mutation] as const))('%s: can be made, and its tests are there', (_, mutation) => {
-  const text = read(mutation.file);
-  expect(mutated(text, mutation)).not.toBe(text);
-  expect(mutation.tests.length).toBeGreaterThan(0);
-  for (const { file } of mutation.tests) expect(existsSync(join(packageRoot, file)), file).toBe(true);
-});
+it.each(MUTATIONS.map((mutation) => [mutation.name, mutation] as const))(
+  '%s: can be made, and its tests are there',
+  (_, mutation) => {
+    const text = read(mutation.file);
+    expect(mutated(text, mutation)).not.toBe(text);
+    expect(mutation.tests.length).toBeGreaterThan(0);
+    for (const { file } of mutation.tests) expect(existsSync(join(packageRoot, file)), file).toBe(true);
+  },
+);
 
 it('has each name once', () => {
   expect(new Set(MUTATIONS.map(({ name }) => name)).size).toBe(MUTATIONS.length);
@@ -34,14 +37,26 @@ it('has each name once', () => {
 
 describe('docs/reliability.md', () => {
   it('has a row for the fault of every mutation', () => {
-    expect(MUTATIONS.filter(({ fault }) => !rows.some((row) => row.fault === fault)).map(({ name, fault }) => `${name}: ${fault}`)).toEqual([]);
+    expect(
+      MUTATIONS.filter(({ fault }) => !rows.some((row) => row.fault === fault)).map(
+        ({ name, fault }) => `${name}: ${fault}`,
+      ),
+    ).toEqual([]);
   });
 
   it.each(rows)('names for "$fault" the tests that a mutation is killed by, and no other', ({ fault, files }) => {
-    const killing = MUTATIONS.filter((one) => one.fault === fault).flatMap(({ tests }) => tests.map(({ file }) => file));
+    const killing = MUTATIONS.filter((one) => one.fault === fault).flatMap(({ tests }) =>
+      tests.map(({ file }) => file),
+    );
     const named = (file: string) => files.some((one) => one === file || (one.endsWith('/') && file.startsWith(one)));
-    const shown = files.filter((file) => !WHOLE_STACK.test(file) && !killing.some((one) => one === file || (file.endsWith('/') && one.startsWith(file))));
-    expect({ neverSeenToFail: shown, notNamed: [...new Set(killing.filter((file) => !named(file)))] }).toEqual({ neverSeenToFail: [], notNamed: [] });
+    const shown = files.filter(
+      (file) =>
+        !WHOLE_STACK.test(file) && !killing.some((one) => one === file || (file.endsWith('/') && one.startsWith(file))),
+    );
+    expect({ neverSeenToFail: shown, notNamed: [...new Set(killing.filter((file) => !named(file)))] }).toEqual({
+      neverSeenToFail: [],
+      notNamed: [],
+    });
   });
 
   it('says how many mutations there are, and names those that were not seen killed', () => {
@@ -53,24 +68,39 @@ describe('docs/reliability.md', () => {
 
 describe('a mutation', () => {
   const killer = { file: 'a.test.ts', test: 'says so' };
-  const result = (status: string, ...failures: string[]) => [{ file: 'a.test.ts', fullName: 'it says so, at once', status, failures }];
+  const result = (status: string, ...failures: string[]) => [
+    { file: 'a.test.ts', fullName: 'it says so, at once', status, failures },
+  ];
 
   it('is killed by a failed assertion alone; a hang counts where the fault is one', () => {
-    expect(judgeMutated(killer, result('failed', 'AssertionError: expected 1 to be 2\n  at x'))).toEqual({ ok: true, line: 'a.test.ts > says so: AssertionError: expected 1 to be 2' });
-    expect(judgeMutated(killer, result('passed'))).toMatchObject({ ok: false, line: expect.stringMatching(/^SURVIVED/) });
+    expect(judgeMutated(killer, result('failed', 'AssertionError: expected 1 to be 2\n  at x'))).toEqual({
+      ok: true,
+      line: 'a.test.ts > says so: AssertionError: expected 1 to be 2',
+    });
+    expect(judgeMutated(killer, result('passed'))).toMatchObject({
+      ok: false,
+      line: expect.stringMatching(/^SURVIVED/),
+    });
     const hung = result('failed', 'Error: Test timed out in 60000ms.');
     expect([judgeMutated(killer, hung).ok, judgeMutated({ ...killer, hangs: true }, hung).ok]).toEqual([false, true]);
     expect(judgeMutated(killer, []).ok).toBe(false);
-    expect(judgeMutated({ ...killer, file: 'b.test.ts' }, result('failed', 'AssertionError'))).toMatchObject({ ok: false });
+    expect(judgeMutated({ ...killer, file: 'b.test.ts' }, result('failed', 'AssertionError'))).toMatchObject({
+      ok: false,
+    });
   });
 
   it('says nothing of a test that fails without it', () => {
-    expect([judgeUnchanged(killer, result('passed')).ok, judgeUnchanged(killer, result('failed', 'x')).ok, judgeUnchanged(killer, []).ok]).toEqual([true, false, false]);
+    expect([
+      judgeUnchanged(killer, result('passed')).ok,
+      judgeUnchanged(killer, result('failed', 'x')).ok,
+      judgeUnchanged(killer, []).ok,
+    ]).toEqual([true, false, false]);
   });
 
   it('is refused where the code is another one by now', () => {
     const mutation = { name: 'n', fault: 'f', file: 'x.ts', before: 'a', after: 'b$&', tests: [killer] };
     expect(mutated('cat', mutation)).toBe('cb$&t');
-    for (const text of ['dog', 'a a']) expect(() => mutated(text, mutation)).toThrow(/n: `before` occurs [02] times in x.ts/);
+    for (const text of ['dog', 'a a'])
+      expect(() => mutated(text, mutation)).toThrow(/n: `before` occurs [02] times in x.ts/);
   });
 });

@@ -33,7 +33,10 @@ async function isKilled(mutation: Mutation, copy: ScratchCopy): Promise<boolean>
 }
 
 async function passUnchanged(mutations: readonly Mutation[], copy: ScratchCopy): Promise<boolean> {
-  const byFile = Map.groupBy(mutations.flatMap(({ tests }) => tests), ({ file }) => file);
+  const byFile = Map.groupBy(
+    mutations.flatMap(({ tests }) => tests),
+    ({ file }) => file,
+  );
   let ok = true;
   for (const [file, killers] of byFile) {
     const results = await runTests(killers, copy);
@@ -47,7 +50,9 @@ async function passUnchanged(mutations: readonly Mutation[], copy: ScratchCopy):
 
 const { values, positionals } = parseArgs({ options: { unchanged: { type: 'boolean' } }, allowPositionals: true });
 const texts = ({ name, fault, tests }: Mutation) => [name, fault, ...tests.map(({ file }) => file)];
-const chosen = MUTATIONS.filter((one) => positionals.length === 0 || positionals.some((part) => texts(one).some((text) => text.includes(part))));
+const chosen = MUTATIONS.filter(
+  (one) => positionals.length === 0 || positionals.some((part) => texts(one).some((text) => text.includes(part))),
+);
 const copy = makeScratchCopy();
 process.once('exit', () => copy.remove());
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));

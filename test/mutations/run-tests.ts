@@ -21,7 +21,11 @@ export interface TestResult {
 interface Report {
   readonly testResults: ReadonlyArray<{
     readonly name: string;
-    readonly assertionResults: ReadonlyArray<{ readonly fullName: string; readonly status: string; readonly failureMessages?: readonly string[] }>;
+    readonly assertionResults: ReadonlyArray<{
+      readonly fullName: string;
+      readonly status: string;
+      readonly failureMessages?: readonly string[];
+    }>;
   }>;
 }
 
@@ -45,13 +49,31 @@ export async function runTests(killers: readonly Killer[], copy: ScratchCopy): P
   const names = [...new Set(killers.map(({ test }) => escaped(test)))].join('|');
   const testFiles = [...new Set(killers.map(({ file }) => file))];
   const vitest = join('node_modules', 'vitest', 'vitest.mjs');
-  await ended([vitest, 'run', ...testFiles, '-t', names, '--reporter=json', `--outputFile.json=${output}`, '--maxWorkers=1', ...LIMITS], copy);
+  await ended(
+    [
+      vitest,
+      'run',
+      ...testFiles,
+      '-t',
+      names,
+      '--reporter=json',
+      `--outputFile.json=${output}`,
+      '--maxWorkers=1',
+      ...LIMITS,
+    ],
+    copy,
+  );
   copy.endLeftovers();
   if (!existsSync(output)) return [];
   const { testResults } = JSON.parse(readFileSync(output, 'utf8')) as Report;
   return testResults.flatMap(({ name, assertionResults }) =>
     assertionResults
       .filter(({ status }) => status === 'passed' || status === 'failed')
-      .map(({ fullName, status, failureMessages = [] }) => ({ file: relative(copy.root, name), fullName, status, failures: failureMessages })),
+      .map(({ fullName, status, failureMessages = [] }) => ({
+        file: relative(copy.root, name),
+        fullName,
+        status,
+        failures: failureMessages,
+      })),
   );
 }

@@ -4,7 +4,16 @@
  */
 
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { cacheDirectory, packageRoot } from '../../scripts/setup/paths.mjs';
@@ -21,7 +30,11 @@ export interface ScratchCopy {
 }
 
 function files(): string[] {
-  const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: packageRoot, encoding: 'utf8', maxBuffer: 1 << 26 });
+  const listed = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], {
+    cwd: packageRoot,
+    encoding: 'utf8',
+    maxBuffer: 1 << 26,
+  });
   return listed.split('\0').filter((name) => name !== '' && existsSync(join(packageRoot, name)));
 }
 
@@ -29,7 +42,8 @@ function files(): string[] {
 function linkCache(to: string): void {
   const from = cacheDirectory();
   mkdirSync(to);
-  for (const name of existsSync(from) ? readdirSync(from) : []) if (!OWN_CACHES.has(name)) symlinkSync(join(from, name), join(to, name));
+  for (const name of existsSync(from) ? readdirSync(from) : [])
+    if (!OWN_CACHES.has(name)) symlinkSync(join(from, name), join(to, name));
 }
 
 /** By command line: no other process knows the copy's path. */

@@ -18,7 +18,8 @@ const write = async (path: string, content: string | Uint8Array): Promise<string
   return (await sandbox.write({ callId: `w${writes}`, path, content: Buffer.from(content), note: 'n' })).error;
 };
 
-const textOf = (result: ReadResult): string => (result.kind === 'file' ? Buffer.from(result.content).toString() : result.kind);
+const textOf = (result: ReadResult): string =>
+  result.kind === 'file' ? Buffer.from(result.content).toString() : result.kind;
 
 describe('writing', () => {
   it('makes parents, keeps the mode, and leaves nothing beside the file', async () => {
@@ -51,7 +52,10 @@ describe('writing', () => {
 
 describe('reading', () => {
   it('tells files, directories, what is missing, and what is too large apart', async () => {
-    await sh(sandbox, 'mkdir -p dir/sub; echo hi > dir/b; echo hi > dir/.a; head -c 1000 /dev/zero > large; truncate -s 60M sparse');
+    await sh(
+      sandbox,
+      'mkdir -p dir/sub; echo hi > dir/b; echo hi > dir/.a; head -c 1000 /dev/zero > large; truncate -s 60M sparse',
+    );
     expect(await sandbox.read('dir', 0)).toEqual({ kind: 'directory', entries: ['.a', 'b', 'sub/'] });
     expect(textOf(await sandbox.read('/workspace/dir/b', 100))).toBe('hi\n');
     expect(await sandbox.read('nothing/here', 100)).toEqual({ kind: 'missing' });

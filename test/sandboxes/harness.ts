@@ -83,11 +83,21 @@ export async function openBubblewrapBench(): Promise<Bench> {
     import { createBubblewrapProvider } from '${modules}/bubblewrap/provider.ts';
     const provider = createBubblewrapProvider(${JSON.stringify(at)});`;
   const countsMemory = provider.limits.memory !== 'rlimit';
-  return { kind: 'bubblewrap', provider, ...at, socket: 'socket', countsMemory, reopen: async () => createBubblewrapProvider(at), program };
+  return {
+    kind: 'bubblewrap',
+    provider,
+    ...at,
+    socket: 'socket',
+    countsMemory,
+    reopen: async () => createBubblewrapProvider(at),
+    program,
+  };
 }
 
 /** A bench over Docker, whatever kind the test file is of. */
-export async function openDockerBench(changes: Partial<DockerOptions> = {}): Promise<Bench & { readonly provider: DockerProvider }> {
+export async function openDockerBench(
+  changes: Partial<DockerOptions> = {},
+): Promise<Bench & { readonly provider: DockerProvider }> {
   const at = await place();
   const { docker, host } = await service();
   // What these tests find in it must not depend on whether a registry answers.
@@ -129,7 +139,7 @@ export const sh = async (sandbox: Sandbox, command: string, changes: Partial<Exe
 
 /** Asks until `look` answers with something. A busy machine has time: the test fails after two minutes. */
 export async function eventually<T>(what: string, look: () => Promise<T | undefined> | T | undefined): Promise<T> {
-  for (const deadline = Date.now() + 120_000; Date.now() < deadline; ) {
+  for (const deadline = Date.now() + 120_000; Date.now() < deadline;) {
     const found = await look();
     if (found !== undefined) return found;
     await new Promise((resolve) => setTimeout(resolve, 20));
@@ -154,7 +164,9 @@ export async function makeAndKill(bench: Bench, spec: SandboxSpec, delayMs: numb
     ${bench.program}
     process.stdout.write('up');
     await provider.create(JSON.parse(process.argv[1]));`;
-  const maker = spawn(process.execPath, ['--input-type=module', '-e', program, JSON.stringify(spec)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const maker = spawn(process.execPath, ['--input-type=module', '-e', program, JSON.stringify(spec)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const dead = new Promise((resolve) => maker.once('exit', resolve));
   await new Promise((resolve) => maker.stdout.once('data', resolve));
   await new Promise((resolve) => setTimeout(resolve, delayMs));

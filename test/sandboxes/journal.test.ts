@@ -36,7 +36,8 @@ async function callFromAKilledWorker(callId: string, command: string, started: s
 }
 
 describe('a call whose worker is killed', () => {
-  const command = 'echo ran >> ran; touch started; until [ -e go ]; do sleep 0.02; done; echo out; cd /tmp; exit_code() { return 4; }; exit_code';
+  const command =
+    'echo ran >> ran; touch started; until [ -e go ]; do sleep 0.02; done; echo out; cd /tmp; exit_code() { return 4; }; exit_code';
 
   it('goes on, is attached to by another worker, and ran once', async () => {
     await callFromAKilledWorker('killed', command, 'started');
@@ -72,7 +73,9 @@ describe('a worker that stood still while another one took over', () => {
       const next = await sandbox.exec({ callId: 'still/n', command: 'echo late >> still; echo late', timeoutMs: 20000, outputLimit: 1000 });
       console.log(JSON.stringify([result.output, written.note, next.output]));
       process.exit(0);`;
-    const worker = spawn(process.execPath, ['--input-type=module', '-e', program], { stdio: ['ignore', 'pipe', 'inherit'] });
+    const worker = spawn(process.execPath, ['--input-type=module', '-e', program], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
     let said = '';
     worker.stdout.on('data', (text: Buffer) => (said += text.toString()));
     const over = new Promise((resolve) => worker.once('exit', resolve));
@@ -113,7 +116,9 @@ describe('records', () => {
     const write = { callId: 'w1', path: 'notes/a.txt', content: Buffer.from('one'), note: 'Edited a.' };
     expect(await sandbox.write(write)).toEqual({ note: 'Edited a.' });
     await sh(sandbox, 'cd /workspace; echo changed > notes/a.txt');
-    expect(await sandbox.write({ ...write, content: Buffer.from('two'), note: 'other' })).toEqual({ note: 'Edited a.' });
+    expect(await sandbox.write({ ...write, content: Buffer.from('two'), note: 'other' })).toEqual({
+      note: 'Edited a.',
+    });
     expect((await sh(sandbox, 'cat notes/a.txt')).output).toBe('changed\n');
     expect(await sandbox.written('w1')).toEqual({ note: 'Edited a.' });
     expect(await sandbox.written('never')).toBeUndefined();
@@ -125,7 +130,11 @@ describe('records', () => {
 
   it('keeps thousands of records', async () => {
     const ids = Array.from({ length: 2000 }, (_, n) => `many/${n}`);
-    await Promise.all(ids.map(async (callId) => await sandbox.write({ callId, path: 'many', content: Buffer.from(callId), note: callId })));
+    await Promise.all(
+      ids.map(
+        async (callId) => await sandbox.write({ callId, path: 'many', content: Buffer.from(callId), note: callId }),
+      ),
+    );
     expect((await sandbox.written('many/0'))?.note).toBe('many/0');
     expect((await sandbox.written('many/1999'))?.note).toBe('many/1999');
   });

@@ -36,17 +36,26 @@ function host({ connect, ...over }: Partial<KeepOptions> & { readonly connect?: 
   };
   const told: unknown[] = [];
   return {
-    store, renewed, asked, told,
+    store,
+    renewed,
+    asked,
+    told,
     take: async (id: string, owner: string, ago: number, { at = 'here', kind = 'sandbox' } = {}) => {
       const time = { ...machineTime, now: () => machineTime.now() - ago * 1000 };
       const lease = await sandboxLeases(store, at, 9, kind, time).acquire(id, owner, 60);
       // As the clock said then.
       await store.acquireLease({ ...lease!, expiresAt: lease!.expiresAt - ago * 1000 }, 9);
     },
-    keep: () => keepWaiting({
-      store, host: 'here', ttlSeconds: 60, provider: { connect: sandboxOf } as unknown as SandboxProvider,
-      ownerWaits: async (owner) => (asked.push(owner), !owner.startsWith('gone')), onError: (error) => told.push(error), ...over,
-    }),
+    keep: () =>
+      keepWaiting({
+        store,
+        host: 'here',
+        ttlSeconds: 60,
+        provider: { connect: sandboxOf } as unknown as SandboxProvider,
+        ownerWaits: async (owner) => (asked.push(owner), !owner.startsWith('gone')),
+        onError: (error) => told.push(error),
+        ...over,
+      }),
   };
 }
 
@@ -57,7 +66,9 @@ describe('what is kept', () => {
     await take('used', 'b', 29);
     await keep();
     expect([renewed, asked]).toEqual([['idle'], ['a']]);
-    expect((await store.leases('sandbox')).find(({ id }) => id === 'idle')!.expiresAt).toBeGreaterThan(Date.now() + 55_000);
+    expect((await store.leases('sandbox')).find(({ id }) => id === 'idle')!.expiresAt).toBeGreaterThan(
+      Date.now() + 55_000,
+    );
     await keep();
     expect([renewed, asked]).toEqual([['idle'], ['a']]);
   });
@@ -95,7 +106,9 @@ describe('what is kept', () => {
   });
 
   it('is the others where one cannot be reached', async () => {
-    const { renewed, told, take, keep } = host({ connect: (id) => (id === 'stuck' ? Promise.reject(new Error('no answer')) : Promise.resolve()) });
+    const { renewed, told, take, keep } = host({
+      connect: (id) => (id === 'stuck' ? Promise.reject(new Error('no answer')) : Promise.resolve()),
+    });
     await take('stuck', 'a', 40);
     await take('well', 'b', 40);
     await keep();
@@ -111,7 +124,10 @@ it('a sandbox whose owner waits outlives its time to live, by its sweeper alone,
     await sandboxLeases(store, 'here', 9).acquire(id, id, ttlSeconds);
     await provider.create(specOf(id, { ttlSeconds }));
   }
-  const sweeper = startSweeper({ store, provider, host: 'here' }, { ttlSeconds, ownerWaits: async (owner) => owner === 'waits' });
+  const sweeper = startSweeper(
+    { store, provider, host: 'here' },
+    { ttlSeconds, ownerWaits: async (owner) => owner === 'waits' },
+  );
   await sleep(2.5 * ttlSeconds * 1000);
   await sweeper.stop();
   expect((await sh(await provider.connect('waits'), 'echo alive')).output).toBe('alive\n');

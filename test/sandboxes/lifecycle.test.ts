@@ -20,16 +20,24 @@ describe('create', () => {
       { path: 'pkg/a.py', content: 'print("a")\n' },
       { path: '/tmp/tool', content: new TextEncoder().encode('#!/bin/sh\necho tool $COLOR\n'), mode: 0o755 },
     ];
-    const setup = 'git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm start && echo $COLOR > made';
+    const setup =
+      'git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm start && echo $COLOR > made';
     const sandbox = await provider.create(specOf('create', { files, env: { COLOR: 'red' }, setup }));
-    expect((await sh(sandbox, 'python3 pkg/a.py; /tmp/tool; cat made; git log --format=%s')).output).toBe('a\ntool red\nred\nstart\n');
+    expect((await sh(sandbox, 'python3 pkg/a.py; /tmp/tool; cat made; git log --format=%s')).output).toBe(
+      'a\ntool red\nred\nstart\n',
+    );
     await provider.destroy('create');
   });
 
   it('adopts a live sandbox of the same id, from this process or another, and runs its set-up once', async () => {
     const spec = specOf('run/step-1/task/0 with a long name/'.repeat(8), { setup: 'echo x >> setups' });
     const elsewhere = createBubblewrapProvider({ stateDir, supervisorPath });
-    const made = await Promise.all([provider.create(spec), provider.create(spec), elsewhere.create(spec), elsewhere.create(spec)]);
+    const made = await Promise.all([
+      provider.create(spec),
+      provider.create(spec),
+      elsewhere.create(spec),
+      elsewhere.create(spec),
+    ]);
     await sh(made[0], 'echo mine > file');
     expect((await sh(await elsewhere.create(spec), 'cat setups file')).output).toBe('x\nmine\n');
     expect(await provider.list()).toEqual([spec.id]);
@@ -68,16 +76,24 @@ describe('create', () => {
   });
 
   it('refuses a spec that cannot be, for good: the field, its value, and what to give', async () => {
-    await expect(provider.create(specOf('bad', { image: 'any/image:1' }))).rejects.toThrow(new SandboxImpossible('image any/image:1: has no meaning in bubblewrap; leave it out, or use the provider docker'));
+    await expect(provider.create(specOf('bad', { image: 'any/image:1' }))).rejects.toThrow(
+      new SandboxImpossible(
+        'image any/image:1: has no meaning in bubblewrap; leave it out, or use the provider docker',
+      ),
+    );
     await expect(provider.create(specOf('bad', { workdir: 'x' }))).rejects.toThrow(SandboxImpossible);
     await expect(provider.create(specOf('bad', { workdir: '/usr/x' }))).rejects.toThrow('workdir /usr/x: must be');
     await expect(provider.create(specOf('bad', { workdir: 'x' }))).rejects.toThrow('workdir x: must be');
     await expect(provider.create(specOf('bad', { ttlSeconds: 0 }))).rejects.toThrow('ttlSeconds 0');
-    await expect(provider.create(specOf('bad', { limits: { memoryMiB: 0, processes: 1, diskMiB: 1 } }))).rejects.toThrow('limits.memoryMiB 0');
+    await expect(
+      provider.create(specOf('bad', { limits: { memoryMiB: 0, processes: 1, diskMiB: 1 } })),
+    ).rejects.toThrow('limits.memoryMiB 0');
   });
 
   it('makes the workspace where the spec wants it', async () => {
-    const sandbox = await provider.create(specOf('elsewhere', { workdir: '/home/agent/repo', files: [{ path: 'a', content: 'x' }] }));
+    const sandbox = await provider.create(
+      specOf('elsewhere', { workdir: '/home/agent/repo', files: [{ path: 'a', content: 'x' }] }),
+    );
     expect((await sh(sandbox, 'pwd; cat a')).output).toBe('/home/agent/repo\nx');
     await provider.destroy('elsewhere');
   });
@@ -97,7 +113,9 @@ describe('destroy', () => {
     expect([owner, inner].some((each) => each !== undefined && identify(each.pid)?.start === each.start)).toBe(false);
     expect(groups.some((group) => existsSync(group))).toBe(false);
     expect(readdirSync(stateDir)).not.toContain(folder.split('/').at(-1));
-    await expect(sandbox.exec({ callId: 'late', command: 'true', timeoutMs: 1000, outputLimit: 10 })).rejects.toThrow(SandboxLost);
+    await expect(sandbox.exec({ callId: 'late', command: 'true', timeoutMs: 1000, outputLimit: 10 })).rejects.toThrow(
+      SandboxLost,
+    );
     await expect(provider.connect('gone')).rejects.toThrow(SandboxLost);
   });
 
@@ -116,7 +134,9 @@ describe('the time to live', () => {
     await kept.renew(60);
     await provider.create(specOf('abandoned', { ttlSeconds: 0.3 }));
     const owner = readIdentity(folderOf(stateDir, 'abandoned'), 'owner');
-    await eventually('the sandbox ends', () => (owner !== undefined && identify(owner.pid) === undefined ? true : undefined));
+    await eventually('the sandbox ends', () =>
+      owner !== undefined && identify(owner.pid) === undefined ? true : undefined,
+    );
     expect(await provider.ended()).toEqual(['abandoned']);
     await expect(provider.connect('abandoned')).rejects.toThrow(SandboxLost);
     await new Promise((resolve) => setTimeout(resolve, 900));

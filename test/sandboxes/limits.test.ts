@@ -11,7 +11,9 @@ let made = 0;
 
 beforeEach(async () => {
   made += 1;
-  sandbox = await bench.provider.create(specOf(`limits/${made}`, { limits: { memoryMiB: 96, processes: 40, diskMiB: 32 } }));
+  sandbox = await bench.provider.create(
+    specOf(`limits/${made}`, { limits: { memoryMiB: 96, processes: 40, diskMiB: 32 } }),
+  );
   return async () => await bench.provider.destroy(`limits/${made}`);
 });
 
@@ -53,7 +55,10 @@ describe('the limit on processor time', () => {
     ['one process', `python3 -c '${spin}'`],
     ['processes beside each other, each with less', `for i in 1 2 3 4; do python3 -c '${spin}' & done; wait`],
     ['processes one after the other, each with less', "while :; do python3 -c 'sum(range(3000000))'; done"],
-    ['processes that hide in sessions and double forks', `(setsid python3 -c 'import os\nif os.fork() or os.fork(): os._exit(0)\n${spin}' &); sleep 1000`],
+    [
+      'processes that hide in sessions and double forks',
+      `(setsid python3 -c 'import os\nif os.fork() or os.fork(): os._exit(0)\n${spin}' &); sleep 1000`,
+    ],
   ])('ends %s', async (_, command) => {
     const result = await sh(sandbox, `echo partial; ${command}`, { cpuMs: 600, timeoutMs: 120_000, fresh: true });
     expect(result).toMatchObject({ ...spent, output: 'partial\n' });
@@ -79,7 +84,11 @@ describe('the limit on processor time', () => {
     // Without a control group only what was seen alive is counted.
     ...(bench.countsMemory ? ([['end at once', 400, 0.02]] as const) : []),
   ] as const)('ends a process that ignores the end of its children, which %s', async (_, children, seconds) => {
-    const result = await sh(sandbox, `echo partial; python3 -c '${forgotten(children, seconds)}'`, { cpuMs: 600, timeoutMs: 120_000, fresh: true });
+    const result = await sh(sandbox, `echo partial; python3 -c '${forgotten(children, seconds)}'`, {
+      cpuMs: 600,
+      timeoutMs: 120_000,
+      fresh: true,
+    });
     expect(result).toMatchObject({ ...spent, output: 'partial\n' });
     expect(result.cpuMs).toBeGreaterThanOrEqual(600);
   });
@@ -89,7 +98,11 @@ describe('the limit on processor time', () => {
     const waited = await sh(sandbox, 'sleep 2', { cpuMs: 1000, fresh: true });
     expect(waited).toMatchObject({ exitCode: 0, signal: null });
     expect(waited.cpuMs).toBeLessThan(500);
-    const taken = await sh(sandbox, "python3 -c 'import time\nwhile time.process_time() < 0.7: pass'", { cpuMs: 60_000, timeoutMs: 60_000, fresh: true });
+    const taken = await sh(sandbox, "python3 -c 'import time\nwhile time.process_time() < 0.7: pass'", {
+      cpuMs: 60_000,
+      timeoutMs: 60_000,
+      fresh: true,
+    });
     expect(taken.exitCode).toBe(0);
     expect(taken.cpuMs).toBeGreaterThanOrEqual(690);
     expect((await sh(sandbox, 'true')).cpuMs).toBe(0);
@@ -151,18 +164,26 @@ describe('disk', () => {
     const { error } = await sandbox.write({ callId: 'full', path: 'more', content: Buffer.alloc(1 << 20), note: 'n' });
     expect(error).toBe('no space left');
     await sh(sandbox, 'rm /workspace/fill');
-    expect(await sandbox.write({ callId: 'room', path: 'more', content: Buffer.alloc(1 << 20), note: 'n' })).toEqual({ note: 'n' });
+    expect(await sandbox.write({ callId: 'room', path: 'more', content: Buffer.alloc(1 << 20), note: 'n' })).toEqual({
+      note: 'n',
+    });
   });
 
   it('has nothing else that can be written', async () => {
-    const { output } = await sh(sandbox, 'for d in / /etc /usr /run /dev /usr/local /proc/sys/kernel; do touch $d/x 2>/dev/null && echo $d; done; true');
+    const { output } = await sh(
+      sandbox,
+      'for d in / /etc /usr /run /dev /usr/local /proc/sys/kernel; do touch $d/x 2>/dev/null && echo $d; done; true',
+    );
     expect(output).toBe('');
   });
 });
 
 describe('descriptors', () => {
   it('are limited, and core dumps are off', async () => {
-    const { output } = await sh(sandbox, "ulimit -c; python3 -c 'f=[]\ntry:\n  while True: f.append(open(\"/dev/null\"))\nexcept OSError as e: print(e.errno, len(f) < 1024)'");
+    const { output } = await sh(
+      sandbox,
+      'ulimit -c; python3 -c \'f=[]\ntry:\n  while True: f.append(open("/dev/null"))\nexcept OSError as e: print(e.errno, len(f) < 1024)\'',
+    );
     expect(output).toBe('0\n24 True\n');
   });
 });

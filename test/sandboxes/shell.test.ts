@@ -14,7 +14,10 @@ beforeAll(async () => {
 
 describe('state', () => {
   it('keeps directory, variables, functions, options and arrays from call to call', async () => {
-    await sh(sandbox, 'cd /tmp; plain=1; export LOUD=2; greet() { echo "hi $1"; }; declare -A map=([k]=v); shopt -s extglob');
+    await sh(
+      sandbox,
+      'cd /tmp; plain=1; export LOUD=2; greet() { echo "hi $1"; }; declare -A map=([k]=v); shopt -s extglob',
+    );
     const { output } = await sh(sandbox, 'pwd; echo $plain $LOUD ${map[k]}; greet you; shopt -q extglob && echo ext');
     expect(output).toBe('/tmp\n1 2 v\nhi you\next\n');
     await sh(sandbox, 'cd /workspace');
@@ -28,7 +31,10 @@ describe('state', () => {
 
   it('gives a command no standard input, and the same world each time', async () => {
     expect(await sh(sandbox, 'cat; read x; echo "[$x]"')).toMatchObject({ output: '[]\n', exitCode: 0 });
-    const { output } = await sh(sandbox, 'hostname; id -un; echo $TZ $LANG $PYTHONHASHSEED $PATH; python3 -c "print(hash(\'a\'))"');
+    const { output } = await sh(
+      sandbox,
+      'hostname; id -un; echo $TZ $LANG $PYTHONHASHSEED $PATH; python3 -c "print(hash(\'a\'))"',
+    );
     const again = await bench.provider.create(specOf('shell-again'));
     const command = 'hostname; id -un; echo $TZ $LANG $PYTHONHASHSEED $PATH; python3 -c "print(hash(\'a\'))"';
     expect((await sh(again, command)).output).toBe(output);
@@ -38,7 +44,7 @@ describe('state', () => {
 
   it('runs a fresh call beside the shell: neither sees the other', async () => {
     await sh(sandbox, 'cd /tmp; hidden=1; grep() { echo poisoned; }');
-    expect((await sh(sandbox, 'pwd; echo "[$hidden]"; echo x | grep x; cd /; exit 4', { fresh: true }))).toMatchObject({
+    expect(await sh(sandbox, 'pwd; echo "[$hidden]"; echo x | grep x; cd /; exit 4', { fresh: true })).toMatchObject({
       output: '/workspace\n[]\nx\n',
       exitCode: 4,
     });
@@ -61,9 +67,15 @@ describe('commands that would break a shell', () => {
   });
 
   it('ends with `exit`, is started again in the same directory with its exports, and says so', async () => {
-    await sh(sandbox, "cd /tmp; export KEPT='a \"b\" $c'; lost=1");
-    expect(await sh(sandbox, 'echo before; exit 3')).toMatchObject({ exitCode: 3, output: 'before\n[shell restarted]\n' });
-    expect(await sh(sandbox, 'pwd; echo "$KEPT [$lost]"')).toMatchObject({ output: '/tmp\na "b" $c []\n', exitCode: 0 });
+    await sh(sandbox, 'cd /tmp; export KEPT=\'a "b" $c\'; lost=1');
+    expect(await sh(sandbox, 'echo before; exit 3')).toMatchObject({
+      exitCode: 3,
+      output: 'before\n[shell restarted]\n',
+    });
+    expect(await sh(sandbox, 'pwd; echo "$KEPT [$lost]"')).toMatchObject({
+      output: '/tmp\na "b" $c []\n',
+      exitCode: 0,
+    });
     await sh(sandbox, 'cd /workspace; unset KEPT');
   });
 

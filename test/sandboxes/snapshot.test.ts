@@ -20,12 +20,19 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const LOOK = 'cat a.py; stat -c "%a %n" a.py run.sh; readlink link; git status --porcelain; git log --format=%s; sha256sum < bytes; ls -A; stat -c %Y a.py';
+const LOOK =
+  'cat a.py; stat -c "%a %n" a.py run.sh; readlink link; git status --porcelain; git log --format=%s; sha256sum < bytes; ls -A; stat -c %Y a.py';
 
 it('brings back files, modes, links, times and the repository, the directory and the exports', async () => {
-  const spec = specOf('lost', { files: [{ path: 'a.py', content: 'print(1)\n' }], setup: 'git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm start' });
+  const spec = specOf('lost', {
+    files: [{ path: 'a.py', content: 'print(1)\n' }],
+    setup: 'git init -q . && git add -A && git -c user.name=n -c user.email=e commit -qm start',
+  });
   const lost = await provider.create(spec);
-  await sh(lost, 'mkdir -p deep/er; echo "x = 2" > a.py; printf "#!/bin/sh\\n" > run.sh; chmod 711 run.sh; ln -s ../nowhere link; head -c 7000000 /dev/urandom > bytes; touch -d 2001-02-03 a.py');
+  await sh(
+    lost,
+    'mkdir -p deep/er; echo "x = 2" > a.py; printf "#!/bin/sh\\n" > run.sh; chmod 711 run.sh; ln -s ../nowhere link; head -c 7000000 /dev/urandom > bytes; touch -d 2001-02-03 a.py',
+  );
   await sh(lost, `cd deep/er; export KEPT='a "b" $c'; unkept=1`);
   const before = (await sh(lost, LOOK, { fresh: true })).output;
   const snapshot = await takeSnapshot(lost, store, 'snapshot/1');
@@ -37,7 +44,9 @@ it('brings back files, modes, links, times and the repository, the directory and
   // Before anybody looks: git notes in its index that it did.
   expect((await takeSnapshot(made, store, 'snapshot/1')).digest).toBe(snapshot.digest);
   expect((await sh(made, LOOK, { fresh: true })).output).toBe(before);
-  expect((await sh(made, 'pwd; echo "$KEPT [$unkept]"; ls -A /tmp | grep -c tgz')).output).toBe('/workspace/deep/er\na "b" $c []\n0\n');
+  expect((await sh(made, 'pwd; echo "$KEPT [$unkept]"; ls -A /tmp | grep -c tgz')).output).toBe(
+    '/workspace/deep/er\na "b" $c []\n0\n',
+  );
 });
 
 it('restores once however often it is asked for, and names another state otherwise', async () => {
@@ -47,7 +56,9 @@ it('restores once however often it is asked for, and names another state otherwi
   expect((await takeSnapshot(first, store, 't')).digest).toBe(snapshot.digest);
   const made = await restoreSnapshot(provider, store, specOf('again'), snapshot);
   await sh(made, 'echo more > more');
-  expect((await sh(await restoreSnapshot(provider, store, specOf('again'), snapshot), 'cat more')).output).toBe('more\n');
+  expect((await sh(await restoreSnapshot(provider, store, specOf('again'), snapshot), 'cat more')).output).toBe(
+    'more\n',
+  );
   expect((await takeSnapshot(made, store, 'u')).digest).not.toBe(snapshot.digest);
   await sh(first, 'cd /tmp');
   expect((await takeSnapshot(first, store, 'v')).digest).not.toBe(snapshot.digest);

@@ -26,7 +26,14 @@ function leaseStore(): Store {
   return store;
 }
 
-const lease = (id: string, expiresAt: number, host = 'here'): Lease => ({ id, kind: 'sandbox', owner: 'o', host, expiresAt, detail: '' });
+const lease = (id: string, expiresAt: number, host = 'here'): Lease => ({
+  id,
+  kind: 'sandbox',
+  owner: 'o',
+  host,
+  expiresAt,
+  detail: '',
+});
 
 describe('what is swept', () => {
   it('is what expired on this host, and the remains of what nobody holds', () => {
@@ -43,17 +50,25 @@ describe('the time of a lease', () => {
   it('is that since the boot, whatever the clock says, and the clock where nothing else is known', () => {
     const taken = leaseUntil(60, at(5_000, 'this'));
     const clock = Date.now();
-    for (const jump of [-1e9, 0, 1e9]) expect([64_999, 65_000].map((now) => hasRunOut(taken, clock + jump, at(now, 'this')))).toEqual([false, true]);
-    for (const boot of ['next', undefined]) expect([0, 1e9].map((jump) => hasRunOut(taken, clock + jump, at(0, boot)))).toEqual([false, true]);
+    for (const jump of [-1e9, 0, 1e9])
+      expect([64_999, 65_000].map((now) => hasRunOut(taken, clock + jump, at(now, 'this')))).toEqual([false, true]);
+    for (const boot of ['next', undefined])
+      expect([0, 1e9].map((jump) => hasRunOut(taken, clock + jump, at(0, boot)))).toEqual([false, true]);
     const bare = leaseUntil(60, at(5_000));
-    expect([bare.detail, hasRunOut(bare, clock, at(1e9)), hasRunOut(bare, clock + 1e9, at(0))]).toEqual(['', false, true]);
+    expect([bare.detail, hasRunOut(bare, clock, at(1e9)), hasRunOut(bare, clock + 1e9, at(0))]).toEqual([
+      '',
+      false,
+      true,
+    ]);
   });
 
   it('is counted alike in every process of this machine', () => {
     expect(machineTime.boot).toMatch(/^[0-9a-f-]{36}$/u);
     const program = `import { machineTime } from '${join(import.meta.dirname, '../../sandboxes/lease-time.ts')}'; console.log(machineTime.now(), machineTime.boot);`;
     const before = machineTime.now();
-    const [now, boot] = execFileSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' }).trim().split(' ');
+    const [now, boot] = execFileSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' })
+      .trim()
+      .split(' ');
     expect(boot).toBe(machineTime.boot);
     expect([before, Number(now), machineTime.now()].toSorted((a, b) => a - b)[1]).toBe(Number(now));
   });
@@ -72,14 +87,20 @@ describe('with real sandboxes', () => {
     expect((await sh(await provider.connect('held by sandbox'), 'echo alive')).output).toBe('alive\n');
     vi.setSystemTime(Date.now() - 14 * 86_400_000);
     const later = { ...machineTime, now: () => machineTime.now() + 60_000 };
-    expect((await sweepOnce({ store, provider, host: 'here', time: later })).toSorted()).toEqual(['held by grader-sandbox', 'held by sandbox']);
+    expect((await sweepOnce({ store, provider, host: 'here', time: later })).toSorted()).toEqual([
+      'held by grader-sandbox',
+      'held by sandbox',
+    ]);
     expect(await store.leases('sandbox')).toEqual([]);
   });
 
   it('ends what expired, keeps what is held, and leaves one without a lease alone', async () => {
     const store = leaseStore();
     const leases = sandboxLeases(store, 'here', 2);
-    for (const [id, ttl] of [['held', 60], ['left', -1]] as const) {
+    for (const [id, ttl] of [
+      ['held', 60],
+      ['left', -1],
+    ] as const) {
       expect(await leases.acquire(id, 'worker', ttl)).toBeDefined();
       await provider.create(specOf(id));
     }
@@ -124,7 +145,9 @@ describe('with real sandboxes', () => {
     await sandboxLeases(store, 'here', 9).acquire('again', 'owner', 60);
     await provider.create(specOf('again'));
     const answers = [false, true];
-    expect(await sweepOnce({ store, provider, host: 'here', ownerLives: async () => answers.shift() ?? true })).toEqual([]);
+    expect(await sweepOnce({ store, provider, host: 'here', ownerLives: async () => answers.shift() ?? true })).toEqual(
+      [],
+    );
     expect((await sh(await provider.connect('again'), 'echo alive')).output).toBe('alive\n');
     await provider.destroy('again');
   });
@@ -134,8 +157,12 @@ describe('with real sandboxes', () => {
     await provider.create(specOf('expired'));
     await sandboxLeases(store, 'here', 9).acquire('expired', 'worker', -1);
     const told: unknown[] = [];
-    const stuck = Object.assign(Object.create(provider) as typeof provider, { ended: () => Promise.reject(new Error('device or resource busy')) });
-    expect(await sweepOnce({ store, provider: stuck, host: 'here', onError: (error) => told.push(error) })).toEqual(['expired']);
+    const stuck = Object.assign(Object.create(provider) as typeof provider, {
+      ended: () => Promise.reject(new Error('device or resource busy')),
+    });
+    expect(await sweepOnce({ store, provider: stuck, host: 'here', onError: (error) => told.push(error) })).toEqual([
+      'expired',
+    ]);
     expect(told.map(String)).toEqual(['Error: device or resource busy']);
   });
 

@@ -37,7 +37,13 @@ afterEach(async () => {
 
 const never = () => Promise.reject(new Error('nobody asks for that here'));
 const provider: HostProvider = {
-  name: 'written-down', create: never, connect: never, destroy: never, list: async () => [], ended: async () => [], sweep: async () => [],
+  name: 'written-down',
+  create: never,
+  connect: never,
+  destroy: never,
+  list: async () => [],
+  ended: async () => [],
+  sweep: async () => [],
   warm: async () => undefined,
   take: async () => undefined,
   keepWarm: async (id, ttl) => {
@@ -47,7 +53,10 @@ const provider: HostProvider = {
   },
 } as HostProvider;
 function open(size: number, over: Partial<Store> = {}): WarmPool {
-  const seen = new Proxy(store, { get: (target, name) => (name in over ? Reflect.get(over, name) : (Reflect.get(target, name) as () => void).bind(target)) as unknown });
+  const seen = new Proxy(store, {
+    get: (target, name) =>
+      (name in over ? Reflect.get(over, name) : (Reflect.get(target, name) as () => void).bind(target)) as unknown,
+  });
   const pool = openWarmPool({ store: seen, provider, host: 'here', size, onError: (error) => errors.push(error) });
   pools.push(pool);
   return pool;
@@ -75,7 +84,8 @@ it('every warm sandbox and its lease are renewed long before they end, round aft
 it('one that is lost gives its lease back without a word; another failure is told, and the next one is renewed all the same', async () => {
   await open(3).fill(shape);
   const [lost, broken, fine] = (await leases()).map(({ id }) => id);
-  failure = (id) => (id === lost ? new SandboxLost(id) : id === broken ? new Error('the daemon does not answer') : undefined);
+  failure = (id) =>
+    id === lost ? new SandboxLost(id) : id === broken ? new Error('the daemon does not answer') : undefined;
   await round();
   expect((await leases()).map(({ id }) => id)).toEqual([fine]);
   expect(renewed.map(([id]) => id)).toEqual([fine]);
@@ -98,7 +108,9 @@ it('those of a shape that nobody wants any more are let go, and a pool of no siz
 
 it('a store that is down for a round is told, and the next round renews', async () => {
   let down = false;
-  const pool = open(1, { leases: (kind) => (down ? Promise.reject(new Error('the store is down')) : store.leases(kind)) });
+  const pool = open(1, {
+    leases: (kind) => (down ? Promise.reject(new Error('the store is down')) : store.leases(kind)),
+  });
   await pool.fill(shape);
   down = true;
   await round();

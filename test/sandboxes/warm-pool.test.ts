@@ -18,7 +18,12 @@ const bench = await openBench();
 const shape = { workdir: '/workspace', limits: specOf('any').limits };
 
 /** Which of the ids came out of the pool: a provider that is asked to create has none left. */
-function world(size: number): { readonly store: Store; readonly pool: WarmPool; readonly cold: string[]; readonly open: (size: number) => WarmPool } {
+function world(size: number): {
+  readonly store: Store;
+  readonly pool: WarmPool;
+  readonly cold: string[];
+  readonly open: (size: number) => WarmPool;
+} {
   const folder = mkdtempSync(join(tmpdir(), 'longhaul-pool-'));
   const store = openSqliteStore(folder);
   const cold: string[] = [];
@@ -50,7 +55,8 @@ function world(size: number): { readonly store: Store; readonly pool: WarmPool; 
   return { store, pool: open(size), cold, open };
 }
 
-const warmOnes = async (store: Store): Promise<string[]> => (await store.leases('warm-sandbox')).filter(({ detail }) => detail !== 'being made').map(({ id }) => id);
+const warmOnes = async (store: Store): Promise<string[]> =>
+  (await store.leases('warm-sandbox')).filter(({ detail }) => detail !== 'being made').map(({ id }) => id);
 
 it('hands each sandbox to one taker, with its own files, variables and set-up, as if it had been made for it', async () => {
   const { store, pool, cold, open } = world(3);
@@ -58,7 +64,12 @@ it('hands each sandbox to one taker, with its own files, variables and set-up, a
   expect(await warmOnes(store)).toHaveLength(3);
   const takers = [open(0), open(0), pool];
   const made = await Promise.all(
-    ['a', 'b', 'c'].map(async (id, n) => await takers[n]!.create(specOf(id, { files: [{ path: 'me', content: id }], env: { ME: id }, setup: 'echo x >> setups' }))),
+    ['a', 'b', 'c'].map(
+      async (id, n) =>
+        await takers[n]!.create(
+          specOf(id, { files: [{ path: 'me', content: id }], env: { ME: id }, setup: 'echo x >> setups' }),
+        ),
+    ),
   );
   expect(cold).toEqual([]);
   const outputs = await Promise.all(made.map(async (sandbox) => (await sh(sandbox, 'cat me setups; echo $ME')).output));
@@ -72,7 +83,11 @@ it('does not give one sandbox to two that ask for it by the same id', async () =
   const { pool, open } = world(2);
   await pool.fill(shape);
   const other = open(0);
-  const made: Sandbox[] = await Promise.all([pool.create(specOf('same')), other.create(specOf('same')), bench.provider.create(specOf('same'))]);
+  const made: Sandbox[] = await Promise.all([
+    pool.create(specOf('same')),
+    other.create(specOf('same')),
+    bench.provider.create(specOf('same')),
+  ]);
   await sh(made[0]!, 'echo mine > file');
   for (const sandbox of made) expect((await sh(sandbox, 'cat file')).output).toBe('mine\n');
   expect((await bench.provider.list()).filter((id) => !id.startsWith('warm/'))).toEqual(['same']);

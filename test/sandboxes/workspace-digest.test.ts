@@ -9,13 +9,25 @@ import { openBench, sh, specOf } from './harness.ts';
 
 const bench = await openBench();
 let made = 0;
-const fresh = () => bench.provider.create(specOf(`digest/${made++}`, { files: [{ path: 'a/one.txt', content: 'one\n' }, { path: 'run.sh', content: 'true\n', mode: 0o755 }] }));
+const fresh = () =>
+  bench.provider.create(
+    specOf(`digest/${made++}`, {
+      files: [
+        { path: 'a/one.txt', content: 'one\n' },
+        { path: 'run.sh', content: 'true\n', mode: 0o755 },
+      ],
+    }),
+  );
 let looks = 0;
 const digest = (sandbox: Sandbox) => workspaceDigest(sandbox, `look-${looks++}`);
 
 describe('the digest of a workspace', () => {
   it('is the same for the same calls in another sandbox, at another time', async () => {
-    const commands = ['mkdir -p x/y && cd x && export A=1', 'echo two > y/f; ln -s f y/link; mkfifo y/pipe', 'git init -q . && git add -A . && git -c user.name=a -c user.email=a@b.invalid commit -qm c --date=2024-01-01T00:00:00Z; git status --short'];
+    const commands = [
+      'mkdir -p x/y && cd x && export A=1',
+      'echo two > y/f; ln -s f y/link; mkfifo y/pipe',
+      'git init -q . && git add -A . && git -c user.name=a -c user.email=a@b.invalid commit -qm c --date=2024-01-01T00:00:00Z; git status --short',
+    ];
     const digests: Array<string | undefined> = [];
     for (let i = 0; i < 2; i++) {
       const sandbox = await fresh();
@@ -60,7 +72,10 @@ describe('the digest of a workspace', () => {
   /** A sandbox in which the look runs this in place of `tar`; `$@` are its arguments. */
   const lookingBy = (script: string) =>
     bench.provider.create(
-      specOf(`digest/${made++}`, { env: { PATH: '/workspace/bin:/usr/bin:/bin' }, files: [{ path: 'bin/tar', content: `#!/bin/bash\n${script}\n`, mode: 0o755 }] }),
+      specOf(`digest/${made++}`, {
+        env: { PATH: '/workspace/bin:/usr/bin:/bin' },
+        files: [{ path: 'bin/tar', content: `#!/bin/bash\n${script}\n`, mode: 0o755 }],
+      }),
     );
 
   /** Why: a budget of the call counts everything in the sandbox, and what has spent it ends everything in the sandbox. A fiftieth of one stands for it, which a busy machine has time for. */
@@ -72,14 +87,21 @@ for i in range(4):
     open(f'/tmp/burnt-{i}', 'w')
     time.sleep(1000)
 time.sleep(1000)`;
-    const sandbox = await lookingBy('mkfifo /tmp/looks; echo > /tmp/looks\nuntil [ "$(ls /tmp | grep -c burnt)" = 4 ]; do sleep 0.1; done\nexec /usr/bin/tar "$@"');
+    const sandbox = await lookingBy(
+      'mkfifo /tmp/looks; echo > /tmp/looks\nuntil [ "$(ls /tmp | grep -c burnt)" = 4 ]; do sleep 0.1; done\nexec /usr/bin/tar "$@"',
+    );
     const hurried = new Proxy(sandbox, {
       get: (target, name) => {
         const real = Reflect.get(target, name) as (...given: unknown[]) => unknown;
-        return name === 'exec' ? (call: ExecCall) => target.exec(call.cpuMs === undefined ? call : { ...call, cpuMs: call.cpuMs / 50 }) : real.bind(target);
+        return name === 'exec'
+          ? (call: ExecCall) => target.exec(call.cpuMs === undefined ? call : { ...call, cpuMs: call.cpuMs / 50 })
+          : real.bind(target);
       },
     });
-    await sh(sandbox, `plain=kept; (until [ -p /tmp/looks ]; do sleep 0.05; done; read -r < /tmp/looks; exec python3 -c "${burn}") > /tmp/said 2>&1 &`);
+    await sh(
+      sandbox,
+      `plain=kept; (until [ -p /tmp/looks ]; do sleep 0.05; done; read -r < /tmp/looks; exec python3 -c "${burn}") > /tmp/said 2>&1 &`,
+    );
     expect(await digest(hurried)).toMatch(/^[0-9a-f]{64}$/);
     expect((await sh(sandbox, 'echo $plain; pgrep -c python3')).output).toBe('kept\n5\n');
     sandbox.close();

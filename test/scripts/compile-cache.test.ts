@@ -17,7 +17,9 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 function help(env: NodeJS.ProcessEnv): void {
   const { NODE_COMPILE_CACHE: _, ...own } = process.env;
-  execFileSync(process.execPath, [join(packageRoot, 'bin', 'longhaul.mjs'), '--help'], { env: { ...own, LONGHAUL_CACHE: join(dir, 'cache'), ...env } });
+  execFileSync(process.execPath, [join(packageRoot, 'bin', 'longhaul.mjs'), '--help'], {
+    env: { ...own, LONGHAUL_CACHE: join(dir, 'cache'), ...env },
+  });
 }
 
 it('what Node compiles is kept in the cache', () => {

@@ -40,7 +40,11 @@ test('an installation that was cut short has no record, and differs in everythin
 });
 
 test('another version, another content, a package too many and a folder that is gone are differences', () => {
-  install({ 'node_modules/a': { ...a, version: '1.0.1' }, 'node_modules/b': { ...b, integrity: 'sha512-x' }, 'node_modules/c': a });
+  install({
+    'node_modules/a': { ...a, version: '1.0.1' },
+    'node_modules/b': { ...b, integrity: 'sha512-x' },
+    'node_modules/c': a,
+  });
   expect(differences(root, lock)).toEqual(['node_modules/a', 'node_modules/b', 'node_modules/c']);
   install({ 'node_modules/a': a, 'node_modules/b': b });
   rmSync(join(root, 'node_modules', 'b'), { recursive: true });

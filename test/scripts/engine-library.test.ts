@@ -2,7 +2,17 @@
 
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
@@ -82,7 +92,9 @@ test('the library is downloaded once, with the platform named, and only what is 
   expect(second).toEqual(first);
   const lines = readFileSync(asked, 'utf8').trim().split('\n');
   expect(lines).toHaveLength(1);
-  expect(lines[0]).toMatch(/--require-hashes .*--no-deps --only-binary=:all: .*--python-version 3\.12 .*--platform manylinux_2_27_.* : tensorflow-cpu==2\.21\.0 --hash=sha256:[0-9a-f]{64}$/);
+  expect(lines[0]).toMatch(
+    /--require-hashes .*--no-deps --only-binary=:all: .*--python-version 3\.12 .*--platform manylinux_2_27_.* : tensorflow-cpu==2\.21\.0 --hash=sha256:[0-9a-f]{64}$/,
+  );
   expect(readdirSync(first.path).toSorted()).toEqual(['.complete.json', 'include', 'lib']);
   expect(readdirSync(join(first.path, 'include'))).toEqual(['tensorflow']);
   expect(readlinkSync(join(first.path, 'lib', 'libtensorflow.so.2'))).toBe('libtensorflow_cc.so.2');
@@ -101,7 +113,9 @@ test('a wheel with another content than the pinned one is refused, and leaves no
   const { pins } = fakePip();
   writeFileSync(join(directory, 'wheels', 'tensorflow-cpu', WHEELS['tensorflow-cpu'].name), 'something else');
   const cache = join(directory, 'cache');
-  await expect(makeEngineLibrary(cache, 'cpu', pins)).rejects.toThrow(`${WHEELS['tensorflow-cpu'].name} has the SHA-256`);
+  await expect(makeEngineLibrary(cache, 'cpu', pins)).rejects.toThrow(
+    `${WHEELS['tensorflow-cpu'].name} has the SHA-256`,
+  );
   expect(readdirSync(join(cache, 'engine', readdirSync(join(cache, 'engine'))[0] ?? ''))).toEqual([]);
   expect(readdirSync(join(cache, 'downloads'))).toEqual([]);
 });
@@ -110,7 +124,9 @@ test('what nothing is pinned for is not fetched', async () => {
   const { asked } = fakePip();
   const empty = join(directory, 'empty');
   mkdirSync(empty);
-  await expect(makeEngineLibrary(join(directory, 'cache'), 'cuda', empty)).rejects.toThrow('no TensorFlow wheel is pinned for cuda');
+  await expect(makeEngineLibrary(join(directory, 'cache'), 'cuda', empty)).rejects.toThrow(
+    'no TensorFlow wheel is pinned for cuda',
+  );
   expect(existsSync(asked)).toBe(false);
 });
 

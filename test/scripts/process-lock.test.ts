@@ -60,7 +60,9 @@ test('processes that all want it enter one at a time', async () => {
     });`;
   const codes = await Promise.all(
     Array.from({ length: 4 }, () => {
-      const child = spawn(process.execPath, ['--input-type=module', '-e', script], { stdio: ['ignore', 'ignore', 'inherit'] });
+      const child = spawn(process.execPath, ['--input-type=module', '-e', script], {
+        stdio: ['ignore', 'ignore', 'inherit'],
+      });
       return new Promise((resolve) => child.on('exit', resolve));
     }),
   );

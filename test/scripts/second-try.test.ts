@@ -1,7 +1,13 @@
 /** Hunts a failure that is run until it passes: of a race, of many tests at once, or of another test than the one that passed. */
 
 import { expect, test } from 'vitest';
-import { MOST_SECOND_TRIES, passedAlone, patternOf, secondTriesOf, withSecondTries } from '../../scripts/test/second-try.mjs';
+import {
+  MOST_SECOND_TRIES,
+  passedAlone,
+  patternOf,
+  secondTriesOf,
+  withSecondTries,
+} from '../../scripts/test/second-try.mjs';
 import { exitCodeOf, lastLine } from '../../scripts/test/tally.mjs';
 
 const counts = { numPassedTests: 0, numFailedTests: 0, numPendingTests: 0, numTodoTests: 0 };
@@ -10,7 +16,10 @@ const reportOf = (files: Readonly<Record<string, readonly string[]>>) => ({
   testResults: Object.entries(files).map(([file, failed]) => ({
     name: `/project/${file}`,
     status: 'failed',
-    assertionResults: [{ status: 'passed', fullName: 'passes' }, ...failed.map((fullName) => ({ status: 'failed', fullName }))],
+    assertionResults: [
+      { status: 'passed', fullName: 'passes' },
+      ...failed.map((fullName) => ({ status: 'failed', fullName })),
+    ],
   })),
 });
 
@@ -24,14 +33,23 @@ test('each failed test is tried again by its file and whole name', () => {
   expect(secondTriesOf(undefined, '/project')).toEqual([]);
 });
 
-test.each(['test/store/line.test.ts', 'test/workflows/batch/x.test.ts', 'test/e2e/eval.test.ts', 'test/cli/chaos/own-docker.test.ts'])('never where races are hunted: %s', (file) => {
-  expect(secondTriesOf(reportOf({ [file]: ['fails'], 'test/cli/up.test.ts': ['late'] }), '/project')).toEqual([{ file: 'test/cli/up.test.ts', name: 'late' }]);
+test.each([
+  'test/store/line.test.ts',
+  'test/workflows/batch/x.test.ts',
+  'test/e2e/eval.test.ts',
+  'test/cli/chaos/own-docker.test.ts',
+])('never where races are hunted: %s', (file) => {
+  expect(secondTriesOf(reportOf({ [file]: ['fails'], 'test/cli/up.test.ts': ['late'] }), '/project')).toEqual([
+    { file: 'test/cli/up.test.ts', name: 'late' },
+  ]);
 });
 
 test('a file that fails as a whole has none, and neither has any test where too many failed', () => {
   expect(secondTriesOf(reportOf({ 'test/trainer/a.test.ts': [] }), '/project')).toEqual([]);
   const names = Array.from({ length: MOST_SECOND_TRIES + 1 }, (_, i) => `test ${i}`);
-  expect(secondTriesOf(reportOf({ 'test/trainer/a.test.ts': names.slice(1) }), '/project')).toHaveLength(MOST_SECOND_TRIES);
+  expect(secondTriesOf(reportOf({ 'test/trainer/a.test.ts': names.slice(1) }), '/project')).toHaveLength(
+    MOST_SECOND_TRIES,
+  );
   expect(secondTriesOf(reportOf({ 'test/trainer/a.test.ts': names }), '/project')).toEqual([]);
 });
 

@@ -13,7 +13,12 @@ test('a check counts as one, and everything is summed', () => {
 
 test.each([
   ['a file that does not load', { ...report, testResults: [{ status: 'failed', assertionResults: [] }] }, 1, 1],
-  ['a file with a failed test and a failed hook', { ...report, numFailedTests: 1, testResults: [{ status: 'failed', assertionResults: [{ status: 'failed' }] }] }, 1, 1],
+  [
+    'a file with a failed test and a failed hook',
+    { ...report, numFailedTests: 1, testResults: [{ status: 'failed', assertionResults: [{ status: 'failed' }] }] },
+    1,
+    1,
+  ],
   ['an error outside of the tests', report, 1, 1],
   ['no report at all', undefined, 1, 1],
 ])('%s is a failure', (_name, given, exitCode, failed) => {
@@ -21,7 +26,11 @@ test.each([
 });
 
 test('errors outside of the tests count beside failed tests, so that a second try of these cannot hide them', () => {
-  const failed = { ...report, numFailedTests: 1, testResults: [{ status: 'failed', assertionResults: [{ status: 'failed' }] }] };
+  const failed = {
+    ...report,
+    numFailedTests: 1,
+    testResults: [{ status: 'failed', assertionResults: [{ status: 'failed' }] }],
+  };
   expect(tallyVitest(failed, 1, 2).failed).toBe(3);
   expect(tallyVitest(report, 1, 1).failed).toBe(1);
 });

@@ -35,24 +35,34 @@ test('a program on PATH is used, and nothing is fetched', async () => {
 });
 
 test('where the download is closed, go builds the version that it can build, once', async () => {
-  program('go', `if [ "$1" = env ]; then echo go1.26.8; exit; fi; echo "$@" >> ${directory}/asked; printf '#!/bin/sh\\necho built' > "$GOBIN/temporal"; /bin/chmod +x "$GOBIN/temporal"`);
+  program(
+    'go',
+    `if [ "$1" = env ]; then echo go1.26.8; exit; fi; echo "$@" >> ${directory}/asked; printf '#!/bin/sh\\necho built' > "$GOBIN/temporal"; /bin/chmod +x "$GOBIN/temporal"`,
+  );
   const env = { PATH: `${bin}:/usr/bin:/bin` };
   const cache = join(directory, 'cache');
   const only = { PATH: bin };
   vi.stubEnv('PATH', env.PATH);
   expect(await makeTemporal(cache, only)).toBe('built (built by go, since the download failed: ENOTFOUND)');
   expect(await makeTemporal(cache, only)).toBe('built (cache)');
-  expect(readFileSync(join(directory, 'asked'), 'utf8')).toBe('install github.com/temporalio/cli/cmd/temporal@v1.5.1\n');
+  expect(readFileSync(join(directory, 'asked'), 'utf8')).toBe(
+    'install github.com/temporalio/cli/cmd/temporal@v1.5.1\n',
+  );
   expect(findTemporal(cache, only)?.from).toBe('cache');
 });
 
 test('an archive that is not the pinned one is not used: go builds it, and the line says why', async () => {
   vi.stubGlobal('fetch', async () => new Response('no archive of Temporal'));
-  program('go', `if [ "$1" = env ]; then echo go1.26.8; exit; fi; echo "$GOSUMDB $GONOSUMDB" > ${directory}/verified; printf '#!/bin/sh\\necho built' > "$GOBIN/temporal"; /bin/chmod +x "$GOBIN/temporal"`);
+  program(
+    'go',
+    `if [ "$1" = env ]; then echo go1.26.8; exit; fi; echo "$GOSUMDB $GONOSUMDB" > ${directory}/verified; printf '#!/bin/sh\\necho built' > "$GOBIN/temporal"; /bin/chmod +x "$GOBIN/temporal"`,
+  );
   program('tar', `echo "$@" > ${directory}/unpacked`);
   const env = { PATH: `${bin}:/usr/bin:/bin`, GOSUMDB: 'off', GONOSUMDB: '*' };
   vi.stubEnv('PATH', env.PATH);
-  expect(await makeTemporal(join(directory, 'cache'), { ...env, PATH: bin })).toMatch(/^built \(built by go, since the download failed: what came has the SHA-256 [0-9a-f]{64}, not [0-9a-f]{64}: it is damaged or not genuine, and was not used\)$/);
+  expect(await makeTemporal(join(directory, 'cache'), { ...env, PATH: bin })).toMatch(
+    /^built \(built by go, since the download failed: what came has the SHA-256 [0-9a-f]{64}, not [0-9a-f]{64}: it is damaged or not genuine, and was not used\)$/,
+  );
   expect(existsSync(join(directory, 'unpacked'))).toBe(false);
   // Also where this machine's settings leave the comparison out.
   expect(readFileSync(join(directory, 'verified'), 'utf8')).toBe('sum.golang.org none\n');
@@ -70,5 +80,7 @@ test('without a go that is new enough and without PyPI, what is missing is named
 });
 
 test('an address that is named needs no program, and set-up says whether it answers', async () => {
-  expect(await makeTemporal(directory, { PATH: bin, TEMPORAL_ADDRESS: '127.0.0.1:1' })).toBe('127.0.0.1:1 does not answer now');
+  expect(await makeTemporal(directory, { PATH: bin, TEMPORAL_ADDRESS: '127.0.0.1:1' })).toBe(
+    '127.0.0.1:1 does not answer now',
+  );
 });

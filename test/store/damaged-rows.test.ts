@@ -14,7 +14,14 @@ import { changeOnDisk } from './change-on-disk.ts';
 let dir: string;
 let store: Store;
 let object: ObjectRef;
-const event = { run: 'r', rollout: 'train/r/step-1/t/0', attempt: 1, event: 'turn', at: '2026-01-01T00:00:00.000Z', detail: 'turn-41' } as const;
+const event = {
+  run: 'r',
+  rollout: 'train/r/step-1/t/0',
+  attempt: 1,
+  event: 'turn',
+  at: '2026-01-01T00:00:00.000Z',
+  detail: 'turn-41',
+} as const;
 
 beforeEach(async () => {
   dir = mkdtempSync(join(tmpdir(), 'longhaul-rows-'));
@@ -42,21 +49,36 @@ function changed(...changes: ReadonlyArray<readonly [from: string, to: string]>)
   return store;
 }
 
-const damaged = (key: string, what = `the record ${key} is not what was written`) => ({ name: 'StoreCorrupt', key, message: expect.stringContaining(what) as string });
+const damaged = (key: string, what = `the record ${key} is not what was written`) => ({
+  name: 'StoreCorrupt',
+  key,
+  message: expect.stringContaining(what) as string,
+});
 
 it('a digit of a value is found by every read of it, by its key and with the remedy; the rest is read', async () => {
   const opened = changed(['0.25', '0.26']);
   await expect(opened.get('a/1')).rejects.toMatchObject(damaged('a/1'));
-  await expect(opened.get('a/1')).rejects.toThrow(/stop the stack, and bring store\.sqlite back from a copy, or start a run of another name .*doctor --store/);
+  await expect(opened.get('a/1')).rejects.toThrow(
+    /stop the stack, and bring store\.sqlite back from a copy, or start a run of another name .*doctor --store/,
+  );
   await expect(opened.list('a/')).rejects.toMatchObject(damaged('a/1'));
   await expect(opened.putOnce('a/1', { reward: 0.25 })).rejects.toMatchObject(damaged('a/1'));
-  expect([await opened.get('a/2'), await opened.list('b/')]).toEqual([{ reward: 0.75, text: 'the other' }, [{ key: 'b/1', value: 'whole' }]]);
+  expect([await opened.get('a/2'), await opened.list('b/')]).toEqual([
+    { reward: 0.75, text: 'the other' },
+    [{ key: 'b/1', value: 'whole' }],
+  ]);
 });
 
 it('two records under the keys of each other are found, each with its own checksum', async () => {
   const raw = new DatabaseSync(join(dir, 'store.sqlite'));
-  const [first, other] = ['a/1', 'a/2'].map((key) => raw.prepare('SELECT value, sum FROM results WHERE key = ?').get(key)!);
-  for (const [key, { value, sum }] of [['a/1', other!], ['a/2', first!]] as const) raw.prepare('UPDATE results SET value = ?, sum = ? WHERE key = ?').run(value!, sum!, key);
+  const [first, other] = ['a/1', 'a/2'].map((key) =>
+    raw.prepare('SELECT value, sum FROM results WHERE key = ?').get(key)!,
+  );
+  for (const [key, { value, sum }] of [
+    ['a/1', other!],
+    ['a/2', first!],
+  ] as const)
+    raw.prepare('UPDATE results SET value = ?, sum = ? WHERE key = ?').run(value!, sum!, key);
   raw.close();
   store = openSqliteStore(dir);
   for (const key of ['a/1', 'a/2']) await expect(store.get(key)).rejects.toMatchObject(damaged(key));
@@ -107,9 +129,18 @@ it('a store of another format is refused, and stays as it is', async () => {
   store = openSqliteStore(old);
   await store.close();
   const raw = new DatabaseSync(join(old, 'store.sqlite'));
-  raw.exec('DROP TABLE results; CREATE TABLE results (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID; PRAGMA user_version=0;');
+  raw.exec(
+    'DROP TABLE results; CREATE TABLE results (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID; PRAGMA user_version=0;',
+  );
   raw.close();
   store = openSqliteStore(dir);
-  expect(() => openSqliteStore(old)).toThrow(expect.objectContaining({ name: 'StoreFormatUnknown', message: expect.stringMatching(/old has format 0, and this version reads format 2 alone: use the version that made it, or set LONGHAUL_HOME/) as string }));
+  expect(() => openSqliteStore(old)).toThrow(
+    expect.objectContaining({
+      name: 'StoreFormatUnknown',
+      message: expect.stringMatching(
+        /old has format 0, and this version reads format 2 alone: use the version that made it, or set LONGHAUL_HOME/,
+      ) as string,
+    }),
+  );
   expect(await store.get('b/1')).toBe('whole');
 });

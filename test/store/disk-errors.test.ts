@@ -3,7 +3,18 @@
  * lost or half there, damage that is read as something else, and work that does not go on when the cause is gone.
  */
 import { execFileSync } from 'node:child_process';
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs';
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -51,8 +62,13 @@ describe('a full disk', () => {
     await store.putOnce('before', 'x'.repeat(1000));
     fill();
     const failed = await store.putOnce('during', 'y'.repeat(500_000)).catch((error: unknown) => error);
-    expect(failed).toMatchObject({ name: 'StoreFull', message: expect.stringMatching(/No space is left at .*store: free some/) });
-    await expect(store.append([{ run: 'r', rollout: 'a', attempt: 1, event: 'started', at: 'z'.repeat(500_000) }])).rejects.toMatchObject({ name: 'StoreFull' });
+    expect(failed).toMatchObject({
+      name: 'StoreFull',
+      message: expect.stringMatching(/No space is left at .*store: free some/),
+    });
+    await expect(
+      store.append([{ run: 'r', rollout: 'a', attempt: 1, event: 'started', at: 'z'.repeat(500_000) }]),
+    ).rejects.toMatchObject({ name: 'StoreFull' });
     expect(await store.get('before')).toBe('x'.repeat(1000));
     expect(await store.get('during')).toBeUndefined();
     expect(await store.events('r')).toEqual([]);
@@ -98,7 +114,12 @@ describe('a disk that can only be read', () => {
     await first.putOnce('k', 1);
     await first.close();
     mount('-o', 'remount,ro', dir);
-    expect(() => openSqliteStore(join(dir, 'store'))).toThrow(expect.objectContaining({ name: 'StoreReadOnly', message: expect.stringMatching(/can only be read: mount it for writing/) }));
+    expect(() => openSqliteStore(join(dir, 'store'))).toThrow(
+      expect.objectContaining({
+        name: 'StoreReadOnly',
+        message: expect.stringMatching(/can only be read: mount it for writing/),
+      }),
+    );
     await expect(writeAside(join(dir, 'summary.json'), '{}')).rejects.toMatchObject({ name: 'StoreReadOnly' });
     const patient = patiently(dir, impatient, async () => open(join(dir, 'store')));
     await expect.poll(() => pausedBy()).toMatch(/can only be read/);
@@ -129,16 +150,25 @@ describe('damage', () => {
   /** A store's files as a machine that lost its power leaves them: the log is there, its end is not. */
   async function torn(cut: (wal: string) => void): Promise<Store> {
     const store = open(join(dir, 'whole'));
-    for (let i = 0; i < 20; i += 1) await store.putOnce(`k${String(i).padStart(2, '0')}`, { i, text: 'x'.repeat(2000) });
+    for (let i = 0; i < 20; i += 1)
+      await store.putOnce(`k${String(i).padStart(2, '0')}`, { i, text: 'x'.repeat(2000) });
     mkdirSync(join(dir, 'torn'));
-    for (const name of ['store.sqlite', 'store.sqlite-wal']) copyFileSync(join(dir, 'whole', name), join(dir, 'torn', name));
+    for (const name of ['store.sqlite', 'store.sqlite-wal'])
+      copyFileSync(join(dir, 'whole', name), join(dir, 'torn', name));
     cut(join(dir, 'torn', 'store.sqlite-wal'));
     return open(join(dir, 'torn'));
   }
 
   it.each([
     ['cut short', (wal: string) => truncateSync(wal, statSync(wal).size - 1500)],
-    ['with other bytes', (wal: string) => { const bytes = readFileSync(wal); bytes[bytes.length - 2000]! ^= 0xff; writeFileSync(wal, bytes); }],
+    [
+      'with other bytes',
+      (wal: string) => {
+        const bytes = readFileSync(wal);
+        bytes[bytes.length - 2000]! ^= 0xff;
+        writeFileSync(wal, bytes);
+      },
+    ],
   ])('of the last record, %s, takes that record and no other, and it can be written again', async (_, cut) => {
     const store = await torn(cut);
     const there = await store.list<{ i: number }>('k');
@@ -156,22 +186,36 @@ describe('damage', () => {
     const bytes = readFileSync(file);
     bytes.fill(0xee, 8192, bytes.length);
     writeFileSync(file, bytes);
-    const error = await Promise.resolve().then(() => open(join(dir, 'store')).list('k')).catch((thrown: unknown) => thrown);
-    expect(error).toMatchObject({ name: 'StoreCorrupt', message: expect.stringMatching(/damaged .*bring the file back/) });
+    const error = await Promise.resolve()
+      .then(() => open(join(dir, 'store')).list('k'))
+      .catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({
+      name: 'StoreCorrupt',
+      message: expect.stringMatching(/damaged .*bring the file back/),
+    });
     writeFileSync(file, 'this is no database, but it is long enough to look like one'.repeat(20));
     expect(() => openSqliteStore(join(dir, 'store'))).toThrow(expect.objectContaining({ name: 'StoreCorrupt' }));
   });
 
   it('of one record, or of an object, is named, and the others are read', async () => {
     const store = open(join(dir, 'store'));
-    const [whole, damaged] = [await store.putObject(Buffer.from('whole')), await store.putObject(Buffer.from('as it was'))];
+    const [whole, damaged] = [
+      await store.putObject(Buffer.from('whole')),
+      await store.putObject(Buffer.from('as it was')),
+    ];
     for (const key of ['k1', 'k2']) await store.putOnce(key, { key });
     const file = new DatabaseSync(join(dir, 'store', 'store.sqlite'));
     file.prepare('UPDATE objects SET bytes = ? WHERE ref = ?').run(Buffer.from('as it is!'), damaged);
     file.prepare('UPDATE results SET value = substr(value, 1, 4) WHERE key = ?').run('k1');
     file.close();
-    await expect(store.getObject(damaged)).rejects.toMatchObject({ name: 'StoreCorrupt', message: expect.stringContaining(damaged) });
-    await expect(store.get('k1')).rejects.toMatchObject({ name: 'StoreCorrupt', message: expect.stringContaining('the record k1 is not what was written') });
+    await expect(store.getObject(damaged)).rejects.toMatchObject({
+      name: 'StoreCorrupt',
+      message: expect.stringContaining(damaged),
+    });
+    await expect(store.get('k1')).rejects.toMatchObject({
+      name: 'StoreCorrupt',
+      message: expect.stringContaining('the record k1 is not what was written'),
+    });
     await expect(store.list('k')).rejects.toMatchObject({ name: 'StoreCorrupt' });
     expect(Buffer.from(await store.getObject(whole)).toString()).toBe('whole');
     expect(await store.get('k2')).toEqual({ key: 'k2' });
@@ -187,6 +231,10 @@ describe('what killed writers left aside', () => {
     await removeLeftovers(dir, 60_000);
     expect(existsSync(join(dir, 'metrics.jsonl.partial-0b4e'))).toBe(true);
     await removeLeftovers(dir, 0);
-    expect(readdirSync(dir, { recursive: true }).map(String).toSorted((a, b) => a.localeCompare(b))).toEqual(['checkpoints', 'metrics.jsonl']);
+    expect(
+      readdirSync(dir, { recursive: true })
+        .map(String)
+        .toSorted((a, b) => a.localeCompare(b)),
+    ).toEqual(['checkpoints', 'metrics.jsonl']);
   });
 });

@@ -58,7 +58,9 @@ describe('writers in line', () => {
 
   it('are not refused what fails for another reason in front of them, nor tried again for it', async () => {
     const line = new Line('/store', times);
-    const full = line.enter(async () => { throw new StoreFull('/store'); });
+    const full = line.enter(async () => {
+      throw new StoreFull('/store');
+    });
     const next = line.enter(async () => 'written');
     await expect(full).rejects.toMatchObject({ name: 'StoreFull' });
     expect(await next).toBe('written');

@@ -18,7 +18,14 @@ afterEach(async () => {
   rmSync(dir, { recursive: true });
 });
 
-const lease = (id: string, expiresAt: number): Lease => ({ id, kind: 'sandbox', owner: 'r', host: 'h', expiresAt, detail: '' });
+const lease = (id: string, expiresAt: number): Lease => ({
+  id,
+  kind: 'sandbox',
+  owner: 'r',
+  host: 'h',
+  expiresAt,
+  detail: '',
+});
 
 describe('results', () => {
   it('keeps the first value, also against another connection', async () => {
@@ -59,14 +66,21 @@ describe('objects', () => {
 
 describe('events and executions', () => {
   const event = (over: Partial<RolloutEvent>): RolloutEvent => ({
-    run: 'run', rollout: 'x', attempt: 1, event: 'started', at: '2026-01-01T00:00:00.000Z', ...over,
+    run: 'run',
+    rollout: 'x',
+    attempt: 1,
+    event: 'started',
+    at: '2026-01-01T00:00:00.000Z',
+    ...over,
   });
 
   it('keeps a repeated report of one event once, and two different ones twice', async () => {
     await store.append([event({}), event({ at: '2026-01-02T00:00:00.000Z' })]);
     await store.append([event({ event: 'trained', detail: 'v1' }), event({ event: 'trained', detail: 'v2' })]);
     expect((await store.events('run')).map((e) => [e.event, e.detail])).toEqual([
-      ['started', undefined], ['trained', 'v1'], ['trained', 'v2'],
+      ['started', undefined],
+      ['trained', 'v1'],
+      ['trained', 'v2'],
     ]);
     expect(await store.events('other')).toEqual([]);
   });

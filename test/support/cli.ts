@@ -16,9 +16,14 @@ const program = fileURLToPath(new URL('../../bin/longhaul.mjs', import.meta.url)
 export function longhaul(args: readonly string[], cwd: string, timeoutMs = 300_000): Promise<CliResult> {
   const env = { ...process.env, LONGHAUL_HOME: `${cwd}/.longhaul` };
   return new Promise((resolve) => {
-    execFile(process.execPath, [program, ...args], { cwd, env, timeout: timeoutMs, maxBuffer: 1 << 28 }, (error, stdout, stderr) => {
-      resolve({ code: error ? (typeof error.code === 'number' ? error.code : 1) : 0, stdout, stderr });
-    });
+    execFile(
+      process.execPath,
+      [program, ...args],
+      { cwd, env, timeout: timeoutMs, maxBuffer: 1 << 28 },
+      (error, stdout, stderr) => {
+        resolve({ code: error ? (typeof error.code === 'number' ? error.code : 1) : 0, stdout, stderr });
+      },
+    );
   });
 }
 
@@ -33,8 +38,12 @@ export async function longhaulJson<T>(args: readonly string[], cwd: string): Pro
 export async function askedHere<T>(args: readonly string[], cwd: string): Promise<T> {
   let [out, err] = ['', ''];
   const code = await runCommandLine([...args, '--json'], {
-    out: (text) => { out += text; },
-    err: (text) => { err += text; },
+    out: (text) => {
+      out += text;
+    },
+    err: (text) => {
+      err += text;
+    },
     env: { ...process.env, LONGHAUL_HOME: `${cwd}/.longhaul` },
     cwd,
     signal: new AbortController().signal,

@@ -37,7 +37,11 @@ function recording({ reward }: ScriptedActivities, store: Store): RewardActiviti
 async function startEvalWorld(address: string, dir: string, script: Script): Promise<EvalWorld> {
   const store = openSqliteStore(join(dir, 'store'));
   const describePolicy = async () => ({ parameters: 1, vocabulary: 2 });
-  const orchestrator = createOrchestratorActivities({ store, temporal: { address, namespace: 'default', ui: '' }, describePolicy });
+  const orchestrator = createOrchestratorActivities({
+    store,
+    temporal: { address, namespace: 'default', ui: '' },
+    describePolicy,
+  });
   const world = await startWorld(address, script, (scripted) => ({
     orchestrator,
     sweeps: createSweepActivities({ store }),
@@ -65,7 +69,12 @@ export interface EvalWorldInUse {
 /** A server and an eval world for all tests of a file, with the environment `toy`. */
 export function useEvalWorld(): EvalWorldInUse {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-eval-world-'));
-  const use: { dir: string; address: string; now: EvalWorld; script: Script } = { dir, address: '', now: undefined as unknown as EvalWorld, script: {} };
+  const use: { dir: string; address: string; now: EvalWorld; script: Script } = {
+    dir,
+    address: '',
+    now: undefined as unknown as EvalWorld,
+    script: {},
+  };
   let stop: () => Promise<void> = async () => undefined;
   beforeAll(async () => {
     defineTask(new ScriptedEnvironment('toy'));
@@ -92,7 +101,8 @@ export function useEvalWorld(): EvalWorldInUse {
 /** A directory that passes for a policy; `weights` tell one from another. */
 export function makePolicy(dir: string, weights = 'w'): string {
   mkdirSync(dir, { recursive: true });
-  for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'longhaul.json']) writeFileSync(join(dir, name), '{}');
+  for (const name of ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'longhaul.json'])
+    writeFileSync(join(dir, name), '{}');
   writeFileSync(join(dir, 'model.safetensors'), weights);
   return dir;
 }

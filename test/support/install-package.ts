@@ -12,7 +12,8 @@ export async function installPackage(dir: string): Promise<string> {
   const own = join(modules, 'longhaul');
   mkdirSync(own, { recursive: true });
   for (const name of readdirSync(join(packageRoot, 'node_modules'))) {
-    if (!name.startsWith('.') && name !== 'longhaul' && name !== '@tensorflow') symlinkSync(join(packageRoot, 'node_modules', name), join(modules, name));
+    if (!name.startsWith('.') && name !== 'longhaul' && name !== '@tensorflow')
+      symlinkSync(join(packageRoot, 'node_modules', name), join(modules, name));
   }
   // As its set-up would have left it in the cache.
   mkdirSync(join(own, 'node_modules'));
@@ -24,6 +25,15 @@ export async function installPackage(dir: string): Promise<string> {
   }
   const tsc = join(packageRoot, 'node_modules', 'typescript', 'bin', 'tsc');
   // It is run, and not imported by what is checked: types cost two thirds of a build.
-  await promisify(execFile)(process.execPath, [tsc, '-p', join(packageRoot, 'tsconfig.build.json'), '--outDir', join(own, 'dist'), '--noCheck', '--declaration', 'false']);
+  await promisify(execFile)(process.execPath, [
+    tsc,
+    '-p',
+    join(packageRoot, 'tsconfig.build.json'),
+    '--outDir',
+    join(own, 'dist'),
+    '--noCheck',
+    '--declaration',
+    'false',
+  ]);
   return own;
 }

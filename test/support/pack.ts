@@ -9,7 +9,12 @@ import { packageRoot } from '../../scripts/setup/paths.mjs';
 const run = promisify(execFile);
 
 /** Hosts that no request may reach but the registry's: another download would fail here as it does behind a closed network. */
-const CLOSED = { npm_config_disturl: 'http://127.0.0.1:1', npm_config_nodedir: '', npm_config_fund: 'false', npm_config_audit: 'false' };
+const CLOSED = {
+  npm_config_disturl: 'http://127.0.0.1:1',
+  npm_config_nodedir: '',
+  npm_config_fund: 'false',
+  npm_config_audit: 'false',
+};
 
 /** Returns the package's folder in `dir`. npm's cache serves what the set-up has fetched before. */
 export async function packAndInstall(dir: string): Promise<string> {
@@ -20,6 +25,9 @@ export async function packAndInstall(dir: string): Promise<string> {
   const project = join(dir, 'project');
   mkdirSync(project);
   writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'somebodys', private: true, type: 'module' }));
-  await run('npm', ['install', '--prefer-offline', join(out, tarball)], { cwd: project, env: { ...process.env, ...CLOSED } });
+  await run('npm', ['install', '--prefer-offline', join(out, tarball)], {
+    cwd: project,
+    env: { ...process.env, ...CLOSED },
+  });
   return join(project, 'node_modules', 'longhaul');
 }

@@ -28,7 +28,9 @@ const START = 'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"';
 /** Why the service cannot be had here; `undefined` where it can. */
 export function lacksPodman(): string | undefined {
   if (process.getuid?.() !== 0) return 'only root can start its service here';
-  return which('podman', process.env) === undefined ? 'it is not installed (on Debian and Ubuntu: apt install podman crun)' : undefined;
+  return which('podman', process.env) === undefined
+    ? 'it is not installed (on Debian and Ubuntu: apt install podman crun)'
+    : undefined;
 }
 
 async function answers(docker: Docker): Promise<boolean> {
@@ -42,10 +44,25 @@ function start(folder: string): void {
   const configuration = join(folder, 'containers.conf');
   writeFileSync(configuration, CONFIGURATION);
   const log = openSync(join(folder, 'log'), 'a');
-  const podman = ['podman', '--root', join(folder, 'root'), '--runroot', join(folder, 'run'), 'system', 'service', '--time=0', `unix://${join(folder, 'podman.sock')}`];
+  const podman = [
+    'podman',
+    '--root',
+    join(folder, 'root'),
+    '--runroot',
+    join(folder, 'run'),
+    'system',
+    'service',
+    '--time=0',
+    `unix://${join(folder, 'podman.sock')}`,
+  ];
   const args = ['--mount', '--propagation', 'private', 'sh', '-c', START, 'sh', ...podman];
   // Its monitors leave a file `oom` where they were started, when memory of a container ran out.
-  const service = spawn('unshare', args, { cwd: folder, detached: true, stdio: ['ignore', log, log], env: { ...process.env, CONTAINERS_CONF: configuration } });
+  const service = spawn('unshare', args, {
+    cwd: folder,
+    detached: true,
+    stdio: ['ignore', log, log],
+    env: { ...process.env, CONTAINERS_CONF: configuration },
+  });
   service.unref();
   const { pid } = service;
   if (pid !== undefined) writeFileSync(join(folder, 'pid'), String(pid));
@@ -56,17 +73,25 @@ const serviceIn = (folder: string): DaemonForTests => daemonAt(`unix://${join(fo
 /** Started once for all test files of a run, by whichever needs it first. */
 export async function podmanForTests(): Promise<DaemonForTests> {
   const given = process.env[FOLDER_VARIABLE];
-  if (given === undefined) throw new Error('no set-up of a test run is there to stop a service of Podman that is started');
+  if (given === undefined)
+    throw new Error('no set-up of a test run is there to stop a service of Podman that is started');
   const folder = join(given, 'podman');
   mkdirSync(folder, { recursive: true });
   const own = serviceIn(folder);
-  return await withLock(join(folder, 'lock'), () => undefined, async () => {
-    if (await answers(own.docker)) return own;
-    start(folder);
-    for (const deadline = Date.now() + UP_WITHIN_MS; !(await answers(own.docker)); await sleep(50))
-      if (Date.now() > deadline) throw new Error(`Podman's service of the tests does not answer: ${readFileSync(join(folder, 'log'), 'utf8').slice(-2000)}`);
-    return own;
-  });
+  return await withLock(
+    join(folder, 'lock'),
+    () => undefined,
+    async () => {
+      if (await answers(own.docker)) return own;
+      start(folder);
+      for (const deadline = Date.now() + UP_WITHIN_MS; !(await answers(own.docker)); await sleep(50))
+        if (Date.now() > deadline)
+          throw new Error(
+            `Podman's service of the tests does not answer: ${readFileSync(join(folder, 'log'), 'utf8').slice(-2000)}`,
+          );
+      return own;
+    },
+  );
 }
 
 /** Of each exec a monitor stays for five minutes, and would then make its storage anew. */
@@ -74,7 +99,8 @@ function endMonitors(folder: string): void {
   for (const pid of readdirSync('/proc').filter((name) => /^\d+$/u.test(name))) {
     try {
       const [program = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0');
-      if (basename(program) === 'conmon' && args.some((arg) => arg.startsWith(`${folder}/`))) process.kill(Number(pid), 'SIGKILL');
+      if (basename(program) === 'conmon' && args.some((arg) => arg.startsWith(`${folder}/`)))
+        process.kill(Number(pid), 'SIGKILL');
     } catch {
       // Gone already.
     }
@@ -87,12 +113,16 @@ export async function stopOwnPodman(given: string): Promise<void> {
   if (!existsSync(join(folder, 'pid'))) return;
   const { docker } = serviceIn(folder);
   const left = await docker.listContainers({ all: true }).catch(() => []);
-  for (const { Id } of left) await docker.getContainer(Id).remove({ force: true }).catch(() => undefined);
+  for (const { Id } of left)
+    await docker
+      .getContainer(Id)
+      .remove({ force: true })
+      .catch(() => undefined);
   const pid = Number(readFileSync(join(folder, 'pid'), 'utf8'));
   const startTime = startTimeOf(pid);
   if (startTime !== undefined) {
     process.kill(pid, 'SIGTERM');
-    for (const deadline = Date.now() + 30_000; isAlive({ pid, startTime }) && Date.now() < deadline; ) await sleep(50);
+    for (const deadline = Date.now() + 30_000; isAlive({ pid, startTime }) && Date.now() < deadline;) await sleep(50);
   }
   endMonitors(folder);
 }

@@ -20,7 +20,10 @@ const dir = mkdtempSync(join(tmpdir(), 'longhaul-histories-'));
 let script: Script = {};
 const named = process.argv.slice(2);
 /** So that a rollout of some twenty turns goes on in a second history. */
-const suggesting = (events: number) => startPrivateServer(mkdtempSync(join(dir, 'server-')), [`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${events}`]);
+const suggesting = (events: number) =>
+  startPrivateServer(mkdtempSync(join(dir, 'server-')), [
+    `--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${events}`,
+  ]);
 const answers: Script = {
   turn: (input) => (script.turn ?? ((i) => (i.turn < 3 ? 'calls' : 'finish')))(input),
   before: (activity, input) => script.before?.(activity, input),
@@ -47,13 +50,27 @@ function withoutMachine(key: string, value: unknown): unknown {
 async function save(name: string, workflowId: string, runId = ''): Promise<void> {
   if (named.length > 0 && !named.includes(name)) return;
   await world.client.workflow.getHandle(workflowId, runId || undefined).describe();
-  const shown = ['workflow', 'show', '--workflow-id', workflowId, ...(runId ? ['--run-id', runId] : []), '--address', server.address, '--output', 'json'];
+  const shown = [
+    'workflow',
+    'show',
+    '--workflow-id',
+    workflowId,
+    ...(runId ? ['--run-id', runId] : []),
+    '--address',
+    server.address,
+    '--output',
+    'json',
+  ];
   const text = execFileSync(serverProgram(process.env), shown, { encoding: 'utf8', maxBuffer: 1 << 26 });
   const history: unknown = JSON.parse(text, withoutMachine);
   writeFileSync(join(out, `${name}.json`), `${JSON.stringify({ workflowId, history })}\n`);
 }
 
-async function record(name: string, given: Script, during: (handle: Awaited<ReturnType<typeof rollout>>) => Promise<void> = async () => undefined) {
+async function record(
+  name: string,
+  given: Script,
+  during: (handle: Awaited<ReturnType<typeof rollout>>) => Promise<void> = async () => undefined,
+) {
   script = given;
   const handle = await rollout(name);
   await during(handle);
@@ -70,41 +87,88 @@ let lost = false;
 let failures = 0;
 await record('rollout-happy', {});
 await record('rollout-hints-to-the-last-turn', { turn: () => 'hint' });
-await record('rollout-sandbox-lost', { before: (a) => { if (a === 'agentRun' && !lost) { lost = true; throw sandboxLost(); } } });
+await record('rollout-sandbox-lost', {
+  before: (a) => {
+    if (a === 'agentRun' && !lost) {
+      lost = true;
+      throw sandboxLost();
+    }
+  },
+});
 lost = false;
 await record('rollout-restored-and-restarted', {
   before: (a, { turn }) => {
-    if (a === 'agentRun' && turn === 2 && !lost) { lost = true; throw sandboxLost(); }
+    if (a === 'agentRun' && turn === 2 && !lost) {
+      lost = true;
+      throw sandboxLost();
+    }
     if (a === 'restoreSandbox') throw restoreFailed();
   },
 });
-await record('rollout-activity-retried', { before: (a) => { if (a === 'generate' && failures++ < 2) throw new Error('engine busy'); } });
-await record('rollout-failed', { before: (a) => { if (a === 'agentRun') throw sandboxLost(); } });
-await record('rollout-cancelled', { before: async (a) => { if (a === 'agentRun') await sleep(500); } }, async (handle) => {
-  await sleep(300);
-  await handle.cancel();
+await record('rollout-activity-retried', {
+  before: (a) => {
+    if (a === 'generate' && failures++ < 2) throw new Error('engine busy');
+  },
 });
+await record('rollout-failed', {
+  before: (a) => {
+    if (a === 'agentRun') throw sandboxLost();
+  },
+});
+await record(
+  'rollout-cancelled',
+  {
+    before: async (a) => {
+      if (a === 'agentRun') await sleep(500);
+    },
+  },
+  async (handle) => {
+    await sleep(300);
+    await handle.cancel();
+  },
+);
 await record('rollout-paused', {}, async (handle) => {
   await handle.signal('pause');
   await sleep(500);
   await handle.signal('resume');
 });
-await record('rollout-paused-with-a-sandbox', { ttlSeconds: () => 3, before: async (a, { turn }) => { if (a === 'agentRun' && turn === 1) await sleep(500); } }, async (handle) => {
-  await sleep(300);
-  await handle.signal('pause');
-  await sleep(2500);
-  await handle.signal('resume');
-});
+await record(
+  'rollout-paused-with-a-sandbox',
+  {
+    ttlSeconds: () => 3,
+    before: async (a, { turn }) => {
+      if (a === 'agentRun' && turn === 1) await sleep(500);
+    },
+  },
+  async (handle) => {
+    await sleep(300);
+    await handle.signal('pause');
+    await sleep(2500);
+    await handle.signal('resume');
+  },
+);
 script = { turn: ({ turn }) => (turn < 25 ? 'calls' : 'finish') };
 const long = await rollout('rollout-continued');
 await long.result();
 await save('rollout-continued', 'rollout-continued', long.firstExecutionRunId);
 await save('rollout-continuing', 'rollout-continued');
-script = { turn: ({ turn }) => (turn < 6 ? 'calls' : 'finish'), before: async (a) => { if (a === 'generate') await sleep(50); } };
+script = {
+  turn: ({ turn }) => (turn < 6 ? 'calls' : 'finish'),
+  before: async (a) => {
+    if (a === 'generate') await sleep(50);
+  },
+};
 const paused = await start('batch', 'train/golden/paused', {
-  run: 'golden', name: 'paused', step: 1, tasks: ['t-train-0', 't-train-1'], samples: 2, policy,
-  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  seed: 1, dispatcher: { type: 'bounded', maxParallelAgents: 3 },
+  run: 'golden',
+  name: 'paused',
+  step: 1,
+  tasks: ['t-train-0', 't-train-1'],
+  samples: 2,
+  policy,
+  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1,
+  dispatcher: { type: 'bounded', maxParallelAgents: 3 },
 });
 await sleep(400);
 await paused.signal('pause');
@@ -114,8 +178,13 @@ await paused.result();
 await save('batch-paused', 'train/golden/paused');
 script = {};
 const config = {
-  run: 'golden', policy: { base: '/p' }, task: { name: 't', train: 4 }, steps: 2, batch: { tasks: 2, samples: 2 },
-  evaluation: { tasks: 2 }, dispatcher: { maxParallelAgents: 2, maxEvalParallelAgents: 1 },
+  run: 'golden',
+  policy: { base: '/p' },
+  task: { name: 't', train: 4 },
+  steps: 2,
+  batch: { tasks: 2, samples: 2 },
+  evaluation: { tasks: 2 },
+  dispatcher: { maxParallelAgents: 2, maxEvalParallelAgents: 1 },
 };
 const training = await start('train', 'train/golden', config);
 await training.executeUpdate('configure', { args: [{ learningRate: 0.001 }] });
@@ -130,8 +199,22 @@ await steered.result();
 await save('train-steered', 'train/steered');
 let asked = 0;
 let alike = true;
-script = { before: (a, { rollout: id }) => { if (a === 'generate' && alike && id?.includes('/step-1/')) { asked += 1; throw ApplicationFailure.nonRetryable('refused', 'EndpointUnavailable'); } } };
-const broken = await start('train', 'train/broken', { ...config, run: 'broken', steps: 1, batch: { tasks: 3, samples: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 1 }, breaker: { inARow: 2 } });
+script = {
+  before: (a, { rollout: id }) => {
+    if (a === 'generate' && alike && id?.includes('/step-1/')) {
+      asked += 1;
+      throw ApplicationFailure.nonRetryable('refused', 'EndpointUnavailable');
+    }
+  },
+};
+const broken = await start('train', 'train/broken', {
+  ...config,
+  run: 'broken',
+  steps: 1,
+  batch: { tasks: 3, samples: 2 },
+  dispatcher: { type: 'bounded', maxParallelAgents: 1 },
+  breaker: { inARow: 2 },
+});
 while (asked < 2) await sleep(50);
 await sleep(1500);
 alike = false;
@@ -143,7 +226,11 @@ await save('batch-gated', 'train/golden/step-1');
 const gated = world.log.calls.find((call) => call.rollout.startsWith('train/golden/step-1/'));
 await save('rollout-gated', gated?.rollout ?? '');
 const overlapping = await start('train', 'train/overlapping', {
-  ...config, run: 'overlapping', steps: 3, training: { mode: 'async', maxStalenessSteps: 1 }, dispatcher: { type: 'bounded', maxParallelAgents: 6 },
+  ...config,
+  run: 'overlapping',
+  steps: 3,
+  training: { mode: 'async', maxStalenessSteps: 1 },
+  dispatcher: { type: 'bounded', maxParallelAgents: 6 },
 });
 await overlapping.signal('pause');
 await sleep(300);
@@ -155,16 +242,35 @@ const agent = { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
 const sweep = await start('evalSweep', 'eval/golden', { agent, dispatcher: { type: 'bounded', maxParallelAgents: 3 } });
 await sweep.result();
 await save('eval-sweep', 'eval/golden');
-await record('rollout-tool-failed', { before: (a) => { if (a === 'agentRun') throw ApplicationFailure.nonRetryable('the tool broke', 'ToolFailed'); } });
+await record('rollout-tool-failed', {
+  before: (a) => {
+    if (a === 'agentRun') throw ApplicationFailure.nonRetryable('the tool broke', 'ToolFailed');
+  },
+});
 const batchOf = (name: string, over: object) => ({
-  run: 'golden', name, step: 1, tasks: ['t-train-0', 't-train-1'], samples: 4, policy, agent, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  seed: 1, dispatcher: { type: 'pipeline', maxParallelAgents: 2 }, ...over,
+  run: 'golden',
+  name,
+  step: 1,
+  tasks: ['t-train-0', 't-train-1'],
+  samples: 4,
+  policy,
+  agent,
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1,
+  dispatcher: { type: 'pipeline', maxParallelAgents: 2 },
+  ...over,
 });
 script = { turn: () => 'finish' };
 const nothing = { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] };
 const growing = await start('batch', 'train/golden/continued', batchOf('continued', { samples: 8 }), {
-  begunAt: Date.now(), started: 0, paused: false, sampling: { begun: 0, ended: 0, varied: 0 }, places: nothing,
-  ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] }, admitted: [], givenUp: [],
+  begunAt: Date.now(),
+  started: 0,
+  paused: false,
+  sampling: { begun: 0, ended: 0, varied: 0 },
+  places: nothing,
+  ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] },
+  admitted: [],
+  givenUp: [],
 });
 await growing.result();
 await save('batch-continued', 'train/golden/continued', growing.firstExecutionRunId);
@@ -172,9 +278,17 @@ await save('batch-continuing', 'train/golden/continued');
 const reporting = world.log.calls.findLast((call) => call.rollout.startsWith('train/golden/continued/'));
 await save('rollout-reporting', reporting?.rollout ?? '');
 let late = true;
-const slow = (id: string) => async (a: string, { rollout: which }: { rollout?: string }) => { while (late && a === 'agentRun' && which?.endsWith(id)) await sleep(50); };
+const slow =
+  (id: string) =>
+  async (a: string, { rollout: which }: { rollout?: string }) => {
+    while (late && a === 'agentRun' && which?.endsWith(id)) await sleep(50);
+  };
 script = { before: slow('t-train-1/3') };
-const without = await start('batch', 'train/golden/stragglers', batchOf('stragglers', { stragglers: { completeGroupWithout: 1, deadlineSeconds: 600 } }));
+const without = await start(
+  'batch',
+  'train/golden/stragglers',
+  batchOf('stragglers', { stragglers: { completeGroupWithout: 1, deadlineSeconds: 600 } }),
+);
 await without.result();
 late = false;
 await save('batch-stragglers', 'train/golden/stragglers');
@@ -186,16 +300,25 @@ await ending.cancel();
 await ending.result().catch(() => undefined);
 late = false;
 await save('batch-cancelled', 'train/golden/cancelled');
-script = { turn: () => 'finish', before: async (a, { rollout: which }) => {
-  if (a === 'computeReward' && which?.endsWith('/0')) throw ApplicationFailure.nonRetryable('no such task', 'UserInputError');
-  while (a === 'computeReward' && !world.log.calls.some(({ activity }) => activity === 'recordFailures')) await sleep(50);
-} };
+script = {
+  turn: () => 'finish',
+  before: async (a, { rollout: which }) => {
+    if (a === 'computeReward' && which?.endsWith('/0'))
+      throw ApplicationFailure.nonRetryable('no such task', 'UserInputError');
+    while (a === 'computeReward' && !world.log.calls.some(({ activity }) => activity === 'recordFailures'))
+      await sleep(50);
+  },
+};
 world.log.calls.length = 0;
 const failing = await start('batch', 'train/golden/failing', batchOf('failing', { dispatcher: { type: 'batch' } }));
 await failing.result();
 await save('batch-failures-as-heard', 'train/golden/failing');
 let updates = 0;
-script = { before: (a) => { if (a === 'update' && updates++ < 2) throw new Error('out of memory'); } };
+script = {
+  before: (a) => {
+    if (a === 'update' && updates++ < 2) throw new Error('out of memory');
+  },
+};
 const retried = await start('train', 'train/retried', { ...config, run: 'retried', steps: 1 });
 await retried.result();
 await save('train-update-retried', 'train/retried');
@@ -204,8 +327,17 @@ const evaluated = await start('train', 'train/evaluated', { ...config, run: 'eva
 await evaluated.result();
 await save('train-evaluated-batch-by-batch', 'train/evaluated');
 let shards = 0;
-script = { before: (a) => { if (a === 'forwardBackward' && shards++ === 1) throw new Error('its worker died'); } };
-const sharded = await start('train', 'train/sharded', { ...config, run: 'sharded', steps: 1, training: { shards: 2, placement: 'colocated' } });
+script = {
+  before: (a) => {
+    if (a === 'forwardBackward' && shards++ === 1) throw new Error('its worker died');
+  },
+};
+const sharded = await start('train', 'train/sharded', {
+  ...config,
+  run: 'sharded',
+  steps: 1,
+  training: { shards: 2, placement: 'colocated' },
+});
 await sharded.result();
 await save('train-shards', 'train/sharded');
 // Nobody serves that worker's queue: the turns after the first time out there, and fall back.
@@ -218,13 +350,26 @@ await stopped.cancel();
 await stopped.result().catch(() => undefined);
 late = false;
 await save('train-cancelled', 'train/stopped');
-script = { ran: () => 900, before: async (a) => { if (a === 'agentRun') await sleep(1200); } };
-const overdue = await start('rollout', 'rollout-graded-at-deadline', { task: 't-train-0', policy, agent: { deadlineSeconds: 1 } });
+script = {
+  ran: () => 900,
+  before: async (a) => {
+    if (a === 'agentRun') await sleep(1200);
+  },
+};
+const overdue = await start('rollout', 'rollout-graded-at-deadline', {
+  task: 't-train-0',
+  policy,
+  agent: { deadlineSeconds: 1 },
+});
 await overdue.result();
 await save('rollout-graded-at-deadline', 'rollout-graded-at-deadline');
 late = true;
 script = { before: slow('t-train-0/0') };
-const bereft = await start('batch', 'train/golden/bereft', batchOf('bereft', { tasks: ['t-train-0'], samples: 2, dispatcher: { type: 'batch' } }));
+const bereft = await start(
+  'batch',
+  'train/golden/bereft',
+  batchOf('bereft', { tasks: ['t-train-0'], samples: 2, dispatcher: { type: 'batch' } }),
+);
 await until('agentRun', 'bereft/t-train-0/0');
 await world.client.workflow.getHandle('train/golden/bereft/t-train-0/0').terminate('by hand');
 await bereft.result();
@@ -233,8 +378,14 @@ await save('batch-rollout-terminated', 'train/golden/bereft');
 late = true;
 script = { before: slow('group-1/t-train-0/0') };
 const heard = await start('train', 'train/heard', {
-  ...config, run: 'heard', steps: 1, task: { name: 't', train: 1 }, batch: { tasks: 1, samples: 2 }, training: { mode: 'async', maxStalenessSteps: 1 },
-  evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 2 },
+  ...config,
+  run: 'heard',
+  steps: 1,
+  task: { name: 't', train: 1 },
+  batch: { tasks: 1, samples: 2 },
+  training: { mode: 'async', maxStalenessSteps: 1 },
+  evaluation: { tasks: 1, greedy: false },
+  dispatcher: { type: 'bounded', maxParallelAgents: 2 },
 });
 await until('agentRun', 'heard/group-1/t-train-0/0');
 await world.client.workflow.getHandle('train/heard/group-1/unit').terminate('by hand');
@@ -247,7 +398,11 @@ await server.stop();
 server = await suggesting(40);
 world = await startWorld(server.address, answers);
 script = { turn: () => 'finish' };
-const turning = await start('batch', 'train/golden/turning', batchOf('turning', { samples: 6, dispatcher: { type: 'bounded', maxParallelAgents: 2 } }));
+const turning = await start(
+  'batch',
+  'train/golden/turning',
+  batchOf('turning', { samples: 6, dispatcher: { type: 'bounded', maxParallelAgents: 2 } }),
+);
 await turning.result();
 await save('batch-turned-long', 'train/golden/turning', turning.firstExecutionRunId);
 await world.stop();

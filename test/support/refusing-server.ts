@@ -17,7 +17,15 @@ export async function startRefusingServer(): Promise<RefusingServer> {
   const server = createServer();
   server.on('session', (session) => void sessions.add(session));
   server.on('stream', (stream) => {
-    stream.respond({ ':status': 200, 'content-type': 'application/grpc', 'grpc-status': PERMISSION_DENIED, 'grpc-message': 'nobody may' }, { endStream: true });
+    stream.respond(
+      {
+        ':status': 200,
+        'content-type': 'application/grpc',
+        'grpc-status': PERMISSION_DENIED,
+        'grpc-message': 'nobody may',
+      },
+      { endStream: true },
+    );
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   return {

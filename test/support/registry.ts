@@ -43,15 +43,24 @@ async function startInner(folder: string, asksWho: boolean): Promise<{ readonly 
   writeFileSync(join(folder, 'htpasswd'), HTPASSWD);
   const auth = asksWho ? { auth: { htpasswd: { realm: 'tests', path: join(folder, 'htpasswd') } } } : {};
   const storage = { filesystem: { rootdirectory: join(folder, 'data') }, delete: { enabled: true } };
-  writeFileSync(join(folder, 'config.yml'), JSON.stringify({ version: '0.1', log: { level: 'error' }, storage, ...auth, http: { addr: `127.0.0.1:${port}` } }));
+  writeFileSync(
+    join(folder, 'config.yml'),
+    JSON.stringify({ version: '0.1', log: { level: 'error' }, storage, ...auth, http: { addr: `127.0.0.1:${port}` } }),
+  );
   const log = openSync(join(folder, 'log'), 'a');
   const child = spawn('docker-registry', ['serve', join(folder, 'config.yml')], { stdio: ['ignore', log, log] });
   let failed: Error | undefined;
-  child.once('error', (error) => (failed = new Error(`these tests need a registry (apt install docker-registry): ${error.message}`)));
+  child.once(
+    'error',
+    (error) => (failed = new Error(`these tests need a registry (apt install docker-registry): ${error.message}`)),
+  );
   const ended = new Promise((resolve) => child.once('close', resolve));
   for (const deadline = Date.now() + 20_000; ; await sleep(20)) {
     if (failed !== undefined) throw failed;
-    const up = await fetch(`http://127.0.0.1:${port}/v2/`).then((answer) => answer.ok || answer.status === 401, () => false);
+    const up = await fetch(`http://127.0.0.1:${port}/v2/`).then(
+      (answer) => answer.ok || answer.status === 401,
+      () => false,
+    );
     if (up) break;
     if (Date.now() > deadline) throw new Error('the registry of the tests does not answer');
   }
@@ -81,10 +90,13 @@ export async function startRegistry({ asksWho = false }: { readonly asksWho?: bo
     }
     if (isManifest && from.method === 'GET') seen += 1;
     // The registry names itself by the host that it is asked for.
-    const forward = request({ port: inner.port, host: '127.0.0.1', method: from.method, path: from.url, headers: from.headers }, (answer) => {
-      to.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(to);
-    });
+    const forward = request(
+      { port: inner.port, host: '127.0.0.1', method: from.method, path: from.url, headers: from.headers },
+      (answer) => {
+        to.writeHead(answer.statusCode ?? 502, answer.headers);
+        answer.pipe(to);
+      },
+    );
     forward.once('error', () => to.destroy());
     from.pipe(forward);
   });

@@ -27,7 +27,10 @@ export interface Script {
   /** Milliseconds that a turn took the policy itself, as the engine and the sandbox are to say. */
   readonly ran?: (activity: 'generate' | 'agentRun', turn: number) => number | undefined;
   /** Throws to make an activity fail. */
-  readonly before?: (activity: string, input: { rollout?: string; attempt?: number; turn?: number }) => void | Promise<void>;
+  readonly before?: (
+    activity: string,
+    input: { rollout?: string; attempt?: number; turn?: number },
+  ) => void | Promise<void>;
   readonly reward?: (rollout: string) => number;
   /** Sees what an update is to do; what it returns is in the step's record. */
   readonly update?: (input: UpdateInput) => Partial<StepRecord> | void;
@@ -51,8 +54,10 @@ export interface Log {
   peakLive: number;
 }
 
-export const restoreFailed = () => ApplicationFailure.create({ message: 'another digest', type: 'RestoreFailed', nonRetryable: true });
-export const sandboxLost = () => ApplicationFailure.create({ message: 'gone', type: 'SandboxLost', nonRetryable: true });
+export const restoreFailed = () =>
+  ApplicationFailure.create({ message: 'another digest', type: 'RestoreFailed', nonRetryable: true });
+export const sandboxLost = () =>
+  ApplicationFailure.create({ message: 'gone', type: 'SandboxLost', nonRetryable: true });
 
 /** For `before`: an activity that takes until `end`, and lives meanwhile. */
 export async function lasting(end: Promise<unknown>): Promise<void> {
@@ -121,7 +126,15 @@ export function scriptedActivities(script: Script, log: Log) {
       const kind = script.turn?.(input) ?? (input.turn < 2 ? 'calls' : 'finish');
       const worker = script.worker?.(input);
       const ms = script.ran?.('generate', input.turn);
-      return { kind, calls: kind === 'calls' ? 1 : 0, contextTokens: 10 * input.turn, sampledTokens: 5, line: kind, ...(ms === undefined ? {} : { ms }), ...(worker === undefined ? {} : { worker }) };
+      return {
+        kind,
+        calls: kind === 'calls' ? 1 : 0,
+        contextTokens: 10 * input.turn,
+        sampledTokens: 5,
+        line: kind,
+        ...(ms === undefined ? {} : { ms }),
+        ...(worker === undefined ? {} : { worker }),
+      };
     },
     async planUpdate({ step }) {
       await note('planUpdate', {});
@@ -134,8 +147,29 @@ export function scriptedActivities(script: Script, log: Log) {
       const told = script.update?.(input) ?? {};
       const { step } = input;
       const drift = { meanAbs: 0, maxAbs: 0 };
-      const common = { rewardMean: 0.5, passRate: 0.5, groups: 1, valid: 2, masked: {}, dropped: {}, sampledTokens: 1, trainedTokens: 1, prefixBreaks: 0 };
-      const record = { step, policyVersion: step, ...common, learningRate: 0.001, loss: 0, kl: 0, entropy: 0, gradNorm: 0, logprobDrift: drift, ...told };
+      const common = {
+        rewardMean: 0.5,
+        passRate: 0.5,
+        groups: 1,
+        valid: 2,
+        masked: {},
+        dropped: {},
+        sampledTokens: 1,
+        trainedTokens: 1,
+        prefixBreaks: 0,
+      };
+      const record = {
+        step,
+        policyVersion: step,
+        ...common,
+        learningRate: 0.001,
+        loss: 0,
+        kl: 0,
+        entropy: 0,
+        gradNorm: 0,
+        logprobDrift: drift,
+        ...told,
+      };
       return { policy: { dir: `v${step}`, version: step }, sha256: 'x', record };
     },
   };
@@ -151,11 +185,18 @@ export function scriptedActivities(script: Script, log: Log) {
       const config = resolveRunConfig(given, '/');
       const last = script.recorded?.();
       const recorded = last === undefined ? {} : { recorded: last };
-      return { config, runDir: '/run', policy: { dir: 'v0', version: 0 }, changes: script.changes?.() ?? [], ...recorded };
+      return {
+        config,
+        runDir: '/run',
+        policy: { dir: 'v0', version: 0 },
+        changes: script.changes?.() ?? [],
+        ...recorded,
+      };
     },
     recordChanges: () => note('recordChanges', {}),
     recordDispatched: (input) => note('recordDispatched', { rollout: input.name }),
-    recordFailures: ({ failures }) => note('recordFailures', { rollout: failures.map(({ rollout }) => rollout).join(' ') }),
+    recordFailures: ({ failures }) =>
+      note('recordFailures', { rollout: failures.map(({ rollout }) => rollout).join(' ') }),
     async summariseEvaluation({ tasks }) {
       await note('summariseEvaluation', {});
       return { passRate: 0.5, greedyPassRate: null, rollouts: tasks.length, byFamily: {} };
@@ -180,7 +221,12 @@ function scriptedSweeps(note: (activity: string, input: { rollout?: string }) =>
       await note('openSweep', {});
       const { agent, dispatcher } = given as SweepConfig;
       const cells = ['a', 'b'].map((name, i) => ({
-        name: `${name}/t1`, policyName: name, samplingName: 't1', policy: { dir: `/${name}`, version: i }, sampling, samples: 2,
+        name: `${name}/t1`,
+        policyName: name,
+        samplingName: 't1',
+        policy: { dir: `/${name}`, version: i },
+        sampling,
+        samples: 2,
       }));
       return { eval: id, evalDir: '/evals', round: 1, seed: 1, agent, dispatcher, maxFailed: 0, cells };
     },
@@ -191,7 +237,15 @@ function scriptedSweeps(note: (activity: string, input: { rollout?: string }) =>
     },
     async summariseCell({ cell: { name, policyName, samplingName } }): Promise<CellHeadline> {
       await note('summariseCell', { rollout: name });
-      return { cell: name, policy: policyName, sampling: samplingName, ...scores, graded: 8, failed: {}, ofGraded: scores };
+      return {
+        cell: name,
+        policy: policyName,
+        sampling: samplingName,
+        ...scores,
+        graded: 8,
+        failed: {},
+        ofGraded: scores,
+      };
     },
     closeSweep: ({ status }) => note('closeSweep', { rollout: status }),
   };

@@ -21,7 +21,9 @@ export interface StoreWorld {
   start(workflow: string, id: string, ...args: unknown[]): Promise<WorkflowHandleWithFirstExecutionRunId>;
 }
 
-export function useStoreWorld(replaced: (store: Store, scripted: ScriptedActivities) => Partial<ScriptedActivities>): StoreWorld {
+export function useStoreWorld(
+  replaced: (store: Store, scripted: ScriptedActivities) => Partial<ScriptedActivities>,
+): StoreWorld {
   const dir = mkdtempSync(join(tmpdir(), 'longhaul-store-world-'));
   const store = openSqliteStore(join(dir, 'store'));
   let server: PrivateServer;
@@ -29,12 +31,17 @@ export function useStoreWorld(replaced: (store: Store, scripted: ScriptedActivit
   const inUse: StoreWorld = {
     dir,
     store,
-    get server() { return server; },
-    get now() { return world; },
+    get server() {
+      return server;
+    },
+    get now() {
+      return world;
+    },
     async open() {
       world = await startWorld(server.address, {}, (scripted) => replaced(store, scripted));
     },
-    start: (workflow, workflowId, ...args) => world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args }),
+    start: (workflow, workflowId, ...args) =>
+      world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args }),
   };
   beforeAll(async () => {
     server = await startPrivateServer(dir);

@@ -25,12 +25,17 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
   let server: PrivateServer;
   let world: World;
   const inUse: WorldInUse = {
-    get now() { return world; },
+    get now() {
+      return world;
+    },
     script: {},
     host: 'test-host',
-    start: (workflow, workflowId, ...args) => world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args }),
+    start: (workflow, workflowId, ...args) =>
+      world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args }),
     count: (activity) => world.log.calls.filter((call) => call.activity === activity).length,
-    details: async (id) => (await world.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata')).currentDetails,
+    details: async (id) =>
+      (await world.client.workflow.getHandle(id).query<{ currentDetails: string }>('__temporal_workflow_metadata'))
+        .currentDetails,
   };
   beforeAll(async () => {
     server = await startPrivateServer(dir, serverSettings);

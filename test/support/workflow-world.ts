@@ -15,15 +15,26 @@ import { quietTemporal } from './quiet-temporal.ts';
 function limited(place: RetryPlace, activities: object): Record<string, (...given: never[]) => Promise<unknown>> {
   const records = new Map<string, unknown>();
   const store = {
-    putOnce: async <T>(key: string, value: T) => (records.has(key) ? (records.get(key) as T) : (records.set(key, value), value)),
-    list: async <T>(prefix: string) => [...records].filter(([key]) => key.startsWith(prefix)).map(([key, value]) => ({ key, value: value as T })),
+    putOnce: async <T>(key: string, value: T) =>
+      records.has(key) ? (records.get(key) as T) : (records.set(key, value), value),
+    list: async <T>(prefix: string) =>
+      [...records].filter(([key]) => key.startsWith(prefix)).map(([key, value]) => ({ key, value: value as T })),
   };
-  const limitsOf = (input: { readonly policy?: object } = {}) => ({ store, place, ...(input.policy && 'endpoint' in input.policy && { failures: Infinity }) });
+  const limitsOf = (input: { readonly policy?: object } = {}) => ({
+    store,
+    place,
+    ...(input.policy && 'endpoint' in input.policy && { failures: Infinity }),
+  });
   const all = Object.entries(activities) as Array<[string, (...given: never[]) => Promise<unknown>]>;
-  return Object.fromEntries(all.map(([name, activity]) => [
-    name,
-    (...given: never[]) => classified(() => activity(...given)).catch(async (error: unknown) => { throw await reported(error, limitsOf(given[0]), Context.current().info); }),
-  ]));
+  return Object.fromEntries(
+    all.map(([name, activity]) => [
+      name,
+      (...given: never[]) =>
+        classified(() => activity(...given)).catch(async (error: unknown) => {
+          throw await reported(error, limitsOf(given[0]), Context.current().info);
+        }),
+    ]),
+  );
 }
 
 export interface World {
@@ -64,9 +75,11 @@ export async function startWorld(
     }),
     ...(await Promise.all(
       // Where there are none, processes of the test's own serve that queue.
-      queues.filter(([, own]) => Object.keys(own).length > 0).map(([taskQueue, own]) =>
-        Worker.create({ connection, taskQueue, activities: { ...own }, activityTaskPollerBehavior: pollers }),
-      ),
+      queues
+        .filter(([, own]) => Object.keys(own).length > 0)
+        .map(([taskQueue, own]) =>
+          Worker.create({ connection, taskQueue, activities: { ...own }, activityTaskPollerBehavior: pollers }),
+        ),
     )),
   ];
   const running = Promise.all(workers.map((worker) => worker.run()));

@@ -31,9 +31,15 @@ it("names the first line of the user's own, below what Node and libraries did fo
 it('finds a file below a folder with spaces and parentheses, as a module and as a script', async () => {
   const below = join(dir, 'p (copy)');
   mkdirSync(below);
-  writeFileSync(join(below, 'a.mjs'), "import { b } from './b.cjs';\nexport class A {\n  constructor(own) {\n    if (own) throw new Error('a');\n    b();\n  }\n}\nexport const eager = async (own) => {\n  await null;\n  new A(own);\n};\n");
-  writeFileSync(join(below, 'b.cjs'), "exports.b = () => {\n  eval('throw new Error(\"b\")');\n};\n");
-  const { A, eager } = (await import(join(below, 'a.mjs'))) as { A: new (own: boolean) => unknown; eager: (own: boolean) => Promise<void> };
+  writeFileSync(
+    join(below, 'a.mjs'),
+    "import { b } from './b.cjs';\nexport class A {\n  constructor(own) {\n    if (own) throw new Error('a');\n    b();\n  }\n}\nexport const eager = async (own) => {\n  await null;\n  new A(own);\n};\n",
+  );
+  writeFileSync(join(below, 'b.cjs'), 'exports.b = () => {\n  eval(\'throw new Error("b")\');\n};\n');
+  const { A, eager } = (await import(join(below, 'a.mjs'))) as {
+    A: new (own: boolean) => unknown;
+    eager: (own: boolean) => Promise<void>;
+  };
   expect(ownFrame(thrownBy(() => new A(true)))).toBe(`${join(below, 'a.mjs')}:4`);
   expect(ownFrame(thrownBy(() => new A(false)))).toBe(`${join(below, 'b.cjs')}:2`);
   expect(ownFrame(await eager(true).catch((error: unknown) => error))).toBe(`${join(below, 'a.mjs')}:4`);
@@ -41,10 +47,19 @@ it('finds a file below a folder with spaces and parentheses, as a module and as 
 
 it('takes no line of a message for a place, and is not stopped by one', async () => {
   const file = join(dir, 'says.mjs');
-  writeFileSync(file, 'export const says = (message, later) => {\n  const error = new Error(message);\n  throw Object.assign(error, { message: later ?? message });\n};\n');
+  writeFileSync(
+    file,
+    'export const says = (message, later) => {\n  const error = new Error(message);\n  throw Object.assign(error, { message: later ?? message });\n};\n',
+  );
   const { says } = (await import(file)) as { says: (message: string, later?: string) => unknown };
-  for (const line of ['/etc/passwd:12', 'file:///a/%zz.ts:1', '    at file:///a/%2f.ts:1:2', '    at f (/etc/passwd:12:1)'])
-    for (const message of [line, `x\n${line}`, `${line}\nx`]) expect([message, ownFrame(thrownBy(() => says(message)))]).toEqual([message, `${file}:2`]);
+  for (const line of [
+    '/etc/passwd:12',
+    'file:///a/%zz.ts:1',
+    '    at file:///a/%2f.ts:1:2',
+    '    at f (/etc/passwd:12:1)',
+  ])
+    for (const message of [line, `x\n${line}`, `${line}\nx`])
+      expect([message, ownFrame(thrownBy(() => says(message)))]).toEqual([message, `${file}:2`]);
   // A message that is no longer that of the stack.
   expect(ownFrame(thrownBy(() => says('x\nfile:///a/%zz.ts:1\n    at file:///a/%zz.ts:1:2', 'y')))).toBe(`${file}:2`);
 });
@@ -59,5 +74,7 @@ it.each([
 });
 
 it('a module that is not there is called that, without a word on who looked for it', async () => {
-  await expect(loadOwnModules([join(dir, 'none.ts')])).rejects.toThrow(/none\.ts" cannot be used; give modules that can be imported \(there is no such file\)$/);
+  await expect(loadOwnModules([join(dir, 'none.ts')])).rejects.toThrow(
+    /none\.ts" cannot be used; give modules that can be imported \(there is no such file\)$/,
+  );
 });

@@ -14,14 +14,29 @@ const data: Datum[] = [3, 5, 4, 6].map((length, i) => ({
 }));
 
 const request: UpdateRequest = {
-  fromDir: 'run/weights/v0', toDir: 'run/weights/v1', toVersion: 1, data, referenceDir: 'run/base',
+  fromDir: 'run/weights/v0',
+  toDir: 'run/weights/v1',
+  toVersion: 1,
+  data,
+  referenceDir: 'run/base',
   algorithm: {
-    learningRate: 1e-3, epochs: 2, minibatches: 2, clipLow: 0.2, clipHigh: 0.2, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.99], epsilon: 1e-8, microBatchTokens: 16,
-    kl: { in: 'loss', estimator: 'k3', coefficient: 0.1 }, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 },
+    learningRate: 1e-3,
+    epochs: 2,
+    minibatches: 2,
+    clipLow: 0.2,
+    clipHigh: 0.2,
+    maxGradNorm: 1,
+    weightDecay: 0,
+    betas: [0.9, 0.99],
+    epsilon: 1e-8,
+    microBatchTokens: 16,
+    kl: { in: 'loss', estimator: 'k3', coefficient: 0.1 },
+    offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 },
   },
 };
 
-const ones = (each: readonly Datum[]) => new Map(each.map((datum) => [datum, new Float64Array(countTargets(datum)).fill(-1)]));
+const ones = (each: readonly Datum[]) =>
+  new Map(each.map((datum) => [datum, new Float64Array(countTargets(datum)).fill(-1)]));
 
 class ToldBackend implements Trainer {
   readonly calls: string[] = [];
@@ -40,10 +55,17 @@ class ToldBackend implements Trainer {
         this.passes.push(pass);
         this.onPass();
         const count = pass.sequences.reduce((sum, { sample }) => sum + sample.count, 0);
-        return { logprobs: new Float32Array(count).fill(-1), entropies: undefined, objective: { policyLoss: 0.5, klLoss: 0, metrics: { clip_ratio: 0 } } };
+        return {
+          logprobs: new Float32Array(count).fill(-1),
+          entropies: undefined,
+          objective: { policyLoss: 0.5, klLoss: 0, metrics: { clip_ratio: 0 } },
+        };
       },
       optimStep: async () => (say('optimStep'), 2),
-      saveState: async ({ dir, version, metrics }) => (say(`saveState ${dir}`), { step: version, version, sha256: 'theirs', metrics }),
+      saveState: async ({ dir, version, metrics }) => (
+        say(`saveState ${dir}`),
+        { step: version, version, sha256: 'theirs', metrics }
+      ),
       publish: async ({ dir }) => say(`publish ${dir}`),
       release: async () => say('release'),
     };
@@ -63,7 +85,16 @@ describe('an update', () => {
     const step = ['forwardBackward', 'optimStep'];
     const steps = backend.calls.slice(3, -3).filter((call, i, all) => call !== all[i - 1]);
     expect([...backend.calls.slice(0, 3), ...steps, ...backend.calls.slice(-3)]).toEqual([
-      'loadState', 'forward', 'score run/base', ...step, ...step, ...step, ...step, 'saveState run/weights/v1', 'publish run/weights/v1', 'release',
+      'loadState',
+      'forward',
+      'score run/base',
+      ...step,
+      ...step,
+      ...step,
+      ...step,
+      'saveState run/weights/v1',
+      'publish run/weights/v1',
+      'release',
     ]);
     expect(metrics).toMatchObject({ sha256: 'theirs', gradNorm: 2, kl: 0, trainedTokens: 14 });
     expect(new Set(backend.passes.map(({ noiseKey }) => noiseKey)).size).toBe(backend.passes.length);

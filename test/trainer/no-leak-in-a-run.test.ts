@@ -27,7 +27,9 @@ const STEADY = {
 
 test('a thousand steps of sampling and training leave nothing behind', { timeout: 600_000 }, async () => {
   const script = path.join(import.meta.dirname, 'fixtures/many-steps.ts');
-  const { stdout } = await promisify(execFile)(process.execPath, [...STEADY.flags, script, '200', '1000'], { env: { ...process.env, ...STEADY.environment } });
+  const { stdout } = await promisify(execFile)(process.execPath, [...STEADY.flags, script, '200', '1000'], {
+    env: { ...process.env, ...STEADY.environment },
+  });
   const [early, late] = JSON.parse(stdout) as Held[];
   if (process.env['LONGHAUL_TEST_LOG'] === '1') process.stdout.write(`${stdout}\n`);
   expect(late!.step).toBe(1000);

@@ -15,10 +15,14 @@ import { smallConfig, someTokens } from './tiny-policy.ts';
 
 const config: ModelConfig = { ...smallConfig, layers: 2 };
 const settings = { learningRate: 1e-4, betas: [0.9, 0.999], epsilon: 1e-8, weightDecay: 0.01, maxGradNorm: 1 } as const;
-const batchOf = (length: number) => tokenBatch([{ tokens: someTokens(length, length), mask: someTokens(length, 3).map(() => 1) }]);
+const batchOf = (length: number) =>
+  tokenBatch([{ tokens: someTokens(length, length), mask: someTokens(length, 3).map(() => 1) }]);
 
 function learnerOf(kind: 'full' | 'adapter'): Learner {
-  const adapter = kind === 'adapter' ? newAdapter(config, { rank: 2, alpha: 4, targetModules: ['q_proj', 'down_proj'] }, '/base', 1) : undefined;
+  const adapter =
+    kind === 'adapter'
+      ? newAdapter(config, { rank: 2, alpha: 4, targetModules: ['q_proj', 'down_proj'] }, '/base', 1)
+      : undefined;
   return new Learner(config, randomWeights(config, 1), adapter);
 }
 
@@ -35,7 +39,10 @@ function step(learner: Learner, optimizer: AdamW, lengths: readonly number[], en
 }
 
 // Thirty steps have every length of each kind of pass.
-describe.each([['full', 30], ['adapter', 20]] as const)('training of %s weights', (kind, steps) => {
+describe.each([
+  ['full', 30],
+  ['adapter', 20],
+] as const)('training of %s weights', (kind, steps) => {
   test(`${10 * steps} passes leave no tensor behind`, () => {
     const learner = learnerOf(kind);
     const optimizer = AdamW.fresh(learner.policy.trainable.layout);
@@ -43,7 +50,12 @@ describe.each([['full', 30], ['adapter', 20]] as const)('training of %s weights'
     learner.policy.weights();
     const { numTensors: before } = tf.memory();
     for (let i = 0; i < steps; i++) {
-      step(learner, optimizer, [5 + (i % 30), 12, 8, 33, 2 + (i % 7), 12, 40, 7], i % 3 === 0 ? 'trained' : i % 3 === 1);
+      step(
+        learner,
+        optimizer,
+        [5 + (i % 30), 12, 8, 33, 2 + (i % 7), 12, 40, 7],
+        i % 3 === 0 ? 'trained' : i % 3 === 1,
+      );
       learner.statistics(batchOf(8 + (i % 20)), true);
       learner.statistics(batchOf(20), false);
     }
@@ -57,7 +69,8 @@ describe.each([['full', 30], ['adapter', 20]] as const)('training of %s weights'
     for (const recompute of [false, true]) {
       const learner = learnerOf(kind);
       learner.gradientCheckpointing = recompute;
-      const pass = (respond: (n: number) => Float32Array) => learner.learn(batchOf(30), true, ({ logprobs }) => respond(logprobs.length));
+      const pass = (respond: (n: number) => Float32Array) =>
+        learner.learn(batchOf(30), true, ({ logprobs }) => respond(logprobs.length));
       const gradient = (): number[] => {
         pass((n) => new Float32Array(n).fill(1));
         const flat = learner.gradients.flatten(learner.policy);
@@ -68,7 +81,11 @@ describe.each([['full', 30], ['adapter', 20]] as const)('training of %s weights'
       const wanted = gradient();
       const { numTensors: before } = tf.memory();
       for (let i = 0; i < 20; i++) {
-        expect(() => pass(() => { throw new RangeError('no loss'); })).toThrow('no loss');
+        expect(() =>
+          pass(() => {
+            throw new RangeError('no loss');
+          }),
+        ).toThrow('no loss');
         // Too few of them: TensorFlow refuses the product.
         expect(() => pass((n) => new Float32Array(n - 1))).toThrow();
       }
@@ -102,7 +119,9 @@ test('a step that diverged leaves the weights, and nothing else', () => {
   const { numTensors: before } = tf.memory();
   for (let i = 0; i < 5; i++) {
     learner.learn(batchOf(20), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(Infinity));
-    expect(() => optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), settings)).toThrow(TrainingDiverged);
+    expect(() => optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), settings)).toThrow(
+      TrainingDiverged,
+    );
   }
   // The tables of angles came with the first pass: cosine, sine and the exchange of halves.
   expect(tf.memory().numTensors).toBe(before + 3);

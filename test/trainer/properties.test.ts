@@ -51,22 +51,36 @@ const anyConfig: fc.Arbitrary<ModelConfig> = fc
 
 const anySequence: fc.Arbitrary<TokenSequence> = fc
   .array(fc.record({ token: fc.nat({ max: 95 }), counts: fc.boolean() }), { minLength: 2, maxLength: 40 })
-  .map((items) => ({ tokens: items.map(({ token }) => token), mask: items.map(({ counts }, i) => (counts || i === 1 ? 1 : 0)) }));
+  .map((items) => ({
+    tokens: items.map(({ token }) => token),
+    mask: items.map(({ counts }, i) => (counts || i === 1 ? 1 : 0)),
+  }));
 
 const anyBatch = fc.array(anySequence, { minLength: 2, maxLength: 5 });
 
 /** Short ones beside one of several blocks of length and several chunks of attention. */
 const anyMixedBatch: fc.Arbitrary<TokenSequence[]> = fc
   .tuple(anyBatch, fc.integer({ min: 100, max: 300 }))
-  .map(([batch, length]) => [...batch, { tokens: Array.from({ length }, (_, i) => (i * 37) % 96), mask: Array.from({ length }, (_, i) => i % 3) }, ...batch.slice(1)]);
+  .map(([batch, length]) => [
+    ...batch,
+    { tokens: Array.from({ length }, (_, i) => (i * 37) % 96), mask: Array.from({ length }, (_, i) => i % 3) },
+    ...batch.slice(1),
+  ]);
 
-const farthest = (a: Float32Array, b: Float32Array): number => b.reduce((most, x, i) => Math.max(most, Math.abs(x - (a[i] ?? NaN))), 0);
+const farthest = (a: Float32Array, b: Float32Array): number =>
+  b.reduce((most, x, i) => Math.max(most, Math.abs(x - (a[i] ?? NaN))), 0);
 const largest = (values: Float32Array): number => values.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
 
-function gradientOf(config: ModelConfig, weights: Weights, batches: ReadonlyArray<readonly TokenSequence[]>, how: { packing?: boolean; gradientCheckpointing?: boolean } = {}): Float32Array {
+function gradientOf(
+  config: ModelConfig,
+  weights: Weights,
+  batches: ReadonlyArray<readonly TokenSequence[]>,
+  how: { packing?: boolean; gradientCheckpointing?: boolean } = {},
+): Float32Array {
   const learner = new Learner(config, weights);
   learner.gradientCheckpointing = how.gradientCheckpointing ?? false;
-  for (const batch of batches) learner.learn(batchOf(batch, how), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(-1));
+  for (const batch of batches)
+    learner.learn(batchOf(batch, how), false, ({ logprobs }) => new Float32Array(logprobs.length).fill(-1));
   const flat = learner.gradients.flatten(learner.policy);
   const data = Float32Array.from(flat.dataSync());
   flat.dispose();
@@ -76,7 +90,12 @@ function gradientOf(config: ModelConfig, weights: Weights, batches: ReadonlyArra
 
 function anyAdapter(config: ModelConfig, seed: number): AdapterWeights {
   const fresh = newAdapter(config, { rank: 3, alpha: 5, targetModules: [...LORA_TARGETS] }, '/base', seed);
-  const tensors = new Map([...fresh.tensors].map(([name, { shape, data }], i) => [name, { shape, data: data.map((x, j) => x + 0.1 * Math.sin(seed + 7 * i + j)) }]));
+  const tensors = new Map(
+    [...fresh.tensors].map(([name, { shape, data }], i) => [
+      name,
+      { shape, data: data.map((x, j) => x + 0.1 * Math.sin(seed + 7 * i + j)) },
+    ]),
+  );
   return { json: fresh.json, tensors };
 }
 
@@ -86,7 +105,9 @@ describe('training', () => {
       fc.property(anyConfig, anyBatch, fc.nat(), (config, batch, seed) => {
         const learner = new Learner(config, randomWeights(config, seed));
         const together = learner.statistics(tokenBatch(batch), false).logprobs;
-        const alone = Float32Array.from(batch.flatMap((one) => [...learner.statistics(tokenBatch([one]), false).logprobs]));
+        const alone = Float32Array.from(
+          batch.flatMap((one) => [...learner.statistics(tokenBatch([one]), false).logprobs]),
+        );
         learner.dispose();
         expect(together).toHaveLength(alone.length);
         expect(farthest(together, alone)).toBeLessThan(tolerance);
@@ -100,7 +121,9 @@ describe('training', () => {
       fc.property(anyConfig, anyBatch, fc.nat(), fc.integer({ min: 1, max: 120 }), (config, batch, seed, budget) => {
         const weights = randomWeights(config, seed);
         const whole = gradientOf(config, weights, [batch]);
-        expect(farthest(gradientOf(config, weights, microBatches(batch, { microBatchTokens: budget })), whole)).toBeLessThan(tolerance * largest(whole));
+        expect(
+          farthest(gradientOf(config, weights, microBatches(batch, { microBatchTokens: budget })), whole),
+        ).toBeLessThan(tolerance * largest(whole));
       }),
       few,
     );
@@ -117,7 +140,9 @@ describe('training', () => {
         expect(farthest(packed!.logprobs, padded!.logprobs)).toBeLessThan(tolerance);
         expect(farthest(packed!.entropies!, padded!.entropies!)).toBeLessThan(tolerance);
         const whole = gradientOf(config, weights, [batch]);
-        expect(farthest(gradientOf(config, weights, [batch], { packing: true }), whole)).toBeLessThan(tolerance * largest(whole));
+        expect(farthest(gradientOf(config, weights, [batch], { packing: true }), whole)).toBeLessThan(
+          tolerance * largest(whole),
+        );
       }),
       few,
     );
@@ -127,7 +152,9 @@ describe('training', () => {
     fc.assert(
       fc.property(anyConfig, anyMixedBatch, fc.nat(), fc.boolean(), (config, batch, seed, packing) => {
         const weights = randomWeights(config, seed);
-        const [kept, again] = [false, true].map((gradientCheckpointing) => gradientOf(config, weights, [batch], { packing, gradientCheckpointing }));
+        const [kept, again] = [false, true].map((gradientCheckpointing) =>
+          gradientOf(config, weights, [batch], { packing, gradientCheckpointing }),
+        );
         expect(again).toEqual(kept);
       }),
       few,
@@ -140,7 +167,10 @@ describe('training', () => {
         const [weights, adapter] = [randomWeights(config, seed), anyAdapter(config, seed % 100)];
         const [policy, beside] = [new Policy(config, weights, adapter), new Learner(config, weights, adapter)];
         const merged = new Learner(config, policy.merged());
-        const [a, b] = [beside, merged].map((learner) => learner.statistics(tokenBatch(batch), false).logprobs) as [Float32Array, Float32Array];
+        const [a, b] = [beside, merged].map((learner) => learner.statistics(tokenBatch(batch), false).logprobs) as [
+          Float32Array,
+          Float32Array,
+        ];
         for (const one of [policy, beside, merged]) one.dispose();
         // The same products of the same numbers: no tolerance is needed.
         expect(a).toEqual(b);
@@ -163,7 +193,8 @@ function checkBudget(sequences: readonly TokenSequence[], budget: number, packin
   const batches = microBatches(sequences, { microBatchTokens: budget, packing });
   expect(new Set(batches.flat())).toEqual(new Set(sequences));
   expect(batches.flat()).toHaveLength(sequences.length);
-  for (const batch of batches) expect(batch.length === 1 || batchOf(batch, { packing }).ids.length <= budget).toBe(true);
+  for (const batch of batches)
+    expect(batch.length === 1 || batchOf(batch, { packing }).ids.length <= budget).toBe(true);
 }
 
 test('sampling: what the cache holds, and who else samples, changes no bit', async () => {
@@ -176,36 +207,59 @@ test('sampling: what the cache holds, and who else samples, changes no bit', asy
     noiseKey: 'noise',
   });
   await fc.assert(
-    fc.asyncProperty(anyConfig, fc.array(fc.nat({ max: 95 }), { minLength: 20, maxLength: 160 }), fc.nat(), fc.integer({ min: 1, max: 19 }), async (config, tokens, seed, cut) => {
-      const weights = randomWeights(config, seed);
-      const load = async () => ({ config, weights, vocabulary: config.vocabSize });
-      const sampler = new Sampler({ load, admissionMs: 1, gatherMs: 1, maxRows: 8, maxContext: 256 });
-      const fresh = await sampler.generate(request(0, tokens, 'fresh'));
-      await sampler.generate(request(0, tokens.slice(0, cut), 'again'));
-      const among = [request(0, tokens, 'again'), ...[5, 9, 14].map((from) => request(0, tokens.slice(from), `other ${from}`))];
-      const [again] = await Promise.all(among.map((one) => sampler.generate(one)));
-      sampler.dispose();
-      expect(again).toEqual(fresh);
-    }),
+    fc.asyncProperty(
+      anyConfig,
+      fc.array(fc.nat({ max: 95 }), { minLength: 20, maxLength: 160 }),
+      fc.nat(),
+      fc.integer({ min: 1, max: 19 }),
+      async (config, tokens, seed, cut) => {
+        const weights = randomWeights(config, seed);
+        const load = async () => ({ config, weights, vocabulary: config.vocabSize });
+        const sampler = new Sampler({ load, admissionMs: 1, gatherMs: 1, maxRows: 8, maxContext: 256 });
+        const fresh = await sampler.generate(request(0, tokens, 'fresh'));
+        await sampler.generate(request(0, tokens.slice(0, cut), 'again'));
+        const among = [
+          request(0, tokens, 'again'),
+          ...[5, 9, 14].map((from) => request(0, tokens.slice(from), `other ${from}`)),
+        ];
+        const [again] = await Promise.all(among.map((one) => sampler.generate(one)));
+        sampler.dispose();
+        expect(again).toEqual(fresh);
+      },
+    ),
     { numRuns: 6, seed: 3 },
   );
 });
 
 test('tensors that were written are read as they were, whatever their values', () =>
   inScratch(async (dir) => {
-    const tensor = fc.record({ rows: fc.nat({ max: 4 }), columns: fc.integer({ min: 1, max: 5 }), values: fc.float32Array({ minLength: 20, maxLength: 20 }) });
+    const tensor = fc.record({
+      rows: fc.nat({ max: 4 }),
+      columns: fc.integer({ min: 1, max: 5 }),
+      values: fc.float32Array({ minLength: 20, maxLength: 20 }),
+    });
     await fc.assert(
-      fc.asyncProperty(fc.dictionary(fc.stringMatching(/^[a-z.0-9]{1,12}$/), tensor, { minKeys: 1, maxKeys: 4 }), async (given) => {
-        const tensors = new Map(Object.entries(given).map(([name, { rows, columns, values }]) => [name, { shape: [rows, columns], data: values.slice(0, rows * columns) }]));
-        const file = path.join(dir, 'x.safetensors');
-        await writeSafetensors(file, tensors);
-        const found = await readSafetensors(file);
-        expect([...found.keys()].sort()).toEqual([...tensors.keys()].sort());
-        for (const [name, { shape, data }] of tensors) {
-          expect(found.get(name)?.shape).toEqual(shape);
-          expect(new Uint32Array(Float32Array.from(found.get(name)!.data).buffer)).toEqual(new Uint32Array(Float32Array.from(data).buffer));
-        }
-      }),
+      fc.asyncProperty(
+        fc.dictionary(fc.stringMatching(/^[a-z.0-9]{1,12}$/), tensor, { minKeys: 1, maxKeys: 4 }),
+        async (given) => {
+          const tensors = new Map(
+            Object.entries(given).map(([name, { rows, columns, values }]) => [
+              name,
+              { shape: [rows, columns], data: values.slice(0, rows * columns) },
+            ]),
+          );
+          const file = path.join(dir, 'x.safetensors');
+          await writeSafetensors(file, tensors);
+          const found = await readSafetensors(file);
+          expect([...found.keys()].sort()).toEqual([...tensors.keys()].sort());
+          for (const [name, { shape, data }] of tensors) {
+            expect(found.get(name)?.shape).toEqual(shape);
+            expect(new Uint32Array(Float32Array.from(found.get(name)!.data).buffer)).toEqual(
+              new Uint32Array(Float32Array.from(data).buffer),
+            );
+          }
+        },
+      ),
       { numRuns: 40, seed: 4 },
     );
   }));

@@ -13,11 +13,31 @@ import { inScratch } from './tiny-policy.ts';
 
 /** 64M parameters, a quarter of them in each of the two tables. */
 const small: ModelConfig = {
-  family: 'qwen3', vocabSize: 32_000, hiddenSize: 512, intermediateSize: 2048, layers: 8, heads: 8, kvHeads: 4, headDim: 64,
-  normEpsilon: 1e-6, ropeTheta: 1e6, maxPositions: 4096, tiedEmbeddings: false, initializerRange: 0.02, eosTokenIds: [0],
+  family: 'qwen3',
+  vocabSize: 32_000,
+  hiddenSize: 512,
+  intermediateSize: 2048,
+  layers: 8,
+  heads: 8,
+  kvHeads: 4,
+  headDim: 64,
+  normEpsilon: 1e-6,
+  ropeTheta: 1e6,
+  maxPositions: 4096,
+  tiedEmbeddings: false,
+  initializerRange: 0.02,
+  eosTokenIds: [0],
 };
 /** 250M, the head tied to the embedding. */
-const large: ModelConfig = { ...small, hiddenSize: 1024, intermediateSize: 3072, layers: 17, heads: 16, kvHeads: 8, tiedEmbeddings: true };
+const large: ModelConfig = {
+  ...small,
+  hiddenSize: 1024,
+  intermediateSize: 3072,
+  layers: 17,
+  heads: 16,
+  kvHeads: 8,
+  tiedEmbeddings: true,
+};
 
 type Case = readonly [name: string, config: ModelConfig, type: StoredType];
 const always: readonly Case[] = [
@@ -42,18 +62,23 @@ async function grownBy(dir: string, config: ModelConfig, type: StoredType, versi
   const script = path.join(import.meta.dirname, 'fixtures/sample-versions.ts');
   const { stdout } = await promisify(execFile)(process.execPath, [script, dir, String(versions)]);
   const grown = (JSON.parse(stdout) as Grown[]).map(({ peak, kept }) => ({ peak: peak / bytes, kept: kept / bytes }));
-  if (process.env['LONGHAUL_TEST_LOG'] === '1') process.stdout.write(`${(bytes / 4e6).toFixed(0)}M ${type}: ${JSON.stringify(grown)}\n`);
+  if (process.env['LONGHAUL_TEST_LOG'] === '1')
+    process.stdout.write(`${(bytes / 4e6).toFixed(0)}M ${type}: ${JSON.stringify(grown)}\n`);
   return grown;
 }
 
 describe('a policy that is read for sampling', () => {
-  test.each(cases)('%s: memory grows by 1.2 times its float32 weights at most', { timeout: 300_000 }, (_, config, type) =>
-    inScratch(async (dir) => {
-      const [only] = await grownBy(dir, config, type, 1);
-      // They are there, and once.
-      expect(only!.kept).toBeGreaterThan(1);
-      expect(only!.peak).toBeLessThan(1.2);
-    }));
+  test.each(cases)(
+    '%s: memory grows by 1.2 times its float32 weights at most',
+    { timeout: 300_000 },
+    (_, config, type) =>
+      inScratch(async (dir) => {
+        const [only] = await grownBy(dir, config, type, 1);
+        // They are there, and once.
+        expect(only!.kept).toBeGreaterThan(1);
+        expect(only!.peak).toBeLessThan(1.2);
+      }),
+  );
 
   test('the next versions: never more than the two that are kept', () =>
     inScratch(async (dir) => {

@@ -13,9 +13,16 @@ const size = { F32: 4, F16: 2, BF16: 2 } as const;
 const shardName = (i: number, of: number): string => `model-0000${i + 1}-of-0000${of}.safetensors`;
 
 /** Writes tensors of `values` numbers each, one at a time, so that this process needs no memory for them either. */
-async function writeShard(file: string, dtype: keyof typeof size, names: readonly string[], values: number): Promise<void> {
+async function writeShard(
+  file: string,
+  dtype: keyof typeof size,
+  names: readonly string[],
+  values: number,
+): Promise<void> {
   const bytes = values * size[dtype];
-  const header = Object.fromEntries(names.map((name, i) => [name, { dtype, shape: [values / 1024, 1024], data_offsets: [i * bytes, (i + 1) * bytes] }]));
+  const header = Object.fromEntries(
+    names.map((name, i) => [name, { dtype, shape: [values / 1024, 1024], data_offsets: [i * bytes, (i + 1) * bytes] }]),
+  );
   const json = Buffer.from(JSON.stringify(header));
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(json.length));
@@ -51,19 +58,38 @@ describe('an index', () => {
   const tensor = (value: number) => ({ shape: [2], data: Float32Array.of(value, value) });
   const shards = (dir: string, ...parts: ReadonlyArray<Record<string, number>>) =>
     Promise.all(
-      parts.map((part, i) => writeSafetensors(path.join(dir, shardName(i, 2)), new Map(Object.entries(part).map(([name, value]) => [name, tensor(value)])))),
+      parts.map((part, i) =>
+        writeSafetensors(
+          path.join(dir, shardName(i, 2)),
+          new Map(Object.entries(part).map(([name, value]) => [name, tensor(value)])),
+        ),
+      ),
     );
 
   test('joins its shards', () =>
     inScratch(async (dir) => {
       await shards(dir, { a: 1 }, { b: 2, c: 3 });
       await writeIndex(dir, { a: shardName(0, 2), b: shardName(1, 2), c: shardName(1, 2) });
-      expect([...(await loadWeights(dir))].map(([name, { data }]) => [name, data[0]])).toEqual([['a', 1], ['b', 2], ['c', 3]]);
+      expect([...(await loadWeights(dir))].map(([name, { data }]) => [name, data[0]])).toEqual([
+        ['a', 1],
+        ['b', 2],
+        ['c', 3],
+      ]);
     }));
 
   test.each<[string, Record<string, number>, Record<string, string>, RegExp]>([
-    ['of which a tensor is missing', { b: 2 }, { a: shardName(0, 2), z: shardName(1, 2) }, /00002-of-00002.*tensor z: .*names it/],
-    ['of which two have the same tensor', { a: 2 }, { a: shardName(0, 2), b: shardName(1, 2) }, /tensor a: another shard/],
+    [
+      'of which a tensor is missing',
+      { b: 2 },
+      { a: shardName(0, 2), z: shardName(1, 2) },
+      /00002-of-00002.*tensor z: .*names it/,
+    ],
+    [
+      'of which two have the same tensor',
+      { a: 2 },
+      { a: shardName(0, 2), b: shardName(1, 2) },
+      /tensor a: another shard/,
+    ],
     ['of which one is not there', { b: 2 }, { a: shardName(0, 2), b: 'model-9.safetensors' }, /model-9.safetensors/],
     ['that is empty', { b: 2 }, {}, /names no file/],
     ['that leads out of the directory', { b: 2 }, { a: '../../x.safetensors' }, /not a file beside it/],
@@ -73,5 +99,6 @@ describe('an index', () => {
       await shards(dir, { a: 1 }, second);
       await writeIndex(dir, map);
       await expect(loadWeights(dir)).rejects.toThrow(message);
-    }));
+    }),
+  );
 });

@@ -40,13 +40,22 @@ const request = (fromDir: string, toDir: string, toVersion: number, data: readon
 
 /** SHA-256 of weights and moments as they are on disk: bytes that differ are told at once, not as a diff of millions. */
 const bytesOf = (dir: string): Promise<string[]> =>
-  Promise.all(['model.safetensors', 'optimizer.safetensors'].map(async (name) => createHash('sha256').update(await readFile(path.join(dir, name))).digest('hex')));
+  Promise.all(
+    ['model.safetensors', 'optimizer.safetensors'].map(async (name) =>
+      createHash('sha256')
+        .update(await readFile(path.join(dir, name)))
+        .digest('hex'),
+    ),
+  );
 
 describe('runUpdate', () => {
   test('layers computed again end in the same bits; packed sequences end beside padded ones, each time in the same bits', () =>
     inScratch(async (dir) => {
       const data = await dataOf(qwen3Dir);
-      const run = async (name: string, more: Partial<UpdateRequest['algorithm']>): Promise<{ sha256: string; loss: number; gradNorm: number }> => {
+      const run = async (
+        name: string,
+        more: Partial<UpdateRequest['algorithm']>,
+      ): Promise<{ sha256: string; loss: number; gradNorm: number }> => {
         const plain = request(qwen3Dir, path.join(dir, name), 1, data);
         return new Updater().run({ ...plain, algorithm: { ...algorithm, ...more } });
       };

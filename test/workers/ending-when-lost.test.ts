@@ -6,7 +6,12 @@ import { endingWhenLost } from '../../workers/roles/ending-when-lost.ts';
 import { ScriptedEngine } from '../activities/scripted-parts.ts';
 
 const request: GenerateRequest = {
-  policy: { dir: '/p', version: 0 }, cacheKey: 'r', tokens: [1], sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 1 }, stopTokenIds: [], noiseKey: 'n',
+  policy: { dir: '/p', version: 0 },
+  cacheKey: 'r',
+  tokens: [1],
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 1 },
+  stopTokenIds: [],
+  noiseKey: 'n',
 };
 
 it('ends the process when its thread is gone, and whoever asked hears why', async () => {

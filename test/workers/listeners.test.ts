@@ -28,15 +28,20 @@ function listensOn(pid: number): string[] {
     }),
   );
   return ['tcp', 'tcp6'].flatMap((table) =>
-    readFileSync(`/proc/${pid}/net/${table}`, 'utf8').trim().split('\n').slice(1).flatMap((line) => {
-      const [, local = '', , state, , , , , , inode = ''] = line.trim().split(/\s+/u);
-      return state === LISTEN && inodes.has(inode) ? [local] : [];
-    }),
+    readFileSync(`/proc/${pid}/net/${table}`, 'utf8')
+      .trim()
+      .split('\n')
+      .slice(1)
+      .flatMap((line) => {
+        const [, local = '', , state, , , , , , inode = ''] = line.trim().split(/\s+/u);
+        return state === LISTEN && inodes.has(inode) ? [local] : [];
+      }),
   );
 }
 
 /** 127.0.0.0/8 and ::1, and the former as the latter's kind of address; words are in the machine's byte order. */
-const isLoopback = (local: string): boolean => /^([0-9A-F]{6}7F|0{24}01000000|0{16}FFFF0000[0-9A-F]{6}7F):/u.test(local);
+const isLoopback = (local: string): boolean =>
+  /^([0-9A-F]{6}7F|0{24}01000000|0{16}FFFF0000[0-9A-F]{6}7F):/u.test(local);
 
 describe('the Temporal server and its UI', () => {
   let server: PrivateServer;
@@ -69,11 +74,34 @@ it('this process listens nowhere after it has looked for ports', async () => {
 
 it('no other source of ours listens but the door of the UI and `serve`, which asks for a key elsewhere than on loopback (its own tests)', () => {
   const root = join(import.meta.dirname, '../..');
-  const folders = ['activities', 'agents', 'bin', 'cli', 'sandboxes', 'scripts', 'store', 'tasks', 'trainer', 'workers', 'workflows'];
-  const sources = folders.flatMap((folder) => readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)));
-  const listening = sources.filter((name) => /\.(ts|mts|mjs)$/u.test(name) && /\bcreateServer\b|\.listen\(/u.test(readFileSync(join(root, name), 'utf8')));
-  expect(listening).toEqual(['trainer/serving/http-server.ts', 'workers/stack/ui-proxy.ts', 'workers/temporal-server/free-port.ts']);
-  expect(readFileSync(join(root, 'workers/temporal-server/free-port.ts'), 'utf8')).toContain("const LOOPBACK = '127.0.0.1'");
+  const folders = [
+    'activities',
+    'agents',
+    'bin',
+    'cli',
+    'sandboxes',
+    'scripts',
+    'store',
+    'tasks',
+    'trainer',
+    'workers',
+    'workflows',
+  ];
+  const sources = folders.flatMap((folder) =>
+    readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' }).map((name) => join(folder, name)),
+  );
+  const listening = sources.filter(
+    (name) =>
+      /\.(ts|mts|mjs)$/u.test(name) && /\bcreateServer\b|\.listen\(/u.test(readFileSync(join(root, name), 'utf8')),
+  );
+  expect(listening).toEqual([
+    'trainer/serving/http-server.ts',
+    'workers/stack/ui-proxy.ts',
+    'workers/temporal-server/free-port.ts',
+  ]);
+  expect(readFileSync(join(root, 'workers/temporal-server/free-port.ts'), 'utf8')).toContain(
+    "const LOOPBACK = '127.0.0.1'",
+  );
   expect(readFileSync(join(root, 'workers/stack/ui-proxy.ts'), 'utf8')).toContain("host: '127.0.0.1', exclusive: true");
 });
 

@@ -16,7 +16,11 @@ test('without Temporal a worker ends with 1 and names the address', async () => 
   await new Promise((resolve) => server.close(resolve));
   const env = { ...process.env, TEMPORAL_ADDRESS: `127.0.0.1:${port}` };
   const main = join(packageRoot, 'workers', 'main.ts');
-  const { status, stderr } = spawnSync(process.execPath, [main, '--role', 'init'], { env, encoding: 'utf8', timeout: 60_000 });
+  const { status, stderr } = spawnSync(process.execPath, [main, '--role', 'init'], {
+    env,
+    encoding: 'utf8',
+    timeout: 60_000,
+  });
   expect(stderr).toContain(`Temporal at 127.0.0.1:${port} is not reachable`);
   expect(status).toBe(1);
 });
@@ -25,9 +29,18 @@ test('a fatal error after the connection was made ends the process with 1 too', 
   const directory = mkdtempSync(join(tmpdir(), 'longhaul-worker-'));
   const server = await startPrivateServer(directory);
   try {
-    const env = { ...process.env, TEMPORAL_ADDRESS: server.address, LONGHAUL_HOME: directory, LONGHAUL_SLOTS_INIT: 'many' };
+    const env = {
+      ...process.env,
+      TEMPORAL_ADDRESS: server.address,
+      LONGHAUL_HOME: directory,
+      LONGHAUL_SLOTS_INIT: 'many',
+    };
     const main = join(packageRoot, 'workers', 'main.ts');
-    const { status, signal, stderr } = spawnSync(process.execPath, [main, '--role', 'init'], { env, encoding: 'utf8', timeout: 60_000 });
+    const { status, signal, stderr } = spawnSync(process.execPath, [main, '--role', 'init'], {
+      env,
+      encoding: 'utf8',
+      timeout: 60_000,
+    });
     expect(stderr).toContain('LONGHAUL_SLOTS_INIT: "many" cannot be used');
     expect([status, signal]).toEqual([1, null]);
   } finally {

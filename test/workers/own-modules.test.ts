@@ -19,8 +19,13 @@ test('a module that never loads is refused by name, in a process that waits for 
     const loader = join(packageRoot, 'workers', 'own-modules.ts');
     const program = `import { loadOwnModules } from ${JSON.stringify(loader)};
       loadOwnModules([${JSON.stringify(waits)}], 'LONGHAUL_MODULES', 100).catch((error) => { console.log(error.message); process.exit(2); });`;
-    const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8', timeout: 50_000 });
-    expect(stdout).toContain(`LONGHAUL_MODULES: ${JSON.stringify(waits)} cannot be used; give modules that can be imported (Error: it did not load within 0.1 s)`);
+    const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+      encoding: 'utf8',
+      timeout: 50_000,
+    });
+    expect(stdout).toContain(
+      `LONGHAUL_MODULES: ${JSON.stringify(waits)} cannot be used; give modules that can be imported (Error: it did not load within 0.1 s)`,
+    );
     expect(status).toBe(2);
   } finally {
     rmSync(dir, { recursive: true, force: true });
@@ -45,7 +50,12 @@ test('a worker loads the module that the stack was started with, whatever became
       console.log((await namesOfModule(${JSON.stringify(algorithm)})).loss.includes('twice'));`;
     // A thread takes this process's arguments, and a program among them.
     writeFileSync(join(dir, 'worker.mjs'), program);
-    const load = () => spawnSync(process.execPath, [join(dir, 'worker.mjs')], { encoding: 'utf8', timeout: 50_000, env: { ...process.env, ...env } });
+    const load = () =>
+      spawnSync(process.execPath, [join(dir, 'worker.mjs')], {
+        encoding: 'utf8',
+        timeout: 50_000,
+        env: { ...process.env, ...env },
+      });
     for (const path of paths) writeFileSync(path, "throw new Error('half-written');\n");
     expect(load()).toMatchObject({ stdout: 'as it was\ntrue\n', status: 0 });
     for (const path of paths) rmSync(path);
@@ -56,7 +66,8 @@ test('a worker loads the module that the stack was started with, whatever became
 });
 
 const DEFINITIONS = {
-  environment: "defineTask({ name: 'twice', taskId: () => '', load: () => ({}), sandbox: () => ({}), collect: () => '', grade: () => ({}) })",
+  environment:
+    "defineTask({ name: 'twice', taskId: () => '', load: () => ({}), sandbox: () => ({}), collect: () => '', grade: () => ({}) })",
   tool: "defineTool({ name: 'twice', description: 'does nothing', parameters: {}, required: [], run: () => '' })",
   loss: "defineLoss('twice', { correctable: true, terms: () => undefined })",
   advantage: "defineAdvantage('twice', { over: 'group', estimate: (rewards) => rewards })",
@@ -78,12 +89,18 @@ test('a second module that defines a name is refused with both modules, whatever
       const [first, ...others] = ${JSON.stringify([first, ...seconds, twice])};
       await loadOwnModules([first]);
       for (const other of others) await loadOwnModules([other]).catch((error) => { console.log(error.message); });`;
-    const { stdout, stderr } = spawnSync(process.execPath, ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program], { encoding: 'utf8', timeout: 50_000 });
+    const { stdout, stderr } = spawnSync(
+      process.execPath,
+      ['--disable-warning=ExperimentalWarning', '--input-type=module', '-e', program],
+      { encoding: 'utf8', timeout: 50_000 },
+    );
     expect(stderr).toBe('');
     const refused = (path: string, what: string, whose: string) =>
       `LONGHAUL_MODULES: ${JSON.stringify(path)} cannot be used; give modules that can be imported (NameTaken: ${what} is there already, by ${whose}: give another name; what a process has loaded stays until it starts again)`;
     expect(stdout.trim().split('\n')).toEqual([
-      ...Object.keys(DEFINITIONS).map((kind, i) => refused(seconds[i]!, `${kind} twice`, `${first}, and ${seconds[i]} defines it too`)),
+      ...Object.keys(DEFINITIONS).map((kind, i) =>
+        refused(seconds[i]!, `${kind} twice`, `${first}, and ${seconds[i]} defines it too`),
+      ),
       refused(twice, 'loss once', `${twice} itself`),
     ]);
   } finally {

@@ -6,7 +6,8 @@ import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const input = { task: 't-train-0', policy: { dir: '/p', version: 1 } };
-const asking = () => ownerLives({ connection: world.now.client.connection as unknown as NativeConnection, namespace: 'default' });
+const asking = () =>
+  ownerLives({ connection: world.now.client.connection as unknown as NativeConnection, namespace: 'default' });
 
 it('an owner lives while its workflow runs, and is known to have ended when it was terminated', async () => {
   world.host = 'nowhere';

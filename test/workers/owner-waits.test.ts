@@ -6,7 +6,8 @@ import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const input = { task: 't-train-0', policy: { dir: '/p', version: 1 } };
-const asking = () => ownerWaits({ connection: world.now.client.connection as unknown as NativeConnection, namespace: 'default' });
+const asking = () =>
+  ownerWaits({ connection: world.now.client.connection as unknown as NativeConnection, namespace: 'default' });
 
 it('a rollout waits for its turn to be sampled or acted, not for a sandbox, nor for nothing', async () => {
   const waits: Record<string, boolean> = {};

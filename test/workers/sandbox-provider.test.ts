@@ -29,9 +29,15 @@ afterEach(() => {
   rmSync(home, { recursive: true, force: true });
 });
 
-const open = (sandbox: SandboxSettings = AUTO, withinMs?: number) => openSandboxProvider({ sandboxDir, sandbox }, withinMs);
+const open = (sandbox: SandboxSettings = AUTO, withinMs?: number) =>
+  openSandboxProvider({ sandboxDir, sandbox }, withinMs);
 const nameOf = async (sandbox?: SandboxSettings, withinMs?: number) => (await open(sandbox, withinMs)).name;
-const written = () => JSON.parse(readFileSync(choiceFile(sandboxDir), 'utf8')) as { readonly provider: string; readonly by: string; readonly at: string };
+const written = () =>
+  JSON.parse(readFileSync(choiceFile(sandboxDir), 'utf8')) as {
+    readonly provider: string;
+    readonly by: string;
+    readonly at: string;
+  };
 
 function withoutBubblewrap(): void {
   vi.stubEnv('PATH', '/nonexistent');
@@ -42,7 +48,10 @@ function withoutBubblewrap(): void {
 function insteadOfBubblewrap(script: string): void {
   const bin = join(home, 'bin');
   mkdirSync(bin);
-  writeFileSync(join(bin, 'bwrap'), `#!/bin/sh\ncase "$*" in *'--unshare-all true') ${script};; esac\nexec ${which('bwrap', process.env)} "$@"\n`);
+  writeFileSync(
+    join(bin, 'bwrap'),
+    `#!/bin/sh\ncase "$*" in *'--unshare-all true') ${script};; esac\nexec ${which('bwrap', process.env)} "$@"\n`,
+  );
   chmodSync(join(bin, 'bwrap'), 0o755);
   vi.stubEnv('PATH', `${bin}:${process.env['PATH'] ?? ''}`);
 }
@@ -56,14 +65,20 @@ async function nameInProcess(asking: string, withinMs: number): Promise<string> 
     writeFileSync(asking + '/' + process.pid, '');
     const provider = await openSandboxProvider({ sandboxDir, sandbox: { provider: 'auto' } }, Number(withinMs));
     process.stdout.write(provider.name);`;
-  const worker = spawn(process.execPath, ['--input-type=module', '-e', program, sandboxDir, asking, String(withinMs)], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const worker = spawn(process.execPath, ['--input-type=module', '-e', program, sandboxDir, asking, String(withinMs)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   return (await worker.stdout.toArray()).join('');
 }
 
 describe('a home that has chosen nothing', () => {
   test('gets the fastest that works, and has it in writing', async () => {
     expect(await nameOf()).toBe('bubblewrap');
-    expect(written()).toMatchObject({ provider: 'bubblewrap', by: 'LONGHAUL_SANDBOX=auto', at: expect.stringMatching(/^\d{4}-.*Z$/u) });
+    expect(written()).toMatchObject({
+      provider: 'bubblewrap',
+      by: 'LONGHAUL_SANDBOX=auto',
+      at: expect.stringMatching(/^\d{4}-.*Z$/u),
+    });
   });
 
   test('gets Docker where bubblewrap does not work', async () => {
@@ -75,20 +90,28 @@ describe('a home that has chosen nothing', () => {
   test('a runtime or an image is never left out by a choice of something else', async () => {
     expect(await nameOf({ provider: 'auto', image: 'any/image:1' })).toBe('docker');
     expect(written()).toMatchObject({ provider: 'docker', by: 'LONGHAUL_DOCKER_IMAGE=any/image:1' });
-    await expect(open({ provider: 'auto', runtime: 'no-such-runtime' })).rejects.toThrow(/^runtime no-such-runtime: the Docker daemon has/u);
+    await expect(open({ provider: 'auto', runtime: 'no-such-runtime' })).rejects.toThrow(
+      /^runtime no-such-runtime: the Docker daemon has/u,
+    );
   });
 
   test('where neither is there, both are named, and nothing is chosen', async () => {
     vi.stubEnv('PATH', '/nonexistent');
     vi.stubEnv('DOCKER_HOST', 'unix:///nonexistent/docker.sock');
-    await expect(open()).rejects.toThrow(/^nothing isolates sandboxes here: bubblewrap does not work, and no Docker daemon answers .*; see: npx longhaul doctor/u);
+    await expect(open()).rejects.toThrow(
+      /^nothing isolates sandboxes here: bubblewrap does not work, and no Docker daemon answers .*; see: npx longhaul doctor/u,
+    );
     expect(existsSync(choiceFile(sandboxDir))).toBe(false);
   });
 
   test('a daemon of another machine is refused by name before it is asked', async () => {
     vi.stubEnv('DOCKER_HOST', 'tcp://192.0.2.7:2375');
-    const refused = /^DOCKER_HOST: "tcp:\/\/192\.0\.2\.7:2375" cannot be used; it is another machine.*unix:\/\/\/var\/run\/docker\.sock/u;
-    await expect(open({ provider: 'docker' })).rejects.toMatchObject({ name: 'SandboxImpossible', message: expect.stringMatching(refused) });
+    const refused =
+      /^DOCKER_HOST: "tcp:\/\/192\.0\.2\.7:2375" cannot be used; it is another machine.*unix:\/\/\/var\/run\/docker\.sock/u;
+    await expect(open({ provider: 'docker' })).rejects.toMatchObject({
+      name: 'SandboxImpossible',
+      message: expect.stringMatching(refused),
+    });
     expect(await nameOf()).toBe('bubblewrap');
   });
 
@@ -96,7 +119,9 @@ describe('a home that has chosen nothing', () => {
     const [tried, asking] = [join(home, 'tried'), join(home, 'asking')];
     mkdirSync(asking);
     // The first trial ends when the others have asked as well.
-    insteadOfBubblewrap(`mkdir ${tried} 2>/dev/null || exec sleep 60; until [ $(ls ${asking} | wc -l) = 3 ]; do sleep 0.1; done; sleep 0.5`);
+    insteadOfBubblewrap(
+      `mkdir ${tried} 2>/dev/null || exec sleep 60; until [ $(ls ${asking} | wc -l) = 3 ]; do sleep 0.1; done; sleep 0.5`,
+    );
     const first = nameInProcess(asking, 60_000);
     await eventually('the first one tries', () => (existsSync(tried) ? true : undefined));
     const others = [nameInProcess(asking, 1_000), nameInProcess(asking, 1_000)];
@@ -125,24 +150,38 @@ describe('a home that has chosen', () => {
     expect(written()).toMatchObject({ provider: 'docker', by: 'LONGHAUL_SANDBOX=docker' });
     expect(await nameOf()).toBe('docker');
     vi.stubEnv('DOCKER_HOST', 'unix:///nonexistent/docker.sock');
-    await expect(open()).rejects.toThrow(/made by docker, chosen on .* by LONGHAUL_SANDBOX=docker, and that is impossible now: no Docker daemon answers .*set LONGHAUL_SANDBOX=bubblewrap/u);
+    await expect(open()).rejects.toThrow(
+      /made by docker, chosen on .* by LONGHAUL_SANDBOX=docker, and that is impossible now: no Docker daemon answers .*set LONGHAUL_SANDBOX=bubblewrap/u,
+    );
   });
 
   test('is told that a file that holds something else is to be removed', async () => {
     writeFileSync(choiceFile(sandboxDir), '{"provider":"podman"}');
-    await expect(open()).rejects.toThrow(`${choiceFile(sandboxDir)}: "{\\"provider\\":\\"podman\\"}" cannot be used; remove it`);
+    await expect(open()).rejects.toThrow(
+      `${choiceFile(sandboxDir)}: "{\\"provider\\":\\"podman\\"}" cannot be used; remove it`,
+    );
   });
 });
 
-describe.each([['bubblewrap', 'docker'], ['docker', 'bubblewrap']] as const)('a home with sandboxes of %s', (one, other) => {
+describe.each([
+  ['bubblewrap', 'docker'],
+  ['docker', 'bubblewrap'],
+] as const)('a home with sandboxes of %s', (one, other) => {
   test(`is refused ${other} while they live, and given it when they have ended, without their remains`, async () => {
     const provider = await open({ provider: one });
     await provider.create(specOf('left', { ttlSeconds: 1 }));
     await provider.create(specOf('held', { ttlSeconds: 300 }));
     await eventually('one of them ends', async () => ((await provider.ended()).includes('left') ? true : undefined));
     await expect(open({ provider: other })).rejects.toMatchObject({
-      name: 'UserInputError', field: 'LONGHAUL_SANDBOX', value: other,
-      message: expect.stringMatching(new RegExp(`this home has ${one}, chosen on .*, and 1 of its sandboxes live \\(held\\): cancel what they belong to, .* or set LONGHAUL_SANDBOX=${one}$`, 'u')),
+      name: 'UserInputError',
+      field: 'LONGHAUL_SANDBOX',
+      value: other,
+      message: expect.stringMatching(
+        new RegExp(
+          `this home has ${one}, chosen on .*, and 1 of its sandboxes live \\(held\\): cancel what they belong to, .* or set LONGHAUL_SANDBOX=${one}$`,
+          'u',
+        ),
+      ),
     });
     expect(await nameOf()).toBe(one);
     await provider.destroy('held');
@@ -157,7 +196,9 @@ test('a home whose daemon does not answer is not turned from its containers: nob
   await provider.create(specOf('held'));
   const daemon = process.env['DOCKER_HOST'] ?? '';
   vi.stubEnv('DOCKER_HOST', 'unix:///nonexistent/docker.sock');
-  await expect(open({ provider: 'bubblewrap' })).rejects.toThrow(`whether those in ${sandboxDir}-docker live cannot be told (no Docker daemon answers`);
+  await expect(open({ provider: 'bubblewrap' })).rejects.toThrow(
+    `whether those in ${sandboxDir}-docker live cannot be told (no Docker daemon answers`,
+  );
   vi.stubEnv('DOCKER_HOST', daemon);
   await provider.destroy('held');
 });

@@ -28,10 +28,27 @@ const PLANTED = `planted-${randomBytes(8).toString('hex')}`;
 /** Finds the secret without holding it. */
 const PATTERN = 'planted-[0-9a-f]\\{16\\}';
 const NAMES = [
-  'OPENAI_API_KEY', 'ANTHROPIC_API_KEY', 'AWS_SECRET_ACCESS_KEY', 'HF_TOKEN', 'GITHUB_TOKEN', 'NPM_TOKEN', 'LONGHAUL_TOKEN', 'LONGHAUL_API_KEY', 'DATABASE_URL',
-  'TEMPORAL_API_KEY', 'TEMPORAL_TLS_CLIENT_KEY_DATA', 'TEMPORAL_CODEC_AUTH', 'SSH_AUTH_SOCK', 'ALL_PROXY', 'BASH_FUNC_secret%%',
+  'OPENAI_API_KEY',
+  'ANTHROPIC_API_KEY',
+  'AWS_SECRET_ACCESS_KEY',
+  'HF_TOKEN',
+  'GITHUB_TOKEN',
+  'NPM_TOKEN',
+  'LONGHAUL_TOKEN',
+  'LONGHAUL_API_KEY',
+  'DATABASE_URL',
+  'TEMPORAL_API_KEY',
+  'TEMPORAL_TLS_CLIENT_KEY_DATA',
+  'TEMPORAL_CODEC_AUTH',
+  'SSH_AUTH_SOCK',
+  'ALL_PROXY',
+  'BASH_FUNC_secret%%',
 ];
-const secrets: Record<string, string> = { ...Object.fromEntries(NAMES.map((name) => [name, PLANTED])), HTTPS_PROXY: `http://user:${PLANTED}@127.0.0.1:9`, HTTP_PROXY: `http://user:${PLANTED}@127.0.0.1:9` };
+const secrets: Record<string, string> = {
+  ...Object.fromEntries(NAMES.map((name) => [name, PLANTED])),
+  HTTPS_PROXY: `http://user:${PLANTED}@127.0.0.1:9`,
+  HTTP_PROXY: `http://user:${PLANTED}@127.0.0.1:9`,
+};
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-secrets-'));
 let server: PrivateServer;
@@ -62,11 +79,16 @@ beforeAll(async () => {
   server = await startPrivateServer(join(dir, 'server'));
   store = openSqliteStore(join(dir, 'store'));
   const provider = () => bench.provider;
-  const script = { turn: (input: { turn: number }) => (input.turn <= LOOKS.length ? ('calls' as const) : ('finish' as const)) };
+  const script = {
+    turn: (input: { turn: number }) => (input.turn <= LOOKS.length ? ('calls' as const) : ('finish' as const)),
+  };
   world = await startWorld(server.address, script, (scripted) => {
     const deps = { store, host: 'test-host', sandboxTtlSeconds: 300, maxLiveSandboxes: 4 };
     const initNow = () => createInitActivities({ ...deps, provider: provider() });
-    const init: InitActivities = { prepareSandbox: (input) => initNow().prepareSandbox(input), restoreSandbox: (input) => initNow().restoreSandbox(input) };
+    const init: InitActivities = {
+      prepareSandbox: (input) => initNow().prepareSandbox(input),
+      restoreSandbox: (input) => initNow().restoreSandbox(input),
+    };
     const agent = () => createAgentRunActivities({ ...deps, provider: provider() });
     return {
       init,
@@ -79,14 +101,23 @@ beforeAll(async () => {
         releaseSandbox: (input) => agent().releaseSandbox(input),
         holdSandbox: (input) => agent().holdSandbox(input),
       },
-      reward: { computeReward: (input) => createRewardActivities({ ...deps, provider: provider() }).computeReward(input) },
+      reward: {
+        computeReward: (input) => createRewardActivities({ ...deps, provider: provider() }).computeReward(input),
+      },
       gpu: {
         ...scripted.gpu,
         async generate(input) {
           const command = LOOKS[input.turn - 1];
-          const calls = command === undefined ? [{ name: 'finish', arguments: {} }] : [{ name: 'bash', arguments: { command } }];
+          const calls =
+            command === undefined ? [{ name: 'finish', arguments: {} }] : [{ name: 'bash', arguments: { command } }];
           await store.putOnce<GenerateRecord>(keys.generate(input, input.turn), {
-            version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
+            version: 0,
+            appended: [1],
+            reset: false,
+            sampled: [2],
+            logprobs: [-1],
+            end: 'stop',
+            parsed: { kind: 'calls', content: '', calls },
           });
           return scripted.gpu.generate(input);
         },
@@ -107,40 +138,55 @@ const seenOfSandbox: string[] = [];
 
 async function rollOut(id: string, task: string): Promise<string> {
   const handle = await world.client.workflow.start('rollout', {
-    taskQueue: 'orchestrator', workflowId: id, args: [{ task, policy: { dir: '/p', version: 0 }, run: 'r' }],
+    taskQueue: 'orchestrator',
+    workflowId: id,
+    args: [{ task, policy: { dir: '/p', version: 0 }, run: 'r' }],
   });
   await handle.result().catch(() => undefined);
   return JSON.stringify(await handle.fetchHistory());
 }
 
-it.each(['bubblewrap', 'docker'] as const)('of %s: a rollout that looks for them everywhere finds none, and none is written down', async (name) => {
-  bench = benches[name] as Bench;
-  const history = await rollOut(`secret-${name}`, 'swe-mini-held-out-0');
-  const at = { run: 'r', rollout: `secret-${name}`, attempt: 1, task: 'swe-mini-held-out-0' };
-  const acts = await Promise.all(LOOKS.map(async (_, i) => await store.get<ActRecord>(keys.act(at, i + 1))));
-  // It looked, and saw its own world.
-  expect(acts[0]?.messages[0]?.content).toContain('PYTHONHASHSEED=0');
-  expect(acts[1]?.messages[0]?.content).toBeDefined();
-  expect(JSON.stringify(acts)).not.toContain(PLANTED);
-  expect(history).toContain('computeReward');
-  expect(history).not.toContain(PLANTED);
-  expect(seenOfSandbox).toEqual([]);
-});
+it.each(['bubblewrap', 'docker'] as const)(
+  'of %s: a rollout that looks for them everywhere finds none, and none is written down',
+  async (name) => {
+    bench = benches[name] as Bench;
+    const history = await rollOut(`secret-${name}`, 'swe-mini-held-out-0');
+    const at = { run: 'r', rollout: `secret-${name}`, attempt: 1, task: 'swe-mini-held-out-0' };
+    const acts = await Promise.all(LOOKS.map(async (_, i) => await store.get<ActRecord>(keys.act(at, i + 1))));
+    // It looked, and saw its own world.
+    expect(acts[0]?.messages[0]?.content).toContain('PYTHONHASHSEED=0');
+    expect(acts[1]?.messages[0]?.content).toBeDefined();
+    expect(JSON.stringify(acts)).not.toContain(PLANTED);
+    expect(history).toContain('computeReward');
+    expect(history).not.toContain(PLANTED);
+    expect(seenOfSandbox).toEqual([]);
+  },
+);
 
 it('of a failure: the class and the reason, not the surroundings', async () => {
-  bench = { ...(benches['bubblewrap'] as Bench), provider: { ...benches['bubblewrap']?.provider, create: async () => Promise.reject(new SandboxImpossible('no such image', { cause: new Error('spawn failed') })) } as unknown as Bench['provider'] };
+  bench = {
+    ...(benches['bubblewrap'] as Bench),
+    provider: {
+      ...benches['bubblewrap']?.provider,
+      create: async () => Promise.reject(new SandboxImpossible('no such image', { cause: new Error('spawn failed') })),
+    } as unknown as Bench['provider'],
+  };
   const history = await rollOut('secret-failed', 'swe-mini-held-out-1');
   expect(history).toContain('no such image');
   expect(history).not.toContain(PLANTED);
 });
 
-it('nothing of them is in the store, the server\'s database, its log, or what the daemon knows of containers', async () => {
+it("nothing of them is in the store, the server's database, its log, or what the daemon knows of containers", async () => {
   expect(readdirSync(join(dir, 'server')).length).toBeGreaterThan(0);
   expect(filesWithSecret(dir)).toEqual([]);
 });
 
 it('a setting that is named like a secret is refused without its value', () => {
-  for (const given of [{ policy: { base: '/p', apiKey: PLANTED } }, { policy: { base: '/p' }, hfToken: PLANTED }, { policy: { base: '/p', headers: { Authorization: PLANTED } } }]) {
+  for (const given of [
+    { policy: { base: '/p', apiKey: PLANTED } },
+    { policy: { base: '/p' }, hfToken: PLANTED },
+    { policy: { base: '/p', headers: { Authorization: PLANTED } } },
+  ]) {
     let message = '';
     try {
       parseSettings(runConfigSchema, { task: { name: 'swe-mini' }, ...given });
@@ -157,14 +203,20 @@ it('logs of workers, and what the command line prints, are without them', async 
   mkdirSync(home);
   const main = join(import.meta.dirname, '../../workers/main.ts');
   const env = { ...process.env, LONGHAUL_HOME: home, TEMPORAL_ADDRESS: '127.0.0.1:1', TEMPORAL_API_KEY: PLANTED };
-  const ended = await promisify(execFile)(process.execPath, [main, '--role', 'init'], { env, timeout: 50_000 }).catch((error: unknown) => error as { stdout: string; stderr: string });
+  const ended = await promisify(execFile)(process.execPath, [main, '--role', 'init'], { env, timeout: 50_000 }).catch(
+    (error: unknown) => error as { stdout: string; stderr: string },
+  );
   expect(ended.stderr).toContain('Temporal at 127.0.0.1:1');
   expect(`${ended.stdout}${ended.stderr}`).not.toContain(PLANTED);
   let said = '';
   const config = join(home, 'c.yaml');
   writeFileSync(config, `policy: { base: starter, apiKey: ${PLANTED} }\ntask: { name: swe-mini }\n`);
   const around = { out: (text: string) => void (said += text), err: (text: string) => void (said += text) };
-  for (const args of [['train', config], ['train', config, '--json'], ['ps', '--json']])
+  for (const args of [
+    ['train', config],
+    ['train', config, '--json'],
+    ['ps', '--json'],
+  ])
     await runCommandLine(args, { ...around, env, cwd: home, signal: new AbortController().signal });
   expect(said).toContain('apiKey');
   expect(said).not.toContain(PLANTED);

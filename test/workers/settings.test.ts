@@ -22,9 +22,12 @@ test.each([
   [2, 1000, 64],
   [16, 64, 161],
   [1, 0.1, 1],
-])('by default %i cores and %d GiB take no more sandboxes than fit with all of them at their limits: %i', (cores, gib, most) => {
-  expect(sandboxesFor(cores, gib * 2 ** 30)).toBe(most);
-});
+])(
+  'by default %i cores and %d GiB take no more sandboxes than fit with all of them at their limits: %i',
+  (cores, gib, most) => {
+    expect(sandboxesFor(cores, gib * 2 ** 30)).toBe(most);
+  },
+);
 
 test('the memory of this machine bounds what is taken where nothing is said', () => {
   vi.stubEnv('LONGHAUL_MAX_SANDBOXES', '');
@@ -38,13 +41,23 @@ test('a variable that is empty says nothing: a worker has the home and the host 
 });
 
 test('what isolates sandboxes is told once, and nothing that would have no effect is taken', () => {
-  for (const name of ['LONGHAUL_SANDBOX', 'LONGHAUL_DOCKER_IMAGE', 'LONGHAUL_DOCKER_RUNTIME', 'LONGHAUL_WARM_SANDBOXES']) vi.stubEnv(name, '');
+  for (const name of [
+    'LONGHAUL_SANDBOX',
+    'LONGHAUL_DOCKER_IMAGE',
+    'LONGHAUL_DOCKER_RUNTIME',
+    'LONGHAUL_WARM_SANDBOXES',
+  ])
+    vi.stubEnv(name, '');
   expect(readSandboxSettings()).toEqual({ provider: 'auto' });
   vi.stubEnv('LONGHAUL_SANDBOX', 'podman');
-  expect(() => readSandboxSettings()).toThrow('LONGHAUL_SANDBOX: "podman" cannot be used; give one of auto, bubblewrap, docker');
+  expect(() => readSandboxSettings()).toThrow(
+    'LONGHAUL_SANDBOX: "podman" cannot be used; give one of auto, bubblewrap, docker',
+  );
   vi.stubEnv('LONGHAUL_SANDBOX', 'bubblewrap');
   vi.stubEnv('LONGHAUL_DOCKER_RUNTIME', 'runsc');
-  expect(() => readSandboxSettings()).toThrow('LONGHAUL_DOCKER_RUNTIME: "runsc" cannot be used; it has no effect with LONGHAUL_SANDBOX=bubblewrap');
+  expect(() => readSandboxSettings()).toThrow(
+    'LONGHAUL_DOCKER_RUNTIME: "runsc" cannot be used; it has no effect with LONGHAUL_SANDBOX=bubblewrap',
+  );
   vi.stubEnv('LONGHAUL_SANDBOX', 'docker');
   vi.stubEnv('LONGHAUL_WARM_SANDBOXES', '0');
   expect(readSandboxSettings()).toEqual({ provider: 'docker', runtime: 'runsc', warm: 0 });

@@ -4,7 +4,16 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -63,7 +72,10 @@ it('a watch that was ended says nothing', async () => {
 it('a real worker ends when another one has its place, and leaves the file to that one', async () => {
   const server = await startPrivateServer(dir);
   const env = { ...process.env, TEMPORAL_ADDRESS: server.address, LONGHAUL_HOME: dir, LONGHAUL_WORKER_NAME: 'second' };
-  const worker = spawn(process.execPath, [join(packageRoot, 'workers', 'main.ts'), '--role', 'orchestrator'], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+  const worker = spawn(process.execPath, [join(packageRoot, 'workers', 'main.ts'), '--role', 'orchestrator'], {
+    env,
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
   const ended = once(worker, 'exit');
   try {
     let said = '';
@@ -85,11 +97,19 @@ it("a worker that is started by hand has a place of its own, and is refused that
   const server = await startPrivateServer(dir);
   const inherited = { ...process.env, TEMPORAL_ADDRESS: server.address, LONGHAUL_HOME: dir };
   const start = (program: string[], name?: string) => {
-    const child = spawn(process.execPath, [...program, '--role', 'orchestrator'], { env: { ...inherited, ...(name === undefined ? {} : { LONGHAUL_WORKER_NAME: name }) }, stdio: ['ignore', 'ignore', 'pipe'] });
+    const child = spawn(process.execPath, [...program, '--role', 'orchestrator'], {
+      env: { ...inherited, ...(name === undefined ? {} : { LONGHAUL_WORKER_NAME: name }) },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
     const exit = once(child, 'exit');
     let said = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (said += text));
-    return { child, exit, said: () => said, place: join(dir, 'ready', `${name ?? `orchestrator-by-hand-${child.pid}`}.json`) };
+    return {
+      child,
+      exit,
+      said: () => said,
+      place: join(dir, 'ready', `${name ?? `orchestrator-by-hand-${child.pid}`}.json`),
+    };
   };
   const main = [join(packageRoot, 'workers', 'main.ts')];
   const until = (path: string) => expect.poll(() => existsSync(path), { interval: 100 }).toBe(true);
@@ -100,9 +120,17 @@ it("a worker that is started by hand has a place of its own, and is refused that
   const refused = start(main, 'orchestrator');
   try {
     // The program of the command line runs the worker in a process of its own.
-    await expect.poll(() => readdirSync(join(dir, 'ready')).some((name) => name.startsWith('orchestrator-by-hand-')), { interval: 100 }).toBe(true);
+    await expect
+      .poll(() => readdirSync(join(dir, 'ready')).some((name) => name.startsWith('orchestrator-by-hand-')), {
+        interval: 100,
+      })
+      .toBe(true);
     expect((await refused.exit)[0]).toBe(1);
-    expect(refused.said()).toMatch(new RegExp(`the worker with process id ${own.child.pid} has the place .*orchestrator\\.json in its stack: unset LONGHAUL_WORKER_NAME`));
+    expect(refused.said()).toMatch(
+      new RegExp(
+        `the worker with process id ${own.child.pid} has the place .*orchestrator\\.json in its stack: unset LONGHAUL_WORKER_NAME`,
+      ),
+    );
     expect([own.child.exitCode, own.said(), readFileSync(own.place, 'utf8')]).toEqual([null, '', written]);
     byHand.child.kill('SIGTERM');
     await byHand.exit;

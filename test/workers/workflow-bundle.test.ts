@@ -24,7 +24,8 @@ describe('the workflow bundle', () => {
 
   it('exports every workflow and is built once', async () => {
     const code = readFileSync(path, 'utf8');
-    for (const name of ['train', 'batch', 'rollout', 'evalSweep', 'unit']) expect(code).toMatch(new RegExp(`\\b${name}: \\(\\) =>`));
+    for (const name of ['train', 'batch', 'rollout', 'evalSweep', 'unit'])
+      expect(code).toMatch(new RegExp(`\\b${name}: \\(\\) =>`));
     const { mtimeMs } = statSync(path);
     expect(await buildWorkflowBundle()).toBe(path);
     expect(statSync(path).mtimeMs).toBe(mtimeMs);
@@ -36,7 +37,8 @@ describe('the workflow bundle', () => {
 
   it('is another one when a file below its folders has changed', async () => {
     const root = join(cache, 'root');
-    for (const folder of ['workflows/deep/er', 'agents', 'tasks', 'trainer', 'store']) mkdirSync(join(root, folder), { recursive: true });
+    for (const folder of ['workflows/deep/er', 'agents', 'tasks', 'trainer', 'store'])
+      mkdirSync(join(root, folder), { recursive: true });
     const file = join(root, 'workflows', 'deep', 'er', 'one.ts');
     writeFileSync(file, 'export {};');
     const first = await sourceHash(root);
@@ -57,7 +59,8 @@ describe('the workflow bundle', () => {
   /** Why: a module of its own for each workflow was most of what a workflow that is kept in memory took. */
   it('loads its modules once for all workflows, and none of them holds state', () => {
     expect(readFileSync(path, 'utf8')).toMatch(/preloadModules\(\) \{\s+__webpack_require__\([^)]*workflows\/index/);
-    const state = /^(?:export )?(?:(?:let|var) |const [^=]+= (?:new \w+(?:<.*>)?\(\)|\[\]|\{\}|\/.*\/[a-z]*[gy][a-z]*);)/m;
+    const state =
+      /^(?:export )?(?:(?:let|var) |const [^=]+= (?:new \w+(?:<.*>)?\(\)|\[\]|\{\}|\/.*\/[a-z]*[gy][a-z]*);)/m;
     const holding = readdirSync(join(packageRoot, 'workflows'), { recursive: true, encoding: 'utf8' }).filter(
       (file) => file.endsWith('.ts') && state.test(readFileSync(join(packageRoot, 'workflows', file), 'utf8')),
     );

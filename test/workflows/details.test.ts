@@ -5,7 +5,10 @@ import { inCode } from '../../workflows/details.ts';
 it.each([
   ['bash ls', '`bash ls`'],
   ['2. a list', '`2. a list`'],
-  ['![x](https://evil.example/a.png) <img src=x> www.evil.example', '`![x](https://evil.example/a.png) <img src=x> www.evil.example`'],
+  [
+    '![x](https://evil.example/a.png) <img src=x> www.evil.example',
+    '`![x](https://evil.example/a.png) <img src=x> www.evil.example`',
+  ],
   ['a `b` c', '`` a `b` c ``'],
   ['`` ` ```` x', '````` `` ` ```` x `````'],
   ['one\n\n# two\r\u2028three\u202E', '`one # two three`'],

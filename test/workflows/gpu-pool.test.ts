@@ -26,7 +26,14 @@ let nearly: (turn: number) => void = () => undefined;
 const updates: UpdateInput[] = [];
 let stop: () => Promise<void> = async () => undefined;
 
-const outcome = ({ turn }: GenerateInput): GenerateOutcome => ({ kind: turn < 3 ? 'calls' : 'finish', calls: turn < 3 ? 1 : 0, contextTokens: 1, sampledTokens: 1, line: '', worker: 'near' });
+const outcome = ({ turn }: GenerateInput): GenerateOutcome => ({
+  kind: turn < 3 ? 'calls' : 'finish',
+  calls: turn < 3 ? 1 : 0,
+  contextTokens: 1,
+  sampledTokens: 1,
+  line: '',
+  worker: 'near',
+});
 
 beforeAll(async () => {
   server = await startPrivateServer(dir, []);
@@ -40,7 +47,11 @@ beforeAll(async () => {
   const connection = await NativeConnection.connect({ address: server.address });
   const note = (activity: string) => async () => {
     world.log.calls.push({ activity: `apart ${activity}`, rollout: '', attempt: 0 });
-    return { policy: { dir: 'v1', version: 1 }, sha256: 'x', record: { step: 1, policyVersion: 1, rewardMean: 0, passRate: 0, groups: 1, valid: 2, masked: {}, dropped: {} } };
+    return {
+      policy: { dir: 'v1', version: 1 },
+      sha256: 'x',
+      record: { step: 1, policyVersion: 1, rewardMean: 0, passRate: 0, groups: 1, valid: 2, masked: {}, dropped: {} },
+    };
   };
   const extra = await Promise.all([
     Worker.create({
@@ -77,7 +88,8 @@ beforeEach(() => {
   world.log.calls.length = 0;
 });
 
-const start = (workflow: string, workflowId: string, ...args: unknown[]) => world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args });
+const start = (workflow: string, workflowId: string, ...args: unknown[]) =>
+  world.client.workflow.start(workflow, { taskQueue: 'orchestrator', workflowId, args });
 const rollout = (id: string) => start('rollout', id, { task: 't-train-0', policy: { dir: '/p', version: 1 } });
 const asked = (activity: string) => world.log.calls.filter((call) => call.activity === activity);
 
@@ -102,7 +114,9 @@ describe('a turn', () => {
     expect(asked('generate').length).toBe(3);
     // The server's timer, not a timing: it waited for the worker, once.
     expect(Date.now() - begun).toBeGreaterThan(4_500);
-    expect((await eventsOf('gone')).filter((type) => type.includes('ACTIVITY_TASK_TIMED_OUT') || type === '14').length).toBe(1);
+    expect(
+      (await eventsOf('gone')).filter((type) => type.includes('ACTIVITY_TASK_TIMED_OUT') || type === '14').length,
+    ).toBe(1);
   });
 
   it('falls back when that worker fails, but not from what would fail anywhere', async () => {
@@ -123,9 +137,19 @@ describe('a turn', () => {
 
 describe('an update in shards', () => {
   const config = (run: string, training: object) => ({
-    run, policy: { base: '/p' }, task: { name: 't', train: 4 }, steps: 1, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'batch' }, training,
+    run,
+    policy: { base: '/p' },
+    task: { name: 't', train: 4 },
+    steps: 1,
+    batch: { tasks: 2, samples: 2 },
+    evaluation: { tasks: 1, greedy: false },
+    dispatcher: { type: 'batch' },
+    training,
   });
-  const parts = () => world.log.calls.flatMap(({ activity, rollout: at }) => (['planUpdate', 'forwardBackward', 'optimStep', 'update'].includes(activity) ? [`${activity} ${at}`.trim()] : []));
+  const parts = () =>
+    world.log.calls.flatMap(({ activity, rollout: at }) =>
+      ['planUpdate', 'forwardBackward', 'optimStep', 'update'].includes(activity) ? [`${activity} ${at}`.trim()] : [],
+    );
 
   it('is planned, made shard by shard and step by step, and put on record once; a shard whose worker died is made again', async () => {
     let died = 0;
@@ -138,7 +162,13 @@ describe('an update in shards', () => {
     await (await start('train', 'train/shards', config('shards', { shards: 2 }))).result();
     const made = parts();
     expect(made.slice(1, 4).toSorted()).toEqual(['forwardBackward 0/0', 'forwardBackward 0/1', 'forwardBackward 0/1']);
-    expect([made[0], ...made.slice(4)]).toEqual(['planUpdate', 'optimStep 0', 'forwardBackward 1/0', 'optimStep 1', 'update']);
+    expect([made[0], ...made.slice(4)]).toEqual([
+      'planUpdate',
+      'optimStep 0',
+      'forwardBackward 1/0',
+      'optimStep 1',
+      'update',
+    ]);
     expect(updates.map(({ shards }) => shards)).toEqual([2]);
   });
 
@@ -147,7 +177,8 @@ describe('an update in shards', () => {
     const taken = (times: number): Script => ({
       rounds: () => [1],
       before: (activity) => {
-        if (activity === 'optimStep' && lost++ < times) throw ApplicationFailure.create({ message: 'it was cleared away', type: 'PlanLost', nonRetryable: true });
+        if (activity === 'optimStep' && lost++ < times)
+          throw ApplicationFailure.create({ message: 'it was cleared away', type: 'PlanLost', nonRetryable: true });
       },
     });
     script = taken(1);
@@ -159,7 +190,9 @@ describe('an update in shards', () => {
     lost = 0;
     script = taken(9);
     const again = await start('train', 'train/taken-again', config('taken-again', { shards: 2 }));
-    await expect.poll(async () => (await again.query<TrainStatus>('status')).tripped?.work).toBe('the update of step 1');
+    await expect
+      .poll(async () => (await again.query<TrainStatus>('status')).tripped?.work)
+      .toBe('the update of step 1');
     expect(parts()).toEqual([...once, ...once, ...once]);
     await again.terminate();
   });

@@ -13,16 +13,26 @@ import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const configOf = (run: string) => ({
-  run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false },
+  run,
+  policy: { base: '/p' },
+  task: { name: 't', train: 10 },
+  steps: 1,
+  batch: { tasks: 1, samples: 2 },
+  evaluation: { tasks: 1, greedy: false },
 });
 const agent = { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
-const statuses = (activity: string) => world.now.log.calls.filter((call) => call.activity === activity).map(({ rollout }) => rollout);
+const statuses = (activity: string) =>
+  world.now.log.calls.filter((call) => call.activity === activity).map(({ rollout }) => rollout);
 
 it('a circuit that opened before the run had begun pauses it with its reason, and a resume that came as early ends that', async () => {
   const trip: Trip = { failure: 'endpoint-unavailable', failed: 8, of: 8, message: 'connection refused' };
   const begin = async (run: string) => {
     const options = { taskQueue: 'orchestrator', workflowId: `train/${run}`, args: [configOf(run)] };
-    const handle = await world.now.client.workflow.signalWithStart('train', { ...options, signal: 'circuitOpened', signalArgs: [trip] });
+    const handle = await world.now.client.workflow.signalWithStart('train', {
+      ...options,
+      signal: 'circuitOpened',
+      signalArgs: [trip],
+    });
     return { handle, status: () => handle.query<TrainStatus>('status') };
   };
   const paused = await begin('early');
@@ -37,19 +47,25 @@ it('a circuit that opened before the run had begun pauses it with its reason, an
 it.each([
   ['train', 'train/late', configOf('late'), 'closeRun'],
   ['evalSweep', 'eval/late', { agent, dispatcher: { type: 'batch' } }, 'closeSweep'],
-])('a %s that is cancelled while its end is put on record is on record as cancelled, not as going on', async (workflow, id, config, activity) => {
-  world.script = { before: (called, { rollout }) => (called === activity && rollout === 'completed' ? sleep(5_000) : undefined) };
-  const handle = await world.start(workflow, id, config);
-  await expect.poll(() => statuses(activity)).toEqual(['completed']);
-  await handle.cancel();
-  await expect(handle.result()).rejects.toThrow('Workflow execution cancelled');
-  expect(statuses(activity)).toEqual(['completed', 'cancelled']);
-});
+])(
+  'a %s that is cancelled while its end is put on record is on record as cancelled, not as going on',
+  async (workflow, id, config, activity) => {
+    world.script = {
+      before: (called, { rollout }) => (called === activity && rollout === 'completed' ? sleep(5_000) : undefined),
+    };
+    const handle = await world.start(workflow, id, config);
+    await expect.poll(() => statuses(activity)).toEqual(['completed']);
+    await handle.cancel();
+    await expect(handle.result()).rejects.toThrow('Workflow execution cancelled');
+    expect(statuses(activity)).toEqual(['completed', 'cancelled']);
+  },
+);
 
 it('a batch whose last failure cannot be put on record does not end as if it were', async () => {
   world.script = {
     before: async (activity, { rollout }) => {
-      if (activity === 'agentRun' && rollout?.endsWith('/1')) throw ApplicationFailure.nonRetryable('no such task', 'UserInputError');
+      if (activity === 'agentRun' && rollout?.endsWith('/1'))
+        throw ApplicationFailure.nonRetryable('no such task', 'UserInputError');
       if (activity === 'computeReward') while (world.count('recordFailures') === 0) await sleep(20);
       if (activity !== 'recordFailures') return;
       // Until the other one is graded, and the batch has heard of it.
@@ -59,10 +75,22 @@ it('a batch whose last failure cannot be put on record does not end as if it wer
     },
   };
   const input = {
-    run: 'late', name: 'b', step: 1, tasks: ['t-train-0'], samples: 2, policy: { dir: '/p', version: 1 }, agent, seed: 1, dispatcher: { type: 'batch' },
+    run: 'late',
+    name: 'b',
+    step: 1,
+    tasks: ['t-train-0'],
+    samples: 2,
+    policy: { dir: '/p', version: 1 },
+    agent,
+    seed: 1,
+    dispatcher: { type: 'batch' },
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
   };
-  const ended: unknown = await (await world.start('batch', 'late/batch', input)).result().catch((error: unknown) => error);
+  const ended: unknown = await (
+    await world.start('batch', 'late/batch', input)
+  )
+    .result()
+    .catch((error: unknown) => error);
   expect(ended).toMatchObject({ cause: { cause: { type: 'StoreCorrupt', message: 'damaged' } } });
 });
 
@@ -70,7 +98,8 @@ it('a batch that is cancelled while its last failure is put on record tells the 
   const end = Promise.withResolvers<void>();
   world.script = {
     before: async (activity, { rollout }) => {
-      if (activity === 'agentRun' && rollout !== 'hearing') throw ApplicationFailure.nonRetryable('no such task', 'UserInputError');
+      if (activity === 'agentRun' && rollout !== 'hearing')
+        throw ApplicationFailure.nonRetryable('no such task', 'UserInputError');
       if (activity === 'recordFailures' || rollout === 'hearing') await lasting(end.promise);
     },
   };
@@ -78,7 +107,16 @@ it('a batch that is cancelled while its last failure is put on record tells the 
   // Whatever workflow it is that is told.
   const told = await world.start('rollout', 'hearing', { task: 't-train-0', policy });
   const handle = await world.start('batch', 'late/unit', {
-    run: 'late', name: 'unit', step: 1, tasks: ['t-train-0'], samples: 1, policy, agent, seed: 1, dispatcher: { type: 'batch' }, unitOf: 'hearing',
+    run: 'late',
+    name: 'unit',
+    step: 1,
+    tasks: ['t-train-0'],
+    samples: 1,
+    policy,
+    agent,
+    seed: 1,
+    dispatcher: { type: 'batch' },
+    unitOf: 'hearing',
     sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
   });
   await expect.poll(() => world.count('recordFailures')).toBe(1);
@@ -87,5 +125,7 @@ it('a batch that is cancelled while its last failure is put on record tells the 
   end.resolve();
   await told.result();
   const { events } = await told.fetchHistory();
-  expect(events?.flatMap((event) => event.workflowExecutionSignaledEventAttributes?.signalName ?? [])).toEqual(['unitMissed']);
+  expect(events?.flatMap((event) => event.workflowExecutionSignaledEventAttributes?.signalName ?? [])).toEqual([
+    'unitMissed',
+  ]);
 });

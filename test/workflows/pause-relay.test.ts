@@ -56,7 +56,9 @@ it('a run that is never paused sends nothing', async () => {
 });
 
 it('a child that begins during a pause hears of it; one that has ended holds nobody up', async () => {
-  const { child } = nursery(async (id) => { if (id === 0) throw new Error('has ended'); });
+  const { child } = nursery(async (id) => {
+    if (id === 0) throw new Error('has ended');
+  });
   const relay = new PauseRelay();
   const [gone, late] = [child(0), child(1)];
   relay.add('0', gone);
@@ -68,22 +70,26 @@ it('a child that begins during a pause hears of it; one that has ended holds nob
 
 it('whatever is asked for, and however signals are delayed, each child ends with the last word and hears no word twice', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.boolean(), { maxLength: 12 }), fc.array(fc.nat(3), { minLength: 1, maxLength: 5 }), async (asked, delays) => {
-      const { child } = nursery((id) => sleep(delays[id] ?? 0));
-      const relay = new PauseRelay();
-      const children = delays.map((_, i) => child(i));
-      for (const [i, one] of children.entries()) relay.add(String(i), one);
-      for (const [i, paused] of asked.entries()) {
-        relay.set(paused);
-        if (i % 2 === 0) await sleep(i % 3);
-      }
-      await settled();
-      for (const { words } of children) {
-        expect(words.every((word, i) => word !== words[i - 1])).toBe(true);
-        expect(words[0] ?? 'pause').toBe('pause');
-        expect(words.at(-1) ?? 'resume').toBe(asked.at(-1) === true ? 'pause' : 'resume');
-      }
-    }),
+    fc.asyncProperty(
+      fc.array(fc.boolean(), { maxLength: 12 }),
+      fc.array(fc.nat(3), { minLength: 1, maxLength: 5 }),
+      async (asked, delays) => {
+        const { child } = nursery((id) => sleep(delays[id] ?? 0));
+        const relay = new PauseRelay();
+        const children = delays.map((_, i) => child(i));
+        for (const [i, one] of children.entries()) relay.add(String(i), one);
+        for (const [i, paused] of asked.entries()) {
+          relay.set(paused);
+          if (i % 2 === 0) await sleep(i % 3);
+        }
+        await settled();
+        for (const { words } of children) {
+          expect(words.every((word, i) => word !== words[i - 1])).toBe(true);
+          expect(words[0] ?? 'pause').toBe('pause');
+          expect(words.at(-1) ?? 'resume').toBe(asked.at(-1) === true ? 'pause' : 'resume');
+        }
+      },
+    ),
     { numRuns: 30 },
   );
 });
@@ -124,15 +130,21 @@ it('one that stands still by itself is resumed, though nobody told it to pause, 
   expect([stands.words, other.words]).toEqual([['resume'], ['pause', 'resume']]);
 });
 
-it.each([[false, 'resume'], [true, 'pause']] as const)('one that runs since before is told the last word, whatever it was told then (paused: %s)', async (paused, word) => {
-  const { child } = nursery(async () => undefined);
-  const relay = new PauseRelay();
-  relay.set(paused);
-  const since = child(0);
-  relay.rejoin('since', since);
-  await settled();
-  expect(since.words).toEqual([word]);
-  relay.set(paused);
-  await settled();
-  expect(since.words).toEqual([word]);
-});
+it.each([
+  [false, 'resume'],
+  [true, 'pause'],
+] as const)(
+  'one that runs since before is told the last word, whatever it was told then (paused: %s)',
+  async (paused, word) => {
+    const { child } = nursery(async () => undefined);
+    const relay = new PauseRelay();
+    relay.set(paused);
+    const since = child(0);
+    relay.rejoin('since', since);
+    await settled();
+    expect(since.words).toEqual([word]);
+    relay.set(paused);
+    await settled();
+    expect(since.words).toEqual([word]);
+  },
+);

@@ -19,13 +19,26 @@ let serial = 0;
 const newId = () => `p${serial++}`;
 
 const batchInput = (run: string, samples: number, dispatcher: object) => ({
-  run, name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1'], samples, policy,
+  run,
+  name: 'step-1',
+  step: 1,
+  tasks: ['t-train-0', 't-train-1'],
+  samples,
+  policy,
   agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
-  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1, dispatcher,
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1,
+  dispatcher,
 });
 const config = (run: string, over: object = {}) => ({
-  run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 },
-  evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
+  run,
+  policy: { base: '/p' },
+  task: { name: 't', train: 10 },
+  steps: 2,
+  batch: { tasks: 2, samples: 2 },
+  evaluation: { tasks: 1, greedy: false },
+  dispatcher: { type: 'bounded', maxParallelAgents: 4 },
+  ...over,
 });
 
 describe('a rollout', () => {
@@ -34,7 +47,9 @@ describe('a rollout', () => {
     world.script = {
       ttlSeconds: () => 3,
       turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
-      before: async (activity, { turn }) => { if (activity === 'generate' && turn === 2) await world.now.client.workflow.getHandle(id).signal('pause'); },
+      before: async (activity, { turn }) => {
+        if (activity === 'generate' && turn === 2) await world.now.client.workflow.getHandle(id).signal('pause');
+      },
     };
     const handle = await world.start('rollout', id, { task: 't-train-0', policy });
     await expect.poll(() => world.count('holdSandbox')).toBeGreaterThan(2);
@@ -51,7 +66,10 @@ describe('a rollout', () => {
       ttlSeconds: () => 3,
       before: async (activity) => {
         if (activity === 'generate' && !lost) await world.now.client.workflow.getHandle(id).signal('pause');
-        if (activity === 'holdSandbox' && !lost) { lost = true; throw sandboxLost(); }
+        if (activity === 'holdSandbox' && !lost) {
+          lost = true;
+          throw sandboxLost();
+        }
       },
     };
     const handle = await world.start('rollout', id, { task: 't-train-0', policy });
@@ -81,14 +99,21 @@ describe('a rollout', () => {
   it('in its last turn is graded all the same', async () => {
     const id = newId();
     world.script = {
-      before: async (activity, { turn }) => { if (activity === 'generate' && turn === 2) await world.now.client.workflow.getHandle(id).signal('pause'); },
+      before: async (activity, { turn }) => {
+        if (activity === 'generate' && turn === 2) await world.now.client.workflow.getHandle(id).signal('pause');
+      },
     };
-    expect(await (await world.start('rollout', id, { task: 't-train-0', policy })).result()).toMatchObject({ status: 'graded' });
+    expect(await (await world.start('rollout', id, { task: 't-train-0', policy })).result()).toMatchObject({
+      status: 'graded',
+    });
   });
 });
 
 describe('a batch', () => {
-  it.each([[{ type: 'bounded', maxParallelAgents: 40 }], [{ type: 'pipeline', maxParallelAgents: 5, maxEvalParallelAgents: 3 }]] as const)('of 40 with %j stops every rollout at a turn and begins none, then ends all once', async (dispatcher) => {
+  it.each([
+    [{ type: 'bounded', maxParallelAgents: 40 }],
+    [{ type: 'pipeline', maxParallelAgents: 5, maxEvalParallelAgents: 3 }],
+  ] as const)('of 40 with %j stops every rollout at a turn and begins none, then ends all once', async (dispatcher) => {
     const id = newId();
     const handle = await world.start('batch', id, batchInput('r', 20, dispatcher));
     await expect.poll(() => world.count('generate'), { interval: 10 }).toBeGreaterThan(5);
@@ -109,16 +134,26 @@ describe('a batch', () => {
 it('a rollout that waits at a gate while its batch is paused keeps its sandbox', async () => {
   const id = newId();
   let letGo: () => void = () => undefined;
-  const held = new Promise<void>((resolve) => { letGo = resolve; });
-  world.script = { ttlSeconds: () => 3, before: async (activity) => { if (activity === 'agentRun') await held; } };
+  const held = new Promise<void>((resolve) => {
+    letGo = resolve;
+  });
+  world.script = {
+    ttlSeconds: () => 3,
+    before: async (activity) => {
+      if (activity === 'agentRun') await held;
+    },
+  };
   const handle = await world.start('batch', id, batchInput('r', 3, { type: 'pipeline', maxParallelAgents: 2 }));
   await expect.poll(() => [world.count('agentRun'), world.count('prepareSandbox')], { interval: 10 }).toEqual([2, 6]);
   await handle.signal('pause');
   const ids = ['t-train-0', 't-train-1'].flatMap((task) => [0, 1, 2].map((sample) => `${id}/${task}/${sample}`));
-  const isPaused = async (rollout: string) => (await world.now.client.workflow.getHandle(rollout).query<RolloutState>('state')).paused;
+  const isPaused = async (rollout: string) =>
+    (await world.now.client.workflow.getHandle(rollout).query<RolloutState>('state')).paused;
   await expect.poll(async () => (await Promise.all(ids.map(isPaused))).every(Boolean)).toBe(true);
   letGo();
-  await expect.poll(() => new Set(world.now.log.calls.filter((c) => c.activity === 'holdSandbox').map((c) => c.rollout)).size).toBe(6);
+  await expect
+    .poll(() => new Set(world.now.log.calls.filter((c) => c.activity === 'holdSandbox').map((c) => c.rollout)).size)
+    .toBe(6);
   expect(world.count('generate')).toBe(2);
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ rollouts: 6, graded: 6 });
@@ -192,11 +227,13 @@ describe('a run whose steps are changed', () => {
   const prolongedAt = async (activity: string, nth: number, steps: number) => {
     const run = newId();
     let asked: Promise<unknown> | undefined;
-    world.script = { before: async (name) => {
-      if (name !== activity || world.count(activity) < nth || asked) return;
-      asked = world.now.client.workflow.getHandle(`train/${run}`).executeUpdate('configure', { args: [{ steps }] });
-      await asked;
-    } };
+    world.script = {
+      before: async (name) => {
+        if (name !== activity || world.count(activity) < nth || asked) return;
+        asked = world.now.client.workflow.getHandle(`train/${run}`).executeUpdate('configure', { args: [{ steps }] });
+        await asked;
+      },
+    };
     const handle = await world.start('train', `train/${run}`, config(run));
     return (await handle.result()) as { readonly steps: number };
   };

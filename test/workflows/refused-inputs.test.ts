@@ -11,7 +11,15 @@ const world = useWorkflowWorld();
 const agent = { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
 const policy = { dir: '/p', version: 1 };
 const batch = {
-  run: 'r', name: 'b', step: 1, tasks: ['t-train-0'], samples: 1, policy, agent, seed: 1, dispatcher: { type: 'batch' },
+  run: 'r',
+  name: 'b',
+  step: 1,
+  tasks: ['t-train-0'],
+  samples: 1,
+  policy,
+  agent,
+  seed: 1,
+  dispatcher: { type: 'batch' },
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
 };
 
@@ -21,8 +29,19 @@ async function endOf(workflow: string, id: string, input: unknown): Promise<stri
 }
 
 it.each([
-  ['tasks', undefined], ['tasks', 'all'], ['tasks', ['']], ['samples', 0], ['samples', 1.5], ['step', -1], ['run', ''], ['name', 3],
-  ['policy', undefined], ['agent', null], ['sampling', undefined], ['dispatcher', undefined], ['stragglers.deadlineSeconds', 1e300],
+  ['tasks', undefined],
+  ['tasks', 'all'],
+  ['tasks', ['']],
+  ['samples', 0],
+  ['samples', 1.5],
+  ['step', -1],
+  ['run', ''],
+  ['name', 3],
+  ['policy', undefined],
+  ['agent', null],
+  ['sampling', undefined],
+  ['dispatcher', undefined],
+  ['stragglers.deadlineSeconds', 1e300],
   ['tasks', Array.from({ length: 20_001 }, (_, i) => `t-${i}`)],
 ])('a batch refuses its %s where it cannot be used', async (field, value) => {
   const [name = '', inner] = field.split('.');
@@ -31,10 +50,18 @@ it.each([
 });
 
 it.each([
-  ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 0 }], ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 'long' }], ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 1e300 }],
+  ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 0 }],
+  ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 'long' }],
+  ['agent.toolTimeoutSeconds', { toolTimeoutSeconds: 1e300 }],
   ['agent.deadlineSeconds', { deadlineSeconds: 1e300 }],
 ])('a rollout refuses its %s where no timer can hold it', async (field, over) => {
-  expect(await endOf('rollout', `refused/${crypto.randomUUID()}`, { task: 't-train-0', policy, agent: { ...agent, ...over } })).toContain(`${field}: `);
+  expect(
+    await endOf('rollout', `refused/${crypto.randomUUID()}`, {
+      task: 't-train-0',
+      policy,
+      agent: { ...agent, ...over },
+    }),
+  ).toContain(`${field}: `);
 });
 
 it('what is allowed at most can be had', async () => {

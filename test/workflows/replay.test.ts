@@ -16,7 +16,10 @@ import { quietTemporal } from '../support/quiet-temporal.ts';
 const folder = fileURLToPath(new URL('../histories', import.meta.url));
 const names = readdirSync(folder).filter((name) => name.endsWith('.json'));
 const read = (name: string) => {
-  const { workflowId, history } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as { workflowId: string; history: { events: Array<Record<string, unknown>> } };
+  const { workflowId, history } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as {
+    workflowId: string;
+    history: { events: Array<Record<string, unknown>> };
+  };
   return { workflowId, history };
 };
 

@@ -21,22 +21,35 @@ const policy = { dir: '/p', version: 3 };
 const start = (workflow: string, id: string, args: unknown[]) => world.start(workflow, id, ...args);
 const count = (activity: string) => world.count(activity);
 const batchInput = (over: object = {}) => ({
-  run: 'r', name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1', 't-train-2'], samples: 2, policy,
+  run: 'r',
+  name: 'step-1',
+  step: 1,
+  tasks: ['t-train-0', 't-train-1', 't-train-2'],
+  samples: 2,
+  policy,
   agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  seed: 1, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
+  seed: 1,
+  dispatcher: { type: 'bounded', maxParallelAgents: 4 },
+  ...over,
 });
 
-const msOf = ({ seconds, nanos }: { readonly seconds?: unknown; readonly nanos?: number | null } = {}) => Number(seconds ?? 0) * 1000 + (nanos ?? 0) / 1e6;
+const msOf = ({ seconds, nanos }: { readonly seconds?: unknown; readonly nanos?: number | null } = {}) =>
+  Number(seconds ?? 0) * 1000 + (nanos ?? 0) / 1e6;
 
 /** Each scheduling of an activity by a workflow: when that was by the workflow's own clock, and what it may take with all of its tries. */
-async function scheduled(id: string, activity: string): Promise<Array<{ readonly atMs: number; readonly leftMs: number }>> {
+async function scheduled(
+  id: string,
+  activity: string,
+): Promise<Array<{ readonly atMs: number; readonly leftMs: number }>> {
   const { events } = await world.now.client.workflow.getHandle(id).fetchHistory();
   const byId = new Map(events!.map((event) => [Number(event.eventId), event]));
   return events!.flatMap(({ activityTaskScheduledEventAttributes: asked }) => {
     if (asked?.activityType?.name !== activity) return [];
     const task = byId.get(Number(asked.workflowTaskCompletedEventId))!.workflowTaskCompletedEventAttributes!;
-    return [{ atMs: msOf(byId.get(Number(task.startedEventId))!.eventTime!), leftMs: msOf(asked.scheduleToCloseTimeout!) }];
+    return [
+      { atMs: msOf(byId.get(Number(task.startedEventId))!.eventTime!), leftMs: msOf(asked.scheduleToCloseTimeout!) },
+    ];
   });
 }
 
@@ -48,7 +61,12 @@ describe('rollout', () => {
     const result = await rollout(newId());
     expect(result).toMatchObject({ status: 'graded', reward: 1, passed: true, turns: 2, finish: 'finish-tool' });
     expect(world.now.log.calls.map((call) => call.activity)).toEqual([
-      'prepareSandbox', 'generate', 'agentRun', 'generate', 'collect', 'computeReward',
+      'prepareSandbox',
+      'generate',
+      'agentRun',
+      'generate',
+      'collect',
+      'computeReward',
     ]);
     expect(world.now.log.live).toBe(0);
   });
@@ -63,10 +81,25 @@ describe('rollout', () => {
 
   it('goes on in its turn, in a restored sandbox, when its sandbox is lost', async () => {
     let once = true;
-    world.script = { before: (activity, { turn }) => { if (activity === 'agentRun' && turn === 1 && once) { once = false; throw sandboxLost(); } } };
+    world.script = {
+      before: (activity, { turn }) => {
+        if (activity === 'agentRun' && turn === 1 && once) {
+          once = false;
+          throw sandboxLost();
+        }
+      },
+    };
     expect(await rollout(newId())).toMatchObject({ status: 'graded', attempt: 1, restores: 1, turns: 2 });
     expect(world.now.log.calls.map((call) => call.activity)).toEqual([
-      'prepareSandbox', 'generate', 'agentRun', 'releaseSandbox', 'restoreSandbox', 'agentRun', 'generate', 'collect', 'computeReward',
+      'prepareSandbox',
+      'generate',
+      'agentRun',
+      'releaseSandbox',
+      'restoreSandbox',
+      'agentRun',
+      'generate',
+      'collect',
+      'computeReward',
     ]);
     expect(world.now.log.live).toBe(0);
   });
@@ -80,7 +113,10 @@ describe('rollout', () => {
         return turn < 2 ? 'calls' : 'finish';
       },
       before: (activity) => {
-        if (activity === 'agentRun' && once) { once = false; throw sandboxLost(); }
+        if (activity === 'agentRun' && once) {
+          once = false;
+          throw sandboxLost();
+        }
         if (activity === 'restoreSandbox') throw restoreFailed();
       },
     };
@@ -92,7 +128,10 @@ describe('rollout', () => {
     expect(world.now.log.live).toBe(0);
   });
 
-  it.each([['generate', 2, 2], ['agentRun', 60, 90]])('is masked at its deadline, in the middle of %s, without a sandbox', async (slow, deadlineSeconds, endsWithin) => {
+  it.each([
+    ['generate', 2, 2],
+    ['agentRun', 60, 90],
+  ])('is masked at its deadline, in the middle of %s, without a sandbox', async (slow, deadlineSeconds, endsWithin) => {
     const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
     world.script = { before: (activity) => (activity === slow ? held : undefined) };
     const id = newId();
@@ -101,8 +140,11 @@ describe('rollout', () => {
     if (slow === 'agentRun') {
       await expect.poll(() => count(slow)).toBe(1);
       await world.now.client.workflowService.updateActivityOptions({
-        namespace: 'default', execution: { workflowId: id }, type: slow,
-        activityOptions: { scheduleToCloseTimeout: { nanos: 100_000_000 } }, updateMask: { paths: ['schedule_to_close_timeout'] },
+        namespace: 'default',
+        execution: { workflowId: id },
+        type: slow,
+        activityOptions: { scheduleToCloseTimeout: { nanos: 100_000_000 } },
+        updateMask: { paths: ['schedule_to_close_timeout'] },
       });
     }
     // What is under way never ends by itself: only the deadline can end the rollout.
@@ -121,10 +163,14 @@ describe('rollout', () => {
     const id = newId();
     world.script = {
       turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
-      before: async (activity, { turn }) => { if (activity === 'generate' && turn === 1) await world.now.client.workflow.getHandle(id).signal('pause'); },
+      before: async (activity, { turn }) => {
+        if (activity === 'generate' && turn === 1) await world.now.client.workflow.getHandle(id).signal('pause');
+      },
     };
     const handle = await start('rollout', id, [{ task: 't-train-0', policy, agent: { deadlineSeconds: 600 } }]);
-    await expect.poll(() => handle.query<RolloutState>('state')).toMatchObject({ paused: true, turn: 2, phase: 'generate' });
+    await expect
+      .poll(() => handle.query<RolloutState>('state'))
+      .toMatchObject({ paused: true, turn: 2, phase: 'generate' });
     const stoodMs = 2000;
     await sleep(stoodMs);
     await handle.signal('resume');
@@ -135,7 +181,11 @@ describe('rollout', () => {
   });
 
   it('ends as failed, without a reward and without a sandbox, when sandboxes keep being lost', async () => {
-    world.script = { before: (activity) => { if (activity === 'agentRun') throw sandboxLost(); } };
+    world.script = {
+      before: (activity) => {
+        if (activity === 'agentRun') throw sandboxLost();
+      },
+    };
     const result = await rollout(newId());
     expect(result).toMatchObject({ status: 'failed', failure: 'sandbox-lost', attempt: 3, restores: 3 });
     expect(count('restoreSandbox')).toBe(9);
@@ -146,8 +196,17 @@ describe('rollout', () => {
   it('releases its sandbox when it is cancelled, and ends as cancelled', async () => {
     const id = newId();
     let began: () => void;
-    const acting = new Promise<void>((resolve) => { began = resolve; });
-    world.script = { before: async (activity) => { if (activity === 'agentRun') { began(); await sleep(300); } } };
+    const acting = new Promise<void>((resolve) => {
+      began = resolve;
+    });
+    world.script = {
+      before: async (activity) => {
+        if (activity === 'agentRun') {
+          began();
+          await sleep(300);
+        }
+      },
+    };
     const handle = await start('rollout', id, [{ task: 't-train-0', policy }]);
     await acting;
     await handle.cancel();
@@ -230,22 +289,30 @@ describe('batch', () => {
     expect(result).toMatchObject({ rollouts: 6, graded: 6 });
     const width = dispatcher.maxEvalParallelAgents ?? dispatcher.maxParallelAgents ?? 6;
     expect(peak).toBeLessThanOrEqual(width);
-    if (dispatcher.type === 'pipeline') expect(world.now.log.peakLive).toBeLessThanOrEqual(3 * (dispatcher.maxParallelAgents ?? 0));
+    if (dispatcher.type === 'pipeline')
+      expect(world.now.log.peakLive).toBeLessThanOrEqual(3 * (dispatcher.maxParallelAgents ?? 0));
   });
 
-  it.each([{ type: 'batch' }, { type: 'pipeline', maxParallelAgents: 2 }])('with %j, draws groups by need too', async (dispatcher) => {
-    world.script = { reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
-    const tasks = Array.from({ length: 20 }, (_, i) => `t-train-${i}`);
-    const result = await batch(newId(), { tasks, samples: 2, wanted: 3, dispatcher });
-    expect(result.groups).toBeGreaterThanOrEqual(5);
-    expect(result.groups).toBeLessThan(20);
-    expect(result).toMatchObject({ rollouts: 2 * result.groups, graded: 2 * result.groups });
-  });
+  it.each([{ type: 'batch' }, { type: 'pipeline', maxParallelAgents: 2 }])(
+    'with %j, draws groups by need too',
+    async (dispatcher) => {
+      world.script = { reward: (rollout) => (/t-train-\d*[02468]\/1$/.test(rollout) ? 0 : 1) };
+      const tasks = Array.from({ length: 20 }, (_, i) => `t-train-${i}`);
+      const result = await batch(newId(), { tasks, samples: 2, wanted: 3, dispatcher });
+      expect(result.groups).toBeGreaterThanOrEqual(5);
+      expect(result.groups).toBeLessThan(20);
+      expect(result).toMatchObject({ rollouts: 2 * result.groups, graded: 2 * result.groups });
+    },
+  );
 
   it('refuses a dispatcher setting that has no effect, by name, before any work', async () => {
-    const error = await batch(newId(), { dispatcher: { type: 'batch', maxParallelAgents: 3 } }).catch((e: unknown) => e);
+    const error = await batch(newId(), { dispatcher: { type: 'batch', maxParallelAgents: 3 } }).catch(
+      (e: unknown) => e,
+    );
     expect(error).toBeInstanceOf(WorkflowFailedError);
-    expect(String((error as WorkflowFailedError).cause?.message)).toMatch(/dispatcher\.maxParallelAgents: 3 .* no effect with batch/);
+    expect(String((error as WorkflowFailedError).cause?.message)).toMatch(
+      /dispatcher\.maxParallelAgents: 3 .* no effect with batch/,
+    );
     expect(world.now.log.calls).toEqual([]);
   });
 
@@ -257,7 +324,9 @@ describe('batch', () => {
     expect(result.groups).toBeGreaterThanOrEqual(5);
     expect(result.groups).toBeLessThan(12);
     expect(result).toMatchObject({ rollouts: 2 * result.groups, graded: 2 * result.groups });
-    const ended = world.now.log.calls.filter(({ activity }) => activity === 'computeReward').map(({ rollout }) => rollout.split('/').at(-2));
+    const ended = world.now.log.calls
+      .filter(({ activity }) => activity === 'computeReward')
+      .map(({ rollout }) => rollout.split('/').at(-2));
     expect(new Set(ended)).toEqual(new Set(tasks.slice(0, result.groups)));
     expect(count('recordDispatched')).toBeGreaterThan(1);
   });
@@ -269,7 +338,9 @@ describe('batch', () => {
     const result = await batch(newId(), { tasks, samples: 2, replace: { groups: 4, minReplaceRatio: 0.3 } });
     expect(result).toMatchObject({ groups: 8, rollouts: 16, graded: 16 });
     expect(count('recordDispatched')).toBe(2);
-    const order = world.now.log.calls.filter(({ activity }) => activity === 'computeReward').map(({ rollout }) => Number(rollout.split('/').at(-2)?.split('-').at(-1)));
+    const order = world.now.log.calls
+      .filter(({ activity }) => activity === 'computeReward')
+      .map(({ rollout }) => Number(rollout.split('/').at(-2)?.split('-').at(-1)));
     expect(Math.max(...order.slice(0, 8))).toBe(3);
     expect(Math.min(...order.slice(8))).toBe(4);
   });
@@ -280,7 +351,11 @@ describe('batch', () => {
   });
 
   it('counts a failing rollout with its class; the others are untouched', async () => {
-    world.script = { before: (activity, input) => { if (activity === 'agentRun' && input.rollout?.includes('t-train-1/0')) throw sandboxLost(); } };
+    world.script = {
+      before: (activity, input) => {
+        if (activity === 'agentRun' && input.rollout?.includes('t-train-1/0')) throw sandboxLost();
+      },
+    };
     const result = await batch(newId());
     expect(result).toMatchObject({ rollouts: 6, graded: 5, failures: { 'sandbox-lost': 1 } });
     expect(count('recordFailures')).toBe(1);
@@ -289,8 +364,14 @@ describe('batch', () => {
 
 describe('train', () => {
   const config = (run: string, over: object = {}) => ({
-    run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 },
-    evaluation: { tasks: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
+    run,
+    policy: { base: '/p' },
+    task: { name: 't', train: 10 },
+    steps: 2,
+    batch: { tasks: 2, samples: 2 },
+    evaluation: { tasks: 2 },
+    dispatcher: { type: 'bounded', maxParallelAgents: 4 },
+    ...over,
   });
 
   it('evaluates, takes its steps with one update each, evaluates again, and closes the run', async () => {
@@ -310,9 +391,21 @@ describe('train', () => {
     const run = newId();
     const updates: UpdateInput[] = [];
     // The first sample of a group's task fails where its number is odd: of the ten tasks every other varies.
-    world.script = { turn: () => 'finish', reward: (rollout) => (/-train-\d*[13579]\/0$/.test(rollout) ? 0 : 1), update: (input) => void updates.push(input) };
-    const batch = { tasks: 2, samples: 2, dynamicSampling: { type: 'replace', maxSampleBatches: 3, minReplaceRatio: 0.5 } };
-    await (await start('train', `train/${run}`, [config(run, { batch, training: { mode }, evaluation: { tasks: 1, greedy: false } })])).result();
+    world.script = {
+      turn: () => 'finish',
+      reward: (rollout) => (/-train-\d*[13579]\/0$/.test(rollout) ? 0 : 1),
+      update: (input) => void updates.push(input),
+    };
+    const batch = {
+      tasks: 2,
+      samples: 2,
+      dynamicSampling: { type: 'replace', maxSampleBatches: 3, minReplaceRatio: 0.5 },
+    };
+    await (
+      await start('train', `train/${run}`, [
+        config(run, { batch, training: { mode }, evaluation: { tasks: 1, greedy: false } }),
+      ])
+    ).result();
     expect(updates.length).toBe(2);
     for (const { replace, tasks, wanted } of updates) {
       expect([replace, wanted]).toEqual([{ groups: 2, minReplaceRatio: 0.5 }, undefined]);
@@ -325,7 +418,9 @@ describe('train', () => {
   });
 
   it('refuses a bad configuration and names the field', async () => {
-    const handle = await start('train', `train/${newId()}`, [{ steps: 0, policy: { base: '/p' }, task: { name: 't' } }]);
+    const handle = await start('train', `train/${newId()}`, [
+      { steps: 0, policy: { base: '/p' }, task: { name: 't' } },
+    ]);
     const error = await handle.result().catch((e: unknown) => e);
     expect(JSON.stringify(error, Object.getOwnPropertyNames(error))).toMatch(/steps/);
   });
@@ -333,9 +428,17 @@ describe('train', () => {
   it('pauses between steps, takes a new configuration, and goes on with it', async () => {
     const run = newId();
     let release: () => void;
-    const held = new Promise<void>((resolve) => { release = resolve; });
-    world.script = { before: async (activity) => { if (activity === 'update') await held; } };
-    const handle = await start('train', `train/${run}`, [config(run, { steps: 3, evaluation: { tasks: 1, greedy: false } })]);
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    world.script = {
+      before: async (activity) => {
+        if (activity === 'update') await held;
+      },
+    };
+    const handle = await start('train', `train/${run}`, [
+      config(run, { steps: 3, evaluation: { tasks: 1, greedy: false } }),
+    ]);
     await handle.signal('pause');
     await expect(handle.executeUpdate('configure', { args: [{ nonsense: 1 }] })).rejects.toThrow();
     const changed = await handle.executeUpdate('configure', { args: [{ steps: 1, learningRate: 0.5 }] });
@@ -366,7 +469,11 @@ describe('train', () => {
 
   it('closes the run as cancelled and leaves no sandbox behind', async () => {
     const run = newId();
-    world.script = { before: async (activity) => { if (activity === 'agentRun') await sleep(200); } };
+    world.script = {
+      before: async (activity) => {
+        if (activity === 'agentRun') await sleep(200);
+      },
+    };
     const handle = await start('train', `train/${run}`, [config(run)]);
     while (count('agentRun') === 0) await sleep(50);
     await handle.cancel();

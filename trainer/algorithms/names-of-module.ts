@@ -13,7 +13,9 @@ export interface Names {
 export async function namesOfModule(module: string): Promise<Names> {
   // Built, this file and the thread's are JavaScript.
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
-  const thread = new Worker(new URL(`./names-thread.${extension}`, import.meta.url), { workerData: { module, copy: copyOf(module) } });
+  const thread = new Worker(new URL(`./names-thread.${extension}`, import.meta.url), {
+    workerData: { module, copy: copyOf(module) },
+  });
   const ended = once(thread, 'exit').then(() => {
     throw new Error('its thread ended without a word');
   });

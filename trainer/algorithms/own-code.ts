@@ -25,7 +25,8 @@ export function guarded<T extends object, K extends keyof T & string>(
 ): T {
   const own = part[method];
   if (typeof own !== 'function') return part;
-  const failed = (said: string, cause?: unknown) => new OwnCodeFailed(`the ${what} of one's own ${said}: mend its module, then start a run of another name`, { cause });
+  const failed = (said: string, cause?: unknown) =>
+    new OwnCodeFailed(`the ${what} of one's own ${said}: mend its module, then start a run of another name`, { cause });
   const answerOf = (given: unknown[]): unknown => {
     try {
       return own.apply(part, given) as unknown;

@@ -15,7 +15,10 @@ export class NameTaken extends TypeError {
   readonly modules: readonly [first: string | undefined, now: string | undefined];
 
   constructor(what: string, first: string | undefined, now: string | undefined) {
-    const whose = first === undefined ? '' : `, by ${first}${now === undefined ? '' : first === now ? ' itself' : `, and ${now} defines it too`}`;
+    const whose =
+      first === undefined
+        ? ''
+        : `, by ${first}${now === undefined ? '' : first === now ? ' itself' : `, and ${now} defines it too`}`;
     const stays = first === undefined ? '' : '; what a process has loaded stays until it starts again';
     super(`${what} is there already${whose}: give another name${stays}`);
     this.modules = [first, now];
@@ -33,7 +36,8 @@ export class Registry<T> {
    */
   constructor(kind: string, builtIn: Readonly<Record<string, T>>) {
     const shared = globalThis as unknown as Record<symbol, Map<string, unknown> | undefined>;
-    const mapOf = <V>(what: string, initial: Readonly<Record<string, V>>) => (shared[Symbol.for(what)] ??= new Map(Object.entries(initial))) as Map<string, V>;
+    const mapOf = <V>(what: string, initial: Readonly<Record<string, V>>) =>
+      (shared[Symbol.for(what)] ??= new Map(Object.entries(initial))) as Map<string, V>;
     this.#kind = kind;
     this.#parts = mapOf(`longhaul ${kind}`, builtIn);
     this.#modules = mapOf<string>(`longhaul ${kind} modules`, {});
@@ -60,7 +64,9 @@ export class Registry<T> {
   get(name: string): T {
     const part = this.#parts.get(name);
     if (part !== undefined) return part;
-    throw new UnknownName(`there is no ${this.#kind} ${name}; known: ${this.names().join(', ')}${didYouMean(name, this.names())}`);
+    throw new UnknownName(
+      `there is no ${this.#kind} ${name}; known: ${this.names().join(', ')}${didYouMean(name, this.names())}`,
+    );
   }
 
   get parts(): ReadonlyMap<string, T> {

@@ -45,7 +45,8 @@ export function sumOver(from: number, to: number, value: (i: number) => number):
 }
 
 /** Number of tokens that count in a run of entries. */
-export const countOf = (mask: Values, from = 0, to: number = mask.length): number => sumOver(from, to, (i) => at(mask, i));
+export const countOf = (mask: Values, from = 0, to: number = mask.length): number =>
+  sumOver(from, to, (i) => at(mask, i));
 
 /** Mean over the tokens that count; 0 where none does. */
 export function maskedMean(mask: Values, value: (i: number) => number, from = 0, to: number = mask.length): number {

@@ -43,22 +43,34 @@ export const keyText = (key: AllowedKey): string => `${key.name}@${addressText(k
 
 function addressOf(text: string): (AllowedAddress & { readonly isSafe: boolean }) | undefined {
   const url = URL.parse(text);
-  if (url === null || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash) return undefined;
-  return { origin: url.origin, path: url.pathname.replace(/\/+$/, ''), isSafe: url.protocol === 'https:' || LOOPBACK.test(url.hostname) };
+  if (url === null || !/^https?:$/.test(url.protocol) || url.username || url.password || url.search || url.hash)
+    return undefined;
+  return {
+    origin: url.origin,
+    path: url.pathname.replace(/\/+$/, ''),
+    isSafe: url.protocol === 'https:' || LOOPBACK.test(url.hostname),
+  };
 }
 
 /** The value itself, or what is in the file that it names; what follows `#` at a line's beginning is a comment. */
 function entriesIn(variable: string, env: Environment): string[] {
   const value = (env[variable] ?? '').trim();
   const text = /^[./]/.test(value) ? fileText(variable, value) : value;
-  return text.replaceAll(/^\s*#.*$/gm, '').split(/[\s,]+/).filter((entry) => entry !== '');
+  return text
+    .replaceAll(/^\s*#.*$/gm, '')
+    .split(/[\s,]+/)
+    .filter((entry) => entry !== '');
 }
 
 function fileText(variable: string, path: string): string {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    throw new BadEntry(variable, path, `give entries, or a file of them that can be read (${(error as Error).message})`);
+    throw new BadEntry(
+      variable,
+      path,
+      `give entries, or a file of them that can be read (${(error as Error).message})`,
+    );
   }
 }
 
@@ -68,9 +80,16 @@ export function allowedKeys(env: Environment): AllowedKey[] {
     const [, name, where = ''] = /^([A-Za-z_]\w{0,63})@(.+)$/.exec(entry) ?? [];
     const address = addressOf(where);
     // What has no name may be a key that was given by mistake.
-    if (name === undefined) throw new BadEntry(KEYS_VARIABLE, '(not shown)', 'give entries such as MY_KEY@https://host/v1: names of variables, never keys');
-    if (address === undefined) throw new BadEntry(KEYS_VARIABLE, entry, 'give the address that the key is for, such as MY_KEY@https://host/v1');
-    if (!address.isSafe) throw new BadEntry(KEYS_VARIABLE, entry, 'give an address of https: a key is sent by http to this machine alone');
+    if (name === undefined)
+      throw new BadEntry(
+        KEYS_VARIABLE,
+        '(not shown)',
+        'give entries such as MY_KEY@https://host/v1: names of variables, never keys',
+      );
+    if (address === undefined)
+      throw new BadEntry(KEYS_VARIABLE, entry, 'give the address that the key is for, such as MY_KEY@https://host/v1');
+    if (!address.isSafe)
+      throw new BadEntry(KEYS_VARIABLE, entry, 'give an address of https: a key is sent by http to this machine alone');
     return { name, origin: address.origin, path: address.path };
   });
 }
@@ -81,7 +100,8 @@ export function allowedEndpoints(env: Environment): AllowedAddress[] | undefined
   if (entries.length === 0) return undefined;
   return entries.map((entry) => {
     const address = addressOf(entry);
-    if (address === undefined) throw new BadEntry(ENDPOINTS_VARIABLE, entry, 'give addresses such as http://127.0.0.1:8000/v1');
+    if (address === undefined)
+      throw new BadEntry(ENDPOINTS_VARIABLE, entry, 'give addresses such as http://127.0.0.1:8000/v1');
     return { origin: address.origin, path: address.path };
   });
 }

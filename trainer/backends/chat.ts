@@ -17,7 +17,10 @@ import { readAs } from './tokens/token-call.ts';
 const toolCall = z.object({
   id: z.string().nullish(),
   type: z.string().nullish(),
-  function: z.object({ name: z.string(), arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).nullish() }),
+  function: z.object({
+    name: z.string(),
+    arguments: z.union([z.string(), z.record(z.string(), z.unknown())]).nullish(),
+  }),
 });
 
 const usageSchema = z.object({ prompt_tokens: z.int().min(0), completion_tokens: z.int().min(0) });
@@ -66,7 +69,11 @@ export function chatTurnMessage(turn: ChatTurn, readable: boolean): ChatMessage 
     const calls = turn.toolCalls.map((call) => `${call.name} ${call.arguments}`);
     return { role: 'assistant', content: [turn.content, ...calls].filter((part) => part !== '').join('\n') };
   }
-  const calls = turn.toolCalls.map(({ id, name, arguments: text }) => ({ id, type: 'function', function: { name, arguments: text } }));
+  const calls = turn.toolCalls.map(({ id, name, arguments: text }) => ({
+    id,
+    type: 'function',
+    function: { name, arguments: text },
+  }));
   return { role: 'assistant', content: turn.content, tool_calls: calls };
 }
 
@@ -139,11 +146,7 @@ export function readChat(body: unknown): ChatAnswer {
     ...(refusal === '' ? {} : { refusal }),
     ...(reasoning ? { reasoning } : {}),
   };
-  return {
-    turn,
-    finish: filtered ? 'filtered' : reason === 'length' ? 'length' : 'stop',
-    usage: counted,
-  };
+  return { turn, finish: filtered ? 'filtered' : reason === 'length' ? 'length' : 'stop', usage: counted };
 }
 
 /** A turn as the agent loop reads it: all of its calls, or what is wrong with the first that cannot be read. */

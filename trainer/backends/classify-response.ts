@@ -105,13 +105,15 @@ function firstNumber(patterns: readonly RegExp[], text: string): number | undefi
 function contextOf({ message, fields }: Said): { limit: number; prompt?: number } | undefined {
   const field = (name: string) => (typeof fields[name] === 'number' ? fields[name] : undefined);
   const limit = field('n_ctx') ?? firstNumber(LIMIT, message);
-  const prompt = field('n_prompt_tokens') ?? firstNumber(PROMPT, message) ?? (ANSWER_ALONE.test(message) ? 0 : undefined);
+  const prompt =
+    field('n_prompt_tokens') ?? firstNumber(PROMPT, message) ?? (ANSWER_ALONE.test(message) ? 0 : undefined);
   return limit === undefined ? undefined : { limit, ...(prompt === undefined ? {} : { prompt }) };
 }
 
 /** Milliseconds that `retry-after-ms` or `Retry-After` (seconds or a date) asks for. */
 export function retryAfterMs(headers: Refusal['headers'], now: number): number | undefined {
-  const text = (name: string) => (typeof headers[name] === 'string' && headers[name] !== '' ? headers[name] : undefined);
+  const text = (name: string) =>
+    typeof headers[name] === 'string' && headers[name] !== '' ? headers[name] : undefined;
   const ms = Number(text('retry-after-ms') ?? Number.NaN);
   if (Number.isFinite(ms)) return Math.max(0, ms);
   const after = text('retry-after');
@@ -125,10 +127,12 @@ function kindOf({ status }: Refusal, { message, code }: Said): EndpointErrorKind
   if (status === 402 || codes.some((one) => QUOTA.has(one))) return 'quota';
   if (status === 401 || status === 403) return 'auth';
   const tooLong = codes.some((one) => one === 'context_length_exceeded' || one === 'exceed_context_size_error');
-  if (tooLong || (status >= 400 && status < 500 && TOO_LONG.some((pattern) => pattern.test(message)))) return 'context-full';
+  if (tooLong || (status >= 400 && status < 500 && TOO_LONG.some((pattern) => pattern.test(message))))
+    return 'context-full';
   if (status === 500 && UNREADABLE.some((pattern) => pattern.test(message))) return 'unreadable';
   if (status === 429) return 'rate-limited';
-  if (codes.includes('model_not_found') || (status === 404 && /model/i.test(message)) || OTHER_MODEL.test(message)) return 'unknown-model';
+  if (codes.includes('model_not_found') || (status === 404 && /model/i.test(message)) || OTHER_MODEL.test(message))
+    return 'unknown-model';
   if (status === 408 || status === 409 || status === 425 || status >= 500) return 'unavailable';
   return 'bad-request';
 }

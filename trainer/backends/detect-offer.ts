@@ -19,17 +19,28 @@ const models = z.object({
       aliases: z.array(z.string()).nullish(),
       owned_by: z.string().nullish(),
       max_model_len: z.int().positive().nullish(),
-      meta: z.object({ n_ctx: z.int().positive().nullish().catch(null) }).nullish().catch(null),
+      meta: z
+        .object({ n_ctx: z.int().positive().nullish().catch(null) })
+        .nullish()
+        .catch(null),
     }),
   ),
 });
 
 /** Longhaul's own server takes and gives ids as vLLM does. */
-const OWNERS: Readonly<Record<string, TokenProtocol>> = { vllm: 'vllm', longhaul: 'vllm', sglang: 'sglang', llamacpp: 'llama.cpp' };
+const OWNERS: Readonly<Record<string, TokenProtocol>> = {
+  vllm: 'vllm',
+  longhaul: 'vllm',
+  sglang: 'sglang',
+  llamacpp: 'llama.cpp',
+};
 
 /** Failures that say something of what is offered, as opposed to failures of the moment, of the key or of the account. */
 function isAbsence(error: unknown): error is EndpointError {
-  return error instanceof EndpointError && ['bad-request', 'unknown-model', 'protocol', 'retokenised', 'context-full'].includes(error.kind);
+  return (
+    error instanceof EndpointError &&
+    ['bad-request', 'unknown-model', 'protocol', 'retokenised', 'context-full'].includes(error.kind)
+  );
 }
 
 async function serverOf(endpoint: Endpoint, client: EndpointClient, signal: AbortSignal) {
@@ -39,7 +50,11 @@ async function serverOf(endpoint: Endpoint, client: EndpointClient, signal: Abor
     const named = data.find(({ id, aliases }) => id === endpoint.model || aliases?.includes(endpoint.model));
     const contextTokens = named?.max_model_len ?? named?.meta?.n_ctx ?? undefined;
     const size = contextTokens === undefined ? {} : { contextTokens };
-    return { owner: (named ?? data[0])?.owned_by ?? undefined, names: data.flatMap(({ id, aliases }) => [id, ...(aliases ?? [])]), size };
+    return {
+      owner: (named ?? data[0])?.owned_by ?? undefined,
+      names: data.flatMap(({ id, aliases }) => [id, ...(aliases ?? [])]),
+      size,
+    };
   } catch (error) {
     if (isAbsence(error)) return { owner: undefined, names: [], size: {} };
     throw error;
@@ -63,7 +78,13 @@ export async function checkServedName(endpoint: Endpoint, client: EndpointClient
 }
 
 /** One token is asked for; what comes back shows whether ids do. */
-async function probe(endpoint: Endpoint, protocol: TokenProtocol, prompt: readonly number[], client: EndpointClient, signal: AbortSignal) {
+async function probe(
+  endpoint: Endpoint,
+  protocol: TokenProtocol,
+  prompt: readonly number[],
+  client: EndpointClient,
+  signal: AbortSignal,
+) {
   const sampling = { temperature: 0, topP: 1, topK: 0, maxTokens: 1 };
   try {
     await client.sampleTokens(endpoint, protocol, { tokens: prompt, sampling, stopTokenIds: [], seed: 0 }, signal);

@@ -4,7 +4,15 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type AllowedAddress, allowedEndpoints, type AllowedKey, allowedKeys, covers, ENDPOINTS_VARIABLE, KEYS_VARIABLE } from './allowed-addresses.ts';
+import {
+  type AllowedAddress,
+  allowedEndpoints,
+  type AllowedKey,
+  allowedKeys,
+  covers,
+  ENDPOINTS_VARIABLE,
+  KEYS_VARIABLE,
+} from './allowed-addresses.ts';
 import { type ChatAnswer, type ChatCall, chatRequest, promptTokensAbout, promptTokensIn, readChat } from './chat.ts';
 import { type Endpoint, nativeUrl, openAiUrl, type TokenProtocol } from './endpoint.ts';
 import { EndpointError } from './endpoint-error.ts';
@@ -36,7 +44,8 @@ async function exchangeWithin(limiter: RateLimiter, exchange: Exchange, { more }
     if (more) limiter.charge(more(answer));
     return answer;
   } catch (error) {
-    if (error instanceof EndpointError && error.isTransient && error.retryAfterMs) limiter.pause(Math.min(error.retryAfterMs, PATIENCE_MS));
+    if (error instanceof EndpointError && error.isTransient && error.retryAfterMs)
+      limiter.pause(Math.min(error.retryAfterMs, PATIENCE_MS));
     throw error;
   }
 }
@@ -57,13 +66,21 @@ export class EndpointClient {
   /**
    * Errors: `EndpointError`; the reason of `signal`. An answer that was cut because the context is full says `length`.
    */
-  sampleTokens(endpoint: Endpoint, protocol: TokenProtocol, call: TokenCall, signal: AbortSignal): Promise<TokenAnswer> {
+  sampleTokens(
+    endpoint: Endpoint,
+    protocol: TokenProtocol,
+    call: TokenCall,
+    signal: AbortSignal,
+  ): Promise<TokenAnswer> {
     const dialect = dialectOf(protocol);
     const url = dialect.native ? nativeUrl(endpoint, dialect.path) : openAiUrl(endpoint, dialect.path);
     const ask = async (maxTokens: number) => {
       const sized = { ...call, sampling: { ...call.sampling, maxTokens } };
       const body = dialect.request(endpoint.model, sized);
-      return dialect.read(await this.#post(endpoint, url, body, { tokens: call.tokens.length + maxTokens }, signal), sized);
+      return dialect.read(
+        await this.#post(endpoint, url, body, { tokens: call.tokens.length + maxTokens }, signal),
+        sized,
+      );
     };
     return this.#fitting(ask, call.sampling.maxTokens, call.tokens.length);
   }
@@ -99,7 +116,14 @@ export class EndpointClient {
     const limiter = this.#limiterOf(endpoint);
     const isNamed = this.#isNamed(url);
     const apiKey = this.#keyOf(endpoint, url);
-    const exchange = { url, body, isNamed, timeoutMs: endpoint.timeoutSeconds * 1000, signal, ...(apiKey === undefined ? {} : { apiKey }) };
+    const exchange = {
+      url,
+      body,
+      isNamed,
+      timeoutMs: endpoint.timeoutSeconds * 1000,
+      signal,
+      ...(apiKey === undefined ? {} : { apiKey }),
+    };
     for (let tries = 1; ; tries += 1) {
       try {
         return await limiter.run(cost.tokens, signal, () => exchangeWithin(limiter, exchange, cost));
@@ -123,10 +147,14 @@ export class EndpointClient {
   #keyOf({ apiKeyEnv }: Endpoint, url: string): string | undefined {
     if (apiKeyEnv === undefined) return undefined;
     if (!this.#keys.some((one) => one.name === apiKeyEnv && covers(one, url))) {
-      throw new EndpointError('key-not-allowed', `${KEYS_VARIABLE} of this worker does not name ${apiKeyEnv} for ${url}`);
+      throw new EndpointError(
+        'key-not-allowed',
+        `${KEYS_VARIABLE} of this worker does not name ${apiKeyEnv} for ${url}`,
+      );
     }
     const key = this.#env[apiKeyEnv];
-    if (!key) throw new EndpointError('auth', `the environment variable ${apiKeyEnv} is not set where this worker runs`);
+    if (!key)
+      throw new EndpointError('auth', `the environment variable ${apiKeyEnv} is not set where this worker runs`);
     return key;
   }
 

@@ -8,8 +8,17 @@ import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { EndpointError } from './endpoint-error.ts';
 
 const never = new BlockList();
-for (const [net, prefix] of [['0.0.0.0', 8], ['169.254.0.0', 16], ['224.0.0.0', 3]] as const) never.addSubnet(net, prefix, 'ipv4');
-for (const [net, prefix] of [['fe80::', 10], ['ff00::', 8]] as const) never.addSubnet(net, prefix, 'ipv6');
+for (const [net, prefix] of [
+  ['0.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['224.0.0.0', 3],
+] as const)
+  never.addSubnet(net, prefix, 'ipv4');
+for (const [net, prefix] of [
+  ['fe80::', 10],
+  ['ff00::', 8],
+] as const)
+  never.addSubnet(net, prefix, 'ipv6');
 // Metadata services of Alibaba, Azure and Oracle.
 const metadata = ['100.100.100.200', '168.63.129.16', '192.0.0.192'];
 for (const address of metadata) never.addAddress(address, 'ipv4');
@@ -35,16 +44,24 @@ function sixToFour(address: string): string {
 /** As the IPv4-compatible address of the last four bytes, where a translator may take these for one. */
 function untranslated(address: string): string {
   if (!translators.check(address, 'ipv6')) return address;
-  return `::${address.split(':').slice(-2).map((group) => group || '0').join(':')}`;
+  return `::${address
+    .split(':')
+    .slice(-2)
+    .map((group) => group || '0')
+    .join(':')}`;
 }
 
 const refused = (host: string, address: string): EndpointError =>
-  new EndpointError('address-not-allowed', `${host} is ${address === host ? '' : `${address}, `}link-local or a metadata service`);
+  new EndpointError(
+    'address-not-allowed',
+    `${host} is ${address === host ? '' : `${address}, `}link-local or a metadata service`,
+  );
 
 /** An IPv4 address inside an IPv6 one is looked at as what it is. Errors: `EndpointError`. */
 function check(host: string, address: string): void {
   const family = isIP(address);
-  const isNever = family === 6 ? never.check(untranslated(address), 'ipv6') : family === 4 && never.check(address, 'ipv4');
+  const isNever =
+    family === 6 ? never.check(untranslated(address), 'ipv6') : family === 4 && never.check(address, 'ipv4');
   if (isNever) throw refused(host, address);
 }
 

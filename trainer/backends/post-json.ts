@@ -36,7 +36,13 @@ function send({ url, body, apiKey, isNamed = false }: Exchange, signal: AbortSig
     ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }),
     ...(payload === undefined ? {} : { 'content-type': 'application/json', 'content-length': payload.length }),
   };
-  const options = { method: payload ? 'POST' : 'GET', headers, signal, agent: agents[secure ? 'https:' : 'http:'], ...(isNamed ? {} : { lookup: guardedLookup }) };
+  const options = {
+    method: payload ? 'POST' : 'GET',
+    headers,
+    signal,
+    agent: agents[secure ? 'https:' : 'http:'],
+    ...(isNamed ? {} : { lookup: guardedLookup }),
+  };
   return new Promise((resolve, reject) => {
     const sent = (secure ? httpsRequest : httpRequest)(target, options, resolve);
     sent.on('error', reject);
@@ -75,7 +81,11 @@ function toldStatus(value: unknown): number | undefined {
 /** Servers repeat the key that they refuse; no message, log or history may hold it. */
 function withoutKey(error: EndpointError, apiKey: string | undefined): EndpointError {
   if (!apiKey || !error.message.includes(apiKey)) return error;
-  return new EndpointError(error.kind, error.message.replaceAll(apiKey, '***'), { status: error.status, retryAfterMs: error.retryAfterMs, context: error.context });
+  return new EndpointError(error.kind, error.message.replaceAll(apiKey, '***'), {
+    status: error.status,
+    retryAfterMs: error.retryAfterMs,
+    context: error.context,
+  });
 }
 
 /**

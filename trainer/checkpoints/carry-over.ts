@@ -13,10 +13,20 @@ import { readVerifiedConfig, readVerifiedOptimizer, readVerifiedPolicy } from '.
  * base is never a checkpoint, which retention may remove; a critic too, by the `lora` of its own. It goes along where
  * `critic` says how it would have begun. `input` is kept in the record.
  */
-export async function carryOver(fromDir: string, toDir: string, version: number, lora?: NewLora, critic?: NewCritic, input?: string): Promise<CheckpointRecord> {
+export async function carryOver(
+  fromDir: string,
+  toDir: string,
+  version: number,
+  lora?: NewLora,
+  critic?: NewCritic,
+  input?: string,
+): Promise<CheckpointRecord> {
   const there = await readCheckpointRecord(toDir);
   if (there && isMadeFrom(there, input)) return there;
-  const [config, { weights, adapter: known }] = await Promise.all([readVerifiedConfig(fromDir), readVerifiedPolicy(fromDir)]);
+  const [config, { weights, adapter: known }] = await Promise.all([
+    readVerifiedConfig(fromDir),
+    readVerifiedPolicy(fromDir),
+  ]);
   const fresh = known === undefined && lora !== undefined;
   const adapter = fresh ? newAdapter(config, lora, fromDir, lora.seed) : known;
   const { record } = await writeCheckpoint(toDir, {

@@ -26,7 +26,8 @@ export interface CheckpointRecord {
 }
 
 /** Whether it was made from what `input` names; absent: from whatever. */
-export const isMadeFrom = (record: CheckpointRecord, input: string | undefined): boolean => input === undefined || record.input === input;
+export const isMadeFrom = (record: CheckpointRecord, input: string | undefined): boolean =>
+  input === undefined || record.input === input;
 
 export interface OptimizerState {
   readonly steps: number;
@@ -109,7 +110,9 @@ function recordOf({ step, version, weights, optimizer, critic, input, metrics }:
     step,
     version,
     sha256: weightsDigest(weights),
-    ...(optimizer === undefined ? {} : { optimizer: { steps: optimizer.steps, sha256: weightsDigest(optimizer.moments) } }),
+    ...(optimizer === undefined
+      ? {}
+      : { optimizer: { steps: optimizer.steps, sha256: weightsDigest(optimizer.moments) } }),
     ...(critic === undefined ? {} : { critic: { sha256: weightsDigest(critic.weights) } }),
     ...(input === undefined ? {} : { input }),
     ...(metrics === undefined ? {} : { metrics }),
@@ -120,7 +123,8 @@ const asideOf = (dir: string): string => `${dir}.partial-${process.pid}-${Math.r
 
 async function fill(dir: string, checkpoint: Checkpoint, record: CheckpointRecord): Promise<void> {
   const { fromDir, config, weights, adapter, optimizer, critic } = checkpoint;
-  if (fromDir !== undefined) await copyCompanions(fromDir, dir, config === undefined ? ['config.json', ...companions] : companions);
+  if (fromDir !== undefined)
+    await copyCompanions(fromDir, dir, config === undefined ? ['config.json', ...companions] : companions);
   if (config !== undefined)
     await writeText(path.join(dir, 'config.json'), `${JSON.stringify(modelConfigJson(config), null, 2)}\n`);
   if (adapter === undefined) await saveWeights(dir, weights);
@@ -144,7 +148,8 @@ async function fill(dir: string, checkpoint: Checkpoint, record: CheckpointRecor
 async function removePartials(dir: string): Promise<void> {
   const [parent, prefix] = [path.dirname(dir), `${path.basename(dir)}.partial-`];
   for (const name of await readdir(parent)) {
-    if (name.startsWith(prefix)) await rm(path.join(parent, name), { recursive: true, force: true }).catch(() => undefined);
+    if (name.startsWith(prefix))
+      await rm(path.join(parent, name), { recursive: true, force: true }).catch(() => undefined);
   }
 }
 

@@ -8,7 +8,8 @@ import { createReadStream } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import path from 'node:path';
 
-const PART_OF_POLICY = /^(config\.json|adapter_config\.json|generation_config\.json|tokenizer.*|chat_template.*|.*\.safetensors|.*\.safetensors\.index\.json)$/;
+const PART_OF_POLICY =
+  /^(config\.json|adapter_config\.json|generation_config\.json|tokenizer.*|chat_template.*|.*\.safetensors|.*\.safetensors\.index\.json)$/;
 
 /** Large, and of no use for sampling. */
 export const NOT_OF_THE_POLICY: ReadonlySet<string> = new Set(['optimizer.safetensors']);
@@ -16,7 +17,10 @@ export const NOT_OF_THE_POLICY: ReadonlySet<string> = new Set(['optimizer.safete
 /** Names of the directory's own files, sorted. */
 export async function filesOf(dir: string): Promise<string[]> {
   const entries = await readdir(dir, { withFileTypes: true });
-  return entries.filter((entry) => !entry.isDirectory()).map(({ name }) => name).sort();
+  return entries
+    .filter((entry) => !entry.isDirectory())
+    .map(({ name }) => name)
+    .sort();
 }
 
 /** SHA-256 over names and contents of the files that make a policy, as hexadecimal digits. */

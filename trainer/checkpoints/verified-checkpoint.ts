@@ -4,13 +4,27 @@
  */
 
 import path from 'node:path';
-import { type CheckpointRecord, criticFolder, type OptimizerState, readCheckpointRecord, readOptimizerState } from './checkpoint.ts';
+import {
+  type CheckpointRecord,
+  criticFolder,
+  type OptimizerState,
+  readCheckpointRecord,
+  readOptimizerState,
+} from './checkpoint.ts';
 import { checkedAgainst, withoutBaseCopies } from '../lora/base-copies.ts';
 import { adapterFile, baseDirectory, type PolicyFiles, readAdapterJson, withFixedBase } from '../lora/adapter-files.ts';
 import { BadSafetensors, readSafetensors } from '../model/safetensors.ts';
 import type { ModelConfig } from '../model/config.ts';
 import { readModelConfig } from '../model/describe-policy.ts';
-import { gathered, type NamedPiece, readWeights, type WeightPieces, type Weights, weightsDigest, WeightsHash } from '../model/weights.ts';
+import {
+  gathered,
+  type NamedPiece,
+  readWeights,
+  type WeightPieces,
+  type Weights,
+  weightsDigest,
+  WeightsHash,
+} from '../model/weights.ts';
 
 /** A checkpoint that is not what was written: cut short, or with other bytes. */
 export class CheckpointTorn extends Error {
@@ -18,13 +32,20 @@ export class CheckpointTorn extends Error {
   readonly dir: string;
 
   constructor(dir: string, problem: string, options?: ErrorOptions) {
-    super(`The checkpoint ${dir} is torn (${problem}) and is not used: bring its files back from a copy, or go on from another checkpoint`, options);
+    super(
+      `The checkpoint ${dir} is torn (${problem}) and is not used: bring its files back from a copy, or go on from another checkpoint`,
+      options,
+    );
     this.dir = dir;
   }
 }
 
 function isDamage(error: unknown): error is Error {
-  return error instanceof BadSafetensors || error instanceof SyntaxError || (error instanceof Error && 'code' in error && error.code === 'ENOENT');
+  return (
+    error instanceof BadSafetensors ||
+    error instanceof SyntaxError ||
+    (error instanceof Error && 'code' in error && error.code === 'ENOENT')
+  );
 }
 
 /** What is thrown for an error of reading a checkpoint. */
@@ -44,7 +65,8 @@ export async function intact<T>(dir: string, read: () => Promise<T>): Promise<T>
 /** `undefined` where there is none. Errors: `CheckpointTorn`. */
 export async function readVerifiedRecord(dir: string): Promise<CheckpointRecord | undefined> {
   const record = await intact(dir, () => readCheckpointRecord(dir));
-  if (record !== undefined && typeof record.sha256 !== 'string') throw new CheckpointTorn(dir, 'longhaul.json has no sha256');
+  if (record !== undefined && typeof record.sha256 !== 'string')
+    throw new CheckpointTorn(dir, 'longhaul.json has no sha256');
   return record;
 }
 
@@ -100,7 +122,8 @@ export async function openVerifiedPolicy(dir: string): Promise<PolicyPieces> {
   const read = () => readSafetensors(path.join(dir, adapterFile));
   const tensors = await (record === undefined ? read() : intact(dir, read));
   const actual = record === undefined ? undefined : weightsDigest(tensors);
-  if (actual !== record?.sha256) throw new CheckpointTorn(dir, `its adapter hashes to ${actual}, not to ${record?.sha256}`);
+  if (actual !== record?.sha256)
+    throw new CheckpointTorn(dir, `its adapter hashes to ${actual}, not to ${record?.sha256}`);
   const base = await baseDirectory(dir, json);
   const { tensors: own, copies } = withoutBaseCopies(tensors);
   const weights = copies.size === 0 ? verifiedWeights(base) : checkedAgainst(verifiedWeights(base), copies);
@@ -118,7 +141,11 @@ export async function readVerifiedOptimizer(dir: string): Promise<OptimizerState
   const expected = (await readVerifiedRecord(dir))?.optimizer?.sha256;
   const state = await intact(dir, () => readOptimizerState(dir));
   const actual = state && expected !== undefined ? weightsDigest(state.moments) : expected;
-  if (actual !== expected) throw new CheckpointTorn(path.join(dir, 'optimizer.safetensors'), `its moments hash to ${actual}, not to ${expected}`);
+  if (actual !== expected)
+    throw new CheckpointTorn(
+      path.join(dir, 'optimizer.safetensors'),
+      `its moments hash to ${actual}, not to ${expected}`,
+    );
   return state;
 }
 
@@ -131,6 +158,7 @@ export async function verifiedCriticDir(dir: string): Promise<string | undefined
   if (expected === undefined) return undefined;
   const own = path.join(dir, criticFolder);
   const actual = (await readVerifiedRecord(own))?.sha256;
-  if (actual !== expected) throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);
+  if (actual !== expected)
+    throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);
   return own;
 }

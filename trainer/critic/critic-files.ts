@@ -5,7 +5,12 @@
 
 import path from 'node:path';
 import type { Checkpoint, OptimizerState } from '../checkpoints/checkpoint.ts';
-import { readVerifiedConfig, readVerifiedOptimizer, readVerifiedPolicy, verifiedCriticDir } from '../checkpoints/verified-checkpoint.ts';
+import {
+  readVerifiedConfig,
+  readVerifiedOptimizer,
+  readVerifiedPolicy,
+  verifiedCriticDir,
+} from '../checkpoints/verified-checkpoint.ts';
 import type { NewCritic, UpdateRequest } from '../engine.ts';
 import { VALUE_MODULE } from '../lora/adapter-config.ts';
 import { baseDirectory, type PolicyFiles, readAdapterJson } from '../lora/adapter-files.ts';
@@ -28,7 +33,11 @@ export interface CriticFiles extends PolicyFiles {
 export type CriticPlace = { readonly dir: string } | { readonly beside: string; readonly begin: NewCritic };
 
 /** Where an update's critic is, or what it begins as; `undefined` where it trains none. */
-export function criticPlace({ fromDir, algorithm, critic: begin = { base: fromDir, seed: 0 } }: Pick<UpdateRequest, 'fromDir' | 'algorithm' | 'critic'>): CriticPlace | undefined {
+export function criticPlace({
+  fromDir,
+  algorithm,
+  critic: begin = { base: fromDir, seed: 0 },
+}: Pick<UpdateRequest, 'fromDir' | 'algorithm' | 'critic'>): CriticPlace | undefined {
   return algorithm.critic && { beside: fromDir, begin };
 }
 
@@ -58,7 +67,8 @@ function valueAdapter({ json, tensors }: AdapterWeights, base: string, head: Nam
 }
 
 /** Where there is one already; `undefined` where it is yet to begin. Errors: `CheckpointTorn`. */
-const foundDir = async (place: CriticPlace): Promise<string | undefined> => ('dir' in place ? place.dir : verifiedCriticDir(place.beside));
+const foundDir = async (place: CriticPlace): Promise<string | undefined> =>
+  'dir' in place ? place.dir : verifiedCriticDir(place.beside);
 
 /** A directory's decoder, with or without a value head, and its adapter; `lora` puts a new one beside a decoder without. */
 async function readDecoder({ base: dir, seed, lora }: NewCritic): Promise<CriticFiles> {
@@ -67,7 +77,12 @@ async function readDecoder({ base: dir, seed, lora }: NewCritic): Promise<Critic
   const head = known?.tensors.get(HEAD_IN_ADAPTER) ?? weights.get(VALUE_HEAD) ?? freshHead(config.hiddenSize, seed);
   const adapter = known ?? (lora && newAdapter(config, lora, dir, `critic ${seed}`));
   const base = known === undefined ? path.resolve(dir) : await baseDirectory(dir, known.json);
-  return { config, weights: withHead(weights, head), adapter: adapter && valueAdapter(adapter, base, head), isToMerge: false };
+  return {
+    config,
+    weights: withHead(weights, head),
+    adapter: adapter && valueAdapter(adapter, base, head),
+    isToMerge: false,
+  };
 }
 
 /**
@@ -95,5 +110,13 @@ export async function readCriticMoments(place: CriticPlace): Promise<OptimizerSt
 export async function carriedCritic(place: CriticPlace, version: number): Promise<Checkpoint | undefined> {
   if ((await foundDir(place)) === undefined) return undefined;
   const [{ config, weights, adapter }, optimizer] = [await readCritic(place), await readCriticMoments(place)];
-  return { weights: adapter === undefined ? weights : asWeights(adapter.tensors), adapter: adapter?.json, optimizer, step: version, version, fromDir: undefined, config };
+  return {
+    weights: adapter === undefined ? weights : asWeights(adapter.tensors),
+    adapter: adapter?.json,
+    optimizer,
+    step: version,
+    version,
+    fromDir: undefined,
+    config,
+  };
 }

@@ -22,7 +22,14 @@ export class CriticTally {
   #steps = 0;
 
   get data(): CriticTallyData {
-    return { loss: this.#loss, clipped: this.#clipped, values: this.#values, tokens: this.#tokens, gradNorm: this.#gradNorm, steps: this.#steps };
+    return {
+      loss: this.#loss,
+      clipped: this.#clipped,
+      values: this.#values,
+      tokens: this.#tokens,
+      gradNorm: this.#gradNorm,
+      steps: this.#steps,
+    };
   }
 
   /** Adds what another tally measured, in the order of calls. */
@@ -77,9 +84,16 @@ function returnMetrics(sequences: Valued): Record<string, number> {
   const errors = sequences.flatMap(({ values, returns: wanted }) => [...wanted].map((r, i) => r - (values[i] ?? 0)));
   const [mean, variance] = momentsOf(returns);
   const [, unexplained] = momentsOf(errors);
-  return { 'critic/returns_mean': mean, ...(variance > 0 && { 'critic/explained_variance': 1 - unexplained / variance }) };
+  return {
+    'critic/returns_mean': mean,
+    ...(variance > 0 && { 'critic/explained_variance': 1 - unexplained / variance }),
+  };
 }
 
-export function criticMetrics(tally: CriticTally, sequences: Valued, { learningRate }: CriticSettings): Record<string, number> {
+export function criticMetrics(
+  tally: CriticTally,
+  sequences: Valued,
+  { learningRate }: CriticSettings,
+): Record<string, number> {
   return { ...tally.metrics(), ...returnMetrics(sequences), 'critic/critic_lr': learningRate };
 }

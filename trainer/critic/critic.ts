@@ -27,7 +27,10 @@ function mergedWeights({ config, weights, adapter }: CriticFiles): Weights {
 export async function loadCritic(place: CriticPlace): Promise<Critic> {
   const files = await readCritic(place);
   const { config, weights, adapter, isToMerge } = files;
-  return { model: isToMerge ? new ValueModel(config, mergedWeights(files)) : new ValueModel(config, weights, adapter), optimizer: undefined };
+  return {
+    model: isToMerge ? new ValueModel(config, mergedWeights(files)) : new ValueModel(config, weights, adapter),
+    optimizer: undefined,
+  };
 }
 
 /** Its moments too, those of the place where there are some. Errors: `CheckpointTorn`, `WrongWeights`. */

@@ -26,7 +26,8 @@ export interface ValuedSequence {
 export type SettingsWithCritic = UpdateSettings & { readonly critic: CriticSettings };
 
 /** `undefined` where an update trains none. */
-export const settingsWithCritic = (algorithm: UpdateSettings): SettingsWithCritic | undefined => algorithm.critic && { ...algorithm, critic: algorithm.critic };
+export const settingsWithCritic = (algorithm: UpdateSettings): SettingsWithCritic | undefined =>
+  algorithm.critic && { ...algorithm, critic: algorithm.critic };
 
 /** One optimizer step: passes over so many sequences in all. */
 export interface CriticStep<Sequence = ValuedSequence> {
@@ -35,29 +36,54 @@ export interface CriticStep<Sequence = ValuedSequence> {
 }
 
 /** Sequences of which some tokens count. Errors: `NoCredit` where the estimator gave no returns. */
-export function valuedSequences(samples: readonly Sample[], returns: readonly Float64Array[] | undefined): ValuedSequence[] {
-  if (returns === undefined) throw new NoCredit('a critic is trained towards returns, which are estimated token by token from rewards: give advantage gae');
+export function valuedSequences(
+  samples: readonly Sample[],
+  returns: readonly Float64Array[] | undefined,
+): ValuedSequence[] {
+  if (returns === undefined)
+    throw new NoCredit(
+      'a critic is trained towards returns, which are estimated token by token from rewards: give advantage gae',
+    );
   return samples.flatMap(({ datum: { tokens, mask }, count, values }, i) =>
     count > 0 && values ? [{ tokens, mask, values, returns: returns[i] ?? values }] : [],
   );
 }
 
 /** The steps of all epochs, in an order named by `key`, each of which can be cut into `shards`. */
-export function planCritic<S extends ValuedSequence>(sequences: readonly S[], settings: SettingsWithCritic, key: string, shards = 1): Array<CriticStep<S>> {
+export function planCritic<S extends ValuedSequence>(
+  sequences: readonly S[],
+  settings: SettingsWithCritic,
+  key: string,
+  shards = 1,
+): Array<CriticStep<S>> {
   const minibatches = settings.critic.minibatches ?? settings.minibatches;
   return Array.from({ length: settings.epochs }, (_, epoch) => {
     const order = shuffled(sequences.length, `${key} critic epoch ${epoch}`);
-    const parts = split(order.flatMap((i) => sequences[i] ?? []), minibatches);
+    const parts = split(
+      order.flatMap((i) => sequences[i] ?? []),
+      minibatches,
+    );
     return parts.map((part) => ({ micro: microBatchesFor(part, settings, shards), sequences: part.length }));
   }).flat();
 }
 
 /** Adds the gradient of some of a step's sequences, whose loss is a mean over all of them. */
-export async function learnValues({ model }: Critic, micro: readonly ValuedSequence[], sequences: number, settings: SettingsWithCritic, tally: CriticTally): Promise<void> {
+export async function learnValues(
+  { model }: Critic,
+  micro: readonly ValuedSequence[],
+  sequences: number,
+  settings: SettingsWithCritic,
+  tally: CriticTally,
+): Promise<void> {
   const { valueClip = DEFAULT_VALUE_CLIP } = settings;
   const share = micro.length / sequences;
   const starts = startsOf(micro.map(({ values }) => values.length));
-  const tokens = { starts, mask: ones(starts.at(-1) ?? 0), old: joined(micro.map(({ values }) => values)), returns: joined(micro.map(({ returns }) => returns)) };
+  const tokens = {
+    starts,
+    mask: ones(starts.at(-1) ?? 0),
+    old: joined(micro.map(({ values }) => values)),
+    returns: joined(micro.map(({ returns }) => returns)),
+  };
   model.gradientCheckpointing = settings.gradientCheckpointing ?? false;
   model.learn(batchOf(micro, settings), (values) => {
     const { loss, gradient, clipFraction } = criticLoss({ ...tokens, values }, valueClip ?? Infinity);

@@ -22,7 +22,10 @@ export function split<T>(items: readonly T[], parts: number): T[][] {
 }
 
 /** By length, longest first, so many to a batch as fit the budget, padded or packed; one that is longer stands alone. */
-export function microBatches<T extends TokenSequence>(sequences: readonly T[], { microBatchTokens, packing }: Batching): T[][] {
+export function microBatches<T extends TokenSequence>(
+  sequences: readonly T[],
+  { microBatchTokens, packing }: Batching,
+): T[][] {
   const sorted = [...sequences].sort((a, b) => b.tokens.length - a.tokens.length);
   const batches: T[][] = [];
   let [current, width, total]: [T[], number, number] = [[], 0, 0];
@@ -41,10 +44,14 @@ export function microBatches<T extends TokenSequence>(sequences: readonly T[], {
 }
 
 /** Cut finer until there are as many as shards, where there are so many sequences. */
-export function microBatchesFor<T extends TokenSequence>(sequences: readonly T[], { microBatchTokens, packing = false }: Batching, shards: number): T[][] {
+export function microBatchesFor<T extends TokenSequence>(
+  sequences: readonly T[],
+  { microBatchTokens, packing = false }: Batching,
+  shards: number,
+): T[][] {
   const wanted = Math.min(shards, sequences.length);
   let micro = microBatches(sequences, { microBatchTokens, packing });
-  for (let budget = microBatchTokens; micro.length < wanted && budget > 1; ) {
+  for (let budget = microBatchTokens; micro.length < wanted && budget > 1;) {
     budget = Math.ceil(budget / 2);
     micro = microBatches(sequences, { microBatchTokens: budget, packing });
   }

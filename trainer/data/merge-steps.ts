@@ -17,14 +17,21 @@ export interface Step {
 
 function continues(before: Step, next: Step): boolean {
   const past = [...before.prompt, ...before.response];
-  return next.trajectory === before.trajectory && past.length <= next.prompt.length && past.every((token, i) => token === next.prompt[i]);
+  return (
+    next.trajectory === before.trajectory &&
+    past.length <= next.prompt.length &&
+    past.every((token, i) => token === next.prompt[i])
+  );
 }
 
 /** The tokens in between are observations: not learnt, log-probability 0, reward 0. A single reward is the last step's. */
 function join(before: Step, next: Step): Step {
   const observed = next.prompt.slice(before.prompt.length + before.response.length);
   const zeros = observed.map(() => 0);
-  const reward = typeof before.reward === 'number' || typeof next.reward === 'number' ? next.reward : [...before.reward, ...zeros, ...next.reward];
+  const reward =
+    typeof before.reward === 'number' || typeof next.reward === 'number'
+      ? next.reward
+      : [...before.reward, ...zeros, ...next.reward];
   return {
     ...next,
     prompt: before.prompt,

@@ -26,7 +26,11 @@ function startsWith(sequence: readonly number[], prefix: readonly number[]): boo
   return prefix.length <= sequence.length && prefix.every((token, i) => token === sequence[i]);
 }
 
-function extend(merged: Required<MergedTransitions>, observed: readonly number[], { action, logprobs, temperature = 1 }: Transition): void {
+function extend(
+  merged: Required<MergedTransitions>,
+  observed: readonly number[],
+  { action, logprobs, temperature = 1 }: Transition,
+): void {
   const add = (token: number, mask: number, logprob: number, heat: number): void => {
     merged.tokens.push(token);
     merged.mask.push(mask);

@@ -25,7 +25,11 @@ export class EngineCore {
     this.#train = train;
   }
 
-  async generate(request: GenerateRequest, signal: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult> {
+  async generate(
+    request: GenerateRequest,
+    signal: AbortSignal,
+    onCost?: (cost: GenerateCost) => void,
+  ): Promise<GenerateResult> {
     await this.#lastWork;
     signal.throwIfAborted();
     return this.#sample(request, signal, onCost);

@@ -1,7 +1,18 @@
 /** The engine inside of this process: TensorFlow has a thread of its own, so that this one never waits for an op. */
 
 import { SHARE_ENV, Worker } from 'node:worker_threads';
-import type { GenerateCost, GenerateRequest, GenerateResult, PlannedUpdate, PlanRequest, PoolEngine, RoundRequest, ShardRequest, UpdateMetrics, UpdateRequest } from '../engine.ts';
+import type {
+  GenerateCost,
+  GenerateRequest,
+  GenerateResult,
+  PlannedUpdate,
+  PlanRequest,
+  PoolEngine,
+  RoundRequest,
+  ShardRequest,
+  UpdateMetrics,
+  UpdateRequest,
+} from '../engine.ts';
 import {
   type EngineStats,
   type FromThread,
@@ -73,7 +84,11 @@ class ThreadEngine implements EmbeddedEngine {
     return this.#ready.promise;
   }
 
-  generate(request: GenerateRequest, signal?: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult> {
+  generate(
+    request: GenerateRequest,
+    signal?: AbortSignal,
+    onCost?: (cost: GenerateCost) => void,
+  ): Promise<GenerateResult> {
     const id = this.#next++;
     const answer = this.#ask<GenerateResult>({ kind: 'generate', id, request }, { onCost });
     if (signal === undefined) return answer;
@@ -117,12 +132,20 @@ class ThreadEngine implements EmbeddedEngine {
     clearTimeout(timer);
   }
 
-  #train<T>(work: TrainingWork, onProgress?: (fraction: number) => void, given: readonly ArrayBuffer[] = []): Promise<T> {
+  #train<T>(
+    work: TrainingWork,
+    onProgress?: (fraction: number) => void,
+    given: readonly ArrayBuffer[] = [],
+  ): Promise<T> {
     return this.#ask({ kind: 'train', id: this.#next++, work }, { onProgress }, given);
   }
 
   /** `given` are the thread's from then on. */
-  #ask<T>(message: Extract<ToThread, { id: number }>, meanwhile: Pick<Pending, 'onProgress' | 'onCost'> = {}, given: readonly ArrayBuffer[] = []): Promise<T> {
+  #ask<T>(
+    message: Extract<ToThread, { id: number }>,
+    meanwhile: Pick<Pending, 'onProgress' | 'onCost'> = {},
+    given: readonly ArrayBuffer[] = [],
+  ): Promise<T> {
     return new Promise((resolve, reject) => {
       if (this.#lost !== undefined) {
         reject(this.#lost);

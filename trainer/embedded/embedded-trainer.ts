@@ -45,7 +45,9 @@ class EmbeddedSession implements ShardSession {
       const { gradient, ...objective } = objectiveOf(tokens, logprobs, algorithm, minibatch, noiseKey);
       resolve({ logprobs, entropies: firstEpoch ? entropies : undefined, objective });
       const slope = Float32Array.from(gradient);
-      return bonus > 0 ? { logprobs: slope, entropies: new Float32Array(slope.length).fill(-bonus / minibatch.tokens) } : { logprobs: slope };
+      return bonus > 0
+        ? { logprobs: slope, entropies: new Float32Array(slope.length).fill(-bonus / minibatch.tokens) }
+        : { logprobs: slope };
     });
     this.#equals = equals;
     // Lets the thread answer its owner between passes.

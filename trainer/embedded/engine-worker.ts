@@ -19,7 +19,10 @@ const backend = new EmbeddedBackend(sampler);
 const critics = new ResidentCritic();
 const [updater, sharded] = [new Updater(backend, critics), new ShardedUpdater(backend, critics)];
 
-const unpacked = <Request extends { readonly data: PackedData }>(request: Request) => ({ ...request, data: unpackData(request.data) });
+const unpacked = <Request extends { readonly data: PackedData }>(request: Request) => ({
+  ...request,
+  data: unpackData(request.data),
+});
 
 const train: Train = async (work, onProgress) => {
   switch (work.what) {
@@ -61,7 +64,10 @@ port.on('message', (message: ToThread) => {
     case 'generate': {
       const controller = new AbortController();
       running.set(message.id, controller);
-      return answer(message.id, core.generate(message.request, controller.signal, (cost) => say({ kind: 'cost', id: message.id, cost })));
+      return answer(
+        message.id,
+        core.generate(message.request, controller.signal, (cost) => say({ kind: 'cost', id: message.id, cost })),
+      );
     }
     case 'train':
       return answer(

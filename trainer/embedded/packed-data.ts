@@ -26,7 +26,8 @@ const totalOf = (outlines: readonly Outline[]): number => outlines.reduce((sum, 
 function putWhole(to: Int32Array | Uint8Array, at: number, values: readonly number[], name: keyof Numbers): void {
   to.set(values, at);
   for (let i = 0; i < values.length; i++) {
-    if (to[at + i] !== values[i]) throw new RangeError(`${name} of a training sequence: ${values[i]} at ${i} cannot be used`);
+    if (to[at + i] !== values[i])
+      throw new RangeError(`${name} of a training sequence: ${values[i]} at ${i} cannot be used`);
   }
 }
 
@@ -43,12 +44,24 @@ export function packData(data: readonly Datum[]): PackedData {
   const outlines = data.map(({ tokens, mask, logprobs, temperatures, advantage, credit }, i): Outline => {
     const { length } = tokens;
     const lengths = [mask.length, logprobs.length, temperatures?.length ?? length];
-    if (lengths.some((other) => other !== length)) throw new RangeError(`training sequence ${i} has ${length} tokens, and lists of ${lengths.join(', ')}`);
-    return { length, hasTemperatures: temperatures !== undefined, ...(advantage !== undefined && { advantage }), ...(credit && { credit }) };
+    if (lengths.some((other) => other !== length))
+      throw new RangeError(`training sequence ${i} has ${length} tokens, and lists of ${lengths.join(', ')}`);
+    return {
+      length,
+      hasTemperatures: temperatures !== undefined,
+      ...(advantage !== undefined && { advantage }),
+      ...(credit && { credit }),
+    };
   });
   const total = totalOf(outlines);
   const heated = totalOf(outlines.filter(({ hasTemperatures }) => hasTemperatures));
-  const packed = { outlines, tokens: new Int32Array(total), mask: new Uint8Array(total), logprobs: new Float64Array(total), temperatures: new Float64Array(heated) };
+  const packed = {
+    outlines,
+    tokens: new Int32Array(total),
+    mask: new Uint8Array(total),
+    logprobs: new Float64Array(total),
+    temperatures: new Float64Array(heated),
+  };
   let [at, atHeated] = [0, 0];
   for (const { tokens, mask, logprobs, temperatures } of data) {
     putWhole(packed.tokens, at, tokens, 'tokens');

@@ -13,7 +13,12 @@ import { encodeSavedModel, SERVE } from './saved-model.ts';
 
 interface Binding {
   loadSavedModel(dir: string, tags: string): number;
-  runSavedModel(id: number, inputs: readonly TensorId[], inputNames: string, outputNames: string): readonly TensorMetadata[];
+  runSavedModel(
+    id: number,
+    inputs: readonly TensorId[],
+    inputNames: string,
+    outputNames: string,
+  ): readonly TensorMetadata[];
   deleteSavedModel(id: number): void;
 }
 

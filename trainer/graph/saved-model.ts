@@ -19,8 +19,10 @@ function message(writer: Writer, number: number, body: (inner: Writer) => void):
   writer.ldelim();
 }
 
-const text = (writer: Writer, number: number, value: string): Writer => writer.uint32(field(number, LENGTH)).string(value);
-const int = (writer: Writer, number: number, value: number): Writer => writer.uint32(field(number, VARINT)).int64(value);
+const text = (writer: Writer, number: number, value: string): Writer =>
+  writer.uint32(field(number, LENGTH)).string(value);
+const int = (writer: Writer, number: number, value: number): Writer =>
+  writer.uint32(field(number, VARINT)).int64(value);
 
 /** `tensor_shape.proto`. */
 function writeShape(writer: Writer, shape: readonly number[]): void {

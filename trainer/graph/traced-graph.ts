@@ -19,7 +19,13 @@ export class Traced {
 type Step =
   | { readonly kind: 'feed'; readonly dtype: GraphDtype }
   | { readonly kind: 'integers'; readonly values: number | readonly number[] }
-  | { readonly kind: 'op'; readonly op: string; readonly attributes: readonly OpAttribute[]; readonly inputs: readonly number[]; readonly outputs: number };
+  | {
+      readonly kind: 'op';
+      readonly op: string;
+      readonly attributes: readonly OpAttribute[];
+      readonly inputs: readonly number[];
+      readonly outputs: number;
+    };
 
 interface Numbers {
   readonly shape: readonly number[];
@@ -83,7 +89,10 @@ export class TracedGraph {
   }
 
   run(op: string, attributes: readonly OpAttribute[], inputs: readonly Traced[], outputs: number): Traced[] {
-    const first = this.#step({ kind: 'op', op, attributes, inputs: inputs.map(({ index }) => index), outputs }, outputs);
+    const first = this.#step(
+      { kind: 'op', op, attributes, inputs: inputs.map(({ index }) => index), outputs },
+      outputs,
+    );
     return Array.from({ length: outputs }, (_, i) => (i === 0 ? first : new Traced(first.index + i)));
   }
 
@@ -91,7 +100,11 @@ export class TracedGraph {
   compute(wanted: readonly Traced[]): readonly TensorMetadata[] {
     const { session, inputs, outputs } = this.#compiled(wanted);
     return inFrame((frame) => {
-      return session.runAll(inputs, outputs, this.#feeds.map((feed) => (typeof feed === 'number' ? feed : tensorIn(frame, feed))));
+      return session.runAll(
+        inputs,
+        outputs,
+        this.#feeds.map((feed) => (typeof feed === 'number' ? feed : tensorIn(frame, feed))),
+      );
     });
   }
 
@@ -140,8 +153,14 @@ const tensorIn = (frame: Frame, { shape, values }: Numbers): TensorId =>
 
 function addStep(graph: GraphBuilder, step: Step, edges: readonly Edge[]): Edge[] {
   if (step.kind === 'feed') return [graph.placeholder(step.dtype)];
-  if (step.kind === 'integers') return [typeof step.values === 'number' ? graph.integer(step.values) : graph.integers(...step.values)];
-  return graph.split(step.op, attributesOf(step.attributes), step.inputs.map((index) => edgeAt(edges, index)), step.outputs);
+  if (step.kind === 'integers')
+    return [typeof step.values === 'number' ? graph.integer(step.values) : graph.integers(...step.values)];
+  return graph.split(
+    step.op,
+    attributesOf(step.attributes),
+    step.inputs.map((index) => edgeAt(edges, index)),
+    step.outputs,
+  );
 }
 
 function edgeAt(edges: readonly Edge[], index: number): Edge {

@@ -25,7 +25,11 @@ export class DamagedDownload extends Error {
 /** No byte for so long ends an attempt. */
 const stallMs = 60_000;
 
-const sizeOf = (file: string): Promise<number> => stat(file).then(({ size }) => size, () => 0);
+const sizeOf = (file: string): Promise<number> =>
+  stat(file).then(
+    ({ size }) => size,
+    () => 0,
+  );
 
 async function nextChunk(reader: ReadableStreamDefaultReader<Uint8Array>): Promise<Uint8Array | undefined> {
   const { promise: stalled, reject } = Promise.withResolvers<never>();
@@ -62,7 +66,9 @@ async function check(file: RemoteFile, at: string): Promise<void> {
   if (file.sha256 !== undefined) for await (const bytes of createReadStream(at)) digest.update(bytes as Uint8Array);
   if (size === file.size && (file.sha256 === undefined || digest.digest('hex') === file.sha256)) return;
   await rm(at, { force: true });
-  throw new DamagedDownload(`${file.path} is not what the hub says it is (${size} bytes of ${file.size}); it was removed, try again`);
+  throw new DamagedDownload(
+    `${file.path} is not what the hub says it is (${size} bytes of ${file.size}); it was removed, try again`,
+  );
 }
 
 /** Downloads the blob unless it is there, and links it into the snapshot. Errors: `DamagedDownload`, those of `fetch`. */
@@ -74,7 +80,13 @@ export async function downloadFile(
 ): Promise<void> {
   const [blob, pointer] = [path.join(places.blobs, file.etag), path.join(places.snapshot, file.path)];
   await Promise.all([places.blobs, places.snapshot].map((folder) => mkdir(folder, { recursive: true })));
-  if (await stat(pointer).then(() => true, () => false)) return;
+  if (
+    await stat(pointer).then(
+      () => true,
+      () => false,
+    )
+  )
+    return;
   if ((await sizeOf(blob)) !== file.size) {
     const incomplete = `${blob}.incomplete`;
     await append(file, incomplete, fetch, onBytes);

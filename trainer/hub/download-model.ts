@@ -49,11 +49,19 @@ export function isPassing(error: unknown): boolean {
 export const refusedWith = (error: unknown): number | undefined =>
   error instanceof HubApiError && !isPassing(error) ? error.statusCode : undefined;
 
-const common = ({ endpoint, token }: HubAccess) => ({ hubUrl: endpoint, fetch: patientFetch, ...(token === undefined ? {} : { accessToken: token }) });
+const common = ({ endpoint, token }: HubAccess) => ({
+  hubUrl: endpoint,
+  fetch: patientFetch,
+  ...(token === undefined ? {} : { accessToken: token }),
+});
 
 async function filesOf(id: HubId, commit: string, access: HubAccess): Promise<RemoteFile[]> {
   const files: RemoteFile[] = [];
-  for await (const { type, path: name, size, oid, lfs } of listFiles({ ...common(access), repo: id.repo, revision: commit })) {
+  for await (const { type, path: name, size, oid, lfs } of listFiles({
+    ...common(access),
+    repo: id.repo,
+    revision: commit,
+  })) {
     const etag = lfs?.oid ?? oid;
     if (type === 'file' && isPolicyFile(name) && etag !== undefined && /^[0-9a-f]+$/.test(etag)) {
       files.push({ path: name, size, etag, sha256: lfs?.oid });
@@ -83,8 +91,17 @@ async function persistently(work: () => Promise<void>): Promise<void> {
 }
 
 /** Errors: `HubApiError`, `DamagedDownload`, those of the network and of the file system. Returns the snapshot's folder. */
-export async function downloadModel(id: HubId, access: HubAccess, onProgress: (progress: DownloadProgress) => void): Promise<string> {
-  const { sha: commit } = await modelInfo({ ...common(access), name: id.repo, revision: id.revision, additionalFields: ['sha'] });
+export async function downloadModel(
+  id: HubId,
+  access: HubAccess,
+  onProgress: (progress: DownloadProgress) => void,
+): Promise<string> {
+  const { sha: commit } = await modelInfo({
+    ...common(access),
+    name: id.repo,
+    revision: id.revision,
+    additionalFields: ['sha'],
+  });
   const folder = repoFolder(access.cache, id);
   const places = { blobs: path.join(folder, 'blobs'), snapshot: snapshotFolder(folder, commit) };
   const files = await filesOf(id, commit, access);
@@ -92,11 +109,19 @@ export async function downloadModel(id: HubId, access: HubAccess, onProgress: (p
   const fetchPart = fetchFrom(id, commit, access);
   await mkdir(folder, { recursive: true });
   let bytes = 0;
-  await withLock(path.join(folder, '.longhaul-download'), () => undefined, async () => {
-    for (const file of files) {
-      await persistently(() => downloadFile(file, places, fetchPart, (more) => onProgress({ file: file.path, bytes: (bytes += more), totalBytes })));
-    }
-  });
+  await withLock(
+    path.join(folder, '.longhaul-download'),
+    () => undefined,
+    async () => {
+      for (const file of files) {
+        await persistently(() =>
+          downloadFile(file, places, fetchPart, (more) =>
+            onProgress({ file: file.path, bytes: (bytes += more), totalBytes }),
+          ),
+        );
+      }
+    },
+  );
   // Last: what a revision is said to stand for is there.
   if (commit !== id.revision) {
     const ref = path.join(folder, 'refs', id.revision);

@@ -18,15 +18,23 @@ export function hubCache(env: Environment = process.env): string {
   return explicit ?? path.join(hubHome(env), 'hub');
 }
 
-export const repoFolder = (cache: string, { repo }: HubId): string => path.join(cache, `models--${repo.replace('/', '--')}`);
+export const repoFolder = (cache: string, { repo }: HubId): string =>
+  path.join(cache, `models--${repo.replace('/', '--')}`);
 export const snapshotFolder = (folder: string, commit: string): string => path.join(folder, 'snapshots', commit);
 export const isCommit = (revision: string): boolean => /^[0-9a-f]{40}$/.test(revision);
 
 /** What a policy is made of; weights in other formats, and what lies in folders, are left out. */
 export const isPolicyFile = (name: string): boolean =>
-  !name.includes('/') && /^(.*\.safetensors|.*\.safetensors\.index\.json|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|merges\.txt|chat_template\.jinja)$/.test(name);
+  !name.includes('/') &&
+  /^(.*\.safetensors|.*\.safetensors\.index\.json|(config|generation_config|adapter_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|merges\.txt|chat_template\.jinja)$/.test(
+    name,
+  );
 
-const exists = (file: string): Promise<boolean> => stat(file).then(() => true, () => false);
+const exists = (file: string): Promise<boolean> =>
+  stat(file).then(
+    () => true,
+    () => false,
+  );
 
 async function shardsOf(folder: string): Promise<readonly string[]> {
   const text = await readFile(path.join(folder, 'model.safetensors.index.json'), 'utf8').catch(() => undefined);
@@ -46,7 +54,9 @@ export async function isComplete(folder: string): Promise<boolean> {
 /** The snapshot that the revision stood for when it was last asked for; `undefined` where it is not there whole. */
 export async function cachedSnapshot(cache: string, id: HubId): Promise<string | undefined> {
   const folder = repoFolder(cache, id);
-  const commit = isCommit(id.revision) ? id.revision : await readFile(path.join(folder, 'refs', id.revision), 'utf8').catch(() => undefined);
+  const commit = isCommit(id.revision)
+    ? id.revision
+    : await readFile(path.join(folder, 'refs', id.revision), 'utf8').catch(() => undefined);
   if (commit === undefined) return undefined;
   const snapshot = snapshotFolder(folder, commit.trim());
   return (await isComplete(snapshot)) ? snapshot : undefined;

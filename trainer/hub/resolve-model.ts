@@ -11,7 +11,13 @@ export class ModelUnavailable extends Error {
   override readonly name = 'ModelUnavailable';
   readonly id: string;
   readonly cache: string;
-  constructor({ repo, revision }: HubId, cache: string, problem: string, remedy: string, where: 'in' | 'not in' = 'not in') {
+  constructor(
+    { repo, revision }: HubId,
+    cache: string,
+    problem: string,
+    remedy: string,
+    where: 'in' | 'not in' = 'not in',
+  ) {
     super(`model ${repo} (revision ${revision}) is ${where} the cache ${cache}, and ${problem}; ${remedy}`);
     this.id = repo;
     this.cache = cache;
@@ -37,7 +43,10 @@ function reasonOf(error: unknown): string {
   return error instanceof Error ? `${error.message}${cause}` : String(error);
 }
 
-async function fromHub(id: HubId, { env = process.env, onProgress = () => undefined }: ResolveOptions): Promise<string> {
+async function fromHub(
+  id: HubId,
+  { env = process.env, onProgress = () => undefined }: ResolveOptions,
+): Promise<string> {
   const [cache, endpoint] = [hubCache(env), env['HF_ENDPOINT'] ?? 'https://huggingface.co'];
   const cached = await cachedSnapshot(cache, id);
   if (cached !== undefined && isCommit(id.revision)) return cached;
@@ -50,7 +59,12 @@ async function fromHub(id: HubId, { env = process.env, onProgress = () => undefi
   try {
     const snapshot = await downloadModel(id, { cache, endpoint, token: await hubToken(env) }, onProgress);
     if (await isComplete(snapshot)) return snapshot;
-    throw new ModelUnavailable(id, cache, 'the hub has no config.json, tokenizer.json and safetensors weights of it', 'choose a model in that layout');
+    throw new ModelUnavailable(
+      id,
+      cache,
+      'the hub has no config.json, tokenizer.json and safetensors weights of it',
+      'choose a model in that layout',
+    );
   } catch (error) {
     if (error instanceof ModelUnavailable) throw error;
     const status = refusedWith(error);
@@ -66,7 +80,13 @@ async function fromHub(id: HubId, { env = process.env, onProgress = () => undefi
 async function refuseFolder(id: HubId, cache: string, snapshot: string): Promise<void> {
   const base = (await readAdapterJson(snapshot))?.['base_model_name_or_path'];
   if (typeof base !== 'string' || parseHubId(base) !== undefined) return;
-  throw new ModelUnavailable(id, cache, `its adapter names a folder as its base (${JSON.stringify(base)})`, 'choose one whose base is a model of the hub, or download it and give the path of its directory', 'in');
+  throw new ModelUnavailable(
+    id,
+    cache,
+    `its adapter names a folder as its base (${JSON.stringify(base)})`,
+    'choose one whose base is a model of the hub, or download it and give the path of its directory',
+    'in',
+  );
 }
 
 /** A path comes back as it is; `hf:org/name@revision` is found in the cache or downloaded. Errors: `ModelUnavailable`. */

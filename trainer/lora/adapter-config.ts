@@ -49,7 +49,8 @@ const changesBase = /^(pissa|olora|corda|loftq|lora_ga)/;
 const isEmpty = (value: unknown): boolean =>
   value === undefined || value === null || value === false || (Array.isArray(value) && value.length === 0);
 
-const isPositive = (value: unknown): value is number => typeof value === 'number' && Number.isFinite(value) && value > 0;
+const isPositive = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isFinite(value) && value > 0;
 
 function number(json: AdapterJson, field: string): number {
   const value = json[field];
@@ -62,11 +63,16 @@ function refuseUnsupported(json: AdapterJson): void {
   const bias = json['bias'] ?? 'none';
   if (bias !== 'none') throw new UnsupportedAdapter('bias', bias, 'only "none" is implemented');
   for (const field of refused) {
-    if (!isEmpty(json[field])) throw new UnsupportedAdapter(field, json[field], 'leave it out: a plain LoRA adapter is needed');
+    if (!isEmpty(json[field]))
+      throw new UnsupportedAdapter(field, json[field], 'leave it out: a plain LoRA adapter is needed');
   }
   const begun = json['init_lora_weights'];
   if (typeof begun === 'string' && changesBase.test(begun)) {
-    throw new UnsupportedAdapter('init_lora_weights', begun, 'save it with PEFT as a plain adapter (path_initial_model_for_weight_conversion)');
+    throw new UnsupportedAdapter(
+      'init_lora_weights',
+      begun,
+      'save it with PEFT as a plain adapter (path_initial_model_for_weight_conversion)',
+    );
   }
 }
 
@@ -80,8 +86,11 @@ export function withoutEffect(json: AdapterJson): string | undefined {
 /** A list names modules by their last parts, a text is a pattern for whole names, as in PEFT. */
 function matches(module: string, names: unknown, field: string): boolean {
   if (typeof names === 'string') return new RegExp(`^(?:${names})$`).test(module);
-  if (!Array.isArray(names)) throw new UnsupportedAdapter(field, names, 'a list of module names or a pattern is needed');
-  return (names as readonly unknown[]).some((name) => typeof name === 'string' && (module === name || module.endsWith(`.${name}`)));
+  if (!Array.isArray(names))
+    throw new UnsupportedAdapter(field, names, 'a list of module names or a pattern is needed');
+  return (names as readonly unknown[]).some(
+    (name) => typeof name === 'string' && (module === name || module.endsWith(`.${name}`)),
+  );
 }
 
 function isTarget(json: AdapterJson, module: string): boolean {
@@ -128,10 +137,16 @@ export function adapterModules(json: AdapterJson, base: Layout): AdapterModule[]
   const [rank, alpha] = [number(json, 'r'), number(json, 'lora_alpha')];
   const targets = json['target_modules'];
   if (Array.isArray(targets) && targets.includes('embed_tokens')) {
-    throw new UnsupportedAdapter('target_modules', targets, 'leave embed_tokens out: adapters of embeddings are not implemented');
+    throw new UnsupportedAdapter(
+      'target_modules',
+      targets,
+      'leave embed_tokens out: adapters of embeddings are not implemented',
+    );
   }
   const none = (name: string): boolean => name.includes('embed_tokens') || name === VALUE_HEAD;
-  const matrices = base.segments.flatMap(({ parts }) => parts).filter(({ name, shape }) => shape.length === 2 && !none(name));
+  const matrices = base.segments
+    .flatMap(({ parts }) => parts)
+    .filter(({ name, shape }) => shape.length === 2 && !none(name));
   const modules = matrices.flatMap(({ name, shape }): AdapterModule[] => {
     const module = moduleOf(name);
     if (!isTarget(json, module)) return [];
@@ -140,7 +155,8 @@ export function adapterModules(json: AdapterJson, base: Layout): AdapterModule[]
     const [rows = 0, columns = 0] = shape;
     return [{ module, rank: r, scaling: json['use_rslora'] === true ? a / Math.sqrt(r) : a / r, rows, columns }];
   });
-  if (modules.length === 0) throw new UnsupportedAdapter('target_modules', targets, 'no module of the base model has such a name');
+  if (modules.length === 0)
+    throw new UnsupportedAdapter('target_modules', targets, 'no module of the base model has such a name');
   return modules;
 }
 

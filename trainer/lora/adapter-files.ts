@@ -33,7 +33,11 @@ export async function baseDirectory(dir: string, json: AdapterJson): Promise<str
   const id = parseHubId(base);
   const snapshot = id === undefined ? undefined : await cachedSnapshot(hubCache(), id);
   if (snapshot !== undefined) return snapshot;
-  throw new UnsupportedAdapter('base_model_name_or_path', base, `give the base policy's directory (looked at from ${dir})`);
+  throw new UnsupportedAdapter(
+    'base_model_name_or_path',
+    base,
+    `give the base policy's directory (looked at from ${dir})`,
+  );
 }
 
 /**
@@ -42,7 +46,9 @@ export async function baseDirectory(dir: string, json: AdapterJson): Promise<str
  */
 export function withFixedBase(dir: string, json: AdapterJson, found: string): AdapterJson {
   const base = baseOf(json);
-  return path.isAbsolute(base) || !placesOf(dir, base).includes(found) ? json : { ...json, base_model_name_or_path: found };
+  return path.isAbsolute(base) || !placesOf(dir, base).includes(found)
+    ? json
+    : { ...json, base_model_name_or_path: found };
 }
 
 /** The directory that the policy's weights are in: its own, or its base's. */

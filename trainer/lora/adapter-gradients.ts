@@ -17,7 +17,9 @@ export class AdapterGradients implements GradientSink {
   constructor(policy: Policy, adapter: Adapter) {
     this.#policy = policy;
     this.#adapter = adapter;
-    this.#norms = new Map(foldedInto(policy.config).flatMap(({ norm, matrices }) => matrices.map((key) => [key, norm] as const)));
+    this.#norms = new Map(
+      foldedInto(policy.config).flatMap(({ norm, matrices }) => matrices.map((key) => [key, norm] as const)),
+    );
   }
 
   wants(key: string): boolean {

@@ -20,10 +20,16 @@ const fileName = (module: string, side: 'A' | 'B'): string => adapterName(`${mod
 export const segmentKey = (module: string, side: 'A' | 'B'): string => `${module}.${side}`;
 
 /** A and B of each module, then what is kept whole. */
-export function adapterLayout(modules: readonly AdapterModule[], saved: ReadonlyArray<Pick<Part, 'name' | 'shape'>> = []): Layout {
+export function adapterLayout(
+  modules: readonly AdapterModule[],
+  saved: ReadonlyArray<Pick<Part, 'name' | 'shape'>> = [],
+): Layout {
   const pairs = modules.flatMap(({ module, rank, rows, columns }): SegmentSpec[] => [
     [segmentKey(module, 'A'), [[fileName(module, 'A'), [rank, columns]]]],
     [segmentKey(module, 'B'), [[fileName(module, 'B'), [rows, rank]]]],
   ]);
-  return layOut([...pairs, ...saved.map(({ name, shape }): SegmentSpec => [moduleOf(name), [[adapterName(name), shape]]])]);
+  return layOut([
+    ...pairs,
+    ...saved.map(({ name, shape }): SegmentSpec => [moduleOf(name), [[adapterName(name), shape]]]),
+  ]);
 }

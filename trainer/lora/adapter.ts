@@ -1,7 +1,15 @@
 /** An adapter on the device: one flat vector of all A and B, which is what training changes; the base never does. */
 
 import { type Tensor, add, matMul, reshape, scale, scope, slice } from '../model/layers/kernels.ts';
-import { type Layout, type Segment, type Trainable, packFlat, refuseUnknown, unpackFlat, WrongWeights } from '../model/parameters.ts';
+import {
+  type Layout,
+  type Segment,
+  type Trainable,
+  packFlat,
+  refuseUnknown,
+  unpackFlat,
+  WrongWeights,
+} from '../model/parameters.ts';
 import type { NamedTensor } from '../model/safetensors.ts';
 import type { Weights } from '../model/weights.ts';
 import { tf } from '../tensorflow.ts';
@@ -73,7 +81,8 @@ export class Adapter implements Trainable {
     if (known === undefined || delta === undefined) return data;
     const { rows, columns } = known;
     try {
-      if (shape.join() !== [rows, columns].join()) throw new WrongWeights(module, `has shape [${shape.join()}], the configuration says [${rows},${columns}]`);
+      if (shape.join() !== [rows, columns].join())
+        throw new WrongWeights(module, `has shape [${shape.join()}], the configuration says [${rows},${columns}]`);
       const base = tf.tensor2d(data, [rows, columns]);
       const sum = add(base, delta);
       const values = sum.dataSync() as Float32Array;

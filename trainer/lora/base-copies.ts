@@ -21,7 +21,9 @@ export function withoutBaseCopies(tensors: ReadonlyMap<string, NamedTensor>): Wi
   const baseName = (name: string): string => `${name.slice(adapterName('').length, -COPY.length)}.weight`;
   return {
     tensors: new Map([...tensors].filter(([name]) => !isCopy(name))),
-    copies: new Map([...tensors].flatMap(([name, tensor]) => (isCopy(name) ? [[baseName(name), tensor] as const] : []))),
+    copies: new Map(
+      [...tensors].flatMap(([name, tensor]) => (isCopy(name) ? [[baseName(name), tensor] as const] : [])),
+    ),
   };
 }
 
@@ -29,11 +31,17 @@ const copyName = (tensor: string): string => adapterName(tensor.replace(/\.weigh
 
 function checkPiece([name, { shape, data, from = 0 }]: NamedPiece, copy: NamedTensor): void {
   if (shape.join() === copy.shape.join() && data.every((value, i) => value === copy.data[from + i])) return;
-  throw new WrongWeights(copyName(name), `is another ${name} than the base's: merge the adapter into the base that it was made with`);
+  throw new WrongWeights(
+    copyName(name),
+    `is another ${name} than the base's: merge the adapter into the base that it was made with`,
+  );
 }
 
 /** The base's weights as they pass by. Errors, then: `WrongWeights` where a copy is another one, or of no tensor of the base. */
-export async function* checkedAgainst(weights: WeightPieces, copies: ReadonlyMap<string, NamedTensor>): AsyncGenerator<NamedPiece> {
+export async function* checkedAgainst(
+  weights: WeightPieces,
+  copies: ReadonlyMap<string, NamedTensor>,
+): AsyncGenerator<NamedPiece> {
   const unseen = new Set(copies.keys());
   for await (const piece of weights) {
     const copy = copies.get(piece[0]);

@@ -12,16 +12,23 @@ import type { LoraSettings } from './lora-settings.ts';
 /**
  * Beside the policy in the directory `base`. A is uniform within ±1/sqrt(in) (He et al. 2015 with a = sqrt(5), as PyTorch begins a linear layer).
  */
-export function newAdapter(config: ModelConfig, settings: LoraSettings, base: string, seed: number | string): AdapterWeights {
+export function newAdapter(
+  config: ModelConfig,
+  settings: LoraSettings,
+  base: string,
+  seed: number | string,
+): AdapterWeights {
   const json = adapterJson(settings, path.resolve(base));
   const { segments } = adapterLayout(adapterModules(json, layoutOf(config)));
-  const tensors = segments.flatMap(({ parts }) => parts).map(({ name, shape, size }): [string, NamedTensor] => {
-    const data = new Float32Array(size);
-    if (name.endsWith('lora_A.weight')) {
-      const [bound, noise] = [1 / Math.sqrt(shape[1] ?? 1), noiseOf(`lora ${seed} ${name}`)];
-      for (let i = 0; i < size; i++) data[i] = bound * (2 * noise(i) - 1);
-    }
-    return [name, { shape, data }];
-  });
+  const tensors = segments
+    .flatMap(({ parts }) => parts)
+    .map(({ name, shape, size }): [string, NamedTensor] => {
+      const data = new Float32Array(size);
+      if (name.endsWith('lora_A.weight')) {
+        const [bound, noise] = [1 / Math.sqrt(shape[1] ?? 1), noiseOf(`lora ${seed} ${name}`)];
+        for (let i = 0; i < size; i++) data[i] = bound * (2 * noise(i) - 1);
+      }
+      return [name, { shape, data }];
+    });
   return { json, tensors: new Map(tensors) };
 }

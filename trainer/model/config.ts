@@ -122,7 +122,11 @@ const isFamily = (type: unknown): type is ModelFamily => typeof type === 'string
 function familyOf(json: Json): ModelFamily {
   const type = json['model_type'];
   if (!isFamily(type)) {
-    throw new UnsupportedModel('model_type', type, `use a dense text model of type ${Object.keys(families).join(', ')}`);
+    throw new UnsupportedModel(
+      'model_type',
+      type,
+      `use a dense text model of type ${Object.keys(families).join(', ')}`,
+    );
   }
   const { architecture } = families[type];
   const architectures = json['architectures'] ?? [architecture];
@@ -136,7 +140,11 @@ function refuseUnsupported(json: Json): void {
   for (const [field, values] of required) {
     const value = json[field] ?? values[0];
     if (!values.includes(value)) {
-      throw new UnsupportedModel(field, value, `only ${values.map((x) => JSON.stringify(x)).join(', ')} is implemented`);
+      throw new UnsupportedModel(
+        field,
+        value,
+        `only ${values.map((x) => JSON.stringify(x)).join(', ')} is implemented`,
+      );
     }
   }
   const layerTypes = json['layer_types'] ?? [];
@@ -155,7 +163,11 @@ function refuseUnsupported(json: Json): void {
 function parseLlama3(json: Json, rope: Json): Llama3Scaling {
   const [lowFreqFactor, highFreqFactor] = [positive(rope, 'low_freq_factor'), positive(rope, 'high_freq_factor')];
   if (lowFreqFactor >= highFreqFactor) {
-    throw new UnsupportedModel('high_freq_factor', highFreqFactor, `more than low_freq_factor = ${lowFreqFactor} is needed`);
+    throw new UnsupportedModel(
+      'high_freq_factor',
+      highFreqFactor,
+      `more than low_freq_factor = ${lowFreqFactor} is needed`,
+    );
   }
   const positions = json['original_max_position_embeddings'] ?? json['max_position_embeddings'];
   const fallback = typeof positions === 'number' ? positions : undefined;
@@ -184,7 +196,8 @@ function parseRope(json: Json): Pick<ModelConfig, 'ropeTheta' | 'ropeScaling'> {
     throw new UnsupportedModel('partial_rotary_factor', rope['partial_rotary_factor'], 'only 1 is implemented');
   }
   for (const [name, value] of Object.entries(rope)) {
-    if (isRecord(value)) throw new UnsupportedModel(`${field}.${name}`, value, 'one rotary embedding for all layers is implemented');
+    if (isRecord(value))
+      throw new UnsupportedModel(`${field}.${name}`, value, 'one rotary embedding for all layers is implemented');
   }
   const ropeTheta = 'rope_theta' in rope ? positive(rope, 'rope_theta') : positive(json, 'rope_theta', 10_000);
   return type === 'default' ? { ropeTheta } : { ropeTheta, ropeScaling: parseLlama3(json, rope) };
@@ -243,7 +256,11 @@ function ropeScalingJson({ ropeScaling }: ModelConfig): Record<string, unknown> 
 }
 
 /** A decoder's configuration with a value head in the place of its vocabulary's. */
-export const valueConfig = (config: ModelConfig): ModelConfig => ({ ...config, tiedEmbeddings: false, valueHead: true });
+export const valueConfig = (config: ModelConfig): ModelConfig => ({
+  ...config,
+  tiedEmbeddings: false,
+  valueHead: true,
+});
 
 /** The `config.json` of a model that was made here: what `parseModelConfig` and `transformers` read back alike. */
 export function modelConfigJson(config: ModelConfig): Record<string, unknown> {

@@ -4,10 +4,29 @@
  */
 
 import { tf } from '../tensorflow.ts';
-import { type Block, type BlockSaved, type PackedBlock, attendBlock, attendBlockGradient, blocksOf } from './layers/attention-blocks.ts';
+import {
+  type Block,
+  type BlockSaved,
+  type PackedBlock,
+  attendBlock,
+  attendBlockGradient,
+  blocksOf,
+} from './layers/attention-blocks.ts';
 import { type ModelConfig, hasHeadNorms } from './config.ts';
 import type { GradientSink, Sum } from './gradients.ts';
-import { type Tensor, add, addAll, concat, gatherRows, inGraph, matMul, scatterRows, scope, sumOver, sumRowsByIndex } from './layers/kernels.ts';
+import {
+  type Tensor,
+  add,
+  addAll,
+  concat,
+  gatherRows,
+  inGraph,
+  matMul,
+  scatterRows,
+  scope,
+  sumOver,
+  sumRowsByIndex,
+} from './layers/kernels.ts';
 import { type MlpSaved, mlp, mlpGradient } from './layers/mlp.ts';
 import type { DecoderWeights, LayerWeights, Policy } from './policy.ts';
 import { type Normalized, normalize, normalizeGradient } from './layers/rms-norm.ts';
@@ -72,13 +91,19 @@ function layerForward(
     };
     const [qk, v] = [project(weights.qk, weights.qkBias), project(weights.v, weights.vBias)];
     const parts = context.blocks.map((block) => attendBlock(qk, v, weights, block));
-    const out = concat(parts.map((part) => part.out), 0);
+    const out = concat(
+      parts.map((part) => part.out),
+      0,
+    );
     const pick = (rows: Tensor): Tensor => (last ? gatherRows(rows, context.positions) : rows);
     const attended = pick(out);
     const between = add(pick(x), matMul(attended, weights.o, false, true));
     const middle = normalize(between, context.epsilon);
     const { out: delta, saved } = mlp(middle.n, weights);
-    return { x: add(between, delta), saved: { input, blocks: parts.map((part) => part.saved), attended, middle, mlp: saved } };
+    return {
+      x: add(between, delta),
+      saved: { input, blocks: parts.map((part) => part.saved), attended, middle, mlp: saved },
+    };
   });
 }
 
@@ -90,7 +115,12 @@ function contextOf(policy: Policy, weights: DecoderWeights, rows: TokenRows, tab
 }
 
 /** Hidden states at `rows.positions` after the final norm without its weight, [positions, hidden]; `saved` is for the gradient. */
-export function decode(policy: Policy, rows: TokenRows, tables: RotaryTables, remember: Remember): { hidden: Tensor; saved: DecoderSaved } {
+export function decode(
+  policy: Policy,
+  rows: TokenRows,
+  tables: RotaryTables,
+  remember: Remember,
+): { hidden: Tensor; saved: DecoderSaved } {
   const weights = policy.weights();
   return scope(() => {
     const context = contextOf(policy, weights, rows, tables);
@@ -127,8 +157,17 @@ function mlpBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, into:
   return add(dx, normalizeGradient(gradient.dn, saved.middle));
 }
 
-function attentionBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved, context: Context, last: boolean, config: ModelConfig, into: Add): Tensor {
-  const spread = (rows: Tensor, width: number): Tensor => (last ? scatterRows(rows, context.positions, context.tokens, width) : rows);
+function attentionBackward(
+  dx: Tensor,
+  weights: LayerWeights,
+  saved: LayerSaved,
+  context: Context,
+  last: boolean,
+  config: ModelConfig,
+  into: Add,
+): Tensor {
+  const spread = (rows: Tensor, width: number): Tensor =>
+    last ? scatterRows(rows, context.positions, context.tokens, width) : rows;
   into('o', matMul(dx, saved.attended, true));
   const dOut = spread(matMul(dx, weights.o), config.heads * config.headDim);
   const parts = context.blocks.flatMap((block, i) => {
@@ -139,7 +178,16 @@ function attentionBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved,
     into('headWeights', addAll(parts.map(({ straight }) => straight)));
     into('headWeightsSwapped', addAll(parts.map(({ swapped }) => swapped)));
   }
-  const [dQk, dV] = [concat(parts.map((part) => part.dQk), 0), concat(parts.map((part) => part.dV), 0)];
+  const [dQk, dV] = [
+    concat(
+      parts.map((part) => part.dQk),
+      0,
+    ),
+    concat(
+      parts.map((part) => part.dV),
+      0,
+    ),
+  ];
   if (weights.qkBias !== undefined) {
     into('qkBias', sumOver(dQk, [0]));
     into('vBias', sumOver(dV, [0]));
@@ -150,7 +198,14 @@ function attentionBackward(dx: Tensor, weights: LayerWeights, saved: LayerSaved,
   return add(spread(dx, config.hiddenSize), normalizeGradient(dn, saved.input));
 }
 
-function layerBackward(dx: Tensor, policy: Policy, saved: LayerSaved, context: Context, index: number, into: GradientSink): LayerGradient {
+function layerBackward(
+  dx: Tensor,
+  policy: Policy,
+  saved: LayerSaved,
+  context: Context,
+  index: number,
+  into: GradientSink,
+): LayerGradient {
   const { layers } = policy.weights();
   const weights = layers[index];
   if (weights === undefined) throw new Error(`the policy has no layer ${index}`);
@@ -158,7 +213,10 @@ function layerBackward(dx: Tensor, policy: Policy, saved: LayerSaved, context: C
     const sums: Sum[] = [];
     const adding: Add = (key, gradient) => void sums.push(...into.plus(`${index}.${key}`, gradient));
     const between = mlpBackward(dx, weights, saved, adding);
-    return { dx: attentionBackward(between, weights, saved, context, index === layers.length - 1, policy.config, adding), sums };
+    return {
+      dx: attentionBackward(between, weights, saved, context, index === layers.length - 1, policy.config, adding),
+      sums,
+    };
   });
 }
 

@@ -40,10 +40,13 @@ export function packedBatch(sequences: readonly TokenSequence[]): TokenBatch {
     length += lengths[row] ?? 0;
   }
   const targets = sequences.flatMap(({ tokens, mask }, row) =>
-    tokens.flatMap((label, i) => (i > 0 && mask[i] ? [{ position: (starts[row] ?? 0) + i - 1, label, row, index: i }] : [])),
+    tokens.flatMap((label, i) =>
+      i > 0 && mask[i] ? [{ position: (starts[row] ?? 0) + i - 1, label, row, index: i }] : [],
+    ),
   );
   const ids = new Int32Array(length);
-  for (const [row, { tokens }] of sequences.entries()) ids.set(tokens.slice(0, Math.max(1, tokens.length - 1)), starts[row]);
+  for (const [row, { tokens }] of sequences.entries())
+    ids.set(tokens.slice(0, Math.max(1, tokens.length - 1)), starts[row]);
   return {
     batch: 1,
     length,

@@ -55,15 +55,18 @@ export class WrongWeights extends Error {
 export const VALUE_HEAD = 'value_head.weight';
 
 /** A segment's key, and Hugging Face's tensors in it. */
-export type SegmentSpec = readonly [key: string, parts: ReadonlyArray<readonly [name: string, shape: readonly number[]]>];
+export type SegmentSpec = readonly [
+  key: string,
+  parts: ReadonlyArray<readonly [name: string, shape: readonly number[]]>,
+];
 
 function layerSpecs(config: ModelConfig, index: number): SegmentSpec[] {
   const { hiddenSize: d, intermediateSize: f, heads, kvHeads, headDim } = config;
   const [queries, keys] = [heads * headDim, kvHeads * headDim];
-  const spec = (key: string, ...parts: ReadonlyArray<readonly [suffix: string, shape: readonly number[]]>): SegmentSpec => [
-    `${index}.${key}`,
-    parts.map(([suffix, shape]) => [`model.layers.${index}.${suffix}`, shape]),
-  ];
+  const spec = (
+    key: string,
+    ...parts: ReadonlyArray<readonly [suffix: string, shape: readonly number[]]>
+  ): SegmentSpec => [`${index}.${key}`, parts.map(([suffix, shape]) => [`model.layers.${index}.${suffix}`, shape])];
   const biases = [
     spec('qkBias', ['self_attn.q_proj.bias', [queries]], ['self_attn.k_proj.bias', [keys]]),
     spec('vBias', ['self_attn.v_proj.bias', [keys]]),
@@ -89,7 +92,9 @@ function layerSpecs(config: ModelConfig, index: number): SegmentSpec[] {
 function specs(config: ModelConfig): SegmentSpec[] {
   const { vocabSize: v, hiddenSize: d } = config;
   const layers = Array.from({ length: config.layers }, (_, i) => layerSpecs(config, i)).flat();
-  const untied: SegmentSpec = config.valueHead ? ['head', [[VALUE_HEAD, [1, d]]]] : ['head', [['lm_head.weight', [v, d]]]];
+  const untied: SegmentSpec = config.valueHead
+    ? ['head', [[VALUE_HEAD, [1, d]]]]
+    : ['head', [['lm_head.weight', [v, d]]]];
   const head: SegmentSpec[] = config.tiedEmbeddings ? [] : [untied];
   return [
     ['embed', [['model.embed_tokens.weight', [v, d]]]],

@@ -7,7 +7,15 @@ import { tf } from '../tensorflow.ts';
 import { type ModelConfig, hasBiases, hasHeadNorms } from './config.ts';
 import { type Tensor, add, concat, mul, reshape, scope, slice } from './layers/kernels.ts';
 import type { MlpWeights } from './layers/mlp.ts';
-import { type Layout, type Segment, type Trainable, layoutOf, packFlat, refuseUnknown, unpackFlat } from './parameters.ts';
+import {
+  type Layout,
+  type Segment,
+  type Trainable,
+  layoutOf,
+  packFlat,
+  refuseUnknown,
+  unpackFlat,
+} from './parameters.ts';
 import { type HeadWeights, headWeights, scoreBound } from './layers/rotary.ts';
 import type { Weights } from './weights.ts';
 
@@ -161,10 +169,15 @@ export class Policy implements Trainable {
       }
       const matrix = (key: string): Tensor => folded.get(key) ?? this.adapted(key);
       const layers = Array.from({ length: this.config.layers }, (_, i): LayerWeights => {
-        const [qNorm, kNorm] = ['qNorm', 'kNorm'].map((key) => this.#headNorm(`${i}.${key}`)) as [Float32Array, Float32Array];
+        const [qNorm, kNorm] = ['qNorm', 'kNorm'].map((key) => this.#headNorm(`${i}.${key}`)) as [
+          Float32Array,
+          Float32Array,
+        ];
         // Nothing bounds the scores of heads that are not normalised.
         bounds.push(hasHeadNorms(this.config) ? scoreBound(this.config.headDim, qNorm, kNorm) : Infinity);
-        const [qkBias, vBias] = ['qkBias', 'vBias'].map((key) => (hasBiases(this.config) ? this.view(`${i}.${key}`) : undefined));
+        const [qkBias, vBias] = ['qkBias', 'vBias'].map((key) =>
+          hasBiases(this.config) ? this.view(`${i}.${key}`) : undefined,
+        );
         const [qk, v, o] = [matrix(`${i}.qk`), matrix(`${i}.v`), matrix(`${i}.o`)];
         const [gate, up, down] = [matrix(`${i}.gate`), matrix(`${i}.up`), matrix(`${i}.down`)];
         return { qk, v, qkBias, vBias, o, gate, up, down, headWeights: headWeights(this.config, qNorm, kNorm) };

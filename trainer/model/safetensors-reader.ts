@@ -65,7 +65,12 @@ export class SafetensorsReader {
   readonly #dataAt: number;
   readonly #buffers: PieceBuffers;
 
-  private constructor(file: string, handle: FileHandle, { entries, dataAt }: { entries: readonly Entry[]; dataAt: number }, buffers: PieceBuffers) {
+  private constructor(
+    file: string,
+    handle: FileHandle,
+    { entries, dataAt }: { entries: readonly Entry[]; dataAt: number },
+    buffers: PieceBuffers,
+  ) {
     this.file = file;
     this.names = entries.map(({ name }) => name);
     this.#handle = handle;
@@ -109,7 +114,12 @@ export class SafetensorsReader {
   async #read({ name: tensor, dtype }: Entry, at: number, length: number): Promise<Float32Array> {
     const raw = new Uint8Array(this.#buffers.raw(length), 0, length);
     const found = await fill(this.#handle, raw, this.#dataAt + at);
-    if (found < length) throw new BadSafetensors(this.file, 'it was cut off while it was read', { tensor, expectedBytes: length, actualBytes: found });
+    if (found < length)
+      throw new BadSafetensors(this.file, 'it was cut off while it was read', {
+        tensor,
+        expectedBytes: length,
+        actualBytes: found,
+      });
     const wide = widen[dtype];
     if (wide === undefined) {
       if (!littleEndian) Buffer.from(raw.buffer, 0, length).swap32();

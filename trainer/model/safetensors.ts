@@ -24,7 +24,11 @@ export async function readSafetensors(file: string): Promise<Map<string, NamedTe
 }
 
 /** Puts a piece into its tensor, which is there from the first one on. */
-export function addPiece(tensors: Map<string, { shape: number[]; data: Float32Array }>, name: string, { shape, data, from = 0 }: TensorPiece): void {
+export function addPiece(
+  tensors: Map<string, { shape: number[]; data: Float32Array }>,
+  name: string,
+  { shape, data, from = 0 }: TensorPiece,
+): void {
   const known = tensors.get(name) ?? { shape: [...shape], data: new Float32Array(shape.reduce((a, b) => a * b, 1)) };
   known.data.set(data, from);
   tensors.set(name, known);

@@ -32,7 +32,9 @@ export const countTargets = ({ tokens, mask }: TokenSequence): number => {
 function temperatureAt(temperatures: readonly number[], i: number): number {
   const temperature = temperatures[i];
   if (temperature === undefined || !(temperature >= 0 && Number.isFinite(temperature))) {
-    throw new RangeError(`temperatures[${i}]: ${temperature} cannot be used; give each token the temperature that it was sampled at, 0 (greedy) or more`);
+    throw new RangeError(
+      `temperatures[${i}]: ${temperature} cannot be used; give each token the temperature that it was sampled at, 0 (greedy) or more`,
+    );
   }
   return temperature === 0 ? 1 : temperature;
 }
@@ -41,7 +43,9 @@ function temperatureAt(temperatures: readonly number[], i: number): number {
 export function heatOf(sequences: readonly TokenSequence[]): Pick<TokenBatch, 'temperatures'> {
   if (sequences.every(({ temperatures }) => temperatures === undefined)) return {};
   const heat = sequences.flatMap(({ tokens, mask, temperatures }) =>
-    tokens.flatMap((_, i) => (i > 0 && mask[i] ? [temperatures === undefined ? 1 : temperatureAt(temperatures, i)] : [])),
+    tokens.flatMap((_, i) =>
+      i > 0 && mask[i] ? [temperatures === undefined ? 1 : temperatureAt(temperatures, i)] : [],
+    ),
   );
   return heat.every((temperature) => temperature === 1) ? {} : { temperatures: Float32Array.from(heat) };
 }
@@ -77,4 +81,5 @@ export function tokenBatch(sequences: readonly TokenSequence[]): TokenBatch {
 }
 
 /** Positions that a batch needs: of its longest sequence, padding included. */
-export const longestOf = ({ length, blocks }: TokenRows): number => (blocks === undefined ? length : Math.max(...blocks.map((block) => block.length)));
+export const longestOf = ({ length, blocks }: TokenRows): number =>
+  blocks === undefined ? length : Math.max(...blocks.map((block) => block.length));

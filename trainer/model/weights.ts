@@ -23,7 +23,8 @@ export const asWeights = (tensors: ReadonlyMap<string, NamedTensor>): Weights =>
 
 const indexFile = 'model.safetensors.index.json';
 
-const isFileName = (name: unknown): name is string => typeof name === 'string' && path.basename(name) === name && !['', '.', '..'].includes(name);
+const isFileName = (name: unknown): name is string =>
+  typeof name === 'string' && path.basename(name) === name && !['', '.', '..'].includes(name);
 
 function weightMap(file: string, text: string): object {
   try {
@@ -48,7 +49,8 @@ async function readIndex(dir: string): Promise<ReadonlyMap<string, string> | und
   if (entries.length === 0) throw new BadSafetensors(file, 'weight_map names no file');
   return new Map(
     entries.map(([tensor, shard]) => {
-      if (!isFileName(shard)) throw new BadSafetensors(file, `${JSON.stringify(shard)} is not a file beside it`, { tensor });
+      if (!isFileName(shard))
+        throw new BadSafetensors(file, `${JSON.stringify(shard)} is not a file beside it`, { tensor });
       return [tensor, shard];
     }),
   );
@@ -57,7 +59,11 @@ async function readIndex(dir: string): Promise<ReadonlyMap<string, string> | und
 const byteOrder = (a: string, b: string): number => Buffer.compare(Buffer.from(a), Buffer.from(b));
 
 /** Which of the open files each tensor is in. Errors: `BadSafetensors`. */
-function placesOf(readers: readonly SafetensorsReader[], index: ReadonlyMap<string, string> | undefined, dir: string): Map<string, SafetensorsReader> {
+function placesOf(
+  readers: readonly SafetensorsReader[],
+  index: ReadonlyMap<string, string> | undefined,
+  dir: string,
+): Map<string, SafetensorsReader> {
   const places = new Map<string, SafetensorsReader>();
   for (const reader of readers) {
     for (const name of reader.names) {
@@ -66,7 +72,10 @@ function placesOf(readers: readonly SafetensorsReader[], index: ReadonlyMap<stri
     }
   }
   const missing = [...(index ?? [])].find(([name]) => !places.has(name));
-  if (missing !== undefined) throw new BadSafetensors(path.join(dir, missing[1]), `${indexFile} names it, and it is not there`, { tensor: missing[0] });
+  if (missing !== undefined)
+    throw new BadSafetensors(path.join(dir, missing[1]), `${indexFile} names it, and it is not there`, {
+      tensor: missing[0],
+    });
   return places;
 }
 

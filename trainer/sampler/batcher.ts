@@ -90,8 +90,14 @@ export class Batcher {
    * of its prompt. A pass that is full of what is due later has room: the last of those stands still.
    */
   admit(running: Running): 'admitted' | 'soon' | 'full' {
-    const { generation, due, shelved: { key: policy } } = running;
-    const before = new Set(this.#rows.flatMap((row) => (row.sequence.policy === policy && row.due <= due ? [row.sequence] : [])));
+    const {
+      generation,
+      due,
+      shelved: { key: policy },
+    } = running;
+    const before = new Set(
+      this.#rows.flatMap((row) => (row.sequence.policy === policy && row.due <= due ? [row.sequence] : [])),
+    );
     if (before.size >= this.#options.maxRows) return 'full';
     const { tokens, promptLogprobs } = generation.request;
     const admitted = this.#cache.admit(policy, tokens, generation.longest, promptLogprobs, before);
@@ -139,7 +145,10 @@ export class Batcher {
     const begun = performance.now();
     let results: PassResult[];
     try {
-      results = this.#decoder.forward(model, parts.map(({ row, count }) => this.#passRow(row, count)));
+      results = this.#decoder.forward(
+        model,
+        parts.map(({ row, count }) => this.#passRow(row, count)),
+      );
     } catch (error) {
       for (const { row } of parts) this.#fail(row, error);
       return;
@@ -151,7 +160,10 @@ export class Batcher {
       const result = results[i];
       if (result !== undefined) this.#take(row, result);
     }
-    this.#counters.pass(parts.map(({ count }) => count), (performance.now() - begun) / 1000);
+    this.#counters.pass(
+      parts.map(({ count }) => count),
+      (performance.now() - begun) / 1000,
+    );
   }
 
   #passRow(row: Row, count: number): PassRow {
@@ -186,7 +198,11 @@ export class Batcher {
     if (result === undefined) return;
     this.#leave(row);
     const { begun, found, passes, company } = row;
-    row.resolve(result, { seconds: (performance.now() - begun) / 1000, cachedTokens: found, batchSize: company / passes });
+    row.resolve(result, {
+      seconds: (performance.now() - begun) / 1000,
+      cachedTokens: found,
+      batchSize: company / passes,
+    });
   }
 
   #fail(row: Row, error: unknown): void {

@@ -62,7 +62,8 @@ function check(request: GenerateRequest, limits: Limits): void {
   if (!(repetitionPenalty > 0 && Number.isFinite(repetitionPenalty)))
     fail('sampling.repetitionPenalty', repetitionPenalty, 'a positive number is needed (1 is off)');
   if (stop.includes('')) fail('sampling.stop', stop, 'texts that are not empty are needed');
-  if (stop.length > 0 && limits.decode === undefined) fail('sampling.stop', stop, 'the policy has no tokenizer.json to find texts with');
+  if (stop.length > 0 && limits.decode === undefined)
+    fail('sampling.stop', stop, 'the policy has no tokenizer.json to find texts with');
   const { topLogprobs = 0, priority = ORDINARY } = request;
   if (!isCount(priority, 1)) fail('priority', priority, 'a whole number >= 1 is needed (1 is first)');
   if (!isCount(topLogprobs, 0) || topLogprobs > mostLogprobs)

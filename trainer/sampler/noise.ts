@@ -3,7 +3,8 @@
 import { createHash } from 'node:crypto';
 
 /** High 32 bits of a 32 x 32 bit product, through the halves of `b`: each partial sum is below 2^49, and exact. */
-const high = (a: number, b: number): number => Math.floor((a * (b >>> 16) + Math.floor((a * (b & 0xffff)) / 0x10000)) / 0x10000);
+const high = (a: number, b: number): number =>
+  Math.floor((a * (b >>> 16) + Math.floor((a * (b & 0xffff)) / 0x10000)) / 0x10000);
 
 type Words4 = readonly [number, number, number, number];
 

@@ -36,7 +36,10 @@ async function readVocabulary(dir: string, modelVocabulary: number): Promise<num
   }
   const json = JSON.parse(text) as TokenizerJson;
   const { vocab = {} } = json.model ?? {};
-  const ids = [...(Array.isArray(vocab) ? vocab.keys() : Object.values(vocab as Readonly<Record<string, number>>)), ...(json.added_tokens ?? []).map(({ id }) => id)];
+  const ids = [
+    ...(Array.isArray(vocab) ? vocab.keys() : Object.values(vocab as Readonly<Record<string, number>>)),
+    ...(json.added_tokens ?? []).map(({ id }) => id),
+  ];
   const size = ids.reduce((most, id) => Math.max(most, id + 1), 0);
   return size === 0 ? modelVocabulary : Math.min(size, modelVocabulary);
 }
@@ -48,5 +51,10 @@ async function readVocabulary(dir: string, modelVocabulary: number): Promise<num
 export async function loadPolicy(dir: string): Promise<LoadedPolicy> {
   const config = await readVerifiedConfig(dir);
   const [weights, vocabulary] = [await mergedWeights(dir, config), await readVocabulary(dir, config.vocabSize)];
-  return { config, weights, vocabulary, ...(existsSync(path.join(dir, 'tokenizer.json')) ? { decode: lazyDecoder(dir) } : {}) };
+  return {
+    config,
+    weights,
+    vocabulary,
+    ...(existsSync(path.join(dir, 'tokenizer.json')) ? { decode: lazyDecoder(dir) } : {}),
+  };
 }

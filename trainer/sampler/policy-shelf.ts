@@ -33,7 +33,12 @@ export class PolicyShelf {
   readonly #policies = new Map<string, ShelvedPolicy>();
 
   /** `onUnload` is called with the key of each policy that leaves the shelf. */
-  constructor(load: (policy: PolicyName) => Promise<LoadedPolicy>, kind: DecoderKind, maxContext: number, onUnload: (key: string) => void) {
+  constructor(
+    load: (policy: PolicyName) => Promise<LoadedPolicy>,
+    kind: DecoderKind,
+    maxContext: number,
+    onUnload: (key: string) => void,
+  ) {
     this.#load = load;
     this.#onUnload = onUnload;
     this.#kind = kind;
@@ -41,7 +46,10 @@ export class PolicyShelf {
   }
 
   /** `inUse`: keys of what must stay, fewer than `mostPolicies` beside this one. Errors: those of loading, `WeightsMismatch`. */
-  async take(policy: PolicyName, inUse: ReadonlySet<string>): Promise<{ readonly policy: ShelvedPolicy; readonly loaded: boolean }> {
+  async take(
+    policy: PolicyName,
+    inUse: ReadonlySet<string>,
+  ): Promise<{ readonly policy: ShelvedPolicy; readonly loaded: boolean }> {
     const key = policyKey(policy);
     const known = this.#policies.get(key);
     this.#policies.delete(key);
@@ -71,6 +79,11 @@ export class PolicyShelf {
     const { config, weights, vocabulary, decode } = await this.#load(policy);
     const positions = Math.min(config.maxPositions, this.#maxContext);
     const model = await this.#kind.model(config, weights, positions);
-    return { key, shape: decoderShape(config, positions), model, limits: { positions, modelVocabulary: config.vocabSize, vocabulary, decode } };
+    return {
+      key,
+      shape: decoderShape(config, positions),
+      model,
+      limits: { positions, modelVocabulary: config.vocabSize, vocabulary, decode },
+    };
   }
 }

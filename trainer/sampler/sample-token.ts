@@ -6,7 +6,6 @@
 import type { SamplingParameters, TokenLogprob } from '../engine.ts';
 import type { Drawn } from './pass/decoder.ts';
 
-
 /** The policy's logits hold NaN or infinity: its weights are broken, and no token of it means anything. */
 export class NonFiniteLogits extends Error {
   override readonly name = 'NonFiniteLogits';
@@ -169,7 +168,12 @@ function draw(weights: Float64Array, sampling: SamplingParameters, uniform: numb
 }
 
 /** log p of `token`, and the `count` likeliest tokens with theirs, likeliest first, lower ids first among equals. */
-export function rankTokens(logits: Float32Array, temperature: number, token: number, count: number): { logprob: number; top: TokenLogprob[] } {
+export function rankTokens(
+  logits: Float32Array,
+  temperature: number,
+  token: number,
+  count: number,
+): { logprob: number; top: TokenLogprob[] } {
   const { largest, sum } = weigh(logits, temperature);
   const logprob = (id: number): number => Math.fround(((logits[id] ?? 0) - largest) / temperature - Math.log(sum));
   if (count <= 0) return { logprob: logprob(token), top: [] };
@@ -177,5 +181,8 @@ export function rankTokens(logits: Float32Array, temperature: number, token: num
   const least = count >= logits.length ? -Infinity : threshold(Float64Array.from(logits), count, true);
   const candidates = [...logits.keys()].filter((id) => (logits[id] ?? 0) >= least);
   candidates.sort((a, b) => (logits[b] ?? 0) - (logits[a] ?? 0) || a - b);
-  return { logprob: logprob(token), top: candidates.slice(0, count).map((id) => ({ token: id, logprob: logprob(id) })) };
+  return {
+    logprob: logprob(token),
+    top: candidates.slice(0, count).map((id) => ({ token: id, logprob: logprob(id) })),
+  };
 }

@@ -31,9 +31,20 @@ export interface SamplerStats {
 }
 
 const counted = {
-  sampledTokens: 0, promptTokens: 0, prefillTokens: 0, cachedTokens: 0,
-  decodePasses: 0, decodeRows: 0, mostRows: 0, decodeSeconds: 0, prefillPasses: 0, prefillSeconds: 0,
-  busySeconds: 0, policiesLoaded: 0, admitted: 0, queueSeconds: 0,
+  sampledTokens: 0,
+  promptTokens: 0,
+  prefillTokens: 0,
+  cachedTokens: 0,
+  decodePasses: 0,
+  decodeRows: 0,
+  mostRows: 0,
+  decodeSeconds: 0,
+  prefillPasses: 0,
+  prefillSeconds: 0,
+  busySeconds: 0,
+  policiesLoaded: 0,
+  admitted: 0,
+  queueSeconds: 0,
 };
 
 const noBlocks: BlockUse = { total: 0, used: 0, idle: 0, free: 0, evicted: 0 };

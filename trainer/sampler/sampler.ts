@@ -52,7 +52,15 @@ interface Waiting extends Due {
   readonly onCost: ((cost: GenerateCost) => void) | undefined;
 }
 
-const defaults = { maxRows: 64, maxContext: 2048, admissionMs: 25, gatherMs: 250, quietMs: 80, prefillTokens: 512, patienceMs: PATIENCE_MS };
+const defaults = {
+  maxRows: 64,
+  maxContext: 2048,
+  admissionMs: 25,
+  gatherMs: 250,
+  quietMs: 80,
+  prefillTokens: 512,
+  patienceMs: PATIENCE_MS,
+};
 
 /** Gathering ends as soon as so many wait. */
 const gathered = 12;
@@ -92,13 +100,27 @@ export class Sampler {
   /**
    * Errors: `InvalidRequest`, `ContextTooLong`, `NonFiniteLogits`, those of loading a policy, and the signal's reason.
    */
-  generate(request: GenerateRequest, signal?: AbortSignal, onCost?: (cost: GenerateCost) => void): Promise<GenerateResult> {
+  generate(
+    request: GenerateRequest,
+    signal?: AbortSignal,
+    onCost?: (cost: GenerateCost) => void,
+  ): Promise<GenerateResult> {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       const [arrived, arrivedAt] = [performance.now(), this.#steps];
       this.#remember(request.cacheKey, arrived);
       const [policy, due] = [policyKey(request.policy), dueAt(arrived, request.priority, this.#options.patienceMs)];
-      const waiting: Waiting = { request, policy, due, arrived, arrivedAt, generation: undefined, resolve, reject, onCost };
+      const waiting: Waiting = {
+        request,
+        policy,
+        due,
+        arrived,
+        arrivedAt,
+        generation: undefined,
+        resolve,
+        reject,
+        onCost,
+      };
       signal?.addEventListener('abort', () => this.#cancel(waiting, signal.reason), { once: true });
       this.#queue = inOrder([...this.#queue, waiting]);
       this.#cameIn?.();

@@ -44,6 +44,7 @@ export function asApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   const { name, message } = error instanceof Error ? error : new Error(String(error));
   if (name === 'InvalidRequest' || name === 'ChatTemplateRefused') return new ApiError(400, message);
-  if (name === 'TimeoutError') return new ApiError(504, 'the answer took longer than this server allows', { code: 'timeout' });
+  if (name === 'TimeoutError')
+    return new ApiError(504, 'the answer took longer than this server allows', { code: 'timeout' });
   return new ApiError(500, `the engine failed (${name})`);
 }

@@ -17,16 +17,27 @@ export interface ApiRequest {
 }
 
 function models({ name, contextTokens }: ChatModel, owner: string): object {
-  return { object: 'list', data: [{ id: name, object: 'model', created: 0, owned_by: owner, max_model_len: contextTokens }] };
+  return {
+    object: 'list',
+    data: [{ id: name, object: 'model', created: 0, owned_by: owner, max_model_len: contextTokens }],
+  };
 }
 
 function checkModel(asked: string, { name }: ChatModel): void {
   if (asked === name) return;
-  throw new ApiError(404, `The model ${JSON.stringify(asked)} does not exist.`, { param: 'model', code: 'model_not_found' });
+  throw new ApiError(404, `The model ${JSON.stringify(asked)} does not exist.`, {
+    param: 'model',
+    code: 'model_not_found',
+  });
 }
 
 /** Errors: `ApiError` for what is refused, here or while the reply is made. */
-export function replyTo({ method, path, body }: ApiRequest, model: ChatModel, signal: AbortSignal, owner = SERVER_NAME): Reply {
+export function replyTo(
+  { method, path, body }: ApiRequest,
+  model: ChatModel,
+  signal: AbortSignal,
+  owner = SERVER_NAME,
+): Reply {
   if (path === '/v1/models' && method === 'GET') return { body: () => Promise.resolve(models(model, owner)) };
   const isCompletion = path === '/v1/completions';
   if (!isCompletion && path !== '/v1/chat/completions') throw new ApiError(404, `there is no ${path} here`);

@@ -20,7 +20,8 @@ export interface ChatModel extends ServedModel {
 
 function argumentsOf(text: string, at: string): object {
   const given = readArguments(text);
-  if (typeof given === 'string') throw new ApiError(400, `${at}: the arguments of a call are a JSON object`, { param: at });
+  if (typeof given === 'string')
+    throw new ApiError(400, `${at}: the arguments of a call are a JSON object`, { param: at });
   return given;
 }
 
@@ -28,8 +29,10 @@ function argumentsOf(text: string, at: string): object {
 function templated(messages: ChatRequest['messages']): Message[] {
   const names = new Map<string, string>();
   return messages.map((message, i): Message => {
-    if (message.role === 'tool') return { role: 'tool', name: names.get(message.tool_call_id ?? '') ?? '', content: message.content };
-    if (message.role !== 'assistant') return { role: message.role === 'developer' ? 'system' : message.role, content: message.content };
+    if (message.role === 'tool')
+      return { role: 'tool', name: names.get(message.tool_call_id ?? '') ?? '', content: message.content };
+    if (message.role !== 'assistant')
+      return { role: message.role === 'developer' ? 'system' : message.role, content: message.content };
     const toolCalls = (message.tool_calls ?? []).map(({ id, function: { name, arguments: text } }, k) => {
       if (id) names.set(id, name);
       return toolCallOf(name, argumentsOf(text, `messages.${i}.tool_calls.${k}.function.arguments`));
@@ -40,12 +43,17 @@ function templated(messages: ChatRequest['messages']): Message[] {
 
 interface Said {
   readonly content: string;
-  readonly calls: ReadonlyArray<{ readonly id: string; readonly type: 'function'; readonly function: { readonly name: string; readonly arguments: string } }>;
+  readonly calls: ReadonlyArray<{
+    readonly id: string;
+    readonly type: 'function';
+    readonly function: { readonly name: string; readonly arguments: string };
+  }>;
   readonly finish: 'stop' | 'length' | 'tool_calls';
 }
 
 function saidBy({ text, finish }: Answer, tools: readonly ToolSchema[], { tokenizer }: ChatModel): Said {
-  const parsed = tools.length > 0 && finish === 'stop' ? parseToolCalls(text, toolCallFormatOf(tokenizer.chatTemplate)) : undefined;
+  const parsed =
+    tools.length > 0 && finish === 'stop' ? parseToolCalls(text, toolCallFormatOf(tokenizer.chatTemplate)) : undefined;
   if (parsed?.kind !== 'calls') return { content: text, calls: [], finish };
   const calls = parsed.calls.map((call) => ({
     id: `call_${randomUUID()}`,
@@ -61,7 +69,10 @@ function logprobsOf({ tokens, logprobs, alternatives }: Answer, request: ChatReq
     const token = tokenizer.decode([id]);
     return { token, logprob, bytes: [...Buffer.from(token)] };
   };
-  const content = tokens.map((token, i) => ({ ...told({ token, logprob: logprobs[i] ?? 0 }), top_logprobs: (alternatives[i] ?? []).map(told) }));
+  const content = tokens.map((token, i) => ({
+    ...told({ token, logprob: logprobs[i] ?? 0 }),
+    top_logprobs: (alternatives[i] ?? []).map(told),
+  }));
   return { content, refusal: null };
 }
 
@@ -105,7 +116,11 @@ export function chatCompletions(request: ChatRequest, model: ChatModel, signal: 
   const marks = [...stop, ...(tools.length > 0 ? [CALL[toolCallFormatOf(model.tokenizer.chatTemplate)]] : [])];
   const streamed = async (send: Chunks) => {
     const told = (index: number, delta: object, rest: object = {}) =>
-      send({ ...common, object: 'chat.completion.chunk', choices: [{ index, delta, logprobs: null, finish_reason: null, ...rest }] });
+      send({
+        ...common,
+        object: 'chat.completion.chunk',
+        choices: [{ index, delta, logprobs: null, finish_reason: null, ...rest }],
+      });
     const answers = await Promise.all(
       choices.map(async (index) => {
         let sent: string | undefined;
@@ -126,7 +141,8 @@ export function chatCompletions(request: ChatRequest, model: ChatModel, signal: 
         return answer;
       }),
     );
-    if (request.stream_options?.include_usage) send({ ...common, object: 'chat.completion.chunk', choices: [], usage: usageOf([prompt], answers) });
+    if (request.stream_options?.include_usage)
+      send({ ...common, object: 'chat.completion.chunk', choices: [], usage: usageOf([prompt], answers) });
   };
   return { stream: streamed };
 }

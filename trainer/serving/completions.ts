@@ -20,16 +20,28 @@ function promptsOf({ prompt }: CompletionRequest, { tokenizer }: ServedModel): R
 }
 
 /** By name; of ids that are written alike, the likeliest. The sampled token is always among them. */
-function byName(likeliest: readonly TokenLogprob[], sampled: TokenLogprob, name: (id: number) => string): Record<string, number> {
+function byName(
+  likeliest: readonly TokenLogprob[],
+  sampled: TokenLogprob,
+  name: (id: number) => string,
+): Record<string, number> {
   const named = new Map<string, number>();
-  for (const { token, logprob } of [...likeliest, sampled]) if (!named.has(name(token))) named.set(name(token), logprob);
+  for (const { token, logprob } of [...likeliest, sampled])
+    if (!named.has(name(token))) named.set(name(token), logprob);
   return Object.fromEntries(named);
 }
 
-function logprobsOf({ tokens, logprobs, alternatives }: Answer, request: CompletionRequest, { tokenizer }: ServedModel) {
+function logprobsOf(
+  { tokens, logprobs, alternatives }: Answer,
+  request: CompletionRequest,
+  { tokenizer }: ServedModel,
+) {
   if (request.logprobs === undefined || request.logprobs === null) return null;
   const name = (id: number) => (request.return_tokens_as_token_ids ? `token_id:${id}` : tokenizer.decode([id]));
-  const top = request.logprobs === 0 ? null : tokens.map((token, i) => byName(alternatives[i] ?? [], { token, logprob: logprobs[i] ?? 0 }, name));
+  const top =
+    request.logprobs === 0
+      ? null
+      : tokens.map((token, i) => byName(alternatives[i] ?? [], { token, logprob: logprobs[i] ?? 0 }, name));
   return { tokens: tokens.map(name), token_logprobs: logprobs, top_logprobs: top, text_offset: [] };
 }
 
@@ -41,11 +53,18 @@ function idsOf(request: CompletionRequest, prompt: readonly number[], { tokens }
 export function completions(request: CompletionRequest, model: ServedModel, signal: AbortSignal): Reply {
   const prompts = promptsOf(request, model);
   const { n, stream, stop, max_tokens: maxTokens } = request;
-  if (prompts.length * n > MOST_CHOICES) throw new ApiError(400, `n: a request may ask for ${MOST_CHOICES} answers`, { param: 'n' });
-  if (prompts.some((prompt) => prompt.length === 0)) throw new ApiError(400, 'prompt: at least one token is needed', { param: 'prompt' });
+  if (prompts.length * n > MOST_CHOICES)
+    throw new ApiError(400, `n: a request may ask for ${MOST_CHOICES} answers`, { param: 'n' });
+  if (prompts.some((prompt) => prompt.length === 0))
+    throw new ApiError(400, 'prompt: at least one token is needed', { param: 'prompt' });
   const jobs = prompts.flatMap((prompt) => Array.from({ length: n }, () => prompt));
   const key = seedKey(request.seed);
-  const common = { id: `cmpl-${randomUUID()}`, object: 'text_completion', created: Math.floor(Date.now() / 1000), model: model.name };
+  const common = {
+    id: `cmpl-${randomUUID()}`,
+    object: 'text_completion',
+    created: Math.floor(Date.now() / 1000),
+    model: model.name,
+  };
   const requestOf = (prompt: readonly number[], index: number): AnswerRequest => ({
     prompt,
     sampling: { ...samplingOf(request), maxTokens: maxTokens ?? DEFAULT_TOKENS },
@@ -58,7 +77,9 @@ export function completions(request: CompletionRequest, model: ServedModel, sign
   if (!stream) {
     return {
       body: async () => {
-        const answers = await Promise.all(jobs.map((prompt, index) => sampleAnswer(model, requestOf(prompt, index), signal)));
+        const answers = await Promise.all(
+          jobs.map((prompt, index) => sampleAnswer(model, requestOf(prompt, index), signal)),
+        );
         const choices = answers.map((answer, index) => ({
           index,
           text: answer.text,
@@ -71,7 +92,8 @@ export function completions(request: CompletionRequest, model: ServedModel, sign
     };
   }
   const streamed = async (send: Chunks) => {
-    const told = (index: number, text: string, rest: object) => send({ ...common, choices: [{ index, text, logprobs: null, finish_reason: null, ...rest }] });
+    const told = (index: number, text: string, rest: object) =>
+      send({ ...common, choices: [{ index, text, logprobs: null, finish_reason: null, ...rest }] });
     const answers = await Promise.all(
       jobs.map(async (prompt, index) => {
         let sent = 0;
@@ -81,7 +103,11 @@ export function completions(request: CompletionRequest, model: ServedModel, sign
           sent = Math.max(sent, ready.length);
         };
         const answer = await sampleAnswer(model, { ...requestOf(prompt, index), onText }, signal);
-        told(index, answer.text.slice(sent), { finish_reason: answer.finish, logprobs: logprobsOf(answer, request, model), ...idsOf(request, prompt, answer) });
+        told(index, answer.text.slice(sent), {
+          finish_reason: answer.finish,
+          logprobs: logprobsOf(answer, request, model),
+          ...idsOf(request, prompt, answer),
+        });
         return answer;
       }),
     );

@@ -49,7 +49,10 @@ export class ApiServer {
   private constructor(options: ApiServerOptions) {
     this.#options = options;
     this.#limits = { ...DEFAULT_LIMITS, ...options.limits };
-    this.#server = createServer({ requestTimeout: 60_000, headersTimeout: 20_000 }, (request, response) => void this.#serve(request, response));
+    this.#server = createServer(
+      { requestTimeout: 60_000, headersTimeout: 20_000 },
+      (request, response) => void this.#serve(request, response),
+    );
   }
 
   /** Errors: those of listening, such as `EADDRINUSE`. */
@@ -92,7 +95,8 @@ export class ApiServer {
     try {
       if (this.#draining) response.setHeader('connection', 'close');
       const path = new URL(request.url ?? '/', 'http://server').pathname;
-      if (path === '/health') return sendJson(response, this.#draining ? 503 : 200, { status: this.#draining ? 'draining' : 'ok' });
+      if (path === '/health')
+        return sendJson(response, this.#draining ? 503 : 200, { status: this.#draining ? 'draining' : 'ok' });
       this.#admit(request);
       this.#underWay.add(gone);
       const deadline = AbortSignal.timeout(this.#limits.timeoutSeconds * 1000);
@@ -101,7 +105,8 @@ export class ApiServer {
       await send(response, replyTo({ method: request.method ?? '', path, body }, this.#options.model, signal));
     } catch (error) {
       if (!response.destroyed) refuse(response, asApiError(error));
-      if (!(error instanceof ApiError) && asApiError(error).status === 500 && !gone.signal.aborted) this.#options.onFailure?.(error);
+      if (!(error instanceof ApiError) && asApiError(error).status === 500 && !gone.signal.aborted)
+        this.#options.onFailure?.(error);
     } finally {
       this.#underWay.delete(gone);
       this.#answered += 1;
@@ -114,24 +119,28 @@ export class ApiServer {
     const { apiKey } = this.#options;
     if (apiKey !== undefined) {
       const given = /^Bearer (.+)$/i.exec(headers.authorization ?? '')?.[1] ?? '';
-      if (!timingSafeEqual(digestOf(given), digestOf(apiKey))) throw new ApiError(401, 'a valid key is needed: Authorization: Bearer KEY', { code: 'invalid_api_key' });
+      if (!timingSafeEqual(digestOf(given), digestOf(apiKey)))
+        throw new ApiError(401, 'a valid key is needed: Authorization: Bearer KEY', { code: 'invalid_api_key' });
     } else if (!isLoopbackHost(headers.host ?? '')) {
       // A page in a browser of this machine may have had its own name resolved to this address.
       throw new ApiError(403, 'this server answers to loopback names only');
     }
     if (this.#draining) throw new ApiError(503, 'the server ends', { retryAfterSeconds: 5 });
-    if (this.#underWay.size >= this.#limits.maxRequests) throw new ApiError(429, 'too many requests at once', { code: 'rate_limit_exceeded', retryAfterSeconds: 1 });
+    if (this.#underWay.size >= this.#limits.maxRequests)
+      throw new ApiError(429, 'too many requests at once', { code: 'rate_limit_exceeded', retryAfterSeconds: 1 });
   }
 
   /** Errors: `ApiError` for a body that is too long, or no JSON. */
   async #bodyOf(request: IncomingMessage): Promise<unknown> {
     // What a page of another origin can send without asking is never JSON by its type.
-    if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) throw new ApiError(415, 'content-type: give application/json');
+    if (!/^application\/json\b/i.test(request.headers['content-type'] ?? ''))
+      throw new ApiError(415, 'content-type: give application/json');
     const chunks: Buffer[] = [];
     let bytes = 0;
     for await (const chunk of request as AsyncIterable<Buffer>) {
       bytes += chunk.length;
-      if (bytes > this.#limits.maxBodyBytes) throw new ApiError(413, `a request may have ${this.#limits.maxBodyBytes} bytes`);
+      if (bytes > this.#limits.maxBodyBytes)
+        throw new ApiError(413, `a request may have ${this.#limits.maxBodyBytes} bytes`);
       chunks.push(chunk);
     }
     try {
@@ -154,7 +163,8 @@ async function send(response: ServerResponse, reply: Reply): Promise<void> {
   if ('body' in reply) return sendJson(response, 200, await reply.body());
   // Headers go out with the first chunk: what is refused before it still has its status.
   await reply.stream((chunk) => {
-    if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
+    if (!response.headersSent)
+      response.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' });
     response.write(`data: ${JSON.stringify(chunk)}\n\n`);
   });
   response.end('data: [DONE]\n\n');

@@ -10,7 +10,10 @@ import { ApiError } from './api-error.ts';
 
 const count = z.int().min(1);
 const neutral = <T extends z.core.util.Literal>(value: T) => z.literal(value).nullish();
-const stops = z.union([z.string().min(1), z.array(z.string().min(1)).max(4)]).nullish().transform((stop) => (typeof stop === 'string' ? [stop] : (stop ?? [])));
+const stops = z
+  .union([z.string().min(1), z.array(z.string().min(1)).max(4)])
+  .nullish()
+  .transform((stop) => (typeof stop === 'string' ? [stop] : (stop ?? [])));
 
 /** vLLM's `max_logprobs`. */
 const alternatives = z.int().min(0).max(20);
@@ -18,21 +21,65 @@ const alternatives = z.int().min(0).max(20);
 const common = {
   model: z.string(),
   max_tokens: count.nullish(),
-  temperature: z.number().min(0).max(10).nullish().transform((value) => value ?? 1),
-  top_p: z.number().gt(0).max(1).nullish().transform((value) => value ?? 1),
+  temperature: z
+    .number()
+    .min(0)
+    .max(10)
+    .nullish()
+    .transform((value) => value ?? 1),
+  top_p: z
+    .number()
+    .gt(0)
+    .max(1)
+    .nullish()
+    .transform((value) => value ?? 1),
   /** vLLM says −1 where others say 0. */
-  top_k: z.int().min(-1).nullish().transform((value) => Math.max(0, value ?? 0)),
-  min_p: z.number().min(0).max(1).nullish().transform((value) => value ?? 0),
-  repetition_penalty: z.number().positive().max(10).nullish().transform((value) => value ?? 1),
-  n: z.int().min(1).max(64).nullish().transform((value) => value ?? 1),
+  top_k: z
+    .int()
+    .min(-1)
+    .nullish()
+    .transform((value) => Math.max(0, value ?? 0)),
+  min_p: z
+    .number()
+    .min(0)
+    .max(1)
+    .nullish()
+    .transform((value) => value ?? 0),
+  repetition_penalty: z
+    .number()
+    .positive()
+    .max(10)
+    .nullish()
+    .transform((value) => value ?? 1),
+  n: z
+    .int()
+    .min(1)
+    .max(64)
+    .nullish()
+    .transform((value) => value ?? 1),
   seed: z.int().nullish(),
   stop: stops,
-  stop_token_ids: z.array(z.int().min(0)).nullish().transform((ids) => ids ?? []),
-  stream: z.boolean().nullish().transform((value) => value ?? false),
+  stop_token_ids: z
+    .array(z.int().min(0))
+    .nullish()
+    .transform((ids) => ids ?? []),
+  stream: z
+    .boolean()
+    .nullish()
+    .transform((value) => value ?? false),
   stream_options: z.strictObject({ include_usage: z.boolean().optional() }).nullish(),
-  skip_special_tokens: z.boolean().nullish().transform((value) => value ?? true),
-  return_token_ids: z.boolean().nullish().transform((value) => value ?? false),
-  return_tokens_as_token_ids: z.boolean().nullish().transform((value) => value ?? false),
+  skip_special_tokens: z
+    .boolean()
+    .nullish()
+    .transform((value) => value ?? true),
+  return_token_ids: z
+    .boolean()
+    .nullish()
+    .transform((value) => value ?? false),
+  return_tokens_as_token_ids: z
+    .boolean()
+    .nullish()
+    .transform((value) => value ?? false),
   presence_penalty: neutral(0),
   frequency_penalty: neutral(0),
   logit_bias: z.strictObject({}).nullish(),
@@ -68,8 +115,14 @@ const tool = z.object({
   type: z.literal('function'),
   function: z.object({
     name: z.string(),
-    description: z.string().nullish().transform((text) => text ?? ''),
-    parameters: z.record(z.string(), z.unknown()).nullish().transform((parameters) => parameters ?? {}),
+    description: z
+      .string()
+      .nullish()
+      .transform((text) => text ?? ''),
+    parameters: z
+      .record(z.string(), z.unknown())
+      .nullish()
+      .transform((parameters) => parameters ?? {}),
   }),
 });
 
@@ -77,23 +130,36 @@ const chatSchema = z
   .strictObject({
     ...common,
     messages: z.array(message).min(1),
-    tools: z.array(tool).nullish().transform((tools) => tools ?? []),
+    tools: z
+      .array(tool)
+      .nullish()
+      .transform((tools) => tools ?? []),
     tool_choice: z.enum(['auto', 'none']).nullish(),
     parallel_tool_calls: neutral(true),
     max_completion_tokens: count.nullish(),
-    logprobs: z.boolean().nullish().transform((value) => value ?? false),
+    logprobs: z
+      .boolean()
+      .nullish()
+      .transform((value) => value ?? false),
     top_logprobs: alternatives.nullish().transform((value) => value ?? 0),
     response_format: z.strictObject({ type: z.literal('text') }).nullish(),
   })
   .superRefine(({ logprobs, top_logprobs: top }, context) => {
-    if (top > 0 && !logprobs) context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'give logprobs: true too' });
+    if (top > 0 && !logprobs)
+      context.addIssue({ code: 'custom', path: ['top_logprobs'], message: 'give logprobs: true too' });
   });
 
 export type CompletionRequest = z.output<typeof completionSchema>;
 export type ChatRequest = z.output<typeof chatSchema>;
 
 /** How the engine samples for it. */
-export function samplingOf({ temperature, top_p: topP, top_k: topK, min_p: minP, repetition_penalty: repetitionPenalty }: CompletionRequest | ChatRequest): Omit<SamplingParameters, 'maxTokens'> {
+export function samplingOf({
+  temperature,
+  top_p: topP,
+  top_k: topK,
+  min_p: minP,
+  repetition_penalty: repetitionPenalty,
+}: CompletionRequest | ChatRequest): Omit<SamplingParameters, 'maxTokens'> {
   return { temperature, topP, topK, minP, repetitionPenalty };
 }
 
@@ -115,7 +181,11 @@ export const readCompletion = (body: unknown): CompletionRequest => readAs(compl
 export function readChatCompletion(body: unknown): ChatRequest {
   const request = readAs(chatSchema, plainOf(body));
   const given = (memberOf(body, 'tools') ?? []) as readonly unknown[];
-  const parametersOf = (tool: unknown) => (memberOf(memberOf(tool, 'function'), 'parameters') ?? {}) as Record<string, unknown>;
-  const tools = request.tools.map((one, i) => ({ ...one, function: { ...one.function, parameters: parametersOf(given[i]) } }));
+  const parametersOf = (tool: unknown) =>
+    (memberOf(memberOf(tool, 'function'), 'parameters') ?? {}) as Record<string, unknown>;
+  const tools = request.tools.map((one, i) => ({
+    ...one,
+    function: { ...one.function, parameters: parametersOf(given[i]) },
+  }));
   return { ...request, tools };
 }

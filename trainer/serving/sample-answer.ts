@@ -63,7 +63,8 @@ export async function sampleAnswer(model: ServedModel, request: AnswerRequest, s
   const wanted = sampling.maxTokens ?? room;
   if (room < 1 || wanted > room) throw contextExceeded(contextTokens, prompt.length, Math.max(1, wanted));
   const stopTokenIds = [...new Set([...tokenizer.stopTokenIds, ...request.stopTokenIds])];
-  const textOf = (tokens: readonly number[]) => tokenizer.decode(tokens, { skipSpecialTokens: request.skipSpecialTokens });
+  const textOf = (tokens: readonly number[]) =>
+    tokenizer.decode(tokens, { skipSpecialTokens: request.skipSpecialTokens });
   const piece = onText || stops.length > 0 ? PIECE : wanted;
   const cacheKey = `served ${randomUUID()}`;
   const tokens: number[] = [];
@@ -71,7 +72,15 @@ export async function sampleAnswer(model: ServedModel, request: AnswerRequest, s
   const alternatives: Array<readonly TokenLogprob[]> = [];
   for (;;) {
     const maxTokens = Math.min(piece, wanted - tokens.length);
-    const call = { policy, cacheKey, noiseKey, stopTokenIds, tokens: [...prompt, ...tokens], sampling: { ...sampling, maxTokens }, topLogprobs: request.alternatives };
+    const call = {
+      policy,
+      cacheKey,
+      noiseKey,
+      stopTokenIds,
+      tokens: [...prompt, ...tokens],
+      sampling: { ...sampling, maxTokens },
+      topLogprobs: request.alternatives,
+    };
     const sampled = await engine.generate(call, signal);
     tokens.push(...sampled.tokens);
     logprobs.push(...sampled.logprobs);
@@ -81,17 +90,29 @@ export async function sampleAnswer(model: ServedModel, request: AnswerRequest, s
     const at = stopAt(text, stops);
     if (at >= 0) {
       const kept = shortestWith(tokens, textOf, stops);
-      return { tokens: tokens.slice(0, kept), logprobs: logprobs.slice(0, kept), alternatives: alternatives.slice(0, kept), text: text.slice(0, at), finish: 'stop' };
+      return {
+        tokens: tokens.slice(0, kept),
+        logprobs: logprobs.slice(0, kept),
+        alternatives: alternatives.slice(0, kept),
+        text: text.slice(0, at),
+        finish: 'stop',
+      };
     }
     // Shorter than asked for: the engine's own context is full.
-    if (stopped || tokens.length >= wanted || sampled.tokens.length < maxTokens) return { tokens, logprobs, alternatives, text, finish: stopped ? 'stop' : 'length' };
+    if (stopped || tokens.length >= wanted || sampled.tokens.length < maxTokens)
+      return { tokens, logprobs, alternatives, text, finish: stopped ? 'stop' : 'length' };
     onText?.(text);
   }
 }
 
 /** How many tokens it takes until a stop string is there. */
-function shortestWith(tokens: readonly number[], textOf: (tokens: readonly number[]) => string, stops: readonly string[]): number {
+function shortestWith(
+  tokens: readonly number[],
+  textOf: (tokens: readonly number[]) => string,
+  stops: readonly string[],
+): number {
   const from = Math.max(1, tokens.length - PIECE);
-  for (let length = from; length < tokens.length; length += 1) if (stopAt(textOf(tokens.slice(0, length)), stops) >= 0) return length;
+  for (let length = from; length < tokens.length; length += 1)
+    if (stopAt(textOf(tokens.slice(0, length)), stops) >= 0) return length;
   return tokens.length;
 }

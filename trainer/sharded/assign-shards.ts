@@ -8,7 +8,9 @@ type Sequences = ReadonlyArray<Pick<PassSequence, 'tokens'>>;
 /** Tokens that a pass computes, padding included where there is some: what it costs. */
 function costOf(micro: Sequences, packing: boolean): number {
   const lengths = micro.map(({ tokens }) => tokens.length - 1);
-  return packing ? lengths.reduce((sum, length) => sum + length, 0) : micro.length * paddedLength(Math.max(1, ...lengths));
+  return packing
+    ? lengths.reduce((sum, length) => sum + length, 0)
+    : micro.length * paddedLength(Math.max(1, ...lengths));
 }
 
 /**

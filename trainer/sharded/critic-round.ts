@@ -35,12 +35,22 @@ class CriticRound implements RoundSession<CriticTallyData> {
   }
 
   async make(shard: number, onProgress: Progress): Promise<Share<CriticTallyData>> {
-    const { critic: { sequences }, planned, settings } = this.#of;
+    const {
+      critic: { sequences },
+      planned,
+      settings,
+    } = this.#of;
     const { critic } = this.#placed;
     const tally = new CriticTally();
     const passes = planned.shards[shard] ?? [];
     for (const [i, indices] of passes.entries()) {
-      await learnValues(critic, indices.flatMap((index) => sequences[index] ?? []), planned.sequences, settings, tally);
+      await learnValues(
+        critic,
+        indices.flatMap((index) => sequences[index] ?? []),
+        planned.sequences,
+        settings,
+        tally,
+      );
       onProgress((i + 1) / passes.length);
     }
     const flat = critic.model.gradients.flatten(critic.model.decoder);
@@ -57,7 +67,11 @@ class CriticRound implements RoundSession<CriticTallyData> {
     this.#is = 'unsaved';
     tally.addStep(stepCritic(critic, tf.tensor1d(sum), this.#of.settings.critic));
     await checkPlanned(this.#at);
-    const { written } = await writeCheckpoint(resultDir(this.#at, this.#round), { ...criticCheckpoint(critic, toVersion), input, metrics: tally.data });
+    const { written } = await writeCheckpoint(resultDir(this.#at, this.#round), {
+      ...criticCheckpoint(critic, toVersion),
+      input,
+      metrics: tally.data,
+    });
     if (written) this.#is = 'written';
   }
 
@@ -79,9 +93,19 @@ class CriticRound implements RoundSession<CriticTallyData> {
 }
 
 /** Errors: those of reading the critic that the round begins from. */
-export async function openCriticRound(home: ResidentCritic, at: Located, round: number, optimizer: boolean): Promise<RoundSession> {
+export async function openCriticRound(
+  home: ResidentCritic,
+  at: Located,
+  round: number,
+  optimizer: boolean,
+): Promise<RoundSession> {
   const { critic } = at.plan;
-  const [planned, place, settings] = [critic?.rounds[round], criticBefore(at, round), settingsWithCritic(at.plan.request.algorithm)];
-  if (critic === undefined || planned === undefined || place === undefined || settings === undefined) throw new RangeError(`${at.dir} has no round ${round} of a critic`);
+  const [planned, place, settings] = [
+    critic?.rounds[round],
+    criticBefore(at, round),
+    settingsWithCritic(at.plan.request.algorithm),
+  ];
+  if (critic === undefined || planned === undefined || place === undefined || settings === undefined)
+    throw new RangeError(`${at.dir} has no round ${round} of a critic`);
   return new CriticRound(at, round, { critic, planned, settings }, home, await home.take(place, optimizer));
 }

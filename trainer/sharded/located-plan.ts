@@ -23,12 +23,14 @@ export interface Located {
   readonly plan: UpdatePlan;
 }
 
-export const shardFile = (dir: string, round: number, shard: number): string => path.join(dir, `round-${round}-shard-${shard}`);
+export const shardFile = (dir: string, round: number, shard: number): string =>
+  path.join(dir, `round-${round}-shard-${shard}`);
 
 export const criticRounds = ({ critic }: UpdatePlan): number => critic?.rounds.length ?? 0;
 
 /** For each round the number of its shards. */
-export const roundsOf = ({ critic, rounds }: UpdatePlan): number[] => [...(critic?.rounds ?? []), ...rounds].map(({ shards }) => shards.length);
+export const roundsOf = ({ critic, rounds }: UpdatePlan): number[] =>
+  [...(critic?.rounds ?? []), ...rounds].map(({ shards }) => shards.length);
 
 /** Errors: a `RangeError` for a round that there is not. */
 export function shardsOf({ plan, dir }: Located, round: number): number {
@@ -41,7 +43,8 @@ export function shardsOf({ plan, dir }: Located, round: number): number {
 export const isLast = ({ plan }: Located, round: number): boolean => round === roundsOf(plan).length - 1;
 
 /** What a round's step leaves. */
-export const resultDir = (at: Located, round: number): string => (isLast(at, round) ? at.plan.request.toDir : path.join(at.dir, `round-${round + 1}`));
+export const resultDir = (at: Located, round: number): string =>
+  isLast(at, round) ? at.plan.request.toDir : path.join(at.dir, `round-${round + 1}`);
 
 /** The policy that a round begins from: none of the critic's rounds changes it. */
 export const policyBefore = (at: Located, round: number): string =>
@@ -66,7 +69,8 @@ export async function isDone(at: Located, round: number): Promise<boolean> {
 export async function readLocated(dir: string, sha256: string): Promise<Located> {
   const stamp = await planStamp(dir);
   const found = await readPlan(dir);
-  if (found?.sha256 !== sha256) throw new PlanLost(`${dir} has ${found === undefined ? 'no plan' : 'another plan'} of an update: begin it again`);
+  if (found?.sha256 !== sha256)
+    throw new PlanLost(`${dir} has ${found === undefined ? 'no plan' : 'another plan'} of an update: begin it again`);
   return { dir, sha256, stamp, plan: found.value };
 }
 

@@ -6,14 +6,25 @@
 import path from 'node:path';
 import { removeCheckpoint } from '../checkpoints/checkpoint.ts';
 import { CheckpointTorn, readVerifiedRecord } from '../checkpoints/verified-checkpoint.ts';
-import { criticBefore, criticRounds, isDone, isLast, type Located, PlanLost, policyBefore, resultDir } from './located-plan.ts';
+import {
+  criticBefore,
+  criticRounds,
+  isDone,
+  isLast,
+  type Located,
+  PlanLost,
+  policyBefore,
+  resultDir,
+} from './located-plan.ts';
 
 const isOwn = ({ dir }: Located, place: string): boolean => place.startsWith(dir + path.sep);
 
 /** What a round begins from, as far as it is the update's own; the last one writes the critic as well. */
 function statesBefore(at: Located, round: number): string[] {
   const critic = round < criticRounds(at.plan) || isLast(at, round) ? criticBefore(at, round) : undefined;
-  return [policyBefore(at, round), ...(critic !== undefined && 'dir' in critic ? [critic.dir] : [])].filter((dir) => isOwn(at, dir));
+  return [policyBefore(at, round), ...(critic !== undefined && 'dir' in critic ? [critic.dir] : [])].filter((dir) =>
+    isOwn(at, dir),
+  );
 }
 
 /** Without its record a state would be read as a model that was never trained. Errors: `CheckpointTorn`. */
@@ -34,6 +45,8 @@ export async function unlessStateLost(at: Located, round: number, part: () => Pr
     if (await isDone(at, round).catch(() => false)) return;
     if (!(error instanceof CheckpointTorn) || !isOwn(at, error.dir)) throw error;
     for (let one = 0; !isLast(at, one); one++) await removeCheckpoint(resultDir(at, one));
-    throw new PlanLost(`${error.dir} is torn or gone, between two rounds of an update: begin it again`, { cause: error });
+    throw new PlanLost(`${error.dir} is torn or gone, between two rounds of an update: begin it again`, {
+      cause: error,
+    });
   }
 }

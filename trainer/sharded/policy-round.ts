@@ -7,7 +7,15 @@ import { carriedCritic } from '../critic/critic-files.ts';
 import { criticMetrics, CriticTally, type CriticTallyData } from '../critic/critic-metrics.ts';
 import { Tally, type TallyData } from '../training/tally.ts';
 import { learnMicroBatch } from '../update.ts';
-import { checkPlanned, criticBefore, criticRounds, isLast, type Located, policyBefore, resultDir } from './located-plan.ts';
+import {
+  checkPlanned,
+  criticBefore,
+  criticRounds,
+  isLast,
+  type Located,
+  policyBefore,
+  resultDir,
+} from './located-plan.ts';
 import type { Progress, RoundSession, Share } from './round-session.ts';
 import { type PlannedRound, sequencesOf } from './update-plan.ts';
 
@@ -31,7 +39,12 @@ class PolicyRound implements RoundSession<TallyData> {
     const tally = new Tally(this.#stepsBefore);
     const passes = shards[shard] ?? [];
     for (const [i, planned] of passes.entries()) {
-      await learnMicroBatch(this.#session, sequencesOf(plan, planned), { algorithm, toVersion, pass: planned.pass, epoch, minibatch }, tally);
+      await learnMicroBatch(
+        this.#session,
+        sequencesOf(plan, planned),
+        { algorithm, toVersion, pass: planned.pass, epoch, minibatch },
+        tally,
+      );
       onProgress((i + 1) / passes.length);
     }
     return { gradient: await this.#session.takeGradient(), tally: tally.data };
@@ -55,7 +68,8 @@ class PolicyRound implements RoundSession<TallyData> {
 
   async #tallyBefore(): Promise<Tally> {
     const tally = new Tally();
-    const before = this.#stepsBefore === 0 ? undefined : (await readCheckpointRecord(policyBefore(this.#at, this.#round)))?.metrics;
+    const before =
+      this.#stepsBefore === 0 ? undefined : (await readCheckpointRecord(policyBefore(this.#at, this.#round)))?.metrics;
     if (before !== undefined) tally.merge(before as TallyData);
     return tally;
   }
@@ -66,27 +80,45 @@ class PolicyRound implements RoundSession<TallyData> {
     const { toVersion: version, algorithm, input } = request;
     await checkPlanned(at);
     const beside = isLast(at, this.#round) ? await trainedCritic(at) : undefined;
-    const metrics = isLast(at, this.#round) ? tally.metrics(tokens, sequences.length, algorithm, { ...prepared, ...beside?.metrics }) : tally.data;
+    const metrics = isLast(at, this.#round)
+      ? tally.metrics(tokens, sequences.length, algorithm, { ...prepared, ...beside?.metrics })
+      : tally.data;
     await this.#session.saveState({ dir, version, metrics, input, critic: beside?.critic });
     await this.#session.publish({ dir, version });
   }
 }
 
 /** What the critic's rounds have made of it, and what they measured. Errors: `CheckpointTorn`. */
-async function trainedCritic(at: Located): Promise<{ readonly critic: Checkpoint | undefined; readonly metrics: Record<string, number> } | undefined> {
+async function trainedCritic(
+  at: Located,
+): Promise<{ readonly critic: Checkpoint | undefined; readonly metrics: Record<string, number> } | undefined> {
   const { critic: planned, request } = at.plan;
   const place = criticBefore(at, criticRounds(at.plan));
-  if (planned === undefined || request.algorithm.critic === undefined || place === undefined || !('dir' in place)) return undefined;
+  if (planned === undefined || request.algorithm.critic === undefined || place === undefined || !('dir' in place))
+    return undefined;
   const record = await readCheckpointRecord(place.dir);
   if (record === undefined) throw new CheckpointTorn(place.dir, 'it has no record');
   const tally = new CriticTally();
   tally.merge(record.metrics as CriticTallyData);
-  return { critic: await carriedCritic(place, request.toVersion), metrics: criticMetrics(tally, planned.sequences, request.algorithm.critic) };
+  return {
+    critic: await carriedCritic(place, request.toVersion),
+    metrics: criticMetrics(tally, planned.sequences, request.algorithm.critic),
+  };
 }
 
 /** Errors: those of reading the state that the round begins from. */
-export async function openPolicyRound(trainer: Trainer<ShardSession>, at: Located, round: number, optimizer: boolean): Promise<RoundSession> {
+export async function openPolicyRound(
+  trainer: Trainer<ShardSession>,
+  at: Located,
+  round: number,
+  optimizer: boolean,
+): Promise<RoundSession> {
   const planned = at.plan.rounds[round - criticRounds(at.plan)];
   if (planned === undefined) throw new RangeError(`${at.dir} has no round ${round} of the policy`);
-  return new PolicyRound(at, round, planned, await trainer.loadState({ dir: policyBefore(at, round), lora: at.plan.request.lora, optimizer }));
+  return new PolicyRound(
+    at,
+    round,
+    planned,
+    await trainer.loadState({ dir: policyBefore(at, round), lora: at.plan.request.lora, optimizer }),
+  );
 }

@@ -35,7 +35,8 @@ async function sealed(file: string, value: unknown, place: (aside: string) => Pr
   return digest.toString('hex');
 }
 
-const hasCode = (error: unknown, code: string): boolean => error instanceof Error && 'code' in error && error.code === code;
+const hasCode = (error: unknown, code: string): boolean =>
+  error instanceof Error && 'code' in error && error.code === code;
 
 export const isMissing = (error: unknown): boolean => hasCode(error, 'ENOENT');
 
@@ -43,7 +44,8 @@ export const isMissing = (error: unknown): boolean => hasCode(error, 'ENOENT');
  * Writes aside, then renames; the same value gives the same bytes. Typed arrays keep their bits. The folder must be
  * there: a writer that comes late must not bring back what was cleared away.
  */
-export const writeSealed = (file: string, value: unknown): Promise<string> => sealed(file, value, (aside) => rename(aside, file));
+export const writeSealed = (file: string, value: unknown): Promise<string> =>
+  sealed(file, value, (aside) => rename(aside, file));
 
 /** As `writeSealed` where there is no such file, of several at once for one of them; `undefined`: there is one, which stays. */
 export async function createSealed(file: string, value: unknown): Promise<string | undefined> {

@@ -13,7 +13,17 @@ import type { PlanRequest, PlannedUpdate, RoundRequest, ShardRequest, UpdateRequ
 import { prepareUpdate, type PreparedUpdate, usefulData } from '../update.ts';
 import { openCriticRound } from './critic-round.ts';
 import { KnownPlan } from './known-plan.ts';
-import { checkPlanned, criticRounds, isDone, isLast, type Located, roundsOf, shardFile, shardsOf, spentStates } from './located-plan.ts';
+import {
+  checkPlanned,
+  criticRounds,
+  isDone,
+  isLast,
+  type Located,
+  roundsOf,
+  shardFile,
+  shardsOf,
+  spentStates,
+} from './located-plan.ts';
 import { checkStatesBefore, unlessStateLost } from './lost-state.ts';
 import { layDown, readPlan } from './plan-file.ts';
 import { openPolicyRound } from './policy-round.ts';
@@ -117,7 +127,9 @@ export class ShardedUpdater {
 
   async #open(at: Located, round: number, optimizer: boolean): Promise<RoundSession> {
     await checkStatesBefore(at, round);
-    return round < criticRounds(at.plan) ? openCriticRound(this.#critics, at, round, optimizer) : openPolicyRound(this.#trainer, at, round, optimizer);
+    return round < criticRounds(at.plan)
+      ? openCriticRound(this.#critics, at, round, optimizer)
+      : openPolicyRound(this.#trainer, at, round, optimizer);
   }
 
   /** `undefined` where there is none that is whole and of this plan. */
@@ -126,7 +138,12 @@ export class ShardedUpdater {
     return found?.of.join() === [sha256, round, shard].join() ? found : undefined;
   }
 
-  async #make(at: Located, session: RoundSession, { round, shard }: Pick<ShardRequest, 'round' | 'shard'>, onProgress: Progress): Promise<Shard> {
+  async #make(
+    at: Located,
+    session: RoundSession,
+    { round, shard }: Pick<ShardRequest, 'round' | 'shard'>,
+    onProgress: Progress,
+  ): Promise<Shard> {
     const made: Shard = { of: [at.sha256, round, shard], ...(await session.make(shard, onProgress)) };
     await writeSealed(shardFile(at.dir, round, shard), made).catch(async (error: unknown) => {
       await checkPlanned(at);
@@ -140,7 +157,8 @@ export class ShardedUpdater {
     let sum: Float32Array | undefined;
     const seen: unknown[] = [];
     for (let shard = 0; shard < shardsOf(at, round); shard++) {
-      const { gradient, tally } = (await this.#shard(at, round, shard)) ?? (await this.#make(at, session, { round, shard }, onProgress));
+      const { gradient, tally } =
+        (await this.#shard(at, round, shard)) ?? (await this.#make(at, session, { round, shard }, onProgress));
       seen.push(tally);
       sum = sum === undefined ? gradient : plus(sum, gradient);
     }
@@ -149,7 +167,8 @@ export class ShardedUpdater {
 
   /** What the next rounds do not need. */
   async #clear(at: Located, round: number): Promise<void> {
-    for (let shard = 0; shard < shardsOf(at, round); shard++) await rm(shardFile(at.dir, round, shard), { force: true });
+    for (let shard = 0; shard < shardsOf(at, round); shard++)
+      await rm(shardFile(at.dir, round, shard), { force: true });
     for (const state of spentStates(at, round)) await rm(state, { recursive: true, force: true });
   }
 }

@@ -50,18 +50,31 @@ export interface UpdatePlan {
   readonly metrics: PreparedUpdate['metrics'];
 }
 
-function criticOf({ algorithm, toVersion }: UpdateRequest, valued: readonly ValuedSequence[], shards: number): PlannedCritic | undefined {
+function criticOf(
+  { algorithm, toVersion }: UpdateRequest,
+  valued: readonly ValuedSequence[],
+  shards: number,
+): PlannedCritic | undefined {
   const settings = settingsWithCritic(algorithm);
   if (settings === undefined) return undefined;
   const numbered = valued.map((sequence, index) => ({ ...sequence, index }));
-  const rounds = planCritic(numbered, settings, `update ${toVersion}`, shards).map(({ micro, sequences }): PlannedCriticRound => {
-    const shares = assignShards(micro, shards, algorithm.packing);
-    return { sequences, shards: shares.map((share) => share.flatMap((i) => [(micro[i] ?? []).map(({ index }) => index)])) };
-  });
+  const rounds = planCritic(numbered, settings, `update ${toVersion}`, shards).map(
+    ({ micro, sequences }): PlannedCriticRound => {
+      const shares = assignShards(micro, shards, algorithm.packing);
+      return {
+        sequences,
+        shards: shares.map((share) => share.flatMap((i) => [(micro[i] ?? []).map(({ index }) => index)])),
+      };
+    },
+  );
   return { sequences: valued, rounds };
 }
 
-export function planOf(update: UpdateRequest, { epochs, tokens, metrics, valued }: PreparedUpdate, shards: number): UpdatePlan {
+export function planOf(
+  update: UpdateRequest,
+  { epochs, tokens, metrics, valued }: PreparedUpdate,
+  shards: number,
+): UpdatePlan {
   const { data: _, ...request } = update;
   const indices = new Map<PassSequence['sample'], number>();
   const sequences: PlannedSequence[] = [];
@@ -75,9 +88,16 @@ export function planOf(update: UpdateRequest, { epochs, tokens, metrics, valued 
   let pass = 0;
   const rounds = epochs.flatMap((minibatches, epoch) =>
     minibatches.map(({ micro, tokens: trained, sequences: count }): PlannedRound => {
-      const passes = micro.map((one) => ({ pass: pass++, items: one.map((item) => [indexOf(item), item.advantages] as const) }));
+      const passes = micro.map((one) => ({
+        pass: pass++,
+        items: one.map((item) => [indexOf(item), item.advantages] as const),
+      }));
       const shares = assignShards(micro, shards, update.algorithm.packing);
-      return { epoch, minibatch: { tokens: trained, sequences: count }, shards: shares.map((share) => share.flatMap((i) => passes[i] ?? [])) };
+      return {
+        epoch,
+        minibatch: { tokens: trained, sequences: count },
+        shards: shares.map((share) => share.flatMap((i) => passes[i] ?? [])),
+      };
     }),
   );
   const critic = criticOf(update, valued, shards);

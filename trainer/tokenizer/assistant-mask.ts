@@ -18,10 +18,13 @@ const marks = { begin: '\uFDD0', end: '\uFDD1' } as const;
 
 /** The template with a mark where each generation block begins and ends; the tags' own whitespace control is kept. */
 export function markGeneration(source: string): string {
-  return source.replace(/{%(-?)\s*(end)?generation\s*(-?)%}/g, (_, left: string, end: string | undefined, right: string) => {
-    const mark = end === undefined ? marks.begin : marks.end;
-    return `{%${left} if true %}{{ '${mark}' }}{% endif ${right}%}`;
-  });
+  return source.replace(
+    /{%(-?)\s*(end)?generation\s*(-?)%}/g,
+    (_, left: string, end: string | undefined, right: string) => {
+      const mark = end === undefined ? marks.begin : marks.end;
+      return `{%${left} if true %}{{ '${mark}' }}{% endif ${right}%}`;
+    },
+  );
 }
 
 /** Takes the marks out again. */
@@ -51,10 +54,17 @@ function byteLengthOf(id: number, { textOf, isAdded }: TokenTexts): number {
 }
 
 /** 1 for each of `ids`, the encoding of `text` without added tokens, that overlaps a span. Errors: `NoAssistantMask`. */
-export function assistantMask(text: string, spans: readonly TextSpan[], ids: readonly number[], texts: TokenTexts): number[] {
+export function assistantMask(
+  text: string,
+  spans: readonly TextSpan[],
+  ids: readonly number[],
+  texts: TokenTexts,
+): number[] {
   // Vocabularies that normalise do so by NFC.
   const bytesBefore = (at: number): number => Buffer.byteLength(text.slice(0, at).normalize('NFC'));
-  const inBytes = spans.filter(({ begin, end }) => begin < end).map(({ begin, end }) => [bytesBefore(begin), bytesBefore(end)] as const);
+  const inBytes = spans
+    .filter(({ begin, end }) => begin < end)
+    .map(({ begin, end }) => [bytesBefore(begin), bytesBefore(end)] as const);
   const mask: number[] = [];
   let at = 0;
   for (const id of ids) {
@@ -62,6 +72,7 @@ export function assistantMask(text: string, spans: readonly TextSpan[], ids: rea
     mask.push(inBytes.some(([begin, end]) => begin < after && at < end) ? 1 : 0);
     at = after;
   }
-  if (at !== bytesBefore(text.length)) throw new NoAssistantMask(`the tokens are ${at} bytes long, the text ${bytesBefore(text.length)}`);
+  if (at !== bytesBefore(text.length))
+    throw new NoAssistantMask(`the tokens are ${at} bytes long, the text ${bytesBefore(text.length)}`);
   return mask;
 }

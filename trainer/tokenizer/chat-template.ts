@@ -87,14 +87,16 @@ function tagged(message: RawMessage | undefined): { readonly message: RawMessage
   if (typeof content === 'string') return { message: { ...message, content: content + TAG }, text: content };
   const at = Array.isArray(content) ? content.findLastIndex(hasText) : -1;
   const part: unknown = Array.isArray(content) ? content[at] : undefined;
-  if (!Array.isArray(content) || !hasText(part)) throw new ChatTemplateRefused('the last message has no text to go on with');
+  if (!Array.isArray(content) || !hasText(part))
+    throw new ChatTemplateRefused('the last message has no text to go on with');
   return { message: { ...message, content: content.with(at, { ...part, text: part.text + TAG }) }, text: part.text };
 }
 
 /** What `transformers` does for `continue_final_message`. */
 function cutAtTag(rendered: string, text: string): string {
   const at = rendered.lastIndexOf(TAG.trim());
-  if (at < 0 || !rendered.includes(strip(text))) throw new ChatTemplateRefused('the template does not print the last message as it is');
+  if (at < 0 || !rendered.includes(strip(text)))
+    throw new ChatTemplateRefused('the template does not print the last message as it is');
   const before = rendered.slice(0, at);
   return rendered.startsWith(TAG, at) ? before : strip(before, null, 'rstrip');
 }
@@ -126,7 +128,10 @@ export class ChatTemplate {
   }
 
   /** The whole text, and what of it the template's generation blocks wrote. Errors: `ChatTemplateRefused`. */
-  renderSpans({ messages, tools, variables }: TemplateInput): { readonly text: string; readonly spans: readonly TextSpan[] } {
+  renderSpans({ messages, tools, variables }: TemplateInput): {
+    readonly text: string;
+    readonly spans: readonly TextSpan[];
+  } {
     // Not the library's `Template`: its own globals read the clock and cannot be replaced.
     const environment = new Environment();
     const all = { ...globals, ...this.#specialTokens, ...variables, messages: messages.map(withReasoning), tools };

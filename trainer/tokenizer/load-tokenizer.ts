@@ -109,7 +109,9 @@ export async function loadTokenizer(dir: string): Promise<Tokenizer> {
     encode: (text, options) => core.encode(text, { add_special_tokens: options?.addSpecialTokens ?? false }).ids,
     // The library refuses to decode nothing.
     decode: (ids, options) =>
-      ids.length === 0 ? '' : core.decode([...ids], { skip_special_tokens: options?.skipSpecialTokens ?? false, ...EXACT }),
+      ids.length === 0
+        ? ''
+        : core.decode([...ids], { skip_special_tokens: options?.skipSpecialTokens ?? false, ...EXACT }),
     renderChat: (messages, tools, { addGenerationPrompt }) =>
       template.render({
         messages: messages.map(templateMessage),

@@ -53,7 +53,8 @@ interface Rewarded {
 
 /** Of the rollouts that are learnt from, copies included, after KL was taken off. */
 const FINAL = 'loss/avg_final_rewards';
-const meanOf = (values: readonly number[]): number => values.reduce((sum, x) => sum + x, 0) / Math.max(1, values.length);
+const meanOf = (values: readonly number[]): number =>
+  values.reduce((sum, x) => sum + x, 0) / Math.max(1, values.length);
 
 function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: UpdateSettings['kl']): Rewarded {
   const plain = new Float64Array(starts.at(-1) ?? 0);
@@ -78,7 +79,16 @@ function rewardsOf(rollouts: readonly Rollout[], starts: readonly number[], kl: 
     const [from = 0, to = 0] = [starts[i], starts[i + 1]];
     return from === to ? reward : rewards.subarray(from, to).reduce((sum, r) => sum + r, 0);
   });
-  return { rewards, scores, metrics: { [FINAL]: meanOf(scores), 'loss/avg_kl': mean, 'loss/avg_kl_max': max, 'loss/kl_loss_coef': kl.coefficient } };
+  return {
+    rewards,
+    scores,
+    metrics: {
+      [FINAL]: meanOf(scores),
+      'loss/avg_kl': mean,
+      'loss/avg_kl_max': max,
+      'loss/kl_loss_coef': kl.coefficient,
+    },
+  };
 }
 
 /** One rollout's sequences are one episode: the value after the last token of one is that of the first of the next. */
@@ -100,7 +110,10 @@ function estimate(rollouts: readonly Rollout[], settings: UpdateSettings): Estim
   const starts = startsOf(rollouts.map(tokensOf));
   const { rewards, scores, metrics } = rewardsOf(rollouts, starts, settings.kl);
   if (estimator.over === 'token') {
-    const { advantages: tokens, returns } = estimator.estimate({ starts, mask: ones(rewards.length), rewards, values: valuesOf(rollouts) }, given);
+    const { advantages: tokens, returns } = estimator.estimate(
+      { starts, mask: ones(rewards.length), rewards, values: valuesOf(rollouts) },
+      given,
+    );
     return { tokens, returns, metrics };
   }
   const groups = rollouts.map(({ group }) => group);
@@ -120,17 +133,26 @@ const isGiven = ({ advantage }: Datum): boolean => advantage !== undefined;
 export function creditSamples(samples: readonly Sample[], settings: UpdateSettings): Credited {
   const finish = ({ tokens, returns, metrics }: Estimated, order: readonly Sample[]): Credited => {
     const bySample = (whole: Float64Array): Float64Array[] => {
-      const parts = new Map(parted(whole, order.map(({ count }) => count)).map((part, i) => [order[i], part]));
+      const parts = new Map(
+        parted(
+          whole,
+          order.map(({ count }) => count),
+        ).map((part, i) => [order[i], part]),
+      );
       return samples.map((sample) => parts.get(sample) ?? new Float64Array(0));
     };
     const whole = settings.advantageBatchNormalise ? normaliseAdvantages(tokens, ones(tokens.length)) : tokens;
     return { advantages: bySample(whole), ...(returns && { returns: bySample(returns) }), metrics };
   };
   if (samples.some(({ datum }) => isGiven(datum))) {
-    if (!samples.every(({ datum }) => isGiven(datum))) throw new NoCredit('some sequences have an advantage and some have none');
+    if (!samples.every(({ datum }) => isGiven(datum)))
+      throw new NoCredit('some sequences have an advantage and some have none');
     const tokens = joined(samples.map(({ datum, count }) => new Float64Array(count).fill(datum.advantage ?? 0)));
     return finish({ tokens, metrics: {} }, samples);
   }
   const rollouts = rolloutsOf(samples);
-  return finish(estimate(rollouts, settings), rollouts.flatMap((rollout) => rollout.samples));
+  return finish(
+    estimate(rollouts, settings),
+    rollouts.flatMap((rollout) => rollout.samples),
+  );
 }

@@ -17,7 +17,10 @@ export const ROLLOUT_TRAIN = 'policy/rollout_train_logprobs_abs_diff';
 export const MINIBATCH = 'policy/minibatch_rollout_logprobs_abs_diff';
 
 /** Mean, deviation (unbiased) and extremes, each as `NAME_…`; nothing without a token. */
-export function differenceMetrics(name: string, { count, sum, squares, max, min }: Differences): Record<string, number> {
+export function differenceMetrics(
+  name: string,
+  { count, sum, squares, max, min }: Differences,
+): Record<string, number> {
   if (count === 0) return {};
   const mean = sum / count;
   const variance = count > 1 ? Math.max(0, squares - count * mean ** 2) / (count - 1) : 0;

@@ -52,7 +52,11 @@ export function objectiveOf(
 ): Objective {
   const { starts, mask, old, recorded, advantages, reference } = tokens;
   const definition = policyLosses.get(settings.loss ?? 'regular');
-  const policy = policyLoss(definition, { starts, mask, logprobs, old, rollout: recorded, advantages }, lossSettings(settings, noiseKey));
+  const policy = policyLoss(
+    definition,
+    { starts, mask, logprobs, old, rollout: recorded, advantages },
+    lossSettings(settings, noiseKey),
+  );
   if (settings.kl?.in !== 'loss' || reference === undefined) {
     return { policyLoss: policy.loss, klLoss: 0, gradient: policy.gradient, metrics: policy.metrics };
   }

@@ -43,9 +43,16 @@ function runStarts(keys: readonly string[]): number[] {
 
 const groupOf = ({ sample: { datum } }: Credited): string => datum.credit?.group ?? '';
 
-function scaled(items: readonly Credited[], settings: UpdateSettings, micro: ReadonlyArray<readonly Credited[]>): Map<Credited, Float64Array> {
+function scaled(
+  items: readonly Credited[],
+  settings: UpdateSettings,
+  micro: ReadonlyArray<readonly Credited[]>,
+): Map<Credited, Float64Array> {
   const reduction: LossReduction = settings.lossReduction ?? 'token_mean';
-  const byGroup = reduction === 'prompt_mean' ? [...items].sort((a, b) => (groupOf(a) < groupOf(b) ? -1 : Number(groupOf(a) > groupOf(b)))) : micro.flat();
+  const byGroup =
+    reduction === 'prompt_mean'
+      ? [...items].sort((a, b) => (groupOf(a) < groupOf(b) ? -1 : Number(groupOf(a) > groupOf(b))))
+      : micro.flat();
   const lengths = byGroup.map(({ sample }) => sample.count);
   const starts = startsOf(lengths);
   const scales = reductionScales(reduction, {
@@ -56,18 +63,32 @@ function scaled(items: readonly Credited[], settings: UpdateSettings, micro: Rea
     ...(settings.maxSequenceTokens !== undefined && { maxSequenceTokens: settings.maxSequenceTokens }),
   });
   const parts = parted(scales, lengths);
-  return new Map(byGroup.map((item, i) => [item, item.advantages.map((advantage, t) => advantage * (parts[i]?.[t] ?? 0))]));
+  return new Map(
+    byGroup.map((item, i) => [item, item.advantages.map((advantage, t) => advantage * (parts[i]?.[t] ?? 0))]),
+  );
 }
 
-const sequenceOf = ({ tokens, mask, temperatures }: Datum): TokenSequence => ({ tokens, mask, ...(temperatures && { temperatures }) });
+const sequenceOf = ({ tokens, mask, temperatures }: Datum): TokenSequence => ({
+  tokens,
+  mask,
+  ...(temperatures && { temperatures }),
+});
 
 function minibatchOf(items: readonly Credited[], settings: UpdateSettings, shards: number): Minibatch {
   const sequences = items.map((item) => ({ item, ...sequenceOf(item.sample.datum) }));
   const micro = microBatchesFor(sequences, settings, shards);
-  const advantages = scaled(items, settings, micro.map((one) => one.map(({ item }) => item)));
+  const advantages = scaled(
+    items,
+    settings,
+    micro.map((one) => one.map(({ item }) => item)),
+  );
   return {
     micro: micro.map((one) =>
-      one.map(({ item, ...sequence }) => ({ sample: item.sample, ...sequence, advantages: advantages.get(item) ?? new Float64Array(0) })),
+      one.map(({ item, ...sequence }) => ({
+        sample: item.sample,
+        ...sequence,
+        advantages: advantages.get(item) ?? new Float64Array(0),
+      })),
     ),
     tokens: items.reduce((sum, { sample }) => sum + sample.count, 0),
     sequences: items.length,
@@ -86,7 +107,12 @@ function unitsOf(items: readonly Credited[], { lossReduction, minibatches }: Upd
 }
 
 /** Epochs of minibatches, in an order named by `key`, each of which can be cut into `shards`. Errors: `BadReduction`. */
-export function planUpdate(items: readonly Credited[], settings: UpdateSettings, key: string, shards = 1): Minibatch[][] {
+export function planUpdate(
+  items: readonly Credited[],
+  settings: UpdateSettings,
+  key: string,
+  shards = 1,
+): Minibatch[][] {
   const units = unitsOf(items, settings);
   return Array.from({ length: settings.epochs }, (_, epoch) => {
     const order = shuffled(units.length, `${key} epoch ${epoch}`);

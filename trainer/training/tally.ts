@@ -60,7 +60,9 @@ export class Tally {
   }
 
   get data(): TallyData {
-    const quantities = [...this.#quantities].flatMap(([name, { sum, weight, max, min }]) => (weight === 0 ? [] : [[name, sum, weight, max, min] as const]));
+    const quantities = [...this.#quantities].flatMap(([name, { sum, weight, max, min }]) =>
+      weight === 0 ? [] : [[name, sum, weight, max, min] as const],
+    );
     return { quantities, policyLoss: this.#policyLoss, klLoss: this.#klLoss, steps: this.#steps };
   }
 
@@ -79,7 +81,11 @@ export class Tally {
   }
 
   /** `entropies` come from the first epoch alone; before the first step the drift is measured. */
-  addPass(tokens: PassTokens, { logprobs, entropies }: TokenStatistics, { policyLoss, klLoss, metrics }: Omit<Objective, 'gradient'>): void {
+  addPass(
+    tokens: PassTokens,
+    { logprobs, entropies }: TokenStatistics,
+    { policyLoss, klLoss, metrics }: Omit<Objective, 'gradient'>,
+  ): void {
     this.#policyLoss += policyLoss;
     this.#klLoss += klLoss;
     for (const [name, value] of Object.entries(metrics)) this.of(`policy/${name}`).add(value, logprobs.length);
@@ -115,7 +121,12 @@ export class Tally {
     this.#steps += 1;
   }
 
-  metrics(trainedTokens: number, sequences: number, settings: UpdateSettings, more: Readonly<Record<string, number>>): Omit<UpdateMetrics, 'sha256'> {
+  metrics(
+    trainedTokens: number,
+    sequences: number,
+    settings: UpdateSettings,
+    more: Readonly<Record<string, number>>,
+  ): Omit<UpdateMetrics, 'sha256'> {
     const steps = Math.max(1, this.#steps);
     const [policy, kl] = [this.#policyLoss / steps, this.#klLoss / steps];
     const entropy = this.of('entropy').mean;

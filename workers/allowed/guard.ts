@@ -12,7 +12,8 @@ import { brokenNumber, type Named, namedInInput, runOf } from './named-in-input.
 import { checkPlace, type Places, realPath } from './places.ts';
 
 /** What is in the folder of a run or of an eval. */
-const OURS = /^(config\.yaml|summary\.json|results\.json|(metrics|changes|rollouts)\.jsonl|(learning-curve|pass-at-k)\.svg|checkpoints|policies|tensorboard|trajectories|updates)(\.partial-[\w-]+)?$/;
+const OURS =
+  /^(config\.yaml|summary\.json|results\.json|(metrics|changes|rollouts)\.jsonl|(learning-curve|pass-at-k)\.svg|checkpoints|policies|tensorboard|trajectories|updates)(\.partial-[\w-]+)?$/;
 
 /** What the file browsers of systems leave in each folder that somebody looks at. */
 const OF_BROWSERS: ReadonlySet<string> = new Set(['.DS_Store', 'Thumbs.db', 'desktop.ini']);
@@ -20,9 +21,17 @@ const OF_BROWSERS: ReadonlySet<string> = new Set(['.DS_Store', 'Thumbs.db', 'des
 /** Whether a run or an eval wrote its `config.yaml` there, which names the folder: people leave notes and plots beside it. */
 async function isBegun(path: string): Promise<boolean> {
   try {
-    const { dir, run, eval: sweep } = parse(await readFile(join(path, 'config.yaml'), 'utf8')) as Record<string, unknown>;
+    const {
+      dir,
+      run,
+      eval: sweep,
+    } = parse(await readFile(join(path, 'config.yaml'), 'utf8')) as Record<string, unknown>;
     const name = run ?? sweep;
-    return typeof dir === 'string' && typeof name === 'string' && realPath(resolve(evalFolder(dir, name))) === realPath(resolve(path));
+    return (
+      typeof dir === 'string' &&
+      typeof name === 'string' &&
+      realPath(resolve(evalFolder(dir, name))) === realPath(resolve(path))
+    );
   } catch {
     return false;
   }
@@ -32,7 +41,11 @@ async function isBegun(path: string): Promise<boolean> {
 async function checkOurs({ field, path }: Named): Promise<void> {
   const foreign = (await readdir(path).catch(() => [])).find((name) => !OURS.test(name) && !OF_BROWSERS.has(name));
   if (foreign === undefined || (await isBegun(path))) return;
-  throw new UserInputError(field, path, `give another folder or another name, or move ${foreign} out: that folder has files of something else`);
+  throw new UserInputError(
+    field,
+    path,
+    `give another folder or another name, or move ${foreign} out: that folder has files of something else`,
+  );
 }
 
 async function check(places: Places, one: Named, of: Pick<ModuleOfRun, 'run' | 'begins'>): Promise<void> {
@@ -54,10 +67,12 @@ export function guardPlaces(places: Places): ActivityInterceptorsFactory {
       async execute(input, next) {
         await classified(async () => {
           const broken = brokenNumber(input.args);
-          if (broken !== undefined) throw new UserInputError(broken.field, broken.value, 'give a whole number of at least 0');
+          if (broken !== undefined)
+            throw new UserInputError(broken.field, broken.value, 'give a whole number of at least 0');
           const run = runOf(info.activityType, input.args);
           if (ROUNDS.has(info.activityType)) readAsBegun(places.home, run);
-          for (const one of namedInInput(info.activityType, input.args)) await check(places, one, { run, begins: info.activityType === 'openRun' });
+          for (const one of namedInInput(info.activityType, input.args))
+            await check(places, one, { run, begins: info.activityType === 'openRun' });
         });
         return next(input);
       },

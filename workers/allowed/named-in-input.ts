@@ -14,7 +14,13 @@ export interface Named {
 
 /** The value at a dotted path; `undefined` where there is none. */
 function at(value: unknown, path: string): unknown {
-  return path.split('.').reduce<unknown>((inner, name) => (typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>)[name] : undefined), value);
+  return path
+    .split('.')
+    .reduce<unknown>(
+      (inner, name) =>
+        typeof inner === 'object' && inner !== null ? (inner as Record<string, unknown>)[name] : undefined,
+      value,
+    );
 }
 
 function textAt(value: unknown, path: string): string | undefined {
@@ -51,7 +57,10 @@ function inRun(config: unknown, run: unknown): Named[] {
 function inSweepPolicy(policy: unknown, index: number): Named[] {
   const text = typeof policy === 'string' ? policy : textAt(policy, 'policy');
   const field = `policies.${index}`;
-  const tokenizer = named(policy, 'endpoint.tokenizer', 'files').map((one) => ({ ...one, field: `${field}.${one.field}` }));
+  const tokenizer = named(policy, 'endpoint.tokenizer', 'files').map((one) => ({
+    ...one,
+    field: `${field}.${one.field}`,
+  }));
   const isDirectory = text !== undefined && parsePolicyReference(text).kind === 'directory';
   return [...tokenizer, ...(isDirectory ? model(field, text) : [])];
 }
@@ -59,7 +68,10 @@ function inSweepPolicy(policy: unknown, index: number): Named[] {
 function inSweep(config: unknown, id: unknown): Named[] {
   const policies = at(config, 'policies');
   const name = typeof id === 'string' ? evalFolder('', id) : undefined;
-  return [...folderIn('dir', textAt(config, 'dir') ?? 'evals', name), ...(Array.isArray(policies) ? policies.flatMap(inSweepPolicy) : [])];
+  return [
+    ...folderIn('dir', textAt(config, 'dir') ?? 'evals', name),
+    ...(Array.isArray(policies) ? policies.flatMap(inSweepPolicy) : []),
+  ];
 }
 
 const inUpdate = (input: unknown): Named[] => [
@@ -72,7 +84,11 @@ const inUpdate = (input: unknown): Named[] => [
 const BY_ACTIVITY: Readonly<Record<string, (...args: readonly unknown[]) => Named[]>> = {
   openRun: inRun,
   openSweep: (input) => inSweep(at(input, 'given'), at(input, 'eval')),
-  checkEndpoint: (input) => named(input, 'endpoint.tokenizer', 'files').map((one) => ({ ...one, field: `${textAt(input, 'field') ?? 'endpoint'}.tokenizer` })),
+  checkEndpoint: (input) =>
+    named(input, 'endpoint.tokenizer', 'files').map((one) => ({
+      ...one,
+      field: `${textAt(input, 'field') ?? 'endpoint'}.tokenizer`,
+    })),
   generate: (input) => [...named(input, 'policy.dir', 'policy'), ...named(input, 'policy.endpoint.tokenizer', 'files')],
   update: inUpdate,
   planUpdate: inUpdate,
@@ -96,7 +112,9 @@ export function runOf(activity: string, [input, run]: readonly unknown[]): strin
 }
 
 /** The first number of an activity's input that is none, with its field. */
-export function brokenNumber([input]: readonly unknown[]): { readonly field: string; readonly value: unknown } | undefined {
+export function brokenNumber([input]: readonly unknown[]):
+  | { readonly field: string; readonly value: unknown }
+  | undefined {
   const fields = NUMBERS.map((field) => ({ field, value: at(input, field) }));
   return fields.find(({ value }) => value !== undefined && (!Number.isSafeInteger(value) || Number(value) < 0));
 }

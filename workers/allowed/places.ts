@@ -64,14 +64,18 @@ function within(place: string, path: string): string | undefined {
 }
 
 /** What is hidden in a folder, and its dependencies, are written to only where the operator said so. */
-const isHidden = (way: string): boolean => way.split(sep).some((name) => name.startsWith('.') || name === 'node_modules');
+const isHidden = (way: string): boolean =>
+  way.split(sep).some((name) => name.startsWith('.') || name === 'node_modules');
 
 function isAllowed({ home, project, read, write }: Places, access: Access, path: string): boolean {
   const isIn = (places: readonly string[]) => places.some((place) => within(place, path) !== undefined);
   if (isIn(write)) return true;
   const words = wordsOf(home);
   if (access === 'read') return isIn([...project, ...read, ...words.read, ...words.write]);
-  return within(home, path) === undefined && [...project, ...words.write].some((place) => !isHidden(within(place, path) ?? '.'));
+  return (
+    within(home, path) === undefined &&
+    [...project, ...words.write].some((place) => !isHidden(within(place, path) ?? '.'))
+  );
 }
 
 /** Errors: `UserInputError` for `field` where `path` is none that this worker was given. */
@@ -80,5 +84,9 @@ export function checkPlace(places: Places, access: Access, field: string, path: 
   const variable = access === 'read' ? PLACES_VARIABLE : RUN_PLACES_VARIABLE;
   const doing = access === 'read' ? 'read from' : 'make runs and evals in';
   const restart = `npx longhaul down, then ${variable}=DIR npx longhaul up --detach`;
-  throw new UserInputError(field, path, `give a folder that the workers may ${doing}, name it to npx longhaul train, eval or rollout in the stack's folder, or allow its place: ${restart}`);
+  throw new UserInputError(
+    field,
+    path,
+    `give a folder that the workers may ${doing}, name it to npx longhaul train, eval or rollout in the stack's folder, or allow its place: ${restart}`,
+  );
 }

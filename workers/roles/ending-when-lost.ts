@@ -12,8 +12,10 @@ export function endingWhenLost(engine: PoolEngine, end: () => void = endProcess)
     throw error;
   };
   /** The same call with all that it is given. */
-  const watched = <Given extends unknown[], Result>(ask: (...given: Given) => Promise<Result>) =>
-    (...given: Given): Promise<Result> => ask(...given).catch(orEnd);
+  const watched =
+    <Given extends unknown[], Result>(ask: (...given: Given) => Promise<Result>) =>
+    (...given: Given): Promise<Result> =>
+      ask(...given).catch(orEnd);
   return {
     generate: watched(engine.generate.bind(engine)),
     update: watched(engine.update.bind(engine)),

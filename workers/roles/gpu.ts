@@ -20,10 +20,15 @@ import type { WorkerConnection } from '../temporal-connection.ts';
 
 /** A worker that only samples was asked to train: nothing but another setting of the run helps. */
 const refused = (): Promise<never> =>
-  classified(() => Promise.reject(new UserInputError('training.placement', 'colocated', 'this pool has workers that only sample: give apart')));
+  classified(() =>
+    Promise.reject(
+      new UserInputError('training.placement', 'colocated', 'this pool has workers that only sample: give apart'),
+    ),
+  );
 
 /** Whether a rollout's next turn has several workers to choose from. */
-const isOneOfMany = ({ does, pool = [does] }: WorkerSettings['gpu']): boolean => does !== 'train' && pool.filter((other) => other !== 'train').length > 1;
+const isOneOfMany = ({ does, pool = [does] }: WorkerSettings['gpu']): boolean =>
+  does !== 'train' && pool.filter((other) => other !== 'train').length > 1;
 
 type Activities = Readonly<Record<string, (...given: never[]) => Promise<unknown>>>;
 
@@ -33,9 +38,14 @@ const SAMPLING: ReadonlySet<string> = new Set<keyof GpuActivities>(['checkEndpoi
  * What a worker serves, by queue, each with slots of its own: those that sample `gpu` and `endpoint`, those that train
  * `gpu-train` where there are several, and each its own.
  */
-export function queuesOf(gpu: WorkerSettings['gpu'], name: string, all: Activities): Array<readonly [queue: string, activities: Activities]> {
+export function queuesOf(
+  gpu: WorkerSettings['gpu'],
+  name: string,
+  all: Activities,
+): Array<readonly [queue: string, activities: Activities]> {
   const { does, pool = [does] } = gpu;
-  const those = (ofSampling: boolean): Activities => Object.fromEntries(Object.entries(all).filter(([activity]) => SAMPLING.has(activity) === ofSampling));
+  const those = (ofSampling: boolean): Activities =>
+    Object.fromEntries(Object.entries(all).filter(([activity]) => SAMPLING.has(activity) === ofSampling));
   const [sampling, training] = [those(true), those(false)];
   const none = Object.fromEntries(Object.keys(training).map((activity) => [activity, refused]));
   const samples = does !== 'train';
@@ -50,7 +60,9 @@ export function queuesOf(gpu: WorkerSettings['gpu'], name: string, all: Activiti
 export async function runGpu(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
   const store = openWorkerStore(settings);
   const embedded = await createEmbeddedEngine();
-  const endReport = reportSampling(embedded, (line) => process.stderr.write(`${new Date().toISOString()} INFO ${line}\n`));
+  const endReport = reportSampling(embedded, (line) =>
+    process.stderr.write(`${new Date().toISOString()} INFO ${line}\n`),
+  );
   const engine = endingWhenLost(embedded);
   // Every version of a run's policy has its own copy of the same tokenizer.
   const tokenizers = new MadeOfFiles<PolicyTokenizer>(loadTokenizer, 8);
@@ -64,7 +76,10 @@ export async function runGpu(settings: WorkerSettings, temporal: WorkerConnectio
     digestOf: (dir) => digests.of(dir),
   };
   const sampling = isOneOfMany(settings.gpu) ? { ...deps, worker: name } : deps;
-  const workers = queuesOf(settings.gpu, name, { ...createGpuActivities(sampling), ...createShardActivities({ store, engine }) }).map(([taskQueue, activities]) =>
+  const workers = queuesOf(settings.gpu, name, {
+    ...createGpuActivities(sampling),
+    ...createShardActivities({ store, engine }),
+  }).map(([taskQueue, activities]) =>
     Worker.create({ ...commonOptions(temporal, settings.slots.gpu), taskQueue, activities: { ...activities } }),
   );
   await runWorkers('gpu', settings, await Promise.all(workers), async () => {

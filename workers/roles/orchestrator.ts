@@ -36,8 +36,15 @@ function say(line: string): void {
 }
 
 /** Runs this build beside those that have rollouts to end; what begins from now on begins on this one. */
-async function runVersioned(settings: WorkerSettings, { connection, namespace }: WorkerConnection, options: WorkerOptions, bundle: string, close: () => Promise<void>): Promise<void> {
-  const create = (build: string, codePath: string) => Worker.create({ ...options, workflowBundle: { codePath }, workerDeploymentOptions: deploymentOptions(build) });
+async function runVersioned(
+  settings: WorkerSettings,
+  { connection, namespace }: WorkerConnection,
+  options: WorkerOptions,
+  bundle: string,
+  close: () => Promise<void>,
+): Promise<void> {
+  const create = (build: string, codePath: string) =>
+    Worker.create({ ...options, workflowBundle: { codePath }, workerDeploymentOptions: deploymentOptions(build) });
   const build = buildIdOf(bundle);
   const worker = await create(build, bundle);
   const earlier = new EarlierBuilds({ unfinished: () => unfinishedBuilds(connection, namespace), create, say });
@@ -58,7 +65,9 @@ async function runVersioned(settings: WorkerSettings, { connection, namespace }:
 
 /** Where the pool is known, a run that it could not train is refused before its first rollout. */
 function placing({ gpu: { pool } }: WorkerSettings) {
-  return pool === undefined ? {} : { refusedPlacement: (placement: TrainingPlacement) => refusedPlacement(placement, pool) };
+  return pool === undefined
+    ? {}
+    : { refusedPlacement: (placement: TrainingPlacement) => refusedPlacement(placement, pool) };
 }
 
 export async function runOrchestrator(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
@@ -70,7 +79,15 @@ export async function runOrchestrator(settings: WorkerSettings, temporal: Worker
     ...commonOptions(temporal, settings.slots.orchestrator),
     taskQueue: QUEUES.orchestrator,
     maxCachedWorkflows: CACHED_WORKFLOWS,
-    activities: { ...createOrchestratorActivities({ store, temporal: { address, namespace, ui }, describePolicy, ...placing(settings) }), ...createSweepActivities({ store }) },
+    activities: {
+      ...createOrchestratorActivities({
+        store,
+        temporal: { address, namespace, ui },
+        describePolicy,
+        ...placing(settings),
+      }),
+      ...createSweepActivities({ store }),
+    },
   };
   const watchdog = startWatchdog(temporal, (line) => console.error(`${new Date().toISOString()} WARN ${line}`));
   const close = async () => {

@@ -19,7 +19,8 @@ export function describeSampling(before: SamplerStats, now: SamplerStats): strin
   const { used, idle, free } = now.blocks;
   // A model of another shape has a cache of its own, which counts from nothing.
   const evicted = now.blocks.evicted - (now.blocks.evicted < before.blocks.evicted ? 0 : before.blocks.evicted);
-  const hits = since('promptTokens') > 0 ? ` (${((100 * since('cachedTokens')) / since('promptTokens')).toFixed(0)}%)` : '';
+  const hits =
+    since('promptTokens') > 0 ? ` (${((100 * since('cachedTokens')) / since('promptTokens')).toFixed(0)}%)` : '';
   const batch = since('decodePasses') > 0 ? (since('decodeRows') / since('decodePasses')).toFixed(1) : '0';
   const waited = since('admitted') > 0 ? ((1000 * since('queueSeconds')) / since('admitted')).toFixed(0) : '0';
   return [
@@ -32,7 +33,11 @@ export function describeSampling(before: SamplerStats, now: SamplerStats): strin
 }
 
 /** Returns how to end it. */
-export function reportSampling(engine: Pick<EmbeddedEngine, 'stats'>, write: (line: string) => void, everyMs = EVERY_MS): () => void {
+export function reportSampling(
+  engine: Pick<EmbeddedEngine, 'stats'>,
+  write: (line: string) => void,
+  everyMs = EVERY_MS,
+): () => void {
   let before: SamplerStats | undefined;
   const look = async (): Promise<void> => {
     const now = await engine.stats();

@@ -61,7 +61,8 @@ export async function runPlaces(home: string): Promise<DiskPlace[]> {
       const folders = new Set<string>();
       for (const { value } of await store.list<{ readonly run: string; readonly runDir: string }>('run:')) {
         const folder = dirname(value.runDir);
-        if (!folders.has(folder) && existsSync(folder) && (await endOfRun(value.run, store)) === undefined) folders.add(folder);
+        if (!folders.has(folder) && existsSync(folder) && (await endOfRun(value.run, store)) === undefined)
+          folders.add(folder);
       }
       return [...folders].map((folder) => ({ what: 'run folders', dir: folder }));
     } finally {
@@ -90,22 +91,45 @@ const mib = (bytes: number): string => `${(bytes / MIB).toFixed(bytes < 10 * MIB
 
 function troubleOf(dir: string, what: readonly string[]): DiskTrouble | undefined {
   const place = `${dir} (${what.join(', ')})`;
-  if (!isWritable(dir)) return { kind: 'read-only', what, dir, line: `${place} can only be read: mount it for writing again, or give it back to this user` };
+  if (!isWritable(dir))
+    return {
+      kind: 'read-only',
+      what,
+      dir,
+      line: `${place} can only be read: mount it for writing again, or give it back to this user`,
+    };
   const { bavail, bfree, bsize, files, ffree } = statfsSync(dir);
   // Some blocks are kept for root alone.
   const free = (process.getuid?.() === 0 ? bfree : bavail) * bsize;
   const elsewhere = 'or set LONGHAUL_HOME to a folder of another disk';
-  if (free < NEEDED_BYTES) return { kind: 'full', what, dir, free, needed: NEEDED_BYTES, line: `No space is left at ${place}: ${mib(free)} are free, and ${mib(NEEDED_BYTES)} are needed; free some there, ${elsewhere}` };
+  if (free < NEEDED_BYTES)
+    return {
+      kind: 'full',
+      what,
+      dir,
+      free,
+      needed: NEEDED_BYTES,
+      line: `No space is left at ${place}: ${mib(free)} are free, and ${mib(NEEDED_BYTES)} are needed; free some there, ${elsewhere}`,
+    };
   // File systems that count no files say 0.
   if (files === 0 || ffree >= NEEDED_FILES) return undefined;
-  return { kind: 'no-files', what, dir, free: ffree, needed: NEEDED_FILES, line: `No file can be made at ${place}: ${ffree} inodes are free, and ${NEEDED_FILES} are needed; remove files there, ${elsewhere}` };
+  return {
+    kind: 'no-files',
+    what,
+    dir,
+    free: ffree,
+    needed: NEEDED_FILES,
+    line: `No file can be made at ${place}: ${ffree} inodes are free, and ${NEEDED_FILES} are needed; remove files there, ${elsewhere}`,
+  };
 }
 
 /** Each disk once, by the first of `places` on it. */
 export function diskTroubles(places: readonly DiskPlace[]): DiskTrouble[] {
   const there = places.map(({ what, dir }) => ({ what, dir: existing(dir) }));
   const disks = Map.groupBy(there, ({ dir }) => `${statSync(dir).dev} ${isWritable(dir)}`);
-  return [...disks.values()].flatMap((on) => troubleOf(on[0]?.dir ?? '/', [...new Set(on.map(({ what }) => what))]) ?? []);
+  return [...disks.values()].flatMap(
+    (on) => troubleOf(on[0]?.dir ?? '/', [...new Set(on.map(({ what }) => what))]) ?? [],
+  );
 }
 
 /** Errors: `DiskUnusable`. */

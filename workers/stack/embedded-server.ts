@@ -31,12 +31,23 @@ export async function choosePorts(home: string, previous: StackState | undefined
   const last = previous?.ports;
   const isOthers = (port: number) => isClaimedByOther(home, port);
   const temporal = await choosePort([...(last ? [last.temporal] : []), DEFAULT_PORT], isOthers);
-  const ui = await choosePort([...(last ? [last.ui] : []), DEFAULT_UI_PORT], (port) => port === temporal || isOthers(port));
-  const behind = last?.behind !== undefined && (await isPortFree(last.behind.port, last.behind.host)) ? last.behind : await chooseHidden();
+  const ui = await choosePort(
+    [...(last ? [last.ui] : []), DEFAULT_UI_PORT],
+    (port) => port === temporal || isOthers(port),
+  );
+  const behind =
+    last?.behind !== undefined && (await isPortFree(last.behind.port, last.behind.host))
+      ? last.behind
+      : await chooseHidden();
   return { temporal, ui, behind };
 }
 
-export function serverSpec(paths: StackPaths, program: string, ports: ServerPorts, { namespace, retentionHours }: Pick<StackPlan, 'namespace' | 'retentionHours'>): ProcessSpec {
+export function serverSpec(
+  paths: StackPaths,
+  program: string,
+  ports: ServerPorts,
+  { namespace, retentionHours }: Pick<StackPlan, 'namespace' | 'retentionHours'>,
+): ProcessSpec {
   const address = `127.0.0.1:${ports.temporal}`;
   const args = serverArguments({ port: ports.temporal, ui: ports.behind, database: paths.database, namespace });
   const command = { name: SERVER, command: program, args, env: serverEnvironment(process.env) };
@@ -51,7 +62,12 @@ export function serverSpec(paths: StackPaths, program: string, ports: ServerPort
 }
 
 /** Whether our own server answers, and keeps histories as long as it is wanted to. */
-async function isPrepared(paths: StackPaths, address: string, namespace: string, retentionHours: number): Promise<boolean> {
+async function isPrepared(
+  paths: StackPaths,
+  address: string,
+  namespace: string,
+  retentionHours: number,
+): Promise<boolean> {
   try {
     await checkCluster({ address }, namespace, 1_000);
     if ((await ownId(paths, address)) === '') return false;

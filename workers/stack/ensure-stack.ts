@@ -105,7 +105,11 @@ function refuseRemoteDocker(env: NodeJS.ProcessEnv): void {
 /** Errors: `UserInputError`: a cluster that is not ours keeps histories as long as its own namespace says. */
 function refuseRetention({ [RETENTION_VARIABLE]: given }: StackSettings): void {
   if (given === undefined) return;
-  throw new UserInputError(RETENTION_VARIABLE, given, 'leave it out: the cluster is not this stack\'s own (there: temporal operator namespace update --retention)');
+  throw new UserInputError(
+    RETENTION_VARIABLE,
+    given,
+    "leave it out: the cluster is not this stack's own (there: temporal operator namespace update --retention)",
+  );
 }
 
 /** Of a stack that runs, or of whose processes some run: who takes those over keeps them as they are. */
@@ -136,7 +140,10 @@ async function prepareExisting(cluster: Cluster & { kind: 'existing' }, say: (li
   }
 }
 
-function lacksAttributes({ address, namespace }: Cluster & { kind: 'existing' }, error: SearchAttributesRefused): Unreachable {
+function lacksAttributes(
+  { address, namespace }: Cluster & { kind: 'existing' },
+  error: SearchAttributesRefused,
+): Unreachable {
   const remedy = `Have them registered by whoever may (temporal operator search-attribute create, types: ${error.lacking
     .map((name) => `${name}=${SEARCH_ATTRIBUTES[name as keyof typeof SEARCH_ATTRIBUTES]}`)
     .join(', ')}).`;
@@ -170,20 +177,29 @@ function startSupervisor(paths: StackPaths, env: NodeJS.ProcessEnv, program: str
   return { pid, startTime: startTimeOf(pid) ?? '' };
 }
 
-async function waitUntilUp(paths: StackPaths, options: EnsureStackOptions, hasEnded: () => boolean): Promise<StackState> {
+async function waitUntilUp(
+  paths: StackPaths,
+  options: EnsureStackOptions,
+  hasEnded: () => boolean,
+): Promise<StackState> {
   const deadline = performance.now() + (options.timeoutMs ?? 120_000);
   for (;;) {
     options.signal?.throwIfAborted();
     const holder = lockHolder(paths.lock);
     const state = readStackState(paths.state);
-    const current = holder !== undefined && state?.supervisor.pid === holder.pid && isAlive(state.supervisor) ? state : undefined;
+    const current =
+      holder !== undefined && state?.supervisor.pid === holder.pid && isAlive(state.supervisor) ? state : undefined;
     if (current?.phase === 'up') return current;
     const hopeless = current?.processes.find((one) => one.failedStarts >= HOPELESS_STARTS);
     if (hopeless !== undefined) throw broken(hopeless.name, 'does not start', hopeless.log);
     const late = performance.now() > deadline;
     if (late || (holder === undefined && hasEnded())) {
       const waiting = current?.processes.find((one) => one.state !== 'ready');
-      throw broken(waiting?.name ?? 'the supervisor', late ? 'is not ready' : 'ended', waiting?.log ?? supervisorLog(paths));
+      throw broken(
+        waiting?.name ?? 'the supervisor',
+        late ? 'is not ready' : 'ended',
+        waiting?.log ?? supervisorLog(paths),
+      );
     }
     await sleep(POLL_MS);
   }
@@ -193,7 +209,11 @@ async function waitUntilUp(paths: StackPaths, options: EnsureStackOptions, hasEn
 function refuseOther(cluster: Cluster, state: StackState, paths: StackPaths): void {
   if (cluster.kind === 'embedded' || byNumber(cluster.address) === byNumber(state.address)) return;
   const how = `is not what the stack in ${paths.home} runs on: that is ${state.address}`;
-  throw new Unreachable(`Temporal at ${cluster.address}`, 'Run: npx longhaul down, or set LONGHAUL_HOME to another folder.', { how });
+  throw new Unreachable(
+    `Temporal at ${cluster.address}`,
+    'Run: npx longhaul down, or set LONGHAUL_HOME to another folder.',
+    { how },
+  );
 }
 
 /** The embedded server names itself by 127.0.0.1, and people name it by the word. */

@@ -23,11 +23,22 @@ export function makeHome(home: string): void {
   mkdirSync(home, { recursive: true, mode: 0o700 });
   const { mode } = statSync(home);
   if ((mode & OTHERS) === 0) return;
-  if ((mode & STICKY) !== 0) throw new UserInputError('LONGHAUL_HOME', home, 'give a folder of its own: that one is everybody\'s');
-  if (!isOurs(home)) throw new UserInputError('LONGHAUL_HOME', home, 'give a folder of its own: that one has files of something else, and other users can enter it (to use it all the same: chmod 700)');
+  if ((mode & STICKY) !== 0)
+    throw new UserInputError('LONGHAUL_HOME', home, "give a folder of its own: that one is everybody's");
+  if (!isOurs(home))
+    throw new UserInputError(
+      'LONGHAUL_HOME',
+      home,
+      'give a folder of its own: that one has files of something else, and other users can enter it (to use it all the same: chmod 700)',
+    );
   try {
     chmodSync(home, mode & ~OTHERS & 0o7777);
   } catch (error) {
-    throw new UserInputError('LONGHAUL_HOME', home, 'other users can enter it, and only its owner can change that (chmod 700); or give a folder of your own', { cause: error });
+    throw new UserInputError(
+      'LONGHAUL_HOME',
+      home,
+      'other users can enter it, and only its owner can change that (chmod 700); or give a folder of your own',
+      { cause: error },
+    );
   }
 }

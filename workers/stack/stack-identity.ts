@@ -19,7 +19,8 @@ export class WrongStack extends Error {
   readonly remedy: string;
 
   constructor({ address, home, expected, answered }: Pick<WrongStack, 'address' | 'home' | 'expected' | 'answered'>) {
-    const who = answered === expected ? 'a copy of it answered, while the stack itself is down' : `stack ${answered} answered`;
+    const who =
+      answered === expected ? 'a copy of it answered, while the stack itself is down' : `stack ${answered} answered`;
     const remedy = `Start the expected stack: LONGHAUL_HOME=${home} npx longhaul up --detach (it takes another port). To use the other one, set TEMPORAL_ADDRESS=${address}`;
     super(`Temporal at ${address} is not the stack in ${home}: stack ${expected} was expected, ${who}. ${remedy}`);
     [this.address, this.home, this.expected, this.answered, this.remedy] = [address, home, expected, answered, remedy];
@@ -28,7 +29,11 @@ export class WrongStack extends Error {
 
 /** The `WrongStack` that `error` is, or was caused by. */
 export function wrongStackIn(error: unknown): WrongStack | undefined {
-  for (let current: unknown = error, depth = 0; current instanceof Error && depth < 8; current = current.cause, depth += 1) {
+  for (
+    let current: unknown = error, depth = 0;
+    current instanceof Error && depth < 8;
+    current = current.cause, depth += 1
+  ) {
     if (current instanceof WrongStack) return current;
     // A call's failure has the fields of the status that ended it.
     if ('wrongStack' in current && current.wrongStack instanceof WrongStack) return current.wrongStack;

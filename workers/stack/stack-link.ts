@@ -3,16 +3,34 @@
  * and no call reaches the server of another stack. Where the stack comes back on another port, the connection follows.
  */
 
-import { Connection, type ConnectionOptions, defaultGrpcRetryOptions, makeGrpcRetryInterceptor } from '@temporalio/client';
 import {
-  Channel, type ChannelCredentials, type ChannelInterface, type ChannelOptions, connectivityState, InterceptingCall, type Interceptor, Metadata, status, type StatusObject,
+  Connection,
+  type ConnectionOptions,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
+} from '@temporalio/client';
+import {
+  Channel,
+  type ChannelCredentials,
+  type ChannelInterface,
+  type ChannelOptions,
+  connectivityState,
+  InterceptingCall,
+  type Interceptor,
+  Metadata,
+  status,
+  type StatusObject,
 } from '@grpc/grpc-js';
 import { WrongStack } from './stack-identity.ts';
 import type { StackNow } from './stack-now.ts';
 
 const CHECK_MS = 5_000;
 /** gRPC's own grows to two minutes, by which a stack that is back would be noticed that late. */
-const BACKOFF = { 'grpc.initial_reconnect_backoff_ms': 250, 'grpc.min_reconnect_backoff_ms': 250, 'grpc.max_reconnect_backoff_ms': 2_000 };
+const BACKOFF = {
+  'grpc.initial_reconnect_backoff_ms': 250,
+  'grpc.min_reconnect_backoff_ms': 250,
+  'grpc.max_reconnect_backoff_ms': 2_000,
+};
 
 export interface ExpectedStack {
   readonly home: string;
@@ -53,7 +71,10 @@ class Route {
 
   /** Errors: those of gRPC, within 5 s. */
   id(): Promise<string> {
-    return this.#asker.withDeadline(Date.now() + CHECK_MS, async () => (await this.#asker.workflowService.getClusterInfo({})).clusterId);
+    return this.#asker.withDeadline(
+      Date.now() + CHECK_MS,
+      async () => (await this.#asker.workflowService.getClusterInfo({})).clusterId,
+    );
   }
 
   #watch(): void {
@@ -85,7 +106,12 @@ export class StackLink implements ChannelInterface {
   #route: Route;
   #checking: Promise<Refusal | undefined> | undefined;
 
-  constructor(expected: ExpectedStack, credentials: ChannelCredentials, options: ChannelOptions, { now, onLoss = () => undefined }: LinkOptions = {}) {
+  constructor(
+    expected: ExpectedStack,
+    credentials: ChannelCredentials,
+    options: ChannelOptions,
+    { now, onLoss = () => undefined }: LinkOptions = {},
+  ) {
     this.#expected = expected;
     this.#now = now ?? (() => ({ status: 'up', address: expected.address, id: expected.id }));
     this.#makeRoute = (address) => new Route(address, credentials, options, onLoss);
@@ -110,7 +136,8 @@ export class StackLink implements ChannelInterface {
       // This process has too many files open, or the folder is away: the call may be tried again.
       return unavailable(`what is known of the stack in ${home} cannot be read: ${messageOf(failure)}`);
     }
-    const refusal = (address: string, answered: string) => wrong(new WrongStack({ home, address, expected: id, answered }));
+    const refusal = (address: string, answered: string) =>
+      wrong(new WrongStack({ home, address, expected: id, answered }));
     if (now.status === 'up' && now.id !== id) return refusal(now.address, now.id);
     if (now.status === 'up' && now.address !== this.#route.address) this.#moveTo(now.address);
     const route = this.#route;
@@ -121,12 +148,14 @@ export class StackLink implements ChannelInterface {
     } catch (failure) {
       return unavailable(`Temporal at ${route.address} does not answer: ${messageOf(failure)}`);
     }
-    if (route.losses !== before || route !== this.#route) return unavailable(`the connection to ${route.address} was lost`);
+    if (route.losses !== before || route !== this.#route)
+      return unavailable(`the connection to ${route.address} was lost`);
     if (answered === id && now.status !== 'down') {
       route.checked = true;
       return undefined;
     }
-    if (now.status === 'coming') return unavailable(`the stack in ${home} starts, and another one answers at ${route.address}`);
+    if (now.status === 'coming')
+      return unavailable(`the stack in ${home} starts, and another one answers at ${route.address}`);
     return refusal(route.address, answered);
   }
 
@@ -140,7 +169,9 @@ export class StackLink implements ChannelInterface {
     const route = this.#route;
     const pass = async (): Promise<Refusal | undefined> => {
       const refusal = await this.check();
-      return refusal ?? (route === this.#route ? undefined : unavailable(`the stack has moved to ${this.#route.address}`));
+      return (
+        refusal ?? (route === this.#route ? undefined : unavailable(`the stack has moved to ${this.#route.address}`))
+      );
     };
     let isCancelled = false;
     return new InterceptingCall(nextCall(options), {
@@ -200,14 +231,19 @@ export class StackLink implements ChannelInterface {
 }
 
 /** What connects Temporal's client to `expected` alone. */
-export function linkOptions(expected: ExpectedStack, options: LinkOptions = {}, onLink: (link: StackLink) => void = () => undefined): ConnectionOptions {
+export function linkOptions(
+  expected: ExpectedStack,
+  options: LinkOptions = {},
+  onLink: (link: StackLink) => void = () => undefined,
+): ConnectionOptions {
   let link: StackLink | undefined;
   const open = (_address: string, credentials: ChannelCredentials, args: ChannelOptions): StackLink => {
     link = new StackLink(expected, credentials, args, options);
     onLink(link);
     return link;
   };
-  const checked: Interceptor = (given, nextCall) => (link === undefined ? new InterceptingCall(nextCall(given)) : link.interceptor(given, nextCall));
+  const checked: Interceptor = (given, nextCall) =>
+    link === undefined ? new InterceptingCall(nextCall(given)) : link.interceptor(given, nextCall);
   return {
     address: expected.address,
     channelArgs: { channelFactoryOverride: open },

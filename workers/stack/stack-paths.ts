@@ -16,7 +16,8 @@ export interface StackPaths {
 /** `$LONGHAUL_HOME`, default `.longhaul` in the working directory. Errors: `UserInputError` where that is a file. */
 export function stackHome(env: NodeJS.ProcessEnv = process.env, cwd = process.cwd()): string {
   const home = resolve(cwd, env['LONGHAUL_HOME'] || '.longhaul');
-  if (statSync(home, { throwIfNoEntry: false })?.isDirectory() === false) throw new UserInputError('LONGHAUL_HOME', home, 'give a folder: that is a file');
+  if (statSync(home, { throwIfNoEntry: false })?.isDirectory() === false)
+    throw new UserInputError('LONGHAUL_HOME', home, 'give a folder: that is a file');
   return home;
 }
 

@@ -55,7 +55,8 @@ export function serverProgram(env: NodeJS.ProcessEnv): string {
 
 /** Errors: `NotSetUp` where a worker here needs the engine and it is missing. */
 export function checkEngine(env: NodeJS.ProcessEnv): void {
-  if (wantedRoles(env).includes('gpu') && findEngine(packageRoot, cacheDirectory(env)) === undefined) throw new NotSetUp('the engine');
+  if (wantedRoles(env).includes('gpu') && findEngine(packageRoot, cacheDirectory(env)) === undefined)
+    throw new NotSetUp('the engine');
 }
 
 /** Errors: `UserInputError` for a pool that this machine cannot have. */
@@ -70,7 +71,11 @@ interface Wanted {
   readonly known: Readonly<Record<string, string>>;
 }
 
-function commandsOf(env: NodeJS.ProcessEnv, { roles, pool, known }: Wanted, common: Readonly<Record<string, string>>): Command[] {
+function commandsOf(
+  env: NodeJS.ProcessEnv,
+  { roles, pool, known }: Wanted,
+  common: Readonly<Record<string, string>>,
+): Command[] {
   return roles.flatMap((role) => {
     if (role === 'gpu') return pool.map((plan) => gpuCommand(plan, pool.length, env, { ...common, ...known }));
     return [workerCommand(role, env, { ...common, ...(role === 'orchestrator' ? known : {}), ...fewArenas(env) })];
@@ -78,10 +83,21 @@ function commandsOf(env: NodeJS.ProcessEnv, { roles, pool, known }: Wanted, comm
 }
 
 /** TensorFlow takes every core for each op, unless it is told; `env` may say otherwise by TensorFlow's own variable. */
-function gpuCommand({ name, does, device, threads }: GpuWorkerPlan, size: number, env: NodeJS.ProcessEnv, common: Readonly<Record<string, string>>): Command {
+function gpuCommand(
+  { name, does, device, threads }: GpuWorkerPlan,
+  size: number,
+  env: NodeJS.ProcessEnv,
+  common: Readonly<Record<string, string>>,
+): Command {
   const ops = env['TF_NUM_INTRAOP_THREADS'] ?? String(threads);
   const visible: Readonly<Record<string, string>> = device === undefined ? {} : { CUDA_VISIBLE_DEVICES: device };
-  const command = workerCommand('gpu', env, { ...common, ...fewArenas(env), TF_NUM_INTRAOP_THREADS: ops, [DUTY_VARIABLE]: does, ...visible });
+  const command = workerCommand('gpu', env, {
+    ...common,
+    ...fewArenas(env),
+    TF_NUM_INTRAOP_THREADS: ops,
+    [DUTY_VARIABLE]: does,
+    ...visible,
+  });
   if (size === 1) return command;
   const note = `${does === 'both' ? 'samples and trains' : does === 'train' ? 'trains' : 'samples'}, ${device === undefined ? `${ops} threads an op` : `device ${device}`}`;
   return { ...command, name, note };
@@ -106,7 +122,12 @@ function fewArenas({ MALLOC_ARENA_MAX = '2' }: NodeJS.ProcessEnv): Readonly<Reco
  * their heaps every few seconds, a quarter of what init and agent-run took of the processors. What lives is some 30 MB:
  * garbage may grow to twice that before it is collected, in the young space and in the old one, and to no more.
  */
-const ROOMY_HEAP = ['--initial-old-space-size=96', '--heap-growing-percent=100', '--min-semi-space-size=16', '--max-semi-space-size=16'];
+const ROOMY_HEAP = [
+  '--initial-old-space-size=96',
+  '--heap-growing-percent=100',
+  '--min-semi-space-size=16',
+  '--max-semi-space-size=16',
+];
 const READS_COMMANDS: readonly Role[] = ['init', 'agent-run', 'reward'];
 
 /** What Node is told where workflows run: `$LONGHAUL_CALL_STACKS=1` keeps the stack traces that they run without. */

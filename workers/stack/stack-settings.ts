@@ -20,14 +20,30 @@ export const ROLES_VARIABLE = 'LONGHAUL_ROLES';
 export type StackSettings = Readonly<Record<string, string>>;
 
 const AS_WRITTEN = [
-  'LONGHAUL_SANDBOX', 'LONGHAUL_DOCKER_IMAGE', 'LONGHAUL_DOCKER_RUNTIME', 'LONGHAUL_WARM_SANDBOXES',
-  'LONGHAUL_MAX_SANDBOXES', 'LONGHAUL_SANDBOX_TTL', 'LONGHAUL_HOST', 'LONGHAUL_KV_CACHE_MIB', 'LONGHAUL_VERSIONING',
-  'LONGHAUL_SLOTS_ORCHESTRATOR', 'LONGHAUL_SLOTS_INIT', 'LONGHAUL_SLOTS_AGENT_RUN', 'LONGHAUL_SLOTS_REWARD', 'LONGHAUL_SLOTS_GPU',
-  'LONGHAUL_CALL_STACKS', 'TF_NUM_INTRAOP_THREADS',
+  'LONGHAUL_SANDBOX',
+  'LONGHAUL_DOCKER_IMAGE',
+  'LONGHAUL_DOCKER_RUNTIME',
+  'LONGHAUL_WARM_SANDBOXES',
+  'LONGHAUL_MAX_SANDBOXES',
+  'LONGHAUL_SANDBOX_TTL',
+  'LONGHAUL_HOST',
+  'LONGHAUL_KV_CACHE_MIB',
+  'LONGHAUL_VERSIONING',
+  'LONGHAUL_SLOTS_ORCHESTRATOR',
+  'LONGHAUL_SLOTS_INIT',
+  'LONGHAUL_SLOTS_AGENT_RUN',
+  'LONGHAUL_SLOTS_REWARD',
+  'LONGHAUL_SLOTS_GPU',
+  'LONGHAUL_CALL_STACKS',
+  'TF_NUM_INTRAOP_THREADS',
 ] as const;
 
 /** What is so where nobody says otherwise. */
-const UNSAID: StackSettings = { LONGHAUL_SANDBOX: 'auto', [ROLES_VARIABLE]: ROLES.join(','), [RETENTION_VARIABLE]: `${DEFAULT_RETENTION_HOURS}h` };
+const UNSAID: StackSettings = {
+  LONGHAUL_SANDBOX: 'auto',
+  [ROLES_VARIABLE]: ROLES.join(','),
+  [RETENTION_VARIABLE]: `${DEFAULT_RETENTION_HOURS}h`,
+};
 
 /** Each once, however often it is named. Errors: `UserInputError` that names a role which does not exist. */
 export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
@@ -35,7 +51,8 @@ export function wantedRoles(env: NodeJS.ProcessEnv): readonly Role[] {
   if (text === undefined || text === '') return ROLES;
   const named = text.split(',').map((name) => name.trim());
   for (const name of named) {
-    if (!ROLES.some((role) => role === name)) throw new UserInputError(ROLES_VARIABLE, name, `give some of ${ROLES.join(',')}`);
+    if (!ROLES.some((role) => role === name))
+      throw new UserInputError(ROLES_VARIABLE, name, `give some of ${ROLES.join(',')}`);
   }
   return ROLES.filter((role) => named.includes(role));
 }
@@ -78,7 +95,13 @@ export function kept(settings: StackSettings): StackSettings {
 
 /** What every worker is told of it: the rest is in which workers there are, and what each does. */
 export function settingsOfWorkers(settings: StackSettings): StackSettings {
-  const { [ROLES_VARIABLE]: _roles, [POOL_VARIABLE]: _pool, [RETENTION_VARIABLE]: _retention, TF_NUM_INTRAOP_THREADS: _threads, ...rest } = settings;
+  const {
+    [ROLES_VARIABLE]: _roles,
+    [POOL_VARIABLE]: _pool,
+    [RETENTION_VARIABLE]: _retention,
+    TF_NUM_INTRAOP_THREADS: _threads,
+    ...rest
+  } = settings;
   return rest;
 }
 
@@ -91,9 +114,20 @@ export function refuseOtherSettings(asked: StackSettings, running: StackSettings
     const has = running === undefined ? undefined : (running[name] ?? UNSAID[name] ?? '');
     if (has === value) continue;
     if (name === DIGESTS_VARIABLE && running?.[MODULES_VARIABLE] === asked[MODULES_VARIABLE]) {
-      throw new UserInputError(MODULES_VARIABLE, asked[MODULES_VARIABLE], `a file of these has changed since the stack in ${home} was started; run npx longhaul down first, or put it back`);
+      throw new UserInputError(
+        MODULES_VARIABLE,
+        asked[MODULES_VARIABLE],
+        `a file of these has changed since the stack in ${home} was started; run npx longhaul down first, or put it back`,
+      );
     }
-    const what = has === undefined ? 'was started by an earlier version, which did not write down what it runs with' : `runs with ${has === '' ? 'none' : JSON.stringify(has)}`;
-    throw new UserInputError(name, value, `the stack in ${home} ${what}; run npx longhaul down first, or leave it out to go on with the stack as it is`);
+    const what =
+      has === undefined
+        ? 'was started by an earlier version, which did not write down what it runs with'
+        : `runs with ${has === '' ? 'none' : JSON.stringify(has)}`;
+    throw new UserInputError(
+      name,
+      value,
+      `the stack in ${home} ${what}; run npx longhaul down first, or leave it out to go on with the stack as it is`,
+    );
   }
 }

@@ -40,7 +40,9 @@ export class StackWatch {
     } catch (error) {
       await watch.close();
       if (error instanceof Error && error.name === 'WrongStack') throw error;
-      throw new Unreachable(`Temporal at ${expected.address}`, 'Start the stack: npx longhaul up --detach', { cause: error });
+      throw new Unreachable(`Temporal at ${expected.address}`, 'Start the stack: npx longhaul up --detach', {
+        cause: error,
+      });
     }
   }
 

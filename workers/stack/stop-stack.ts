@@ -47,7 +47,9 @@ export function runningStack(paths: StackPaths): StackState | undefined {
 }
 
 function survivors(paths: StackPaths): ProcessRecord[] {
-  return (readStackState(paths.state)?.processes ?? []).filter((one) => one.process !== undefined && isAlive(one.process));
+  return (readStackState(paths.state)?.processes ?? []).filter(
+    (one) => one.process !== undefined && isAlive(one.process),
+  );
 }
 
 async function endSurvivors(paths: StackPaths, deadlineMs: number): Promise<void> {

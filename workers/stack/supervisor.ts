@@ -130,7 +130,8 @@ export class Supervisor {
 
   async #serverAt(ports: ServerPorts, program: string, previous: ProcessRecord | undefined): Promise<ManagedProcess> {
     const spec = serverSpec(this.#paths, program, ports, this.#plan);
-    if (previous?.process !== undefined && previous.digest !== spec.digest) await stopProcess(previous.process, SERVER_STOP_MS);
+    if (previous?.process !== undefined && previous.digest !== spec.digest)
+      await stopProcess(previous.process, SERVER_STOP_MS);
     this.#ports = ports;
     this.#server = this.#managed(spec);
     this.#server.start(previous);
@@ -164,13 +165,19 @@ export class Supervisor {
   #temporalSettings(address: string): Record<string, string> {
     const { cluster, namespace } = this.#plan;
     if ('address' in cluster) return {};
-    return { TEMPORAL_ADDRESS: address, TEMPORAL_NAMESPACE: namespace, LONGHAUL_TEMPORAL_UI: this.#ui, [STACK_ID_VARIABLE]: this.#stackId };
+    return {
+      TEMPORAL_ADDRESS: address,
+      TEMPORAL_NAMESPACE: namespace,
+      LONGHAUL_TEMPORAL_UI: this.#ui,
+      [STACK_ID_VARIABLE]: this.#stackId,
+    };
   }
 
   /** What an earlier supervisor left running and this one does not want as it is. */
   async #endUnwanted(specs: readonly ProcessSpec[]): Promise<void> {
     const unwanted = (this.#previous?.processes ?? []).filter(
-      (record) => record.name !== SERVER && !specs.some((spec) => spec.name === record.name && spec.digest === record.digest),
+      (record) =>
+        record.name !== SERVER && !specs.some((spec) => spec.name === record.name && spec.digest === record.digest),
     );
     await Promise.all(unwanted.map(async (record) => record.process && stopProcess(record.process, DRAIN_MS)));
   }
@@ -214,7 +221,8 @@ export class Supervisor {
     const managed = [...(this.#server === undefined ? [] : [this.#server]), ...this.#workers];
     const known = new Set(managed.map((one) => one.spec.name));
     // Survivors that are not managed yet stay on record, so that a supervisor killed right now loses none of them.
-    const waiting = this.#phase === 'starting' ? (this.#previous?.processes ?? []).filter((record) => !known.has(record.name)) : [];
+    const waiting =
+      this.#phase === 'starting' ? (this.#previous?.processes ?? []).filter((record) => !known.has(record.name)) : [];
     return {
       format: 1,
       supervisor: ownIdentity(),

@@ -13,7 +13,17 @@ export interface UiAddress {
 
 const LOOPBACK = /^(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?$/i;
 /** Of one connection alone; the key of an own account on the server is none of the browser's business. */
-const NOT_FORWARDED = ['connection', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te', 'trailer', 'transfer-encoding', 'upgrade', 'authorization'];
+const NOT_FORWARDED = [
+  'connection',
+  'keep-alive',
+  'proxy-authorization',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+  'authorization',
+];
 const ANSWER_MS = 120_000;
 
 /** Why a request is none of the UI's own; `undefined` where it may be. A page elsewhere may link to the UI, and do nothing more. */
@@ -21,7 +31,8 @@ export function whyForeign({ method = '', headers }: Pick<IncomingMessage, 'meth
   const { host = '', origin, 'sec-fetch-site': site, 'sec-fetch-mode': mode, 'sec-fetch-dest': destination } = headers;
   // A foreign name may have been resolved to this address.
   if (!LOOPBACK.test(host)) return 'this address answers to localhost and 127.0.0.1 only';
-  if (origin !== undefined && origin.toLowerCase() !== `http://${host.toLowerCase()}`) return 'a page of another origin asks';
+  if (origin !== undefined && origin.toLowerCase() !== `http://${host.toLowerCase()}`)
+    return 'a page of another origin asks';
   const isLink = method === 'GET' && mode === 'navigate' && destination === 'document';
   if ((site === 'cross-site' || site === 'same-site') && !isLink) return 'a page of another site asks';
   return undefined;
@@ -29,12 +40,22 @@ export function whyForeign({ method = '', headers }: Pick<IncomingMessage, 'meth
 
 function end(response: ServerResponse, status: number, why: string): void {
   if (response.headersSent) response.destroy();
-  else response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' }).end(`${why}\n`);
+  else
+    response
+      .writeHead(status, { 'content-type': 'text/plain; charset=utf-8', 'cache-control': 'no-store' })
+      .end(`${why}\n`);
 }
 
 function forward(asked: IncomingMessage, response: ServerResponse, { host, port }: UiAddress): void {
   const headers = Object.fromEntries(Object.entries(asked.headers).filter(([name]) => !NOT_FORWARDED.includes(name)));
-  const options = { host, port, method: asked.method, path: asked.url, headers: { ...headers, host: `${host}:${port}` }, timeout: ANSWER_MS };
+  const options = {
+    host,
+    port,
+    method: asked.method,
+    path: asked.url,
+    headers: { ...headers, host: `${host}:${port}` },
+    timeout: ANSWER_MS,
+  };
   const away = () => end(response, 502, 'The UI does not answer now: npx longhaul ps says whether the server runs');
   const sent = request(options, (answer) => {
     const { connection: _connection, 'transfer-encoding': _encoding, ...kept } = answer.headers;

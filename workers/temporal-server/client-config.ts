@@ -5,13 +5,18 @@ import { UserInputError } from '../../activities/failures.ts';
 
 /** Errors: `UserInputError` for a profile that there is not, and for a file or a variable that cannot be read. */
 export function temporalConfig(env: NodeJS.ProcessEnv = process.env): ClientConnectConfig {
-  const overrideEnvVars = Object.fromEntries(Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined));
+  const overrideEnvVars = Object.fromEntries(
+    Object.entries(env).filter((entry): entry is [string, string] => entry[1] !== undefined),
+  );
   try {
     return loadClientConnectConfig({ overrideEnvVars });
   } catch (error) {
     const profile = env['TEMPORAL_PROFILE'] || undefined;
     const why = error instanceof Error ? error.message : String(error);
-    const [field, value] = profile === undefined ? (['TEMPORAL_CONFIG_FILE', env['TEMPORAL_CONFIG_FILE'] ?? null] as const) : (['TEMPORAL_PROFILE', profile] as const);
+    const [field, value] =
+      profile === undefined
+        ? (['TEMPORAL_CONFIG_FILE', env['TEMPORAL_CONFIG_FILE'] ?? null] as const)
+        : (['TEMPORAL_PROFILE', profile] as const);
     throw new UserInputError(field, value, `give what Temporal's own clients can read (${why})`, { cause: error });
   }
 }

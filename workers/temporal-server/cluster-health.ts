@@ -16,7 +16,11 @@ export async function checkCluster(options: ConnectionOptions, namespace: string
 
 /** The id that the server made with its database. Errors: what the connection said, after `timeoutMs` at most. */
 export async function clusterId(options: ConnectionOptions, timeoutMs: number): Promise<string> {
-  return withConnection(options, timeoutMs, async ({ workflowService }) => (await workflowService.getClusterInfo({})).clusterId);
+  return withConnection(
+    options,
+    timeoutMs,
+    async ({ workflowService }) => (await workflowService.getClusterInfo({})).clusterId,
+  );
 }
 
 /** The part of a cluster's operator service that is used here. */
@@ -52,7 +56,11 @@ export async function registerOn(service: SearchAttributeService, namespace: str
   } catch (error) {
     // Another process may have registered them in the meantime: what counts is what is there now.
     const still = await lackingOn(service, namespace);
-    if (still.length > 0) throw new SearchAttributesRefused(still.map(([name]) => name), { cause: error });
+    if (still.length > 0)
+      throw new SearchAttributesRefused(
+        still.map(([name]) => name),
+        { cause: error },
+      );
   }
   return lacking.map(([name]) => name);
 }

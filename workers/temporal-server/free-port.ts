@@ -15,7 +15,10 @@ const QUIET = { from: 20_000, to: 32_767 };
 const QUIET_TRIES = 20;
 
 /** The first of `preferred` that is free and not taken, else any such port. */
-export async function choosePort(preferred: readonly number[], isTaken: (port: number) => boolean = () => false): Promise<number> {
+export async function choosePort(
+  preferred: readonly number[],
+  isTaken: (port: number) => boolean = () => false,
+): Promise<number> {
   const quiet = Array.from({ length: QUIET_TRIES }, () => randomInt(QUIET.from, QUIET.to + 1));
   for (const port of [...preferred, ...quiet]) {
     if (!isTaken(port) && (await isPortFree(port))) return port;

@@ -8,5 +8,9 @@ export function noteOnPriorities(version: string): string[] {
   const [, major = '', minor = ''] = /^v?(\d+)\.(\d+)/u.exec(version) ?? [];
   if (major === '') return [];
   const late = Number(major) > LOOKS_FROM[0] || (Number(major) === LOOKS_FROM[0] && Number(minor) >= LOOKS_FROM[1]);
-  return late ? [] : [`server ${version}: its queues give out training's work before that of sweeps with matching.useNewMatcher: true alone`];
+  return late
+    ? []
+    : [
+        `server ${version}: its queues give out training's work before that of sweeps with matching.useNewMatcher: true alone`,
+      ];
 }

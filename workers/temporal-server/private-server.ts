@@ -44,7 +44,10 @@ async function startAt(port: number, dir: string, more: readonly string[]): Prom
   const log = logIn(dir);
   const descriptor = openSync(log, 'a');
   const args = serverArguments({ port, database: join(dir, 'temporal.db'), namespace: 'default' });
-  const child = spawn(serverProgram(process.env), [...args, ...more], { env: { ...process.env, ...serverEnvironment(process.env) }, stdio: ['ignore', descriptor, descriptor] });
+  const child = spawn(serverProgram(process.env), [...args, ...more], {
+    env: { ...process.env, ...serverEnvironment(process.env) },
+    stdio: ['ignore', descriptor, descriptor],
+  });
   closeSync(descriptor);
   const end = () => void child.kill('SIGKILL');
   process.once('exit', end);
@@ -70,7 +73,11 @@ async function startAt(port: number, dir: string, more: readonly string[]): Prom
  * Starts a server with its database in `dir`; the settings are those of the stack's, and `more` for its command line.
  * `choose` is for tests. Errors: `Unreachable` without the program; an `Error` with the log's path where it does not start.
  */
-export async function startPrivateServer(dir: string, more: readonly string[] = [], choose: () => Promise<number> = () => choosePort([])): Promise<PrivateServer> {
+export async function startPrivateServer(
+  dir: string,
+  more: readonly string[] = [],
+  choose: () => Promise<number> = () => choosePort([]),
+): Promise<PrivateServer> {
   mkdirSync(dir, { recursive: true });
   for (let left = TRIES; ; left -= 1) {
     const port = await choose();

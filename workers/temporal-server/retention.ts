@@ -23,13 +23,21 @@ export function readRetention(env: NodeJS.ProcessEnv = process.env): number {
 }
 
 /** Sets it where it is another. What closed before keeps the time that was set then. Errors: the connection's own. */
-export async function setRetention(options: ConnectionOptions, namespace: string, hours: number, timeoutMs: number): Promise<void> {
+export async function setRetention(
+  options: ConnectionOptions,
+  namespace: string,
+  hours: number,
+  timeoutMs: number,
+): Promise<void> {
   const connection = await Connection.connect({ ...options, connectTimeout: timeoutMs });
   try {
     await connection.withDeadline(Date.now() + timeoutMs, async () => {
       const { config } = await connection.workflowService.describeNamespace({ namespace });
       if (Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0) === hours * 3600) return;
-      await connection.workflowService.updateNamespace({ namespace, config: { workflowExecutionRetentionTtl: msToTs(hours * 3_600_000) } });
+      await connection.workflowService.updateNamespace({
+        namespace,
+        config: { workflowExecutionRetentionTtl: msToTs(hours * 3_600_000) },
+      });
     });
   } finally {
     await connection.close();

@@ -42,7 +42,9 @@ const DYNAMIC_CONFIG = {
 
 export function serverArguments(settings: ServerSettings): string[] {
   const attributes = Object.entries(SEARCH_ATTRIBUTES).map(([name, type]) => `--search-attribute=${name}=${type}`);
-  const config = Object.entries(DYNAMIC_CONFIG).map(([key, value]) => `--dynamic-config-value=${key}=${JSON.stringify(value)}`);
+  const config = Object.entries(DYNAMIC_CONFIG).map(
+    ([key, value]) => `--dynamic-config-value=${key}=${JSON.stringify(value)}`,
+  );
   return [
     'server',
     'start-dev',

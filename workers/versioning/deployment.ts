@@ -19,14 +19,22 @@ export function isVersioned(env: NodeJS.ProcessEnv = process.env): boolean {
 
 /** What a worker of the build is made with. Workflows say themselves where they differ from `AUTO_UPGRADE`. */
 export function deploymentOptions(buildId: string): WorkerDeploymentOptions {
-  return { version: { deploymentName: DEPLOYMENT, buildId }, useWorkerVersioning: true, defaultVersioningBehavior: 'AUTO_UPGRADE' };
+  return {
+    version: { deploymentName: DEPLOYMENT, buildId },
+    useWorkerVersioning: true,
+    defaultVersioningBehavior: 'AUTO_UPGRADE',
+  };
 }
 
 /** A build becomes known with its first poll; milliseconds. */
 const KNOWN_WITHIN = 60_000;
 
 /** Makes the build current: what begins from now on begins on it. Errors: the server's, after a minute. */
-export async function promote({ workflowService }: NativeConnection, namespace: string, buildId: string): Promise<void> {
+export async function promote(
+  { workflowService }: NativeConnection,
+  namespace: string,
+  buildId: string,
+): Promise<void> {
   for (const deadline = Date.now() + KNOWN_WITHIN; ; await sleep(500)) {
     try {
       await workflowService.setWorkerDeploymentCurrentVersion({
@@ -49,7 +57,10 @@ const DRAINING = 1;
 
 /** Builds that were current before, and have rollouts to end, by what the server knows. */
 export async function unfinishedBuilds({ workflowService }: NativeConnection, namespace: string): Promise<string[]> {
-  const { workerDeploymentInfo: info } = await workflowService.describeWorkerDeployment({ namespace, deploymentName: DEPLOYMENT });
+  const { workerDeploymentInfo: info } = await workflowService.describeWorkerDeployment({
+    namespace,
+    deploymentName: DEPLOYMENT,
+  });
   return (info?.versionSummaries ?? []).flatMap(({ deploymentVersion, drainageInfo, drainageStatus }) => {
     const build = deploymentVersion?.buildId ?? '';
     return build !== '' && (drainageInfo?.status ?? drainageStatus) === DRAINING ? [build] : [];

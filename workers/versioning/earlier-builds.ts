@@ -48,7 +48,9 @@ export class EarlierBuilds {
   /** Adjusts until `stop`; a server that does not answer is asked again. */
   async watch(): Promise<void> {
     while (!this.#stopped.signal.aborted) {
-      await this.adjust().catch((error: unknown) => this.#deps.say(`Earlier builds: ${error instanceof Error ? error.message : String(error)}`));
+      await this.adjust().catch((error: unknown) =>
+        this.#deps.say(`Earlier builds: ${error instanceof Error ? error.message : String(error)}`),
+      );
       await sleep(ASK_EVERY_MS, undefined, { signal: this.#stopped.signal }).catch(() => undefined);
     }
     for (const { worker } of this.#running.values()) worker.shutdown();
@@ -62,12 +64,19 @@ export class EarlierBuilds {
   async #begin(build: string): Promise<void> {
     const bundle = await bundleOfBuild(build);
     if (bundle === undefined) {
-      if (!this.#absent.has(build)) this.#deps.say(`Build ${build} has rollouts to end, and this machine lacks its code: start an orchestrator of that build`);
+      if (!this.#absent.has(build))
+        this.#deps.say(
+          `Build ${build} has rollouts to end, and this machine lacks its code: start an orchestrator of that build`,
+        );
       this.#absent.add(build);
       return;
     }
     const worker = await this.#deps.create(build, bundle);
-    const done = worker.run().catch((error: unknown) => this.#deps.say(`Build ${build}: ${error instanceof Error ? error.message : String(error)}`));
+    const done = worker
+      .run()
+      .catch((error: unknown) =>
+        this.#deps.say(`Build ${build}: ${error instanceof Error ? error.message : String(error)}`),
+      );
     this.#running.set(build, { worker, done });
     this.#deps.say(`Build ${build} is served until its rollouts have ended`);
   }

@@ -29,5 +29,7 @@ export function chooseWorkflows(open: readonly OpenWorkflow[], { parents, oldest
   const rollouts = byAge.filter(({ type }) => type === 'rollout');
   const others = byAge.filter((one) => one.type !== 'rollout' && !isOwner(one));
   const young = rollouts.slice(oldest).slice(-newest);
-  return [...byAge.filter(isOwner), ...others.slice(0, parents), ...rollouts.slice(0, oldest), ...young].map(({ id }) => id);
+  return [...byAge.filter(isOwner), ...others.slice(0, parents), ...rollouts.slice(0, oldest), ...young].map(
+    ({ id }) => id,
+  );
 }

@@ -17,16 +17,25 @@ export interface FailedTask {
   readonly since?: number;
 }
 
-const UNKNOWN: FailedTask = { failure: { error: 'WorkflowTaskFailed', message: 'the log of the orchestrator says why' } };
+const UNKNOWN: FailedTask = {
+  failure: { error: 'WorkflowTaskFailed', message: 'the log of the orchestrator says why' },
+};
 
 interface FailedEvent {
   readonly eventTime?: Timestamp;
-  readonly workflowTaskFailedEventAttributes?: { readonly cause?: number | null; readonly failure?: { readonly message?: string | null; readonly applicationFailureInfo?: { readonly type?: string | null } | null } | null } | null;
+  readonly workflowTaskFailedEventAttributes?: {
+    readonly cause?: number | null;
+    readonly failure?: {
+      readonly message?: string | null;
+      readonly applicationFailureInfo?: { readonly type?: string | null } | null;
+    } | null;
+  } | null;
 }
 
 function readFailure({ eventTime, workflowTaskFailedEventAttributes: failed }: FailedEvent): FailedTask {
   const { cause, failure } = failed ?? {};
-  const error = cause === NON_DETERMINISTIC ? 'NonDeterminism' : failure?.applicationFailureInfo?.type || 'WorkflowTaskFailed';
+  const error =
+    cause === NON_DETERMINISTIC ? 'NonDeterminism' : failure?.applicationFailureInfo?.type || 'WorkflowTaskFailed';
   return { failure: { error, message: failure?.message || UNKNOWN.failure.message }, since: millis(eventTime) };
 }
 
@@ -34,7 +43,11 @@ function readFailure({ eventTime, workflowTaskFailedEventAttributes: failed }: F
 export async function failedTaskOf(client: Client, workflowId: string): Promise<FailedTask> {
   const { namespace } = client.options;
   try {
-    const { history } = await client.workflowService.getWorkflowExecutionHistoryReverse({ namespace, execution: { workflowId }, maximumPageSize: EVENTS });
+    const { history } = await client.workflowService.getWorkflowExecutionHistoryReverse({
+      namespace,
+      execution: { workflowId },
+      maximumPageSize: EVENTS,
+    });
     const last = history?.events?.find(({ workflowTaskFailedEventAttributes }) => workflowTaskFailedEventAttributes);
     return last ? readFailure(last) : UNKNOWN;
   } catch {

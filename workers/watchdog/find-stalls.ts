@@ -51,7 +51,11 @@ export function pendingOf({ workflowId, raw }: Pick<WorkflowExecutionDescription
     const activity = one.activityType?.name ?? 'activity';
     const state = one.state === PAUSED ? 'paused' : stateOf(one.state);
     const { lastFailure } = one;
-    const since = { scheduled: one.scheduledTime, started: one.lastStartedTime, paused: one.pauseInfo?.pauseTime ?? one.scheduledTime }[state];
+    const since = {
+      scheduled: one.scheduledTime,
+      started: one.lastStartedTime,
+      paused: one.pauseInfo?.pauseTime ?? one.scheduledTime,
+    }[state];
     return {
       workflow: workflowId,
       activity,
@@ -66,7 +70,17 @@ export function pendingOf({ workflowId, raw }: Pick<WorkflowExecutionDescription
   if (!task) return pending;
   const state = stateOf(task.state);
   const since = millis(task.originalScheduledTime) || millis(task.scheduledTime);
-  return [...pending, { workflow: workflowId, activity: WORKFLOW_TASK, queue: QUEUES.orchestrator, state, attempt: task.attempt ?? 1, since }];
+  return [
+    ...pending,
+    {
+      workflow: workflowId,
+      activity: WORKFLOW_TASK,
+      queue: QUEUES.orchestrator,
+      state,
+      attempt: task.attempt ?? 1,
+      since,
+    },
+  ];
 }
 
 /** Temporal counts tries of a workflow's own task, and says neither why they failed nor since when. */
@@ -81,7 +95,11 @@ function pollersOf(client: Client): (pending: Pending) => Promise<number> {
   const known = new Map<string, Promise<number>>();
   const ask = async (name: string, taskQueueType: number): Promise<number> => {
     const { namespace } = client.options;
-    const { pollers } = await client.workflowService.describeTaskQueue({ namespace, taskQueue: { name }, taskQueueType });
+    const { pollers } = await client.workflowService.describeTaskQueue({
+      namespace,
+      taskQueue: { name },
+      taskQueueType,
+    });
     return (pollers ?? []).filter(({ lastAccessTime }) => Date.now() - millis(lastAccessTime) < POLLS_WITHIN_MS).length;
   };
   return ({ queue, activity }) => {
@@ -107,7 +125,10 @@ export const ownerOf = (run: string): string => (run.startsWith('eval/') ? run :
 
 async function workflowsToAsk(client: Client, run: string): Promise<string[]> {
   const open = `LonghaulRun = ${JSON.stringify(run)} AND ExecutionStatus = "Running"`;
-  const [others, rollouts] = await Promise.all([listed(client, `${open} AND WorkflowType != "rollout"`), listed(client, `${open} AND WorkflowType = "rollout"`)]);
+  const [others, rollouts] = await Promise.all([
+    listed(client, `${open} AND WorkflowType != "rollout"`),
+    listed(client, `${open} AND WorkflowType = "rollout"`),
+  ]);
   return [...new Set([ownerOf(run), ...chooseWorkflows([...others, ...rollouts])])];
 }
 
@@ -145,7 +166,9 @@ function throwIfUnanswered(some: ReadonlyArray<PromiseSettledResult<unknown>>): 
 /** Runs and evals that are open, as in `LonghaulRun`. */
 export async function openRuns(client: Client): Promise<string[]> {
   const runs: string[] = [];
-  for await (const { workflowId } of client.workflow.list({ query: 'WorkflowType IN ("train", "evalSweep") AND ExecutionStatus = "Running"' })) {
+  for await (const { workflowId } of client.workflow.list({
+    query: 'WorkflowType IN ("train", "evalSweep") AND ExecutionStatus = "Running"',
+  })) {
     runs.push(workflowId.replace(/^train\//, ''));
   }
   return runs;

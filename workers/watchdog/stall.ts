@@ -41,25 +41,41 @@ export const FAILING_ATTEMPT = 3;
 export const WORKFLOW_TASK = 'workflow task';
 
 /** Longer than this is worth a word, not an error: limits are the activities' own. Absent: ten minutes. */
-const SLOW_MS: Readonly<Record<string, number>> = { update: 60 * MINUTE, planUpdate: 60 * MINUTE, forwardBackward: 60 * MINUTE, optimStep: 60 * MINUTE, releaseSandbox: 2 * MINUTE, holdSandbox: 2 * MINUTE };
+const SLOW_MS: Readonly<Record<string, number>> = {
+  update: 60 * MINUTE,
+  planUpdate: 60 * MINUTE,
+  forwardBackward: 60 * MINUTE,
+  optimStep: 60 * MINUTE,
+  releaseSandbox: 2 * MINUTE,
+  holdSandbox: 2 * MINUTE,
+};
 
 /** The stage or role that serves a queue: its name, without the host. */
-const roleOf = (queue: string): string => (queue === QUEUES.gpuTrain || queue === QUEUES.endpoint ? QUEUES.gpu : (queue.split('@')[0] ?? queue));
+const roleOf = (queue: string): string =>
+  queue === QUEUES.gpuTrain || queue === QUEUES.endpoint ? QUEUES.gpu : (queue.split('@')[0] ?? queue);
 
 function noWorker(queue: string): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   const host = queue.split('@')[1];
-  const remedy = host === undefined ? 'npx longhaul up --detach' : `npx longhaul up --detach on ${host}; a sandbox whose host stays away is restored elsewhere`;
+  const remedy =
+    host === undefined
+      ? 'npx longhaul up --detach'
+      : `npx longhaul up --detach on ${host}; a sandbox whose host stays away is restored elsewhere`;
   return { kind: 'no-worker', why: `no worker polls the queue ${queue}`, remedy: `start one: ${remedy}` };
 }
 
-function failing({ activity, attempt, failure: { error, message, failure = 'internal' } }: Pick<Pending, 'activity' | 'attempt'> & Required<Pick<Pending, 'failure'>>): Pick<Stall, 'kind' | 'why' | 'remedy'> {
+function failing({
+  activity,
+  attempt,
+  failure: { error, message, failure = 'internal' },
+}: Pick<Pending, 'activity' | 'attempt'> & Required<Pick<Pending, 'failure'>>): Pick<Stall, 'kind' | 'why' | 'remedy'> {
   const remedy = activity === WORKFLOW_TASK ? remedyOfTask(error) : FAILURES[failure].remedy;
   return { kind: 'failing', why: `try ${attempt}; the last one: ${error}: ${message.slice(0, 200)}`, remedy };
 }
 
 /** Temporal runs such a task again for as long as it takes: it goes on when its code does. */
 function remedyOfTask(error: string): string {
-  if (error === 'NonDeterminism') return 'bring the build back that it began with (docs/design.md, Upgrades), or terminate it and start its run again, which goes on from its records';
+  if (error === 'NonDeterminism')
+    return 'bring the build back that it began with (docs/design.md, Upgrades), or terminate it and start its run again, which goes on from its records';
   return 'see the log of the orchestrator worker: npx longhaul ps; report it as a bug';
 }
 
@@ -75,10 +91,18 @@ function verdictOn(pending: Pending, pollers: number, now: number): Pick<Stall, 
   if (state === 'scheduled' && pollers === 0 && waited >= NO_WORKER_MS) return noWorker(queue);
   if (attempt >= FAILING_ATTEMPT && failure) return failing({ activity, attempt, failure });
   if (state === 'scheduled' && waited >= NO_SLOT_MS) {
-    return { kind: 'no-slot', why: `every worker of ${queue} is busy`, remedy: `start another worker (npx longhaul worker --role ${roleOf(queue)}), or wait` };
+    return {
+      kind: 'no-slot',
+      why: `every worker of ${queue} is busy`,
+      remedy: `start another worker (npx longhaul worker --role ${roleOf(queue)}), or wait`,
+    };
   }
   if (state === 'started' && waited >= (SLOW_MS[activity] ?? NO_SLOT_MS)) {
-    return { kind: 'slow', why: 'it has begun and has not ended', remedy: `see the log of the ${roleOf(queue)} worker: npx longhaul ps` };
+    return {
+      kind: 'slow',
+      why: 'it has begun and has not ended',
+      remedy: `see the log of the ${roleOf(queue)} worker: npx longhaul ps`,
+    };
   }
   return undefined;
 }

@@ -52,7 +52,9 @@ export class RunTeller {
 
   /** Another worker may have told it something that is so no more. */
   async #saidBefore(workflow: string): Promise<string> {
-    const query = this.#client.workflow.getHandle(workflow).query<{ currentDetails?: string }>('__temporal_workflow_metadata');
+    const query = this.#client.workflow
+      .getHandle(workflow)
+      .query<{ currentDetails?: string }>('__temporal_workflow_metadata');
     const { currentDetails = '' } = await query.catch(() => ({ currentDetails: '' }));
     return currentDetails.includes(MARK) ? 'something else' : '';
   }

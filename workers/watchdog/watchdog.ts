@@ -51,7 +51,10 @@ class Teller {
       await work();
     } catch (error) {
       unseen.add(what);
-      if (!this.#unseen.has(what)) this.#say(`the watchdog could not look at ${what}: ${error instanceof Error ? error.message : String(error)}; what is stuck there is not told until it can`);
+      if (!this.#unseen.has(what))
+        this.#say(
+          `the watchdog could not look at ${what}: ${error instanceof Error ? error.message : String(error)}; what is stuck there is not told until it can`,
+        );
     }
   }
 

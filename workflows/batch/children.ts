@@ -1,6 +1,12 @@
 /** A batch's rollouts as child workflows: what each is called, how it is started, let in, asked and cancelled. Nothing here decides. */
 
-import { getExternalWorkflowHandle, isCancellation, ParentClosePolicy, startChild, workflowInfo } from '@temporalio/workflow';
+import {
+  getExternalWorkflowHandle,
+  isCancellation,
+  ParentClosePolicy,
+  startChild,
+  workflowInfo,
+} from '@temporalio/workflow';
 import { chunksOf } from './chunks.ts';
 import { rolloutIds } from './rollout-ids.ts';
 import { rollout as rolloutWorkflow } from '../rollout.ts';
@@ -67,22 +73,38 @@ export class Children {
     const { gates } = this.#settings;
     const task = this.task(index);
     const sample = firstSample + (index % samples);
-    return whenFree(() => startChild(rolloutWorkflow, {
-      workflowId: this.id(index),
-      args: [{ task, policy, agent, sampling, run, step, sample, seed, gates, ...(outlives ? { reportsEnd: true } : {}), ...(breaker?.inARow === 0 ? { holds: false } : {}) }],
-      // It is cancelled by the batch itself.
-      parentClosePolicy: outlives ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
-      ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),
-      staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
-      typedSearchAttributes: [
-        { key: runKey, value: run },
-        { key: stepKey, value: step },
-        { key: taskKey, value: task },
-        { key: groupKey, value: `${name}/${task}` },
-        { key: stageKey, value: 'init' },
-        { key: policyVersionKey, value: policy.version },
-      ],
-    }));
+    return whenFree(() =>
+      startChild(rolloutWorkflow, {
+        workflowId: this.id(index),
+        args: [
+          {
+            task,
+            policy,
+            agent,
+            sampling,
+            run,
+            step,
+            sample,
+            seed,
+            gates,
+            ...(outlives ? { reportsEnd: true } : {}),
+            ...(breaker?.inARow === 0 ? { holds: false } : {}),
+          },
+        ],
+        // It is cancelled by the batch itself.
+        parentClosePolicy: outlives ? ParentClosePolicy.ABANDON : ParentClosePolicy.REQUEST_CANCEL,
+        ...(priority === 'eval' ? { priority: EVAL_PRIORITY } : {}),
+        staticSummary: `${task} · sample ${sample} · policy v${policy.version}`,
+        typedSearchAttributes: [
+          { key: runKey, value: run },
+          { key: stepKey, value: step },
+          { key: taskKey, value: task },
+          { key: groupKey, value: `${name}/${task}` },
+          { key: stageKey, value: 'init' },
+          { key: policyVersionKey, value: policy.version },
+        ],
+      }),
+    );
   }
 
   /** Lets it into `stage`. One that has ended meanwhile says so itself. */

@@ -34,7 +34,8 @@ export interface RefusedSetting {
 /** The first setting that cannot be used, if there is one. */
 export function refusedSetting(settings: DispatcherSettings): RefusedSetting | undefined {
   const takes: readonly string[] | undefined = TAKES[settings.type];
-  if (takes === undefined) return { field: 'type', value: settings.type, remedy: `give one of ${DISPATCHER_TYPES.join(', ')}` };
+  if (takes === undefined)
+    return { field: 'type', value: settings.type, remedy: `give one of ${DISPATCHER_TYPES.join(', ')}` };
   for (const [field, value] of Object.entries(settings)) {
     if (field === 'type' || value === undefined) continue;
     if (!takes.includes(field)) {
@@ -42,14 +43,17 @@ export function refusedSetting(settings: DispatcherSettings): RefusedSetting | u
       const other = types.length > 0 ? `, or choose ${types.join(' or ')}` : '';
       return { field, value, remedy: `it has no effect with ${settings.type}: remove it${other}` };
     }
-    if (!Number.isSafeInteger(value) || Number(value) < 1) return { field, value, remedy: 'give a whole number of at least 1' };
+    if (!Number.isSafeInteger(value) || Number(value) < 1)
+      return { field, value, remedy: 'give a whole number of at least 1' };
   }
   return undefined;
 }
 
 /** The settings with the default width filled in; the width of reward follows it where it is absent. */
 export function resolveDispatcher(settings: DispatcherSettings): DispatcherSettings {
-  return settings.type === 'batch' ? settings : { ...settings, maxParallelAgents: settings.maxParallelAgents ?? DEFAULT_WIDTH };
+  return settings.type === 'batch'
+    ? settings
+    : { ...settings, maxParallelAgents: settings.maxParallelAgents ?? DEFAULT_WIDTH };
 }
 
 const FREE: Caps = {
@@ -64,7 +68,11 @@ const FREE: Caps = {
  * init works ahead of them, as far as three sandboxes for each place in agent-run allow.
  */
 export function scheduleOf(given: DispatcherSettings): Schedule {
-  const { type, maxParallelAgents: width = FREE.open, maxEvalParallelAgents: reward = width } = resolveDispatcher(given);
+  const {
+    type,
+    maxParallelAgents: width = FREE.open,
+    maxEvalParallelAgents: reward = width,
+  } = resolveDispatcher(given);
   if (type === 'batch') return { caps: FREE, order: 'task' };
   if (type === 'bounded') return { caps: { ...FREE, open: width }, order: 'task' };
   // Samples of one task take alike long: spread out, those of the slowest task do not all come last.
@@ -75,7 +83,12 @@ export function scheduleOf(given: DispatcherSettings): Schedule {
  * The numbers of the rollouts of tasks `from` to `to`, which are numbered task by task, in the order of their begin.
  * Where a batch draws groups by need, a task's samples stay together: whether a group varies is known when all have ended.
  */
-export function beginOrder({ samples, wanted }: Pick<BatchInput, 'samples' | 'wanted'>, from: number, to: number, order: Schedule['order']): number[] {
+export function beginOrder(
+  { samples, wanted }: Pick<BatchInput, 'samples' | 'wanted'>,
+  from: number,
+  to: number,
+  order: Schedule['order'],
+): number[] {
   const tasks = Array.from({ length: to - from }, (_, i) => from + i);
   const each = Array.from({ length: samples }, (_, k) => k);
   return order === 'task' || wanted !== undefined

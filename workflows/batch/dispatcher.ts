@@ -46,8 +46,10 @@ export class Dispatcher {
   }
 
   get progress(): DispatcherProgress {
-    const inside = (place: Place) => packed([...this.#places].flatMap(([rollout, at]) => (at === place ? [rollout] : [])));
-    const waits = (place: Place, stage: Stage) => packed(this.#queues[stage].filter((rollout) => this.placeOf(rollout) === place));
+    const inside = (place: Place) =>
+      packed([...this.#places].flatMap(([rollout, at]) => (at === place ? [rollout] : [])));
+    const waits = (place: Place, stage: Stage) =>
+      packed(this.#queues[stage].filter((rollout) => this.placeOf(rollout) === place));
     return {
       waiting: waits('waiting', 'init'),
       init: inside('init'),
@@ -101,7 +103,8 @@ export class Dispatcher {
 
   /** A rollout that waits for its begin does not begin. */
   withdrawn(rollout: number): void {
-    if (this.placeOf(rollout) !== 'waiting') throw new TypeError(`Rollout ${rollout} is in ${this.placeOf(rollout) ?? 'no place'} and cannot be withdrawn`);
+    if (this.placeOf(rollout) !== 'waiting')
+      throw new TypeError(`Rollout ${rollout} is in ${this.placeOf(rollout) ?? 'no place'} and cannot be withdrawn`);
     this.#places.set(rollout, 'done');
   }
 
@@ -115,7 +118,8 @@ export class Dispatcher {
   }
 
   #restore(progress: DispatcherProgress): void {
-    for (const [place, stage] of WAITS_IN) for (const rollout of unpacked(progress[place as keyof DispatcherProgress])) this.#wait(rollout, place, stage);
+    for (const [place, stage] of WAITS_IN)
+      for (const rollout of unpacked(progress[place as keyof DispatcherProgress])) this.#wait(rollout, place, stage);
     for (const stage of ['init', 'agent-run', 'reward'] as const) {
       const inside = unpacked(progress[stage]);
       for (const rollout of inside) this.#places.set(rollout, stage);

@@ -41,7 +41,10 @@ function carried([group, { ended, graded, least, most }]: readonly [number, Grou
   return least === most ? [group, ended, graded, least] : [group, ended, graded, least, most];
 }
 
-function tallied([group, tally, graded = 0, least, most = least]: LedgerProgress['groups'][number]): [number, GroupTally] {
+function tallied([group, tally, graded = 0, least, most = least]: LedgerProgress['groups'][number]): [
+  number,
+  GroupTally,
+] {
   if (typeof tally !== 'number') return [group, tally];
   return [group, { ended: tally, graded, ...(least === undefined || most === undefined ? {} : { least, most }) }];
 }
@@ -59,7 +62,19 @@ export class BatchLedger {
   #unrecorded: RolloutResult[];
 
   /** `samples`: members of a group. */
-  constructor(samples: number, { ended = 0, graded = 0, passed = 0, rewardSum = 0, failures = {}, said = {}, groups = [], unrecorded = [] }: Partial<LedgerProgress> = {}) {
+  constructor(
+    samples: number,
+    {
+      ended = 0,
+      graded = 0,
+      passed = 0,
+      rewardSum = 0,
+      failures = {},
+      said = {},
+      groups = [],
+      unrecorded = [],
+    }: Partial<LedgerProgress> = {},
+  ) {
     this.#samples = samples;
     this.#ended = ended;
     this.#graded = graded;
@@ -74,7 +89,16 @@ export class BatchLedger {
   /** For another history. */
   get progress(): LedgerProgress {
     const { ended, graded, passed, rewardSum, failures } = this.counts;
-    return { ended, graded, passed, rewardSum, failures, said: { ...this.#said }, groups: [...this.#groups].map(carried), ...(this.#unrecorded.length > 0 && { unrecorded: this.#unrecorded }) };
+    return {
+      ended,
+      graded,
+      passed,
+      rewardSum,
+      failures,
+      said: { ...this.#said },
+      groups: [...this.#groups].map(carried),
+      ...(this.#unrecorded.length > 0 && { unrecorded: this.#unrecorded }),
+    };
   }
 
   get counts() {
@@ -120,7 +144,12 @@ export class BatchLedger {
     const after: GroupTally =
       reward === undefined
         ? { ...before, ended }
-        : { ended, graded: before.graded + 1, least: Math.min(before.least ?? reward, reward), most: Math.max(before.most ?? reward, reward) };
+        : {
+            ended,
+            graded: before.graded + 1,
+            least: Math.min(before.least ?? reward, reward),
+            most: Math.max(before.most ?? reward, reward),
+          };
     if (ended < this.#samples) this.#groups.set(group, after);
     else this.#groups.delete(group);
     return after;

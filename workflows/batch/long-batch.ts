@@ -28,7 +28,11 @@ export function isLong(rollouts: number, gates: readonly unknown[]): boolean {
 }
 
 /** Whether this history has room for one more rollout that must end in it, beside `bound` that must. */
-export function hasRoom(bound: number, { historyLength, continueAsNewSuggested }: HistoryLength, gates: readonly unknown[]): boolean {
+export function hasRoom(
+  bound: number,
+  { historyLength, continueAsNewSuggested }: HistoryLength,
+  gates: readonly unknown[],
+): boolean {
   return !continueAsNewSuggested && historyLength + (bound + 1) * MOST_EVENTS_PER_ROLLOUT[kindOf(gates)] <= FULL_EVENTS;
 }
 

@@ -3,7 +3,15 @@
  * what has happened. A rollout that fails is a result like another: it never aborts the batch and never blocks it.
  */
 
-import { CancellationScope, condition, defineQuery, patched, setCurrentDetails, sleep, workflowInfo } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  condition,
+  defineQuery,
+  patched,
+  setCurrentDetails,
+  sleep,
+  workflowInfo,
+} from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
 import { type Trip, tripLine } from '../failures/circuit-breaker.ts';
 import { FailureWatch } from '../failures/failure-watch.ts';
@@ -112,10 +120,14 @@ export class OpenBatch {
     this.#relay = new PauseRelay(this.#paused);
     this.#adopted = new Set(this.#roster.running);
     const untold = new Set(progress?.untold);
-    for (const index of this.#adopted) this.#relay.adopt(this.#children.id(index), this.#children.handle(index), untold.has(index));
+    for (const index of this.#adopted)
+      this.#relay.adopt(this.#children.id(index), this.#children.handle(index), untold.has(index));
     const living = () => [...this.#adopted].filter((index) => this.#roster.isOpen(index));
     const isDone = () => this.#resting || this.#isOver() || living().length === 0;
-    this.#probe = new Probe({ living, isDone, nextRound: () => condition(isDone, PROBE_EVERY), ask: (members) => this.#ask(members) }, progress?.unasked);
+    this.#probe = new Probe(
+      { living, isDone, nextRound: () => condition(isDone, PROBE_EVERY), ask: (members) => this.#ask(members) },
+      progress?.unasked,
+    );
   }
 
   /** Groups that have begun. */
@@ -151,12 +163,30 @@ export class OpenBatch {
     const { ended, graded, passed, rewardSum, failures } = this.#ledger.counts;
     const said = Object.keys(failures).length > 0 ? { said: this.#ledger.said } : {};
     const { ends } = this.#failures;
-    return { groups: this.groups, rollouts: ended, graded, passed, rewardSum, failures, ...said, ...(ends && { ends }), seconds: (this.#clock.reading(Date.now()) - this.#begunAt) / 1000 };
+    return {
+      groups: this.groups,
+      rollouts: ended,
+      graded,
+      passed,
+      rewardSum,
+      failures,
+      ...said,
+      ...(ends && { ends }),
+      seconds: (this.#clock.reading(Date.now()) - this.#begunAt) / 1000,
+    };
   }
 
   get status(): BatchStatus {
     const { ended, passed, failed } = this.#ledger.counts;
-    return { total: this.total, started: this.#started, ended, passed, failed, paused: this.#paused, ...(this.#held && { tripped: this.#held }) };
+    return {
+      total: this.total,
+      started: this.#started,
+      ended,
+      passed,
+      failed,
+      paused: this.#paused,
+      ...(this.#held && { tripped: this.#held }),
+    };
   }
 
   /** Nothing begins while it is paused, and what runs is told. */
@@ -248,7 +278,8 @@ export class OpenBatch {
 
   /** Those that were not graded, on record. */
   async recordFailures(): Promise<void> {
-    for (const failures of chunksOf(this.#ledger.takeFailures())) await orchestrator.recordFailures({ run: this.#input.run, failures });
+    for (const failures of chunksOf(this.#ledger.takeFailures()))
+      await orchestrator.recordFailures({ run: this.#input.run, failures });
   }
 
   /**
@@ -381,10 +412,17 @@ export class OpenBatch {
 
   /** Those that are gone have ended without a word. */
   async #ask(members: readonly number[]): Promise<void> {
-    const asked = Promise.all(members.map(async (index) => {
-      if (!(await this.#children.isGone(index))) return;
-      this.rolloutEnded(this.#unfinished(index, new Error('The rollout ended without a result: it was terminated, or its workflow failed')));
-    })).then(() => undefined);
+    const asked = Promise.all(
+      members.map(async (index) => {
+        if (!(await this.#children.isGone(index))) return;
+        this.rolloutEnded(
+          this.#unfinished(
+            index,
+            new Error('The rollout ended without a result: it was terminated, or its workflow failed'),
+          ),
+        );
+      }),
+    ).then(() => undefined);
     this.#underWay.track(asked);
     await asked;
   }
@@ -392,7 +430,8 @@ export class OpenBatch {
   /** What of `members` has not ended: what has not begun does not begin, what runs is cancelled and ends soon. */
   #giveUp(members: readonly number[], reason: GivenUpReason): void {
     const { withdrawn, unbegun, running } = this.#roster.giveUp(members, reason);
-    for (const index of withdrawn) this.#count(this.#children.group(index), this.#roster.withdrawn(index, this.#unfinished(index, '')));
+    for (const index of withdrawn)
+      this.#count(this.#children.group(index), this.#roster.withdrawn(index, this.#unfinished(index, '')));
     for (const index of unbegun) this.#without(index);
     if (running.length > 0) this.#underWay.track(this.#endSoon(running));
   }

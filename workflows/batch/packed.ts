@@ -20,7 +20,7 @@ function evenFrom(numbers: readonly number[], from: number): number {
 /** In their order. */
 export function packed(numbers: readonly number[]): Packed {
   const all: Array<Packed[number]> = [];
-  for (let at = 0; at < numbers.length; ) {
+  for (let at = 0; at < numbers.length;) {
     const [first = 0, second = 0] = [numbers[at], numbers[at + 1]];
     const count = evenFrom(numbers, at);
     const isRun = count >= LEAST;
@@ -31,5 +31,7 @@ export function packed(numbers: readonly number[]): Packed {
 }
 
 export function unpacked(all: Packed): number[] {
-  return all.flatMap((one) => (typeof one === 'number' ? [one] : Array.from({ length: one[1] }, (_, i) => one[0] + i * one[2])));
+  return all.flatMap((one) =>
+    typeof one === 'number' ? [one] : Array.from({ length: one[1] }, (_, i) => one[0] + i * one[2]),
+  );
 }

@@ -83,6 +83,9 @@ export class ReadyOrder {
     // How long the others will take is not known: as long as most.
     const usual = this.#ended === 0 ? 0 : this.#endedTook / this.#ended;
     const places = [...this.#places];
-    return new Map([...this.#readyAt, ...this.#open.map(({ rollout, took = usual }) => [rollout, occupy(places, this.#width, took)] as const)]);
+    return new Map([
+      ...this.#readyAt,
+      ...this.#open.map(({ rollout, took = usual }) => [rollout, occupy(places, this.#width, took)] as const),
+    ]);
   }
 }

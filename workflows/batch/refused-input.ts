@@ -15,7 +15,10 @@ const RULES: Rules = {
   run: [isText, 'give the name of what the rollouts belong to'],
   name: [isText, "give the last part of the batch's workflow id"],
   step: [(value) => isWhole(value, 0), `${WHOLE} 0`],
-  tasks: [(value) => Array.isArray(value) && value.length <= MOST_TASKS && value.every(isText), `give a list of task ids, at most ${MOST_TASKS}`],
+  tasks: [
+    (value) => Array.isArray(value) && value.length <= MOST_TASKS && value.every(isText),
+    `give a list of task ids, at most ${MOST_TASKS}`,
+  ],
   samples: [(value) => isWhole(value, 1), `${WHOLE} 1`],
   firstSample: [(value) => value === undefined || isWhole(value, 0), `${WHOLE} 0`],
   agent: [isObject, 'give { maxTurns, maxContextTokens, toolTimeoutSeconds }'],
@@ -27,8 +30,19 @@ const RULES: Rules = {
 export function refusedInput(input: BatchInput): RefusedSetting | undefined {
   for (const [field, [holds, remedy]] of Object.entries(RULES)) {
     const value: unknown = (input as BatchInput | undefined)?.[field as keyof BatchInput];
-    if (!holds(value)) return { field, value: field === 'tasks' && Array.isArray(value) ? `${value.length} of them` : (value ?? null), remedy };
+    if (!holds(value))
+      return {
+        field,
+        value: field === 'tasks' && Array.isArray(value) ? `${value.length} of them` : (value ?? null),
+        remedy,
+      };
   }
   const rollouts = input.tasks.length * input.samples;
-  return rollouts > MOST_ROLLOUTS ? { field: 'samples', value: input.samples, remedy: `give less: ${rollouts} rollouts are more than a batch's ${MOST_ROLLOUTS}` } : undefined;
+  return rollouts > MOST_ROLLOUTS
+    ? {
+        field: 'samples',
+        value: input.samples,
+        remedy: `give less: ${rollouts} rollouts are more than a batch's ${MOST_ROLLOUTS}`,
+      }
+    : undefined;
 }

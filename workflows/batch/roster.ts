@@ -132,6 +132,8 @@ export class Roster {
   #asGivenUp(index: number, result: RolloutResult): RolloutResult {
     const reason = this.#givenUp.get(index);
     this.#givenUp.delete(index);
-    return reason === undefined || result.status === 'graded' ? result : { ...result, failure: reason, message: GIVEN_UP[reason] };
+    return reason === undefined || result.status === 'graded'
+      ? result
+      : { ...result, failure: reason, message: GIVEN_UP[reason] };
   }
 }

@@ -16,18 +16,34 @@ export const GIVEN_UP: Readonly<Record<GivenUpReason, string>> = {
 };
 
 /** Whether a group of `samples` is complete now that `tally` of it has ended, for the first time. */
-export function isCompleteWithoutRest({ graded, ended }: GroupTally, samples: number, { completeGroupWithout = 0 }: StragglerSettings): boolean {
+export function isCompleteWithoutRest(
+  { graded, ended }: GroupTally,
+  samples: number,
+  { completeGroupWithout = 0 }: StragglerSettings,
+): boolean {
   return completeGroupWithout > 0 && ended < samples && graded === samples - completeGroupWithout;
 }
 
 /** The first setting that cannot be used, if there is one. A baseline needs two members. */
 export function refusedStraggler({ deadlineSeconds, completeGroupWithout }: StragglerSettings, samples: number) {
   if (deadlineSeconds !== undefined && !(deadlineSeconds > 0 && deadlineSeconds <= LONGEST_SECONDS)) {
-    return { field: 'deadlineSeconds', value: deadlineSeconds, remedy: `give seconds above 0, at most ${LONGEST_SECONDS}` };
+    return {
+      field: 'deadlineSeconds',
+      value: deadlineSeconds,
+      remedy: `give seconds above 0, at most ${LONGEST_SECONDS}`,
+    };
   }
   const most = Math.max(0, samples - 2);
-  const fits = completeGroupWithout === undefined || (Number.isSafeInteger(completeGroupWithout) && completeGroupWithout >= 0 && completeGroupWithout <= most);
-  return fits ? undefined : { field: 'completeGroupWithout', value: completeGroupWithout, remedy: `give a whole number up to ${most}: two of a group's ${samples} must be left` };
+  const fits =
+    completeGroupWithout === undefined ||
+    (Number.isSafeInteger(completeGroupWithout) && completeGroupWithout >= 0 && completeGroupWithout <= most);
+  return fits
+    ? undefined
+    : {
+        field: 'completeGroupWithout',
+        value: completeGroupWithout,
+        remedy: `give a whole number up to ${most}: two of a group's ${samples} must be left`,
+      };
 }
 
 /** Time that is left until a deadline, of a clock that can be stopped. */

@@ -90,14 +90,25 @@ export class CircuitBreaker {
     const row = this.#last.slice(-inARow);
     if (row.length === inARow && row.every((one) => one === failure)) return inARow;
     const failed = this.#last.filter((one) => one === failure).length;
-    return this.#last.length === windowOf(this.#settings) && failed >= share * this.#last.length ? this.#last.length : 0;
+    return this.#last.length === windowOf(this.#settings) && failed >= share * this.#last.length
+      ? this.#last.length
+      : 0;
   }
 }
 
 /** Of a step none of whose rollouts was graded: why most of them were masked. */
-export function ungradedTrip({ step, masked }: { readonly step: number; readonly masked: Readonly<Record<string, number>> }): Trip {
+export function ungradedTrip({
+  step,
+  masked,
+}: {
+  readonly step: number;
+  readonly masked: Readonly<Record<string, number>>;
+}): Trip {
   const counts = Object.entries(masked).toSorted(([, a], [, b]) => b - a);
-  const [failure, failed] = counts.find((one): one is [FailureClass, number] => Object.hasOwn(FAILURES, one[0])) ?? ['internal', 0];
+  const [failure, failed] = counts.find((one): one is [FailureClass, number] => Object.hasOwn(FAILURES, one[0])) ?? [
+    'internal',
+    0,
+  ];
   const of = counts.reduce((sum, [, count]) => sum + count, 0);
   return { failure, failed, of, message: `no rollout of step ${step} was graded, and its policy is the one before` };
 }
@@ -107,7 +118,9 @@ export function tripLine({ failure, failed, of, message, work }: Trip): string {
   if (work !== undefined && failure === 'cancelled') {
     return `paused: ${work} was ended by hand (${message}); \`longhaul resume\` begins it again, \`longhaul cancel\` ends the run`;
   }
-  if (work !== undefined && failure === 'quarantined') return `paused: ${work} is quarantined (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
-  if (work !== undefined) return `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
+  if (work !== undefined && failure === 'quarantined')
+    return `paused: ${work} is quarantined (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
+  if (work !== undefined)
+    return `paused: ${work} failed as ${failure} on all its tries (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\` does it again`;
   return `paused by the circuit breaker: ${failed} of the last ${of} rollouts failed as ${failure} (${message}); ${FAILURES[failure].remedy}; then \`longhaul resume\``;
 }

@@ -32,7 +32,11 @@ export class KnownFailure extends Error {
 
 /** Whether all the time that an activity was given, with its retries, has passed. */
 export function wasOutOfTime(error: unknown): error is ActivityFailure {
-  return error instanceof ActivityFailure && error.cause instanceof TimeoutFailure && error.cause.timeoutType === 'SCHEDULE_TO_CLOSE';
+  return (
+    error instanceof ActivityFailure &&
+    error.cause instanceof TimeoutFailure &&
+    error.cause.timeoutType === 'SCHEDULE_TO_CLOSE'
+  );
 }
 
 /**
@@ -44,7 +48,10 @@ export async function withinOutage<T>(work: Promise<T>): Promise<T> {
     return await work;
   } catch (error) {
     if (!wasOutOfTime(error)) throw error;
-    throw new KnownFailure({ failure: 'timeout', message: (rootCause(error) ?? error.message).slice(0, LONGEST_MESSAGE) }, { cause: error });
+    throw new KnownFailure(
+      { failure: 'timeout', message: (rootCause(error) ?? error.message).slice(0, LONGEST_MESSAGE) },
+      { cause: error },
+    );
   }
 }
 

@@ -94,7 +94,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: [],
     recovery: 'restart',
     breaks: false,
-    remedy: 'nothing: the attempt began again. Tools that answer otherwise each time (clocks, random names) cannot be replayed',
+    remedy:
+      'nothing: the attempt began again. Tools that answer otherwise each time (clocks, random names) cannot be replayed',
   },
   'record-mismatch': {
     detected: 'an answer on record is that of another call than the one that its turn makes',
@@ -102,7 +103,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: [],
     recovery: 'restart',
     breaks: true,
-    remedy: 'the attempt began again. Records of two runs under one name, or a store of which a part was lost or brought back: see which writes there',
+    remedy:
+      'the attempt began again. Records of two runs under one name, or a store of which a part was lost or brought back: see which writes there',
   },
   'engine-lost': {
     detected: "the engine's process ended or does not answer",
@@ -129,7 +131,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'see the log of the reward worker; `longhaul rollouts RUN` has the reason',
   },
   'collect-failed': {
-    detected: 'what is graded could not be taken out of its sandbox, and neither could that of a control, which no policy has touched',
+    detected:
+      'what is graded could not be taken out of its sandbox, and neither could that of a control, which no policy has touched',
     errors: ['CollectFailed'],
     retried: ['agent-run'],
     recovery: 'mask',
@@ -158,10 +161,12 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     retried: [],
     recovery: 'hold',
     breaks: true,
-    remedy: 'stop the stack and bring the store back from a copy, or start a run of another name; `longhaul doctor --store` lists what is damaged',
+    remedy:
+      'stop the stack and bring the store back from a copy, or start a run of another name; `longhaul doctor --store` lists what is damaged',
   },
   'module-changed': {
-    detected: "a run's module (`algorithm.module`) was changed and no copy of it is left, or the workers have loaded another one of that path",
+    detected:
+      "a run's module (`algorithm.module`) was changed and no copy of it is left, or the workers have loaded another one of that path",
     errors: ['ModuleChanged'],
     retried: [],
     recovery: 'hold',
@@ -185,7 +190,8 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
     remedy: 'see what ends the worker: `longhaul ps`, its log, and memory that ran out (`dmesg`)',
   },
   deadline: {
-    detected: 'the rollout spent more than agent.deadlineSeconds on its turns, and less than half of it by itself (with agent.atDeadline: mask, however)',
+    detected:
+      'the rollout spent more than agent.deadlineSeconds on its turns, and less than half of it by itself (with agent.atDeadline: mask, however)',
     errors: [],
     retried: [],
     recovery: 'mask',
@@ -211,8 +217,16 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   'bad-input': {
     detected: 'an input cannot be used',
     errors: [
-      'UserInputError', 'InvalidRequest', 'BadCacheBudget',
-      'UnknownName', 'LossRefused', 'NoReference', 'NoCredit', 'NoValues', 'TooFewTokens', 'TrainingDiverged',
+      'UserInputError',
+      'InvalidRequest',
+      'BadCacheBudget',
+      'UnknownName',
+      'LossRefused',
+      'NoReference',
+      'NoCredit',
+      'NoValues',
+      'TooFewTokens',
+      'TrainingDiverged',
     ],
     retried: [],
     recovery: 'mask',
@@ -249,4 +263,6 @@ export function classOfError(name: string): FailureClass {
 }
 
 /** Names of errors that no retry of the same call can cure. */
-export const FINAL_ERRORS: readonly string[] = entries.flatMap(([, { errors, retried }]) => (retried.length === 0 ? errors : []));
+export const FINAL_ERRORS: readonly string[] = entries.flatMap(([, { errors, retried }]) =>
+  retried.length === 0 ? errors : [],
+);

@@ -23,7 +23,10 @@ export class FailureWatch {
   /** Of this batch, the last ones. */
   #ends: readonly TimedEnd[];
 
-  constructor({ breaker = { inARow: 0, share: 1 }, lately = [] }: Pick<BatchInput, 'breaker' | 'lately'>, progress?: WatchProgress) {
+  constructor(
+    { breaker = { inARow: 0, share: 1 }, lately = [] }: Pick<BatchInput, 'breaker' | 'lately'>,
+    progress?: WatchProgress,
+  ) {
     this.#breaker = new CircuitBreaker(breaker, progress?.breaker ?? { last: lately });
     this.#kept = windowOf(breaker);
     this.#ends = progress?.ends ?? [];
@@ -45,13 +48,19 @@ export class FailureWatch {
     if (this.#kept > 0) this.#ends = [...this.#ends, [Date.now(), endOf(result.failure)] as const].slice(-this.#kept);
     const trip = this.#breaker.heard(result);
     const { parent } = workflowInfo();
-    if (trip && parent) getExternalWorkflowHandle(parent.workflowId).signal(circuitOpenedSignal, trip).catch(() => undefined);
+    if (trip && parent)
+      getExternalWorkflowHandle(parent.workflowId)
+        .signal(circuitOpenedSignal, trip)
+        .catch(() => undefined);
   }
 
   /** A rollout of `batch` is held, and the batch with it. Returns when the parent has been told, or has ended. */
   async held(trip: Trip, batch: string): Promise<void> {
     const { parent } = workflowInfo();
-    if (parent) await getExternalWorkflowHandle(parent.workflowId).signal(circuitOpenedSignal, trip, batch).catch(() => undefined);
+    if (parent)
+      await getExternalWorkflowHandle(parent.workflowId)
+        .signal(circuitOpenedSignal, trip, batch)
+        .catch(() => undefined);
   }
 
   reset(): void {

@@ -31,5 +31,7 @@ export function heldTrip(failure: Failure, state: LoopState, rollout: string): T
 export async function reportHeld(trip: Trip): Promise<void> {
   const { parent, workflowId } = workflowInfo();
   if (!parent) return;
-  await getExternalWorkflowHandle(parent.workflowId).signal(rolloutHeldSignal, workflowId, trip).catch(() => undefined);
+  await getExternalWorkflowHandle(parent.workflowId)
+    .signal(rolloutHeldSignal, workflowId, trip)
+    .catch(() => undefined);
 }

@@ -6,7 +6,14 @@
 
 import type { FailureClass } from '../../agents/finish-reason.ts';
 import type { BatchResult } from '../messages/batch.ts';
-import { type BreakerSettings, type BreakerState, CircuitBreaker, type End, type Trip, windowOf } from './circuit-breaker.ts';
+import {
+  type BreakerSettings,
+  type BreakerState,
+  CircuitBreaker,
+  type End,
+  type Trip,
+  windowOf,
+} from './circuit-breaker.ts';
 
 /** How a batch's rollouts ended, as it tells its run. */
 export type BatchEnds = Pick<BatchResult, 'rollouts' | 'failures' | 'said' | 'ends'>;
@@ -57,7 +64,9 @@ export class RunFailures {
   /** Earlier code tells no order: successes count as the earlier ones, and a unit that can see a row has told it by itself. */
   #heardWithoutOrder({ rollouts, failures, said }: BatchEnds, unit: number): Trip | undefined {
     if (unit === 0 || this.#unheard.delete(unit)) return undefined;
-    const failed = (Object.entries(failures) as Array<[FailureClass, number]>).flatMap(([failure, count]) => Array<FailureClass>(count).fill(failure));
+    const failed = (Object.entries(failures) as Array<[FailureClass, number]>).flatMap(([failure, count]) =>
+      Array<FailureClass>(count).fill(failure),
+    );
     this.#heardGood(rollouts - failed.length);
     return rollouts >= this.#settings.inARow ? undefined : this.#heardEach(failed, said);
   }

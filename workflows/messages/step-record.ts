@@ -49,7 +49,9 @@ export interface EvaluationRecord {
   /** Sampled rollouts that failed for an infrastructural reason, by reason. */
   readonly failed?: Readonly<Record<string, number>>;
   /** Rewards of the sampled rollouts that were graded; absent where none was. */
-  readonly scores?: { readonly avgScore: number; readonly passAt1: number; readonly meanPositiveReward: number } | undefined;
+  readonly scores?:
+    | { readonly avgScore: number; readonly passAt1: number; readonly meanPositiveReward: number }
+    | undefined;
   readonly greedyPassRate: number | null;
   readonly rollouts: number;
   readonly byFamily: Readonly<Record<string, { readonly rollouts: number; readonly passRate: number }>>;

@@ -20,12 +20,17 @@ export interface CachePlace {
 function isFinal(error: unknown): boolean {
   if (!(error instanceof ActivityFailure)) return true;
   const { cause } = error;
-  if (cause instanceof ApplicationFailure) return cause.nonRetryable === true || FINAL_ERRORS.includes(cause.type ?? '');
+  if (cause instanceof ApplicationFailure)
+    return cause.nonRetryable === true || FINAL_ERRORS.includes(cause.type ?? '');
   return cause?.name === 'CancelledFailure';
 }
 
 /** `withinMs`: all that is left, retries included. Errors: those of the activity. */
-export async function generateNearCache(withinMs: number, place: CachePlace, input: GenerateInput): Promise<GenerateOutcome> {
+export async function generateNearCache(
+  withinMs: number,
+  place: CachePlace,
+  input: GenerateInput,
+): Promise<GenerateOutcome> {
   const { worker } = place;
   if (worker === null) return gpuWithin(withinMs).generate(input);
   const begun = Date.now();

@@ -15,9 +15,19 @@ export function renewalOf({ ttlSeconds = DEFAULT_TTL_SECONDS }: SandboxRef): num
 }
 
 /** Renews the sandbox of a rollout that waits; whether it is lost. */
-export async function isLost(sandbox: SandboxRef, attempt: number, { input, rollout }: Pick<Context, 'input' | 'rollout'>): Promise<boolean> {
+export async function isLost(
+  sandbox: SandboxRef,
+  attempt: number,
+  { input, rollout }: Pick<Context, 'input' | 'rollout'>,
+): Promise<boolean> {
   try {
-    await onHost(sandbox.host, input.agent.toolTimeoutSeconds).holdSandbox({ run: input.run, rollout, attempt, task: input.task, ...sandbox });
+    await onHost(sandbox.host, input.agent.toolTimeoutSeconds).holdSandbox({
+      run: input.run,
+      rollout,
+      attempt,
+      task: input.task,
+      ...sandbox,
+    });
     return false;
   } catch (error) {
     if (isCancellation(error)) throw error;

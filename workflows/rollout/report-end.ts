@@ -3,7 +3,14 @@
  * end of a child only to the history that began it.
  */
 
-import { CancellationScope, ContinueAsNew, defineSignal, getExternalWorkflowHandle, isCancellation, workflowInfo } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  ContinueAsNew,
+  defineSignal,
+  getExternalWorkflowHandle,
+  isCancellation,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { RolloutInput, RolloutResult } from '../messages/rollout.ts';
 
 /** To the parent. */
@@ -29,7 +36,10 @@ async function report(result: RolloutResult): Promise<void> {
 }
 
 /** Does `work`, and tells how it ended where `reports` asks for it. A new history of the rollout is no end. */
-export async function reportingEnd(given: Pick<RolloutInput, 'task' | 'reportsEnd'> | undefined, work: () => Promise<RolloutResult>): Promise<RolloutResult> {
+export async function reportingEnd(
+  given: Pick<RolloutInput, 'task' | 'reportsEnd'> | undefined,
+  work: () => Promise<RolloutResult>,
+): Promise<RolloutResult> {
   if (!given?.reportsEnd) return work();
   try {
     const result = await work();

@@ -13,23 +13,41 @@ export type Refuse = (field: string, value: unknown, remedy: string) => never;
 type Rule = readonly [holds: (value: unknown) => boolean, remedy: string];
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== '';
-const oneOf = (names: readonly string[]): Rule => [(value) => isText(value) && names.includes(value), `give ${names.join(', ')}`];
+const oneOf = (names: readonly string[]): Rule => [
+  (value) => isText(value) && names.includes(value),
+  `give ${names.join(', ')}`,
+];
 const count: Rule = [(value) => Number.isSafeInteger(value) && Number(value) >= 1, 'give a whole number of at least 1'];
-const plainObject: Rule = [(value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'give fields and values'];
+const plainObject: Rule = [
+  (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+  'give fields and values',
+];
 const positive: Rule = [(value) => typeof value === 'number' && value > 0, 'give a number above 0'];
 /** A timer of JavaScript holds less than 25 days. */
-const timer: Rule = [(value) => typeof value === 'number' && value > 0 && value <= 1_000_000, 'give a number of seconds above 0, at most 1000000'];
+const timer: Rule = [
+  (value) => typeof value === 'number' && value > 0 && value <= 1_000_000,
+  'give a number of seconds above 0, at most 1000000',
+];
 
 /** Beginnings of keys that could be names of variables too. */
 const KEY = /^(hf|gsk|nvapi|xai|sk|rpa|pplx)_\w{16,}$/;
 
 const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
-  baseUrl: [(value) => isText(value) && /^https?:\/\/[^/\s?#]+[^\s?#]*$/.test(value), 'give an address such as http://127.0.0.1:8000/v1, without a query'],
+  baseUrl: [
+    (value) => isText(value) && /^https?:\/\/[^/\s?#]+[^\s?#]*$/.test(value),
+    'give an address such as http://127.0.0.1:8000/v1, without a query',
+  ],
   model: [isText, 'give the name that the server knows the model by'],
   mode: oneOf(['tokens', 'chat', 'auto']),
   protocol: oneOf(['vllm', 'sglang', 'llama.cpp']),
-  tokenizer: [(value) => isText(value) && value.startsWith('/'), "give the absolute path of a directory with the served model's tokenizer.json and chat template"],
-  apiKeyEnv: [(value) => isText(value) && /^[A-Za-z_]\w{0,63}$/.test(value) && !KEY.test(value), 'give the name of an environment variable, not the key itself'],
+  tokenizer: [
+    (value) => isText(value) && value.startsWith('/'),
+    "give the absolute path of a directory with the served model's tokenizer.json and chat template",
+  ],
+  apiKeyEnv: [
+    (value) => isText(value) && /^[A-Za-z_]\w{0,63}$/.test(value) && !KEY.test(value),
+    'give the name of an environment variable, not the key itself',
+  ],
   timeoutSeconds: timer,
   maxConcurrent: count,
   requestsPerMinute: positive,
@@ -40,7 +58,14 @@ const RULES: Readonly<Record<keyof Endpoint, Rule>> = {
   extraBody: plainObject,
 };
 
-const DEFAULTS = { mode: 'auto', timeoutSeconds: 600, maxConcurrent: 32, maxTries: 5, patienceSeconds: 3600, maxTokensField: 'max_tokens' } as const;
+const DEFAULTS = {
+  mode: 'auto',
+  timeoutSeconds: 600,
+  maxConcurrent: 32,
+  maxTries: 5,
+  patienceSeconds: 3600,
+  maxTokensField: 'max_tokens',
+} as const;
 
 /** Where somebody may have written a key. */
 const HIDDEN = '(not shown)';
@@ -61,18 +86,32 @@ const NOT_IN: Readonly<Partial<Record<keyof Endpoint, readonly string[]>>> = {
   tokenizer: ['chat'],
 };
 
-function checkTogether(given: Record<string, unknown>, endpoint: Record<string, unknown>, field: string, refuse: Refuse): void {
+function checkTogether(
+  given: Record<string, unknown>,
+  endpoint: Record<string, unknown>,
+  field: string,
+  refuse: Refuse,
+): void {
   for (const name of ['baseUrl', 'model'] as const) {
     if (endpoint[name] === undefined) refuse(`${field}.${name}`, null, RULES[name][1]);
   }
   const mode = String(endpoint['mode']);
   for (const [name, modes] of Object.entries(NOT_IN)) {
     // A default is no wish: what was resolved already is resolved again on its way.
-    if (given[name] === undefined || given[name] === (DEFAULTS as Record<string, unknown>)[name] || !modes.includes(mode)) continue;
+    if (
+      given[name] === undefined ||
+      given[name] === (DEFAULTS as Record<string, unknown>)[name] ||
+      !modes.includes(mode)
+    )
+      continue;
     refuse(`${field}.${name}`, shownValue(name, given[name]), `leave it out: it has no effect in mode ${mode}`);
   }
   if (Number(endpoint['patienceSeconds']) < Number(endpoint['timeoutSeconds'])) {
-    refuse(`${field}.patienceSeconds`, endpoint['patienceSeconds'], `give at least timeoutSeconds, which is ${String(endpoint['timeoutSeconds'])}`);
+    refuse(
+      `${field}.patienceSeconds`,
+      endpoint['patienceSeconds'],
+      `give at least timeoutSeconds, which is ${String(endpoint['timeoutSeconds'])}`,
+    );
   }
   if (mode === 'tokens' && endpoint['tokenizer'] === undefined) refuse(`${field}.tokenizer`, null, RULES.tokenizer[1]);
   if (/^https?:\/\/[^/]*@/.test(String(endpoint['baseUrl']))) {
@@ -88,7 +127,12 @@ export function resolveEndpoint(given: unknown, field: string, refuse: Refuse): 
     if (value === undefined) continue;
     const rule = Object.hasOwn(RULES, name) ? RULES[name as keyof Endpoint] : undefined;
     const keyRemedy = 'name the environment variable that holds the key by apiKeyEnv';
-    if (!rule) return refuse(`${field}.${name}`, HIDDEN, /key|token|secret/i.test(name) ? keyRemedy : 'remove it, there is no such setting');
+    if (!rule)
+      return refuse(
+        `${field}.${name}`,
+        HIDDEN,
+        /key|token|secret/i.test(name) ? keyRemedy : 'remove it, there is no such setting',
+      );
     const [holds, remedy] = rule;
     if (!holds(value)) return refuse(`${field}.${name}`, shownValue(name, value), remedy);
     endpoint[name] = value;
@@ -100,13 +144,23 @@ export function resolveEndpoint(given: unknown, field: string, refuse: Refuse): 
 export function resolvePolicy(given: unknown, refuse: Refuse): RolloutPolicy {
   const policy = isObject(given) ? given : {};
   const version = policy['version'] ?? 0;
-  if (!Number.isSafeInteger(version) || Number(version) < 0) return refuse('policy.version', version, 'give a whole number of at least 0');
+  if (!Number.isSafeInteger(version) || Number(version) < 0)
+    return refuse('policy.version', version, 'give a whole number of at least 0');
   if ('endpoint' in policy) {
     return { endpoint: resolveEndpoint(policy['endpoint'], 'policy.endpoint', refuse), version: Number(version) };
   }
   if (typeof policy['dir'] === 'string') {
     const { dir, newestOf, digest } = policy;
-    return { dir, version: Number(version), ...(isText(newestOf) ? { newestOf } : {}), ...(isText(digest) ? { digest } : {}) };
+    return {
+      dir,
+      version: Number(version),
+      ...(isText(newestOf) ? { newestOf } : {}),
+      ...(isText(digest) ? { digest } : {}),
+    };
   }
-  return refuse('policy', given ?? null, 'give { dir, version }, a directory in Hugging Face layout and its version, or { endpoint: { baseUrl, model } }');
+  return refuse(
+    'policy',
+    given ?? null,
+    'give { dir, version }, a directory in Hugging Face layout and its version, or { endpoint: { baseUrl, model } }',
+  );
 }

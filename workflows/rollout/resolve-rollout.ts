@@ -42,7 +42,8 @@ function positiveInteger(field: string, value: number): void {
 }
 
 function seconds(field: string, value: number): void {
-  if (!(value > 0 && value <= LONGEST_SECONDS)) refuse(field, value, `give a number of seconds above 0, at most ${LONGEST_SECONDS}`);
+  if (!(value > 0 && value <= LONGEST_SECONDS))
+    refuse(field, value, `give a number of seconds above 0, at most ${LONGEST_SECONDS}`);
 }
 
 /** Errors: a non-retryable `UserInputError` that names field, value and remedy. */
@@ -58,7 +59,8 @@ export function resolveRollout(input: RolloutInput, workflowId: string): Resolve
   positiveInteger('sampling.maxTokens', sampling.maxTokens);
   seconds('agent.toolTimeoutSeconds', agent.toolTimeoutSeconds);
   seconds('agent.deadlineSeconds', agent.deadlineSeconds);
-  if (agent.atDeadline !== 'grade' && agent.atDeadline !== 'mask') refuse('agent.atDeadline', agent.atDeadline, 'give grade or mask');
+  if (agent.atDeadline !== 'grade' && agent.atDeadline !== 'mask')
+    refuse('agent.atDeadline', agent.atDeadline, 'give grade or mask');
   if (!(sampling.temperature >= 0)) refuse('sampling.temperature', sampling.temperature, 'give 0 (greedy) or more');
   return {
     task: input.task,

@@ -26,7 +26,11 @@ export class RolloutClock {
   /** Of the present attempt. */
   #ownMs: number;
 
-  constructor({ deadlineSeconds, atDeadline }: Pick<Required<AgentSettings>, 'deadlineSeconds' | 'atDeadline'>, { spentMs, ownMs = 0 }: Spent, now: number) {
+  constructor(
+    { deadlineSeconds, atDeadline }: Pick<Required<AgentSettings>, 'deadlineSeconds' | 'atDeadline'>,
+    { spentMs, ownMs = 0 }: Spent,
+    now: number,
+  ) {
     this.#deadlineSeconds = deadlineSeconds;
     this.#atDeadline = atDeadline;
     this.#begun = spentMs === null ? null : now - spentMs;
@@ -69,8 +73,13 @@ export class RolloutClock {
   /** What the deadline means, now that it has passed in `phase`: there must be a sandbox to take something out of. */
   passed({ phase }: LoopState): Extract<LoopEvent, { type: 'failed' | 'out-of-time' }> {
     const isOwn = this.#ownMs >= OWN_SHARE * this.#deadlineSeconds * 1000;
-    if (isOwn && this.#atDeadline === 'grade' && (phase === 'generate' || phase === 'act')) return { type: 'out-of-time' };
+    if (isOwn && this.#atDeadline === 'grade' && (phase === 'generate' || phase === 'act'))
+      return { type: 'out-of-time' };
     const own = `${Math.round(this.#ownMs / 1000)} s of them by the policy itself`;
-    return { type: 'failed', failure: 'deadline', message: `agent.deadlineSeconds: ${this.#deadlineSeconds} s were spent on its turns, ${own}` };
+    return {
+      type: 'failed',
+      failure: 'deadline',
+      message: `agent.deadlineSeconds: ${this.#deadlineSeconds} s were spent on its turns, ${own}`,
+    };
   }
 }

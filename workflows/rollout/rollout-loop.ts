@@ -114,7 +114,8 @@ function afterFailure(state: LoopState, failure: FailureClass, message: string, 
   const resume = resumableOf(state);
   const restores = (state.restores ?? 0) + 1;
   if ((recovery === 'resume' || recovery === 'restart') && resume !== undefined) {
-    if (recovery === 'resume' && restores <= limits.maxRestores) return { ...state, phase: 'restore', restores, resume };
+    if (recovery === 'resume' && restores <= limits.maxRestores)
+      return { ...state, phase: 'restore', restores, resume };
     if (state.attempt < limits.maxAttempts) return { ...initialState, attempt: state.attempt + 1 };
   }
   const { resume: _, ...ended } = state;

@@ -3,7 +3,14 @@
  * what comes next: that is the loop's.
  */
 
-import { CancellationScope, condition, patched, rootCause, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import {
+  CancellationScope,
+  condition,
+  patched,
+  rootCause,
+  setCurrentDetails,
+  workflowInfo,
+} from '@temporalio/workflow';
 import type { Failure } from '../../agents/finish-reason.ts';
 import { initWithin, onEndpoint, onHost, releasing, reward } from '../activities.ts';
 import { inCode } from '../details.ts';
@@ -33,7 +40,9 @@ export function hasDeadline({ phase }: LoopState): boolean {
 export function atDeadline(state: LoopState, { clock }: Context, failure?: Failure): LoopEvent {
   const event = clock.passed(state);
   if (event.type === 'failed') return { ...event, ...failure };
-  return patched('graded-at-deadline') ? event : { type: 'failed', failure: 'deadline', message: 'Its time was over', ...failure };
+  return patched('graded-at-deadline')
+    ? event
+    : { type: 'failed', failure: 'deadline', message: 'Its time was over', ...failure };
 }
 
 /** One phase. Errors: those of its activity; a deadline that has passed is an event. */
@@ -50,7 +59,11 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
       context.clock.start(Date.now());
       return { type: 'prepared' };
     case 'restore':
-      context.sandbox = await initWithin(withinMs).restoreSandbox({ ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds: input.agent.toolTimeoutSeconds });
+      context.sandbox = await initWithin(withinMs).restoreSandbox({
+        ...attempt,
+        restore: state.restores ?? 1,
+        toolTimeoutSeconds: input.agent.toolTimeoutSeconds,
+      });
       return { type: 'restored' };
     case 'generate':
       return generate(attempt, state.turn, withinMs, context);
@@ -77,8 +90,20 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
   const sandbox = sandboxOf(context);
   const collect = collectsWith(state, context.limits);
   const isShort = withinMs < NEAR_IN_LIMITS * toolTimeoutSeconds * 1000;
-  const input = { ...attempt, ...sandbox, turn: state.turn, toolTimeoutSeconds, ...(isShort && { withinMs }), ...(collect === undefined ? {} : { collect }) };
-  const { line, ms, unfinished = false, collected } = await onHost(sandbox.host, toolTimeoutSeconds, withinMs + TURN_ENDS_MS).agentRun(input);
+  const input = {
+    ...attempt,
+    ...sandbox,
+    turn: state.turn,
+    toolTimeoutSeconds,
+    ...(isShort && { withinMs }),
+    ...(collect === undefined ? {} : { collect }),
+  };
+  const {
+    line,
+    ms,
+    unfinished = false,
+    collected,
+  } = await onHost(sandbox.host, toolTimeoutSeconds, withinMs + TURN_ENDS_MS).agentRun(input);
   context.clock.ranFor(ms);
   tell(context, `answer to turn ${state.turn}: ${inCode(line)}`);
   if (collected) take(collected, context);
@@ -126,7 +151,12 @@ async function askedPatiently(endpoint: Endpoint, withinMs: number, input: Gener
 }
 
 /** A server may be down for longer than a sandbox lives without being used: it is held meanwhile. */
-async function sampled(attempt: number, withinMs: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
+async function sampled(
+  attempt: number,
+  withinMs: number,
+  context: Context,
+  input: GenerateInput,
+): Promise<GenerateOutcome> {
   const { policy } = input;
   if (!('endpoint' in policy)) return generateNearCache(withinMs, context, input);
   const sandbox = sandboxOf(context);
@@ -145,7 +175,9 @@ async function sampled(attempt: number, withinMs: number, context: Context, inpu
 
 async function grade(attempt: Attempt, { finish, turn }: LoopState, { collected }: Context): Promise<LoopEvent> {
   if (!collected || !finish) throw new TypeError('Nothing was collected to grade');
-  const verdict = await withinOutage(reward.computeReward({ ...attempt, artifact: collected.artifact, finish, turns: turn }));
+  const verdict = await withinOutage(
+    reward.computeReward({ ...attempt, artifact: collected.artifact, finish, turns: turn }),
+  );
   return verdict.code === 'graded'
     ? { type: 'graded', reward: verdict.reward, passed: verdict.passed, reason: verdict.reason }
     : { type: 'failed', failure: 'grader-failed', message: verdict.reason };

@@ -39,7 +39,10 @@ async function makeShards(input: UpdateInput & { readonly shards: number }, work
 }
 
 /** Errors: those of the activities, after their retries. */
-export async function applyUpdate(input: UpdateInput, placement: TrainingPlacement = 'colocated'): Promise<UpdateOutcome> {
+export async function applyUpdate(
+  input: UpdateInput,
+  placement: TrainingPlacement = 'colocated',
+): Promise<UpdateOutcome> {
   const workers = training(placement);
   const { shards } = input;
   if (shards !== undefined) await makeShards({ ...input, shards }, workers);

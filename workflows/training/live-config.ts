@@ -31,12 +31,19 @@ export class LiveConfig {
 
   /** `step` steps are done. */
   catchUp(step: number): void {
-    this.#now = changed(this.#now, this.#ahead.filter((change) => change.step <= step));
+    this.#now = changed(
+      this.#now,
+      this.#ahead.filter((change) => change.step <= step),
+    );
     this.#ahead = this.#ahead.filter((change) => change.step > step);
   }
 
   /** In force from now on; returns what puts it on record, or nothing where it changes nothing. */
-  change(change: Reconfiguration, id: string, { step, runDir }: { readonly step: number; readonly runDir: string }): (() => Promise<void>) | undefined {
+  change(
+    change: Reconfiguration,
+    id: string,
+    { step, runDir }: { readonly step: number; readonly runDir: string },
+  ): (() => Promise<void>) | undefined {
     const at = new Date().toISOString();
     const changes = changesOf(this.#now, change, step, at);
     if (changes.length === 0) return undefined;

@@ -19,7 +19,9 @@ export function unitsPerStep(config: RunConfig): number {
 /** In `async` as many groups at once as fit into the dispatcher's width; all that are admitted where it has none. */
 function parallelOf({ batch, dispatcher }: RunConfig): number {
   const { maxParallelAgents: width } = dispatcher;
-  return dispatcher.type === 'batch' || width === undefined ? Number.POSITIVE_INFINITY : Math.max(1, Math.floor(width / batch.samples));
+  return dispatcher.type === 'batch' || width === undefined
+    ? Number.POSITIVE_INFINITY
+    : Math.max(1, Math.floor(width / batch.samples));
 }
 
 export function limitsOf(config: RunConfig): AdmissionLimits {

@@ -6,7 +6,9 @@ import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
 import { mostGroupsOfStep } from './settings.ts';
 
 /** Widths of the dispatcher: they hold from the next batch on. */
-const WIDTHS = ['maxParallelAgents', 'maxEvalParallelAgents'] as const satisfies ReadonlyArray<keyof DispatcherSettings>;
+const WIDTHS = ['maxParallelAgents', 'maxEvalParallelAgents'] as const satisfies ReadonlyArray<
+  keyof DispatcherSettings
+>;
 
 interface Bounds {
   /** A name without dots that means the same. */
@@ -28,7 +30,11 @@ const SETTINGS: Readonly<Record<string, Bounds>> = {
   ...Object.fromEntries(WIDTHS.map((short) => [`dispatcher.${short}`, { short, least: 1, whole: true }])),
 };
 
-const FIELD_OF = new Map(Object.entries(SETTINGS).flatMap(([field, { short }]) => [[field, field], ...(short ? [[short, field]] : [])] as Array<[string, string]>));
+const FIELD_OF = new Map(
+  Object.entries(SETTINGS).flatMap(
+    ([field, { short }]) => [[field, field], ...(short ? [[short, field]] : [])] as Array<[string, string]>,
+  ),
+);
 
 /** New values by name, each name as in the configuration (`algorithm.learningRate`) or short (`learningRate`). */
 export type Reconfiguration = Readonly<Record<string, number>>;
@@ -63,7 +69,10 @@ export function checkReconfiguration(change: Reconfiguration, step: number): voi
 type Tree = Readonly<Record<string, unknown>>;
 
 function valueAt(tree: Tree, path: readonly string[]): unknown {
-  return path.reduce<unknown>((at, key) => (typeof at === 'object' && at !== null ? (at as Tree)[key] : undefined), tree);
+  return path.reduce<unknown>(
+    (at, key) => (typeof at === 'object' && at !== null ? (at as Tree)[key] : undefined),
+    tree,
+  );
 }
 
 function withValue(tree: Tree, [key = '', ...rest]: readonly string[], value: number): Tree {
@@ -74,24 +83,34 @@ function checkStaleness({ training, batch }: RunConfig, change: Reconfiguration)
   const bound = Object.entries(change).find(([name]) => FIELD_OF.get(name) === 'training.maxStalenessSteps')?.[1];
   if (bound === undefined) return;
   const mode = training?.mode ?? 'sync';
-  if (mode !== 'async') throw new TypeError(`training.maxStalenessSteps: cannot be used; it has no effect in mode ${mode}`);
+  if (mode !== 'async')
+    throw new TypeError(`training.maxStalenessSteps: cannot be used; it has no effect in mode ${mode}`);
   const most = mostGroupsOfStep(bound);
-  if (batch.tasks > most) throw new TypeError(`training.maxStalenessSteps: ${bound} cannot be used; a step may have ${most} groups with it, and batch.tasks is ${batch.tasks}`);
+  if (batch.tasks > most)
+    throw new TypeError(
+      `training.maxStalenessSteps: ${bound} cannot be used; a step may have ${most} groups with it, and batch.tasks is ${batch.tasks}`,
+    );
 }
 
 /** Errors: a `TypeError` for a value that has no effect in a run so configured, or is too much for it. */
 export function checkEffect(config: RunConfig, change: Reconfiguration): void {
   const changes = (field: string) => Object.keys(change).some((name) => FIELD_OF.get(name) === field);
   if (config.algorithm.critic === undefined && changes('algorithm.critic.learningRate')) {
-    throw new TypeError(`algorithm.critic.learningRate: cannot be used; the run trains no critic (advantage ${config.algorithm.advantage})`);
+    throw new TypeError(
+      `algorithm.critic.learningRate: cannot be used; the run trains no critic (advantage ${config.algorithm.advantage})`,
+    );
   }
   checkStaleness(config, change);
   const widths = Object.entries(change).flatMap(([name, value]) => {
     const [section, field] = (FIELD_OF.get(name) ?? name).split('.');
     return section === 'dispatcher' && field !== undefined ? [[field, value] as const] : [];
   });
-  const refused = widths.length > 0 ? refusedSetting({ ...config.dispatcher, ...Object.fromEntries(widths) }) : undefined;
-  if (refused) throw new TypeError(`dispatcher.${refused.field}: ${JSON.stringify(refused.value)} cannot be used; ${refused.remedy}`);
+  const refused =
+    widths.length > 0 ? refusedSetting({ ...config.dispatcher, ...Object.fromEntries(widths) }) : undefined;
+  if (refused)
+    throw new TypeError(
+      `dispatcher.${refused.field}: ${JSON.stringify(refused.value)} cannot be used; ${refused.remedy}`,
+    );
 }
 
 /** What `change` would make different in `config`. */
@@ -104,5 +123,8 @@ export function changesOf(config: RunConfig, change: Reconfiguration, step: numb
 }
 
 export function changed(config: RunConfig, changes: readonly ConfigChange[]): RunConfig {
-  return changes.reduce<Tree>((tree, { field, to }) => withValue(tree, field.split('.'), to), config as unknown as Tree) as unknown as RunConfig;
+  return changes.reduce<Tree>(
+    (tree, { field, to }) => withValue(tree, field.split('.'), to),
+    config as unknown as Tree,
+  ) as unknown as RunConfig;
 }

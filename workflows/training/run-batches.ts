@@ -34,17 +34,19 @@ export class RunBatches {
     const { run, name, samples, policy } = input;
     this.#running.set(name, { name, total: aimOf(input) * samples });
     this.#show();
-    const child = await whenFree(() => startChild(batchWorkflow, {
-      workflowId: `train/${run}/${name}`,
-      parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
-      staticSummary: `${aimOf(input)} tasks × ${samples} · policy v${policy.version}`,
-      typedSearchAttributes: [
-        { key: runKey, value: run },
-        { key: stepKey, value: step },
-        { key: policyVersionKey, value: policy.version },
-      ],
-      args: [input],
-    }));
+    const child = await whenFree(() =>
+      startChild(batchWorkflow, {
+        workflowId: `train/${run}/${name}`,
+        parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
+        staticSummary: `${aimOf(input)} tasks × ${samples} · policy v${policy.version}`,
+        typedSearchAttributes: [
+          { key: runKey, value: run },
+          { key: stepKey, value: step },
+          { key: policyVersionKey, value: policy.version },
+        ],
+        args: [input],
+      }),
+    );
     this.#relay.add(name, child);
     try {
       return await endOfChild(child);

@@ -38,7 +38,11 @@ export class RunPause {
   readonly relay = new PauseRelay();
 
   /** `breaks`: whether the run is paused for what failed, or ends. */
-  constructor(run: string, { details, breaks }: { readonly details: Details; readonly breaks: boolean }, { tripped = null, recorded = 0 }: PausedBefore) {
+  constructor(
+    run: string,
+    { details, breaks }: { readonly details: Details; readonly breaks: boolean },
+    { tripped = null, recorded = 0 }: PausedBefore,
+  ) {
     this.#run = run;
     this.#details = details;
     this.#breaks = breaks;
@@ -64,7 +68,10 @@ export class RunPause {
   }
 
   get status(): Pick<TrainStatus, 'pauseAt' | 'tripped'> {
-    return { ...(this.#at === null ? {} : { pauseAt: this.#at }), ...(this.#tripped === null ? {} : { tripped: this.#tripped }) };
+    return {
+      ...(this.#at === null ? {} : { pauseAt: this.#at }),
+      ...(this.#tripped === null ? {} : { tripped: this.#tripped }),
+    };
   }
 
   /** Milliseconds, by a clock that stands still with the run. */
@@ -95,7 +102,8 @@ export class RunPause {
 
   /** Somebody has to look before further steps go the same way; who did during this step need not be told again. */
   checkGraded(record: StepRecord): void {
-    if (record.valid > 0 || record.step <= this.#recorded || this.#trippedIn === record.step || this.#at !== null) return;
+    if (record.valid > 0 || record.step <= this.#recorded || this.#trippedIn === record.step || this.#at !== null)
+      return;
     this.set('turn');
     this.trip(ungradedTrip(record), record.step);
   }

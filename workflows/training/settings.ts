@@ -7,7 +7,10 @@ import { MOST_GROUPS_OF_A_HISTORY } from '../limits.ts';
 /** As SkyRL's `max_staleness_steps`. */
 const MAX_STALENESS_STEPS = 4;
 
-type Given = { readonly [K in keyof TrainingSettings]?: TrainingSettings[K] | undefined } & Pick<TrainingSettings, 'mode'>;
+type Given = { readonly [K in keyof TrainingSettings]?: TrainingSettings[K] | undefined } & Pick<
+  TrainingSettings,
+  'mode'
+>;
 
 /** How an update is made is no matter of when. */
 const ALWAYS = ['mode', 'shards', 'placement'] as const;
@@ -37,7 +40,9 @@ export function refusedTraining(settings: Given): RefusedSetting | undefined {
   const { mode, maskStalenessSteps: mask } = settings;
   for (const [field, value] of Object.entries(settings)) {
     if (value === undefined || (TAKES[mode] as readonly string[]).includes(field)) continue;
-    const modes = Object.entries(TAKES).flatMap(([name, takes]) => ((takes as readonly string[]).includes(field) ? [name] : []));
+    const modes = Object.entries(TAKES).flatMap(([name, takes]) =>
+      (takes as readonly string[]).includes(field) ? [name] : [],
+    );
     return { field, value, remedy: `it has no effect in mode ${mode}: remove it, or choose ${modes.join(' or ')}` };
   }
   const bound = maxStalenessOf(settings);
@@ -47,7 +52,14 @@ export function refusedTraining(settings: Given): RefusedSetting | undefined {
 }
 
 /** One shard is a whole update, and where workers do both there is nothing to say. */
-export function resolveTraining({ mode, maxStalenessSteps, rolloutVersion, maskStalenessSteps, shards = 1, placement }: Given): TrainingSettings {
+export function resolveTraining({
+  mode,
+  maxStalenessSteps,
+  rolloutVersion,
+  maskStalenessSteps,
+  shards = 1,
+  placement,
+}: Given): TrainingSettings {
   const updates = { ...(shards > 1 ? { shards } : {}), ...(placement === 'apart' ? { placement } : {}) };
   if (mode === 'sync') return { mode, ...updates };
   return {

@@ -3,7 +3,15 @@
  * while its configuration is still being checked; what is said then holds once it has begun.
  */
 
-import { ApplicationFailure, condition, currentUpdateInfo, defineQuery, defineSignal, defineUpdate, setHandler } from '@temporalio/workflow';
+import {
+  ApplicationFailure,
+  condition,
+  currentUpdateInfo,
+  defineQuery,
+  defineSignal,
+  defineUpdate,
+  setHandler,
+} from '@temporalio/workflow';
 import { type Details, stalledSignal } from '../details.ts';
 import type { Trip } from '../failures/circuit-breaker.ts';
 import { circuitOpenedSignal } from '../failures/failure-watch.ts';

@@ -13,17 +13,24 @@ import type { BatchSettings, RunConfig } from '../messages/run-config.ts';
 type ByNeed = Pick<BatchInput, 'wanted' | 'replace'>;
 
 /** Groups that a step may draw, and what makes it draw more than its own. */
-function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches, minReplaceRatio = 0.3 } }: BatchSettings): { readonly candidates: number; readonly byNeed: ByNeed } {
+function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches, minReplaceRatio = 0.3 } }: BatchSettings): {
+  readonly candidates: number;
+  readonly byNeed: ByNeed;
+} {
   if (type === 'none') return { candidates: tasks, byNeed: {} };
   const byNeed = type === 'filter' ? { wanted: tasks } : { replace: { groups: tasks, minReplaceRatio } };
   return { candidates: tasks * maxSampleBatches, byNeed };
 }
 
 /** Of a batch's input, what its update must know too. */
-export const byNeedOf = ({ wanted, replace }: ByNeed): ByNeed => ({ ...(wanted === undefined ? {} : { wanted }), ...(replace && { replace }) });
+export const byNeedOf = ({ wanted, replace }: ByNeed): ByNeed => ({
+  ...(wanted === undefined ? {} : { wanted }),
+  ...(replace && { replace }),
+});
 
 /** Groups that a batch trains on if all goes well. */
-export const aimOf = ({ tasks, wanted, replace }: Pick<BatchInput, 'tasks' | 'wanted' | 'replace'>): number => wanted ?? replace?.groups ?? tasks.length;
+export const aimOf = ({ tasks, wanted, replace }: Pick<BatchInput, 'tasks' | 'wanted' | 'replace'>): number =>
+  wanted ?? replace?.groups ?? tasks.length;
 
 /** Part of a batch's input: what is rolled out under which name. */
 export type Drawn = Pick<BatchInput, 'name' | 'step' | 'tasks' | 'wanted' | 'replace'>;

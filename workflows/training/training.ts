@@ -56,7 +56,10 @@ export class Training {
     this.#batches = new RunBatches(this.#pause.relay);
     this.#failures = new RunFailures(config.breaker ?? DEFAULT_BREAKER, progress.failures);
     this.startsAgain = again !== undefined;
-    this.#overlap = modeOf(this.config) === 'sync' ? null : new Overlap(this, { relay: this.#pause.relay, failures: this.#failures }, progress.overlap, again);
+    this.#overlap =
+      modeOf(this.config) === 'sync'
+        ? null
+        : new Overlap(this, { relay: this.#pause.relay, failures: this.#failures }, progress.overlap, again);
     this.pauseAt = progress.pauseAt;
     if (progress.missed) this.#overlap?.lookSoon();
   }
@@ -72,9 +75,23 @@ export class Training {
   get progress(): TrainProgress {
     const { config, runDir, step, policy, pauseAt } = this;
     const { tripped, recorded } = this.#pause;
-    const overlap = this.#overlap ? { overlap: this.#overlap.state, ...(this.#overlap.mustLook && { missed: true }) } : {};
+    const overlap = this.#overlap
+      ? { overlap: this.#overlap.state, ...(this.#overlap.mustLook && { missed: true }) }
+      : {};
     const failures = this.#failures.state;
-    return { config, runDir, step, policy, recent: this.#recent, pauseAt, tripped, failures, ahead: this.#live.ahead, recorded, ...overlap };
+    return {
+      config,
+      runDir,
+      step,
+      policy,
+      recent: this.#recent,
+      pauseAt,
+      tripped,
+      failures,
+      ahead: this.#live.ahead,
+      recorded,
+      ...overlap,
+    };
   }
 
   get status(): TrainStatus {
@@ -198,7 +215,9 @@ export class Training {
     await this.#pause.mayBegin();
     this.phase = 'training';
     const trainBegun = this.clockMs;
-    const outcome = await this.untilMended(`the update of step ${step}`, () => this.#pause.atWork(this.#update(config, step, rolled)));
+    const outcome = await this.untilMended(`the update of step ${step}`, () =>
+      this.#pause.atWork(this.#update(config, step, rolled)),
+    );
     const ended = this.clockMs;
     const seconds = { rollout: rolled.seconds, train: (ended - trainBegun) / 1000, total: (ended - begun) / 1000 };
     const record: StepRecord = { ...outcome.record, ...(rolled.batches ? { batches: rolled.batches } : {}), seconds };
@@ -207,7 +226,9 @@ export class Training {
     const keep = step >= this.config.steps || (every > 0 && step % every === 0);
     const overlap = this.#overlap ? { overlap: this.#overlap.seal() } : {};
     const { policy, sha256 } = outcome;
-    await this.untilMended(`the record of step ${step}`, () => orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }));
+    await this.untilMended(`the record of step ${step}`, () =>
+      orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }),
+    );
     this.#stepDone(record, policy);
   }
 
@@ -232,19 +253,22 @@ export class Training {
   #update(config: RunConfig, step: number, { rollouts }: StepRollouts): Promise<UpdateOutcome> {
     const { maskStalenessSteps: maskStaleness, shards, placement } = config.training ?? { mode: 'sync' };
     const { lora } = config.policy;
-    return applyUpdate({
-      ...this.folder,
-      step,
-      steps: config.steps,
-      ...rollouts,
-      samples: config.batch.samples,
-      ...(maskStaleness === undefined ? {} : { maskStaleness }),
-      policy: this.policy,
-      algorithm: config.algorithm,
-      ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
-      ...(this.breaks ? { mayBeUngraded: true } : {}),
-      ...(shards === undefined ? {} : { shards }),
-    }, placement);
+    return applyUpdate(
+      {
+        ...this.folder,
+        step,
+        steps: config.steps,
+        ...rollouts,
+        samples: config.batch.samples,
+        ...(maskStaleness === undefined ? {} : { maskStaleness }),
+        policy: this.policy,
+        algorithm: config.algorithm,
+        ...(lora === undefined ? {} : { lora: { ...lora, seed: config.seed } }),
+        ...(this.breaks ? { mayBeUngraded: true } : {}),
+        ...(shards === undefined ? {} : { shards }),
+      },
+      placement,
+    );
   }
 
   /** It is on record. */
@@ -260,7 +284,9 @@ export class Training {
       { key: policyVersionKey, value: policy.version },
     ]);
     const { steps } = this.config;
-    this.#details.progress(`step ${step} of ${steps} · reward ${record.rewardMean.toFixed(3)} · pass rate ${record.passRate.toFixed(3)}`);
+    this.#details.progress(
+      `step ${step} of ${steps} · reward ${record.rewardMean.toFixed(3)} · pass rate ${record.passRate.toFixed(3)}`,
+    );
     this.#pause.checkGraded(record);
   }
 

@@ -31,13 +31,25 @@ function named(given: unknown, id: string): unknown {
   if (typeof given !== 'object' || given === null || Array.isArray(given)) return given;
   const said = (given as Record<string, unknown>)['eval'];
   if (said !== undefined && said !== id && !(typeof said === 'string' && id.startsWith(`${said}-`))) {
-    throw new UserInputError('eval', said, `the workflow is eval/${id}: leave \`eval\` out, or give the workflow its name`);
+    throw new UserInputError(
+      'eval',
+      said,
+      `the workflow is eval/${id}: leave \`eval\` out, or give the workflow its name`,
+    );
   }
   return { ...given, eval: id };
 }
 
 /** How a server is reached, and how hard it may be asked, says nothing of the policy. */
-const ACCESS: readonly string[] = ['apiKeyEnv', 'timeoutSeconds', 'maxConcurrent', 'requestsPerMinute', 'tokensPerMinute', 'maxTries', 'patienceSeconds'];
+const ACCESS: readonly string[] = [
+  'apiKeyEnv',
+  'timeoutSeconds',
+  'maxConcurrent',
+  'requestsPerMinute',
+  'tokensPerMinute',
+  'maxTries',
+  'patienceSeconds',
+];
 
 function comparablePolicy(policy: SweepPolicy): object {
   if (!('endpoint' in policy)) return { policy: policy.policy };
@@ -45,7 +57,13 @@ function comparablePolicy(policy: SweepPolicy): object {
 }
 
 /** What makes results comparable; how many sandboxes a host can hold does not. */
-function comparable({ dispatcher: _dispatcher, maxFailed: _maxFailed, dir: _dir, policies, ...rest }: SweepConfig): object {
+function comparable({
+  dispatcher: _dispatcher,
+  maxFailed: _maxFailed,
+  dir: _dir,
+  policies,
+  ...rest
+}: SweepConfig): object {
   return { ...rest, policies: Object.fromEntries(policies.map((policy) => [policy.name, comparablePolicy(policy)])) };
 }
 
@@ -61,7 +79,11 @@ export async function checkUnchanged(config: SweepConfig, record: EvalRecord): P
     const { name, policy, ref, fingerprint } = known;
     await checkPolicy(ref.dir, `policies.${name}`);
     if ((await fingerprintOf(ref.dir)) === fingerprint) continue;
-    throw new UserInputError(`policies.${name}`, policy, `its files are not those that eval ${config.eval} began with; give another eval name`);
+    throw new UserInputError(
+      `policies.${name}`,
+      policy,
+      `its files are not those that eval ${config.eval} began with; give another eval name`,
+    );
   }
 }
 
@@ -82,13 +104,22 @@ async function recordOf(config: SweepConfig, store: Store): Promise<EvalRecord> 
   await mkdir(evalDir, { recursive: true });
   const policies: ResolvedPolicy[] = [];
   for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store));
-  return store.putOnce<EvalRecord>(key, { eval: config.eval, evalDir, startedAt: new Date().toISOString(), config, policies });
+  return store.putOnce<EvalRecord>(key, {
+    eval: config.eval,
+    evalDir,
+    startedAt: new Date().toISOString(),
+    config,
+    policies,
+  });
 }
 
 /** The same execution is in the same round however often it asks. */
 async function roundOf(id: string, execution: string, store: Store): Promise<number> {
   for (let round = 1; ; round += 1) {
-    const kept = await store.putOnce<EvalRound>(evalKeys.round(id, round), { execution, startedAt: new Date().toISOString() });
+    const kept = await store.putOnce<EvalRound>(evalKeys.round(id, round), {
+      execution,
+      startedAt: new Date().toISOString(),
+    });
     if (kept.execution === execution) return round;
   }
 }
@@ -123,5 +154,14 @@ export async function openSweep({ given, eval: id, execution }: OpenSweepInput, 
   await mkdir(record.evalDir, { recursive: true });
   await writeAside(join(record.evalDir, 'config.yaml'), stringify(config));
   const { seed, agent, dispatcher, maxFailed } = config;
-  return { eval: id, evalDir: record.evalDir, round, seed, agent, dispatcher, maxFailed, cells: cellsOf(record, config) };
+  return {
+    eval: id,
+    evalDir: record.evalDir,
+    round,
+    seed,
+    agent,
+    dispatcher,
+    maxFailed,
+    cells: cellsOf(record, config),
+  };
 }

@@ -30,7 +30,13 @@ async function neededOf(dir: string): Promise<string[]> {
 
 /** Makes `to` of `from`, unless it is there. Errors: what `gone` makes, where `from` is not there, or not any more. */
 export async function pinCheckpoint(from: string, to: string, gone: () => Error): Promise<string> {
-  if (await access(to).then(() => true, () => false)) return to;
+  if (
+    await access(to).then(
+      () => true,
+      () => false,
+    )
+  )
+    return to;
   const aside = `${to}.partial-${randomUUID()}`;
   await mkdir(aside, { recursive: true });
   try {
@@ -38,7 +44,8 @@ export async function pinCheckpoint(from: string, to: string, gone: () => Error)
     for (const name of names) await linkOrCopy(join(from, name), join(aside, name));
     // Retention removes files one by one: what was linked is whole only if all of them are still there.
     const hasWeights = names.some((name) => name.endsWith('.safetensors'));
-    if (!hasWeights || !NEEDED.every((name) => names.includes(name)) || (await neededOf(from)).length < names.length) throw gone();
+    if (!hasWeights || !NEEDED.every((name) => names.includes(name)) || (await neededOf(from)).length < names.length)
+      throw gone();
     await mkdir(dirname(to), { recursive: true });
     await rename(aside, to);
   } catch (error) {

@@ -19,7 +19,8 @@ function stretchesOf(samples: number, has: (sample: number) => boolean, most: nu
   for (let sample = 0; sample < samples; sample += 1) {
     if (has(sample)) continue;
     const last = stretches.at(-1);
-    if (last && last.first + last.count === sample && last.count < most) stretches[stretches.length - 1] = { ...last, count: last.count + 1 };
+    if (last && last.first + last.count === sample && last.count < most)
+      stretches[stretches.length - 1] = { ...last, count: last.count + 1 };
     else stretches.push({ first: sample, count: 1 });
   }
   return stretches;

@@ -55,7 +55,8 @@ export function parsePolicyReference(text: string): PolicyReference {
 /** A name for results and ids: letters, digits, dot, dash, underscore and `@`. */
 export function defaultPolicyName(text: string): string {
   const reference = parsePolicyReference(text);
-  const name = reference.kind === 'directory' ? (text.split('/').findLast((part) => /\w/.test(part)) ?? 'policy') : text;
+  const name =
+    reference.kind === 'directory' ? (text.split('/').findLast((part) => /\w/.test(part)) ?? 'policy') : text;
   return name.replaceAll(/[^A-Za-z0-9._@-]+/g, '-').replace(/^[^A-Za-z0-9]+/, '') || 'policy';
 }
 
@@ -64,7 +65,11 @@ async function checkpointsOf(run: string, field: string, text: string, store: St
   const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
   if (record) return { base: record.policy.base, steps };
   const known = (await store.list<RunRecord>('run:')).map(({ value }) => value.run);
-  throw new UserInputError(field, text, known.length > 0 ? `give one of the runs ${known.join(', ')}` : 'there is no run here');
+  throw new UserInputError(
+    field,
+    text,
+    known.length > 0 ? `give one of the runs ${known.join(', ')}` : 'there is no run here',
+  );
 }
 
 /** Where a reference leads, before anything is kept of it. */
@@ -91,7 +96,11 @@ export async function findPolicy(text: string, field: string, store: Store): Pro
 export async function checkEndpoint({ tokenizer }: Endpoint, field: string): Promise<void> {
   if (tokenizer === undefined) return;
   await access(join(tokenizer, 'tokenizer.json')).catch(() => {
-    throw new UserInputError(`${field}.endpoint.tokenizer`, tokenizer, "give a directory with the served model's tokenizer.json");
+    throw new UserInputError(
+      `${field}.endpoint.tokenizer`,
+      tokenizer,
+      "give a directory with the served model's tokenizer.json",
+    );
   });
 }
 
@@ -110,7 +119,11 @@ export async function resolvePolicy(policy: SweepReference, evalDir: string, sto
   }
   const dir = await pinCheckpoint(ref.dir, join(evalDir, 'policies', `${from.run}@${from.step}`), () => {
     if (parsePolicyReference(policy.policy).kind === 'latest') return new Error(`${ref.dir} went while it was taken`);
-    return new UserInputError(field, policy.policy, `the run has not kept that checkpoint (${ref.dir}); give another step`);
+    return new UserInputError(
+      field,
+      policy.policy,
+      `the run has not kept that checkpoint (${ref.dir}); give another step`,
+    );
   });
   const fingerprint = await fingerprintOf(dir);
   return { ...policy, ref: { dir, version: ref.version, digest: fingerprint }, fingerprint, from };

@@ -8,7 +8,12 @@ import { evalRun } from '../eval-records.ts';
 const ENDS = new Set(['evaluated', 'masked']);
 
 /** `reason` is told of those without an outcome; the round `before` and later ones are left alone. */
-export async function settleEnds(id: string, reason: string, store: Store, before = Number.POSITIVE_INFINITY): Promise<void> {
+export async function settleEnds(
+  id: string,
+  reason: string,
+  store: Store,
+  before = Number.POSITIVE_INFINITY,
+): Promise<void> {
   const run = evalRun(id);
   const events = await store.events(run);
   const ended = new Set(events.filter(({ event }) => ENDS.has(event)).map(({ rollout }) => rollout));

@@ -38,13 +38,21 @@ async function planOf(id: string, round: number, cell: SweepCell, store: Store):
   const planned = await store.get<CellPlan>(key);
   if (planned) return planned;
   const members = await membersOfCell(id, cell, store);
-  const graded = new Set(members.filter((m) => failureOf(m) === undefined).map(({ task, sample }) => `${task}/${sample}`));
+  const graded = new Set(
+    members.filter((m) => failureOf(m) === undefined).map(({ task, sample }) => `${task}/${sample}`),
+  );
   const tasks = taskIdsOf((await recordOf(id, store)).config.tasks);
   const chunks = planChunks(tasks, cell.samples, (task, sample) => graded.has(`${task}/${sample}`));
   return store.putOnce<CellPlan>(key, { chunks, total: members.length, known: graded.size });
 }
 
-async function nextChunk(id: string, round: number, cell: SweepCell, index: number, store: Store): Promise<PlannedChunk> {
+async function nextChunk(
+  id: string,
+  round: number,
+  cell: SweepCell,
+  index: number,
+  store: Store,
+): Promise<PlannedChunk> {
   const { chunks, total, known } = await planOf(id, round, cell, store);
   const chunk = chunks[index];
   return { ...(chunk ? { chunk } : {}), total, known };
@@ -62,12 +70,18 @@ async function summariseCell(id: string, round: number, cell: SweepCell, store: 
   const { config } = await recordOf(id, store);
   const members = await membersOfCell(id, cell, store);
   const at = new Date().toISOString();
-  await recordEnds(store, members.flatMap((member) => endOf(evalRun(id), member, at)));
+  await recordEnds(
+    store,
+    members.flatMap((member) => endOf(evalRun(id), member, at)),
+  );
   const { passAt, bootstrap, seed } = config;
   const familyOf = (task: string) => environmentOf(task).load(task).family;
   const names = { cell: cell.name, policy: cell.policyName, sampling: cell.samplingName };
   const scored = scoreCell(members, { ...names, samples: cell.samples, passAt, bootstrap, seed, familyOf });
-  const { byFamily: _byFamily, ...headline } = await store.putOnce<CellResult>(evalKeys.cell(id, round, cell.name), scored);
+  const { byFamily: _byFamily, ...headline } = await store.putOnce<CellResult>(
+    evalKeys.cell(id, round, cell.name),
+    scored,
+  );
   await writeEvalFiles(id, store);
   return headline;
 }

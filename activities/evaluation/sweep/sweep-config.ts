@@ -31,7 +31,10 @@ const tasksSchema = z.union(
 const sweepSampling = samplingSchema.extend({ name: part.optional(), samples: count.optional() });
 
 export const sweepConfigSchema = z.strictObject({
-  eval: z.string().regex(EVAL_ID, 'give letters, digits, dot, colon, dash and underscore, at most 150').default('default'),
+  eval: z
+    .string()
+    .regex(EVAL_ID, 'give letters, digits, dot, colon, dash and underscore, at most 150')
+    .default('default'),
   dir: z.string().default('evals'),
   seed: z.int().min(0).default(1),
   tasks: tasksSchema,
@@ -43,14 +46,21 @@ export const sweepConfigSchema = z.strictObject({
   dispatcher: dispatcherSchema.prefault({}),
   maxFailed: z.number().min(0).max(1).default(0.1),
   bootstrap: z
-    .strictObject({ resamples: z.int().min(100).max(100_000).default(2000), confidence: z.number().gt(0).lt(1).default(0.95) })
+    .strictObject({
+      resamples: z.int().min(100).max(100_000).default(2000),
+      confidence: z.number().gt(0).lt(1).default(0.95),
+    })
     .prefault({}),
 });
 
 /** A sweep's configuration as it is written, defaults left out. */
 export type EvalSettings = z.input<typeof sweepConfigSchema>;
 
-function refuseTwins(field: string, names: readonly string[], remedy = 'give each one a name of its own: { name: …, … }'): void {
+function refuseTwins(
+  field: string,
+  names: readonly string[],
+  remedy = 'give each one a name of its own: { name: …, … }',
+): void {
   const twin = names.find((name, i) => names.indexOf(name) !== i);
   if (twin !== undefined) throw new UserInputError(field, twin, remedy);
 }
@@ -62,7 +72,10 @@ function samplingsOf({ sampling, samples }: z.infer<typeof sweepConfigSchema>): 
     name: one.name ?? (one.temperature === 0 ? 'greedy' : `t${one.temperature}`),
     samples: one.samples ?? (one.temperature === 0 ? 1 : samples),
   }));
-  refuseTwins('sampling', samplings.map(({ name }) => name));
+  refuseTwins(
+    'sampling',
+    samplings.map(({ name }) => name),
+  );
   return samplings;
 }
 
@@ -83,7 +96,9 @@ export function checkTasks(tasks: TaskSelection): readonly string[] {
     try {
       checkTask(id);
     } catch (error) {
-      throw new UserInputError('tasks.ids', id, `name tasks that are known (${messageWithPlace(error)})`, { cause: error });
+      throw new UserInputError('tasks.ids', id, `name tasks that are known (${messageWithPlace(error)})`, {
+        cause: error,
+      });
     }
   }
   return tasks.ids;
@@ -101,11 +116,20 @@ export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
   const beyond = parsed.passAt.find((k) => k > most);
   if (beyond !== undefined) throw new UserInputError('passAt', beyond, `give at most samples (${most})`);
   const tasks = 'ids' in parsed.tasks ? parsed.tasks.ids.length : parsed.tasks.count;
-  if (tasks * most > MOST_ROLLOUTS) throw new UserInputError('samples', most, `give less: a policy under one sampling setting may have ${MOST_ROLLOUTS} rollouts at most, and there are ${tasks} tasks`);
-  if ('ids' in parsed.tasks) refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples says how often each is rolled out)');
+  if (tasks * most > MOST_ROLLOUTS)
+    throw new UserInputError(
+      'samples',
+      most,
+      `give less: a policy under one sampling setting may have ${MOST_ROLLOUTS} rollouts at most, and there are ${tasks} tasks`,
+    );
+  if ('ids' in parsed.tasks)
+    refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples says how often each is rolled out)');
   const { samples: _samples, policies: written, dir, passAt, ...rest } = parsed;
   const policies = written.map((one, i) => resolveWritten(one, i, cwd));
-  refuseTwins('policies', policies.map(({ name }) => name));
+  refuseTwins(
+    'policies',
+    policies.map(({ name }) => name),
+  );
   return {
     ...rest,
     dir: isAbsolute(dir) ? dir : resolve(cwd, dir),

@@ -16,7 +16,8 @@ import { defaultPolicyName, parsePolicyReference } from './policy-reference.ts';
 const PART = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,99}$/;
 export const part = z.string().regex(PART, 'give letters, digits, dot, dash, underscore and @, at most 100');
 
-const FORMS = 'give starter, RUN@STEP, latest:RUN or a directory, { name, policy } with one of them, or { name, endpoint: { baseUrl, model } }';
+const FORMS =
+  'give starter, RUN@STEP, latest:RUN or a directory, { name, policy } with one of them, or { name, endpoint: { baseUrl, model } }';
 const FIELDS = ['name', 'policy', 'endpoint'];
 
 export const policySchema = z.union(
@@ -37,7 +38,8 @@ function isObject(value: unknown): value is Record<string, unknown> {
 /** With its tokenizer's directory taken from `folder`, where that is a relative one. */
 export function placeEndpoint(endpoint: unknown, folder: string): unknown {
   const tokenizer = isObject(endpoint) ? endpoint['tokenizer'] : undefined;
-  if (!isObject(endpoint) || typeof tokenizer !== 'string' || tokenizer === '' || isAbsolute(tokenizer)) return endpoint;
+  if (!isObject(endpoint) || typeof tokenizer !== 'string' || tokenizer === '' || isAbsolute(tokenizer))
+    return endpoint;
   return { ...endpoint, tokenizer: resolve(folder, tokenizer) };
 }
 

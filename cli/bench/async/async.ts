@@ -38,12 +38,23 @@ function deadlineOf({ makespan }: Simulated, scale: number): `${number}s` {
   return `${Math.ceil(3 * scale * makespan + 300)}s`;
 }
 
-async function measure(client: Client, jobs: Map<string, AsyncJob>, mix: AsyncMix, mode: Mode, options: AsyncOptions): Promise<Through> {
+async function measure(
+  client: Client,
+  jobs: Map<string, AsyncJob>,
+  mix: AsyncMix,
+  mode: Mode,
+  options: AsyncOptions,
+): Promise<Through> {
   const config = configOf(mix, mode, options.maxStalenessSteps);
   const job: AsyncJob = { mix, config, running: 0, peak: 0 };
   jobs.set(config.run, job);
   const workflowExecutionTimeout = deadlineOf(simulateRun(mix, config), options.scale);
-  await client.workflow.execute('train', { taskQueue: QUEUES.orchestrator, workflowId: `train/${config.run}`, args: [config], workflowExecutionTimeout });
+  await client.workflow.execute('train', {
+    taskQueue: QUEUES.orchestrator,
+    workflowId: `train/${config.run}`,
+    args: [config],
+    workflowExecutionTimeout,
+  });
   options.note(`${mix.name}, ${mode}: ended`);
   return { makespan: ((job.ended ?? 0) - (job.begun ?? 0)) / options.scale, rolloutsPeak: job.peak };
 }
@@ -67,7 +78,9 @@ async function throughTemporal(options: AsyncOptions): Promise<ReadonlyArray<ByM
     try {
       return await Promise.all(
         options.mixes.map(async (mix) => {
-          const entries = await Promise.all(MODES.map(async (mode) => [mode, await measure(client, jobs, mix, mode, options)] as const));
+          const entries = await Promise.all(
+            MODES.map(async (mode) => [mode, await measure(client, jobs, mix, mode, options)] as const),
+          );
           return Object.fromEntries(entries) as Record<Mode, Through>;
         }),
       );

@@ -25,7 +25,9 @@ function lengthOf(mix: AsyncMix, config: RunConfig, number: number): number {
   const times = tasks.flatMap((task) =>
     Array.from({ length: samples }, (_, k) => ({ init: 0, 'agent-run': durationOf(mix, task, k), reward: 0 })),
   );
-  return Math.max(...simulate({ times, tasks: tasks.length, samples }, scheduleOf(config.dispatcher)).map(({ end }) => end));
+  return Math.max(
+    ...simulate({ times, tasks: tasks.length, samples }, scheduleOf(config.dispatcher)).map(({ end }) => end),
+  );
 }
 
 export function simulateRun(mix: AsyncMix, config: RunConfig): Simulated {
@@ -34,7 +36,8 @@ export function simulateRun(mix: AsyncMix, config: RunConfig): Simulated {
   const ages: number[] = [];
   let [now, version, updates, busy] = [0, 0, false, 0];
   const begin = () => {
-    for (const unit of admission.admit({ dir: '', version }, limitsOf(config))) ends.push({ at: now + lengthOf(mix, config, unit.number), unit });
+    for (const unit of admission.admit({ dir: '', version }, limitsOf(config)))
+      ends.push({ at: now + lengthOf(mix, config, unit.number), unit });
     if (!updates && admission.isReady(version + 1)) {
       ages.push(...admission.take(version + 1).map(({ policy }) => version - policy.version));
       updates = true;

@@ -5,7 +5,12 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withHeartbeat } from '../../../activities/heartbeat.ts';
-import type { GpuActivities, InitActivities, OrchestratorActivities, RewardActivities } from '../../../workflows/activities.ts';
+import type {
+  GpuActivities,
+  InitActivities,
+  OrchestratorActivities,
+  RewardActivities,
+} from '../../../workflows/activities.ts';
 import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
 import type { RunConfig } from '../../../workflows/messages/run-config.ts';
 import type { UpdateInput, UpdateOutcome } from '../../../workflows/messages/update.ts';
@@ -27,8 +32,21 @@ export interface AsyncJob {
 
 const EVALUATION = { passRate: 0, greedyPassRate: null, rollouts: 0, byFamily: {} };
 const NOTHING = {
-  rewardMean: 0, passRate: 0, groups: 1, valid: 1, masked: {}, dropped: {}, sampledTokens: 0, trainedTokens: 0,
-  prefixBreaks: 0, learningRate: 0, loss: 0, kl: 0, entropy: 0, gradNorm: 0, logprobDrift: { meanAbs: 0, maxAbs: 0 },
+  rewardMean: 0,
+  passRate: 0,
+  groups: 1,
+  valid: 1,
+  masked: {},
+  dropped: {},
+  sampledTokens: 0,
+  trainedTokens: 0,
+  prefixBreaks: 0,
+  learningRate: 0,
+  loss: 0,
+  kl: 0,
+  entropy: 0,
+  gradNorm: 0,
+  logprobDrift: { meanAbs: 0, maxAbs: 0 },
 };
 
 const seconds = () => performance.now() / 1000;
@@ -46,7 +64,12 @@ async function sample(job: AsyncJob, rollout: string, scale: number, signal: Abo
   }
 }
 
-async function update(job: AsyncJob, { step, policy }: UpdateInput, scale: number, signal: AbortSignal): Promise<UpdateOutcome> {
+async function update(
+  job: AsyncJob,
+  { step, policy }: UpdateInput,
+  scale: number,
+  signal: AbortSignal,
+): Promise<UpdateOutcome> {
   await sleep(job.mix.update * scale * 1000, undefined, { signal });
   job.ended = seconds();
   const version = policy.version + 1;
@@ -70,9 +93,15 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
     },
     update: (input) => withHeartbeat((signal) => update(jobOf(input.run), input, scale, signal)),
   };
-  const reward: RewardActivities = { computeReward: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }) };
+  const reward: RewardActivities = {
+    computeReward: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }),
+  };
   const orchestrator: OrchestratorActivities = {
-    openRun: async (_given, run) => ({ config: jobOf(run).config, runDir: '/none', policy: { dir: 'empty', version: 0 } }),
+    openRun: async (_given, run) => ({
+      config: jobOf(run).config,
+      runDir: '/none',
+      policy: { dir: 'empty', version: 0 },
+    }),
     recordChanges: async () => undefined,
     recordDispatched: async () => undefined,
     recordFailures: async () => undefined,
@@ -81,5 +110,11 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
     recordEvaluation: async () => undefined,
     closeRun: async () => undefined,
   };
-  return { [QUEUES.init]: init, [QUEUES.gpu]: gpu, [hostQueue(HOST)]: idleAgent, [QUEUES.reward]: reward, [QUEUES.orchestrator]: orchestrator };
+  return {
+    [QUEUES.init]: init,
+    [QUEUES.gpu]: gpu,
+    [hostQueue(HOST)]: idleAgent,
+    [QUEUES.reward]: reward,
+    [QUEUES.orchestrator]: orchestrator,
+  };
 }

@@ -54,15 +54,28 @@ export function readCases(path: string): DispatchCase[] {
   try {
     parsed = fileSchema.safeParse(JSON.parse(readFileSync(path, 'utf8')));
   } catch (error) {
-    throw new UserInputError('--cases', path, `give a JSON file with cases: ${error instanceof Error ? error.message : String(error)}`);
+    throw new UserInputError(
+      '--cases',
+      path,
+      `give a JSON file with cases: ${error instanceof Error ? error.message : String(error)}`,
+    );
   }
   if (!parsed.success) {
     const issue = parsed.error.issues[0];
-    throw new UserInputError('--cases', path, `at ${issue?.path.join('.') ?? 'the top'}: ${issue?.message ?? 'not a list of cases'}`);
+    throw new UserInputError(
+      '--cases',
+      path,
+      `at ${issue?.path.join('.') ?? 'the top'}: ${issue?.message ?? 'not a list of cases'}`,
+    );
   }
   const cases = parsed.data.cases.map(dispatchCase);
   const uneven = cases.find(({ times, tasks, samples }) => times.length !== tasks * samples);
-  if (uneven) throw new UserInputError('--cases', path, `${uneven.name} has ${uneven.times.length} stage times, not instances × trajectories`);
+  if (uneven)
+    throw new UserInputError(
+      '--cases',
+      path,
+      `${uneven.name} has ${uneven.times.length} stage times, not instances × trajectories`,
+    );
   return cases;
 }
 

@@ -45,8 +45,18 @@ function deadlineOf(given: DispatchCase, order: Order, scale: number): `${number
 }
 
 /** Starts a batch; `result` is what it came to, in the case's own units. */
-async function begin(client: Client, given: DispatchCase, order: Order, job: Job, scale: number): Promise<{ result: Promise<Measures> }> {
-  const options = { taskQueue: QUEUES.orchestrator, workflowId: idOf(given, order), workflowExecutionTimeout: deadlineOf(given, order, scale) };
+async function begin(
+  client: Client,
+  given: DispatchCase,
+  order: Order,
+  job: Job,
+  scale: number,
+): Promise<{ result: Promise<Measures> }> {
+  const options = {
+    taskQueue: QUEUES.orchestrator,
+    workflowId: idOf(given, order),
+    workflowExecutionTimeout: deadlineOf(given, order, scale),
+  };
   const input = inputOf(given, order);
   const reference = { run: given.maxParallelAgents, evaluation: given.maxEvalParallelAgents };
   const handle = await (order === 'reference'
@@ -56,7 +66,9 @@ async function begin(client: Client, given: DispatchCase, order: Order, job: Job
     const { seconds, graded } = await handle.result().finally(() => (job.over = true));
     const stages = 3 * given.times.length;
     if (graded !== given.times.length || job.intervals.length !== stages) {
-      throw new Error(`${idOf(given, order)}: ${job.intervals.length} stages ran for ${stages}; on an overloaded machine give a larger --scale`);
+      throw new Error(
+        `${idOf(given, order)}: ${job.intervals.length} stages ran for ${stages}; on an overloaded machine give a larger --scale`,
+      );
     }
     return measure(job.intervals, given.maxParallelAgents, seconds / scale);
   };
@@ -76,7 +88,9 @@ async function warmUp(client: Client, jobs: Map<string, Job>): Promise<void> {
   const given = { name: 'warm-up', tasks: 10, samples: 4, maxParallelAgents: 4, maxEvalParallelAgents: 4, times };
   const job: Job = { given, begun: 0, over: false, intervals: [] };
   jobs.set(idOf(given, 'pipeline'), job);
-  await (await begin(client, given, 'pipeline', job, 1)).result;
+  await (
+    await begin(client, given, 'pipeline', job, 1)
+  ).result;
 }
 
 function mix(given: DispatchCase, measured: Readonly<Record<Order, Measures>>) {
@@ -101,7 +115,12 @@ function mix(given: DispatchCase, measured: Readonly<Record<Order, Measures>>) {
 const PHASES: ReadonlyArray<readonly Order[]> = [['bounded', 'pipeline', 'reference'], ['batch']];
 
 /** Every case in the orders of a phase; by batch. */
-async function runPhase(client: Client, jobs: Map<string, Job>, orders: readonly Order[], { cases, scale }: DispatchOptions) {
+async function runPhase(
+  client: Client,
+  jobs: Map<string, Job>,
+  orders: readonly Order[],
+  { cases, scale }: DispatchOptions,
+) {
   const results: Array<Promise<readonly [string, Measures]>> = [];
   for (const given of cases) {
     for (const order of orders) {
@@ -131,7 +150,9 @@ async function measureAll(client: Client, jobs: Map<string, Job>, options: Dispa
     if (!measures) throw new TypeError(`${idOf(given, order)} belongs to no phase`);
     return measures;
   };
-  return options.cases.map((given) => mix(given, Object.fromEntries(ORDERS.map((order) => [order, found(given, order)])) as Record<Order, Measures>));
+  return options.cases.map((given) =>
+    mix(given, Object.fromEntries(ORDERS.map((order) => [order, found(given, order)])) as Record<Order, Measures>),
+  );
 }
 
 /** Starts and stops its own server and workers. */

@@ -19,7 +19,10 @@ export interface Measures {
 
 /** The most intervals that hold one moment; one that ends as another begins is not with it. */
 export function peak(intervals: ReadonlyArray<{ readonly start: number; readonly end: number }>): number {
-  const changes = intervals.flatMap(({ start, end }) => [{ at: start, by: 1 }, { at: end, by: -1 }]);
+  const changes = intervals.flatMap(({ start, end }) => [
+    { at: start, by: 1 },
+    { at: end, by: -1 },
+  ]);
   changes.sort((a, b) => a.at - b.at || a.by - b.by);
   let now = 0;
   let most = 0;
@@ -28,8 +31,14 @@ export function peak(intervals: ReadonlyArray<{ readonly start: number; readonly
 }
 
 /** `makespan`: given where it is known better than by the last end. */
-export function measure(intervals: readonly Interval[], runWidth: number, makespan = Math.max(...intervals.map(({ end }) => end))): Measures {
-  const busy = intervals.filter(({ stage }) => stage === 'agent-run').reduce((sum, { start, end }) => sum + end - start, 0);
+export function measure(
+  intervals: readonly Interval[],
+  runWidth: number,
+  makespan = Math.max(...intervals.map(({ end }) => end)),
+): Measures {
+  const busy = intervals
+    .filter(({ stage }) => stage === 'agent-run')
+    .reduce((sum, { start, end }) => sum + end - start, 0);
   const lives = new Map<number, { start: number; end: number }>();
   for (const { rollout, start, end } of intervals) {
     const life = lives.get(rollout) ?? { start, end };

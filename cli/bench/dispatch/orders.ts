@@ -16,11 +16,16 @@ export function skyrlPipeline(run: number, evaluation: number): Schedule {
 }
 
 /** The settings of ours; the reference has none, and what stands here for it is not read. */
-export function settingsFor(order: Order, { maxParallelAgents, maxEvalParallelAgents }: DispatchCase): DispatcherSettings {
+export function settingsFor(
+  order: Order,
+  { maxParallelAgents, maxEvalParallelAgents }: DispatchCase,
+): DispatcherSettings {
   if (order === 'bounded') return { type: order, maxParallelAgents };
   return order === 'pipeline' ? { type: order, maxParallelAgents, maxEvalParallelAgents } : { type: 'batch' };
 }
 
 export function scheduleFor(order: Order, given: DispatchCase): Schedule {
-  return order === 'reference' ? skyrlPipeline(given.maxParallelAgents, given.maxEvalParallelAgents) : scheduleOf(settingsFor(order, given));
+  return order === 'reference'
+    ? skyrlPipeline(given.maxParallelAgents, given.maxEvalParallelAgents)
+    : scheduleOf(settingsFor(order, given));
 }

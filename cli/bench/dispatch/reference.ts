@@ -125,7 +125,13 @@ class Queue {
 }
 
 /** What happened, in the order of the stages' ends. */
-export function simulateReference({ times, tasks, samples, maxParallelAgents, maxEvalParallelAgents }: DispatchCase): Interval[] {
+export function simulateReference({
+  times,
+  tasks,
+  samples,
+  maxParallelAgents,
+  maxEvalParallelAgents,
+}: DispatchCase): Interval[] {
   const loop = new Loop();
   const [init, run, reward] = [new Queue(loop), new Queue(loop), new Queue(loop)];
   const ended: Interval[] = [];
@@ -139,8 +145,13 @@ export function simulateReference({ times, tasks, samples, maxParallelAgents, ma
       });
     });
   };
-  for (let sample = 0; sample < samples; sample += 1) for (let task = 0; task < tasks; task += 1) init.put(task * samples + sample);
-  const stages = [['init', init, run, maxParallelAgents], ['agent-run', run, reward, maxParallelAgents], ['reward', reward, undefined, maxEvalParallelAgents]] as const;
+  for (let sample = 0; sample < samples; sample += 1)
+    for (let task = 0; task < tasks; task += 1) init.put(task * samples + sample);
+  const stages = [
+    ['init', init, run, maxParallelAgents],
+    ['agent-run', run, reward, maxParallelAgents],
+    ['reward', reward, undefined, maxEvalParallelAgents],
+  ] as const;
   for (const [stage, from, to, width] of stages)
     for (let i = 0; i < Math.min(width, tasks * samples); i += 1) loop.soon(() => worker(stage, from, to));
   loop.run();

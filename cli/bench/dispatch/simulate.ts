@@ -16,7 +16,10 @@ interface Running extends Interval {
 }
 
 /** What happened, in the order of the stages' ends. */
-export function simulate({ times, tasks, samples }: Pick<DispatchCase, 'times' | 'tasks' | 'samples'>, { caps, order }: Schedule): Interval[] {
+export function simulate(
+  { times, tasks, samples }: Pick<DispatchCase, 'times' | 'tasks' | 'samples'>,
+  { caps, order }: Schedule,
+): Interval[] {
   let now = 0;
   const dispatcher = new Dispatcher(caps, undefined, () => now);
   dispatcher.add(beginOrder({ samples }, 0, tasks, order));

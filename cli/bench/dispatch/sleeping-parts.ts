@@ -5,7 +5,12 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withHeartbeat } from '../../../activities/heartbeat.ts';
-import type { GpuActivities, InitActivities, OrchestratorActivities, RewardActivities } from '../../../workflows/activities.ts';
+import type {
+  GpuActivities,
+  InitActivities,
+  OrchestratorActivities,
+  RewardActivities,
+} from '../../../workflows/activities.ts';
 import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
 import type { Stage } from '../../../workflows/messages/rollout.ts';
 import { idleAgent } from '../sleeping-agent.ts';

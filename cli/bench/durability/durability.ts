@@ -46,7 +46,12 @@ export interface DurabilityOptions {
 
 const HOST = 'bench-host';
 
-function jobConfig(run: string, dir: string, { task, base }: DurabilityParts, { steps, tasks, layers }: DurabilityOptions): RunConfig {
+function jobConfig(
+  run: string,
+  dir: string,
+  { task, base }: DurabilityParts,
+  { steps, tasks, layers }: DurabilityOptions,
+): RunConfig {
   const given = {
     run,
     dir,
@@ -91,7 +96,13 @@ function activitiesOver(store: Store, { engine, provider, tokenizerOf }: Durabil
   const host = { host: HOST, maxLiveSandboxes: 1000, sandboxTtlSeconds: 600 };
   return {
     init: createInitActivities({ store, provider, ...host }),
-    gpu: createGpuActivities({ store, engine, endpoints: new EndpointClient(), tokenizerOf, digestOf: (dir) => digests.of(dir) }),
+    gpu: createGpuActivities({
+      store,
+      engine,
+      endpoints: new EndpointClient(),
+      tokenizerOf,
+      digestOf: (dir) => digests.of(dir),
+    }),
     agentRun: createAgentRunActivities({ store, provider, ...host }),
     reward: createRewardActivities({ store, provider, ...host }),
   };
@@ -107,7 +118,14 @@ async function startWorkers(address: string, store: Store, parts: DurabilityPart
     [hostQueue(HOST)]: agentRun,
     [QUEUES.reward]: reward,
   };
-  return startOwnWorkers({ address, workflows: './workflows', from: import.meta, activities, slots: 100, cachedWorkflows: 600 });
+  return startOwnWorkers({
+    address,
+    workflows: './workflows',
+    from: import.meta,
+    activities,
+    slots: 100,
+    cachedWorkflows: 600,
+  });
 }
 
 interface Block {
@@ -133,7 +151,12 @@ interface Place {
   readonly dir: string;
 }
 
-async function durable(run: string, parts: DurabilityParts, options: DurabilityOptions, { client, store, dir }: Place): Promise<Block> {
+async function durable(
+  run: string,
+  parts: DurabilityParts,
+  options: DurabilityOptions,
+  { client, store, dir }: Place,
+): Promise<Block> {
   const { config, runDir } = await openRun(jobConfig(run, dir, parts, options), run, { store, describePolicy });
   const start = { taskQueue: QUEUES.orchestrator, workflowId: `train/${run}`, args: [config, runDir] };
   return timed(() => client.workflow.execute('steps', start));
@@ -148,7 +171,9 @@ async function measure(place: Place, options: DurabilityOptions, parts: Durabili
     const memory = await inMemory(`memory-${n}`, place.dir, options, parts);
     const kept = await durable(`durable-${n}`, parts, options, place);
     blocks.push({ durable: kept, inMemory: memory });
-    note(`block ${n + 1}/${options.blocks}: ${kept.seconds.toFixed(1)} s durable, ${memory.seconds.toFixed(1)} s in memory`);
+    note(
+      `block ${n + 1}/${options.blocks}: ${kept.seconds.toFixed(1)} s durable, ${memory.seconds.toFixed(1)} s in memory`,
+    );
   }
   const all = blocks.length * options.steps;
   const perSecond = (kind: 'durable' | 'inMemory') => all / blocks.reduce((sum, block) => sum + block[kind].seconds, 0);

@@ -4,7 +4,15 @@
  */
 
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
-import { collectsWith, initialState, type LoopEvent, type LoopLimits, type LoopState, reduce, stageOf } from '../../../workflows/rollout/rollout-loop.ts';
+import {
+  collectsWith,
+  initialState,
+  type LoopEvent,
+  type LoopLimits,
+  type LoopState,
+  reduce,
+  stageOf,
+} from '../../../workflows/rollout/rollout-loop.ts';
 import { rolloutIds } from '../../../workflows/batch/rollout-ids.ts';
 import { selectTasks } from '../../../workflows/training/select-tasks.ts';
 import type {
@@ -50,12 +58,25 @@ async function perform(state: LoopState, rollout: Rollout, held: Held, act: Acti
       return { type: 'prepared' };
     case 'generate': {
       const noiseKey = `${seed}/${step}/${task}/${sample}/${turn}`;
-      const { kind, calls } = await act.generate({ ...attempt, turn, policy, sampling, maxContextTokens: agent.maxContextTokens, noiseKey });
+      const { kind, calls } = await act.generate({
+        ...attempt,
+        turn,
+        policy,
+        sampling,
+        maxContextTokens: agent.maxContextTokens,
+        noiseKey,
+      });
       return { type: 'generated', kind, calls };
     }
     case 'act': {
       const collect = collectsWith(state, limitsOf(config));
-      const asked = { ...attempt, ...sandbox, turn, toolTimeoutSeconds: agent.toolTimeoutSeconds, ...(collect === undefined ? {} : { collect }) };
+      const asked = {
+        ...attempt,
+        ...sandbox,
+        turn,
+        toolTimeoutSeconds: agent.toolTimeoutSeconds,
+        ...(collect === undefined ? {} : { collect }),
+      };
       const { unfinished = false, collected } = await act.agentRun(asked);
       if (collected) held.collected = collected;
       return { type: 'acted', unfinished, collected: collected !== undefined };
@@ -65,7 +86,12 @@ async function perform(state: LoopState, rollout: Rollout, held: Held, act: Acti
       return { type: 'collected' };
     default: {
       const artifact = held.collected?.artifact ?? 'sha256:';
-      const verdict = await act.computeReward({ ...attempt, artifact, finish: state.finish ?? 'max-turns', turns: turn });
+      const verdict = await act.computeReward({
+        ...attempt,
+        artifact,
+        finish: state.finish ?? 'max-turns',
+        turns: turn,
+      });
       return verdict.code === 'graded'
         ? { type: 'graded', reward: verdict.reward, passed: verdict.passed }
         : { type: 'failed', failure: 'grader-failed', message: verdict.reason };
@@ -105,11 +131,28 @@ export function trainInMemory(config: RunConfig, runDir: string, act: Activities
       const tasks = selectTasks(seed, step, task.train, batch.tasks).map((i) => `${task.name}-train-${i}`);
       const name = `train/${run}/step-${step}`;
       const jobs = rolloutIds(name, tasks, batch.samples).map((id, i) => {
-        const rollout = { config, id, task: tasks[Math.floor(i / batch.samples)] ?? '', step, sample: i % batch.samples, policy };
+        const rollout = {
+          config,
+          id,
+          task: tasks[Math.floor(i / batch.samples)] ?? '',
+          step,
+          sample: i % batch.samples,
+          policy,
+        };
         return () => runRollout(rollout, act);
       });
       await together(jobs, dispatcher.maxParallelAgents ?? jobs.length);
-      const update = { run, runDir, step, steps: config.steps, batch: name, tasks, samples: batch.samples, policy, algorithm: config.algorithm };
+      const update = {
+        run,
+        runDir,
+        step,
+        steps: config.steps,
+        batch: name,
+        tasks,
+        samples: batch.samples,
+        policy,
+        algorithm: config.algorithm,
+      };
       ({ policy, sha256 } = await act.update(update));
     }
     return sha256;

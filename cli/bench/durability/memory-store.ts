@@ -75,7 +75,11 @@ export class MemoryStore implements Store {
   }
 
   async repeats(): Promise<Record<string, number>> {
-    return Object.fromEntries([...this.#begun].filter(([, count]) => count > 1).map(([key, count]) => [key.slice(0, key.indexOf(':')), count - 1]));
+    return Object.fromEntries(
+      [...this.#begun]
+        .filter(([, count]) => count > 1)
+        .map(([key, count]) => [key.slice(0, key.indexOf(':')), count - 1]),
+    );
   }
 
   async executions(after: number): Promise<Execution[]> {

@@ -23,7 +23,17 @@ export async function steps(config: RunConfig, runDir: string): Promise<string> 
     const workflowId = `train/${run}/${name}`;
     const input = { run, name, step, tasks, samples, policy, agent, sampling, seed, dispatcher };
     const { seconds } = await executeChild(batchWorkflow, { workflowId, args: [input] });
-    const outcome = await training('colocated').update({ run, runDir, step, steps: config.steps, batch: workflowId, tasks, samples, policy, algorithm });
+    const outcome = await training('colocated').update({
+      run,
+      runDir,
+      step,
+      steps: config.steps,
+      batch: workflowId,
+      tasks,
+      samples,
+      policy,
+      algorithm,
+    });
     ({ policy, sha256 } = outcome);
     const total = (Date.now() - begun) / 1000;
     const record = { ...outcome.record, seconds: { rollout: seconds, train: total - seconds, total } };

@@ -38,7 +38,10 @@ export class JsonProcess {
     const timer = setTimeout(() => this.#child.kill('SIGKILL'), limitMs);
     try {
       const { done, value } = await this.#lines.next();
-      if (done === true) throw new CallFailed(`${name} was not answered within ${limitMs / 1000} s, or its process ended: ${this.#said.trim()}`);
+      if (done === true)
+        throw new CallFailed(
+          `${name} was not answered within ${limitMs / 1000} s, or its process ended: ${this.#said.trim()}`,
+        );
       const answer = JSON.parse(value) as T & { readonly error?: string };
       if (answer.error !== undefined) throw new CallFailed(`${name}: ${answer.error}`);
       return answer;

@@ -50,11 +50,22 @@ class Own {
         }),
       ),
     );
-    return { seconds: (performance.now() - began) / 1000, tokens: results.reduce((sum, one) => sum + one.tokens.length, 0) };
+    return {
+      seconds: (performance.now() - began) / 1000,
+      tokens: results.reduce((sum, one) => sum + one.tokens.length, 0),
+    };
   }
 
   /** One step of cross-entropy on every token, as one batch. */
-  async train({ sequences, rate, gradientCheckpointing }: { readonly sequences: number[][]; readonly rate: number; readonly gradientCheckpointing: boolean }) {
+  async train({
+    sequences,
+    rate,
+    gradientCheckpointing,
+  }: {
+    readonly sequences: number[][];
+    readonly rate: number;
+    readonly gradientCheckpointing: boolean;
+  }) {
     const { learner, optimizer } = (this.#training ??= await this.#trainee());
     learner.gradientCheckpointing = gradientCheckpointing;
     const [began, before] = [performance.now(), processorSeconds()];
@@ -64,9 +75,20 @@ class Own {
       for (const logprob of logprobs) loss -= logprob / logprobs.length;
       return new Float32Array(logprobs.length).fill(-1 / logprobs.length);
     });
-    const settings = { learningRate: rate, betas: [0.9, 0.999], epsilon: 1e-8, weightDecay: 0, maxGradNorm: 1 } as const;
+    const settings = {
+      learningRate: rate,
+      betas: [0.9, 0.999],
+      epsilon: 1e-8,
+      weightDecay: 0,
+      maxGradNorm: 1,
+    } as const;
     const gradNorm = optimizer.apply(learner.policy, learner.gradients.flatten(learner.policy), settings);
-    return { seconds: (performance.now() - began) / 1000, processorSeconds: processorSeconds() - before, loss, gradNorm };
+    return {
+      seconds: (performance.now() - began) / 1000,
+      processorSeconds: processorSeconds() - before,
+      loss,
+      gradNorm,
+    };
   }
 
   async peak() {

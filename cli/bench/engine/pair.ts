@@ -38,7 +38,11 @@ function start(python: string, path: string, cores: number): { readonly own: Jso
 }
 
 /** Both with the model loaded, for as long as `measure` takes. Errors: `NoPeer`, `CallFailed`. */
-export async function withPair<T>(model: BenchModel, note: (line: string) => void, measure: (pair: Pair) => Promise<T>): Promise<T> {
+export async function withPair<T>(
+  model: BenchModel,
+  note: (line: string) => void,
+  measure: (pair: Pair) => Promise<T>,
+): Promise<T> {
   const { python, path } = await pythonPackages(note);
   const scratch = await mkdtemp(join(tmpdir(), 'longhaul-bench-'));
   const cores = availableParallelism();

@@ -30,13 +30,22 @@ export async function benchSample({ model, batch, promptTokens, newTokens, round
       if (round === 0) continue;
       ours.push(mine);
       theirs.push(its);
-      note(`bench   ${model} round ${round} of ${rounds}: ${(mine.tokens / mine.seconds).toFixed(0)} tokens/s, peer ${(its.tokens / its.seconds).toFixed(0)}`);
+      note(
+        `bench   ${model} round ${round} of ${rounds}: ${(mine.tokens / mine.seconds).toFixed(0)} tokens/s, peer ${(its.tokens / its.seconds).toFixed(0)}`,
+      );
     }
     const tokensPerSecond = speedOf(ours);
     const peerSpeed = speedOf(theirs);
     return {
-      model, parameters, batch, promptTokens, newTokens, cores, tokensPerSecond,
-      peer: { name, tokensPerSecond: peerSpeed }, ratio: tokensPerSecond / peerSpeed,
+      model,
+      parameters,
+      batch,
+      promptTokens,
+      newTokens,
+      cores,
+      tokensPerSecond,
+      peer: { name, tokensPerSecond: peerSpeed },
+      ratio: tokensPerSecond / peerSpeed,
     };
   });
 }

@@ -37,28 +37,54 @@ function checkSame(step: number, ours: Trained, theirs: Trained): void {
 }
 
 /** The first step, which allocates and compiles, is not counted; every step's loss is compared. */
-export async function benchTrain({ model, batch, sequenceTokens, rounds, gradientCheckpointing, note }: TrainBenchOptions) {
+export async function benchTrain({
+  model,
+  batch,
+  sequenceTokens,
+  rounds,
+  gradientCheckpointing,
+  note,
+}: TrainBenchOptions) {
   return withPair(model, note, async ({ own, peer, name, parameters, vocabulary, cores }) => {
     const tokens = batch * (sequenceTokens - 1);
     const [ours, theirs]: [Trained[], Trained[]] = [[], []];
     for (let round = 0; round <= rounds; round += 1) {
-      const given = { sequences: randomIds(batch, sequenceTokens, vocabulary, `train ${round}`), rate: RATE, gradientCheckpointing };
+      const given = {
+        sequences: randomIds(batch, sequenceTokens, vocabulary, `train ${round}`),
+        rate: RATE,
+        gradientCheckpointing,
+      };
       const [mine, its] = [await own.call<Trained>('train', given), await peer.call<Trained>('train', given)];
       checkSame(round, mine, its);
       if (round === 0) continue;
       ours.push(mine);
       theirs.push(its);
-      note(`bench   ${model} step ${round} of ${rounds}: ${(tokens / mine.seconds).toFixed(0)} tokens/s, peer ${(tokens / its.seconds).toFixed(0)}`);
+      note(
+        `bench   ${model} step ${round} of ${rounds}: ${(tokens / mine.seconds).toFixed(0)} tokens/s, peer ${(tokens / its.seconds).toFixed(0)}`,
+      );
     }
     const speedOf = (steps: readonly Trained[]): number => median(steps.map(({ seconds }) => tokens / seconds));
-    const processorOf = (steps: readonly Trained[]): number => median(steps.map(({ processorSeconds }) => processorSeconds));
+    const processorOf = (steps: readonly Trained[]): number =>
+      median(steps.map(({ processorSeconds }) => processorSeconds));
     const [tokensPerSecond, peerSpeed] = [speedOf(ours), speedOf(theirs)];
     const [processorSecondsPerStep, peerProcessor] = [processorOf(ours), processorOf(theirs)];
-    const [{ bytes: peakBytes }, { bytes: peerBytes }] = [await own.call<{ bytes: number }>('peak', {}), await peer.call<{ bytes: number }>('peak', {})];
+    const [{ bytes: peakBytes }, { bytes: peerBytes }] = [
+      await own.call<{ bytes: number }>('peak', {}),
+      await peer.call<{ bytes: number }>('peak', {}),
+    ];
     return {
-      model, parameters, batch, sequenceTokens, gradientCheckpointing, cores, tokensPerSecond, processorSecondsPerStep,
+      model,
+      parameters,
+      batch,
+      sequenceTokens,
+      gradientCheckpointing,
+      cores,
+      tokensPerSecond,
+      processorSecondsPerStep,
       peer: { name, tokensPerSecond: peerSpeed, processorSecondsPerStep: peerProcessor, peakBytes: peerBytes },
-      ratio: tokensPerSecond / peerSpeed, processorRatio: peerProcessor / processorSecondsPerStep, peakBytes,
+      ratio: tokensPerSecond / peerSpeed,
+      processorRatio: peerProcessor / processorSecondsPerStep,
+      peakBytes,
     };
   });
 }

@@ -38,7 +38,16 @@ function start(threads: number): JsonProcess {
 
 function settingsOf({ epochs, minibatches }: PoolBenchOptions): UpdateSettings {
   return {
-    learningRate: 1e-4, epochs, minibatches, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8, microBatchTokens: 2048,
+    learningRate: 1e-4,
+    epochs,
+    minibatches,
+    clipLow: 0.2,
+    clipHigh: 0.28,
+    maxGradNorm: 1,
+    weightDecay: 0,
+    betas: [0.9, 0.999],
+    epsilon: 1e-8,
+    microBatchTokens: 2048,
   };
 }
 
@@ -49,9 +58,11 @@ async function inShards(workers: readonly JsonProcess[], request: { readonly dir
   const { plan, rounds } = await first.call<PlannedUpdate>('plan', request);
   for (const [round, shards] of rounds.entries()) {
     const at = { dir: request.dir, plan, round };
-    await Promise.all(workers.map(async (worker, i) => {
-      for (let shard = i; shard < shards; shard += workers.length) await worker.call('shard', { ...at, shard });
-    }));
+    await Promise.all(
+      workers.map(async (worker, i) => {
+        for (let shard = i; shard < shards; shard += workers.length) await worker.call('shard', { ...at, shard });
+      }),
+    );
     await first.call('step', at);
   }
 }
@@ -61,7 +72,12 @@ async function digestIn(dir: string): Promise<string | undefined> {
 }
 
 /** Whether one worker ends where the workers do together: with as many threads as each of them has, and with all. */
-async function sameBits(request: (name: string) => { readonly dir: string; readonly toDir: string }, alone: JsonProcess, pool: readonly JsonProcess[], threads: number) {
+async function sameBits(
+  request: (name: string) => { readonly dir: string; readonly toDir: string },
+  alone: JsonProcess,
+  pool: readonly JsonProcess[],
+  threads: number,
+) {
   const like = start(threads);
   try {
     const [shared, single, all] = [request('pool'), request('single'), request('all')];
@@ -69,7 +85,10 @@ async function sameBits(request: (name: string) => { readonly dir: string; reado
     await inShards([like], single);
     await inShards([alone], all);
     const together = await digestIn(shared.toDir);
-    return { identical: together !== undefined && together === (await digestIn(single.toDir)), identicalWithAllThreads: together === (await digestIn(all.toDir)) };
+    return {
+      identical: together !== undefined && together === (await digestIn(single.toDir)),
+      identicalWithAllThreads: together === (await digestIn(all.toDir)),
+    };
   } finally {
     await like.close();
   }
@@ -93,7 +112,10 @@ async function timed(workers: readonly JsonProcess[], work: () => Promise<unknow
   return { seconds, processor: (await usedBy(workers)) - before };
 }
 
-const medians = (took: readonly Took[]): Took => ({ seconds: median(took.map(({ seconds }) => seconds)), processor: median(took.map(({ processor }) => processor)) });
+const medians = (took: readonly Took[]): Took => ({
+  seconds: median(took.map(({ seconds }) => seconds)),
+  processor: median(took.map(({ processor }) => processor)),
+});
 
 /** Errors: `CallFailed`. */
 export async function benchPool(options: PoolBenchOptions) {
@@ -108,26 +130,46 @@ export async function benchPool(options: PoolBenchOptions) {
     const { vocabSize: vocabulary } = await readModelConfig(fromDir);
     await Promise.all([alone, ...pool].map((one) => one.call('used', {})));
     const request = (name: string) => ({
-      made: { rollouts, tokens, vocabulary }, fromDir, toDir: join(scratch, name), toVersion: 1, algorithm: settingsOf(options), dir: join(scratch, `${name}-parts`), shards: count,
+      made: { rollouts, tokens, vocabulary },
+      fromDir,
+      toDir: join(scratch, name),
+      toVersion: 1,
+      algorithm: settingsOf(options),
+      dir: join(scratch, `${name}-parts`),
+      shards: count,
     });
     const measured = { one: [] as Took[], pool: [] as Took[], oneInShards: [] as Took[] };
     const bits = await sameBits(request, alone, pool, threads);
     // The first round allocates and compiles: it is not counted.
     for (let round = 0; round <= rounds; round += 1) {
-      const [whole, shared, again] = ['one', 'pool', 'shards'].map((kind) => request(`${kind}-${round}`)) as [ReturnType<typeof request>, ReturnType<typeof request>, ReturnType<typeof request>];
+      const [whole, shared, again] = ['one', 'pool', 'shards'].map((kind) => request(`${kind}-${round}`)) as [
+        ReturnType<typeof request>,
+        ReturnType<typeof request>,
+        ReturnType<typeof request>,
+      ];
       const took = {
         one: await timed([alone], () => alone.call('update', whole)),
         pool: await timed(pool, () => inShards(pool, shared)),
         oneInShards: await timed([alone], () => inShards([alone], again)),
       };
-      for (const { toDir, dir } of [whole, shared, again]) for (const each of [toDir, dir]) await rm(each, { recursive: true, force: true });
-      note(`bench   round ${round} of ${rounds}: one worker ${took.one.seconds.toFixed(2)} s, ${count} workers ${took.pool.seconds.toFixed(2)} s, one worker in shards ${took.oneInShards.seconds.toFixed(2)} s`);
+      for (const { toDir, dir } of [whole, shared, again])
+        for (const each of [toDir, dir]) await rm(each, { recursive: true, force: true });
+      note(
+        `bench   round ${round} of ${rounds}: one worker ${took.one.seconds.toFixed(2)} s, ${count} workers ${took.pool.seconds.toFixed(2)} s, one worker in shards ${took.oneInShards.seconds.toFixed(2)} s`,
+      );
       if (round === 0) continue;
       for (const kind of ['one', 'pool', 'oneInShards'] as const) measured[kind].push(took[kind]);
     }
     const [one, shared, oneInShards] = [medians(measured.one), medians(measured.pool), medians(measured.oneInShards)];
     return {
-      model, rollouts, tokens, cores, workers: count, threads, speedup: one.seconds / shared.seconds, ...bits,
+      model,
+      rollouts,
+      tokens,
+      cores,
+      workers: count,
+      threads,
+      speedup: one.seconds / shared.seconds,
+      ...bits,
       seconds: { one: one.seconds, pool: shared.seconds, oneInShards: oneInShards.seconds },
       processorSeconds: { one: one.processor, pool: shared.processor, oneInShards: oneInShards.processor },
     };

@@ -11,10 +11,14 @@ const PER_ROW = 4;
 /** `unit`: what `at` counts. */
 export function memoryCurve(samples: readonly Sample[], unit: string): string {
   const names = Object.keys(samples.at(-1)?.processes ?? {});
-  const most = Math.max(1, ...samples.flatMap(({ processes }) => Object.values(processes).map(({ residentMiB }) => residentMiB)));
+  const most = Math.max(
+    1,
+    ...samples.flatMap(({ processes }) => Object.values(processes).map(({ residentMiB }) => residentMiB)),
+  );
   const end = Math.max(1, ...samples.map(({ at }) => at));
   const x = (at: number) => Number((PAD.left + (at / end) * (WIDTH - PAD.left - PAD.right)).toFixed(1));
-  const y = (mebibytes: number) => Number((HEIGHT - PAD.bottom - (mebibytes / most) * (HEIGHT - PAD.top - PAD.bottom)).toFixed(1));
+  const y = (mebibytes: number) =>
+    Number((HEIGHT - PAD.bottom - (mebibytes / most) * (HEIGHT - PAD.top - PAD.bottom)).toFixed(1));
   const rows = [0, 0.25, 0.5, 0.75, 1].map(
     (share) =>
       `<line x1="${PAD.left}" x2="${WIDTH - PAD.right}" y1="${y(share * most)}" y2="${y(share * most)}" stroke="#e5e7eb"/>` +
@@ -22,7 +26,9 @@ export function memoryCurve(samples: readonly Sample[], unit: string): string {
       `<text x="${x(share * end)}" y="${HEIGHT - PAD.bottom + 18}" text-anchor="middle">${Math.round(share * end)}</text>`,
   );
   const lines = names.map((name, i) => {
-    const points = samples.flatMap(({ at, processes }) => (processes[name] ? [`${x(at)},${y(processes[name].residentMiB)}`] : []));
+    const points = samples.flatMap(({ at, processes }) =>
+      processes[name] ? [`${x(at)},${y(processes[name].residentMiB)}`] : [],
+    );
     const [left, top] = [PAD.left + (i % PER_ROW) * 160, 34 + Math.floor(i / PER_ROW) * 16];
     const colour = COLOURS[i % COLOURS.length] ?? '#374151';
     return (

@@ -28,7 +28,8 @@ function between(samples: readonly Sample[], from: number, to: number): readonly
 /** By process. */
 export function flatness(samples: readonly Sample[]): Record<string, Flatness> {
   const names = Object.keys(samples.at(-1)?.processes ?? {});
-  const of = (name: string, those: readonly Sample[]): number => median(those.flatMap(({ processes }) => processes[name]?.residentMiB ?? []));
+  const of = (name: string, those: readonly Sample[]): number =>
+    median(those.flatMap(({ processes }) => processes[name]?.residentMiB ?? []));
   return Object.fromEntries(
     names.map((name) => {
       const [early, late] = [of(name, between(samples, 0.1, 0.2)), of(name, between(samples, 0.9, 1))];
@@ -42,5 +43,10 @@ export function growth(samples: readonly Sample[]): Record<string, number> {
   const [first] = between(samples, 0.1, 1);
   const last = samples.at(-1);
   if (first === undefined || last === undefined || last.at === first.at) return {};
-  return Object.fromEntries(Object.entries(last.databases).map(([name, bytes]) => [name, Math.round((bytes - (first.databases[name] ?? 0)) / (last.at - first.at))]));
+  return Object.fromEntries(
+    Object.entries(last.databases).map(([name, bytes]) => [
+      name,
+      Math.round((bytes - (first.databases[name] ?? 0)) / (last.at - first.at)),
+    ]),
+  );
 }

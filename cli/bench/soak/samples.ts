@@ -20,21 +20,29 @@ export interface Sample {
 }
 
 const TICKS_PER_SECOND = 100;
-const mebibytes = (text: string, field: string): number => Math.round(Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'mu').exec(text)?.[1] ?? 0) / 1024);
+const mebibytes = (text: string, field: string): number =>
+  Math.round(Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'mu').exec(text)?.[1] ?? 0) / 1024);
 
 /** `undefined` where it has ended. */
 export function sampleProcess(pid: number): ProcessSample | undefined {
   try {
     const memory = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
-    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').replace(/^.*\) /su, '').split(' ');
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /su, '')
+      .split(' ');
     const ticks = Number(fields[11]) + Number(fields[12]);
-    return { residentMiB: mebibytes(memory, 'Rss'), anonymousMiB: mebibytes(memory, 'Anonymous'), cpuSeconds: ticks / TICKS_PER_SECOND };
+    return {
+      residentMiB: mebibytes(memory, 'Rss'),
+      anonymousMiB: mebibytes(memory, 'Anonymous'),
+      cpuSeconds: ticks / TICKS_PER_SECOND,
+    };
   } catch {
     return undefined;
   }
 }
 
-const bytesOf = (path: string): number => [path, `${path}-wal`].reduce((sum, one) => sum + (existsSync(one) ? statSync(one).size : 0), 0);
+const bytesOf = (path: string): number =>
+  [path, `${path}-wal`].reduce((sum, one) => sum + (existsSync(one) ? statSync(one).size : 0), 0);
 
 export interface Watched {
   readonly pids: () => Readonly<Record<string, number>>;

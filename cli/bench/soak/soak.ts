@@ -62,7 +62,14 @@ class SoakRecord {
   report() {
     const { samples } = this;
     writeFileSync(this.#file.replace(/jsonl$/u, 'svg'), memoryCurve(samples, this.#unit));
-    return { unit: this.#unit, done: samples.at(-1)?.at ?? 0, file: this.#file, memory: flatness(samples), bytesEach: growth(samples), last: samples.at(-1) };
+    return {
+      unit: this.#unit,
+      done: samples.at(-1)?.at ?? 0,
+      file: this.#file,
+      memory: flatness(samples),
+      bytesEach: growth(samples),
+      last: samples.at(-1),
+    };
   }
 }
 
@@ -82,7 +89,10 @@ export async function soakSteps(steps: number, options: SoakOptions): Promise<So
   const config = await readRunConfig(join(packageRoot, 'examples', 'quickstart.yaml'), { runId: 'soak', set }, dir);
   try {
     const { address, namespace } = await ensureStack({ home, env, say: note, signal });
-    const pids = () => Object.fromEntries((stackState(home)?.processes ?? []).flatMap(({ name, process }) => (process ? [[name, process.pid]] : [])));
+    const pids = () =>
+      Object.fromEntries(
+        (stackState(home)?.processes ?? []).flatMap(({ name, process }) => (process ? [[name, process.pid]] : [])),
+      );
     const databases = { temporal: stackPaths(home).database, store: join(home, 'store', 'store.sqlite') };
     const record = new SoakRecord('steps', { pids, databases, begun: performance.now() }, options);
     const longhaul = await Longhaul.connect({ address, namespace });
@@ -112,7 +122,13 @@ export async function soakRollouts(rollouts: number, options: SoakOptions): Prom
   return withOwnTemporal(async ({ address, dir, pid }) => {
     const home = join(dir, 'home');
     const store = openSqliteStore(join(home, 'store'));
-    const stop = await startOwnWorkers({ address, from: import.meta, activities: emptyActivities(store, TURNS), slots: 100, cachedWorkflows: 0 });
+    const stop = await startOwnWorkers({
+      address,
+      from: import.meta,
+      activities: emptyActivities(store, TURNS),
+      slots: 100,
+      cachedWorkflows: 0,
+    });
     const orchestrator = await startOrchestrator(address, home);
     const connection = await Connection.connect({ address });
     try {
@@ -120,11 +136,21 @@ export async function soakRollouts(rollouts: number, options: SoakOptions): Prom
       const pids = () => ({ server: pid, orchestrator: orchestrator.pid ?? 0, 'empty parts': process.pid });
       const databases = { temporal: join(dir, 'temporal.db'), store: join(home, 'store', 'store.sqlite') };
       const record = new SoakRecord('rollouts', { pids, databases, begun: performance.now() }, options);
-      for (let done = 0; done < rollouts; ) {
+      for (let done = 0; done < rollouts;) {
         options.signal.throwIfAborted();
-        const input = { ...inputOf(Math.min(BATCH, rollouts - done), { type: 'bounded', width: WIDTH }, TURNS), name: `batch-${done}` };
-        const result: BatchResult = await workflow.execute('batch', { taskQueue: QUEUES.orchestrator, workflowId: `bench/${input.name}`, args: [input] });
-        if (result.graded !== result.rollouts) throw new Error(`${result.rollouts - result.graded} of ${result.rollouts} rollouts were not graded: ${JSON.stringify(result.failures)}`);
+        const input = {
+          ...inputOf(Math.min(BATCH, rollouts - done), { type: 'bounded', width: WIDTH }, TURNS),
+          name: `batch-${done}`,
+        };
+        const result: BatchResult = await workflow.execute('batch', {
+          taskQueue: QUEUES.orchestrator,
+          workflowId: `bench/${input.name}`,
+          args: [input],
+        });
+        if (result.graded !== result.rollouts)
+          throw new Error(
+            `${result.rollouts - result.graded} of ${result.rollouts} rollouts were not graded: ${JSON.stringify(result.failures)}`,
+          );
         done += result.rollouts;
         record.take(done);
       }

@@ -15,11 +15,20 @@ interface AsyncFlags {
 
 async function asynchronous(options: AsyncFlags, context: VerbContext): Promise<Outcome> {
   const unknown = options.mix?.find((name) => !MIXES.some((mix) => mix.name === name));
-  if (unknown !== undefined) throw new UserInputError('--mix', unknown, `give one of ${MIXES.map(({ name }) => name).join(', ')}`);
+  if (unknown !== undefined)
+    throw new UserInputError('--mix', unknown, `give one of ${MIXES.map(({ name }) => name).join(', ')}`);
   const scale = Number(options.scale);
-  if (!(scale >= 0 && scale <= 60)) throw new UserInputError('--scale', options.scale, 'give seconds for one unit of a mix, up to 60, or 0 for the virtual clock alone');
+  if (!(scale >= 0 && scale <= 60))
+    throw new UserInputError(
+      '--scale',
+      options.scale,
+      'give seconds for one unit of a mix, up to 60, or 0 for the virtual clock alone',
+    );
   const document = await benchAsync({
-    mixes: MIXES.filter(({ name }) => options.mix?.includes(name) ?? true).map((mix) => ({ ...mix, steps: wholeNumber('--steps', options.steps, 1) })),
+    mixes: MIXES.filter(({ name }) => options.mix?.includes(name) ?? true).map((mix) => ({
+      ...mix,
+      steps: wholeNumber('--steps', options.steps, 1),
+    })),
     maxStalenessSteps: wholeNumber('--max-staleness-steps', options.maxStalenessSteps, 0),
     scale,
     note: context.note,
@@ -28,7 +37,9 @@ async function asynchronous(options: AsyncFlags, context: VerbContext): Promise<
     const line = (by: Record<(typeof MODES)[number], { makespan: number }> & { speedup: number }) =>
       `${MODES.map((mode) => `${mode} ${by[mode].makespan.toFixed(0)}`).join(', ')}: async ${by.speedup.toFixed(2)} × as fast as sync`;
     context.say(name);
-    context.say(`  virtual clock: ${line(virtualClock)}; staleness ${virtualClock.async.staleness.mean.toFixed(2)} steps, at most ${virtualClock.async.staleness.max}`);
+    context.say(
+      `  virtual clock: ${line(virtualClock)}; staleness ${virtualClock.async.staleness.mean.toFixed(2)} steps, at most ${virtualClock.async.staleness.max}`,
+    );
     if (temporal) context.say(`  on Temporal: ${line(temporal)}`);
   }
   return { document };
@@ -38,7 +49,9 @@ export const asyncBench: Verb = {
   define(command, run) {
     command
       .command('async')
-      .description('how long a run takes in each mode of training, with rollouts of long tails: on a virtual clock, and through real workflows')
+      .description(
+        'how long a run takes in each mode of training, with rollouts of long tails: on a virtual clock, and through real workflows',
+      )
       .option('--mix <name...>', 'of the mixes, these only')
       .option('--max-staleness-steps <n>', 'bound of the asynchronous mode', '4')
       .option('--steps <n>', 'steps of a run', '20')

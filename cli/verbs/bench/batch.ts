@@ -21,9 +21,21 @@ async function batch(options: BatchFlags, context: VerbContext): Promise<Outcome
   const sizes = [wholeNumber('--against', options.against, 1), wholeNumber('--rollouts', options.rollouts, 1)];
   const [turns, width] = [wholeNumber('--turns', options.turns, 1), wholeNumber('--width', options.width, 1)];
   const document = await benchBatch({ sizes, turns, type, width, note: context.note });
-  for (const { rollouts, seconds, orchestrator, histories, largestHistory, largestPayloadBytes, resultBytes } of document.batches) {
-    context.say(`${rollouts} rollouts, ${type}: ${seconds.toFixed(0)} s, orchestrator ${orchestrator.peakMiB} MiB at most`);
-    context.say(`  ${histories} histories of the batch, the longest ${largestHistory.events} events, ${largestHistory.bytes} bytes`);
+  for (const {
+    rollouts,
+    seconds,
+    orchestrator,
+    histories,
+    largestHistory,
+    largestPayloadBytes,
+    resultBytes,
+  } of document.batches) {
+    context.say(
+      `${rollouts} rollouts, ${type}: ${seconds.toFixed(0)} s, orchestrator ${orchestrator.peakMiB} MiB at most`,
+    );
+    context.say(
+      `  ${histories} histories of the batch, the longest ${largestHistory.events} events, ${largestHistory.bytes} bytes`,
+    );
     context.say(`  largest payload ${largestPayloadBytes} bytes, result ${resultBytes} bytes`);
   }
   context.say(`memory: ${document.memoryRatio.toFixed(2)} of the smaller batch's`);
@@ -34,7 +46,9 @@ export const batchBench: Verb = {
   define(command, run) {
     command
       .command('batch')
-      .description('one large batch against a small one: memory of the orchestrator, lengths of histories, sizes of payloads')
+      .description(
+        'one large batch against a small one: memory of the orchestrator, lengths of histories, sizes of payloads',
+      )
       .option('--rollouts <n>', 'rollouts of the large batch', '2000')
       .option('--against <n>', 'rollouts of the small one', '200')
       .option('--turns <n>', 'turns of each', '1')

@@ -23,8 +23,12 @@ async function durability(options: DurabilityFlags, context: VerbContext): Promi
   const { benchDurability } = await import('../../bench/durability/durability.ts');
   const document = await benchDurability(asked, context.note);
   const { durable, inMemory } = document.stepsPerSecond;
-  context.say(`${durable.toFixed(3)} steps/s durable, ${inMemory.toFixed(3)} in memory; ratio ${document.ratio.toFixed(2)}`);
-  context.say(document.identical ? '  every block ended with the same weights' : '  blocks ended with different weights');
+  context.say(
+    `${durable.toFixed(3)} steps/s durable, ${inMemory.toFixed(3)} in memory; ratio ${document.ratio.toFixed(2)}`,
+  );
+  context.say(
+    document.identical ? '  every block ended with the same weights' : '  blocks ended with different weights',
+  );
   return { document };
 }
 
@@ -36,7 +40,11 @@ export const durabilityBench: Verb = {
       .option('--blocks <n>', 'alternating blocks of each kind', '4')
       .option('--steps <n>', 'training steps of a block', '3')
       .option('--tasks <n>', 'groups of four rollouts in a step', '7')
-      .option('--layers <n>', 'layers of the policy: the four of the starter, the others say nothing new but cost as much', '4')
+      .option(
+        '--layers <n>',
+        'layers of the policy: the four of the starter, the others say nothing new but cost as much',
+        '4',
+      )
       .action((options: DurabilityFlags) => run((context) => durability(options, context)));
   },
 };

@@ -18,7 +18,10 @@ export function benchModels(name: string): BenchModel[] {
 }
 
 /** One model's numbers at the top, and those of all in `models`. */
-export async function perModel<T extends { readonly model: string }>(name: string, measure: (model: BenchModel) => Promise<T>) {
+export async function perModel<T extends { readonly model: string }>(
+  name: string,
+  measure: (model: BenchModel) => Promise<T>,
+) {
   const models: T[] = [];
   for (const model of benchModels(name)) models.push(await measure(model));
   const [first] = models;

@@ -23,8 +23,12 @@ async function orchestration(options: Options, context: VerbContext): Promise<Ou
   const { benchOrchestration } = await import('../../bench/orchestration.ts');
   const document = await benchOrchestration(asked);
   context.say(`${document.rollouts} rollouts of ${document.turns} turns`);
-  context.say(`  ${document.rolloutsPerSecond.toFixed(1)} rollouts/s, ${document.activitiesPerSecond.toFixed(0)} activities/s`);
-  context.say(`  bare: ${document.bare.activitiesPerSecond.toFixed(0)} activities/s; ratio ${document.ratio.toFixed(2)}`);
+  context.say(
+    `  ${document.rolloutsPerSecond.toFixed(1)} rollouts/s, ${document.activitiesPerSecond.toFixed(0)} activities/s`,
+  );
+  context.say(
+    `  bare: ${document.bare.activitiesPerSecond.toFixed(0)} activities/s; ratio ${document.ratio.toFixed(2)}`,
+  );
   context.say(`  a turn: ${document.historyBytesPerTurn} bytes, ${document.historyEventsPerTurn} events of history`);
   return { document };
 }

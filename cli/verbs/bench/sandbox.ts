@@ -14,7 +14,16 @@ interface SandboxOptions {
 
 const PROVIDERS = ['bubblewrap', 'docker'] as const;
 
-function sandboxLine({ provider, coldStartMs, leaseMs, destroyMs, execMs, digestMs, execsPerSecond, together }: SandboxBench): string {
+function sandboxLine({
+  provider,
+  coldStartMs,
+  leaseMs,
+  destroyMs,
+  execMs,
+  digestMs,
+  execsPerSecond,
+  together,
+}: SandboxBench): string {
   const ms = (value: number): string => `${value.toFixed(value < 10 ? 2 : 0)} ms`;
   const alone = `cold start ${ms(coldStartMs)}, lease ${ms(leaseMs)}, end ${ms(destroyMs)}, command ${ms(execMs.p50)} (p95 ${ms(execMs.p95)}), digest ${ms(digestMs)}`;
   const many = `${together.concurrency} at a time: all made in ${ms(together.startedMs)}, ${execsPerSecond.toFixed(0)} commands/s, slowest ${ms(together.execMs.max)}`;
@@ -23,7 +32,8 @@ function sandboxLine({ provider, coldStartMs, leaseMs, destroyMs, execMs, digest
 
 async function sandbox(options: SandboxOptions, context: VerbContext): Promise<Outcome> {
   const named = PROVIDERS.filter((name) => options.provider === 'all' || options.provider === name);
-  if (named.length === 0) throw new UserInputError('--provider', options.provider, `give one of ${PROVIDERS.join(', ')}, all`);
+  if (named.length === 0)
+    throw new UserInputError('--provider', options.provider, `give one of ${PROVIDERS.join(', ')}, all`);
   const document = await benchSandbox({
     providers: named,
     sandboxes: wholeNumber('--sandboxes', options.sandboxes, 1),

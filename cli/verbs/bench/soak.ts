@@ -17,9 +17,15 @@ interface SoakFlags {
 
 function show({ unit, done, file, memory, bytesEach }: SoakReport, { say }: VerbContext): void {
   say(`${done} ${unit} (${file}, and its curve beside it)`);
-  const rows = Object.entries(memory).map(([name, { early, late, flat }]) => [name, `${early} MiB`, `${late} MiB`, flat ? 'flat' : 'GROWS']);
+  const rows = Object.entries(memory).map(([name, { early, late, flat }]) => [
+    name,
+    `${early} MiB`,
+    `${late} MiB`,
+    flat ? 'flat' : 'GROWS',
+  ]);
   for (const line of table([['PROCESS', 'SECOND TENTH', 'LAST TENTH', ''], ...rows])) say(line);
-  for (const [name, bytes] of Object.entries(bytesEach)) say(`database ${name}: ${bytes} bytes for each of the ${unit}`);
+  for (const [name, bytes] of Object.entries(bytesEach))
+    say(`database ${name}: ${bytes} bytes for each of the ${unit}`);
 }
 
 /** Errors: `JobFailed` where a process's memory grows; `Interrupted`. */
@@ -37,7 +43,9 @@ async function soak(flags: SoakFlags, context: VerbContext): Promise<Outcome> {
   }
   for (const report of reports) show(report, context);
   const document = { dir, soaks: reports };
-  const growing = reports.flatMap(({ unit, memory }) => Object.entries(memory).flatMap(([name, { flat }]) => (flat ? [] : [`${name} by ${unit}`])));
+  const growing = reports.flatMap(({ unit, memory }) =>
+    Object.entries(memory).flatMap(([name, { flat }]) => (flat ? [] : [`${name} by ${unit}`])),
+  );
   if (growing.length > 0) throw new JobFailed(`memory grows after the first tenth: ${growing.join(', ')}`, document);
   return { document };
 }
@@ -46,7 +54,9 @@ export const soakBench: Verb = {
   define(command, run) {
     command
       .command('soak')
-      .description("a long run: memory of each process and sizes of the databases, by step of the quickstart's job, then by rollout of an empty model; fails where memory grows after the first tenth")
+      .description(
+        "a long run: memory of each process and sizes of the databases, by step of the quickstart's job, then by rollout of an empty model; fails where memory grows after the first tenth",
+      )
       .option('--steps <n>', 'steps; 0: none', '1000')
       .option('--rollouts <n>', 'rollouts; 0: none', '100000')
       .option('--out <dir>', 'folder for JSON lines and curves; default: a new one')

@@ -22,9 +22,22 @@ async function train(options: TrainFlags, context: VerbContext): Promise<Outcome
       note: context.note,
     }),
   );
-  for (const { model, batch, tokensPerSecond, peakBytes, peer, ratio, processorSecondsPerStep, processorRatio } of document.models) {
-    context.say(`${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ${peer.name}: ${ratio.toFixed(2)} ×`);
-    context.say(`  processor ${processorSecondsPerStep.toFixed(2)} s a step, ${peer.processorSecondsPerStep.toFixed(2)} there: ${processorRatio.toFixed(2)} ×`);
+  for (const {
+    model,
+    batch,
+    tokensPerSecond,
+    peakBytes,
+    peer,
+    ratio,
+    processorSecondsPerStep,
+    processorRatio,
+  } of document.models) {
+    context.say(
+      `${model}, batch ${batch}: ${tokensPerSecond.toFixed(0)} tokens/s, ${peer.tokensPerSecond.toFixed(0)} by ${peer.name}: ${ratio.toFixed(2)} ×`,
+    );
+    context.say(
+      `  processor ${processorSecondsPerStep.toFixed(2)} s a step, ${peer.processorSecondsPerStep.toFixed(2)} there: ${processorRatio.toFixed(2)} ×`,
+    );
     context.say(`  peak memory ${mebi(peakBytes)}, ${mebi(peer.peakBytes)} there`);
   }
   return { document };

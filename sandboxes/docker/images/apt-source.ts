@@ -12,7 +12,8 @@ export interface AptSource {
 /** Entries of the deb822 format (`*.sources`). */
 export function parseStanzas(text: string): AptSource[] {
   return text.split(/\n\s*\n/u).flatMap((stanza) => {
-    const field = (name: string): string | undefined => new RegExp(`^${name}:\\s*(.+)$`, 'imu').exec(stanza)?.[1]?.trim();
+    const field = (name: string): string | undefined =>
+      new RegExp(`^${name}:\\s*(.+)$`, 'imu').exec(stanza)?.[1]?.trim();
     const [uri, suites, keyring] = [field('URIs')?.split(/\s+/u)[0], field('Suites'), field('Signed-By')];
     if (uri === undefined || suites === undefined || field('Types')?.includes('deb') !== true) return [];
     const key = keyring?.startsWith('/') === true ? { keyring } : {};

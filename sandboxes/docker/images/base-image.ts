@@ -32,7 +32,19 @@ const RECIPE = {
   format: 1,
   variant: 'minbase',
   packages: ['git', 'procps', 'python3'],
-  dropped: ['usr/share/doc', 'usr/share/man', 'usr/share/locale', 'var/cache/apt', 'var/lib/apt/lists', 'var/log', 'etc/machine-id', 'etc/shadow', 'etc/shadow-', 'etc/gshadow', 'etc/gshadow-'],
+  dropped: [
+    'usr/share/doc',
+    'usr/share/man',
+    'usr/share/locale',
+    'var/cache/apt',
+    'var/lib/apt/lists',
+    'var/log',
+    'etc/machine-id',
+    'etc/shadow',
+    'etc/shadow-',
+    'etc/gshadow',
+    'etc/gshadow-',
+  ],
   etc: sandboxEtc,
 } as const;
 
@@ -46,24 +58,39 @@ export interface BaseImageOptions extends PullOptions {
 }
 
 const digestOf = (suite: string): string =>
-  createHash('sha256').update(JSON.stringify({ ...RECIPE, suite, arch: process.arch })).digest('hex').slice(0, 16);
+  createHash('sha256')
+    .update(JSON.stringify({ ...RECIPE, suite, arch: process.arch }))
+    .digest('hex')
+    .slice(0, 16);
 
 /** Without the mirror: two mirrors of one release hold the same packages. Podman keeps a name only with its host. */
 export const baseImageName = (suite: string): string => `localhost/longhaul-base:${digestOf(suite)}`;
 
 async function bootstrap(source: AptSource, rootfs: string): Promise<void> {
   const keyring = source.keyring === undefined ? [] : [`--keyring=${source.keyring}`];
-  const args = [`--variant=${RECIPE.variant}`, `--include=${RECIPE.packages.join(',')}`, ...keyring, source.suite, rootfs, source.uri];
+  const args = [
+    `--variant=${RECIPE.variant}`,
+    `--include=${RECIPE.packages.join(',')}`,
+    ...keyring,
+    source.suite,
+    rootfs,
+    source.uri,
+  ];
   try {
     await run('debootstrap', args, { timeout: MADE_WITHIN_MS, maxBuffer: 64 << 20 });
   } catch (error) {
-    const said = error instanceof Error && 'stdout' in error ? String(error.stdout).trim().split('\n').slice(-3).join('; ') : String(error);
+    const said =
+      error instanceof Error && 'stdout' in error
+        ? String(error.stdout).trim().split('\n').slice(-3).join('; ')
+        : String(error);
     throw new SandboxUnavailable(`debootstrap could not make the base image: ${said}`);
   }
 }
 
 async function archive(rootfs: string, path: string): Promise<void> {
-  const tar = spawn('tar', ['--sort=name', '--numeric-owner', '-C', rootfs, '-c', '.'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const tar = spawn('tar', ['--sort=name', '--numeric-owner', '-C', rootfs, '-c', '.'], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const ended = once(tar, 'close');
   await pipeline(tar.stdout, createGzip({ level: 1 }), createWriteStream(path));
   const [code] = (await ended) as [number | null];
@@ -97,7 +124,11 @@ async function isThere(engine: Engine, image: string): Promise<boolean> {
 async function importArchive(engine: Engine, path: string, image: string): Promise<void> {
   // The tag is part of `repo`: Podman leaves out one that stands beside it.
   const options = { fromSrc: '-', repo: image, message: 'longhaul base' };
-  const answer = (await within('import', engine.docker.importImage(createReadStream(path), options), MADE_WITHIN_MS)) as Readable;
+  const answer = (await within(
+    'import',
+    engine.docker.importImage(createReadStream(path), options),
+    MADE_WITHIN_MS,
+  )) as Readable;
   await followReports(answer, () => undefined);
 }
 
@@ -105,17 +136,23 @@ async function importArchive(engine: Engine, path: string, image: string): Promi
 export function cannotMake(source: AptSource | undefined): string | undefined {
   if (source === undefined) return 'this machine has no apt to make one from';
   if (process.getuid?.() !== 0) return 'only root can make one (debootstrap)';
-  return which('debootstrap', process.env) === undefined ? 'there is no debootstrap to make one: apt install debootstrap' : undefined;
+  return which('debootstrap', process.env) === undefined
+    ? 'there is no debootstrap to make one: apt install debootstrap'
+    : undefined;
 }
 
 const folderFor = (cache: string, suite: string): string => join(cache, 'images', `base-${digestOf(suite)}`);
 
 /** Whether one was made here before: then no registry is asked. */
-export const wasMade = (cache: string, source: AptSource | undefined): boolean => source !== undefined && existsSync(join(folderFor(cache, source.suite), ARCHIVE));
+export const wasMade = (cache: string, source: AptSource | undefined): boolean =>
+  source !== undefined && existsSync(join(folderFor(cache, source.suite), ARCHIVE));
 
 /** The names that a base image may have on this host, the one that is preferred first. */
 export function baseImageNames(published: string | null, source: AptSource | undefined): string[] {
-  return [...(published === null ? [] : [publishedName(published)]), ...(source === undefined ? [] : [baseImageName(source.suite)])];
+  return [
+    ...(published === null ? [] : [publishedName(published)]),
+    ...(source === undefined ? [] : [baseImageName(source.suite)]),
+  ];
 }
 
 /** Whichever of them the daemon has. */
@@ -127,7 +164,9 @@ export async function presentImage(engine: Engine, names: readonly string[]): Pr
 async function makeOwn(engine: Engine, source: AptSource, { cache, onProgress }: BaseImageOptions): Promise<string> {
   const image = baseImageName(source.suite);
   const folder = folderFor(cache, source.suite);
-  onProgress?.(wasMade(cache, source) ? `importing the base image ${image}` : `making the base image ${image} with debootstrap`);
+  onProgress?.(
+    wasMade(cache, source) ? `importing the base image ${image}` : `making the base image ${image} with debootstrap`,
+  );
   await makeDirectoryOnce(folder, (aside) => fill(aside, source));
   await importArchive(engine, join(folder, ARCHIVE), image);
   return image;
@@ -167,9 +206,16 @@ async function make(engine: Engine, options: BaseImageOptions): Promise<string> 
  * pulled, else one is made. Errors: `SandboxImpossible`, `SandboxUnavailable`.
  */
 export async function ensureBaseImage(engine: Engine, options: BaseImageOptions): Promise<string> {
-  const names = baseImageNames(options.published === undefined ? PUBLISHED_BASE : options.published, findAptSource(options.etc));
+  const names = baseImageNames(
+    options.published === undefined ? PUBLISHED_BASE : options.published,
+    findAptSource(options.etc),
+  );
   const there = await presentImage(engine, names);
   if (there !== undefined) return there;
   const waiting = (): void => options.onProgress?.('another process makes the base image: waiting');
-  return await withLock(join(options.cache, 'images', 'base.lock'), waiting, async () => (await presentImage(engine, names)) ?? (await make(engine, options)));
+  return await withLock(
+    join(options.cache, 'images', 'base.lock'),
+    waiting,
+    async () => (await presentImage(engine, names)) ?? (await make(engine, options)),
+  );
 }

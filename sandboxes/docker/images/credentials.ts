@@ -48,7 +48,9 @@ async function readConfig(env: NodeJS.ProcessEnv): Promise<DockerConfig | undefi
   } catch (error) {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     // Not its message: a parser quotes what it reads.
-    throw new Error(`${path} cannot be read, and no credentials are sent: mend it, or set DOCKER_CONFIG to another folder`);
+    throw new Error(
+      `${path} cannot be read, and no credentials are sent: mend it, or set DOCKER_CONFIG to another folder`,
+    );
   }
 }
 
@@ -64,13 +66,17 @@ function readAnswer(printed: string): { readonly Username?: string; readonly Sec
 async function askHelper(name: string, address: string, env: NodeJS.ProcessEnv): Promise<RegistryAuth | undefined> {
   if (!/^[\w.-]+$/u.test(name)) return undefined;
   const printed = await new Promise<string>((resolve) => {
-    const child = execFile(`docker-credential-${name}`, ['get'], { env, timeout: HELPED_WITHIN_MS }, (error, stdout) => resolve(error ? '' : stdout));
+    const child = execFile(`docker-credential-${name}`, ['get'], { env, timeout: HELPED_WITHIN_MS }, (error, stdout) =>
+      resolve(error ? '' : stdout),
+    );
     child.stdin?.on('error', () => undefined);
     child.stdin?.end(`${address}\n`);
   });
   const { Username = '', Secret = '' } = readAnswer(printed);
   if (Secret === '') return undefined;
-  return Username === '<token>' ? { serveraddress: address, identitytoken: Secret } : { serveraddress: address, username: Username, password: Secret };
+  return Username === '<token>'
+    ? { serveraddress: address, identitytoken: Secret }
+    : { serveraddress: address, username: Username, password: Secret };
 }
 
 function fromFile({ auths = {} }: DockerConfig, host: string, address: string): RegistryAuth | undefined {
@@ -79,7 +85,9 @@ function fromFile({ auths = {} }: DockerConfig, host: string, address: string): 
   if (!entry?.auth) return undefined;
   const text = Buffer.from(entry.auth, 'base64').toString('utf8');
   const at = text.indexOf(':');
-  return at < 0 ? undefined : { serveraddress: address, username: text.slice(0, at), password: text.slice(at + 1).replace(/\0+$/u, '') };
+  return at < 0
+    ? undefined
+    : { serveraddress: address, username: text.slice(0, at), password: text.slice(at + 1).replace(/\0+$/u, '') };
 }
 
 /**
@@ -91,6 +99,7 @@ export async function credentialsFor(reference: string, env: NodeJS.ProcessEnv):
   if (config === undefined) return undefined;
   const host = registryOf(reference);
   const address = host === HUB ? HUB_ADDRESS : host;
-  const helper = Object.entries(config.credHelpers ?? {}).find(([key]) => hostOf(key) === host)?.[1] ?? config.credsStore;
+  const helper =
+    Object.entries(config.credHelpers ?? {}).find(([key]) => hostOf(key) === host)?.[1] ?? config.credsStore;
   return (helper ? await askHelper(helper, address, env) : undefined) ?? fromFile(config, host, address);
 }

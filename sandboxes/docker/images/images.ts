@@ -53,12 +53,20 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
   const pulled = async (image: string, options: ImagesOptions): Promise<string> => {
     const there = await digestOf(image);
     if (there !== undefined) return there;
-    const lock = join(options.cache, 'images', `pull-${createHash('sha256').update(image).digest('hex').slice(0, 16)}.lock`);
+    const lock = join(
+      options.cache,
+      'images',
+      `pull-${createHash('sha256').update(image).digest('hex').slice(0, 16)}.lock`,
+    );
     // One process of this host pulls; the others then find the image.
-    return await withLock(lock, () => options.onProgress?.(`${image}: another process pulls it`), async () => {
-      if ((await digestOf(image)) === undefined) await pullImage(engine, image, options);
-      return (await digestOf(image)) ?? image;
-    });
+    return await withLock(
+      lock,
+      () => options.onProgress?.(`${image}: another process pulls it`),
+      async () => {
+        if ((await digestOf(image)) === undefined) await pullImage(engine, image, options);
+        return (await digestOf(image)) ?? image;
+      },
+    );
   };
 
   const look = async (image: string, options: ImagesOptions): Promise<string> => {
@@ -66,7 +74,8 @@ export function openImages(engine: Engine, given: ImagesOptions): Images {
     if (named !== undefined) return await pulled(named, options);
     const made = await ensureBaseImage(engine, options);
     const digest = await digestOf(made);
-    if (digest === undefined) throw new SandboxUnavailable(`image ${made} was imported, and the daemon does not know it`);
+    if (digest === undefined)
+      throw new SandboxUnavailable(`image ${made} was imported, and the daemon does not know it`);
     return digest;
   };
 

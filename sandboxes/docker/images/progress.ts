@@ -23,7 +23,11 @@ export class DaemonRefused extends Error {
 }
 
 /** Returns when the stream has ended without an error. Errors: `DaemonRefused`; `SandboxUnavailable` when it fell silent. */
-export async function followReports(stream: Readable, hear: (report: PullReport) => void, silentMs: number = SILENT_MS): Promise<void> {
+export async function followReports(
+  stream: Readable,
+  hear: (report: PullReport) => void,
+  silentMs: number = SILENT_MS,
+): Promise<void> {
   let fellSilent = false;
   const giveUp = (): void => {
     fellSilent = true;

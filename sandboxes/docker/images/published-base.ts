@@ -11,7 +11,8 @@ import { classifyDocker, type Engine, within } from '../engine.ts';
 import { isFinal, pullOnce, type PullOptions, refusedPull } from './pull.ts';
 
 /** Debian's stable release of its day with git, procps, and the Python that Mercurial brings (`buildpack-deps:bookworm-scm`). */
-export const PUBLISHED_BASE = 'docker.io/library/buildpack-deps@sha256:4332a0bc58e96b1311c7d9a9c53d0a4dcc141c801869cbd555e7d7797ea95c3b';
+export const PUBLISHED_BASE =
+  'docker.io/library/buildpack-deps@sha256:4332a0bc58e96b1311c7d9a9c53d0a4dcc141c801869cbd555e7d7797ea95c3b';
 /** What tasks call. */
 const PROGRAMS = ['bash', 'git', 'python3', 'ps'];
 const REMOVED = ['machine-id', 'shadow', 'shadow-', 'gshadow', 'gshadow-'];
@@ -23,7 +24,10 @@ const LACKS = 9;
 const REPOSITORY = 'localhost/longhaul-base';
 
 const tagOf = (reference: string): string =>
-  createHash('sha256').update(JSON.stringify({ format: 1, reference, etc: sandboxEtc, removed: REMOVED, arch: process.arch })).digest('hex').slice(0, 16);
+  createHash('sha256')
+    .update(JSON.stringify({ format: 1, reference, etc: sandboxEtc, removed: REMOVED, arch: process.arch }))
+    .digest('hex')
+    .slice(0, 16);
 
 export const publishedName = (reference: string): string => `${REPOSITORY}:${tagOf(reference)}`;
 
@@ -34,19 +38,31 @@ const SCRIPT = [
   `lacks=; for program in ${PROGRAMS.join(' ')}; do command -v $program >/dev/null || lacks="$lacks $program"; done`,
   `[ -z "$lacks" ] || { echo "lacks$lacks"; exit ${LACKS}; }`,
   'set -e',
-  ...Object.entries(sandboxEtc).filter(([name]) => isOurs(name)).map(([name, text]) => `printf '%b' '${text.replaceAll('\n', '\\n')}' > /etc/${name}`),
+  ...Object.entries(sandboxEtc)
+    .filter(([name]) => isOurs(name))
+    .map(([name, text]) => `printf '%b' '${text.replaceAll('\n', '\\n')}' > /etc/${name}`),
   `cd /etc && rm -f ${REMOVED.join(' ')}`,
 ].join('\n');
 
 async function prepared(engine: Engine, reference: string): Promise<void> {
-  const options = { Image: reference, Entrypoint: ['/bin/sh', '-c', SCRIPT], Cmd: [], User: '0:0', HostConfig: { NetworkMode: 'none' } };
+  const options = {
+    Image: reference,
+    Entrypoint: ['/bin/sh', '-c', SCRIPT],
+    Cmd: [],
+    User: '0:0',
+    HostConfig: { NetworkMode: 'none' },
+  };
   const container = await within('create', engine.docker.createContainer(options));
   try {
     await within('start', container.start());
     const { StatusCode } = (await within('wait', container.wait(), CHECKED_WITHIN_MS)) as { StatusCode: number };
-    const said = (await within('logs', container.logs({ stdout: true, stderr: true, tail: 5 }))).toString('utf8').replaceAll(/[^\x20-\x7e]+/gu, ' ').trim();
+    const said = (await within('logs', container.logs({ stdout: true, stderr: true, tail: 5 })))
+      .toString('utf8')
+      .replaceAll(/[^\x20-\x7e]+/gu, ' ')
+      .trim();
     if (StatusCode === LACKS) throw new SandboxImpossible(`image ${reference} ${said}`);
-    if (StatusCode !== 0) throw new SandboxUnavailable(`image ${reference} could not be looked at (${StatusCode}): ${said.slice(0, 500)}`);
+    if (StatusCode !== 0)
+      throw new SandboxUnavailable(`image ${reference} could not be looked at (${StatusCode}): ${said.slice(0, 500)}`);
     await within('commit', container.commit({ repo: REPOSITORY, tag: tagOf(reference) }), CHECKED_WITHIN_MS);
   } finally {
     await within('remove', container.remove({ force: true, v: true })).catch(() => undefined);
@@ -59,7 +75,9 @@ export async function makePublished(engine: Engine, reference: string, options: 
     await pullOnce(engine, reference, options, LIMITS);
   } catch (error) {
     if (isFinal(error)) throw refusedPull(reference, error);
-    throw new SandboxUnavailable(`image ${reference} could not be pulled: ${error instanceof Error ? error.message : String(error)}`);
+    throw new SandboxUnavailable(
+      `image ${reference} could not be pulled: ${error instanceof Error ? error.message : String(error)}`,
+    );
   }
   try {
     await prepared(engine, reference);

@@ -18,7 +18,8 @@ const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE = 60;
 const BUSY_PAUSES = 600;
 /** Of the registry, passed on by the daemon in words or as a status. */
-const NEVER = /manifest unknown|not found|(?<!permission )\bdenied\b|403 Forbidden|unauthorized|authentication required|no basic auth|invalid reference|no matching manifest/iu;
+const NEVER =
+  /manifest unknown|not found|(?<!permission )\bdenied\b|403 Forbidden|unauthorized|authentication required|no basic auth|invalid reference|no matching manifest/iu;
 const BUSY = /toomanyrequests|too many requests|rate limit|\b429\b/iu;
 const REFUSES_US = /denied|403 Forbidden|unauthorized|authentication required|no basic auth/iu;
 
@@ -42,12 +43,19 @@ export function isFinal(error: unknown): boolean {
   const status = statusOf(error);
   if (isBusy(error)) return false;
   if (status === 400 || status === 401 || status === 403 || status === 404) return true;
-  return (error instanceof DaemonRefused || status !== undefined) && error instanceof Error && NEVER.test(error.message);
+  return (
+    (error instanceof DaemonRefused || status !== undefined) && error instanceof Error && NEVER.test(error.message)
+  );
 }
 
 /** The registry answers, and lets nobody in for now: it counts requests, by hours. */
 export function isBusy(error: unknown): boolean {
-  return statusOf(error) === 429 || ((error instanceof DaemonRefused || statusOf(error) !== undefined) && error instanceof Error && BUSY.test(error.message));
+  return (
+    statusOf(error) === 429 ||
+    ((error instanceof DaemonRefused || statusOf(error) !== undefined) &&
+      error instanceof Error &&
+      BUSY.test(error.message))
+  );
 }
 
 function progressOf(image: string, say: (line: string) => void): (report: PullReport) => void {
@@ -64,7 +72,10 @@ function progressOf(image: string, say: (line: string) => void): (report: PullRe
   };
 }
 
-async function authOf(image: string, { env = process.env, onProgress }: PullOptions): Promise<RegistryAuth | undefined> {
+async function authOf(
+  image: string,
+  { env = process.env, onProgress }: PullOptions,
+): Promise<RegistryAuth | undefined> {
   try {
     return await credentialsFor(image, env);
   } catch (error) {
@@ -83,14 +94,20 @@ function refusesUs(error: unknown): boolean {
  * `ask` with our credentials, and once without where those are refused: a login that has expired keeps nobody from an
  * image that is for everybody. Errors: those of `ask`; of two refusals the first, which the user can do something about.
  */
-export async function asUsOrAnybody<T>(image: string, options: PullOptions, ask: (auth: RegistryAuth | undefined) => Promise<T>): Promise<T> {
+export async function asUsOrAnybody<T>(
+  image: string,
+  options: PullOptions,
+  ask: (auth: RegistryAuth | undefined) => Promise<T>,
+): Promise<T> {
   const auth = await authOf(image, options);
   if (auth === undefined) return ask(undefined);
   try {
     return await ask(auth);
   } catch (refused) {
     if (!refusesUs(refused)) throw refused;
-    options.onProgress?.(`${image}: ${registryOf(image)} refuses our login (${reasonOf(refused)}); it is asked once without`);
+    options.onProgress?.(
+      `${image}: ${registryOf(image)} refuses our login (${reasonOf(refused)}); it is asked once without`,
+    );
     return await ask(undefined).catch((error: unknown) => {
       throw isFinal(error) ? refused : error;
     });
@@ -102,9 +119,18 @@ export function pullOnce(engine: Engine, image: string, options: PullOptions = {
   return asUsOrAnybody(image, options, (auth) => pullAs(auth, engine, image, options, limits));
 }
 
-async function pullAs(authconfig: RegistryAuth | undefined, engine: Engine, image: string, options: PullOptions, limits?: PullLimits): Promise<void> {
+async function pullAs(
+  authconfig: RegistryAuth | undefined,
+  engine: Engine,
+  image: string,
+  options: PullOptions,
+  limits?: PullLimits,
+): Promise<void> {
   const given = new AbortController();
-  const asked = engine.docker.pull(image, { abortSignal: given.signal, ...(authconfig === undefined ? {} : { authconfig }) });
+  const asked = engine.docker.pull(image, {
+    abortSignal: given.signal,
+    ...(authconfig === undefined ? {} : { authconfig }),
+  });
   try {
     const stream = (await within(`pull ${image}`, asked, limits?.answerMs)) as Readable;
     await followReports(stream, progressOf(image, options.onProgress ?? (() => undefined)), limits?.silentMs);
@@ -121,7 +147,9 @@ const reasonOf = (error: unknown): string => (error instanceof Error ? error.mes
 /** What to tell of a pull that can never succeed. */
 export function refusedPull(image: string, error: unknown): SandboxImpossible {
   const reason = reasonOf(error);
-  const remedy = refusesUs(error) ? `; log in where the init worker runs (docker login ${registryOf(image)}), or name another image` : '';
+  const remedy = refusesUs(error)
+    ? `; log in where the init worker runs (docker login ${registryOf(image)}), or name another image`
+    : '';
   return new SandboxImpossible(`image ${image} cannot be pulled: ${reason}${remedy}`);
 }
 
@@ -137,9 +165,15 @@ export async function pullImage(engine: Engine, image: string, options: PullOpti
       if (isFinal(error)) throw refusedPull(image, error);
       const busy = isBusy(error);
       if (!busy) failures += 1;
-      if (failures === TRIES) throw new SandboxUnavailable(`image ${image} could not be pulled in ${TRIES} tries: ${reasonOf(error)}`);
-      if (busy && waited + pause > BUSY_PAUSES * first) throw new SandboxUnavailable(`image ${image}: its registry let nobody in for ${Math.round(waited / 1000)} s: ${reasonOf(error)}`);
-      options.onProgress?.(`${image}: ${busy ? 'the registry lets nobody in' : `try ${failures} failed`} (${reasonOf(error)}); again in ${pause / 1000} s`);
+      if (failures === TRIES)
+        throw new SandboxUnavailable(`image ${image} could not be pulled in ${TRIES} tries: ${reasonOf(error)}`);
+      if (busy && waited + pause > BUSY_PAUSES * first)
+        throw new SandboxUnavailable(
+          `image ${image}: its registry let nobody in for ${Math.round(waited / 1000)} s: ${reasonOf(error)}`,
+        );
+      options.onProgress?.(
+        `${image}: ${busy ? 'the registry lets nobody in' : `try ${failures} failed`} (${reasonOf(error)}); again in ${pause / 1000} s`,
+      );
       await sleep(pause);
       waited += pause;
       pause = Math.min(2 * pause, LONGEST_PAUSE * first);

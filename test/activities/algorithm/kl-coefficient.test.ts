@@ -5,9 +5,18 @@ import { keys } from '../../../activities/records.ts';
 import { RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
-const kl = { in: 'loss', estimator: 'k3', coefficient: 0.1, controller: 'adaptive', target: 0.1, horizon: 100 } as const;
-const at = (step: number, settings: Parameters<typeof klCoefficientOf>[0] = kl) => klCoefficientOf(settings, { run: RUN, step }, world.now.store);
-const measured = (step: number, metrics: Record<string, number>) => world.now.store.putOnce(keys.update(RUN, step), { metrics });
+const kl = {
+  in: 'loss',
+  estimator: 'k3',
+  coefficient: 0.1,
+  controller: 'adaptive',
+  target: 0.1,
+  horizon: 100,
+} as const;
+const at = (step: number, settings: Parameters<typeof klCoefficientOf>[0] = kl) =>
+  klCoefficientOf(settings, { run: RUN, step }, world.now.store);
+const measured = (step: number, metrics: Record<string, number>) =>
+  world.now.store.putOnce(keys.update(RUN, step), { metrics });
 
 it('begins with the configuration, then follows what was measured, by the records alone', async () => {
   expect(await at(1)).toBe(0.1);

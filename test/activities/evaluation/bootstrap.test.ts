@@ -7,13 +7,20 @@ import { createRandom } from '../../../tasks/random.ts';
 const settings = { resamples: 400, confidence: 0.95 };
 
 it('is the same for the same values and name, and holds the mean between the extremes', () => {
-  fc.assert(fc.property(fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 1, maxLength: 40 }), fc.string(), (values, name) => {
-    const estimate = bootstrapMean(values, name, settings)!;
-    expect(bootstrapMean(values, name, settings)).toEqual(estimate);
-    expect(estimate.low).toBeGreaterThanOrEqual(Math.min(...values) - 1e-12);
-    expect(estimate.high).toBeLessThanOrEqual(Math.max(...values) + 1e-12);
-    expect(estimate.low).toBeLessThanOrEqual(estimate.high);
-  }), { numRuns: 50 });
+  fc.assert(
+    fc.property(
+      fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 1, maxLength: 40 }),
+      fc.string(),
+      (values, name) => {
+        const estimate = bootstrapMean(values, name, settings)!;
+        expect(bootstrapMean(values, name, settings)).toEqual(estimate);
+        expect(estimate.low).toBeGreaterThanOrEqual(Math.min(...values) - 1e-12);
+        expect(estimate.high).toBeLessThanOrEqual(Math.max(...values) + 1e-12);
+        expect(estimate.low).toBeLessThanOrEqual(estimate.high);
+      },
+    ),
+    { numRuns: 50 },
+  );
 });
 
 it('of no values is none, and of like values has no width', () => {

@@ -24,21 +24,47 @@ const act = () => inActivity(() => activities().agentRun(input));
 const actRecord = () => world.now.store.get<ActRecord>(keys.act(input, 1));
 
 const policyCalled = (...commands: string[]) =>
-  turnOf(...commands.map((command) => (command === 'finish' ? { name: 'finish', arguments: {} } : { name: 'bash', arguments: { command } })));
+  turnOf(
+    ...commands.map((command) =>
+      command === 'finish' ? { name: 'finish', arguments: {} } : { name: 'bash', arguments: { command } },
+    ),
+  );
 
 async function turnOf(...calls: ToolCall[]): Promise<void> {
   await world.now.store.putOnce<GenerateRecord>(keys.generate(input, 1), {
-    version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
+    version: 0,
+    appended: [1],
+    reset: false,
+    sampled: [2],
+    logprobs: [-1],
+    end: 'stop',
+    parsed: { kind: 'calls', content: '', calls },
   });
 }
 
 /** What a call's answer says of it, from a rollout that made it. */
-async function policyCalledElsewhere(given: string | Record<string, unknown>, take: (call: string | undefined) => Promise<unknown>): Promise<void> {
-  const other = { ...attempt, rollout: 'elsewhere', sandbox: 'elsewhere#1', host: 'here', turn: 1, toolTimeoutSeconds: 7 };
+async function policyCalledElsewhere(
+  given: string | Record<string, unknown>,
+  take: (call: string | undefined) => Promise<unknown>,
+): Promise<void> {
+  const other = {
+    ...attempt,
+    rollout: 'elsewhere',
+    sandbox: 'elsewhere#1',
+    host: 'here',
+    turn: 1,
+    toolTimeoutSeconds: 7,
+  };
   await world.now.provider.create({ id: other.sandbox });
   const calls = [{ name: 'bash', arguments: typeof given === 'string' ? { command: given } : given }];
   await world.now.store.putOnce<GenerateRecord>(keys.generate(other, 1), {
-    version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
+    version: 0,
+    appended: [1],
+    reset: false,
+    sampled: [2],
+    logprobs: [-1],
+    end: 'stop',
+    parsed: { kind: 'calls', content: '', calls },
   });
   await inActivity(() => activities().agentRun(other));
   world.now.provider.calls.length = 0;
@@ -47,7 +73,10 @@ async function policyCalledElsewhere(given: string | Record<string, unknown>, ta
 
 beforeEach(async () => {
   await world.now.provider.create({ id: sandbox });
-  await world.now.store.acquireLease({ id: sandbox, kind: 'sandbox', owner: attempt.rollout, host: 'here', expiresAt: Date.now() + 60_000, detail: '' }, 1);
+  await world.now.store.acquireLease(
+    { id: sandbox, kind: 'sandbox', owner: attempt.rollout, host: 'here', expiresAt: Date.now() + 60_000, detail: '' },
+    1,
+  );
 });
 
 describe('agentRun', () => {
@@ -62,7 +91,12 @@ describe('agentRun', () => {
       { role: 'tool', name: 'bash', content: 'ran ls' },
       { role: 'tool', name: 'bash', content: 'ran cat a' },
     ]);
-    expect(world.now.provider.log).toEqual([`create ${sandbox}`, `connect ${sandbox}`, `renew ${sandbox} 60`, `close ${sandbox}`]);
+    expect(world.now.provider.log).toEqual([
+      `create ${sandbox}`,
+      `connect ${sandbox}`,
+      `renew ${sandbox} 60`,
+      `close ${sandbox}`,
+    ]);
   });
 
   it('returns what is on record without touching the sandbox, even where that is gone', async () => {
@@ -96,7 +130,9 @@ describe('agentRun', () => {
     world.now.provider.beforeExec = () => {
       seen.push(world.now.store.list(`answer:${sandbox}/`).then((rows) => rows.length));
     };
-    await expect(inActivity(() => activities(dyingAt(world.now.store, 'putOnce', 'act:')).agentRun(input))).rejects.toThrow('killed here');
+    await expect(
+      inActivity(() => activities(dyingAt(world.now.store, 'putOnce', 'act:')).agentRun(input)),
+    ).rejects.toThrow('killed here');
     expect(await Promise.all(seen)).toEqual([0, 1]);
     await act();
     expect(world.now.provider.calls.map(({ command }) => command)).toEqual(['cat a', 'rm a']);
@@ -109,8 +145,14 @@ describe('agentRun', () => {
   ])('takes no answer on record for one to %s, and the attempt begins again', async (_, other) => {
     await turnOf(other);
     const answer = { role: 'tool', name: 'bash', content: 'ran cat a', sandbox } as const;
-    await policyCalledElsewhere('cat a', async (call) => world.now.store.putOnce(keys.answer(input, 1, 0), { ...answer, call }));
-    await expect(act()).rejects.toMatchObject({ type: 'AnswerMismatch', nonRetryable: true, message: expect.stringContaining(keys.answer(input, 1, 0)) });
+    await policyCalledElsewhere('cat a', async (call) =>
+      world.now.store.putOnce(keys.answer(input, 1, 0), { ...answer, call }),
+    );
+    await expect(act()).rejects.toMatchObject({
+      type: 'AnswerMismatch',
+      nonRetryable: true,
+      message: expect.stringContaining(keys.answer(input, 1, 0)),
+    });
     expect(world.now.provider.calls).toEqual([]);
     expect(await actRecord()).toBeUndefined();
   });
@@ -118,7 +160,13 @@ describe('agentRun', () => {
   it('knows a call again whose arguments are written in another order', async () => {
     await turnOf({ name: 'bash', arguments: { command: 'cat a', timeout: 3 } });
     await policyCalledElsewhere({ timeout: 3, command: 'cat a' }, async (call) =>
-      world.now.store.putOnce(keys.answer(input, 1, 0), { role: 'tool', name: 'bash', content: 'ran cat a', sandbox, call }),
+      world.now.store.putOnce(keys.answer(input, 1, 0), {
+        role: 'tool',
+        name: 'bash',
+        content: 'ran cat a',
+        sandbox,
+        call,
+      }),
     );
     expect((await act()).line).toBe('ran cat a');
     expect(world.now.provider.calls.filter(({ command }) => command === 'cat a')).toEqual([]);
@@ -148,7 +196,11 @@ describe('agentRun', () => {
     await world.now.provider.destroy(sandbox);
     const failure = await act().catch((error: unknown) => error);
     expect(failure).toBeInstanceOf(ApplicationFailure);
-    expect(failure).toMatchObject({ type: 'SandboxLost', nonRetryable: true, message: expect.stringMatching(/^train\/r\/step-1\/toy-train-0\/0#1 is gone \(\S+:\d+\)$/) });
+    expect(failure).toMatchObject({
+      type: 'SandboxLost',
+      nonRetryable: true,
+      message: expect.stringMatching(/^train\/r\/step-1\/toy-train-0\/0#1 is gone \(\S+:\d+\)$/),
+    });
   });
 
   it('lets go of a sandbox that was lost during a call', async () => {
@@ -167,8 +219,10 @@ describe('agentRun', () => {
 });
 
 describe('a turn that may be the last', () => {
-  const last = (collect: 'always' | 'if-finished', store = world.now.store) => inActivity(() => activities(store).agentRun({ ...input, collect }));
-  const diffOf = async ({ collected }: AgentRunOutcome) => Buffer.from(await world.now.store.getObject(collected?.artifact ?? 'sha256:')).toString();
+  const last = (collect: 'always' | 'if-finished', store = world.now.store) =>
+    inActivity(() => activities(store).agentRun({ ...input, collect }));
+  const diffOf = async ({ collected }: AgentRunOutcome) =>
+    Buffer.from(await world.now.store.getObject(collected?.artifact ?? 'sha256:')).toString();
   const missing = { name: 'rm', arguments: {} };
   const finish = { name: 'finish', arguments: {} };
   const ls = { name: 'bash', arguments: { command: 'ls' } };
@@ -187,13 +241,20 @@ describe('a turn that may be the last', () => {
     await policyCalled('ls', 'finish');
     await last('always');
     expect(world.now.provider.calls.map(({ callId }) => callId)).toEqual([`${sandbox}/1/0`]);
-    expect(await actRecord()).toEqual({ messages: [{ role: 'tool', name: 'bash', content: 'ran ls' }], ms: 1, sandbox });
+    expect(await actRecord()).toEqual({
+      messages: [{ role: 'tool', name: 'bash', content: 'ran ls' }],
+      ms: 1,
+      sandbox,
+    });
   });
 
   it('is not the last where a call before finish was refused, and every call is answered', async () => {
     await turnOf(missing, ls, finish, ls);
     const outcome = await last('if-finished');
-    expect(outcome).toMatchObject({ unfinished: true, line: expect.stringContaining('4 answers: Error: there is no tool "rm"') });
+    expect(outcome).toMatchObject({
+      unfinished: true,
+      line: expect.stringContaining('4 answers: Error: there is no tool "rm"'),
+    });
     expect(outcome.collected).toBeUndefined();
     expect((await actRecord())?.messages).toEqual([
       { role: 'tool', name: 'rm', content: expect.stringContaining('Error: there is no tool') },
@@ -218,7 +279,11 @@ describe('a turn that may be the last', () => {
     expect((await last('if-finished')).unfinished).toBeUndefined();
   });
 
-  it.each([['putOnceWithObject', 'collect:'], ['putOnce', 'act:'], ['releaseLease', '']] as const)('killed at %s %s ends the same, once', async (method, prefix) => {
+  it.each([
+    ['putOnceWithObject', 'collect:'],
+    ['putOnce', 'act:'],
+    ['releaseLease', ''],
+  ] as const)('killed at %s %s ends the same, once', async (method, prefix) => {
     await policyCalled('ls', 'finish');
     await expect(last('if-finished', dyingAt(world.now.store, method, prefix))).rejects.toThrow('killed here');
     const outcome = await last('if-finished');
@@ -245,7 +310,8 @@ describe('a turn that may be the last', () => {
 });
 
 describe('collect', () => {
-  const collect = (store = world.now.store) => inActivity(() => activities(store).collect({ ...attempt, sandbox, host: 'here' }));
+  const collect = (store = world.now.store) =>
+    inActivity(() => activities(store).collect({ ...attempt, sandbox, host: 'here' }));
 
   it('records the artifact, then ends the sandbox and its lease', async () => {
     const { artifact, bytes } = await collect();
@@ -280,7 +346,8 @@ describe('collect', () => {
 });
 
 it('releaseSandbox ends the sandbox and its lease, also when asked again', async () => {
-  for (let i = 0; i < 2; i++) await inActivity(() => activities().releaseSandbox({ ...attempt, sandbox, host: 'here' }));
+  for (let i = 0; i < 2; i++)
+    await inActivity(() => activities().releaseSandbox({ ...attempt, sandbox, host: 'here' }));
   expect([...world.now.provider.live]).toEqual([]);
   expect(await world.now.store.leases('sandbox')).toEqual([]);
 });

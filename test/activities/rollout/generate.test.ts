@@ -22,7 +22,9 @@ const asRecorded = ({ tokens, logprobs }: GenerateResult) => ({ sampled: tokens,
 const generate = (input: GenerateInput) => generateTurn(input, world.now.deps, signal);
 const recordOf = (turn: number) => world.now.store.get<GenerateRecord>(keys.generate(turnInput(turn), turn));
 const answered = (turn: number, content: string) =>
-  world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), { messages: [{ role: 'tool', name: 'bash', content }] });
+  world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), {
+    messages: [{ role: 'tool', name: 'bash', content }],
+  });
 
 describe('a turn', () => {
   it('asks the engine for the policy, the noise and the sampling that it was given', async () => {
@@ -31,12 +33,30 @@ describe('a turn', () => {
     const outcome = await generate(input);
     const { rollout, policy, sampling, noiseKey } = input;
     expect(world.now.engine.requests).toEqual([
-      { policy: { ...policy, digest: 'files of /policy' }, cacheKey: rollout, tokens: PROMPT, sampling, stopTokenIds: [0], noiseKey },
+      {
+        policy: { ...policy, digest: 'files of /policy' },
+        cacheKey: rollout,
+        tokens: PROMPT,
+        sampling,
+        stopTokenIds: [0],
+        noiseKey,
+      },
     ]);
     expect(world.now.engine.signals).toEqual([signal]);
     const sampledTokens = saying(call('ls')).tokens.length;
-    expect(outcome).toEqual({ kind: 'calls', calls: 1, contextTokens: PROMPT.length + sampledTokens, sampledTokens, line: 'bash ls' });
-    expect(await recordOf(1)).toMatchObject({ version: 3, appended: PROMPT, reset: false, ...asRecorded(saying(call('ls'))) });
+    expect(outcome).toEqual({
+      kind: 'calls',
+      calls: 1,
+      contextTokens: PROMPT.length + sampledTokens,
+      sampledTokens,
+      line: 'bash ls',
+    });
+    expect(await recordOf(1)).toMatchObject({
+      version: 3,
+      appended: PROMPT,
+      reset: false,
+      ...asRecorded(saying(call('ls'))),
+    });
   });
 
   it.each([0.6, 0])('keeps the temperature %d that it was sampled at', async (temperature) => {
@@ -96,14 +116,20 @@ describe('a turn', () => {
     world.now.engine.answers = [saying(call('ls'))];
     const first = await generate(turnInput(1));
     const elsewhere = generate(turnInput(1, { policy: { dir: '/other', version: 3 } }));
-    await expect(elsewhere).rejects.toMatchObject({ name: 'UserInputError', field: 'policy', remedy: expect.stringContaining('sampled by other files') as string });
-    const told = (digestOf: GenerateDeps['digestOf']) => generateTurn(turnInput(1), { ...world.now.deps, digestOf }, signal);
+    await expect(elsewhere).rejects.toMatchObject({
+      name: 'UserInputError',
+      field: 'policy',
+      remedy: expect.stringContaining('sampled by other files') as string,
+    });
+    const told = (digestOf: GenerateDeps['digestOf']) =>
+      generateTurn(turnInput(1), { ...world.now.deps, digestOf }, signal);
     await expect(told(async () => 'other files')).rejects.toMatchObject({ field: 'policy' });
     expect(await told(() => Promise.reject(new Error('gone')))).toEqual(first);
     expect(world.now.engine.requests.length).toBe(1);
   });
 
-  const ofFolder = (input: GenerateInput) => generateTurn(input, { ...world.now.deps, digestOf: (dir) => readdir(dir).then(String) }, signal);
+  const ofFolder = (input: GenerateInput) =>
+    generateTurn(input, { ...world.now.deps, digestOf: (dir) => readdir(dir).then(String) }, signal);
 
   it.each([
     ['was known by its files', { policy: { dir: '/gone', version: 3, digest: 'of before' } }],
@@ -112,7 +138,10 @@ describe('a turn', () => {
     ['is that of a run', {}],
   ])('a policy whose folder is gone is a torn checkpoint, where it %s', async (where, over) => {
     if (where === 'is that of a run') await world.now.store.putOnce(keys.run(RUN), { run: RUN });
-    await expect(ofFolder(turnInput(1, { policy: { dir: '/gone', version: 3 }, ...over }))).rejects.toMatchObject({ name: 'CheckpointTorn', dir: '/gone' });
+    await expect(ofFolder(turnInput(1, { policy: { dir: '/gone', version: 3 }, ...over }))).rejects.toMatchObject({
+      name: 'CheckpointTorn',
+      dir: '/gone',
+    });
   });
 
   it('a folder that never was is a wrong input: nobody could bring it back', async () => {
@@ -122,7 +151,11 @@ describe('a turn', () => {
 
   it('a folder that is there and lacks a file is a torn checkpoint', async () => {
     const { dir, deps } = world.now;
-    const cut = generateTurn(turnInput(1, { policy: { dir, version: 0 } }), { ...deps, digestOf: () => readdir(join(dir, 'gone')).then(String) }, signal);
+    const cut = generateTurn(
+      turnInput(1, { policy: { dir, version: 0 } }),
+      { ...deps, digestOf: () => readdir(join(dir, 'gone')).then(String) },
+      signal,
+    );
     await expect(cut).rejects.toMatchObject({ name: 'CheckpointTorn', dir });
   });
 
@@ -157,12 +190,20 @@ describe('the context', () => {
 
   it.each([
     ['no call', 'I think so.', noCallHint('function-xml')],
-    ['a call that is cut', '<function=bash>\n<parameter=command>ls', malformedCallHint('function-xml', 'The call has no closing </function>.')],
+    [
+      'a call that is cut',
+      '<function=bash>\n<parameter=command>ls',
+      malformedCallHint('function-xml', 'The call has no closing </function>.'),
+    ],
   ])('after %s goes on with a hint', async (_, text, hint) => {
     world.now.engine.answers = [saying(text), saying(finishCall)];
     expect(await generate(turnInput(1))).toMatchObject({ kind: 'hint', calls: 0 });
     await generate(turnInput(2));
-    expect(world.now.engine.requests[1]?.tokens).toEqual([...PROMPT, ...saying(text).tokens, ...encode(`\nuser:${hint}$\nassistant:`)]);
+    expect(world.now.engine.requests[1]?.tokens).toEqual([
+      ...PROMPT,
+      ...saying(text).tokens,
+      ...encode(`\nuser:${hint}$\nassistant:`),
+    ]);
   });
 
   it('starts anew where the template rewrites the past', async () => {
@@ -188,7 +229,11 @@ describe('an ending', () => {
   it('by a full context does not ask the engine', async () => {
     const input = turnInput(1, { maxContextTokens: PROMPT.length });
     expect(await generate(input)).toEqual({
-      kind: 'context-full', calls: 0, contextTokens: PROMPT.length, sampledTokens: 0, line: 'context-full',
+      kind: 'context-full',
+      calls: 0,
+      contextTokens: PROMPT.length,
+      sampledTokens: 0,
+      line: 'context-full',
     });
     expect(world.now.engine.requests).toEqual([]);
     expect(await recordOf(1)).toMatchObject({ appended: PROMPT, sampled: [], end: 'context-full' });
@@ -208,13 +253,16 @@ describe('an ending', () => {
   it('by a stop token that just fits is no cut', async () => {
     const { tokens } = saying(finishCall);
     world.now.engine.answers = [saying(finishCall)];
-    expect(await generate(turnInput(1, { maxContextTokens: PROMPT.length + tokens.length }))).toMatchObject({ kind: 'finish' });
+    expect(await generate(turnInput(1, { maxContextTokens: PROMPT.length + tokens.length }))).toMatchObject({
+      kind: 'finish',
+    });
   });
 });
 
 describe('a policy that a run trains meanwhile', () => {
   const following = (turn: number) => turnInput(turn, { policy: { dir: '/policy', version: 3, newestOf: 'r' } });
-  const updated = (version: number) => world.now.store.putOnce(keys.update('r', version), { policy: { dir: `/v${version}`, version } });
+  const updated = (version: number) =>
+    world.now.store.putOnce(keys.update('r', version), { policy: { dir: `/v${version}`, version } });
 
   it('is asked in its newest version at each turn, and the turn says which one that was', async () => {
     world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
@@ -223,7 +271,10 @@ describe('a policy that a run trains meanwhile', () => {
     await updated(4);
     await updated(5);
     await generate(following(2));
-    expect(world.now.engine.requests.map(({ policy }) => policy)).toMatchObject([{ dir: '/policy', version: 3 }, { dir: '/v5', version: 5 }]);
+    expect(world.now.engine.requests.map(({ policy }) => policy)).toMatchObject([
+      { dir: '/policy', version: 3 },
+      { dir: '/v5', version: 5 },
+    ]);
     expect([(await recordOf(1))?.version, (await recordOf(2))?.version]).toEqual([3, 5]);
   });
 
@@ -242,7 +293,10 @@ describe('a turn that a text ended', () => {
   it('keeps the text, and the next prompt begins with the token that it lacks', async () => {
     const { tokens, logprobs } = saying(call('ls'));
     const stopText = '</tool_call>';
-    world.now.engine.answers = [{ tokens: tokens.slice(0, -1), logprobs: logprobs.slice(0, -1), finishReason: 'stop', stopText }, saying(finishCall)];
+    world.now.engine.answers = [
+      { tokens: tokens.slice(0, -1), logprobs: logprobs.slice(0, -1), finishReason: 'stop', stopText },
+      saying(finishCall),
+    ];
     expect(await generate(turnInput(1))).toMatchObject({ kind: 'calls', calls: 1 });
     await answered(1, 'a.py');
     await generate(turnInput(2));

@@ -27,7 +27,12 @@ class Careless extends ScriptedEnvironment {
   ended = Promise.resolve();
 
   override grade(_task: string, _artifact: Uint8Array, provider: SandboxProvider, id: string): Promise<Verdict> {
-    const graded = this.inSandbox(provider, id).catch((): Verdict => ({ code: 'graded', reward: 0, passed: false, reason: 'its sandbox failed' }));
+    const graded = this.inSandbox(provider, id).catch((): Verdict => ({
+      code: 'graded',
+      reward: 0,
+      passed: false,
+      reason: 'its sandbox failed',
+    }));
     this.ended = graded.then(() => undefined);
     return graded;
   }
@@ -57,7 +62,11 @@ async function grade(signal?: AbortSignal) {
 }
 
 const leases = () => world.now.store.leases('grader-sandbox');
-const left = async () => ({ live: await bench.provider.list(), leases: (await leases()).map((lease) => lease.id), verdicts: await world.now.store.list('verdict:') });
+const left = async () => ({
+  live: await bench.provider.list(),
+  leases: (await leases()).map((lease) => lease.id),
+  verdicts: await world.now.store.list('verdict:'),
+});
 const nothing = { live: [], leases: [], verdicts: [] };
 
 /** A grading that is under way, in a sandbox that is there. */
@@ -65,7 +74,14 @@ async function sleeping() {
   grader.command = 'sleep 30';
   const controller = new AbortController();
   const grading = grade(controller.signal).catch((error: unknown) => error);
-  await eventually('the sandbox answers', async () => await bench.provider.connect(id(1)).then((sandbox) => (sandbox.close(), true), () => undefined));
+  await eventually(
+    'the sandbox answers',
+    async () =>
+      await bench.provider.connect(id(1)).then(
+        (sandbox) => (sandbox.close(), true),
+        () => undefined,
+      ),
+  );
   return { grading, abort: (reason: string) => controller.abort(new CancelledFailure(reason)) };
 }
 
@@ -92,14 +108,19 @@ describe('a sandbox that grades', () => {
   it('lives on with its lease for as long as it is graded in, however short their time to live', async () => {
     grader.spec = { ttlSeconds: 1 };
     grader.command = 'sleep 3; echo done';
-    grader.judge = async () => ({ ...GRADED, reason: (await leases()).some(({ expiresAt }) => expiresAt > Date.now()) ? 'leased' : 'not leased' });
+    grader.judge = async () => ({
+      ...GRADED,
+      reason: (await leases()).some(({ expiresAt }) => expiresAt > Date.now()) ? 'leased' : 'not leased',
+    });
     expect(await grade()).toEqual({ ...GRADED, reason: 'leased' });
   });
 
   it('is swept when its owner has ended and its worker was killed', async () => {
     const { grading } = await sleeping();
     const ownerLives = (owner: string) => Promise.resolve(owner !== attempt.rollout);
-    expect(await sweepOnce({ store: world.now.store, provider: bench.provider, host: 'here', ownerLives })).toEqual([id(1)]);
+    expect(await sweepOnce({ store: world.now.store, provider: bench.provider, host: 'here', ownerLives })).toEqual([
+      id(1),
+    ]);
     expect(await bench.provider.list()).toEqual([]);
     await grading;
   });
@@ -178,8 +199,15 @@ describe('the retry of one whose worker was killed', () => {
 
   it("leaves other rollouts' sandboxes, and those of other hosts", async () => {
     const { grading, abort } = await sleeping();
-    const others = [{ id: 'another#1/grade-1', host: 'here' }, { id: `${attempt.rollout}#1/grade-1-again`, host: 'elsewhere' }];
-    for (const other of others) await world.now.store.acquireLease({ ...other, kind: 'grader-sandbox', owner: 'x', expiresAt: Date.now() + 60_000, detail: '' }, 9);
+    const others = [
+      { id: 'another#1/grade-1', host: 'here' },
+      { id: `${attempt.rollout}#1/grade-1-again`, host: 'elsewhere' },
+    ];
+    for (const other of others)
+      await world.now.store.acquireLease(
+        { ...other, kind: 'grader-sandbox', owner: 'x', expiresAt: Date.now() + 60_000, detail: '' },
+        9,
+      );
     expect((await leftWhileRetried()).leases.toSorted()).toEqual(others.map((other) => other.id).toSorted());
     for (const other of others) await world.now.store.releaseLease(other.id);
     abort('TIMED_OUT');

@@ -19,7 +19,9 @@ it('gives an attempt its one sandbox, however often it is asked', async () => {
   const made = { sandbox: `${rollout}#1`, host: 'here', ttlSeconds: 60 };
   expect([await prepare(0), await prepare(0)]).toEqual([made, made]);
   expect([...world.now.provider.live]).toEqual([made.sandbox]);
-  expect((await world.now.store.leases('sandbox')).map(({ id, owner }) => [id, owner])).toEqual([[made.sandbox, rollout]]);
+  expect((await world.now.store.leases('sandbox')).map(({ id, owner }) => [id, owner])).toEqual([
+    [made.sandbox, rollout],
+  ]);
   expect(await eventLines(world.now.store)).toEqual(['started']);
 });
 
@@ -33,10 +35,12 @@ it('says in its heartbeats what its image waits for', async () => {
   };
   const made = prepare(0, 2, undefined, (detail) => heard.push(detail));
   try {
-    await expect.poll(() => {
-      vi.advanceTimersByTime(3_000);
-      return heard;
-    }).toContain('image: 1 of 3 layers');
+    await expect
+      .poll(() => {
+        vi.advanceTimersByTime(3_000);
+        return heard;
+      })
+      .toContain('image: 1 of 3 layers');
   } finally {
     vi.useRealTimers();
     ready.resolve();
@@ -56,7 +60,10 @@ it('makes no sandbox before there is a lease for it', async () => {
 /** Why: a lease that nobody lets go of keeps a place on the host until it runs out, and the rollouts behind it wait. */
 describe('where a sandbox does not come to use', () => {
   const id = `${attemptOf().rollout}#1`;
-  const held = async () => ({ live: [...world.now.provider.live], leases: (await world.now.store.leases('sandbox')).map((lease) => lease.id) });
+  const held = async () => ({
+    live: [...world.now.provider.live],
+    leases: (await world.now.store.leases('sandbox')).map((lease) => lease.id),
+  });
   /** The server's word arrives while the sandbox is being made. */
   async function abortedInCreate(reason: string): Promise<unknown> {
     const controller = new AbortController();

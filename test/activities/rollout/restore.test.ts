@@ -24,17 +24,28 @@ function parts(store = world.now.store) {
   };
 }
 const prepare = () => inActivity(() => parts().prepareSandbox(attempt));
-const restore = (n = 1, store = world.now.store) => inActivity(() => parts(store).restoreSandbox({ ...attempt, restore: n, toolTimeoutSeconds: 7 }));
+const restore = (n = 1, store = world.now.store) =>
+  inActivity(() => parts(store).restoreSandbox({ ...attempt, restore: n, toolTimeoutSeconds: 7 }));
 const act = (turn: number, sandbox: string, store = world.now.store) =>
   inActivity(() => parts(store).agentRun({ ...attempt, sandbox, host: 'here', turn, toolTimeoutSeconds: 7 }));
 const ran = (from = 0) => world.now.provider.calls.slice(from).map(({ command }) => command);
 
-const policyCalled = (turn: number, ...commands: string[]) => called(turn, commands.map((command) => ({ name: 'bash', arguments: { command } })));
+const policyCalled = (turn: number, ...commands: string[]) =>
+  called(
+    turn,
+    commands.map((command) => ({ name: 'bash', arguments: { command } })),
+  );
 const policySearched = (turn: number) => called(turn, [{ name: 'search', arguments: { query: 'x' } }]);
 
 async function called(turn: number, calls: ToolCall[]): Promise<void> {
   await world.now.store.putOnce<GenerateRecord>(keys.generate(attempt, turn), {
-    version: 0, appended: [1], reset: false, sampled: [2], logprobs: [-1], end: 'stop', parsed: { kind: 'calls', content: '', calls },
+    version: 0,
+    appended: [1],
+    reset: false,
+    sampled: [2],
+    logprobs: [-1],
+    end: 'stop',
+    parsed: { kind: 'calls', content: '', calls },
   });
 }
 
@@ -71,7 +82,9 @@ describe('a sandbox that takes a lost one’s place', () => {
     await restore();
     await policyCalled(3, 'd', 'e');
     const { store, provider } = world.now;
-    provider.beforeExec = ({ command }) => { if (command === 'e') throw new SandboxLost('gone'); };
+    provider.beforeExec = ({ command }) => {
+      if (command === 'e') throw new SandboxLost('gone');
+    };
     await expect(act(3, second)).rejects.toMatchObject({ type: 'SandboxLost' });
     provider.beforeExec = () => undefined;
     await provider.destroy(second);
@@ -79,7 +92,10 @@ describe('a sandbox that takes a lost one’s place', () => {
     const before = provider.calls.length;
     await act(3, `${first}~2`);
     expect(ran(before)).toEqual(['d', 'e']);
-    expect((await store.get<ActRecord>(keys.act(attempt, 3)))?.messages.map(({ content }) => content)).toEqual(['ran d', 'ran e']);
+    expect((await store.get<ActRecord>(keys.act(attempt, 3)))?.messages.map(({ content }) => content)).toEqual([
+      'ran d',
+      'ran e',
+    ]);
     // The call that was under way when the sandbox was lost was begun twice, and says so.
     expect((await store.repeats())['tool']).toBe(1);
   });
@@ -87,7 +103,11 @@ describe('a sandbox that takes a lost one’s place', () => {
   it('whose state differs is given up, and leaves neither sandbox nor lease', async () => {
     await lostAfterTwoTurns();
     world.now.provider.drifts = (id) => id === second;
-    await expect(restore()).rejects.toMatchObject({ type: 'RestoreFailed', nonRetryable: true, message: expect.stringMatching(/after turn 2 the workspace was/) });
+    await expect(restore()).rejects.toMatchObject({
+      type: 'RestoreFailed',
+      nonRetryable: true,
+      message: expect.stringMatching(/after turn 2 the workspace was/),
+    });
     expect([...world.now.provider.live]).toEqual([]);
     expect(await world.now.store.leases('sandbox')).toEqual([]);
   });
@@ -98,7 +118,10 @@ describe('a sandbox that takes a lost one’s place', () => {
     const blind = new Proxy(world.now.store, {
       get: (target, name) =>
         name === 'list'
-          ? async (prefix: string) => (await target.list(prefix)).map((row) => (row.key === keys.act(attempt, 2) ? { ...row, value: { messages, sandbox } } : row))
+          ? async (prefix: string) =>
+              (await target.list(prefix)).map((row) =>
+                row.key === keys.act(attempt, 2) ? { ...row, value: { messages, sandbox } } : row,
+              )
           : (Reflect.get(target, name) as (...given: unknown[]) => unknown).bind(target),
     });
     await expect(restore(1, blind)).rejects.toMatchObject({ type: 'RestoreFailed' });
@@ -166,7 +189,10 @@ describe('calls that only read', () => {
     expect((await restore()).sandbox).toBe(second);
     await world.now.provider.destroy(second);
     world.now.provider.drifts = (id) => id === `${first}~2`;
-    await expect(restore(2)).rejects.toMatchObject({ type: 'RestoreFailed', message: expect.stringMatching(/turn 1, which only reads, has another answer/) });
+    await expect(restore(2)).rejects.toMatchObject({
+      type: 'RestoreFailed',
+      message: expect.stringMatching(/turn 1, which only reads, has another answer/),
+    });
     expect([...world.now.provider.live]).toEqual([]);
   });
 });

@@ -24,29 +24,50 @@ it('grades what was collected once, and records how the rollout ended', async ()
   expect(await grade()).toEqual(verdict);
   expect(environment.graded).toEqual([{ artifact: 'a diff', sandbox: `${attempt.rollout}#1/grade-1` }]);
   expect(await outcome()).toEqual({
-    rollout: attempt.rollout, task: attempt.task, attempt: 1, turns: 4, status: 'graded',
-    reward: 0.5, passed: false, finish: 'finish-tool', failure: null, reason: 'half of it',
+    rollout: attempt.rollout,
+    task: attempt.task,
+    attempt: 1,
+    turns: 4,
+    status: 'graded',
+    reward: 0.5,
+    passed: false,
+    finish: 'finish-tool',
+    failure: null,
+    reason: 'half of it',
   });
   expect(await eventLines(world.now.store)).toEqual(['graded']);
 });
 
 it("throws a grader's own failure, records nothing, and grades again in another sandbox", async () => {
   environment.verdicts = [{ code: 'grader-failed', reason: 'the grader broke' }];
-  await expect(grade()).rejects.toMatchObject({ type: 'GraderFailed', message: 'the grader broke', nonRetryable: false });
+  await expect(grade()).rejects.toMatchObject({
+    type: 'GraderFailed',
+    message: 'the grader broke',
+    nonRetryable: false,
+  });
   expect(await outcome()).toBeUndefined();
   expect(await world.now.store.list('verdict:')).toEqual([]);
   expect(await eventLines(world.now.store)).toEqual([]);
   expect(await grade()).toMatchObject({ code: 'graded', reward: 1 });
-  expect(environment.graded.map(({ sandbox }) => sandbox)).toEqual([`${attempt.rollout}#1/grade-1`, `${attempt.rollout}#1/grade-2`]);
+  expect(environment.graded.map(({ sandbox }) => sandbox)).toEqual([
+    `${attempt.rollout}#1/grade-1`,
+    `${attempt.rollout}#1/grade-2`,
+  ]);
 });
 
-it.each([new SandboxLost('it ended'), new SandboxUnavailable('no room')])('takes %s of its own sandbox for the grader’s failure, and grades again in another one', async (error) => {
-  environment.verdicts = [error];
-  await expect(grade()).rejects.toMatchObject({ type: 'GraderFailed', message: error.message, nonRetryable: false });
-  expect(await outcome()).toBeUndefined();
-  expect(await grade()).toMatchObject({ code: 'graded', reward: 1 });
-  expect(environment.graded.map(({ sandbox }) => sandbox)).toEqual([`${attempt.rollout}#1/grade-1`, `${attempt.rollout}#1/grade-2`]);
-});
+it.each([new SandboxLost('it ended'), new SandboxUnavailable('no room')])(
+  'takes %s of its own sandbox for the grader’s failure, and grades again in another one',
+  async (error) => {
+    environment.verdicts = [error];
+    await expect(grade()).rejects.toMatchObject({ type: 'GraderFailed', message: error.message, nonRetryable: false });
+    expect(await outcome()).toBeUndefined();
+    expect(await grade()).toMatchObject({ code: 'graded', reward: 1 });
+    expect(environment.graded.map(({ sandbox }) => sandbox)).toEqual([
+      `${attempt.rollout}#1/grade-1`,
+      `${attempt.rollout}#1/grade-2`,
+    ]);
+  },
+);
 
 it('a full disk that the grader meets itself is the disk’s failure, not the grader’s', async () => {
   try {
@@ -54,7 +75,11 @@ it('a full disk that the grader meets itself is the disk’s failure, not the gr
   } catch (error) {
     environment.verdicts = [error as Error];
   }
-  await expect(grade()).rejects.toMatchObject({ type: 'StoreFull', message: expect.stringContaining('No space is left') as string, nonRetryable: false });
+  await expect(grade()).rejects.toMatchObject({
+    type: 'StoreFull',
+    message: expect.stringContaining('No space is left') as string,
+    nonRetryable: false,
+  });
   expect(await outcome()).toBeUndefined();
 });
 
@@ -70,11 +95,23 @@ it('after a crash behind the verdict writes the outcome without grading again', 
 
 it('a verdict that comes after the failure is on record changes nothing, and says so', async () => {
   const failed: OutcomeRecord = {
-    rollout: attempt.rollout, task: attempt.task, attempt: 1, turns: 4, status: 'failed',
-    reward: null, passed: false, finish: null, failure: 'straggler', reason: 'given up',
+    rollout: attempt.rollout,
+    task: attempt.task,
+    attempt: 1,
+    turns: 4,
+    status: 'failed',
+    reward: null,
+    passed: false,
+    finish: null,
+    failure: 'straggler',
+    reason: 'given up',
   };
   await world.now.store.putOnce(keys.outcome(attempt.rollout), failed);
-  await expect(grade()).rejects.toMatchObject({ type: 'FailedBefore', nonRetryable: true, message: expect.stringContaining('failed (straggler)') });
+  await expect(grade()).rejects.toMatchObject({
+    type: 'FailedBefore',
+    nonRetryable: true,
+    message: expect.stringContaining('failed (straggler)'),
+  });
   expect(await outcome()).toEqual(failed);
   expect(await eventLines(world.now.store)).toEqual([]);
 });

@@ -19,14 +19,22 @@ it.each([
 it('an eval, in a list too; and nothing is meant where nothing is near', () => {
   const sweep = { tasks: { name: 'swe-mini' }, policies: ['starter'] };
   expect(() => resolveSweepConfig({ ...sweep, sample: 3 }, '/')).toThrow('did you mean samples?');
-  expect(() => resolveSweepConfig({ ...sweep, sampling: [{ temprature: 3 }] }, '/')).toThrow('did you mean sampling.0.temperature?');
+  expect(() => resolveSweepConfig({ ...sweep, sampling: [{ temprature: 3 }] }, '/')).toThrow(
+    'did you mean sampling.0.temperature?',
+  );
   expect(() => resolveSweepConfig({ ...sweep, topK: 3 }, '/')).toThrow('did you mean sampling.0.topK?');
   expect(() => resolveRunConfig({ ...least, zzzzzz: 1 }, '/')).toThrow(/there is no such setting$/);
 });
 
 it('a name that is misspelt is not said to be missing, and one that is missing or empty is', () => {
-  expect(() => resolveRunConfig({ policy: { base: '/p' }, tsk: { name: 'swe-mini' } }, '/')).toThrow(/^tsk: .*did you mean task\?$/);
-  expect(() => resolveRunConfig({ policy: { base: '/p' } }, '/')).toThrow('task is missing; give a mapping of settings: name, train');
+  expect(() => resolveRunConfig({ policy: { base: '/p' }, tsk: { name: 'swe-mini' } }, '/')).toThrow(
+    /^tsk: .*did you mean task\?$/,
+  );
+  expect(() => resolveRunConfig({ policy: { base: '/p' } }, '/')).toThrow(
+    'task is missing; give a mapping of settings: name, train',
+  );
   expect(() => resolveRunConfig({ ...least, steps: null }, '/')).toThrow('steps is missing; give a number');
-  expect(() => resolveRunConfig({ ...least, zzzzzz: null }, '/')).toThrow('zzzzzz: "(not shown)" cannot be used; remove it');
+  expect(() => resolveRunConfig({ ...least, zzzzzz: null }, '/')).toThrow(
+    'zzzzzz: "(not shown)" cannot be used; remove it',
+  );
 });

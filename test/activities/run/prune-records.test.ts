@@ -18,17 +18,28 @@ import { attemptOf, dyingAt, ended, orchestratorActivities, RUN, turnInput, useW
 const world = useWorld();
 const { rollout } = attemptOf();
 const base = () => join(world.now.dir, 'policy');
-const config = () => ({ run: RUN, dir: join(world.now.dir, 'runs'), policy: { base: base() }, task: { name: 'toy', train: 10 } });
+const config = () => ({
+  run: RUN,
+  dir: join(world.now.dir, 'runs'),
+  policy: { base: base() },
+  task: { name: 'toy', train: 10 },
+});
 const options = { dryRun: false, note: () => undefined, signal: new AbortController().signal, shrink: true };
 const artifact = new TextEncoder().encode('the same work of two runs');
 
 function activities() {
   const temporal = { address: 'a', namespace: 'n', ui: 'u' };
-  return orchestratorActivities({ store: world.now.store, temporal, describePolicy: async () => ({ parameters: 1, vocabulary: 2 }) });
+  return orchestratorActivities({
+    store: world.now.store,
+    temporal,
+    describePolicy: async () => ({ parameters: 1, vocabulary: 2 }),
+  });
 }
 
 const prune = (store: Store = world.now.store, name = RUN, over = {}) =>
-  prunable(name, store).then((one) => pruneRecords([one as Prunable], join(world.now.dir, 'store'), store, { ...options, ...over }));
+  prunable(name, store).then((one) =>
+    pruneRecords([one as Prunable], join(world.now.dir, 'store'), store, { ...options, ...over }),
+  );
 
 /** Three turns, the last of which ends it, with all that work leaves behind. */
 async function rolledOut(): Promise<void> {
@@ -36,13 +47,30 @@ async function rolledOut(): Promise<void> {
   engine.answers = [call('ls'), 'I think so.', finishCall].map((text) => saying(text));
   for (const turn of [1, 2, 3]) {
     await generateTurn(turnInput(turn), deps, options.signal);
-    if (turn !== 2) await store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), { messages: [{ role: 'tool', name: 'bash', content: `answer ${turn}` }] });
-    await store.putOnce(keys.answer(turnInput(turn), turn, 0), { role: 'tool', name: 'bash', content: `answer ${turn}` });
+    if (turn !== 2)
+      await store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), {
+        messages: [{ role: 'tool', name: 'bash', content: `answer ${turn}` }],
+      });
+    await store.putOnce(keys.answer(turnInput(turn), turn, 0), {
+      role: 'tool',
+      name: 'bash',
+      content: `answer ${turn}`,
+    });
   }
   for (const kind of ['init', 'tool', 'collect', 'reward']) await store.begin(`${kind}:${rollout}#1`);
-  await store.putOnceWithObject(keys.collect(attemptOf()), artifact, (ref) => ({ artifact: ref, bytes: artifact.length }));
+  await store.putOnceWithObject(keys.collect(attemptOf()), artifact, (ref) => ({
+    artifact: ref,
+    bytes: artifact.length,
+  }));
   await store.putOnce(keys.verdict(attemptOf()), { code: 'graded', reward: 1, passed: true, reason: '' });
-  for (const [activityType, workflowId] of [['generate', rollout], ['update', `train/${RUN}`]] as const) await store.putOnce(keys.oneTry({ activityType, workflowExecution: { workflowId, runId: 'one' }, activityId: '7', attempt: 1 }), { end: 'failed' });
+  for (const [activityType, workflowId] of [
+    ['generate', rollout],
+    ['update', `train/${RUN}`],
+  ] as const)
+    await store.putOnce(
+      keys.oneTry({ activityType, workflowExecution: { workflowId, runId: 'one' }, activityId: '7', attempt: 1 }),
+      { end: 'failed' },
+    );
   await ended(store, 0, 0, 1, 3);
 }
 
@@ -63,10 +91,13 @@ it('leaves the trajectory as it was, and nothing that only the work read', async
   const before = JSON.stringify(await trajectoryOf(rollout, world.now.store));
   const { pruned, bytes, shrunk } = await prune();
   expect(JSON.stringify(await trajectoryOf(rollout, world.now.store))).toBe(before);
-  expect(pruned).toEqual([expect.objectContaining({ name: RUN, status: 'completed', rollouts: 1, results: 12, executions: 7, objects: 1 })]);
+  expect(pruned).toEqual([
+    expect.objectContaining({ name: RUN, status: 'completed', rollouts: 1, results: 12, executions: 7, objects: 1 }),
+  ]);
   expect(shrunk).toBe(true);
   expect(bytes.after).toBeLessThanOrEqual(bytes.before);
-  for (const kind of ['generate', 'act', 'answer', 'collect', 'verdict', 'tries']) expect(await recordsOf(`${kind}:`)).toEqual([]);
+  for (const kind of ['generate', 'act', 'answer', 'collect', 'verdict', 'tries'])
+    expect(await recordsOf(`${kind}:`)).toEqual([]);
   expect(await world.now.store.executions(0)).toEqual([]);
   expect(await recordsOf('outcome:')).toEqual([keys.outcome(rollout)]);
   expect((await prune()).pruned).toEqual([expect.objectContaining({ results: 0, executions: 0, objects: 0 })]);
@@ -75,7 +106,10 @@ it('leaves the trajectory as it was, and nothing that only the work read', async
 it('dies at any moment, and is finished by the next call', async () => {
   await close('completed');
   const before = JSON.stringify(await trajectoryOf(rollout, world.now.store));
-  for (const [method, prefix] of [['putOnce', 'pruned:'], ['putOnce', 'trajectory:']] as const) {
+  for (const [method, prefix] of [
+    ['putOnce', 'pruned:'],
+    ['putOnce', 'trajectory:'],
+  ] as const) {
     await expect(prune(dyingAt(world.now.store, method, prefix))).rejects.toThrow('killed here');
     expect(await recordsOf('generate:')).toHaveLength(3);
   }
@@ -90,7 +124,9 @@ it('dies after some rollouts have been pruned, and the next call takes their obj
   const others = Array.from({ length: 50 }, (_, k) => attemptOf(1, k).rollout);
   for (const k of others.keys()) await ended(store, 1, k, 'internal');
   await close('completed');
-  await expect(prune(dyingAt(store, 'putOnce', keys.trajectory(others.toSorted().at(-1)!)))).rejects.toThrow('killed here');
+  await expect(prune(dyingAt(store, 'putOnce', keys.trajectory(others.toSorted().at(-1)!)))).rejects.toThrow(
+    'killed here',
+  );
   expect(await recordsOf('generate:')).toEqual([]);
   expect((await prune()).pruned).toEqual([expect.objectContaining({ rollouts: 51, objects: 1 })]);
   expect(await recordsOf('collect:')).toEqual([]);
@@ -110,9 +146,16 @@ it('is refused for a record that names another object than was written, before a
 it('is refused for a rollout whose last turn cannot be found, and its other turns stay', async () => {
   await close('completed');
   const db = new DatabaseSync(join(world.now.dir, 'store', 'store.sqlite'));
-  db.prepare('UPDATE results SET key = replace(key, ?, ?) WHERE key = ?').run('toy-train-0', 'toy-train-1', keys.generate(attemptOf(), 3));
+  db.prepare('UPDATE results SET key = replace(key, ?, ?) WHERE key = ?').run(
+    'toy-train-0',
+    'toy-train-1',
+    keys.generate(attemptOf(), 3),
+  );
   db.close();
-  const missing = { name: 'StoreCorrupt', message: expect.stringContaining(`${keys.generate(attemptOf(), 3)} is missing`) };
+  const missing = {
+    name: 'StoreCorrupt',
+    message: expect.stringContaining(`${keys.generate(attemptOf(), 3)} is missing`),
+  };
   await expect(trajectoryOf(rollout, world.now.store)).rejects.toMatchObject(missing);
   await expect(prune()).rejects.toMatchObject(missing);
   expect(await recordsOf(`generate:${rollout}`)).toHaveLength(2);
@@ -129,9 +172,19 @@ it('counts alone where nothing is to be changed', async () => {
 it('leaves what other runs have: records of a run whose name begins alike, and an object that both name', async () => {
   const { store } = world.now;
   const other = { rollout: `train/${RUN}-2/step-1/toy-train-0/0`, attempt: 1 };
-  await store.putOnceWithObject(`collect:${other.rollout}#1`, artifact, (ref) => ({ artifact: ref, bytes: artifact.length }));
+  await store.putOnceWithObject(`collect:${other.rollout}#1`, artifact, (ref) => ({
+    artifact: ref,
+    bytes: artifact.length,
+  }));
   await store.begin(`tool:${other.rollout}#1/1/0`);
-  const kept = ['generate', 'update'].map((activityType) => keys.oneTry({ activityType, workflowExecution: { workflowId: activityType === 'update' ? `train/${RUN}-2` : other.rollout, runId: 'one' }, activityId: '7', attempt: 1 }));
+  const kept = ['generate', 'update'].map((activityType) =>
+    keys.oneTry({
+      activityType,
+      workflowExecution: { workflowId: activityType === 'update' ? `train/${RUN}-2` : other.rollout, runId: 'one' },
+      activityId: '7',
+      attempt: 1,
+    }),
+  );
   for (const key of kept) await store.putOnce(key, { end: 'failed' });
   await close('completed');
   expect((await prune()).pruned).toEqual([expect.objectContaining({ objects: 0 })]);
@@ -145,7 +198,10 @@ it('leaves what other runs have: records of a run whose name begins alike, and a
 it('is refused to a run that is begun again, before anything is changed', async () => {
   await close('cancelled');
   await prune();
-  await expect(activities().openRun(config(), RUN, 'second')).rejects.toMatchObject({ type: 'UserInputError', message: expect.stringContaining('were pruned at') });
+  await expect(activities().openRun(config(), RUN, 'second')).rejects.toMatchObject({
+    type: 'UserInputError',
+    message: expect.stringContaining('were pruned at'),
+  });
   expect((await prunable(RUN, world.now.store))?.status).toBe('cancelled');
 });
 
@@ -158,7 +214,8 @@ it('gives way to a run that is begun again at the same moment', async () => {
       const real = Reflect.get(target, name) as (...given: unknown[]) => unknown;
       if (name !== 'putOnce') return (...given: unknown[]) => real.apply(target, given);
       return async (key: string, value: unknown) => {
-        if (key.startsWith('pruned:')) await store.putOnce<RunAgain>(keys.runAgain(RUN, 1), { at: '', execution: 'second' });
+        if (key.startsWith('pruned:'))
+          await store.putOnce<RunAgain>(keys.runAgain(RUN, 1), { at: '', execution: 'second' });
         return store.putOnce(key, value);
       };
     },
@@ -173,7 +230,13 @@ it('gives way to a run that is begun again at the same moment', async () => {
 it('never takes an object that is being named', async () => {
   await close('completed');
   const second = openSqliteStore(join(world.now.dir, 'store'));
-  const [, kept] = await Promise.all([prune(), second.putOnceWithObject('collect:train/live/step-1/toy-train-0/0#1', artifact, (ref) => ({ artifact: ref, bytes: artifact.length }))]);
+  const [, kept] = await Promise.all([
+    prune(),
+    second.putOnceWithObject('collect:train/live/step-1/toy-train-0/0#1', artifact, (ref) => ({
+      artifact: ref,
+      bytes: artifact.length,
+    })),
+  ]);
   expect(await second.getObject(kept.artifact)).toEqual(artifact);
   await second.close();
 });

@@ -17,18 +17,44 @@ const world = useWorld();
 const temporal = { address: 'a', namespace: 'n', ui: 'u' };
 const base = () => join(world.now.dir, 'policy');
 const folder = () => ({ run: RUN, runDir: join(world.now.dir, 'runs', RUN) });
-const config = () => ({ run: RUN, dir: join(world.now.dir, 'runs'), policy: { base: base() }, task: { name: 'toy', train: 10 } });
+const config = () => ({
+  run: RUN,
+  dir: join(world.now.dir, 'runs'),
+  policy: { base: base() },
+  task: { name: 'toy', train: 10 },
+});
 
 function activities() {
-  return orchestratorActivities({ store: world.now.store, temporal, describePolicy: async () => ({ parameters: 1, vocabulary: 2 }) });
+  return orchestratorActivities({
+    store: world.now.store,
+    temporal,
+    describePolicy: async () => ({ parameters: 1, vocabulary: 2 }),
+  });
 }
 const open = (execution: string) => activities().openRun(config(), RUN, execution);
-const close = (execution: string, status: 'completed' | 'failed' | 'cancelled', message = '') => activities().closeRun({ ...folder(), status, message, execution });
+const close = (execution: string, status: 'completed' | 'failed' | 'cancelled', message = '') =>
+  activities().closeRun({ ...folder(), status, message, execution });
 const dispatch = (step: number, samples = 2) =>
-  activities().recordDispatched({ run: RUN, name: `step-${step}`, batch: `train/${RUN}/step-${step}`, tasks: [environment.taskId('train', 0)], samples });
+  activities().recordDispatched({
+    run: RUN,
+    name: `step-${step}`,
+    batch: `train/${RUN}/step-${step}`,
+    tasks: [environment.taskId('train', 0)],
+    samples,
+  });
 const rollout = (k: number) => attemptOf(0, k).rollout;
 const train = (...samples: number[]) =>
-  recordEnds(world.now.store, samples.map((k) => ({ run: RUN, rollout: rollout(k), attempt: 1, event: 'trained', at: new Date().toISOString(), detail: 'v1' })));
+  recordEnds(
+    world.now.store,
+    samples.map((k) => ({
+      run: RUN,
+      rollout: rollout(k),
+      attempt: 1,
+      event: 'trained',
+      at: new Date().toISOString(),
+      detail: 'v1',
+    })),
+  );
 
 const file = () => JSON.parse(readFileSync(join(folder().runDir, 'summary.json'), 'utf8')) as RunSummary;
 const none = { dispatched: 0, trained: 0, masked: 0, dropped: 0, evaluated: 0, duplicated: 0, lost: 0 };
@@ -46,29 +72,41 @@ beforeEach(() => {
   for (const name of ['config.json', 'tokenizer.json']) writeFileSync(join(base(), name), '{}');
 });
 
-it.each(['cancelled', 'failed'] as const)('that had been %s reads running, and what it had left unfinished is trained on', async (status) => {
-  await open('first');
-  await dispatch(1);
-  await close('first', status, 'why');
-  const masked = { ...none, dispatched: 2, masked: 2 };
-  expect(file()).toMatchObject({ status, message: 'why', accounting: masked });
-  expect(await fromOutside()).toEqual(masked);
-  const { finishedAt } = file();
-  const said = (await eventsOfRun(RUN, world.now.store)).slice(-2);
-  expect(said).toEqual([0, 1].map((k) => ({ run: RUN, rollout: rollout(k), attempt: 1, event: 'masked', at: finishedAt, detail: `run-${status}` })));
+it.each(['cancelled', 'failed'] as const)(
+  'that had been %s reads running, and what it had left unfinished is trained on',
+  async (status) => {
+    await open('first');
+    await dispatch(1);
+    await close('first', status, 'why');
+    const masked = { ...none, dispatched: 2, masked: 2 };
+    expect(file()).toMatchObject({ status, message: 'why', accounting: masked });
+    expect(await fromOutside()).toEqual(masked);
+    const { finishedAt } = file();
+    const said = (await eventsOfRun(RUN, world.now.store)).slice(-2);
+    expect(said).toEqual(
+      [0, 1].map((k) => ({
+        run: RUN,
+        rollout: rollout(k),
+        attempt: 1,
+        event: 'masked',
+        at: finishedAt,
+        detail: `run-${status}`,
+      })),
+    );
 
-  await open('second');
-  expect(file()).toMatchObject({ status: 'running', finishedAt: null, accounting: { ...none, dispatched: 2 } });
-  expect(file()).not.toHaveProperty('message');
-  await dispatch(1);
-  await train(0, 1);
-  await close('second', 'completed');
-  const trained = { ...none, dispatched: 2, trained: 2 };
-  expect(file()).toMatchObject({ status: 'completed', accounting: trained });
-  expect(file().finishedAt! >= finishedAt!).toBe(true);
-  expect(await fromOutside()).toEqual(trained);
-  expect(await eventLines(world.now.store)).toEqual(['dispatched', 'dispatched', 'trained v1', 'trained v1']);
-});
+    await open('second');
+    expect(file()).toMatchObject({ status: 'running', finishedAt: null, accounting: { ...none, dispatched: 2 } });
+    expect(file()).not.toHaveProperty('message');
+    await dispatch(1);
+    await train(0, 1);
+    await close('second', 'completed');
+    const trained = { ...none, dispatched: 2, trained: 2 };
+    expect(file()).toMatchObject({ status: 'completed', accounting: trained });
+    expect(file().finishedAt! >= finishedAt!).toBe(true);
+    expect(await fromOutside()).toEqual(trained);
+    expect(await eventLines(world.now.store)).toEqual(['dispatched', 'dispatched', 'trained v1', 'trained v1']);
+  },
+);
 
 it('goes on as often as it is stopped, and its last end stands', async () => {
   await open('1');
@@ -81,7 +119,11 @@ it('goes on as often as it is stopped, and its last end stands', async () => {
   }
   await train(0);
   await close('12', 'failed', 'the last word');
-  expect(file()).toMatchObject({ status: 'failed', message: 'the last word', accounting: { dispatched: 3, trained: 1, masked: 2 } });
+  expect(file()).toMatchObject({
+    status: 'failed',
+    message: 'the last word',
+    accounting: { dispatched: 3, trained: 1, masked: 2 },
+  });
   expect(await fromOutside()).toEqual({ ...none, dispatched: 3, trained: 1, masked: 2 });
 });
 

@@ -7,7 +7,13 @@ import { RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
 const at = (second: number) => new Date(1_767_225_600_000 + second * 1000).toISOString();
-const event = (n: number, name: RolloutEvent['event'], run = RUN): RolloutEvent => ({ run, rollout: `train/${run}/step-${n % 3}/t/${n}`, attempt: 1, event: name, at: at(n) });
+const event = (n: number, name: RolloutEvent['event'], run = RUN): RolloutEvent => ({
+  run,
+  rollout: `train/${run}/step-${n % 3}/t/${n}`,
+  attempt: 1,
+  event: name,
+  at: at(n),
+});
 
 /** From all events at once. */
 async function tallyOf(run: string, store: Store): Promise<RunTally> {
@@ -34,7 +40,15 @@ function counted(store: Store) {
 }
 
 it('comes to what all events say, however often it is asked meanwhile, and reads each of them once', async () => {
-  const names = fc.constantFrom<RolloutEvent['event']>('dispatched', 'started', 'trained', 'masked', 'dropped', 'evaluated', 'end-refused');
+  const names = fc.constantFrom<RolloutEvent['event']>(
+    'dispatched',
+    'started',
+    'trained',
+    'masked',
+    'dropped',
+    'evaluated',
+    'end-refused',
+  );
   const chunks = fc.array(fc.array(fc.tuple(fc.nat(6), names), { maxLength: 6 }), { minLength: 1, maxLength: 6 });
   let serial = 0;
   await fc.assert(
@@ -47,7 +61,9 @@ it('comes to what all events say, however often it is asked meanwhile, and reads
         await Promise.all([tallies.of(run), tallies.of(run)]);
       }
       const events = await world.now.store.events(run);
-      expect((await tallies.of(run)).account.totals(over)).toEqual((await tallyOf(run, world.now.store)).account.totals(over));
+      expect((await tallies.of(run)).account.totals(over)).toEqual(
+        (await tallyOf(run, world.now.store)).account.totals(over),
+      );
       expect(read.events).toBe(events.length);
     }),
     { numRuns: 30 },
@@ -57,11 +73,18 @@ it('comes to what all events say, however often it is asked meanwhile, and reads
 it('says when the last rollout of each batch ended, also of a run that was forgotten meanwhile', async () => {
   await world.now.store.append([event(1, 'trained'), event(4, 'masked'), event(7, 'turn'), event(2, 'evaluated')]);
   const tallies = new RunTallies(world.now.store);
-  const ends = async () => [...(await tallies.of(RUN)).batchEnds].map(([batch, end]) => [batch, new Date(end * 1000).toISOString()]);
-  expect(await ends()).toEqual([['step-1', at(4)], ['step-2', at(2)]]);
+  const ends = async () =>
+    [...(await tallies.of(RUN)).batchEnds].map(([batch, end]) => [batch, new Date(end * 1000).toISOString()]);
+  expect(await ends()).toEqual([
+    ['step-1', at(4)],
+    ['step-2', at(2)],
+  ]);
   for (let i = 0; i < 20; i += 1) await tallies.of(`other-${i}`);
   await world.now.store.append([event(10, 'dropped')]);
-  expect(await ends()).toEqual([['step-1', at(10)], ['step-2', at(2)]]);
+  expect(await ends()).toEqual([
+    ['step-1', at(10)],
+    ['step-2', at(2)],
+  ]);
 });
 
 it('that could not read goes on where it was', async () => {
@@ -70,7 +93,8 @@ it('that could not read goes on where it was', async () => {
   const failing = new Proxy(world.now.store, {
     get: (target, name) => {
       const real = Reflect.get(target, name) as (...given: unknown[]) => Promise<unknown>;
-      return (...given: unknown[]) => (name === 'eventsSince' && broken ? Promise.reject(new Error('the disk is full')) : real.apply(target, given));
+      return (...given: unknown[]) =>
+        name === 'eventsSince' && broken ? Promise.reject(new Error('the disk is full')) : real.apply(target, given);
     },
   });
   const tallies = new RunTallies(failing);

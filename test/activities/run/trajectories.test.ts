@@ -35,12 +35,19 @@ it('is all that the policy saw and said, hints among it', async () => {
     { role: 'assistant', content: '', toolCalls: [{ name: 'finish', arguments: {} }] },
   ]);
   const last = world.now.engine.requests[3]?.tokens.length ?? 0;
-  expect(trajectory).toMatchObject({ policyVersions: [3], contextTokens: last + saying(finishCall).tokens.length, reward: 1 });
+  expect(trajectory).toMatchObject({
+    policyVersions: [3],
+    contextTokens: last + saying(finishCall).tokens.length,
+    reward: 1,
+  });
 });
 
 it('ends with what the policy said where nobody answered it any more', async () => {
   await rolledOut('I give up.');
-  expect((await trajectoryOf(rollout, world.now.store))?.messages.at(-1)).toEqual({ role: 'assistant', content: 'I give up.' });
+  expect((await trajectoryOf(rollout, world.now.store))?.messages.at(-1)).toEqual({
+    role: 'assistant',
+    content: 'I give up.',
+  });
 });
 
 it('is there only once the rollout has ended', async () => {

@@ -13,7 +13,10 @@ it.each([
   ['32 bytes counting down', range.toReversed(), 0x113fdb5c],
   [
     'an iSCSI SCSI Read (10) command',
-    [0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0, 0, 0, 0, 0x14, 0, 0, 0, 0x18, 0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0],
+    [
+      0x01, 0xc0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x14, 0, 0, 0, 0, 0, 0x04, 0, 0, 0, 0, 0x14, 0, 0, 0, 0x18,
+      0x28, 0, 0, 0, 0, 0, 0, 0, 0x02, 0, 0, 0, 0, 0, 0, 0,
+    ],
     0xd9963a56,
   ],
   ['the check value of the catalogue', [...Buffer.from('123456789')], 0xe3069283],
@@ -29,7 +32,14 @@ it('writes the record that begins every file', () => {
 });
 
 it('writes several scalars of one step in a record', () => {
-  const event = scalarEvent({ wallTime: 1767225660.5, step: 300, scalars: [['reward/mean', 0.25], ['policy/loss', -1.5]] });
+  const event = scalarEvent({
+    wallTime: 1767225660.5,
+    step: 300,
+    scalars: [
+      ['reward/mean', 0.25],
+      ['policy/loss', -1.5],
+    ],
+  });
   expect(tfRecord(event).toString('hex')).toBe(
     '36000000000000004f578cef090000204f6e55da4110ac022a280a120a0b7265776172642f6d65616e150000803e' +
       '0a120a0b706f6c6963792f6c6f7373150000c0bfd899081e',

@@ -13,7 +13,14 @@ async function said(k: number, temperatures: ReadonlyArray<number | undefined>):
   await ended(world.now.store, 0, k, k);
   for (const [i, temperature] of temperatures.entries()) {
     await world.now.store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), i + 1), {
-      version: 0, appended: [10], reset: false, sampled: [20], logprobs: [-1], end: 'stop', parsed: { kind: 'no-call', content: '' }, ...(temperature === undefined ? {} : { temperature }),
+      version: 0,
+      appended: [10],
+      reset: false,
+      sampled: [20],
+      logprobs: [-1],
+      end: 'stop',
+      parsed: { kind: 'no-call', content: '' },
+      ...(temperature === undefined ? {} : { temperature }),
     });
   }
 }
@@ -22,14 +29,24 @@ async function configured(temperature: number, ...changes: Array<Omit<ConfigChan
   const { store, dir } = world.now;
   const config = resolveRunConfig({ task: { name: 'toy' }, policy: { base: '/base' }, sampling: { temperature } }, '/');
   await store.putOnce<RunRecord>(keys.run(RUN), {
-    run: RUN, runDir: dir, seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: '/base', parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 2, heldOut: 1 }, config,
+    run: RUN,
+    runDir: dir,
+    seed: 1,
+    startedAt: '2026-01-01T00:00:00.000Z',
+    policy: { base: '/base', parameters: 1, vocabulary: 1 },
+    task: { name: 'toy', train: 2, heldOut: 1 },
+    config,
   });
-  for (const [i, change] of changes.entries()) await store.putOnce(keys.changes(RUN, `${i}`), [{ at: '2026-01-01T00:00:00.000Z', ...change }]);
+  for (const [i, change] of changes.entries())
+    await store.putOnce(keys.changes(RUN, `${i}`), [{ at: '2026-01-01T00:00:00.000Z', ...change }]);
 }
 
 /** Of both rollouts, in step `step` of the run. */
 async function temperaturesAt(step: number) {
-  const { data } = await trainingDataOf({ run: RUN, step, batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 2, algorithm }, world.now.store);
+  const { data } = await trainingDataOf(
+    { run: RUN, step, batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 2, algorithm },
+    world.now.store,
+  );
   return data.map(({ temperatures }) => temperatures);
 }
 
@@ -45,10 +62,24 @@ describe('what an update is told of temperatures', () => {
     await said(0, [undefined, 0.9]);
     await said(1, [undefined]);
     const field = 'sampling.temperature';
-    await configured(0.6, { step: 1, field, from: 0.6, to: 0.8 }, { step: 2, field: 'algorithm.learningRate', from: 1e-4, to: 1e-3 }, { step: 3, field, from: 0.8, to: 1 });
-    expect(await temperaturesAt(1)).toEqual([[1, 0.6, 1, 0.9], [1, 0.6]]);
-    expect(await temperaturesAt(2)).toEqual([[1, 0.8, 1, 0.9], [1, 0.8]]);
-    expect(await temperaturesAt(3)).toEqual([[1, 0.8, 1, 0.9], [1, 0.8]]);
+    await configured(
+      0.6,
+      { step: 1, field, from: 0.6, to: 0.8 },
+      { step: 2, field: 'algorithm.learningRate', from: 1e-4, to: 1e-3 },
+      { step: 3, field, from: 0.8, to: 1 },
+    );
+    expect(await temperaturesAt(1)).toEqual([
+      [1, 0.6, 1, 0.9],
+      [1, 0.6],
+    ]);
+    expect(await temperaturesAt(2)).toEqual([
+      [1, 0.8, 1, 0.9],
+      [1, 0.8],
+    ]);
+    expect(await temperaturesAt(3)).toEqual([
+      [1, 0.8, 1, 0.9],
+      [1, 0.8],
+    ]);
     expect(await temperaturesAt(4)).toEqual([[1, 1, 1, 0.9], undefined]);
   });
 

@@ -7,23 +7,44 @@ import { percentile, spreadOf, timeMetrics } from '../../../activities/update/sp
 
 const some = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 const turn = (appended: number, sampled: number, more: Partial<GenerateRecord> = {}): GenerateRecord => ({
-  version: 0, appended: some(appended), reset: false, sampled: some(sampled), logprobs: [], end: 'stop', parsed: { kind: 'no-call', content: '' }, ...more,
+  version: 0,
+  appended: some(appended),
+  reset: false,
+  sampled: some(sampled),
+  logprobs: [],
+  end: 'stop',
+  parsed: { kind: 'no-call', content: '' },
+  ...more,
 });
-const member = (reward: number, turns: readonly GenerateRecord[], task = 't'): Member => ({ outcome: { reward, task } as OutcomeRecord, turns });
+const member = (reward: number, turns: readonly GenerateRecord[], task = 't'): Member => ({
+  outcome: { reward, task } as OutcomeRecord,
+  turns,
+});
 
-it('tokens are those after the first prompt, what tools answered included; the policy\'s own are apart', () => {
+it("tokens are those after the first prompt, what tools answered included; the policy's own are apart", () => {
   // 10 prompt, 3 said, 5 answered, 2 said: 10 after the prompt, 5 said; then one of 4, without tools.
   const told = rolloutMetrics([member(1, [turn(10, 3), turn(5, 2)]), member(0, [turn(10, 4)])], 2);
   expect(told).toMatchObject({
-    'generate/avg_num_tokens': 7, 'generate/min_num_tokens': 4, 'generate/max_num_tokens': 10, 'generate/std_num_tokens': 3,
-    'generate/avg_assistant_tokens': 4.5, 'generate/min_assistant_tokens': 4, 'generate/max_assistant_tokens': 5, 'generate/std_assistant_tokens': 0.5,
-    'generate/avg_tokens_non_zero_rewards': 10, 'generate/avg_tokens_zero_rewards': 4,
-    'generate/tokens_per_turn_mean': 3, 'generate/tokens_per_turn_std': Math.sqrt(2 / 3), 'generate/tokens_per_turn_max': 4,
+    'generate/avg_num_tokens': 7,
+    'generate/min_num_tokens': 4,
+    'generate/max_num_tokens': 10,
+    'generate/std_num_tokens': 3,
+    'generate/avg_assistant_tokens': 4.5,
+    'generate/min_assistant_tokens': 4,
+    'generate/max_assistant_tokens': 5,
+    'generate/std_assistant_tokens': 0.5,
+    'generate/avg_tokens_non_zero_rewards': 10,
+    'generate/avg_tokens_zero_rewards': 4,
+    'generate/tokens_per_turn_mean': 3,
+    'generate/tokens_per_turn_std': Math.sqrt(2 / 3),
+    'generate/tokens_per_turn_max': 4,
   });
 });
 
-it('where a template rewrote the past, a sequence\'s prompt is no response', () => {
-  expect(rolloutMetrics([member(1, [turn(10, 3), turn(30, 2, { reset: true }), turn(1, 1)])], 1)).toMatchObject({ 'generate/avg_num_tokens': 7 });
+it("where a template rewrote the past, a sequence's prompt is no response", () => {
+  expect(rolloutMetrics([member(1, [turn(10, 3), turn(30, 2, { reset: true }), turn(1, 1)])], 1)).toMatchObject({
+    'generate/avg_num_tokens': 7,
+  });
 });
 
 it('a reward below 0 is neither zero nor above it', () => {
@@ -31,15 +52,30 @@ it('a reward below 0 is neither zero nor above it', () => {
   expect(told).toMatchObject({ 'generate/avg_tokens_non_zero_rewards': 5, 'generate/avg_tokens_zero_rewards': 3 });
 });
 
-it('the model\'s time is of the rollouts all of whose calls told theirs', () => {
-  const cost = (queueSeconds: number, seconds: number) => ({ cost: { queueSeconds, seconds, cachedTokens: 0, batchSize: 1 } });
-  const told = rolloutMetrics([member(1, [turn(1, 1, cost(1, 2)), turn(1, 1, cost(0, 3))]), member(0, [turn(1, 1, cost(0, 16))]), member(0, [turn(1, 1, cost(0, 99)), turn(1, 1)])], 3);
-  expect(told).toMatchObject({ 'generate/trajectory_time_llm_mean': 11, 'generate/trajectory_time_llm_p90': 15, 'generate/trajectory_time_llm_max': 16 });
+it("the model's time is of the rollouts all of whose calls told theirs", () => {
+  const cost = (queueSeconds: number, seconds: number) => ({
+    cost: { queueSeconds, seconds, cachedTokens: 0, batchSize: 1 },
+  });
+  const told = rolloutMetrics(
+    [
+      member(1, [turn(1, 1, cost(1, 2)), turn(1, 1, cost(0, 3))]),
+      member(0, [turn(1, 1, cost(0, 16))]),
+      member(0, [turn(1, 1, cost(0, 99)), turn(1, 1)]),
+    ],
+    3,
+  );
+  expect(told).toMatchObject({
+    'generate/trajectory_time_llm_mean': 11,
+    'generate/trajectory_time_llm_p90': 15,
+    'generate/trajectory_time_llm_max': 16,
+  });
   expect(Object.keys(rolloutMetrics([member(0, [turn(1, 1)])], 1)).filter((name) => name.includes('time'))).toEqual([]);
 });
 
-it('percentiles lie between the two nearest values, as NumPy\'s do', () => {
-  expect([percentile([4, 1, 2, 3], 0.5), percentile([3], 0.9), percentile([], 0.9), percentile([0, 10], 0.25)]).toEqual([2.5, 3, 0, 2.5]);
+it("percentiles lie between the two nearest values, as NumPy's do", () => {
+  expect([percentile([4, 1, 2, 3], 0.5), percentile([3], 0.9), percentile([], 0.9), percentile([0, 10], 0.25)]).toEqual(
+    [2.5, 3, 0, 2.5],
+  );
   expect(spreadOf([])).toEqual({ mean: 0, min: 0, max: 0, std: 0 });
   expect(timeMetrics('t', [])).toEqual({});
 });

@@ -6,11 +6,20 @@ import type { GenerateCost } from '../../../trainer/engine.ts';
 
 function turn(appended: number, sampled: number, cost?: GenerateCost, reset = false): GenerateRecord {
   const ids = (count: number) => Array.from({ length: count }, () => 1);
-  return { version: 0, appended: ids(appended), reset, sampled: ids(sampled), logprobs: ids(sampled), end: 'stop', parsed: { kind: 'no-call', content: '' }, ...(cost && { cost }) };
+  return {
+    version: 0,
+    appended: ids(appended),
+    reset,
+    sampled: ids(sampled),
+    logprobs: ids(sampled),
+    end: 'stop',
+    parsed: { kind: 'no-call', content: '' },
+    ...(cost && { cost }),
+  };
 }
 
 describe('metrics of the sampler', () => {
-  it('count a turn\'s whole context as its prompt, and weigh batch sizes by tokens', () => {
+  it("count a turn's whole context as its prompt, and weigh batch sizes by tokens", () => {
     const first = { queueSeconds: 0.2, seconds: 1, cachedTokens: 0, batchSize: 4 };
     const second = { queueSeconds: 0, seconds: 3, cachedTokens: 110, batchSize: 8 };
     // Prompts of 100, 100 + 10 + 5 = 115, and 50 after a reset.
@@ -27,7 +36,11 @@ describe('metrics of the sampler', () => {
 
   it('leave out calls that told nothing, whose tokens are context all the same', () => {
     const cost = { queueSeconds: 0, seconds: 0, cachedTokens: 0, batchSize: 1 };
-    expect(samplerMetrics([[turn(10, 10), turn(0, 0, { ...cost, cachedTokens: 5 })]])).toMatchObject({ 'sampler/calls': 1, 'sampler/cache_hit_rate': 0.25, 'sampler/tokens_per_second': 0 });
+    expect(samplerMetrics([[turn(10, 10), turn(0, 0, { ...cost, cachedTokens: 5 })]])).toMatchObject({
+      'sampler/calls': 1,
+      'sampler/cache_hit_rate': 0.25,
+      'sampler/tokens_per_second': 0,
+    });
     expect(samplerMetrics([[turn(10, 10)], []])).toEqual({});
   });
 });

@@ -17,7 +17,16 @@ import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { Updater } from '../../../trainer/update.ts';
 import type { ShardActivities } from '../../../workflows/activities.ts';
 import type { UpdateInput } from '../../../workflows/messages/update.ts';
-import { algorithm, attemptOf, ended, eventLines, inActivity, orchestratorActivities, RUN, useWorld } from '../world.ts';
+import {
+  algorithm,
+  attemptOf,
+  ended,
+  eventLines,
+  inActivity,
+  orchestratorActivities,
+  RUN,
+  useWorld,
+} from '../world.ts';
 
 const world = useWorld();
 const qwen3Dir = join(import.meta.dirname, '../../vectors/models/qwen3-tiny');
@@ -25,7 +34,18 @@ const qwen3Dir = join(import.meta.dirname, '../../vectors/models/qwen3-tiny');
 function inputOf(shards: number): UpdateInput & { shards: number } {
   const tasks = [0, 1].map((task) => attemptOf(task).task);
   const settings = { ...algorithm, epochs: 2, minibatches: shards > 2 ? 1 : 2 };
-  return { run: RUN, runDir: world.now.dir, step: 1, steps: 2, batch: `train/${RUN}/step-1`, tasks, samples: 2, algorithm: settings, policy: { dir: qwen3Dir, version: 4 }, shards };
+  return {
+    run: RUN,
+    runDir: world.now.dir,
+    step: 1,
+    steps: 2,
+    batch: `train/${RUN}/step-1`,
+    tasks,
+    samples: 2,
+    algorithm: settings,
+    policy: { dir: qwen3Dir, version: 4 },
+    shards,
+  };
 }
 
 /** Two groups that teach something. */
@@ -34,14 +54,24 @@ async function aStep(): Promise<void> {
   for (const task of [0, 1])
     for (const [k, reward] of [1, 0].entries()) {
       await ended(store, task, k, reward);
-      const turn = { version: 4, appended: [1, 2, 5 + task], reset: false, sampled: [3 + k, 7, 9, 11 + task, 0], logprobs: [-6, -6, -6, -6, -6], end: 'stop' as const };
-      await store.putOnce<GenerateRecord>(keys.generate(attemptOf(task, k), 1), { ...turn, parsed: { kind: 'no-call', content: '' } });
+      const turn = {
+        version: 4,
+        appended: [1, 2, 5 + task],
+        reset: false,
+        sampled: [3 + k, 7, 9, 11 + task, 0],
+        logprobs: [-6, -6, -6, -6, -6],
+        end: 'stop' as const,
+      };
+      await store.putOnce<GenerateRecord>(keys.generate(attemptOf(task, k), 1), {
+        ...turn,
+        parsed: { kind: 'no-call', content: '' },
+      });
     }
 }
 
-type TestWorker = { readonly [K in keyof ShardActivities]: (input: Parameters<ShardActivities[K]>[0]) => ReturnType<ShardActivities[K]> } & {
-  readonly update: (input: UpdateInput) => ReturnType<typeof updateOnce>;
-};
+type TestWorker = {
+  readonly [K in keyof ShardActivities]: (input: Parameters<ShardActivities[K]>[0]) => ReturnType<ShardActivities[K]>;
+} & { readonly update: (input: UpdateInput) => ReturnType<typeof updateOnce> };
 
 /** A worker of its own: it shares files and store with the others, and no memory. */
 function worker(): TestWorker {
@@ -68,7 +98,11 @@ function worker(): TestWorker {
 type By = <T>(part: (worker: TestWorker) => Promise<T>) => Promise<T>;
 
 /** All but its record, as the workflow does it. `before` a step something may befall its files. */
-async function makeParts(input: UpdateInput & { shards: number }, by: By, before: (round: number, dir: string) => Promise<void> = async () => undefined) {
+async function makeParts(
+  input: UpdateInput & { shards: number },
+  by: By,
+  before: (round: number, dir: string) => Promise<void> = async () => undefined,
+) {
   const { dir, plan, rounds } = await by((one) => one.planUpdate(input));
   for (const [round, count] of rounds.entries()) {
     const at = { run: RUN, step: 1, dir, plan, round };
@@ -85,7 +119,8 @@ async function carryOut(input: UpdateInput & { shards: number }, who: () => Test
   return { rounds, outcome: await who().update(input) };
 }
 
-const policyBytes = (dir: string) => Promise.all(['model.safetensors', 'optimizer.safetensors'].map((name) => readFile(join(dir, name))));
+const policyBytes = (dir: string) =>
+  Promise.all(['model.safetensors', 'optimizer.safetensors'].map((name) => readFile(join(dir, name))));
 
 describe('an update in shards', () => {
   it('ends on record like any other, once, with nothing left of its parts', async () => {
@@ -116,18 +151,28 @@ describe('an update in shards', () => {
     let parts = 0;
     const dying = (): TestWorker => {
       const real = worker();
-      const after = <T, I>(part: (given: I) => Promise<T>) => async (given: I): Promise<T> => {
-        parts += 1;
-        if (parts % 3 === 1) throw new Error('killed before');
-        const made = await part(given);
-        if (parts % 3 === 2) throw new Error('killed after');
-        return made;
+      const after =
+        <T, I>(part: (given: I) => Promise<T>) =>
+        async (given: I): Promise<T> => {
+          parts += 1;
+          if (parts % 3 === 1) throw new Error('killed before');
+          const made = await part(given);
+          if (parts % 3 === 2) throw new Error('killed after');
+          return made;
+        };
+      return {
+        planUpdate: after(real.planUpdate),
+        forwardBackward: after(real.forwardBackward),
+        optimStep: after(real.optimStep),
+        update: real.update,
       };
-      return { planUpdate: after(real.planUpdate), forwardBackward: after(real.forwardBackward), optimStep: after(real.optimStep), update: real.update };
     };
     const patient: By = async (part) => {
       for (let tries = 0; tries < 3; tries++) {
-        const made = await part(dying()).then((value) => ({ value }), () => undefined);
+        const made = await part(dying()).then(
+          (value) => ({ value }),
+          () => undefined,
+        );
         if (made) return made.value;
       }
       throw new Error('died three times in a row');
@@ -144,33 +189,79 @@ describe('an update in shards', () => {
     expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
   });
 
-  it.each([['whole', {}], ['an adapter', { lora: { rank: 2, alpha: 4, targetModules: ['q_proj'] } }]])('with a critic, %s: two steps end in the same bits of both when every part is tried by workers that die', async (_, more) => {
-    await aStep();
-    const { store, dir } = world.now;
-    await store.putOnce<RunRecord>(keys.run(RUN), {
-      run: RUN, runDir: dir, seed: 7, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 }, critic: { base: qwen3Dir }, task: { name: 'toy', train: 2, heldOut: 1 },
-    });
-    const given = { policy: { base: qwen3Dir }, task: { name: 'toy' }, training: { shards: 2 }, algorithm: { advantage: 'gae', lambd: 0.95, learningRate: 1e-3, microBatchTokens: 1024, critic: { learningRate: 1e-3, schedule: 'linear', ...more } } };
-    const settings = resolveRunConfig(given, '/').algorithm;
-    const stepIn = (runDir: string, step: number) => ({ ...inputOf(2), runDir, step, algorithm: settings, policy: step === 1 ? { dir: qwen3Dir, version: 4 } : { dir: join(runDir, 'checkpoints', 'step-1'), version: 5 } });
-    const aside = join(dir, 'reference');
-    for (const step of [1, 2]) expect(await makeParts(stepIn(aside, step), (part) => part(worker()))).toEqual([2, 2]);
-    // Each part is done twice: by one that dies before it says so, and by the next.
-    const twice: By = async (part) => {
-      await part(worker());
-      return part(worker());
-    };
-    for (const step of [1, 2]) {
-      await makeParts(stepIn(dir, step), twice);
-      await worker().update(stepIn(dir, step));
-    }
-    const names = [`critic/${'lora' in more ? 'adapter_model' : 'model'}.safetensors`, 'critic/optimizer.safetensors', 'critic/longhaul.json', 'model.safetensors', 'optimizer.safetensors', 'longhaul.json'];
-    const bytesIn = (runDir: string) => Promise.all(names.map(async (name) => createHash('sha256').update(await readFile(join(runDir, 'checkpoints', 'step-2', name))).digest('hex')));
-    expect(await bytesIn(dir)).toEqual(await bytesIn(aside));
-    // The schedules' second step, of both.
-    expect((await store.get<UpdateEntry>(keys.update(RUN, 2)))?.metrics).toMatchObject({ 'critic/critic_lr': 5e-4, 'critic/critic_loss': expect.any(Number) as number });
-    expect(existsSync(join(dir, 'updates'))).toBe(false);
-  });
+  it.each([
+    ['whole', {}],
+    ['an adapter', { lora: { rank: 2, alpha: 4, targetModules: ['q_proj'] } }],
+  ])(
+    'with a critic, %s: two steps end in the same bits of both when every part is tried by workers that die',
+    async (_, more) => {
+      await aStep();
+      const { store, dir } = world.now;
+      await store.putOnce<RunRecord>(keys.run(RUN), {
+        run: RUN,
+        runDir: dir,
+        seed: 7,
+        startedAt: '2026-01-01T00:00:00.000Z',
+        policy: { base: qwen3Dir, parameters: 1, vocabulary: 512 },
+        critic: { base: qwen3Dir },
+        task: { name: 'toy', train: 2, heldOut: 1 },
+      });
+      const given = {
+        policy: { base: qwen3Dir },
+        task: { name: 'toy' },
+        training: { shards: 2 },
+        algorithm: {
+          advantage: 'gae',
+          lambd: 0.95,
+          learningRate: 1e-3,
+          microBatchTokens: 1024,
+          critic: { learningRate: 1e-3, schedule: 'linear', ...more },
+        },
+      };
+      const settings = resolveRunConfig(given, '/').algorithm;
+      const stepIn = (runDir: string, step: number) => ({
+        ...inputOf(2),
+        runDir,
+        step,
+        algorithm: settings,
+        policy: step === 1 ? { dir: qwen3Dir, version: 4 } : { dir: join(runDir, 'checkpoints', 'step-1'), version: 5 },
+      });
+      const aside = join(dir, 'reference');
+      for (const step of [1, 2]) expect(await makeParts(stepIn(aside, step), (part) => part(worker()))).toEqual([2, 2]);
+      // Each part is done twice: by one that dies before it says so, and by the next.
+      const twice: By = async (part) => {
+        await part(worker());
+        return part(worker());
+      };
+      for (const step of [1, 2]) {
+        await makeParts(stepIn(dir, step), twice);
+        await worker().update(stepIn(dir, step));
+      }
+      const names = [
+        `critic/${'lora' in more ? 'adapter_model' : 'model'}.safetensors`,
+        'critic/optimizer.safetensors',
+        'critic/longhaul.json',
+        'model.safetensors',
+        'optimizer.safetensors',
+        'longhaul.json',
+      ];
+      const bytesIn = (runDir: string) =>
+        Promise.all(
+          names.map(async (name) =>
+            createHash('sha256')
+              .update(await readFile(join(runDir, 'checkpoints', 'step-2', name)))
+              .digest('hex'),
+          ),
+        );
+      expect(await bytesIn(dir)).toEqual(await bytesIn(aside));
+      // The schedules' second step, of both.
+      expect((await store.get<UpdateEntry>(keys.update(RUN, 2)))?.metrics).toMatchObject({
+        'critic/critic_lr': 5e-4,
+        'critic/critic_loss': expect.any(Number) as number,
+      });
+      expect(existsSync(join(dir, 'updates'))).toBe(false);
+    },
+  );
 
   it('with nothing to learn shares nothing: `update` says what becomes of the step', async () => {
     for (const task of [0, 1]) for (const k of [0, 1]) await ended(world.now.store, task, k, 1);
@@ -206,19 +297,31 @@ describe('an update in shards', () => {
     await worker().forwardBackward({ run: RUN, step: 1, dir, plan, round: 0, shard: 0 });
     const { store } = world.now;
     await store.putOnce(keys.run(RUN), {
-      run: RUN, runDir: world.now.dir, seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: '/base', parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 2, heldOut: 1 },
+      run: RUN,
+      runDir: world.now.dir,
+      seed: 1,
+      startedAt: '2026-01-01T00:00:00.000Z',
+      policy: { base: '/base', parameters: 1, vocabulary: 1 },
+      task: { name: 'toy', train: 2, heldOut: 1 },
     });
-    const bookkeeping = orchestratorActivities({ store, temporal: { address: 'a', namespace: 'n', ui: 'u' }, describePolicy: async () => ({ parameters: 1, vocabulary: 1 }) });
+    const bookkeeping = orchestratorActivities({
+      store,
+      temporal: { address: 'a', namespace: 'n', ui: 'u' },
+      describePolicy: async () => ({ parameters: 1, vocabulary: 1 }),
+    });
     await bookkeeping.closeRun({ run: RUN, runDir: world.now.dir, status: 'cancelled' });
     expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
     // Who is late brings nothing back.
-    await expect(worker().forwardBackward({ run: RUN, step: 1, dir, plan, round: 0, shard: 1 })).rejects.toMatchObject({ type: 'PlanLost' });
+    await expect(worker().forwardBackward({ run: RUN, step: 1, dir, plan, round: 0, shard: 1 })).rejects.toMatchObject({
+      type: 'PlanLost',
+    });
     expect(existsSync(join(world.now.dir, 'updates'))).toBe(false);
   });
 
   it('is cleared away alone: a folder that is none of ours stays', async () => {
     const updates = join(world.now.dir, 'updates');
-    for (const folder of ['step-1-0123456789ab', 'src', 'step-one']) mkdirSync(join(updates, folder), { recursive: true });
+    for (const folder of ['step-1-0123456789ab', 'src', 'step-one'])
+      mkdirSync(join(updates, folder), { recursive: true });
     await clearUpdates(world.now.dir);
     expect(readdirSync(updates).sort()).toEqual(['src', 'step-one']);
   });

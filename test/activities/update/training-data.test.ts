@@ -13,19 +13,45 @@ const world = useWorld();
 async function said(task: number, k: number, turns: ReadonlyArray<Partial<GenerateRecord>>): Promise<void> {
   for (const [i, turn] of turns.entries()) {
     await world.now.store.putOnce<GenerateRecord>(keys.generate(attemptOf(task, k), i + 1), {
-      version: 0, appended: [], reset: false, sampled: [], logprobs: [], end: 'stop', parsed: { kind: 'no-call', content: '' }, ...turn,
+      version: 0,
+      appended: [],
+      reset: false,
+      sampled: [],
+      logprobs: [],
+      end: 'stop',
+      parsed: { kind: 'no-call', content: '' },
+      ...turn,
     });
   }
 }
 
-function prepare(tasks: readonly number[], samples: number, wanted?: number, settings: Partial<AlgorithmSettings> = {}) {
+function prepare(
+  tasks: readonly number[],
+  samples: number,
+  wanted?: number,
+  settings: Partial<AlgorithmSettings> = {},
+) {
   const names = tasks.map((task) => attemptOf(task).task);
-  return trainingDataOf({ batch: `train/${RUN}/step-1`, tasks: names, samples, algorithm: { ...algorithm, ...settings }, ...(wanted && { wanted }) }, world.now.store);
+  return trainingDataOf(
+    {
+      batch: `train/${RUN}/step-1`,
+      tasks: names,
+      samples,
+      algorithm: { ...algorithm, ...settings },
+      ...(wanted && { wanted }),
+    },
+    world.now.store,
+  );
 }
 
 async function fatesOf(tasks: readonly number[], samples: number, wanted?: number) {
   const { fates } = await prepare(tasks, samples, wanted);
-  return Object.fromEntries([...fates].map(([rollout, { event, reason }]) => [rollout.slice(rollout.indexOf('toy')), `${event} ${reason}`.trim()]));
+  return Object.fromEntries(
+    [...fates].map(([rollout, { event, reason }]) => [
+      rollout.slice(rollout.indexOf('toy')),
+      `${event} ${reason}`.trim(),
+    ]),
+  );
 }
 
 it('masks what failed, by class, and what never ended; the rest of the group is trained on', async () => {
@@ -35,8 +61,11 @@ it('masks what failed, by class, and what never ended; the rest of the group is 
   await ended(store, 0, 2, 'sandbox-lost');
   await ended(store, 0, 3, 'grader-failed');
   expect(await fatesOf([0], 5)).toEqual({
-    'toy-train-0/0': 'trained', 'toy-train-0/1': 'trained',
-    'toy-train-0/2': 'masked sandbox-lost', 'toy-train-0/3': 'masked grader-failed', 'toy-train-0/4': 'masked no-outcome',
+    'toy-train-0/0': 'trained',
+    'toy-train-0/1': 'trained',
+    'toy-train-0/2': 'masked sandbox-lost',
+    'toy-train-0/3': 'masked grader-failed',
+    'toy-train-0/4': 'masked no-outcome',
   });
 });
 
@@ -46,20 +75,33 @@ it('drops groups that teach nothing, with the reason', async () => {
   await ended(store, 1, 0, 1);
   await ended(store, 1, 1, 'sandbox-lost');
   expect(await fatesOf([0, 1], 2)).toEqual({
-    'toy-train-0/0': 'dropped zero-variance', 'toy-train-0/1': 'dropped zero-variance',
-    'toy-train-1/0': 'dropped group-too-small', 'toy-train-1/1': 'masked sandbox-lost',
+    'toy-train-0/0': 'dropped zero-variance',
+    'toy-train-0/1': 'dropped zero-variance',
+    'toy-train-1/0': 'dropped group-too-small',
+    'toy-train-1/1': 'masked sandbox-lost',
   });
   expect(await prepare([0, 1], 2)).toMatchObject({ data: [], groups: 0, valid: 3 });
 });
 
 it('trains on the first groups that vary, and counts nothing of those that were drawn beyond need', async () => {
   const { store } = world.now;
-  const rewards = [[1, 0], [1, 1], [0, 1], [1, 0], [0, 'engine-lost']] as const;
-  for (const [task, group] of rewards.entries()) for (const [k, reward] of group.entries()) await ended(store, task, k, reward);
+  const rewards = [
+    [1, 0],
+    [1, 1],
+    [0, 1],
+    [1, 0],
+    [0, 'engine-lost'],
+  ] as const;
+  for (const [task, group] of rewards.entries())
+    for (const [k, reward] of group.entries()) await ended(store, task, k, reward);
   const both = (task: number, fate: string) => ({ [`toy-train-${task}/0`]: fate, [`toy-train-${task}/1`]: fate });
   expect(await fatesOf([0, 1, 2, 3, 4], 2, 2)).toEqual({
-    ...both(0, 'trained'), ...both(1, 'dropped zero-variance'), ...both(2, 'trained'), ...both(3, 'dropped surplus'),
-    'toy-train-4/0': 'dropped surplus', 'toy-train-4/1': 'masked engine-lost',
+    ...both(0, 'trained'),
+    ...both(1, 'dropped zero-variance'),
+    ...both(2, 'trained'),
+    ...both(3, 'dropped surplus'),
+    'toy-train-4/0': 'dropped surplus',
+    'toy-train-4/1': 'masked engine-lost',
   });
   expect(await prepare([0, 1, 2, 3, 4], 2, 2)).toMatchObject({ groups: 2, valid: 6 });
   expect(await prepare([0, 1, 2, 3, 4], 2, 9)).toMatchObject({ groups: 3, valid: 9 });
@@ -109,10 +151,25 @@ it('reads the turns of the attempt that ended, not those of an attempt that lost
   await said(0, 0, [{ appended: [1], sampled: [7], logprobs: [-1] }]);
   const again = { ...attemptOf(0, 0), attempt: 2 };
   await store.putOnce<GenerateRecord>(keys.generate(again, 1), {
-    version: 0, appended: [1], reset: false, sampled: [8], logprobs: [-1], end: 'stop', parsed: { kind: 'no-call', content: '' },
+    version: 0,
+    appended: [1],
+    reset: false,
+    sampled: [8],
+    logprobs: [-1],
+    end: 'stop',
+    parsed: { kind: 'no-call', content: '' },
   });
   await store.putOnce(keys.outcome(again.rollout), {
-    rollout: again.rollout, task: again.task, attempt: 2, turns: 1, status: 'graded', reward: 1, passed: true, finish: 'finish-tool', failure: null, reason: '',
+    rollout: again.rollout,
+    task: again.task,
+    attempt: 2,
+    turns: 1,
+    status: 'graded',
+    reward: 1,
+    passed: true,
+    finish: 'finish-tool',
+    failure: null,
+    reason: '',
   });
   expect((await prepare([0], 2)).data.map(({ tokens }) => tokens)).toEqual([[1, 8]]);
 });
@@ -120,7 +177,12 @@ it('reads the turns of the attempt that ended, not those of an attempt that lost
 it('takes the groups of several batches, of each so many as are wanted, and counts tokens by their version', async () => {
   const { store } = world.now;
   for (const task of [0, 1, 2]) for (const k of [0, 1]) await ended(store, task, k, k);
-  for (const task of [0, 1]) for (const k of [0, 1]) await said(task, k, [{ version: 3, sampled: [1], logprobs: [-1] }, { version: 4 + task, sampled: [2, 3], logprobs: [-1, -1] }]);
+  for (const task of [0, 1])
+    for (const k of [0, 1])
+      await said(task, k, [
+        { version: 3, sampled: [1], logprobs: [-1] },
+        { version: 4 + task, sampled: [2, 3], logprobs: [-1, -1] },
+      ]);
   const [first, second, third] = [0, 1, 2].map((task) => attemptOf(task).task);
   const batch = `train/${RUN}/step-1`;
   const given = { batch, tasks: [first!], further: [{ batch, tasks: [second!, third!] }], samples: 2, algorithm };
@@ -134,16 +196,37 @@ it('takes the groups of several batches, of each so many as are wanted, and coun
     await store.putOnce(keys.outcome(rollout), { ...outcome, rollout });
   }
   const { fates } = await trainingDataOf({ ...given, tasks: [first!, third!], further: [elsewhere], wanted: 1 }, store);
-  expect([...fates.values()].map(({ event }) => event)).toEqual(['trained', 'trained', 'dropped', 'dropped', 'trained', 'trained']);
+  expect([...fates.values()].map(({ event }) => event)).toEqual([
+    'trained',
+    'trained',
+    'dropped',
+    'dropped',
+    'trained',
+    'trained',
+  ]);
 });
 
 it('masks what has a token from too long ago, with the reason', async () => {
   const { store } = world.now;
   for (const k of [0, 1, 2]) await ended(store, 0, k, k === 2 ? 1 : 0);
-  for (const [k, version] of [3, 5, 4].entries()) await said(0, k, [{ version, sampled: [1], logprobs: [-1] }, { version: 5, sampled: [1], logprobs: [-1] }]);
-  const given = { batch: `train/${RUN}/step-1`, tasks: [attemptOf(0).task], samples: 3, algorithm, policy: { dir: '/p', version: 5 } };
+  for (const [k, version] of [3, 5, 4].entries())
+    await said(0, k, [
+      { version, sampled: [1], logprobs: [-1] },
+      { version: 5, sampled: [1], logprobs: [-1] },
+    ]);
+  const given = {
+    batch: `train/${RUN}/step-1`,
+    tasks: [attemptOf(0).task],
+    samples: 3,
+    algorithm,
+    policy: { dir: '/p', version: 5 },
+  };
   const { fates } = await trainingDataOf({ ...given, maskStaleness: 1 }, store);
-  expect([...fates.values()].map(({ reason, event }) => `${event} ${reason}`)).toEqual(['masked too-stale', 'trained ', 'trained ']);
+  expect([...fates.values()].map(({ reason, event }) => `${event} ${reason}`)).toEqual([
+    'masked too-stale',
+    'trained ',
+    'trained ',
+  ]);
 });
 
 it('never reads log-probabilities that are not there as zeros', async () => {
@@ -157,12 +240,27 @@ it('keeps what did not finish by itself in its group, without a token to learn',
   await ended(store, 0, 0, 1);
   await ended(store, 0, 1, 0);
   await store.putOnce(keys.outcome(attemptOf(0, 2).rollout), {
-    ...attemptOf(0, 2), turns: 1, status: 'graded', reward: 0, passed: false, finish: 'context-full', failure: null, reason: '',
+    ...attemptOf(0, 2),
+    turns: 1,
+    status: 'graded',
+    reward: 0,
+    passed: false,
+    finish: 'context-full',
+    failure: null,
+    reason: '',
   });
   for (const k of [0, 1, 2]) await said(0, k, [{ appended: [1], sampled: [7, 0], logprobs: [-1, -1] }]);
   const { data, fates, valid } = await prepare([0], 3, undefined, { overlongFilter: true });
-  expect([...fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim())).toEqual(['trained', 'trained', 'masked overlong']);
-  expect(data.map(({ mask, credit }) => [mask.length, credit?.reward])).toEqual([[3, 1], [3, 0], [0, 0]]);
+  expect([...fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim())).toEqual([
+    'trained',
+    'trained',
+    'masked overlong',
+  ]);
+  expect(data.map(({ mask, credit }) => [mask.length, credit?.reward])).toEqual([
+    [3, 1],
+    [3, 0],
+    [0, 0],
+  ]);
   expect(valid).toBe(3);
 });
 
@@ -170,9 +268,22 @@ it('trains on groups that do not vary where that is asked for, and on single rol
   const { store } = world.now;
   for (const k of [0, 1]) await ended(store, 0, k, 1);
   await ended(store, 1, 0, 1);
-  const told = async (settings: Partial<AlgorithmSettings>) => [...(await prepare([0, 1], 1 + 1, undefined, settings)).fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim());
-  expect(await told({ zeroVarianceFilter: false })).toEqual(['trained', 'trained', 'masked no-outcome', 'dropped group-too-small']);
-  expect(await told({ zeroVarianceFilter: false, advantage: 'reinforce++' })).toEqual(['trained', 'trained', 'masked no-outcome', 'trained']);
+  const told = async (settings: Partial<AlgorithmSettings>) =>
+    [...(await prepare([0, 1], 1 + 1, undefined, settings)).fates.values()].map(({ event, reason }) =>
+      `${event} ${reason}`.trim(),
+    );
+  expect(await told({ zeroVarianceFilter: false })).toEqual([
+    'trained',
+    'trained',
+    'masked no-outcome',
+    'dropped group-too-small',
+  ]);
+  expect(await told({ zeroVarianceFilter: false, advantage: 'reinforce++' })).toEqual([
+    'trained',
+    'trained',
+    'masked no-outcome',
+    'trained',
+  ]);
 });
 
 describe('replacement', () => {
@@ -180,7 +291,17 @@ describe('replacement', () => {
   const batch = `train/${RUN}/step-1`;
   const named = (tasks: readonly number[]) => tasks.map((task) => attemptOf(task).task);
   const drawn = (count: number, settings: Partial<AlgorithmSettings> = {}, over: object = {}) =>
-    trainingDataOf({ batch, tasks: named(Array.from({ length: count }, (_, i) => i)), samples: 2, algorithm: { ...algorithm, ...settings }, replace, ...over }, world.now.store);
+    trainingDataOf(
+      {
+        batch,
+        tasks: named(Array.from({ length: count }, (_, i) => i)),
+        samples: 2,
+        algorithm: { ...algorithm, ...settings },
+        replace,
+        ...over,
+      },
+      world.now.store,
+    );
   const groupsBy = async (rewards: ReadonlyArray<readonly (number | 'engine-lost')[]>) => {
     for (const [task, group] of rewards.entries()) {
       for (const [k, reward] of group.entries()) {
@@ -194,7 +315,12 @@ describe('replacement', () => {
     [...fates].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, { event, reason }]) => `${event} ${reason}`.trim());
 
   it('copies groups that vary into the place of those that do not, and counts every rollout once', async () => {
-    await groupsBy([[1, 0], [1, 1], [0, 'engine-lost'], [0, 1]]);
+    await groupsBy([
+      [1, 0],
+      [1, 1],
+      [0, 'engine-lost'],
+      [0, 1],
+    ]);
     const { data, fates, groups, valid, metrics, tokensByVersion } = await drawn(4);
     expect([...firstTokens(data.slice(0, 4))]).toEqual([2, 3, 32, 33]);
     // Two donors for two places: each once.
@@ -202,15 +328,35 @@ describe('replacement', () => {
     expect(data.length).toBe(8);
     expect([groups, valid, metrics['reward/num_replaced_groups']]).toEqual([2, 7, 2]);
     expect(Object.fromEntries(tokensByVersion)).toEqual({ 0: 4 });
-    expect(eventsOf(fates)).toEqual(['trained', 'trained', 'dropped zero-variance', 'dropped zero-variance', 'dropped group-too-small', 'masked engine-lost', 'trained', 'trained']);
+    expect(eventsOf(fates)).toEqual([
+      'trained',
+      'trained',
+      'dropped zero-variance',
+      'dropped zero-variance',
+      'dropped group-too-small',
+      'masked engine-lost',
+      'trained',
+      'trained',
+    ]);
     expect(await drawn(4)).toEqual(await drawn(4));
   });
 
-  it('keeps a copy out of its original\'s baseline: both get the advantage that the group gives', async () => {
-    await groupsBy([[1, 0], [1, 1], [0, 0], [1, 1]]);
+  it("keeps a copy out of its original's baseline: both get the advantage that the group gives", async () => {
+    await groupsBy([
+      [1, 0],
+      [1, 1],
+      [0, 0],
+      [1, 1],
+    ]);
     const { data } = await drawn(4, {}, { replace: { groups: 4, minReplaceRatio: 0.2 } });
     expect(data.length).toBe(8);
-    const samples = data.map((datum): Sample => ({ datum, count: 1, recorded: Float64Array.of(-1), old: Float64Array.of(-1), reference: undefined }));
+    const samples = data.map((datum): Sample => ({
+      datum,
+      count: 1,
+      recorded: Float64Array.of(-1),
+      old: Float64Array.of(-1),
+      reference: undefined,
+    }));
     const advantages = creditSamples(samples, { ...algorithm, advantage: 'rloo' }).advantages.map((part) => part[0]);
     expect(advantages).toEqual([1, -1, 1, -1, 1, -1, 1, -1]);
     expect(new Set(data.map(({ credit }) => credit!.rollout)).size).toBe(8);
@@ -218,21 +364,54 @@ describe('replacement', () => {
   });
 
   it('leaves out every batch but the last, and copies nothing where that one has too few', async () => {
-    await groupsBy([[1, 0], [1, 1], [0, 0], [0, 0], [1, 1], [1, 0], [1, 1], [0, 0]]);
+    await groupsBy([
+      [1, 0],
+      [1, 1],
+      [0, 0],
+      [0, 0],
+      [1, 1],
+      [1, 0],
+      [1, 1],
+      [0, 0],
+    ]);
     const { data, fates, metrics } = await drawn(8);
     expect(firstTokens(data)).toEqual([52, 53]);
     expect(metrics['reward/num_replaced_groups']).toBe(0);
     const [resampled, alike] = ['dropped resampled', 'dropped zero-variance'];
-    expect(eventsOf(fates)).toEqual([...Array<string>(8).fill(resampled), alike, alike, 'trained', 'trained', ...Array<string>(4).fill(alike)]);
+    expect(eventsOf(fates)).toEqual([
+      ...Array<string>(8).fill(resampled),
+      alike,
+      alike,
+      'trained',
+      'trained',
+      ...Array<string>(4).fill(alike),
+    ]);
   });
 
   it('draws another donor for other tasks, the same for the same ones under another run', async () => {
-    await groupsBy([[1, 0], [1, 0], [1, 0], [1, 1], [1, 0], [0, 0]]);
+    await groupsBy([
+      [1, 0],
+      [1, 0],
+      [1, 0],
+      [1, 1],
+      [1, 0],
+      [0, 0],
+    ]);
     const donorsFor = async (order: readonly number[]) => {
-      const { data } = await trainingDataOf({ batch, tasks: named(order), samples: 2, algorithm, replace: { groups: 5, minReplaceRatio: 0.3 } }, world.now.store);
+      const { data } = await trainingDataOf(
+        { batch, tasks: named(order), samples: 2, algorithm, replace: { groups: 5, minReplaceRatio: 0.3 } },
+        world.now.store,
+      );
       return firstTokens(data.slice(8));
     };
-    const orders = [[0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [2, 1, 0, 3, 4], [4, 1, 2, 3, 0], [0, 1, 2, 5, 4], [0, 4, 2, 5, 1]];
+    const orders = [
+      [0, 1, 2, 3, 4],
+      [1, 0, 2, 3, 4],
+      [2, 1, 0, 3, 4],
+      [4, 1, 2, 3, 0],
+      [0, 1, 2, 5, 4],
+      [0, 4, 2, 5, 1],
+    ];
     const donors = await Promise.all(orders.map(donorsFor));
     expect(new Set(donors.map((one) => one[0])).size).toBeGreaterThan(1);
     expect(await Promise.all(orders.map(donorsFor))).toEqual(donors);
@@ -257,8 +436,14 @@ it('lets its thread go on between rollouts, so that a large step does not hold u
 
 it('rewards that differ in their last digits alone do not vary', async () => {
   const { store } = world.now;
-  for (const [task, difference] of [5e-7, 2e-6].entries()) for (const k of [0, 1]) await ended(store, task, k, 0.5 + k * difference);
-  expect(Object.values(await fatesOf([0, 1], 2))).toEqual(['dropped zero-variance', 'dropped zero-variance', 'trained', 'trained']);
+  for (const [task, difference] of [5e-7, 2e-6].entries())
+    for (const k of [0, 1]) await ended(store, task, k, 0.5 + k * difference);
+  expect(Object.values(await fatesOf([0, 1], 2))).toEqual([
+    'dropped zero-variance',
+    'dropped zero-variance',
+    'trained',
+    'trained',
+  ]);
 });
 
 it('one that is left of a group does not vary where groups are drawn until enough do; else it stands for itself', async () => {
@@ -266,7 +451,9 @@ it('one that is left of a group does not vary where groups are drawn until enoug
   await ended(store, 0, 0, 1);
   await ended(store, 0, 1, 'engine-lost');
   const told = async (samples: number, wanted?: number) =>
-    [...(await prepare([0], samples, wanted, { advantage: 'reinforce++', zeroVarianceFilter: true })).fates.values()].map(({ event, reason }) => `${event} ${reason}`.trim());
+    [
+      ...(await prepare([0], samples, wanted, { advantage: 'reinforce++', zeroVarianceFilter: true })).fates.values(),
+    ].map(({ event, reason }) => `${event} ${reason}`.trim());
   expect(await told(2)).toEqual(['masked engine-lost', 'trained']);
   expect(await told(2, 1)).toEqual(['masked engine-lost', 'dropped zero-variance']);
   expect(await told(1, 1)).toEqual(['trained']);
@@ -274,24 +461,57 @@ it('one that is left of a group does not vary where groups are drawn until enoug
 
 it('reports groups that did not vary, and where rollouts overlap with updates how late the others are', async () => {
   const { store } = world.now;
-  for (const [task, rewards] of [[1, 0], [1, 1], [0, 0]].entries()) for (const [k, reward] of rewards.entries()) await ended(store, task, k, reward);
+  for (const [task, rewards] of [
+    [1, 0],
+    [1, 1],
+    [0, 0],
+  ].entries())
+    for (const [k, reward] of rewards.entries()) await ended(store, task, k, reward);
   await said(0, 0, [{ version: 3, sampled: [1], logprobs: [-1] }]);
   await said(0, 1, [{ version: 5, sampled: [1], logprobs: [-1] }]);
   expect((await prepare([0, 1, 2], 2)).metrics).toMatchObject({ 'reward/num_zero_variance_filtered': 2 });
-  expect((await prepare([0, 1, 2], 2, undefined, { zeroVarianceFilter: false })).metrics).not.toHaveProperty('reward/num_zero_variance_filtered');
-  const input = { batch: `train/${RUN}/step-1`, tasks: [0, 1, 2].map((task) => attemptOf(task).task), samples: 2, algorithm, policy: { dir: '', version: 5 } };
-  expect((await trainingDataOf({ ...input, units: [1], wanted: 1 }, store)).metrics).toMatchObject({ 'async/staleness_max': 2, 'async/staleness_ratio': 1 });
+  expect((await prepare([0, 1, 2], 2, undefined, { zeroVarianceFilter: false })).metrics).not.toHaveProperty(
+    'reward/num_zero_variance_filtered',
+  );
+  const input = {
+    batch: `train/${RUN}/step-1`,
+    tasks: [0, 1, 2].map((task) => attemptOf(task).task),
+    samples: 2,
+    algorithm,
+    policy: { dir: '', version: 5 },
+  };
+  expect((await trainingDataOf({ ...input, units: [1], wanted: 1 }, store)).metrics).toMatchObject({
+    'async/staleness_max': 2,
+    'async/staleness_ratio': 1,
+  });
   expect((await trainingDataOf(input, store)).metrics).not.toHaveProperty('async/staleness_max');
 });
 
 it('rollouts that are learnt and are all alike teach nothing, whatever those got that are not learnt', async () => {
   const { store } = world.now;
   const overlong = async (task: number, k: number, reward: number) =>
-    store.putOnce(keys.outcome(attemptOf(task, k).rollout), { ...attemptOf(task, k), turns: 0, status: 'graded', reward, passed: false, finish: 'context-full', failure: null, reason: '' });
+    store.putOnce(keys.outcome(attemptOf(task, k).rollout), {
+      ...attemptOf(task, k),
+      turns: 0,
+      status: 'graded',
+      reward,
+      passed: false,
+      finish: 'context-full',
+      failure: null,
+      reason: '',
+    });
   for (const [k, reward] of [1, 1].entries()) await ended(store, 0, k, reward);
   for (const [k, reward] of [1, 0].entries()) await ended(store, 1, k, reward);
   for (const task of [0, 1]) await overlong(task, 2, 0);
-  const told = async (overlongFilter: boolean) => Object.values(Object.fromEntries([...(await prepare([0, 1], 3, undefined, { overlongFilter })).fates].map(([rollout, { event }]) => [rollout, event])));
+  const told = async (overlongFilter: boolean) =>
+    Object.values(
+      Object.fromEntries(
+        [...(await prepare([0, 1], 3, undefined, { overlongFilter })).fates].map(([rollout, { event }]) => [
+          rollout,
+          event,
+        ]),
+      ),
+    );
   expect(await told(true)).toEqual(['dropped', 'dropped', 'dropped', 'trained', 'trained', 'masked']);
   expect(await told(false)).toEqual(Array(6).fill('trained'));
 });

@@ -46,14 +46,35 @@ async function twoGroups(): Promise<void> {
   for (const task of [0, 1])
     for (const [k, reward] of [1, 0].entries()) {
       await ended(store, task, k, reward);
-      const turn = { version: 4, appended: [1, 2, 5 + task], reset: false, sampled: [3 + k, 7, 9, 11 + task, 0], logprobs: [-6, -6, -6, -6, -6], end: 'stop' as const };
-      await store.putOnce<GenerateRecord>(keys.generate(attemptOf(task, k), 1), { ...turn, parsed: { kind: 'no-call', content: '' } });
+      const turn = {
+        version: 4,
+        appended: [1, 2, 5 + task],
+        reset: false,
+        sampled: [3 + k, 7, 9, 11 + task, 0],
+        logprobs: [-6, -6, -6, -6, -6],
+        end: 'stop' as const,
+      };
+      await store.putOnce<GenerateRecord>(keys.generate(attemptOf(task, k), 1), {
+        ...turn,
+        parsed: { kind: 'no-call', content: '' },
+      });
     }
 }
 
 /** Step 1, from the group of `task`. */
 function inputOf(task: number, over: Partial<UpdateInput> = {}): UpdateInput {
-  return { run: RUN, runDir: world.now.dir, step: 1, steps: 2, batch: `train/${RUN}/step-1`, tasks: [attemptOf(task).task], samples: 2, algorithm, policy: { dir: qwen3Dir, version: 4 }, ...over };
+  return {
+    run: RUN,
+    runDir: world.now.dir,
+    step: 1,
+    steps: 2,
+    batch: `train/${RUN}/step-1`,
+    tasks: [attemptOf(task).task],
+    samples: 2,
+    algorithm,
+    policy: { dir: qwen3Dir, version: 4 },
+    ...over,
+  };
 }
 const place = () => join(world.now.dir, 'checkpoints', 'step-1');
 const made = (input: UpdateInput) => updateOnce(input, world.now.store, engine(), () => undefined);
@@ -97,7 +118,9 @@ describe('a checkpoint that is in the place of an update', () => {
     await twoGroups();
     const other = await made(inputOf(1, { runDir: elsewhere, run: 'other' }));
     const overs: Record<string, Partial<UpdateInput>> = {
-      'learning rate': { algorithm: { ...algorithm, learningRate: 3e-4 } }, begin: { policy: { ...other.policy, version: 4 } }, version: { policy: { dir: qwen3Dir, version: 5 } },
+      'learning rate': { algorithm: { ...algorithm, learningRate: 3e-4 } },
+      begin: { policy: { ...other.policy, version: 4 } },
+      version: { policy: { dir: qwen3Dir, version: 5 } },
     };
     await leftBy(inputOf(0));
     const before = await readCheckpointRecord(place());
@@ -124,7 +147,10 @@ describe('a checkpoint that is in the place of an update', () => {
     await made(inputOf(0));
     rmSync(place(), { recursive: true });
     const other = await made(inputOf(1, { run: 'other' }));
-    await expect(made(inputOf(0))).rejects.toMatchObject({ name: 'CheckpointTorn', message: expect.stringContaining(other.sha256) });
+    await expect(made(inputOf(0))).rejects.toMatchObject({
+      name: 'CheckpointTorn',
+      message: expect.stringContaining(other.sha256),
+    });
   });
 
   it('is carried over anew where a step taught nothing', async () => {
@@ -148,7 +174,14 @@ describe('a checkpoint that is in the place of an update', () => {
 });
 
 it('who comes second with other rollouts is not told that it has written', async () => {
-  const checkpoint = (input: string): Checkpoint => ({ weights: new Map([['w', { shape: [1], data: new Float32Array([input.length]) }]]), optimizer: undefined, step: 1, version: 1, fromDir: undefined, input });
+  const checkpoint = (input: string): Checkpoint => ({
+    weights: new Map([['w', { shape: [1], data: new Float32Array([input.length]) }]]),
+    optimizer: undefined,
+    step: 1,
+    version: 1,
+    fromDir: undefined,
+    input,
+  });
   const dir = join(elsewhere, 'step-1');
   expect((await writeCheckpoint(dir, checkpoint('first'))).written).toBe(true);
   expect((await writeCheckpoint(dir, checkpoint('first'))).written).toBe(false);

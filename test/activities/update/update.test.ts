@@ -18,18 +18,39 @@ const temporal = { address: 'a', namespace: 'n', ui: 'u' };
 
 function inputOf(step: number, steps: number) {
   const tasks = [0, 1].map((task) => attemptOf(task).task);
-  return { run: RUN, runDir: world.now.dir, step, steps, batch: `train/${RUN}/step-1`, tasks, samples: 2, algorithm, policy: { dir: qwen3Dir, version: 4 } };
+  return {
+    run: RUN,
+    runDir: world.now.dir,
+    step,
+    steps,
+    batch: `train/${RUN}/step-1`,
+    tasks,
+    samples: 2,
+    algorithm,
+    policy: { dir: qwen3Dir, version: 4 },
+  };
 }
 
-const update = (store: Store = world.now.store, step = 1, steps = 2) => updateOnce(inputOf(step, steps), store, world.now.engine, () => undefined);
+const update = (store: Store = world.now.store, step = 1, steps = 2) =>
+  updateOnce(inputOf(step, steps), store, world.now.engine, () => undefined);
 
 /** A group that teaches something, and one with a failure. */
 async function aStep(): Promise<void> {
   const { store } = world.now;
   for (const [k, reward] of [1, 0].entries()) {
     await ended(store, 0, k, reward);
-    const turn = { version: 4, appended: [1, 2], reset: false, sampled: [3, 0], logprobs: [-1, -1], end: 'stop' as const };
-    await store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), 1), { ...turn, parsed: { kind: 'no-call', content: '' } });
+    const turn = {
+      version: 4,
+      appended: [1, 2],
+      reset: false,
+      sampled: [3, 0],
+      logprobs: [-1, -1],
+      end: 'stop' as const,
+    };
+    await store.putOnce<GenerateRecord>(keys.generate(attemptOf(0, k), 1), {
+      ...turn,
+      parsed: { kind: 'no-call', content: '' },
+    });
   }
   await ended(store, 1, 0, 1);
   await ended(store, 1, 1, 'sandbox-lost');
@@ -44,33 +65,80 @@ describe('an update', () => {
     const toDir = join(world.now.dir, 'checkpoints', 'step-1');
     const { learningRate } = algorithm;
     expect(world.now.engine.updates.length).toBe(1);
-    expect(world.now.engine.updates[0]).toMatchObject({ fromDir: qwen3Dir, toDir, toVersion: 5, algorithm: { ...algorithm, learningRate } });
+    expect(world.now.engine.updates[0]).toMatchObject({
+      fromDir: qwen3Dir,
+      toDir,
+      toVersion: 5,
+      algorithm: { ...algorithm, learningRate },
+    });
     expect(world.now.engine.updates[0]?.data.length).toBe(2);
     expect({ policy, sha256 }).toEqual({ policy: { dir: toDir, version: 5 }, sha256: someMetrics.sha256 });
     const { loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift } = someMetrics;
     expect(record).toEqual({
-      step: 1, policyVersion: 5, rewardMean: 2 / 3, passRate: 2 / 3, groups: 1, valid: 3,
-      masked: { 'sandbox-lost': 1 }, dropped: { 'group-too-small': 1 }, sampledTokens: 4, prefixBreaks: 0,
-      learningRate, loss, kl, entropy, gradNorm, clipFraction, trainedTokens, logprobDrift, staleness: { mean: 0, max: 0, offPolicy: 0 },
+      step: 1,
+      policyVersion: 5,
+      rewardMean: 2 / 3,
+      passRate: 2 / 3,
+      groups: 1,
+      valid: 3,
+      masked: { 'sandbox-lost': 1 },
+      dropped: { 'group-too-small': 1 },
+      sampledTokens: 4,
+      prefixBreaks: 0,
+      learningRate,
+      loss,
+      kl,
+      entropy,
+      gradNorm,
+      clipFraction,
+      trainedTokens,
+      logprobDrift,
+      staleness: { mean: 0, max: 0, offPolicy: 0 },
     });
     expect((await eventLines(world.now.store)).sort()).toEqual(ENDS.toSorted());
     const { metrics } = (await world.now.store.get<UpdateEntry>(keys.update(RUN, 1)))!;
-    expect(metrics).toMatchObject({ 'reward/avg_pass_at_2': 1, 'generate/max_num_tokens': 2, 'generate/tokens_per_turn_mean': 2, 'policy/ratio_mean': 1 });
+    expect(metrics).toMatchObject({
+      'reward/avg_pass_at_2': 1,
+      'generate/max_num_tokens': 2,
+      'generate/tokens_per_turn_mean': 2,
+      'policy/ratio_mean': 1,
+    });
   });
 
   it('takes KL to the base policy of its run, with a weight that follows from the step before', async () => {
     await aStep();
     const { store, dir, engine } = world.now;
-    const kl = { in: 'loss', estimator: 'k3', coefficient: 0.1, controller: 'adaptive', target: 0.1, horizon: 100 } as const;
-    const step = (n: number) => updateOnce({ ...inputOf(n, 4), algorithm: { ...algorithm, kl } }, store, engine, () => undefined);
+    const kl = {
+      in: 'loss',
+      estimator: 'k3',
+      coefficient: 0.1,
+      controller: 'adaptive',
+      target: 0.1,
+      horizon: 100,
+    } as const;
+    const step = (n: number) =>
+      updateOnce({ ...inputOf(n, 4), algorithm: { ...algorithm, kl } }, store, engine, () => undefined);
     await expect(step(1)).rejects.toThrow(/not in the store/);
     await store.putOnce<RunRecord>(keys.run(RUN), {
-      run: RUN, runDir: dir, seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: '/base', parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 2, heldOut: 1 },
+      run: RUN,
+      runDir: dir,
+      seed: 1,
+      startedAt: '2026-01-01T00:00:00.000Z',
+      policy: { base: '/base', parameters: 1, vocabulary: 1 },
+      task: { name: 'toy', train: 2, heldOut: 1 },
     });
-    engine.onUpdate = async () => ({ ...someMetrics, metrics: { 'policy/kl_coefficient': 0.1, 'policy/policy_kl': 0.3, 'policy/num_sequences': 50 } });
+    engine.onUpdate = async () => ({
+      ...someMetrics,
+      metrics: { 'policy/kl_coefficient': 0.1, 'policy/policy_kl': 0.3, 'policy/num_sequences': 50 },
+    });
     await step(1);
     await step(2);
-    expect(engine.updates.map(({ referenceDir, algorithm: { kl: given } }) => [referenceDir, given?.coefficient.toFixed(6)])).toEqual([['/base', '0.100000'], ['/base', '0.110000']]);
+    expect(
+      engine.updates.map(({ referenceDir, algorithm: { kl: given } }) => [referenceDir, given?.coefficient.toFixed(6)]),
+    ).toEqual([
+      ['/base', '0.100000'],
+      ['/base', '0.110000'],
+    ]);
   });
 
   it('takes the learning rate of its step from the schedule over the run', async () => {
@@ -108,23 +176,52 @@ describe('an update', () => {
   });
 
   it('with no graded rollout at all is refused for good, with the reasons, and ends every rollout', async () => {
-    for (const [task, k] of [[0, 0], [0, 1], [1, 0]] as const) await ended(world.now.store, task, k, 'sandbox-lost');
+    for (const [task, k] of [
+      [0, 0],
+      [0, 1],
+      [1, 0],
+    ] as const)
+      await ended(world.now.store, task, k, 'sandbox-lost');
     const refused: unknown = await classified(() => update()).catch((error: unknown) => error);
-    expect(refused).toMatchObject({ type: 'NoValidRollouts', nonRetryable: true, cause: { step: 1, masked: { 'sandbox-lost': 3, 'no-outcome': 1 } } });
+    expect(refused).toMatchObject({
+      type: 'NoValidRollouts',
+      nonRetryable: true,
+      cause: { step: 1, masked: { 'sandbox-lost': 3, 'no-outcome': 1 } },
+    });
     expect(await world.now.store.get(keys.update(RUN, 1))).toBeUndefined();
     expect(world.now.engine.updates).toEqual([]);
-    expect((await eventLines(world.now.store)).sort()).toEqual(['masked no-outcome', 'masked sandbox-lost', 'masked sandbox-lost', 'masked sandbox-lost']);
+    expect((await eventLines(world.now.store)).sort()).toEqual([
+      'masked no-outcome',
+      'masked sandbox-lost',
+      'masked sandbox-lost',
+      'masked sandbox-lost',
+    ]);
   });
 
   it('with no graded rollout at all carries the policy over where its run can be paused', async () => {
-    for (const [task, k] of [[0, 0], [0, 1], [1, 0]] as const) await ended(world.now.store, task, k, 'sandbox-lost');
+    for (const [task, k] of [
+      [0, 0],
+      [0, 1],
+      [1, 0],
+    ] as const)
+      await ended(world.now.store, task, k, 'sandbox-lost');
     const { store, engine } = world.now;
-    const { policy, sha256, record } = await updateOnce({ ...inputOf(1, 4), mayBeUngraded: true }, store, engine, () => undefined);
+    const { policy, sha256, record } = await updateOnce(
+      { ...inputOf(1, 4), mayBeUngraded: true },
+      store,
+      engine,
+      () => undefined,
+    );
     expect(engine.updates).toEqual([]);
     expect(await readCheckpointRecord(policy.dir)).toMatchObject({ version: 5, sha256 });
     expect(weightsDigest(await loadWeights(qwen3Dir))).toBe(sha256);
     expect(record).toMatchObject({ valid: 0, groups: 0, passRate: 0, masked: { 'sandbox-lost': 3, 'no-outcome': 1 } });
-    expect((await eventLines(store)).sort()).toEqual(['masked no-outcome', 'masked sandbox-lost', 'masked sandbox-lost', 'masked sandbox-lost']);
+    expect((await eventLines(store)).sort()).toEqual([
+      'masked no-outcome',
+      'masked sandbox-lost',
+      'masked sandbox-lost',
+      'masked sandbox-lost',
+    ]);
   });
 
   it('with nothing to train carries the policy over under its next version', async () => {
@@ -143,8 +240,12 @@ describe('an update', () => {
 describe('a rollout ends once', () => {
   async function accounting() {
     await world.now.store.putOnce<RunRecord>(keys.run(RUN), {
-      run: RUN, runDir: world.now.dir, seed: 1, startedAt: '2026-01-01T00:00:00.000Z',
-      policy: { base: '', parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 2, heldOut: 1 },
+      run: RUN,
+      runDir: world.now.dir,
+      seed: 1,
+      startedAt: '2026-01-01T00:00:00.000Z',
+      policy: { base: '', parameters: 1, vocabulary: 1 },
+      task: { name: 'toy', train: 2, heldOut: 1 },
     });
     return (await summaryOf(RUN, world.now.store, temporal))?.accounting;
   }
@@ -157,7 +258,9 @@ describe('a rollout ends once', () => {
   async function dispatched(): Promise<void> {
     const at = new Date().toISOString();
     const rollouts = [0, 1].flatMap((task) => [0, 1].map((k) => attemptOf(task, k).rollout));
-    await world.now.store.append(rollouts.map((rollout) => ({ run: RUN, rollout, attempt: 1, event: 'dispatched', at })));
+    await world.now.store.append(
+      rollouts.map((rollout) => ({ run: RUN, rollout, attempt: 1, event: 'dispatched', at })),
+    );
   }
 
   it('also where the run is cancelled while its update goes on: what it was trained on stands', async () => {
@@ -170,7 +273,15 @@ describe('a rollout ends once', () => {
     await orchestrator().closeRun({ run: RUN, runDir: world.now.dir, status: 'cancelled' });
     held.resolve(someMetrics);
     await updating;
-    expect(await accounting()).toEqual({ dispatched: 4, trained: 2, masked: 1, dropped: 1, evaluated: 0, duplicated: 0, lost: 0 });
+    expect(await accounting()).toEqual({
+      dispatched: 4,
+      trained: 2,
+      masked: 1,
+      dropped: 1,
+      evaluated: 0,
+      duplicated: 0,
+      lost: 0,
+    });
     expect(await eventLines(world.now.store, 'end-refused')).toEqual([]);
   });
 
@@ -183,7 +294,8 @@ describe('a rollout ends once', () => {
     const withoutOutcome = new Proxy(store, {
       get: (target, name) => {
         const real = Reflect.get(target, name) as (...given: unknown[]) => unknown;
-        return (...given: unknown[]) => (given[0] === keys.outcome(late) ? Promise.resolve(undefined) : real.apply(target, given));
+        return (...given: unknown[]) =>
+          given[0] === keys.outcome(late) ? Promise.resolve(undefined) : real.apply(target, given);
       },
     });
     await update(withoutOutcome);

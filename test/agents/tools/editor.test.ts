@@ -15,13 +15,18 @@ beforeAll(async () => {
 });
 
 beforeEach(async () => {
-  await sh(sandbox, "rm -rf /workspace/* /tmp/.undo; mkdir -p pkg; printf 'def f(a, b):\\n    return a - b\\n' > pkg/m.py");
+  await sh(
+    sandbox,
+    "rm -rf /workspace/* /tmp/.undo; mkdir -p pkg; printf 'def f(a, b):\\n    return a - b\\n' > pkg/m.py",
+  );
 });
 
 const edit = async (args: Record<string, unknown>, callId?: string): Promise<string> => {
   calls += 1;
   const call = { name: 'str_replace_editor', arguments: args };
-  return (await runToolCall(call, ['str_replace_editor'], sandbox, { callId: callId ?? `edit-${calls}`, timeoutMs: 5000 })).content;
+  return (
+    await runToolCall(call, ['str_replace_editor'], sandbox, { callId: callId ?? `edit-${calls}`, timeoutMs: 5000 })
+  ).content;
 };
 
 const content = async (path: string): Promise<string> => (await sh(sandbox, `cat ${path}`)).output;
@@ -29,7 +34,9 @@ const content = async (path: string): Promise<string> => (await sh(sandbox, `cat
 describe('view', () => {
   it('numbers lines, of the whole file or a range', async () => {
     expect(await edit({ command: 'view', path: 'pkg/m.py' })).toBe('1\tdef f(a, b):\n2\t    return a - b');
-    expect(await edit({ command: 'view', path: '/workspace/pkg/m.py', view_range: [2, -1] })).toBe('2\t    return a - b');
+    expect(await edit({ command: 'view', path: '/workspace/pkg/m.py', view_range: [2, -1] })).toBe(
+      '2\t    return a - b',
+    );
     expect(await edit({ command: 'view', path: 'pkg/m.py', view_range: '[1, 1]' })).toBe('1\tdef f(a, b):');
     expect(await edit({ command: 'view', path: 'pkg/m.py', view_range: [1, 99] })).toContain('2\t');
   });
@@ -73,8 +80,12 @@ describe('str_replace', () => {
 
   it('takes dollars, tabs, carriage returns and other bytes as they are', async () => {
     await sh(sandbox, "printf 'x:\\r\\n\\ta $& \\377\\r\\n' > odd");
-    expect(await edit({ command: 'str_replace', path: 'odd', old_str: '\ta $&', new_str: "\t$1 $$ $'" })).toBe('Edited odd.');
-    expect((await sh(sandbox, 'od -An -c odd')).output.replaceAll(/\s+/gu, ' ')).toBe(" x : \\r \\n \\t $ 1 $ $ $ ' 377 \\r \\n ");
+    expect(await edit({ command: 'str_replace', path: 'odd', old_str: '\ta $&', new_str: "\t$1 $$ $'" })).toBe(
+      'Edited odd.',
+    );
+    expect((await sh(sandbox, 'od -An -c odd')).output.replaceAll(/\s+/gu, ' ')).toBe(
+      " x : \\r \\n \\t $ 1 $ $ $ ' 377 \\r \\n ",
+    );
   });
 
   it('deletes without new_str', async () => {
@@ -83,8 +94,16 @@ describe('str_replace', () => {
   });
 
   it.each([
-    ['text that is not there', { old_str: 'return  a' }, 'Error: old_str is not in pkg/m.py; copy it exactly, with its indentation.'],
-    ['text that is there twice', { old_str: 'a' }, 'Error: old_str is in pkg/m.py 2 times (lines 1, 2); make it longer.'],
+    [
+      'text that is not there',
+      { old_str: 'return  a' },
+      'Error: old_str is not in pkg/m.py; copy it exactly, with its indentation.',
+    ],
+    [
+      'text that is there twice',
+      { old_str: 'a' },
+      'Error: old_str is in pkg/m.py 2 times (lines 1, 2); make it longer.',
+    ],
     ['no text', { old_str: '' }, 'Error: old_str "": must not be empty; use insert to add text.'],
     ['no change', { old_str: 'a - b', new_str: 'a - b' }, 'Error: new_str "a - b": must differ from old_str.'],
     ['no old_str', {}, 'Error: str_replace_editor needs the parameter old_str.'],
@@ -104,7 +123,9 @@ describe('str_replace', () => {
     expect(await edit(args, 'twice')).toBe('Edited pkg/m.py.');
     const later = await bench.provider.connect('editor');
     const call = { name: 'str_replace_editor', arguments: args };
-    expect(await runToolCall(call, ['str_replace_editor'], later, { callId: 'twice', timeoutMs: 5000 })).toEqual({ content: 'Edited pkg/m.py.' });
+    expect(await runToolCall(call, ['str_replace_editor'], later, { callId: 'twice', timeoutMs: 5000 })).toEqual({
+      content: 'Edited pkg/m.py.',
+    });
     expect(await content('pkg/m.py')).toBe('def f(a, b):\n    return a - b - b\n');
     later.close();
   });
@@ -117,7 +138,9 @@ describe('create and insert', () => {
     expect(await edit({ command: 'create', path: 'pkg/m.py', file_text: '' })).toBe(
       'Error: pkg/m.py exists already; use str_replace to change it.',
     );
-    expect(await edit({ command: 'create', path: '/usr/a', file_text: '' })).toBe('Error: /usr/a was not written: is read-only.');
+    expect(await edit({ command: 'create', path: '/usr/a', file_text: '' })).toBe(
+      'Error: /usr/a was not written: is read-only.',
+    );
     const once = { command: 'create', path: 'once', file_text: 'x' };
     expect([await edit(once, 'once'), await edit(once, 'once')]).toEqual(['Created once.', 'Created once.']);
   });
@@ -127,7 +150,9 @@ describe('create and insert', () => {
     ['1', 'def f(a, b):\nnew\n    return a - b\n'],
     [2, 'def f(a, b):\n    return a - b\nnew\n'],
   ])('insert after line %j', async (line, text) => {
-    expect(await edit({ command: 'insert', path: 'pkg/m.py', insert_line: line, new_str: 'new' })).toBe('Edited pkg/m.py.');
+    expect(await edit({ command: 'insert', path: 'pkg/m.py', insert_line: line, new_str: 'new' })).toBe(
+      'Edited pkg/m.py.',
+    );
     expect(await content('pkg/m.py')).toBe(text);
   });
 
@@ -145,7 +170,9 @@ describe('undo_edit', () => {
     const between = await content('pkg/m.py');
     await edit({ command: 'insert', path: 'pkg/m.py', insert_line: 0, new_str: '#' });
     const undo = { command: 'undo_edit', path: 'pkg/m.py' };
-    expect([await edit(undo, 'undo'), await edit(undo, 'undo')]).toEqual(Array(2).fill('Undid the last edit of pkg/m.py.'));
+    expect([await edit(undo, 'undo'), await edit(undo, 'undo')]).toEqual(
+      Array(2).fill('Undid the last edit of pkg/m.py.'),
+    );
     expect(await content('pkg/m.py')).toBe(between);
     await edit(undo);
     expect(await content('pkg/m.py')).toBe(before);

@@ -35,20 +35,29 @@ it('a line is what a terminal shows at last: what was written over is gone, and 
 it.each([
   ['new lines', '\n', '\n'],
   ['one character, and half as many of it', 'a', 'a'.repeat(MANY / 2)],
-])('what is to be replaced is looked for in a file of many times %s no longer than anybody reads where it is', async (_, one, old) => {
-  const sandbox = {
-    written: async () => undefined,
-    read: async () => ({ kind: 'file', content: Buffer.from(one.repeat(MANY)) }),
-  } as unknown as Sandbox;
-  const call = { name: 'str_replace_editor', arguments: { command: 'str_replace', path: 'f', old_str: old, new_str: 'x' } };
-  const { content } = await editor.run(call, sandbox, { callId: 'c', timeoutMs: 1000 });
-  expect(content).toMatch(/^Error: old_str is in f more than 20 times \(lines 1, [\d, ]+\); make it longer\.$/u);
-});
+])(
+  'what is to be replaced is looked for in a file of many times %s no longer than anybody reads where it is',
+  async (_, one, old) => {
+    const sandbox = {
+      written: async () => undefined,
+      read: async () => ({ kind: 'file', content: Buffer.from(one.repeat(MANY)) }),
+    } as unknown as Sandbox;
+    const call = {
+      name: 'str_replace_editor',
+      arguments: { command: 'str_replace', path: 'f', old_str: old, new_str: 'x' },
+    };
+    const { content } = await editor.run(call, sandbox, { callId: 'c', timeoutMs: 1000 });
+    expect(content).toMatch(/^Error: old_str is in f more than 20 times \(lines 1, [\d, ]+\); make it longer\.$/u);
+  },
+);
 
 it('what a search could not read is told as briefly as what it found', async () => {
   const output = Array.from({ length: 5000 }, (_, n) => `grep: file${n}: Permission denied\n`).join('');
   const sandbox = { exec: async () => ({ ...ended, exitCode: 2, output }) } as unknown as Sandbox;
-  const { content, refused } = await search.run({ name: 'search', arguments: { query: 'x' } }, sandbox, { callId: 'c', timeoutMs: 1000 });
+  const { content, refused } = await search.run({ name: 'search', arguments: { query: 'x' } }, sandbox, {
+    callId: 'c',
+    timeoutMs: 1000,
+  });
   expect([content.length < 8100, refused]).toEqual([true, true]);
   expect(content).toMatch(/^Error: file0: Permission denied\n.*characters left out.*file4999: Permission denied$/su);
 });

@@ -48,13 +48,25 @@ describe('bash', () => {
   });
 
   it('says when time was up, by its own limit or the caller’s', async () => {
-    expect(await use('bash', { command: 'echo a; sleep 60' }, 300)).toBe('a\n[timed out after 0.3 s; everything was stopped]');
-    expect(await use('bash', { command: 'sleep 60', timeout: '1' })).toBe('[timed out after 1 s; everything was stopped]');
+    expect(await use('bash', { command: 'echo a; sleep 60' }, 300)).toBe(
+      'a\n[timed out after 0.3 s; everything was stopped]',
+    );
+    expect(await use('bash', { command: 'sleep 60', timeout: '1' })).toBe(
+      '[timed out after 1 s; everything was stopped]',
+    );
     expect(await use('bash', { command: 'true', timeout: 0 })).toBe('Error: timeout 0: must be at least 1.');
   });
 
   it('says when memory was the reason', () => {
-    const result = { exitCode: 137, signal: null, output: 'x\n', droppedBytes: 0, timedOut: false, outOfMemory: true, durationMs: 1 };
+    const result = {
+      exitCode: 137,
+      signal: null,
+      output: 'x\n',
+      droppedBytes: 0,
+      timedOut: false,
+      outOfMemory: true,
+      durationMs: 1,
+    };
     expect(bashObservation(result, 1000, 100)).toBe('x\n[out of memory: a process was killed]\n[exit code 137]');
   });
 
@@ -76,7 +88,9 @@ describe('search', () => {
   it('takes the query as text unless it is to be a pattern', async () => {
     expect(await use('search', { query: '(a*)' })).toBe('a.py:4:value = b.total(1)  # total: (a*)');
     expect(await use('search', { query: 'def [a-z]+', regex: 'true' })).toBe('b.py:1:def total(x):');
-    expect(await use('search', { query: '-e $(touch pwned) `x` \'"' })).toBe('No matches for "-e $(touch pwned) `x` \'\\"".');
+    expect(await use('search', { query: '-e $(touch pwned) `x` \'"' })).toBe(
+      'No matches for "-e $(touch pwned) `x` \'\\"".',
+    );
     expect((await sandbox.read('pwned', 1)).kind).toBe('missing');
     expect(await use('search', { query: '(', regex: true })).toMatch(/^Error: Unmatched/u);
   });
@@ -131,15 +145,20 @@ describe('the registry', () => {
     );
     expect(await use('bash', { command: ['ls'] })).toBe('Error: command ["ls"]: must be a text.');
     expect(await use('rm', {})).toBe('Error: there is no tool "rm"; use bash, str_replace_editor, search, finish.');
-    expect(await runToolCall({ name: 'bash', arguments: {} }, ['finish'], sandbox, { callId: 'x', timeoutMs: 1 })).toEqual(
-      { content: 'Error: there is no tool "bash"; use finish.', refused: true },
-    );
+    expect(
+      await runToolCall({ name: 'bash', arguments: {} }, ['finish'], sandbox, { callId: 'x', timeoutMs: 1 }),
+    ).toEqual({ content: 'Error: there is no tool "bash"; use finish.', refused: true });
     expect(await use('finish', { answer: 'done' })).toBe('Finished.');
   });
 
   it('tells calls that were refused from those that were carried out and did not go well', async () => {
     const refused = async (name: string, args: Record<string, unknown>) =>
-      (await runToolCall({ name, arguments: args }, all, sandbox, { callId: `refused-${(calls += 1)}`, timeoutMs: 5000 })).refused ?? false;
+      (
+        await runToolCall({ name, arguments: args }, all, sandbox, {
+          callId: `refused-${(calls += 1)}`,
+          timeoutMs: 5000,
+        })
+      ).refused ?? false;
     expect(await refused('bash', { command: 'exit 3' })).toBe(false);
     expect(await refused('bash', { command: 'sleep 9', timeout: 1 })).toBe(false);
     expect(await refused('search', { query: 'nowhere to be found' })).toBe(false);
@@ -155,7 +174,8 @@ describe('the registry', () => {
     expect(reads('search', { query: 'x' })).toBe(true);
     expect(reads('str_replace_editor', { command: 'view', path: 'a' })).toBe(true);
     expect(reads('rm', {})).toBe(true);
-    for (const command of ['create', 'str_replace', 'insert', 'undo_edit', ['view'], undefined]) expect(reads('str_replace_editor', { command, path: 'a' })).toBe(false);
+    for (const command of ['create', 'str_replace', 'insert', 'undo_edit', ['view'], undefined])
+      expect(reads('str_replace_editor', { command, path: 'a' })).toBe(false);
     expect(reads('bash', { command: 'cat a' })).toBe(false);
   });
 
@@ -169,7 +189,9 @@ describe('the registry', () => {
     });
     const registry = new Map([['shout', shout]]);
     const call = { name: 'shout', arguments: { text: '  hi ' } };
-    expect(await runToolCall(call, ['shout'], sandbox, { callId: 'y', timeoutMs: 1 }, registry)).toEqual({ content: '  HI ' });
+    expect(await runToolCall(call, ['shout'], sandbox, { callId: 'y', timeoutMs: 1 }, registry)).toEqual({
+      content: '  HI ',
+    });
   });
 });
 
@@ -183,6 +205,8 @@ describe('observations', () => {
   it('are cut in the middle, never within a character', () => {
     expect(truncateMiddle('short', 10)).toBe('short');
     expect(truncateMiddle('abcdefghij', 4)).toBe('ab\n[6 characters left out]\nij');
-    expect(truncateMiddle('\u{1F600}'.repeat(50), 25)).not.toMatch(/[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/u);
+    expect(truncateMiddle('\u{1F600}'.repeat(50), 25)).not.toMatch(
+      /[\uD800-\uDBFF](?![\uDC00-\uDFFF])|(?<![\uD800-\uDBFF])[\uDC00-\uDFFF]/u,
+    );
   });
 });

@@ -30,14 +30,25 @@ writeFileSync(
   }`,
 );
 
-const runWith = (env: NodeJS.ProcessEnv) => spawnSync(process.execPath, ['--no-warnings', program, 'bench', '--json'], { encoding: 'utf8', timeout: 60_000, env: { ...process.env, ...env } });
+const runWith = (env: NodeJS.ProcessEnv) =>
+  spawnSync(process.execPath, ['--no-warnings', program, 'bench', '--json'], {
+    encoding: 'utf8',
+    timeout: 60_000,
+    env: { ...process.env, ...env },
+  });
 
 it('goes on once, with its arguments, and without call stacks in its threads', () => {
-  expect(runWith({ LONGHAUL_CALL_STACKS: '' })).toMatchObject({ status: 0, stdout: 'bench --json true\nhooks false\n' });
+  expect(runWith({ LONGHAUL_CALL_STACKS: '' })).toMatchObject({
+    status: 0,
+    stdout: 'bench --json true\nhooks false\n',
+  });
 });
 
 it('stays as it is where call stacks are asked for', () => {
-  expect(runWith({ LONGHAUL_CALL_STACKS: '1' })).toMatchObject({ status: 0, stdout: 'bench --json true\nhooks true\n' });
+  expect(runWith({ LONGHAUL_CALL_STACKS: '1' })).toMatchObject({
+    status: 0,
+    stdout: 'bench --json true\nhooks true\n',
+  });
 });
 
 it('ends where it was interrupted before it could go on', () => {

@@ -20,21 +20,32 @@ afterAll(async () => {
 const never = new AbortController().signal;
 
 it('a program that is refused again and again is told of with what it said', async () => {
-  const client = new WaitingClient(['train', 'nowhere.yaml'], dir, { ...process.env, LONGHAUL_HOME: join(dir, 'home') });
+  const client = new WaitingClient(['train', 'nowhere.yaml'], dir, {
+    ...process.env,
+    LONGHAUL_HOME: join(dir, 'home'),
+  });
   client.start();
   try {
-    await expect(untilBegun({ journal: new Journal(store, 'disturbed'), client, dir }, never)).rejects.toThrow(/does not begin: its program failed 3 times.*nowhere\.yaml/su);
+    await expect(untilBegun({ journal: new Journal(store, 'disturbed'), client, dir }, never)).rejects.toThrow(
+      /does not begin: its program failed 3 times.*nowhere\.yaml/su,
+    );
   } finally {
     client.kill();
   }
 });
 
 it('a run that has ended is not asked to end sooner', async () => {
-  await store.putOnce<RunEnd>(keys.runEnd('disturbed'), { status: 'failed', finishedAt: '2026-01-01T00:00:00.000Z', message: 'all was lost' });
+  await store.putOnce<RunEnd>(keys.runEnd('disturbed'), {
+    status: 'failed',
+    finishedAt: '2026-01-01T00:00:00.000Z',
+    message: 'all was lost',
+  });
   const server = await startPrivateServer(join(dir, 'temporal'));
   const longhaul = await Longhaul.connect({ address: server.address });
   try {
-    await expect(shorten({ run: longhaul.run('disturbed'), longhaul, store }, never)).rejects.toThrow('run disturbed failed before its kills had healed: all was lost');
+    await expect(shorten({ run: longhaul.run('disturbed'), longhaul, store }, never)).rejects.toThrow(
+      'run disturbed failed before its kills had healed: all was lost',
+    );
   } finally {
     await longhaul.close();
     await server.stop();

@@ -20,12 +20,37 @@ it.each([
 ])('%j is refused with its remedy', async (args, message) => {
   writeFileSync(join(dir, 'something'), '');
   const said: string[] = [];
-  const around = { out: () => undefined, err: (text: string) => said.push(text), env: {}, cwd: dir, signal: new AbortController().signal };
+  const around = {
+    out: () => undefined,
+    err: (text: string) => said.push(text),
+    env: {},
+    cwd: dir,
+    signal: new AbortController().signal,
+  };
   expect(await runCommandLine(['chaos', ...args], around)).toBe(2);
   expect(said.join('')).toContain(message);
 });
 
 it("leaves the caller's cluster, roles and folder alone", () => {
-  const env = ownEnvironment({ PATH: '/bin', TEMPORAL_ADDRESS: 'a:1', TEMPORAL_PROFILE: 'p', LONGHAUL_ROLES: 'gpu', LONGHAUL_HOME: '/x', LONGHAUL_MODULES: 'own.ts', LONGHAUL_GPU_WORKERS: 'generate,train', LONGHAUL_CACHE: '/c' }, join(dir, 'own'));
-  expect(env).toEqual({ PATH: '/bin', LONGHAUL_CACHE: '/c', LONGHAUL_HOME: join(dir, 'own', '.longhaul'), LONGHAUL_GPU_WORKERS: '1', LONGHAUL_RUN_PLACES: join(dir, 'own'), TEMPORAL_CONFIG_FILE: join(dir, 'own', 'temporal.toml') });
+  const env = ownEnvironment(
+    {
+      PATH: '/bin',
+      TEMPORAL_ADDRESS: 'a:1',
+      TEMPORAL_PROFILE: 'p',
+      LONGHAUL_ROLES: 'gpu',
+      LONGHAUL_HOME: '/x',
+      LONGHAUL_MODULES: 'own.ts',
+      LONGHAUL_GPU_WORKERS: 'generate,train',
+      LONGHAUL_CACHE: '/c',
+    },
+    join(dir, 'own'),
+  );
+  expect(env).toEqual({
+    PATH: '/bin',
+    LONGHAUL_CACHE: '/c',
+    LONGHAUL_HOME: join(dir, 'own', '.longhaul'),
+    LONGHAUL_GPU_WORKERS: '1',
+    LONGHAUL_RUN_PLACES: join(dir, 'own'),
+    TEMPORAL_CONFIG_FILE: join(dir, 'own', 'temporal.toml'),
+  });
 });

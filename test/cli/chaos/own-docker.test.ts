@@ -40,15 +40,22 @@ function standIn(name: string, script: string): NodeJS.ProcessEnv {
   return { ...process.env, PATH: `${bin}:${process.env['PATH']}` };
 }
 
-it.runIf(process.getuid?.() === 0)('one that ends at once is told of with its log, and one that never answers is ended', async () => {
-  const ends = OwnDocker.start(join(dir, 'ends'), standIn('ending', 'echo "no room for a bridge" >&2; exit 3'));
-  await expect(ends).rejects.toThrow(/ended \(exit code 3\).*Its log ends:\nno room for a bridge/su);
-  const pid = join(dir, 'pid');
-  const silent = OwnDocker.start(join(dir, 'silent'), standIn('being-silent', `echo $$ > ${pid}; exec sleep 600`), 500);
-  await expect(silent).rejects.toThrow('does not answer');
-  expect(identify(Number(readFileSync(pid, 'utf8')))).toBeUndefined();
-  expect([existsSync(join(dir, 'ends')), existsSync(join(dir, 'silent'))]).toEqual([false, false]);
-});
+it.runIf(process.getuid?.() === 0)(
+  'one that ends at once is told of with its log, and one that never answers is ended',
+  async () => {
+    const ends = OwnDocker.start(join(dir, 'ends'), standIn('ending', 'echo "no room for a bridge" >&2; exit 3'));
+    await expect(ends).rejects.toThrow(/ended \(exit code 3\).*Its log ends:\nno room for a bridge/su);
+    const pid = join(dir, 'pid');
+    const silent = OwnDocker.start(
+      join(dir, 'silent'),
+      standIn('being-silent', `echo $$ > ${pid}; exec sleep 600`),
+      500,
+    );
+    await expect(silent).rejects.toThrow('does not answer');
+    expect(identify(Number(readFileSync(pid, 'utf8')))).toBeUndefined();
+    expect([existsSync(join(dir, 'ends')), existsSync(join(dir, 'silent'))]).toEqual([false, false]);
+  },
+);
 
 it('a daemon that takes connections and says nothing does not answer', async () => {
   const socketPath = join(dir, 'mute.sock');

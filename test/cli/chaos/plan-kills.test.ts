@@ -11,9 +11,12 @@ it('is the same for a seed, and another for another', () => {
 });
 
 it('of more kills begins with that of fewer', () => {
-  fc.assert(fc.property(seeds, fc.integer({ min: 1, max: 40 }), (seed, n) => {
-    expect(planKills(seed, n)).toEqual(planKills(seed, 60).slice(0, n));
-  }), { numRuns: 30 });
+  fc.assert(
+    fc.property(seeds, fc.integer({ min: 1, max: 40 }), (seed, n) => {
+      expect(planKills(seed, n)).toEqual(planKills(seed, 60).slice(0, n));
+    }),
+    { numRuns: 30 },
+  );
 });
 
 it('meets everybody once before anybody again, idle and busy in turn', () => {

@@ -23,12 +23,30 @@ afterEach(async () => {
 async function rollout(run: string, name: string, sampled: number[], over: Partial<OutcomeRecord> = {}): Promise<void> {
   const id = `train/${run}/${name}`;
   const outcome: OutcomeRecord = {
-    rollout: id, task: 't', attempt: 1, turns: 2, status: 'graded', reward: 1, passed: true, finish: 'finish-tool', failure: null, reason: '', ...over,
+    rollout: id,
+    task: 't',
+    attempt: 1,
+    turns: 2,
+    status: 'graded',
+    reward: 1,
+    passed: true,
+    finish: 'finish-tool',
+    failure: null,
+    reason: '',
+    ...over,
   };
   await store.putOnce(keys.outcome(id), outcome);
-  const turn = { version: 0, appended: [1], reset: false, logprobs: [-1], end: 'stop' as const, parsed: { kind: 'no-call' as const, content: '' } };
+  const turn = {
+    version: 0,
+    appended: [1],
+    reset: false,
+    logprobs: [-1],
+    end: 'stop' as const,
+    parsed: { kind: 'no-call' as const, content: '' },
+  };
   const attempt = { run, rollout: id, attempt: outcome.attempt, task: 't' };
-  for (const n of [1, 2]) await store.putOnce<GenerateRecord>(keys.generate(attempt, n), { ...turn, sampled: [...sampled, n] });
+  for (const n of [1, 2])
+    await store.putOnce<GenerateRecord>(keys.generate(attempt, n), { ...turn, sampled: [...sampled, n] });
 }
 
 it('finds tokens, rewards and failures that differ, and rollouts that are in one run alone; a later attempt is the same', async () => {
@@ -39,5 +57,10 @@ it('finds tokens, rewards and failures that differ, and rollouts that are in one
     await rollout(run, 'step-1/masked/0', [7], run === 'one' ? { status: 'failed', reward: null } : {});
   }
   await rollout('other', 'step-2/alone/0', [7]);
-  expect(await differingRollouts('one', 'other', store)).toEqual(['eval-0/tokens/0', 'step-1/masked/0', 'step-1/reward/0', 'step-2/alone/0']);
+  expect(await differingRollouts('one', 'other', store)).toEqual([
+    'eval-0/tokens/0',
+    'step-1/masked/0',
+    'step-1/reward/0',
+    'step-2/alone/0',
+  ]);
 });

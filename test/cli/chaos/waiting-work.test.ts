@@ -10,9 +10,24 @@ import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import { startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
 
 it('counts what is due and nobody has, by role', () => {
-  const pending = (name: string, state: number, seconds = 0) => ({ activityType: { name }, state, scheduledTime: { seconds } });
-  const all = [pending('generate', 1), pending('update', 1), pending('agentRun', 2), pending('collect', 1, 100), pending('recordStep', 1)];
-  expect([due(all, 'gpu', 50_000), due(all, 'agent-run', 50_000), due(all, 'agent-run', 100_000), due(all, 'orchestrator', 50_000)]).toEqual([2, 0, 1, 0]);
+  const pending = (name: string, state: number, seconds = 0) => ({
+    activityType: { name },
+    state,
+    scheduledTime: { seconds },
+  });
+  const all = [
+    pending('generate', 1),
+    pending('update', 1),
+    pending('agentRun', 2),
+    pending('collect', 1, 100),
+    pending('recordStep', 1),
+  ];
+  expect([
+    due(all, 'gpu', 50_000),
+    due(all, 'agent-run', 50_000),
+    due(all, 'agent-run', 100_000),
+    due(all, 'orchestrator', 50_000),
+  ]).toEqual([2, 0, 1, 0]);
 });
 
 it('finds an activity that no worker has taken, and none that one has', async () => {
@@ -21,7 +36,13 @@ it('finds an activity that no worker has taken, and none that one has', async ()
   const { address } = server;
   const store = openSqliteStore(join(dir, 'store'));
   const client = new Client({ connection: await Connection.connect({ address }) });
-  const common = { address, workflows: '../../../cli/bench/workflows', from: import.meta, slots: 5, cachedWorkflows: 10 };
+  const common = {
+    address,
+    workflows: '../../../cli/bench/workflows',
+    from: import.meta,
+    slots: 5,
+    cachedWorkflows: 10,
+  };
   const held = Promise.withResolvers<never>();
   held.promise.catch(() => undefined); // The server may say that the activity has begun before the worker's call awaits this.
   const stops = [await startOwnWorkers({ ...common, activities: {} })];

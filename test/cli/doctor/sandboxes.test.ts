@@ -39,7 +39,11 @@ function pathWith(...programs: string[]): string {
 async function examined(env: NodeJS.ProcessEnv) {
   const findings = await examineSandboxes({ LONGHAUL_CACHE: join(folder, 'cache'), DOCKER_CONFIG: folder, ...env });
   const lacking = findings.filter(({ required, state }) => required && state === 'missing');
-  return { findings, lacking: lacking.map(({ name }) => name), remedy: (name: string) => findings.find((one) => one.name === name)?.remedy };
+  return {
+    findings,
+    lacking: lacking.map(({ name }) => name),
+    remedy: (name: string) => findings.find((one) => one.name === name)?.remedy,
+  };
 }
 
 const nowhere = () => `unix://${join(folder, 'no.sock')}`;
@@ -47,7 +51,11 @@ const bubblewrap = () => pathWith('bwrap');
 
 it('with bubblewrap nothing of Docker is needed, unless it is asked for', async () => {
   expect((await examined({ PATH: bubblewrap(), DOCKER_HOST: nowhere() })).lacking).toEqual([]);
-  for (const asked of [{ LONGHAUL_SANDBOX: 'docker' }, { LONGHAUL_DOCKER_RUNTIME: 'runsc' }, { LONGHAUL_DOCKER_IMAGE: 'any/image:1' }]) {
+  for (const asked of [
+    { LONGHAUL_SANDBOX: 'docker' },
+    { LONGHAUL_DOCKER_RUNTIME: 'runsc' },
+    { LONGHAUL_DOCKER_IMAGE: 'any/image:1' },
+  ]) {
     const { lacking, remedy } = await examined({ PATH: bubblewrap(), DOCKER_HOST: nowhere(), ...asked });
     expect(lacking).toEqual(['Docker daemon']);
     expect(remedy('Docker daemon')).toBe(`start the daemon at ${nowhere()}, or unset DOCKER_HOST`);
@@ -56,19 +64,34 @@ it('with bubblewrap nothing of Docker is needed, unless it is asked for', async 
 
 it('without anything that isolates both ways are named; bubblewrap that is asked for is needed whatever Docker says', async () => {
   expect((await examined({ PATH: pathWith(), DOCKER_HOST: nowhere() })).lacking).toEqual(['bubblewrap']);
-  expect((await examined({ PATH: pathWith(), DOCKER_HOST: DAEMON, LONGHAUL_SANDBOX: 'bubblewrap' })).lacking).toEqual(['bubblewrap']);
+  expect((await examined({ PATH: pathWith(), DOCKER_HOST: DAEMON, LONGHAUL_SANDBOX: 'bubblewrap' })).lacking).toEqual([
+    'bubblewrap',
+  ]);
 });
 
 it('a daemon that lacks the runtime, or that has and gets no image, does not make sandboxes', async () => {
   const missing = `${registry.address}/no/such:image`;
-  const { lacking, remedy } = await examined({ PATH: bubblewrap(), DOCKER_HOST: DAEMON, LONGHAUL_DOCKER_RUNTIME: 'no-such-runtime', LONGHAUL_DOCKER_IMAGE: missing });
+  const { lacking, remedy } = await examined({
+    PATH: bubblewrap(),
+    DOCKER_HOST: DAEMON,
+    LONGHAUL_DOCKER_RUNTIME: 'no-such-runtime',
+    LONGHAUL_DOCKER_IMAGE: missing,
+  });
   expect(lacking).toEqual(['Docker daemon', 'Docker base image']);
-  expect(remedy('Docker daemon')).toMatch(/^add the runtime no-such-runtime to it \(it has .*runc.*\), or unset LONGHAUL_DOCKER_RUNTIME$/u);
-  expect(remedy('Docker base image')).toMatch(new RegExp(`^image ${missing} cannot be pulled: .*; name an image .* in LONGHAUL_DOCKER_IMAGE$`, 'u'));
+  expect(remedy('Docker daemon')).toMatch(
+    /^add the runtime no-such-runtime to it \(it has .*runc.*\), or unset LONGHAUL_DOCKER_RUNTIME$/u,
+  );
+  expect(remedy('Docker base image')).toMatch(
+    new RegExp(`^image ${missing} cannot be pulled: .*; name an image .* in LONGHAUL_DOCKER_IMAGE$`, 'u'),
+  );
 });
 
 it('a setting that cannot be is told, with what to give', async () => {
-  const { lacking, remedy } = await examined({ PATH: bubblewrap(), DOCKER_HOST: nowhere(), LONGHAUL_SANDBOX: 'podman' });
+  const { lacking, remedy } = await examined({
+    PATH: bubblewrap(),
+    DOCKER_HOST: nowhere(),
+    LONGHAUL_SANDBOX: 'podman',
+  });
   expect(lacking).toEqual(['LONGHAUL_SANDBOX']);
   expect(remedy('LONGHAUL_SANDBOX')).toContain('give one of auto, bubblewrap, docker');
 });
@@ -97,14 +120,26 @@ it('an image is told to come from where sandboxes would get it', async () => {
   mkdirSync(join(folder, 'etc'));
   const asked = { cache: join(folder, 'cache'), etc: join(folder, 'etc'), env: { DOCKER_CONFIG: folder } };
   const missing = `${registry.address}/no/such:image`;
-  const lacks = { lacks: expect.stringMatching(new RegExp(`^image ${missing} cannot be pulled: .*, and this machine has no apt to make one from$`, 'u')) as string };
+  const lacks = {
+    lacks: expect.stringMatching(
+      new RegExp(`^image ${missing} cannot be pulled: .*, and this machine has no apt to make one from$`, 'u'),
+    ) as string,
+  };
   expect(await imageOutlook(engine, { ...asked, published: missing })).toEqual(lacks);
   const image = `${registry.address}/longhaul/empty:1`;
-  const imported = (await docker.importImage(Readable.from([Buffer.alloc(1024)]), { fromSrc: '-', repo: image })) as Readable;
+  const imported = (await docker.importImage(Readable.from([Buffer.alloc(1024)]), {
+    fromSrc: '-',
+    repo: image,
+  })) as Readable;
   await followReports(imported, () => undefined);
   expect(await imageOutlook(engine, { ...asked, base: image })).toEqual({ found: `${image}, on this host` });
-  await followReports((await docker.getImage(image).push({ authconfig: { username: '', password: '' } })) as Readable, () => undefined);
+  await followReports(
+    (await docker.getImage(image).push({ authconfig: { username: '', password: '' } })) as Readable,
+    () => undefined,
+  );
   await docker.getImage(image).remove({ force: true });
   expect(await imageOutlook(engine, { ...asked, base: image })).toEqual({ found: `${image}, at its registry` });
-  expect(await imageOutlook(engine, { ...asked, published: null })).toEqual({ lacks: 'none is published, and this machine has no apt to make one from' });
+  expect(await imageOutlook(engine, { ...asked, published: null })).toEqual({
+    lacks: 'none is published, and this machine has no apt to make one from',
+  });
 });

@@ -15,7 +15,15 @@ async function attach(...args: string[]) {
   let out = '';
   // Nothing is reached, so that what is refused is refused before anything is asked for.
   const env = { LONGHAUL_HOME: join(dir, 'home'), TEMPORAL_ADDRESS: '127.0.0.1:1' };
-  const around = { out: (text: string) => { out += text; }, err: () => undefined, env, cwd: dir, signal: new AbortController().signal };
+  const around = {
+    out: (text: string) => {
+      out += text;
+    },
+    err: () => undefined,
+    env,
+    cwd: dir,
+    signal: new AbortController().signal,
+  };
   const exitCode = await runCommandLine(['rollout', '--attach', 'rollout/x', ...args, '--json'], around);
   return { exitCode, error: (JSON.parse(out) as { error?: Record<string, unknown> }).error };
 }
@@ -27,7 +35,10 @@ it.each([
   [['--max-turns', '30'], '--max-turns', '30'],
   [['--api-key-env', 'KEY'], '--api-key-env', '(not shown)'],
 ])('beside --attach %j has no effect, and is refused', async (args, field, value) => {
-  expect(await attach(...args)).toMatchObject({ exitCode: 2, error: { field, value, remedy: 'leave it out: --attach follows a rollout as it was started' } });
+  expect(await attach(...args)).toMatchObject({
+    exitCode: 2,
+    error: { field, value, remedy: 'leave it out: --attach follows a rollout as it was started' },
+  });
 });
 
 it('alone is taken', async () => {

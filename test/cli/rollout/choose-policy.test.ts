@@ -17,7 +17,12 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 const context = (): VerbContext => ({
-  cwd: dir, env: { LONGHAUL_HOME: join(dir, 'home') }, json: true, say: () => undefined, note: () => undefined, signal: new AbortController().signal,
+  cwd: dir,
+  env: { LONGHAUL_HOME: join(dir, 'home') },
+  json: true,
+  say: () => undefined,
+  note: () => undefined,
+  signal: new AbortController().signal,
 });
 const choose = async (options: PolicyOptions) => (await choosePolicy(options, context())).policy;
 const refusal = async (options: PolicyOptions): Promise<UserInputError> => {
@@ -30,11 +35,21 @@ async function leaveRun(): Promise<void> {
   const store = openSqliteStore(join(dir, 'home', 'store'));
   const base = makePolicy(join(dir, 'base'));
   await store.putOnce<RunRecord>(keys.run('r'), {
-    run: 'r', runDir: dir, seed: 1, startedAt: '', policy: { base, parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 1, heldOut: 1 },
+    run: 'r',
+    runDir: dir,
+    seed: 1,
+    startedAt: '',
+    policy: { base, parameters: 1, vocabulary: 1 },
+    task: { name: 'toy', train: 1, heldOut: 1 },
   });
   for (const step of [1, 2]) {
     const policy = { dir: makePolicy(join(dir, `step-${step}`)), version: step };
-    await store.putOnce<StepEntry>(keys.step('r', step), { record: { step }, policy, sha256: '', keep: false } as StepEntry);
+    await store.putOnce<StepEntry>(keys.step('r', step), {
+      record: { step },
+      policy,
+      sha256: '',
+      keep: false,
+    } as StepEntry);
   }
   await store.close();
 }
@@ -45,7 +60,10 @@ it('a reference is the policy that an eval takes it for', async () => {
   expect(await choose({ policy: 'r@1' })).toEqual({ dir: join(dir, 'step-1'), version: 1 });
   expect(await choose({ policy: 'latest:r' })).toEqual({ dir: join(dir, 'step-2'), version: 2 });
   expect(await refusal({ policy: 'r@3' })).toMatchObject({ field: '--policy', value: 'r@3' });
-  expect(await refusal({ policy: 'latest:other' })).toMatchObject({ field: '--policy', remedy: 'give one of the runs r' });
+  expect(await refusal({ policy: 'latest:other' })).toMatchObject({
+    field: '--policy',
+    remedy: 'give one of the runs r',
+  });
   // The run has not kept it.
   rmSync(join(dir, 'step-1'), { recursive: true });
   expect(await refusal({ policy: 'r@1' })).toMatchObject({ field: '--policy', value: 'r@1' });

@@ -24,7 +24,9 @@ const at = (attempt: number) => ({ run: 'r', rollout: 'x', attempt, task: 't-tra
 const common = { version: 0, appended: [1], reset: false, sampled: [1, 2], logprobs: [0, 0] } as const;
 const calls = (attempt: number, turn: number, command: string) =>
   store.putOnce<GenerateRecord>(keys.generate(at(attempt), turn), {
-    ...common, end: 'stop', parsed: { kind: 'calls', content: '', calls: [{ name: 'bash', arguments: { command } }] },
+    ...common,
+    end: 'stop',
+    parsed: { kind: 'calls', content: '', calls: [{ name: 'bash', arguments: { command } }] },
   });
 const acts = (attempt: number, turn: number, content: string) =>
   store.putOnce<ActRecord>(keys.act(at(attempt), turn), { messages: [{ role: 'tool', name: 'bash', content }] });
@@ -48,7 +50,12 @@ it('tells each message once, as it comes', async () => {
 });
 
 it('a hint is told as the answer to a turn without a call, and a cut turn says so', async () => {
-  await store.putOnce<GenerateRecord>(keys.generate(at(1), 1), { ...common, end: 'length', parsed: { kind: 'no-call', content: 'well' }, hint: 'call a tool' });
+  await store.putOnce<GenerateRecord>(keys.generate(at(1), 1), {
+    ...common,
+    end: 'length',
+    parsed: { kind: 'no-call', content: 'well' },
+    hint: 'call a tool',
+  });
   await new TurnTeller('x', store, (line) => void said.push(line)).tell(1);
   expect(said).toEqual(['── turn 1 · 2 tokens · length\nwell', '── turn 1 · user\ncall a tool']);
 });
@@ -56,7 +63,12 @@ it('a hint is told as the answer to a turn without a call, and a cut turn says s
 it('a turn of a chat endpoint has as many tokens as its server counted, and none where it does not say', async () => {
   const chat = (turn: number, usage: { promptTokens: number; completionTokens: number } | null) =>
     store.putOnce<GenerateRecord>(keys.generate(at(1), turn), {
-      ...common, sampled: [], logprobs: [], end: 'stop', parsed: { kind: 'no-call', content: 'well' }, chat: { turn: { content: 'well', toolCalls: [] }, usage },
+      ...common,
+      sampled: [],
+      logprobs: [],
+      end: 'stop',
+      parsed: { kind: 'no-call', content: 'well' },
+      chat: { turn: { content: 'well', toolCalls: [] }, usage },
     });
   await chat(1, { promptTokens: 10, completionTokens: 7 });
   await chat(2, null);
@@ -70,7 +82,10 @@ it('a new attempt is told from its first turn, and told to be one', async () => 
   await teller.tell(1);
   await calls(2, 1, 'pwd');
   await teller.tell(2);
-  expect(said.slice(1)).toEqual([expect.stringMatching(/attempt 2: the sandbox was lost/), '── turn 1 · 2 tokens\n→ bash\n  command: pwd']);
+  expect(said.slice(1)).toEqual([
+    expect.stringMatching(/attempt 2: the sandbox was lost/),
+    '── turn 1 · 2 tokens\n→ bash\n  command: pwd',
+  ]);
 });
 
 it('control characters of policies and tools are written out', async () => {

@@ -11,11 +11,27 @@ import { packageRoot } from '../../../scripts/setup/paths.mjs';
 import { firstsOf } from '../../../cli/sft/run-sft.ts';
 
 const stage = (data: 'drills' | 'clean' | 'mixed', steps: number, first?: number) => ({
-  data, steps, batchSize: 32, learningRate: 1e-3, warmup: 0, schedule: 'cosine' as const, finalRate: 0, ...(first === undefined ? {} : { first }),
+  data,
+  steps,
+  batchSize: 32,
+  learningRate: 1e-3,
+  warmup: 0,
+  schedule: 'cosine' as const,
+  finalRate: 0,
+  ...(first === undefined ? {} : { first }),
 });
 
 it('go on from the last stage of their kind, or begin where the stage says', () => {
-  expect(firstsOf([stage('clean', 10), stage('drills', 5), stage('clean', 2), stage('clean', 1, 9000), stage('clean', 1), stage('drills', 1)])).toEqual([0, 0, 320, 9000, 9032, 160]);
+  expect(
+    firstsOf([
+      stage('clean', 10),
+      stage('drills', 5),
+      stage('clean', 2),
+      stage('clean', 1, 9000),
+      stage('clean', 1),
+      stage('drills', 1),
+    ]),
+  ).toEqual([0, 0, 320, 9000, 9032, 160]);
 });
 
 let dir: string;
@@ -26,9 +42,25 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 async function sft(settings: object, signal = new AbortController().signal) {
   const file = join(dir, 'mine.yaml');
-  writeFileSync(file, JSON.stringify({ out: 'made', initial: join(packageRoot, 'examples', 'starter'), stages: [{ data: 'clean', steps: 2, batchSize: 1, learningRate: 1e-5 }], ...settings }));
+  writeFileSync(
+    file,
+    JSON.stringify({
+      out: 'made',
+      initial: join(packageRoot, 'examples', 'starter'),
+      stages: [{ data: 'clean', steps: 2, batchSize: 1, learningRate: 1e-5 }],
+      ...settings,
+    }),
+  );
   let out = '';
-  const around = { out: (text: string) => { out += text; }, err: () => undefined, env: process.env, cwd: dir, signal };
+  const around = {
+    out: (text: string) => {
+      out += text;
+    },
+    err: () => undefined,
+    env: process.env,
+    cwd: dir,
+    signal,
+  };
   const exitCode = await runCommandLine(['sft', file, '--json'], around);
   return { exitCode, document: JSON.parse(out) as { sha256?: string; error?: Record<string, unknown> } };
 }
@@ -46,10 +78,16 @@ it('a folder that is in use is refused before anything is trained, and what is t
 });
 
 it('a policy to go on from that is not there is refused by its field', async () => {
-  expect(await sft({ initial: 'nowhere' })).toMatchObject({ exitCode: 2, document: { error: { field: 'initial', value: join(dir, 'nowhere') } } });
+  expect(await sft({ initial: 'nowhere' })).toMatchObject({
+    exitCode: 2,
+    document: { error: { field: 'initial', value: join(dir, 'nowhere') } },
+  });
 });
 
 it('Ctrl-C ends it after its step, with nothing written', async () => {
-  expect(await sft({}, AbortSignal.abort())).toMatchObject({ exitCode: 130, document: { error: { name: 'Interrupted', message: expect.stringContaining('nothing was written') as string } } });
+  expect(await sft({}, AbortSignal.abort())).toMatchObject({
+    exitCode: 130,
+    document: { error: { name: 'Interrupted', message: expect.stringContaining('nothing was written') as string } },
+  });
   expect(existsSync(join(dir, 'made'))).toBe(false);
 });

@@ -80,7 +80,10 @@ function program(body: string) {
     let looks = 0;
     const items = lookOn(async () => ({ items: (looks += 1) === 5 ? [5] : [], over: false }), 20);
     ${body}`;
-  const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', code], { encoding: 'utf8', timeout: 30_000 });
+  const { status, stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', code], {
+    encoding: 'utf8',
+    timeout: 30_000,
+  });
   return { status, stdout };
 }
 

@@ -43,5 +43,9 @@ it.each([
     }
   })();
   expect(error).toBeInstanceOf(StepsMissed);
-  expect(error).toMatchObject({ first, last, message: expect.stringMatching(`${first}.*of run r .*metrics\\.jsonl.*steps\\(${last}\\)`) as string });
+  expect(error).toMatchObject({
+    first,
+    last,
+    message: expect.stringMatching(`${first}.*of run r .*metrics\\.jsonl.*steps\\(${last}\\)`) as string,
+  });
 });

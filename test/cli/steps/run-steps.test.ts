@@ -15,9 +15,22 @@ function fakeRun() {
   const query = async () => {
     run.looks += 1;
     const first = Math.max(1, run.step - 19);
-    return { step: run.step, steps: STEPS, recent: Array.from({ length: run.step - first + 1 }, (_, i) => ({ step: first + i })) };
+    return {
+      step: run.step,
+      steps: STEPS,
+      recent: Array.from({ length: run.step - first + 1 }, (_, i) => ({ step: first + i })),
+    };
   };
-  return { run, handle: new RunHandle({ workflow: { getHandle: () => ({ describe, query }) }, withDeadline: (_at: number, work: () => Promise<unknown>) => work() } as unknown as Client, 'r') };
+  return {
+    run,
+    handle: new RunHandle(
+      {
+        workflow: { getHandle: () => ({ describe, query }) },
+        withDeadline: (_at: number, work: () => Promise<unknown>) => work(),
+      } as unknown as Client,
+      'r',
+    ),
+  };
 }
 
 it('are all told, however long the body of the loop takes for one', async () => {

@@ -20,8 +20,12 @@ it.each([
 });
 
 it('a file that is not there, or a folder, is called that; so is a setting without a name', async () => {
-  await expect(readSettings(join(dir, 'none.yaml'))).rejects.toThrow('give a YAML file that can be read: there is no such file');
+  await expect(readSettings(join(dir, 'none.yaml'))).rejects.toThrow(
+    'give a YAML file that can be read: there is no such file',
+  );
   await expect(readSettings(dir)).rejects.toThrow('give a YAML file that can be read: that is a folder');
   writeFileSync(join(dir, 'good.yaml'), 'steps: 3\n');
-  await expect(readSettings(join(dir, 'good.yaml'), ['a..b=3'])).rejects.toThrow('--set: "a..b=3" cannot be used; write it as a.b=c');
+  await expect(readSettings(join(dir, 'good.yaml'), ['a..b=3'])).rejects.toThrow(
+    '--set: "a..b=3" cannot be used; write it as a.b=c',
+  );
 });

@@ -13,13 +13,25 @@ const home = mkdtempSync(join(tmpdir(), 'longhaul-plan-'));
 afterEach(() => rmSync(home, { recursive: true, force: true }));
 const starter = join(packageRoot, 'examples', 'starter');
 const config = (over: object = {}) =>
-  resolveRunConfig({ run: 'r', steps: 1000, policy: { base: starter }, task: { name: 'swe-mini' }, batch: { tasks: 7, samples: 4 }, ...over }, '/');
+  resolveRunConfig(
+    {
+      run: 'r',
+      steps: 1000,
+      policy: { base: starter },
+      task: { name: 'swe-mini' },
+      batch: { tasks: 7, samples: 4 },
+      ...over,
+    },
+    '/',
+  );
 const env = { LONGHAUL_KV_CACHE_MIB: '64', LONGHAUL_GPU_WORKERS: '1', LONGHAUL_RETENTION: '2d' };
 
 it('says what the bounds are, and by which settings they change', async () => {
   const [memory = '', disk = '', ...rest] = await memoryLines(config(), env, home);
   expect(rest).toEqual([]);
-  expect(memory).toMatch(/^memory: the GPU worker takes up to .* cached keys and values at most 64 MiB \(LONGHAUL_KV_CACHE_MIB\), a pass of 8192 tokens/);
+  expect(memory).toMatch(
+    /^memory: the GPU worker takes up to .* cached keys and values at most 64 MiB \(LONGHAUL_KV_CACHE_MIB\), a pass of 8192 tokens/,
+  );
   expect(disk).toMatch(/kept until 48h after it closed \(LONGHAUL_RETENTION\).* in 1000 steps \(npx longhaul prune\)$/);
 });
 
@@ -41,5 +53,7 @@ it('is that of the stack which is up, whatever this shell says, and knows no ret
 });
 
 it('leaves out what it cannot know', async () => {
-  expect(await memoryLines(config({ policy: { base: '/nowhere' } }), env, home)).toEqual([expect.stringMatching(/^disk: /)]);
+  expect(await memoryLines(config({ policy: { base: '/nowhere' } }), env, home)).toEqual([
+    expect.stringMatching(/^disk: /),
+  ]);
 });

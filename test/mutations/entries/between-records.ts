@@ -3,7 +3,8 @@
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = 'a process dies between two records';
-const AGAIN = 'a run is cancelled, or fails, with rollouts under way, and is begun again (`train(config, { again: true })`, or any Temporal client)';
+const AGAIN =
+  'a run is cancelled, or fails, with rollouts under way, and is begun again (`train(config, { again: true })`, or any Temporal client)';
 const AGAIN_TEST = 'test/activities/run/run-begun-again.test.ts';
 const AGENT_RUN_TEST = 'test/activities/rollout/agent-run.test.ts';
 const BUDGET_TEST = 'test/activities/rollout/message-budget.test.ts';
@@ -25,11 +26,17 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/rollout/tool-calls.ts',
     before: 'const known = await store.get<AnswerRecord>(key);',
     after: 'const known = undefined as AnswerRecord | undefined;',
-    tests: [{ file: AGENT_RUN_TEST, test: 'goes on after a crash at the call that has no answer, under the same key, and counts the repeat' }],
+    tests: [
+      {
+        file: AGENT_RUN_TEST,
+        test: 'goes on after a crash at the call that has no answer, under the same key, and counts the repeat',
+      },
+    ],
   },
   {
     name: 'an answer on record is taken for whatever call has its place',
-    fault: 'an answer on record is that of another call (a part of the store was lost, two stacks wrote under one name)',
+    fault:
+      'an answer on record is that of another call (a part of the store was lost, two stacks wrote under one name)',
     file: 'activities/rollout/tool-calls.ts',
     before: '  if (isOther) throw new AnswerMismatch(key, known.name, call.name);\n',
     after: '  if (isOther && key === call.name) throw new AnswerMismatch(key, known.name, call.name);\n',
@@ -49,7 +56,9 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/rollout/tool-calls.ts',
     before: '...observation, ms, sandbox: sandbox.id });',
     after: '...observation, sandbox: sandbox.id });',
-    tests: [{ file: BUDGET_TEST, test: 'are counted by what is on record where a worker is killed between two of them' }],
+    tests: [
+      { file: BUDGET_TEST, test: 'are counted by what is on record where a worker is killed between two of them' },
+    ],
   },
   {
     name: "a turn's recorded answers are not looked for",
@@ -71,9 +80,13 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'a sandbox is released before its diff is on record',
     fault: FAULT,
     file: 'activities/rollout/agent-run.ts',
-    before: 'const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));\n        await release(deps, input.sandbox);',
-    after: 'await release(deps, input.sandbox);\n        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));',
-    tests: [{ file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' }],
+    before:
+      'const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));\n        await release(deps, input.sandbox);',
+    after:
+      'await release(deps, input.sandbox);\n        const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));',
+    tests: [
+      { file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' },
+    ],
   },
   {
     name: 'a diff on record is taken again',
@@ -81,7 +94,9 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/rollout/agent-run.ts',
     before: 'const known = await store.get<CollectOutcome>(keys.collect(input));',
     after: 'const known = undefined as CollectOutcome | undefined;',
-    tests: [{ file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' }],
+    tests: [
+      { file: AGENT_RUN_TEST, test: 'after a crash between recording and releasing returns the record and releases' },
+    ],
   },
   {
     name: 'a diff that was taken out with the last turn is taken again',
@@ -89,7 +104,9 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/rollout/agent-run.ts',
     before: 'const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;',
     after: 'const isOver = false;',
-    tests: [{ file: AGENT_RUN_TEST, test: 'whose sandbox is gone after all was taken out of it is still put on record' }],
+    tests: [
+      { file: AGENT_RUN_TEST, test: 'whose sandbox is gone after all was taken out of it is still put on record' },
+    ],
   },
   {
     name: 'a last turn on record keeps its sandbox',
@@ -120,8 +137,11 @@ export const betweenRecords: readonly Mutation[] = [
     fault: FAULT,
     file: 'activities/update/update.ts',
     before: 'let outcome = await store.get<UpdateEntry>(key);\n',
-    after: 'let outcome = await store.get<UpdateEntry>(key);\n  if (outcome) return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };\n',
-    tests: [{ file: UPDATE_TEST, test: 'that died between its record and its events appends them when it is tried again' }],
+    after:
+      'let outcome = await store.get<UpdateEntry>(key);\n  if (outcome) return { policy: outcome.policy, sha256: outcome.sha256, record: outcome.record };\n',
+    tests: [
+      { file: UPDATE_TEST, test: 'that died between its record and its events appends them when it is tried again' },
+    ],
   },
   {
     name: 'an update is reported without the record of an earlier one',
@@ -129,7 +149,9 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/update/update.ts',
     before: 'let outcome = await store.get<UpdateEntry>(key);\n',
     after: 'let outcome = undefined as UpdateEntry | undefined;\n',
-    tests: [{ file: UPDATE_TEST, test: 'that is asked for again returns the record, trains nothing and appends nothing' }],
+    tests: [
+      { file: UPDATE_TEST, test: 'that is asked for again returns the record, trains nothing and appends nothing' },
+    ],
   },
   {
     name: 'a rollout may end in two ways',
@@ -145,7 +167,12 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/run/run-end.ts',
     before: '  await store.putOnce<RunAgain>(keys.runAgain(run, known.ends.length), again);\n',
     after: '',
-    tests: [{ file: AGAIN_TEST, test: 'that had been cancelled reads running, and what it had left unfinished is trained on' }],
+    tests: [
+      {
+        file: AGAIN_TEST,
+        test: 'that had been cancelled reads running, and what it had left unfinished is trained on',
+      },
+    ],
   },
   {
     name: 'an execution takes back its own end when it opens its run late',
@@ -153,7 +180,9 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'activities/run/run-end.ts',
     before: "if (!end || end.status === 'completed' || end.execution === execution) return false;",
     after: "if (!end || end.status === 'completed') return false;",
-    tests: [{ file: AGAIN_TEST, test: 'is neither begun again nor ended by an activity that is tried again or comes late' }],
+    tests: [
+      { file: AGAIN_TEST, test: 'is neither begun again nor ended by an activity that is tried again or comes late' },
+    ],
   },
   {
     name: 'a run does not say by which execution it opens',
@@ -161,6 +190,11 @@ export const betweenRecords: readonly Mutation[] = [
     file: 'workflows/train.ts',
     before: 'orchestrator.openRun(given, run, workflowInfo().runId)',
     after: 'orchestrator.openRun(given, run)',
-    tests: [{ file: 'test/workflows/training/restart.test.ts', test: 'a run that is begun again after it was cancelled opens and ends as another execution' }],
+    tests: [
+      {
+        file: 'test/workflows/training/restart.test.ts',
+        test: 'a run that is begun again after it was cancelled opens and ends as another execution',
+      },
+    ],
   },
 ];

@@ -26,14 +26,17 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/training/steering.ts',
     before: '    if (this.#earlyTrip) training.trip(this.#earlyTrip);\n',
     after: '',
-    tests: [{ file: LATE_WORDS_TEST, test: 'a circuit that opened before the run had begun pauses it with its reason' }],
+    tests: [
+      { file: LATE_WORDS_TEST, test: 'a circuit that opened before the run had begun pauses it with its reason' },
+    ],
   },
   {
     name: 'the breaker hears no share of failures',
     fault: FAULT,
     file: 'workflows/failures/circuit-breaker.ts',
-    before: 'return this.#last.length === windowOf(this.#settings) && failed >= share * this.#last.length ? this.#last.length : 0;',
-    after: 'return failed < 0 * share ? this.#last.length : 0;',
+    before:
+      'this.#last.length === windowOf(this.#settings) && failed >= share * this.#last.length\n      ? this.#last.length\n     ',
+    after: 'failed < 0 * share ? this.#last.length',
     tests: [{ file: CIRCUIT_BREAKER_TEST, test: 'opens where half of the last twelve fail alike' }],
   },
   {
@@ -48,8 +51,8 @@ export const breaker: readonly Mutation[] = [
     name: 'a batch tells nobody that its breaker opened',
     fault: FAULT,
     file: 'workflows/failures/failure-watch.ts',
-    before: 'if (trip && parent) getExternalWorkflowHandle',
-    after: 'if (trip && parent && !trip) getExternalWorkflowHandle',
+    before: 'if (trip && parent',
+    after: 'if (trip && parent && !trip',
     tests: [{ file: BREAKING_TEST, test: 'a run whose rollouts fail alike is paused' }],
   },
   {
@@ -74,7 +77,12 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/training/run-pause.ts',
     before: "this.set('turn');\n    this.trip(ungradedTrip(record), record.step);",
     after: 'void record;',
-    tests: [{ file: BREAKING_TEST, test: 'a step of which nothing was graded leaves the policy as it was, and the run waits' }],
+    tests: [
+      {
+        file: BREAKING_TEST,
+        test: 'a step of which nothing was graded leaves the policy as it was, and the run waits',
+      },
+    ],
   },
   {
     name: 'groups of an asynchronous run each count for themselves',
@@ -82,7 +90,12 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/training/training.ts',
     before: 'this.#tripBy(this.#overlap?.hear(report));',
     after: 'this.#overlap?.hear(report);',
-    tests: [{ file: BREAKING_TEST, test: 'an asynchronous run is paused by rollouts that fail alike in one group after the other' }],
+    tests: [
+      {
+        file: BREAKING_TEST,
+        test: 'an asynchronous run is paused by rollouts that fail alike in one group after the other',
+      },
+    ],
   },
   {
     name: 'each batch of a run counts failures from nothing',
@@ -90,7 +103,9 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/failures/failure-watch.ts',
     before: 'progress?.breaker ?? { last: lately }',
     after: 'progress?.breaker ?? { last: lately.slice(0, 0) }',
-    tests: [{ file: BREAKING_TEST, test: 'a run (sync) is paused by failures that are a row only over two of its steps' }],
+    tests: [
+      { file: BREAKING_TEST, test: 'a run (sync) is paused by failures that are a row only over two of its steps' },
+    ],
   },
   {
     name: 'a run does not hear how the rollouts of its batches ended',
@@ -98,7 +113,9 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/training/training.ts',
     before: 'if (this.pauseAt === null) this.#tripBy(this.#failures.heard(result));\n',
     after: '',
-    tests: [{ file: BREAKING_TEST, test: 'a run whose steps are smaller than the breaker looks back is paused by the share' }],
+    tests: [
+      { file: BREAKING_TEST, test: 'a run whose steps are smaller than the breaker looks back is paused by the share' },
+    ],
   },
   {
     name: 'a run forgets its failures in a new history',
@@ -106,7 +123,9 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/training/training.ts',
     before: 'new RunFailures(config.breaker ?? DEFAULT_BREAKER, progress.failures)',
     after: 'new RunFailures(config.breaker ?? DEFAULT_BREAKER)',
-    tests: [{ file: BREAKING_TEST, test: 'a run whose steps are smaller than the breaker looks back is paused by the share' }],
+    tests: [
+      { file: BREAKING_TEST, test: 'a run whose steps are smaller than the breaker looks back is paused by the share' },
+    ],
   },
   {
     name: 'a long batch forgets its failures in a new history',
@@ -114,7 +133,12 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/batch/open-batch.ts',
     before: 'watch: this.#failures.progress,\n',
     after: '',
-    tests: [{ file: 'test/workflows/batch/long-batches.test.ts', test: 'tells how its last rollouts ended, whichever history they ended in' }],
+    tests: [
+      {
+        file: 'test/workflows/batch/long-batches.test.ts',
+        test: 'tells how its last rollouts ended, whichever history they ended in',
+      },
+    ],
   },
   {
     name: 'what ended before somebody looked is heard again',
@@ -122,7 +146,9 @@ export const breaker: readonly Mutation[] = [
     file: 'workflows/failures/run-failures.ts',
     before: 'ends.filter(([at]) => at >= this.#lookedAt)',
     after: 'ends.filter(([at]) => at >= 0)',
-    tests: [{ file: 'test/workflows/failures/run-failures.test.ts', test: 'from before somebody looked are not heard' }],
+    tests: [
+      { file: 'test/workflows/failures/run-failures.test.ts', test: 'from before somebody looked are not heard' },
+    ],
   },
   {
     name: 'a run goes on after every second step of which nothing was graded',
@@ -146,6 +172,8 @@ export const breaker: readonly Mutation[] = [
     file: 'activities/update/update.ts',
     before: 'if (prepared.valid === 0 && !input.mayBeUngraded) {',
     after: 'if (prepared.valid === 0) {',
-    tests: [{ file: UPDATE_TEST, test: 'with no graded rollout at all carries the policy over where its run can be paused' }],
+    tests: [
+      { file: UPDATE_TEST, test: 'with no graded rollout at all carries the policy over where its run can be paused' },
+    ],
   },
 ];

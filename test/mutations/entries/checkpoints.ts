@@ -12,23 +12,35 @@ export const checkpoints: readonly Mutation[] = [
     file: 'trainer/checkpoints/verified-checkpoint.ts',
     before: 'if (actual !== record.sha256) throw new CheckpointTorn(dir, `its weights',
     after: 'if (actual === undefined) throw new CheckpointTorn(dir, `its weights',
-    tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'with one bit of its last weight flipped is neither sampled from, trained on nor carried over' }],
+    tests: [
+      {
+        file: VERIFIED_CHECKPOINT_TEST,
+        test: 'with one bit of its last weight flipped is neither sampled from, trained on nor carried over',
+      },
+    ],
   },
   {
     name: "moments are not held to their record's digest",
     fault: FAULT,
     file: 'trainer/checkpoints/verified-checkpoint.ts',
-    before: "if (actual !== expected) throw new CheckpointTorn(path.join(dir, 'optimizer.safetensors')",
-    after: "if (actual === null) throw new CheckpointTorn(path.join(dir, 'optimizer.safetensors')",
-    tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'whose moments are flipped can be sampled from and is not trained on' }],
+    before: "if (actual !== expected)\n    throw new CheckpointTorn(\n      path.join(dir, 'optimizer.safetensors'),",
+    after: "if (actual === null)\n    throw new CheckpointTorn(\n      path.join(dir, 'optimizer.safetensors'),",
+    tests: [
+      { file: VERIFIED_CHECKPOINT_TEST, test: 'whose moments are flipped can be sampled from and is not trained on' },
+    ],
   },
   {
     name: "an adapter is not held to its record's digest",
     fault: FAULT,
     file: 'trainer/checkpoints/verified-checkpoint.ts',
-    before: 'if (actual !== record?.sha256) throw new CheckpointTorn(dir, `its adapter',
-    after: 'if (actual === null) throw new CheckpointTorn(dir, `its adapter',
-    tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'of an adapter with one bit flipped is neither sampled from, trained on nor carried over' }],
+    before: '!== record?.sha256)\n   ',
+    after: '=== null)',
+    tests: [
+      {
+        file: VERIFIED_CHECKPOINT_TEST,
+        test: 'of an adapter with one bit flipped is neither sampled from, trained on nor carried over',
+      },
+    ],
   },
   {
     name: 'a configuration of an adapter that cannot be read is not told as damage',
@@ -55,8 +67,8 @@ export const checkpoints: readonly Mutation[] = [
     name: 'a record without a digest is taken for whole',
     fault: FAULT,
     file: 'trainer/checkpoints/verified-checkpoint.ts',
-    before: "if (record !== undefined && typeof record.sha256 !== 'string') throw new CheckpointTorn(dir, 'longhaul.json has no sha256');",
-    after: "if (record !== undefined && typeof record.sha256 !== 'string') return undefined;",
+    before: "\n    throw new CheckpointTorn(dir, 'longhaul.json has no sha256')",
+    after: ' return undefined',
     tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'whose record lacks the digest is neither' }],
   },
   {
@@ -64,7 +76,13 @@ export const checkpoints: readonly Mutation[] = [
     fault: FAULT,
     file: 'trainer/resident-policy.ts',
     before: 'readVerifiedConfig(dir), readVerifiedPolicy(dir)]);',
-    after: "readVerifiedConfig(dir), import('./model/weights.ts').then(async ({ loadWeights }) => ({ weights: await loadWeights(dir), adapter: undefined }))]);",
-    tests: [{ file: VERIFIED_CHECKPOINT_TEST, test: 'with one bit of its last weight flipped is neither sampled from, trained on nor carried over' }],
+    after:
+      "readVerifiedConfig(dir), import('./model/weights.ts').then(async ({ loadWeights }) => ({ weights: await loadWeights(dir), adapter: undefined }))]);",
+    tests: [
+      {
+        file: VERIFIED_CHECKPOINT_TEST,
+        test: 'with one bit of its last weight flipped is neither sampled from, trained on nor carried over',
+      },
+    ],
   },
 ];

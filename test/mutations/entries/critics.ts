@@ -15,7 +15,10 @@ export const critics: readonly Mutation[] = [
     after: 'known === undefined ? AdamW.fresh(layout) : AdamW.fresh(layout)',
     tests: [
       { file: WHOLE_TEST, test: 'three updates in one process and in three end in the same bits of policy and critic' },
-      { file: SHARDED_TEST, test: 'a critic beside the policy goes on with its moments, whichever way either update was made' },
+      {
+        file: SHARDED_TEST,
+        test: 'a critic beside the policy goes on with its moments, whichever way either update was made',
+      },
     ],
   },
   {
@@ -33,11 +36,16 @@ export const critics: readonly Mutation[] = [
     name: 'a critic that is lost begins anew',
     fault: CRITIC,
     file: 'trainer/checkpoints/verified-checkpoint.ts',
-    before: 'if (actual !== expected) throw new CheckpointTorn(own, `its record',
-    after: 'if (actual !== expected && actual === undefined) return undefined;\n  if (actual !== expected) throw new CheckpointTorn(own, `its record',
+    before:
+      "if (actual !== expected)\n    throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);",
+    after:
+      "if (actual !== expected && actual === undefined) return undefined;\n  if (actual !== expected)\n    throw new CheckpointTorn(own, `its record says ${actual ?? 'nothing'}, that of the policy ${expected}`);",
     tests: [
       { file: WHOLE_TEST, test: 'a critic that is torn, or not the one that was written, is never used' },
-      { file: SHARDED_TEST, test: 'a critic beside the policy goes on with its moments, whichever way either update was made' },
+      {
+        file: SHARDED_TEST,
+        test: 'a critic beside the policy goes on with its moments, whichever way either update was made',
+      },
     ],
   },
   {
@@ -46,7 +54,12 @@ export const critics: readonly Mutation[] = [
     file: 'trainer/sharded/located-plan.ts',
     before: 'before.filter((one) => one !== ofCritic)',
     after: 'before',
-    tests: [{ file: SHARDED_TEST, test: "lays the critic's rounds before the policy's, and its state is kept until both are written" }],
+    tests: [
+      {
+        file: SHARDED_TEST,
+        test: "lays the critic's rounds before the policy's, and its state is kept until both are written",
+      },
+    ],
   },
   {
     name: 'a shard of another place is added',
@@ -62,6 +75,11 @@ export const critics: readonly Mutation[] = [
     file: 'trainer/sharded/critic-round.ts',
     before: '    await checkPlanned(this.#at);\n',
     after: '    if (this.#round < 0) await checkPlanned(this.#at);\n',
-    tests: [{ file: SHARDED_TEST, test: 'a step of the critic that comes late, when all was cleared away while it was made, brings nothing back' }],
+    tests: [
+      {
+        file: SHARDED_TEST,
+        test: 'a step of the critic that comes late, when all was cleared away while it was made, brings nothing back',
+      },
+    ],
   },
 ];

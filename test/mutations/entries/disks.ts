@@ -4,12 +4,14 @@ import type { Mutation } from '../mutation.ts';
 
 const FULL = 'the disk is full or can only be read, or another program holds the store locked';
 const DAMAGED = "the store's file is damaged, or its last record is torn";
-const RECORD = 'a record, an event or an object in the store is not what was written: a digit changed, two rows changed places, a turn is missing';
+const RECORD =
+  'a record, an event or an object in the store is not what was written: a digit changed, two rows changed places, a turn is missing';
 const DAMAGED_ROWS_TEST = 'test/store/damaged-rows.test.ts';
 const DAMAGED_STORE_TEST = 'test/activities/damaged-store.test.ts';
 const DOCTOR_STORE_TEST = 'test/cli/doctor/store.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
-const ASKED = "a disk of the store, of Temporal's database or of the runs is full, has no inodes left or can only be read, and somebody asks what is wrong";
+const ASKED =
+  "a disk of the store, of Temporal's database or of the runs is full, has no inodes left or can only be read, and somebody asks what is wrong";
 const DISK_ROOM_TEST = 'test/workers/stack/disk-room.test.ts';
 const DISK_ERRORS_TEST = 'test/store/disk-errors.test.ts';
 const FULL_DISK_TEST = 'test/activities/full-disk.test.ts';
@@ -24,7 +26,12 @@ export const disks: readonly Mutation[] = [
     file: 'workflows/activities.ts',
     before: 'const BESIDE_CALLS_SECONDS = 600;',
     after: 'const BESIDE_CALLS_SECONDS = 120;',
-    tests: [{ file: 'test/workflows/failures/store-patience.test.ts', test: 'an activity is given up later than the store gives up its disk' }],
+    tests: [
+      {
+        file: 'test/workflows/failures/store-patience.test.ts',
+        test: 'an activity is given up later than the store gives up its disk',
+      },
+    ],
   },
   {
     name: 'a full disk is not told by its class',
@@ -48,7 +55,12 @@ export const disks: readonly Mutation[] = [
     file: 'workers/stack/supervisor.ts',
     before: 'if (!isAgain) this.#say(',
     after: 'if (!isAgain) throw error;\n      this.#say(',
-    tests: [{ file: FULL_STACK_TEST, test: 'the supervisor of a full disk goes on, and when there is room what died stands again' }],
+    tests: [
+      {
+        file: FULL_STACK_TEST,
+        test: 'the supervisor of a full disk goes on, and when there is room what died stands again',
+      },
+    ],
   },
   {
     name: 'a log that cannot be written ends a worker',
@@ -97,7 +109,8 @@ export const disks: readonly Mutation[] = [
     name: 'what killed writers left aside stays',
     fault: FULL,
     file: 'activities/write-aside.ts',
-    before: 'if (ASIDE.test(name) && now - (await modified(path)) >= idleMs) await rm(path, { recursive: true, force: true });',
+    before:
+      'if (ASIDE.test(name) && now - (await modified(path)) >= idleMs) await rm(path, { recursive: true, force: true });',
     after: 'if (ASIDE.test(name) && idleMs < 0) await rm(path, { recursive: true, force: true });',
     tests: [{ file: DISK_ERRORS_TEST, test: 'goes, once nobody writes to it; everything else stays' }],
   },
@@ -185,7 +198,8 @@ export const disks: readonly Mutation[] = [
     name: 'damage is not told as such',
     fault: DAMAGED,
     file: 'store/disk-errors.ts',
-    before: 'if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB) return new StoreCorrupt(dir, error.message, { cause: error });\n',
+    before:
+      'if (code === SQLITE.CORRUPT || code === SQLITE.NOTADB) return new StoreCorrupt(dir, error.message, { cause: error });\n',
     after: '',
     tests: [{ file: DISK_ERRORS_TEST, test: 'in the middle of the file is named and is not read as something else' }],
   },
@@ -227,8 +241,8 @@ export const disks: readonly Mutation[] = [
     name: 'a turn that is missing makes a shorter rollout',
     fault: RECORD,
     file: 'activities/records.ts',
-    before: "if (rows[i]?.key !== key) throw new StoreCorrupt(",
-    after: "if (i < 0) throw new StoreCorrupt(",
+    before: 'if (rows[i]?.key !== key) throw new StoreCorrupt(',
+    after: 'if (i < 0) throw new StoreCorrupt(',
     tests: [{ file: DAMAGED_STORE_TEST, test: 'a turn that is missing' }],
   },
   {
@@ -253,7 +267,13 @@ export const disks: readonly Mutation[] = [
     file: 'workflows/failures/failure-policy.ts',
     before: "errors: ['StoreCorrupt'],\n    retried: [],\n    recovery: 'hold',",
     after: "errors: ['StoreCorrupt'],\n    retried: [],\n    recovery: 'mask',",
-    tests: [{ file: HELD_WORK_TEST, test: 'update that needs a damaged record pauses its run at once' }, { file: 'test/workflows/failures/held-rollouts.test.ts', test: 'a run (sync) whose agentRun in step-2/ cannot go on pauses' }],
+    tests: [
+      { file: HELD_WORK_TEST, test: 'update that needs a damaged record pauses its run at once' },
+      {
+        file: 'test/workflows/failures/held-rollouts.test.ts',
+        test: 'a run (sync) whose agentRun in step-2/ cannot go on pauses',
+      },
+    ],
   },
   {
     name: 'a store without checksums is read as if it had them',
@@ -291,8 +311,8 @@ export const disks: readonly Mutation[] = [
     name: 'a disk without room is no trouble',
     fault: ASKED,
     file: 'workers/stack/disk-room.ts',
-    before: 'if (free < NEEDED_BYTES) return',
-    after: 'if (free < 0) return',
+    before: 'if (free < NEEDED_BYTES',
+    after: 'if (free < 0',
     tests: [
       { file: DISK_ROOM_TEST, test: 'without room is told once' },
       { file: DISK_ROOM_TEST, test: 'ps says so first' },
@@ -313,8 +333,8 @@ export const disks: readonly Mutation[] = [
     name: 'a disk that can only be read is no trouble',
     fault: ASKED,
     file: 'workers/stack/disk-room.ts',
-    before: "if (!isWritable(dir)) return { kind: 'read-only'",
-    after: "if (dir === '') return { kind: 'read-only'",
+    before: '!isWritable(dir)',
+    after: "dir === ''",
     tests: [{ file: DISK_ROOM_TEST, test: 'that can only be read is told as that' }],
   },
   {

@@ -20,6 +20,8 @@ export const endpoints: readonly Mutation[] = [
     file: 'workflows/rollout/rollout-stages.ts',
     before: ' || endpoint.patienceSeconds * 1000 >= withinMs) throw error;',
     after: ') throw error;',
-    tests: [{ file: ENDPOINT_DOWN_TEST, test: "the rollout's own time, where it is shorter, is a deadline all the same" }],
+    tests: [
+      { file: ENDPOINT_DOWN_TEST, test: "the rollout's own time, where it is shorter, is a deadline all the same" },
+    ],
   },
 ];

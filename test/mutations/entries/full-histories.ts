@@ -2,7 +2,8 @@
 
 import type { Mutation } from '../mutation.ts';
 
-const AT_ONCE = 'so many rollouts of a batch are open at once that to begin, to pause, to look after or to end them fills its history';
+const AT_ONCE =
+  'so many rollouts of a batch are open at once that to begin, to pause, to look after or to end them fills its history';
 const SIZE = 'a batch is so large that what it hands on to its next history is more than Temporal takes';
 const GATE = 'a rollout waits for days until its batch lets it go on';
 const COUNTED = 'a rollout was counted as failed (masked, or given up as a straggler), and its grader ends after all';
@@ -56,8 +57,8 @@ export const fullHistories: readonly Mutation[] = [
     name: 'those that a full history did not come to ask wait for the next round',
     fault: AT_ONCE,
     file: OPEN_BATCH,
-    before: 'ask: (members) => this.#ask(members) }, progress?.unasked);',
-    after: 'ask: (members) => this.#ask(members) }, []);',
+    before: 'progress?.unasked',
+    after: '[]',
     tests: [{ file: AT_ONCE_TEST, test: 'asks those at once that the one before did not come to', hangs: true }],
   },
   {
@@ -73,7 +74,8 @@ export const fullHistories: readonly Mutation[] = [
     fault: SIZE,
     file: 'workflows/batch/packed.ts',
     before: 'all.push(isRun ? [first, count, second - first] : first);',
-    after: 'void second;\n    for (const one of numbers.slice(at, at + (isRun ? count : 1))) all.push(one);\n    void first;',
+    after:
+      'void second;\n    for (const one of numbers.slice(at, at + (isRun ? count : 1))) all.push(one);\n    void first;',
     tests: [{ file: CARRIED_TEST, test: 'fits where it is as large as a batch may be' }],
   },
   {

@@ -37,15 +37,18 @@ export const lateExecutions: readonly Mutation[] = [
     fault: FAULT,
     file: 'activities/rollout/tool-calls.ts',
     before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });',
-    after: "const own: AnswerRecord = { ...told, ...observation, ms, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;",
+    after:
+      'const own: AnswerRecord = { ...told, ...observation, ms, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a tool that answered late says what is on record' }],
   },
   {
     name: 'a collected diff is reported as it was taken, not as it is on record',
     fault: FAULT,
     file: 'activities/rollout/agent-run.ts',
-    before: 'return await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));',
-    after: 'await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length })); return { artifact: await store.putObject(bytes), bytes: bytes.length };',
+    before:
+      'return await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));',
+    after:
+      'await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length })); return { artifact: await store.putObject(bytes), bytes: bytes.length };',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'what was collected late is not what is graded' }],
   },
   {
@@ -62,7 +65,9 @@ export const lateExecutions: readonly Mutation[] = [
     file: 'activities/rollout/init.ts',
     before: 'return (await store.begun(key)) === execution;',
     after: 'return execution > 0;',
-    tests: [{ file: INIT_TEST, test: 'because its worker stood still while another one made it, it is left to that one' }],
+    tests: [
+      { file: INIT_TEST, test: 'because its worker stood still while another one made it, it is left to that one' },
+    ],
   },
   {
     name: 'the journal does not answer for what has ended',
@@ -84,9 +89,15 @@ export const lateExecutions: readonly Mutation[] = [
     name: 'a batch ends as if its last failures were on record',
     fault: COUNTED,
     file: 'workflows/batch/open-batch.ts',
-    before: 'await condition(() => this.#underWay.isSettled);\n    // The last record may fail when nothing is waited for any more.\n    this.#underWay.throwIfFailed();\n',
+    before:
+      'await condition(() => this.#underWay.isSettled);\n    // The last record may fail when nothing is waited for any more.\n    this.#underWay.throwIfFailed();\n',
     after: 'await condition(() => this.#underWay.isSettled);\n',
-    tests: [{ file: 'test/workflows/late-words.test.ts', test: 'a batch whose last failure cannot be put on record does not end as if it were' }],
+    tests: [
+      {
+        file: 'test/workflows/late-words.test.ts',
+        test: 'a batch whose last failure cannot be put on record does not end as if it were',
+      },
+    ],
   },
   {
     name: 'failures are put on record when their batch has ended',
@@ -94,7 +105,12 @@ export const lateExecutions: readonly Mutation[] = [
     file: 'workflows/batch/open-batch.ts',
     before: '    this.#underWay.watch(this.#recordAsHeard());\n',
     after: '',
-    tests: [{ file: 'test/workflows/batch/failures-as-heard.test.ts', test: 'a failure is on record before the other rollouts of its batch have ended' }],
+    tests: [
+      {
+        file: 'test/workflows/batch/failures-as-heard.test.ts',
+        test: 'a failure is on record before the other rollouts of its batch have ended',
+      },
+    ],
   },
   {
     name: 'a verdict that comes after the failure is told as if it counted',
@@ -102,6 +118,11 @@ export const lateExecutions: readonly Mutation[] = [
     file: 'activities/rollout/reward.ts',
     before: "if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');\n",
     after: '',
-    tests: [{ file: 'test/activities/rollout/reward.test.ts', test: 'a verdict that comes after the failure is on record changes nothing, and says so' }],
+    tests: [
+      {
+        file: 'test/activities/rollout/reward.test.ts',
+        test: 'a verdict that comes after the failure is on record changes nothing, and says so',
+      },
+    ],
   },
 ];

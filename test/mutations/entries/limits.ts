@@ -42,7 +42,9 @@ export const limits: readonly Mutation[] = [
     file: 'workflows/batch/history-room.ts',
     before: 'this.#long ||= !hasRoom(',
     after: 'this.#long &&= !hasRoom(',
-    tests: [{ file: LONG_BATCHES_TEST, test: 'goes on in a new history all the same where its rollouts fail one by one' }],
+    tests: [
+      { file: LONG_BATCHES_TEST, test: 'goes on in a new history all the same where its rollouts fail one by one' },
+    ],
   },
   {
     name: 'a batch that turned long does not wait for those that must end in its history',
@@ -50,6 +52,12 @@ export const limits: readonly Mutation[] = [
     file: 'workflows/batch/history-room.ts',
     before: 'return this.isFull && this.#bound.size === 0;',
     after: 'return this.isFull;',
-    tests: [{ file: LONG_BATCHES_TEST, test: 'goes on in a new history all the same where its rollouts fail one by one', hangs: true }],
+    tests: [
+      {
+        file: LONG_BATCHES_TEST,
+        test: 'goes on in a new history all the same where its rollouts fail one by one',
+        hangs: true,
+      },
+    ],
   },
 ];

@@ -5,7 +5,8 @@ import type { Mutation } from '../mutation.ts';
 const FAULT = 'a worker is killed each time that it does one certain thing';
 const TORN = 'a checkpoint is cut short, or has other bytes';
 const DISK = 'the disk is full or can only be read, or another program holds the store locked';
-const UPDATE = 'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
+const UPDATE =
+  'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
 const TRIES_TEST = 'test/activities/tries.test.ts';
 const KILLED_TEST = 'test/workflows/failures/killed-workers.test.ts';
 const HELD_TEST = 'test/workflows/failures/held-rollouts.test.ts';
@@ -19,7 +20,12 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'workflows/activities.ts',
     before: 'retry: retry(RETRIES.reward),',
     after: 'retry: retry(RETRIES.reward, RETRIES.reward.attempts),',
-    tests: [{ file: KILLED_TEST, test: 'a rollout whose worker is killed at each grading, sampling or tool call ends as an undisturbed one' }],
+    tests: [
+      {
+        file: KILLED_TEST,
+        test: 'a rollout whose worker is killed at each grading, sampling or tool call ends as an undisturbed one',
+      },
+    ],
   },
   {
     name: 'lost workers have no limit',
@@ -27,7 +33,10 @@ export const lostWorkers: readonly Mutation[] = [
     file: TRIES,
     before: '  if (lost >= LOST_WORKERS) throw new WorkersLost(info, lost);\n',
     after: '',
-    tests: [{ file: TRIES_TEST, test: 'what begins after too many lost workers is quarantined' }, { file: TRIES_TEST, test: 'computeReward begins nothing after too many lost workers' }],
+    tests: [
+      { file: TRIES_TEST, test: 'what begins after too many lost workers is quarantined' },
+      { file: TRIES_TEST, test: 'computeReward begins nothing after too many lost workers' },
+    ],
   },
   {
     name: 'an update reads its step before it counts lost workers',
@@ -51,7 +60,12 @@ export const lostWorkers: readonly Mutation[] = [
     file: TRIES,
     before: 'const lost = info.attempt - 1 - known;',
     after: 'const lost = info.attempt - 1 - 0 * known;',
-    tests: [{ file: TRIES_TEST, test: 'what begins after too many lost workers is quarantined, and failures do not count as such' }],
+    tests: [
+      {
+        file: TRIES_TEST,
+        test: 'what begins after too many lost workers is quarantined, and failures do not count as such',
+      },
+    ],
   },
   {
     name: 'no failure is the last one',
@@ -65,7 +79,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'lost workers count as failures',
     fault: FAULT,
     file: TRIES,
-    before: "return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;",
+    before:
+      "return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;",
     after: 'return info.attempt;',
     tests: [{ file: TRIES_TEST, test: 'workers that are lost spend none of what failures may' }],
   },
@@ -73,9 +88,12 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a failure that the store cannot count is counted with lost workers',
     fault: FAULT,
     file: TRIES,
-    before: 'return { failure: holds ? error : failure,',
-    after: 'return { failure: holds && !failure ? error : failure,',
-    tests: [{ file: TRIES_TEST, test: 'a store that cannot be written bounds tries all the same' }, { file: TRIES_TEST, test: 'a damaged record of the tries is told as damage at once' }],
+    before: 'failure: holds ',
+    after: 'failure: holds && !failure ',
+    tests: [
+      { file: TRIES_TEST, test: 'a store that cannot be written bounds tries all the same' },
+      { file: TRIES_TEST, test: 'a damaged record of the tries is told as damage at once' },
+    ],
   },
   {
     name: 'a worker that is stopped counts as lost',
@@ -83,7 +101,9 @@ export const lostWorkers: readonly Mutation[] = [
     file: TRIES,
     before: 'if (!wasCancelled(signal) && !wasStopped(signal)) return;',
     after: 'if (!wasCancelled(signal)) return;',
-    tests: [{ file: TRIES_TEST, test: 'an execution that ends by WORKER_SHUTDOWN is neither a failure nor a lost worker' }],
+    tests: [
+      { file: TRIES_TEST, test: 'an execution that ends by WORKER_SHUTDOWN is neither a failure nor a lost worker' },
+    ],
   },
   {
     name: 'what the server had given up counts as a failure',
@@ -107,7 +127,12 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'activities/records.ts',
     before: "${workflowExecution?.runId ?? ''}/${activityId}/`",
     after: "${workflowExecution?.runId ?? ''}/${activityId.slice(0, 0)}/`",
-    tests: [{ file: TRIES_TEST, test: 'another scheduling of the same activity, by a rollout that was resumed, has budgets of its own' }],
+    tests: [
+      {
+        file: TRIES_TEST,
+        test: 'another scheduling of the same activity, by a rollout that was resumed, has budgets of its own',
+      },
+    ],
   },
   {
     name: 'an execution that is over its time is a lost worker',
@@ -121,8 +146,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a deadline is told as an activity that took too long',
     fault: FAULT,
     file: TRIES,
-    before: '2 * REPORT_MS && left > startToCloseTimeoutMs ?',
-    after: '2 * REPORT_MS && left > 0 ?',
+    before: 'startToCloseTimeoutMs\n    ? startToCloseTimeoutMs - REPORT_MS\n   ',
+    after: '0 ? startToCloseTimeoutMs - REPORT_MS',
     tests: [{ file: TRIES_TEST, test: 'the deadline of a rollout stays the server’s to tell' }],
   },
   {
@@ -131,7 +156,10 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'workflows/rollout.ts',
     before: "if (recovery === 'hold' && context.input.holds) return",
     after: "if (recovery === 'hold' && context.input.holds && !context) return",
-    tests: [{ file: HELD_TEST, test: 'a rollout of its own whose generate is quarantined stands still' }, { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' }],
+    tests: [
+      { file: HELD_TEST, test: 'a rollout of its own whose generate is quarantined stands still' },
+      { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' },
+    ],
   },
   {
     name: 'a rollout that is held tells nobody',
@@ -155,14 +183,19 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'workflows/batch/open-batch.ts',
     before: '    this.#underWay.track(this.#failures.held(trip, this.#input.name));\n',
     after: '',
-    tests: [{ file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' }, { file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }],
+    tests: [
+      { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' },
+      { file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' },
+    ],
   },
   {
     name: 'a unit does not tell its run of a rollout that is held',
     fault: FAULT,
     file: 'workflows/training/overlap/unit.ts',
-    before: '      getExternalWorkflowHandle(input.train).signal(circuitOpenedSignal, trip,',
-    after: '      if (held === undefined) getExternalWorkflowHandle(input.train).signal(circuitOpenedSignal, trip,',
+    before:
+      'getExternalWorkflowHandle(input.train)\n        .signal(circuitOpenedSignal, trip, ...(held === undefined ? [] : [held]))\n',
+    after:
+      'if (held === undefined)\n        getExternalWorkflowHandle(input.train)\n          .signal(circuitOpenedSignal, trip, ...(held === undefined ? [] : [held]))\n  ',
     tests: [{ file: HELD_TEST, test: 'a run (async) whose computeReward in group-2/ cannot go on pauses' }],
   },
   {
@@ -171,7 +204,12 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'workflows/pause-relay.ts',
     before: '    if (known) known.told = true;\n',
     after: '    void known;\n',
-    tests: [{ file: 'test/workflows/pause-relay.test.ts', test: 'one that stands still by itself is resumed, though nobody told it to pause' }],
+    tests: [
+      {
+        file: 'test/workflows/pause-relay.test.ts',
+        test: 'one that stands still by itself is resumed, though nobody told it to pause',
+      },
+    ],
   },
   {
     name: 'a run that pauses for nothing holds its rollouts',
@@ -195,7 +233,13 @@ export const lostWorkers: readonly Mutation[] = [
     file: 'workflows/failures/failure-policy.ts',
     before: "errors: ['CheckpointTorn'],\n    retried: ['gpu'],\n    recovery: 'hold',",
     after: "errors: ['CheckpointTorn'],\n    retried: ['gpu'],\n    recovery: 'mask',",
-    tests: [{ file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }, { file: 'test/workflows/failures/held-sampling.test.ts', test: 'a rollout whose checkpoint is changed in the middle of it is held' }],
+    tests: [
+      { file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' },
+      {
+        file: 'test/workflows/failures/held-sampling.test.ts',
+        test: 'a rollout whose checkpoint is changed in the middle of it is held',
+      },
+    ],
   },
   {
     name: 'a policy whose files are gone is an error of no class',
@@ -217,8 +261,13 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'an update whose tries are spent ends the run',
     fault: UPDATE,
     file: 'workflows/failures/mendable.ts',
-    before: "!cause.details?.includes(TRIES_SPENT) && ",
-    after: '',
-    tests: [{ file: 'test/workflows/failures/held-work.test.ts', test: 'a run that is cancelled while it stands before an update ends as cancelled' }],
+    before: "\n    retryState === 'NON_RETRYABLE_FAILURE' &&\n    !cause.details?.includes(TRIES_SPENT) &&\n   ",
+    after: " retryState === 'NON_RETRYABLE_FAILURE' &&",
+    tests: [
+      {
+        file: 'test/workflows/failures/held-work.test.ts',
+        test: 'a run that is cancelled while it stands before an update ends as cancelled',
+      },
+    ],
   },
 ];

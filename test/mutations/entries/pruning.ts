@@ -2,12 +2,13 @@
 
 import type { Mutation } from '../mutation.ts';
 
-const PRUNED = 'records of an ended run are pruned: the command is killed, the run is begun again meanwhile, or another run records the same artifact';
+const PRUNED =
+  'records of an ended run are pruned: the command is killed, the run is begun again meanwhile, or another run records the same artifact';
 const PRUNE_TEST = 'test/activities/run/prune-records.test.ts';
 
 export const pruning: readonly Mutation[] = [
   {
-    name: "turns go before their trajectory is kept",
+    name: 'turns go before their trajectory is kept',
     fault: PRUNED,
     file: 'activities/run/prune-records.ts',
     before: 'for (const outcome of some) await keepTrajectory(outcome, store);',
@@ -20,7 +21,9 @@ export const pruning: readonly Mutation[] = [
     file: 'activities/run/trajectories.ts',
     before: "outcome.status === 'graded' ? outcome.turns : 0",
     after: '0',
-    tests: [{ file: PRUNE_TEST, test: 'is refused for a rollout whose last turn cannot be found, and its other turns stay' }],
+    tests: [
+      { file: PRUNE_TEST, test: 'is refused for a rollout whose last turn cannot be found, and its other turns stay' },
+    ],
   },
   {
     name: 'an interrupted prune leaves objects that nothing names',
@@ -28,7 +31,9 @@ export const pruning: readonly Mutation[] = [
     file: 'activities/run/prune-records.ts',
     before: "'verdict', 'tries'] as const",
     after: "'verdict', 'tries', 'collect'] as const",
-    tests: [{ file: PRUNE_TEST, test: 'dies after some rollouts have been pruned, and the next call takes their objects' }],
+    tests: [
+      { file: PRUNE_TEST, test: 'dies after some rollouts have been pruned, and the next call takes their objects' },
+    ],
   },
   {
     name: 'a run that is begun again while it is pruned loses its turns',
@@ -43,15 +48,20 @@ export const pruning: readonly Mutation[] = [
     fault: PRUNED,
     file: 'activities/run/prune-records.ts',
     before: '  if (mark === undefined) return;\n',
-    after: '  if (mark === undefined || mark.at !== \'\') return;\n',
+    after: "  if (mark === undefined || mark.at !== '') return;\n",
     tests: [{ file: PRUNE_TEST, test: 'is refused to a run that is begun again, before anything is changed' }],
   },
   {
     name: 'an object goes that another run names',
     fault: PRUNED,
     file: 'store/sqlite-prune.ts',
-    before: '[...doomed].filter((ref) => !kept.has(ref))',
-    after: '[...doomed].filter((ref) => !kept.has(`${ref} `))',
-    tests: [{ file: PRUNE_TEST, test: 'leaves what other runs have: records of a run whose name begins alike, and an object that both name' }],
+    before: '.filter((ref) => !kept.has(ref',
+    after: '.filter((ref) => !kept.has(`${ref} `',
+    tests: [
+      {
+        file: PRUNE_TEST,
+        test: 'leaves what other runs have: records of a run whose name begins alike, and an object that both name',
+      },
+    ],
   },
 ];

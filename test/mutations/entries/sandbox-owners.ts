@@ -7,7 +7,8 @@ const TERMINATED = 'a run is terminated from outside';
 const HANDED_OVER = 'a warm sandbox is taken while another process looks for containers that nobody knows';
 const BUSY = 'a worker starts on a machine so busy that bubblewrap does not answer in time';
 const CLOCK = "the machine's clock is set, ahead or back";
-const WAITS = "a turn waits for longer than a sandbox lives unused (GPU workers are down, an evaluation waits for an update, a host's worker or the orchestrator is gone)";
+const WAITS =
+  "a turn waits for longer than a sandbox lives unused (GPU workers are down, an evaluation waits for an update, a host's worker or the orchestrator is gone)";
 const INIT_TEST = 'test/activities/rollout/init.test.ts';
 const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
 const DOCKER_LIFECYCLE_TEST = 'test/sandboxes/docker/lifecycle.test.ts';
@@ -23,7 +24,8 @@ export const sandboxOwners: readonly Mutation[] = [
     fault: HALF_MADE,
     file: 'activities/rollout/init.ts',
     before: 'const sandbox = attemptKey(input);\n  const acted = ',
-    after: 'const sandbox = `${attemptKey(input)}.${await store.begun(`init:${attemptKey(input)}`)}`;\n  const acted = ',
+    after:
+      'const sandbox = `${attemptKey(input)}.${await store.begun(`init:${attemptKey(input)}`)}`;\n  const acted = ',
     tests: [{ file: INIT_TEST, test: 'gives an attempt its one sandbox, however often it is asked' }],
   },
   {
@@ -40,7 +42,9 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'sandboxes/supervised/provider.ts',
     before: 'if (await this.clientOf(spec.id).answers()) {',
     after: 'if (!isBeingMade(folder) && (await this.clientOf(spec.id).answers())) {',
-    tests: [{ file: LIFECYCLE_TEST, test: 'adopts a live sandbox of the same id, from this process or another', hangs: true }],
+    tests: [
+      { file: LIFECYCLE_TEST, test: 'adopts a live sandbox of the same id, from this process or another', hangs: true },
+    ],
   },
   {
     name: 'what a dead maker left is not cleared away',
@@ -58,7 +62,11 @@ export const sandboxOwners: readonly Mutation[] = [
     after: 'told: this.#paused });',
     tests: [
       { file: 'test/workflows/pause-relay.test.ts', test: 'one that runs since before is told the last word' },
-      { file: 'test/workflows/training/restart.test.ts', test: 'a group that stands still since before its run was terminated goes on', hangs: true },
+      {
+        file: 'test/workflows/training/restart.test.ts',
+        test: 'a group that stands still since before its run was terminated goes on',
+        hangs: true,
+      },
     ],
   },
   {
@@ -89,8 +97,10 @@ export const sandboxOwners: readonly Mutation[] = [
     name: 'an attempt that acted before gets a fresh sandbox without what it did',
     fault: TERMINATED,
     file: 'activities/rollout/init.ts',
-    before: 'const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;',
-    after: 'const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length < 0;',
+    before:
+      'const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;',
+    after:
+      'const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length < 0;',
     tests: [{ file: INIT_TEST, test: 'is lost with it, and takes no place on the host' }],
   },
   {
@@ -115,7 +125,12 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'sandboxes/docker/launcher.ts',
     before: 'if (this.recordedClaims().has(claim)) continue;\n',
     after: '',
-    tests: [{ file: DOCKER_LIFECYCLE_TEST, test: 'spares the container of a warm sandbox that another process takes while records are listed' }],
+    tests: [
+      {
+        file: DOCKER_LIFECYCLE_TEST,
+        test: 'spares the container of a warm sandbox that another process takes while records are listed',
+      },
+    ],
   },
   {
     name: 'each of several workers chooses what isolates sandboxes',
@@ -139,7 +154,12 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'sandboxes/lease-time.ts',
     before: 'return boot !== undefined && boot === time.boot ?',
     after: 'return boot !== undefined && boot === until ?',
-    tests: [{ file: SWEEP_TEST, test: 'ends nothing that is held when the clock is set ahead, nor keeps what has run out when it is set back' }],
+    tests: [
+      {
+        file: SWEEP_TEST,
+        test: 'ends nothing that is held when the clock is set ahead, nor keeps what has run out when it is set back',
+      },
+    ],
   },
   {
     name: 'a lease does not say when it ends since the boot',
@@ -147,7 +167,12 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'sandboxes/lease-time.ts',
     before: "detail: boot === undefined ? '' :",
     after: "detail: boot !== undefined ? '' :",
-    tests: [{ file: SWEEP_TEST, test: 'ends nothing that is held when the clock is set ahead, nor keeps what has run out when it is set back' }],
+    tests: [
+      {
+        file: SWEEP_TEST,
+        test: 'ends nothing that is held when the clock is set ahead, nor keeps what has run out when it is set back',
+      },
+    ],
   },
   {
     name: 'the sweeper only ends sandboxes',
@@ -155,7 +180,9 @@ export const sandboxOwners: readonly Mutation[] = [
     file: 'sandboxes/sweep.ts',
     before: '      if (kept) await keepWaiting({ ...options, ...kept });\n',
     after: '',
-    tests: [{ file: KEEP_WAITING_TEST, test: 'a sandbox whose owner waits outlives its time to live, by its sweeper alone' }],
+    tests: [
+      { file: KEEP_WAITING_TEST, test: 'a sandbox whose owner waits outlives its time to live, by its sweeper alone' },
+    ],
   },
   {
     name: 'each sandbox that nobody uses is kept',

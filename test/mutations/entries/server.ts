@@ -16,7 +16,12 @@ export const server: readonly Mutation[] = [
     file: 'workers/temporal-server/server-arguments.ts',
     before: '`--db-filename=${settings.database}`,',
     after: '`--db-filename=${settings.database}-${Date.now()}`,',
-    tests: [{ file: ENSURE_STACK_TEST, test: 'the server keeps its address and what it knows through its own death, down and up' }],
+    tests: [
+      {
+        file: ENSURE_STACK_TEST,
+        test: 'the server keeps its address and what it knows through its own death, down and up',
+      },
+    ],
   },
   {
     name: 'the server has another address each time',
@@ -24,7 +29,12 @@ export const server: readonly Mutation[] = [
     file: 'workers/stack/supervisor.ts',
     before: 'ports ??= await choosePorts(this.#paths.home, this.#previous);',
     after: 'ports ??= await choosePorts(this.#paths.home, undefined);',
-    tests: [{ file: ENSURE_STACK_TEST, test: 'the server keeps its address and what it knows through its own death, down and up' }],
+    tests: [
+      {
+        file: ENSURE_STACK_TEST,
+        test: 'the server keeps its address and what it knows through its own death, down and up',
+      },
+    ],
   },
   {
     name: 'a server that is away is asked once',
@@ -82,16 +92,18 @@ export const server: readonly Mutation[] = [
     name: 'who follows a run does not wait for the server',
     fault: KILLED,
     file: 'cli/train/follow.ts',
-    before: 'await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(awayLine(line)) });',
-    after: 'await handle.isRunning();',
+    before:
+      'whileAway(() => handle.isRunning(), {\n        signal,\n        onAway: (line) => screen.line(awayLine(line)),\n      }',
+    after: 'handle.isRunning(',
     tests: [{ file: WHILE_AWAY_TEST, test: 'a run is followed' }],
   },
   {
     name: 'who follows an eval does not wait for the server',
     fault: KILLED,
     file: 'cli/eval/follow.ts',
-    before: 'await whileAway(() => handle.isRunning(), { signal, onAway: (line) => screen.line(awayLine(line)) });',
-    after: 'await handle.isRunning();',
+    before:
+      'whileAway(() => handle.isRunning(), {\n        signal,\n        onAway: (line) => screen.line(awayLine(line)),\n      }',
+    after: 'handle.isRunning(',
     tests: [{ file: WHILE_AWAY_TEST, test: 'an eval is followed' }],
   },
   {

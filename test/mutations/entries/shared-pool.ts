@@ -15,7 +15,10 @@ export const sharedPool: readonly Mutation[] = [
     after: 'return arrived + 0 * priority * patienceMs;',
     tests: [
       { file: URGENCY_TEST, test: 'takes what nothing was said about for training' },
-      { file: PRIORITY_TEST, test: 'of the policy trained overtakes evaluations that wait, and those that fill the passes' },
+      {
+        file: PRIORITY_TEST,
+        test: 'of the policy trained overtakes evaluations that wait, and those that fill the passes',
+      },
     ],
   },
   {
@@ -32,7 +35,12 @@ export const sharedPool: readonly Mutation[] = [
     file: 'trainer/sampler/batcher.ts',
     before: 'const [first] = this.#rows;',
     after: 'const [first] = this.#rows.toSorted((a, b) => a.begun - b.begun);',
-    tests: [{ file: PRIORITY_TEST, test: 'of the policy trained overtakes evaluations that wait, and those that fill the passes' }],
+    tests: [
+      {
+        file: PRIORITY_TEST,
+        test: 'of the policy trained overtakes evaluations that wait, and those that fill the passes',
+      },
+    ],
   },
   {
     name: 'an update waits for all evaluations that were asked for',
@@ -48,7 +56,12 @@ export const sharedPool: readonly Mutation[] = [
     file: 'activities/rollout/generate.ts',
     before: '...(priority === undefined ? {} : { priority })',
     after: '...(priority === undefined ? {} : {})',
-    tests: [{ file: 'test/workflows/batch/engine-priority.test.ts', test: "a sweep's turns have a lower priority in the engine than training's" }],
+    tests: [
+      {
+        file: 'test/workflows/batch/engine-priority.test.ts',
+        test: "a sweep's turns have a lower priority in the engine than training's",
+      },
+    ],
   },
   {
     name: "what waits for an endpoint takes the engine's places",
@@ -56,6 +69,12 @@ export const sharedPool: readonly Mutation[] = [
     file: 'workflows/activities.ts',
     before: 'const onEndpoints = { ...onGpu, taskQueue: QUEUES.endpoint } as const;',
     after: 'const onEndpoints = onGpu;',
-    tests: [{ file: 'test/workflows/failures/slow-endpoints.test.ts', test: 'turns that fill every place of an endpoint leave the engine its own', hangs: true }],
+    tests: [
+      {
+        file: 'test/workflows/failures/slow-endpoints.test.ts',
+        test: 'turns that fill every place of an endpoint leave the engine its own',
+        hangs: true,
+      },
+    ],
   },
 ];

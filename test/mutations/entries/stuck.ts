@@ -68,14 +68,19 @@ export const stuck: readonly Mutation[] = [
     file: 'workers/watchdog/choose-workflows.ts',
     before: '...rollouts.slice(0, oldest), ...young]',
     after: '...rollouts.slice(-oldest), ...young]',
-    tests: [{ file: WATCHDOG_TEST, test: 'asks about what all others wait for, about the rollouts that have run for longest' }],
+    tests: [
+      {
+        file: WATCHDOG_TEST,
+        test: 'asks about what all others wait for, about the rollouts that have run for longest',
+      },
+    ],
   },
   {
     name: 'a look that failed is not told',
     fault: FAULT,
     file: 'workers/watchdog/watchdog.ts',
-    before: 'if (!this.#unseen.has(what)) this.#say(',
-    after: "if (this.#unseen.has('')) this.#say(",
+    before: '!this.#unseen.has(what',
+    after: "this.#unseen.has(''",
     tests: [{ file: WATCHDOG_TEST, test: 'says that it could not look, once, where the server does not answer' }],
   },
   {
@@ -127,7 +132,13 @@ export const stuck: readonly Mutation[] = [
     file: 'workflows/batch/open-batch.ts',
     before: "this.#giveUp(this.#children.members(0, this.groups), 'deadline');",
     after: '',
-    tests: [{ file: STRAGGLERS_TEST, test: 'gives up at its deadline what runs and what has not begun, and keeps what was graded', hangs: true }],
+    tests: [
+      {
+        file: STRAGGLERS_TEST,
+        test: 'gives up at its deadline what runs and what has not begun, and keeps what was graded',
+        hangs: true,
+      },
+    ],
   },
   {
     name: 'a group waits for its last members',
@@ -135,6 +146,8 @@ export const stuck: readonly Mutation[] = [
     file: 'workflows/batch/stragglers.ts',
     before: 'return completeGroupWithout > 0 && ended < samples',
     after: 'return completeGroupWithout < 0 && ended < samples',
-    tests: [{ file: STRAGGLERS_TEST, test: 'completes a group without its last members where it was told so', hangs: true }],
+    tests: [
+      { file: STRAGGLERS_TEST, test: 'completes a group without its last members where it was told so', hangs: true },
+    ],
   },
 ];

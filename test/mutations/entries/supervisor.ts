@@ -19,7 +19,12 @@ export const supervisor: readonly Mutation[] = [
     file: 'workers/stack/processes/managed-process.ts',
     before: 'const adoptable = found !== undefined && previous?.digest === this.spec.digest && isAlive(found);',
     after: 'const adoptable = found !== undefined && previous?.digest !== this.spec.digest && isAlive(found);',
-    tests: [{ file: SUPERVISOR_TEST, test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over' }],
+    tests: [
+      {
+        file: SUPERVISOR_TEST,
+        test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over',
+      },
+    ],
   },
   {
     name: 'what is wanted with other arguments runs on beside its successor',
@@ -27,7 +32,12 @@ export const supervisor: readonly Mutation[] = [
     file: 'workers/stack/supervisor.ts',
     before: 'await this.#endUnwanted(specs);\n',
     after: '',
-    tests: [{ file: SUPERVISOR_TEST, test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over' }],
+    tests: [
+      {
+        file: SUPERVISOR_TEST,
+        test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over',
+      },
+    ],
   },
   {
     name: 'who takes processes over forgets what they were told',
@@ -35,7 +45,12 @@ export const supervisor: readonly Mutation[] = [
     file: 'workers/stack/ensure-stack.ts',
     before: 'return running.settings ?? {};',
     after: 'return {};',
-    tests: [{ file: STACK_SETTINGS_TEST, test: 'a stack that is up, or whose supervisor was killed, keeps what it was told, and refuses anything else' }],
+    tests: [
+      {
+        file: STACK_SETTINGS_TEST,
+        test: 'a stack that is up, or whose supervisor was killed, keeps what it was told, and refuses anything else',
+      },
+    ],
   },
   {
     name: 'the death of an adopted worker is not noticed',
@@ -43,7 +58,12 @@ export const supervisor: readonly Mutation[] = [
     file: 'workers/stack/processes/managed-process.ts',
     before: 'while (isAlive(identity)) await sleep(ADOPTED_POLL_MS);',
     after: 'while (identity.pid > 0) await sleep(ADOPTED_POLL_MS);',
-    tests: [{ file: SUPERVISOR_TEST, test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over' }],
+    tests: [
+      {
+        file: SUPERVISOR_TEST,
+        test: 'killed itself, the supervisor leaves its workers running, and the next one takes them over',
+      },
+    ],
   },
   {
     name: 'a pid is taken for the process that had it',
@@ -51,7 +71,9 @@ export const supervisor: readonly Mutation[] = [
     file: 'scripts/setup/process-identity.mjs',
     before: "return identity.startTime !== '' && startTimeOf(identity.pid) === identity.startTime;",
     after: "return identity.startTime !== '' && startTimeOf(identity.pid) !== undefined;",
-    tests: [{ file: SUPERVISOR_TEST, test: 'a process that got the pid of a dead worker is neither adopted nor stopped' }],
+    tests: [
+      { file: SUPERVISOR_TEST, test: 'a process that got the pid of a dead worker is neither adopted nor stopped' },
+    ],
   },
   {
     name: 'a worker whose place is taken stays',
@@ -81,16 +103,23 @@ export const supervisor: readonly Mutation[] = [
     name: 'who asks for a live run again ends it and begins anew',
     fault: CLIENT,
     file: 'cli/longhaul.ts',
-    before: '          : WorkflowIdReusePolicy.REJECT_DUPLICATE,\n        workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,',
-    after: '          : WorkflowIdReusePolicy.REJECT_DUPLICATE,\n        workflowIdConflictPolicy: WorkflowIdConflictPolicy.TERMINATE_EXISTING,',
-    tests: [{ file: RUNS_ON_TEMPORAL_TEST, test: 'a program that waits is killed: its run goes on, and the same call attaches to it' }],
+    before:
+      '          : WorkflowIdReusePolicy.REJECT_DUPLICATE,\n        workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,',
+    after:
+      '          : WorkflowIdReusePolicy.REJECT_DUPLICATE,\n        workflowIdConflictPolicy: WorkflowIdConflictPolicy.TERMINATE_EXISTING,',
+    tests: [
+      {
+        file: RUNS_ON_TEMPORAL_TEST,
+        test: 'a program that waits is killed: its run goes on, and the same call attaches to it',
+      },
+    ],
   },
   {
     name: 'a process that is stopped is called ready',
     fault: STANDS_STILL,
     file: 'workers/stack/processes/list-processes.ts',
-    before: "if (standing === 'stopped') return { state: 'stopped', problem",
-    after: "if (standing === 'zombie') return { state: 'stopped', problem",
+    before: "if (standing === 'stopped'",
+    after: "if (standing === 'zombie'",
     tests: [{ file: LIST_PROCESSES_TEST, test: 'a worker and a supervisor that are stopped are shown so' }],
   },
   {

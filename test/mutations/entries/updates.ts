@@ -9,11 +9,13 @@ const VERSIONS = 'GPU workers of two versions meet in an update in shards';
 const ENGINE = "the engine's thread dies";
 const TEMPERATURES = 'turns of one update were sampled at different temperatures, or not at 1';
 const TEMPERATURE_TEST = 'test/trainer/training/temperature.test.ts';
-const FAILED = 'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
+const FAILED =
+  'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
 const BY_HAND = 'one batch of a run, or one group, is terminated or cancelled by hand';
 const UNIT = 'the unit of rollouts above a batch is terminated by hand, where rollouts and updates overlap';
 const RESTART_TEST = 'test/workflows/training/restart.test.ts';
-const OTHER_ROLLOUTS = 'a run is ended in the middle of an update and begun again, and its step trains on other rollouts';
+const OTHER_ROLLOUTS =
+  'a run is ended in the middle of an update and begun again, and its step trains on other rollouts';
 const UPDATE_INPUT_TEST = 'test/activities/update/update-input.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const UPDATE_TEST = 'test/trainer/update.test.ts';
@@ -64,7 +66,9 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/checkpoints/checkpoint.ts',
     before: '=> `${dir}.partial-${process.pid}-${Math.random().toString(36).slice(2)}`;',
     after: '=> dir;',
-    tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+    tests: [
+      { file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' },
+    ],
   },
   {
     name: 'of two plans that are ready at once the last one stands',
@@ -72,7 +76,12 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/sharded/sealed-file.ts',
     before: 'await link(aside, file);',
     after: 'await rename(aside, file);',
-    tests: [{ file: SHARDED_UPDATER_TEST, test: 'of two that have their plans ready at the same moment both are told the one that stands' }],
+    tests: [
+      {
+        file: SHARDED_UPDATER_TEST,
+        test: 'of two that have their plans ready at the same moment both are told the one that stands',
+      },
+    ],
   },
   {
     name: 'an update that comes late clears away the one after it',
@@ -80,7 +89,12 @@ export const updates: readonly Mutation[] = [
     file: 'activities/update/update.ts',
     before: 'clearUpdates(input.runDir, step)',
     after: 'clearUpdates(input.runDir)',
-    tests: [{ file: 'test/activities/update/sharded-update.test.ts', test: 'that is asked for once more, late, leaves what was made of the step after it' }],
+    tests: [
+      {
+        file: 'test/activities/update/sharded-update.test.ts',
+        test: 'that is asked for once more, late, leaves what was made of the step after it',
+      },
+    ],
   },
   {
     name: 'a part whose step another execution has taken fails',
@@ -88,7 +102,12 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/sharded/lost-state.ts',
     before: 'if (await isDone(at, round).catch(() => false)) return;\n',
     after: '',
-    tests: [{ file: SHARDED_CRITIC_TEST, test: 'that another worker has taken meanwhile, with what it was reading cleared away, is over' }],
+    tests: [
+      {
+        file: SHARDED_CRITIC_TEST,
+        test: 'that another worker has taken meanwhile, with what it was reading cleared away, is over',
+      },
+    ],
   },
   {
     name: 'a shard that is there is made again',
@@ -104,7 +123,12 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/sharded/sharded-updater.ts',
     before: 'await this.#clear(at, round);\n',
     after: '',
-    tests: [{ file: SHARDED_UPDATER_TEST, test: 'what a step that was killed after its state was written has left is cleared away' }],
+    tests: [
+      {
+        file: SHARDED_UPDATER_TEST,
+        test: 'what a step that was killed after its state was written has left is cleared away',
+      },
+    ],
   },
   {
     name: 'a state between two steps that is lost is waited for',
@@ -128,7 +152,9 @@ export const updates: readonly Mutation[] = [
     file: 'workflows/training/apply-update.ts',
     before: 'if (!isPlanLost(error) || plans >= PLANS',
     after: 'if (isPlanLost(error) || plans >= PLANS',
-    tests: [{ file: GPU_POOL_TEST, test: 'whose files were taken away half-way is laid down again, three times at most' }],
+    tests: [
+      { file: GPU_POOL_TEST, test: 'whose files were taken away half-way is laid down again, three times at most' },
+    ],
   },
   {
     name: 'a plan in memory counts though its file is gone',
@@ -160,7 +186,9 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/sharded/sealed-file.ts',
     before: 'if (digest.length < DIGEST_BYTES || !digestOf(content).equals(digest)) return undefined;',
     after: 'if (digest.length < DIGEST_BYTES || content.length < 1000) return undefined;',
-    tests: [{ file: SHARDED_UPDATER_TEST, test: 'makes torn, missing and foreign shards again where they are added up' }],
+    tests: [
+      { file: SHARDED_UPDATER_TEST, test: 'makes torn, missing and foreign shards again where they are added up' },
+    ],
   },
   {
     name: 'logits are not divided by the temperature',
@@ -195,7 +223,9 @@ export const updates: readonly Mutation[] = [
     file: 'activities/sampling/sample-ids.ts',
     before: '    temperature: sampling.temperature,\n',
     after: '',
-    tests: [{ file: 'test/activities/rollout/generate.test.ts', test: 'keeps the temperature 0.6 that it was sampled at' }],
+    tests: [
+      { file: 'test/activities/rollout/generate.test.ts', test: 'keeps the temperature 0.6 that it was sampled at' },
+    ],
   },
   {
     name: 'what does not say its temperature is taken for 1',
@@ -203,7 +233,12 @@ export const updates: readonly Mutation[] = [
     file: 'activities/update/training-data.ts',
     before: 'turns.every(saysTemperature) ? 1 : await configuredTemperature(input, store)',
     after: 'turns.every(saysTemperature) ? 1 : 1 + 0 * (await configuredTemperature(input, store))',
-    tests: [{ file: 'test/activities/update/configured-temperature.test.ts', test: 'what the run was configured with when the step began' }],
+    tests: [
+      {
+        file: 'test/activities/update/configured-temperature.test.ts',
+        test: 'what the run was configured with when the step began',
+      },
+    ],
   },
   {
     name: 'who comes second fails',
@@ -219,7 +254,9 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/checkpoints/checkpoint.ts',
     before: 'return { record: first, written: false };',
     after: 'return { record, written: false };',
-    tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+    tests: [
+      { file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' },
+    ],
   },
   {
     name: 'what came second stays aside',
@@ -227,7 +264,9 @@ export const updates: readonly Mutation[] = [
     file: 'trainer/checkpoints/checkpoint.ts',
     before: 'await rm(aside, { recursive: true, force: true });\n    const first',
     after: 'const first',
-    tests: [{ file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' }],
+    tests: [
+      { file: UPDATE_TEST, test: 'an attempt that ends after another one changes no byte of what that one wrote' },
+    ],
   },
   {
     name: 'an update that failed on all its tries ends the run',
@@ -236,16 +275,23 @@ export const updates: readonly Mutation[] = [
     before: 'this.#breaks && !CancellationScope',
     after: 'this.#breaks && CancellationScope',
     tests: [
-      { file: HELD_WORK_TEST, test: 'an update that failed on all its tries pauses a run (sync), says why, and is made again once' },
-      { file: 'test/workflows/failures/held-update.test.ts', test: 'an update that met a torn checkpoint on all its tries ends in the same weights' },
+      {
+        file: HELD_WORK_TEST,
+        test: 'an update that failed on all its tries pauses a run (sync), says why, and is made again once',
+      },
+      {
+        file: 'test/workflows/failures/held-update.test.ts',
+        test: 'an update that met a torn checkpoint on all its tries ends in the same weights',
+      },
     ],
   },
   {
     name: 'a record that failed on all its tries ends the run',
     fault: FAILED,
     file: 'workflows/training/training.ts',
-    before: 'await this.untilMended(`the record of step ${step}`, () => orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }));',
-    after: 'await orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap });',
+    before:
+      'this.untilMended(`the record of step ${step}`, () =>\n      orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }),\n    ',
+    after: 'orchestrator.recordStep({ ...this.folder, record, policy, sha256, keep, ...overlap }',
     tests: [{ file: HELD_WORK_TEST, test: 'recordStep that is not made within its day pauses the run' }],
   },
   {
@@ -254,7 +300,9 @@ export const updates: readonly Mutation[] = [
     file: 'workflows/failures/mendable.ts',
     before: "retryState === 'NON_RETRYABLE_FAILURE' &&",
     after: "retryState === 'CANCEL_REQUESTED' &&",
-    tests: [{ file: HELD_WORK_TEST, test: 'an update that fails for code of the user that throws ends the run', hangs: true }],
+    tests: [
+      { file: HELD_WORK_TEST, test: 'an update that fails for code of the user that throws ends the run', hangs: true },
+    ],
   },
   {
     name: "what a loss of one's own throws is the machines' fault",
@@ -286,7 +334,9 @@ export const updates: readonly Mutation[] = [
     file: 'workflows/training/overlap/overlap.ts',
     before: 'if (!(await isThere())) return false;\n      await sleep',
     after: 'if (!(await isThere())) return true;\n      await sleep',
-    tests: [{ file: HELD_WORK_TEST, test: 'a run (async) whose group-2/unit somebody ends by hand (cancel)', hangs: true }],
+    tests: [
+      { file: HELD_WORK_TEST, test: 'a run (async) whose group-2/unit somebody ends by hand (cancel)', hangs: true },
+    ],
   },
   {
     name: 'weights of other rollouts are taken for those of the step',
@@ -295,7 +345,10 @@ export const updates: readonly Mutation[] = [
     before: 'input === undefined || record.input === input;',
     after: 'input === undefined || record.version >= 0;',
     tests: [
-      { file: UPDATE_INPUT_TEST, test: 'is taken where it was made from the same rollouts, and made again where it was made from others' },
+      {
+        file: UPDATE_INPUT_TEST,
+        test: 'is taken where it was made from the same rollouts, and made again where it was made from others',
+      },
       { file: UPDATE_INPUT_TEST, test: 'is made again by shards too' },
     ],
   },
@@ -345,17 +398,22 @@ export const updates: readonly Mutation[] = [
     file: 'workflows/training/overlap/units.ts',
     before: 'if (error instanceof ChildWorkflowFailure && error.cause instanceof TerminatedFailure) terminated();',
     after: 'void [error, terminated, ChildWorkflowFailure, TerminatedFailure];',
-    tests: [{ file: RESTART_TEST, test: 'a group that was terminated begins again without being looked for', hangs: true }],
+    tests: [
+      { file: RESTART_TEST, test: 'a group that was terminated begins again without being looked for', hangs: true },
+    ],
   },
   {
     name: 'a batch does not tell that its unit was terminated',
     fault: UNIT,
     file: 'workflows/batch.ts',
-    before: '  await getExternalWorkflowHandle(unitOf).signal(unitMissedSignal).catch(() => undefined);\n',
-    after: '  void [getExternalWorkflowHandle, unitMissedSignal];\n',
+    before: 'await getExternalWorkflowHandle(unitOf)\n    .signal(unitMissedSignal)\n    .catch(() => undefined)',
+    after: 'void [getExternalWorkflowHandle, unitMissedSignal]',
     tests: [
       { file: RESTART_TEST, test: 'is told of by its batch', hangs: true },
-      { file: 'test/workflows/late-words.test.ts', test: 'a batch that is cancelled while its last failure is put on record tells the run' },
+      {
+        file: 'test/workflows/late-words.test.ts',
+        test: 'a batch that is cancelled while its last failure is put on record tells the run',
+      },
     ],
   },
 ];

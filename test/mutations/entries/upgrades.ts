@@ -35,8 +35,8 @@ export const upgrades: readonly Mutation[] = [
     name: 'a build that nobody can serve is not named',
     fault: FAULT,
     file: 'workers/versioning/earlier-builds.ts',
-    before: 'if (!this.#absent.has(build)) this.#deps.say(',
-    after: "if (build === '') this.#deps.say(",
+    before: '!this.#absent.has(build)',
+    after: "build === ''",
     tests: [{ file: SIDE_BY_SIDE_TEST, test: 'names a build whose code is not there, once' }],
   },
 ];

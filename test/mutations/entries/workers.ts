@@ -20,9 +20,11 @@ export const workers: readonly Mutation[] = [
     name: 'a model call that begins again samples with other noise',
     fault: KILLED,
     file: 'activities/rollout/generate.ts',
-    before: 'cacheKey: rollout, noiseKey, ...call,',
-    after: 'cacheKey: rollout, noiseKey: `${noiseKey} ${Date.now()}`, ...call,',
-    tests: [{ file: GENERATE_TEST, test: 'asks the engine for the policy, the noise and the sampling that it was given' }],
+    before: 'noiseKey,\n        ...call,',
+    after: 'noiseKey: `${noiseKey} ${Date.now()}`,\n        ...call,',
+    tests: [
+      { file: GENERATE_TEST, test: 'asks the engine for the policy, the noise and the sampling that it was given' },
+    ],
   },
   {
     name: 'a silent worker of init is waited for',

@@ -29,7 +29,10 @@ function write(path: string, content: unknown): void {
 
 function writeContext(name: string, Host: string): string {
   const id = createHash('sha256').update(name).digest('hex');
-  write(join(HOME, '.docker', 'contexts', 'meta', id, 'meta.json'), { Name: name, Endpoints: { docker: { Host, SkipTLSVerify: false } } });
+  write(join(HOME, '.docker', 'contexts', 'meta', id, 'meta.json'), {
+    Name: name,
+    Endpoints: { docker: { Host, SkipTLSVerify: false } },
+  });
   return id;
 }
 
@@ -56,19 +59,32 @@ it('the context that is chosen names it; a variable goes before the file, and DO
   const far = { host: 'tcp://192.0.2.7:2376', by: 'DOCKER_CONTEXT, context far' };
   expect(dockerAddress({ HOME, DOCKER_CONTEXT: 'far' })).toEqual(far);
   expect([remoteDockerHost({ HOME }), remoteDockerHost({ HOME, DOCKER_CONTEXT: 'far' })]).toEqual([undefined, far]);
-  expect(dockerAddress({ HOME, DOCKER_CONTEXT: 'far', DOCKER_HOST: 'unix:///run/x.sock' })).toEqual({ host: 'unix:///run/x.sock', by: 'DOCKER_HOST' });
+  expect(dockerAddress({ HOME, DOCKER_CONTEXT: 'far', DOCKER_HOST: 'unix:///run/x.sock' })).toEqual({
+    host: 'unix:///run/x.sock',
+    by: 'DOCKER_HOST',
+  });
   expect(dockerAddress({ HOME, DOCKER_CONTEXT: 'default' })).toEqual({ host: 'unix:///var/run/docker.sock' });
   const engine = { rootless: false, remapsUsers: false } as Engine;
-  expect([{ HOME }, { HOME, DOCKER_CONTEXT: 'far' }].map((env) => chooseTransport(engine, undefined, env, 0))).toEqual(['socket', 'exec']);
+  expect([{ HOME }, { HOME, DOCKER_CONTEXT: 'far' }].map((env) => chooseTransport(engine, undefined, env, 0))).toEqual([
+    'socket',
+    'exec',
+  ]);
 });
 
 it('a context that is not there, and what is no address, are refused by name', () => {
   choose('gone');
-  expect(() => dockerAddress({ HOME })).toThrow(/config\.json: no Docker context is named "gone" in .*contexts; choose one with docker context use, or set DOCKER_HOST$/u);
-  expect(() => remoteDockerHost({ HOME, DOCKER_CONTEXT: 'lost' })).toThrow(/^DOCKER_CONTEXT: no Docker context is named "lost"/u);
+  expect(() => dockerAddress({ HOME })).toThrow(
+    /config\.json: no Docker context is named "gone" in .*contexts; choose one with docker context use, or set DOCKER_HOST$/u,
+  );
+  expect(() => remoteDockerHost({ HOME, DOCKER_CONTEXT: 'lost' })).toThrow(
+    /^DOCKER_CONTEXT: no Docker context is named "lost"/u,
+  );
   for (const DOCKER_HOST of ['/var/run/docker.sock', 'fd://', 'tcp://', 'tcp://a b'])
-    for (const asked of [dockerClient, remoteDockerHost]) expect(() => asked({ HOME, DOCKER_HOST })).toThrow(SandboxImpossible);
-  expect(() => dockerClient({ HOME, DOCKER_HOST: 'tcp://localhost:2376', DOCKER_CERT_PATH: join(HOME, 'no') })).toThrow(/certificates cannot be read: .*ca\.pem/u);
+    for (const asked of [dockerClient, remoteDockerHost])
+      expect(() => asked({ HOME, DOCKER_HOST })).toThrow(SandboxImpossible);
+  expect(() => dockerClient({ HOME, DOCKER_HOST: 'tcp://localhost:2376', DOCKER_CERT_PATH: join(HOME, 'no') })).toThrow(
+    /certificates cannot be read: .*ca\.pem/u,
+  );
 });
 
 it('the ports and protocols are those of Docker itself', () => {
@@ -78,10 +94,27 @@ it('the ports and protocols are those of Docker itself', () => {
   for (const name of ['ca', 'cert', 'key']) writeFileSync(join(tls, `${name}.pem`), name);
   const modem = (env: NodeJS.ProcessEnv) => dockerClient({ HOME, ...env }).modem as unknown as Record<string, unknown>;
   expect(modem({ DOCKER_HOST: 'localhost' })).toMatchObject({ host: 'localhost', port: 2375, protocol: 'http' });
-  expect(modem({ DOCKER_HOST: 'tcp://127.0.0.1:99' })).toMatchObject({ host: '127.0.0.1', port: '99', protocol: 'http' });
+  expect(modem({ DOCKER_HOST: 'tcp://127.0.0.1:99' })).toMatchObject({
+    host: '127.0.0.1',
+    port: '99',
+    protocol: 'http',
+  });
   expect(modem({ DOCKER_HOST: 'tcp://[::1]:99' })).toMatchObject({ host: '::1', port: '99', protocol: 'http' });
-  expect(modem({ DOCKER_HOST: 'ssh://me@localhost', SSH_AUTH_SOCK: '/agent' })).toMatchObject({ host: 'localhost', port: 22, protocol: 'ssh', username: 'me', sshOptions: { agent: '/agent' } });
-  expect(modem({ DOCKER_CONTEXT: 'secure' })).toMatchObject({ host: 'localhost', port: 2376, protocol: 'https', ca: Buffer.from('ca'), cert: Buffer.from('cert'), key: Buffer.from('key') });
+  expect(modem({ DOCKER_HOST: 'ssh://me@localhost', SSH_AUTH_SOCK: '/agent' })).toMatchObject({
+    host: 'localhost',
+    port: 22,
+    protocol: 'ssh',
+    username: 'me',
+    sshOptions: { agent: '/agent' },
+  });
+  expect(modem({ DOCKER_CONTEXT: 'secure' })).toMatchObject({
+    host: 'localhost',
+    port: 2376,
+    protocol: 'https',
+    ca: Buffer.from('ca'),
+    cert: Buffer.from('cert'),
+    key: Buffer.from('key'),
+  });
 });
 
 it('a client asks the daemon of the environment that it is given, whatever this process has', async () => {

@@ -28,17 +28,27 @@ let folder = '';
 let heard: string[] = [];
 
 const forget = async (image: string): Promise<void> => {
-  await docker.getImage(image).remove({ force: true }).catch(() => undefined);
+  await docker
+    .getImage(image)
+    .remove({ force: true })
+    .catch(() => undefined);
 };
 
 /** The base image after `command`, at the registry alone. */
 async function push(tag: string, command: string): Promise<void> {
-  const container = await docker.createContainer({ Image: await bench.provider.images.ensure(undefined), Cmd: ['/bin/bash', '-c', command], HostConfig: { NetworkMode: 'none' } });
+  const container = await docker.createContainer({
+    Image: await bench.provider.images.ensure(undefined),
+    Cmd: ['/bin/bash', '-c', command],
+    HostConfig: { NetworkMode: 'none' },
+  });
   await container.start();
   await container.wait();
   await container.commit({ repo: name, tag });
   await container.remove();
-  await followReports((await docker.getImage(`${name}:${tag}`).push({ authconfig: { username: '', password: '' } })) as Readable, () => undefined);
+  await followReports(
+    (await docker.getImage(`${name}:${tag}`).push({ authconfig: { username: '', password: '' } })) as Readable,
+    () => undefined,
+  );
   await forget(`${name}:${tag}`);
 }
 
@@ -53,7 +63,11 @@ beforeEach(() => {
 });
 afterEach(async () => {
   vi.unstubAllEnvs();
-  for (const image of [baseImageName(SUITE), ...['whole', 'without-git', 'none'].flatMap((tag) => [`${name}:${tag}`, publishedName(`${name}:${tag}`)])]) await forget(image);
+  for (const image of [
+    baseImageName(SUITE),
+    ...['whole', 'without-git', 'none'].flatMap((tag) => [`${name}:${tag}`, publishedName(`${name}:${tag}`)]),
+  ])
+    await forget(image);
   rmSync(folder, { recursive: true, force: true });
 });
 afterAll(() => registry.stop());
@@ -68,7 +82,12 @@ function machine(hasApt: boolean): string {
 }
 
 const ensure = (tag: string, hasApt: boolean): Promise<string> =>
-  ensureBaseImage(engine, { cache: join(folder, 'cache'), etc: machine(hasApt), published: `${name}:${tag}`, onProgress: (line) => heard.push(line) });
+  ensureBaseImage(engine, {
+    cache: join(folder, 'cache'),
+    etc: machine(hasApt),
+    published: `${name}:${tag}`,
+    onProgress: (line) => heard.push(line),
+  });
 
 it('a published one is pulled once for any number of processes, and has what every sandbox has', async () => {
   const made = await Promise.all([ensure('whole', false), ensure('whole', true), ensure('whole', false)]);
@@ -76,7 +95,10 @@ it('a published one is pulled once for any number of processes, and has what eve
   expect(registry.manifests()).toBe(1);
   const { Id } = await docker.getImage(made[0] ?? '').inspect();
   const sandbox = await bench.provider.create(specOf('published', { image: Id.replace('sha256:', '') }));
-  const { output } = await sh(sandbox, 'whoami; python3 -c "print(1)"; git init -q . && echo git; ps -o comm= -p 1 >/dev/null && echo ps; ls /etc/shadow /etc/machine-id 2>/dev/null');
+  const { output } = await sh(
+    sandbox,
+    'whoami; python3 -c "print(1)"; git init -q . && echo git; ps -o comm= -p 1 >/dev/null && echo ps; ls /etc/shadow /etc/machine-id 2>/dev/null',
+  );
   expect(output).toBe('agent\n1\ngit\nps\n');
   await bench.provider.destroy('published');
 });
@@ -84,7 +106,9 @@ it('a published one is pulled once for any number of processes, and has what eve
 it('one that lacks a program is not taken, and what lacks is named', async () => {
   const refused = ensure('without-git', false);
   await expect(refused).rejects.toThrow(SandboxImpossible);
-  await expect(refused).rejects.toThrow(`no base image: image ${name}:without-git lacks git, and this machine has no apt to make one from; name an image in LONGHAUL_DOCKER_IMAGE`);
+  await expect(refused).rejects.toThrow(
+    `no base image: image ${name}:without-git lacks git, and this machine has no apt to make one from; name an image in LONGHAUL_DOCKER_IMAGE`,
+  );
   expect(await docker.listContainers({ all: true, filters: { ancestor: [`${name}:without-git`] } })).toEqual([]);
 });
 
@@ -100,11 +124,18 @@ it('where its registry does not have it nothing is tried again; where that is aw
 
 it('where no registry has one it is made here, and from then on no registry is asked', async () => {
   // The real one takes minutes and a mirror; who makes the base image of the other tests is the real one.
-  writeFileSync(join(folder, 'debootstrap'), '#!/bin/sh\nfor last; do rootfs=$before; before=$last; done\nmkdir -p "$rootfs/etc"\n');
+  writeFileSync(
+    join(folder, 'debootstrap'),
+    '#!/bin/sh\nfor last; do rootfs=$before; before=$last; done\nmkdir -p "$rootfs/etc"\n',
+  );
   chmodSync(join(folder, 'debootstrap'), 0o755);
   vi.stubEnv('PATH', `${folder}:${process.env['PATH'] ?? ''}`);
   expect(await ensure('none', true)).toBe(baseImageName(SUITE));
-  expect(heard).toEqual([`pulling the base image ${name}:none`, expect.stringContaining('cannot be pulled'), `making the base image ${baseImageName(SUITE)} with debootstrap`]);
+  expect(heard).toEqual([
+    `pulling the base image ${name}:none`,
+    expect.stringContaining('cannot be pulled'),
+    `making the base image ${baseImageName(SUITE)} with debootstrap`,
+  ]);
   await forget(baseImageName(SUITE));
   registry.reset();
   expect(await ensure('whole', true)).toBe(baseImageName(SUITE));
@@ -113,7 +144,9 @@ it('where no registry has one it is made here, and from then on no registry is a
 
 it('where none can be made, both reasons are told', async () => {
   vi.stubEnv('PATH', '/nonexistent');
-  await expect(ensure('none', true)).rejects.toThrow(/^no base image: image .*:none cannot be pulled: .*, and there is no debootstrap to make one: apt install debootstrap; name an image/u);
+  await expect(ensure('none', true)).rejects.toThrow(
+    /^no base image: image .*:none cannot be pulled: .*, and there is no debootstrap to make one: apt install debootstrap; name an image/u,
+  );
   copyFileSync('/bin/true', join(folder, 'debootstrap'));
   vi.stubEnv('PATH', folder);
   vi.spyOn(process, 'getuid').mockReturnValue(1000);

@@ -43,22 +43,55 @@ describe('credentials', () => {
   ])('of %s are those for %s', (reference, registry) => expect(registryOf(reference)).toBe(registry));
 
   it('come from the file, under any of the names that a registry has there', async () => {
-    const env = environment({ auths: { 'https://index.docker.io/v1/': { auth: basic('me', 'a:b') }, 'https://ghcr.io': { auth: basic('you', 'c') }, 'quay.io': { identitytoken: 't' }, 'empty.io': {} } });
-    expect(await credentialsFor('python', env)).toEqual({ serveraddress: 'https://index.docker.io/v1/', username: 'me', password: 'a:b' });
-    expect(await credentialsFor('ghcr.io/a', env)).toEqual({ serveraddress: 'ghcr.io', username: 'you', password: 'c' });
+    const env = environment({
+      auths: {
+        'https://index.docker.io/v1/': { auth: basic('me', 'a:b') },
+        'https://ghcr.io': { auth: basic('you', 'c') },
+        'quay.io': { identitytoken: 't' },
+        'empty.io': {},
+      },
+    });
+    expect(await credentialsFor('python', env)).toEqual({
+      serveraddress: 'https://index.docker.io/v1/',
+      username: 'me',
+      password: 'a:b',
+    });
+    expect(await credentialsFor('ghcr.io/a', env)).toEqual({
+      serveraddress: 'ghcr.io',
+      username: 'you',
+      password: 'c',
+    });
     expect(await credentialsFor('quay.io/a', env)).toEqual({ serveraddress: 'quay.io', identitytoken: 't' });
-    for (const image of ['empty.io/a', 'other.io/a', 'ghcr.io:5000/a']) expect(await credentialsFor(image, env)).toBeUndefined();
+    for (const image of ['empty.io/a', 'other.io/a', 'ghcr.io:5000/a'])
+      expect(await credentialsFor(image, env)).toBeUndefined();
     expect(await credentialsFor('python', { DOCKER_CONFIG: join(folder, 'nowhere') })).toBeUndefined();
     mkdirSync(join(folder, '.docker'));
-    writeFileSync(join(folder, '.docker', 'config.json'), JSON.stringify({ auths: { 'ghcr.io': { auth: basic('home', 'd') } } }));
+    writeFileSync(
+      join(folder, '.docker', 'config.json'),
+      JSON.stringify({ auths: { 'ghcr.io': { auth: basic('home', 'd') } } }),
+    );
     expect(await credentialsFor('ghcr.io/a', { HOME: folder })).toMatchObject({ username: 'home' });
   });
 
   it('come from a helper, that of the registry before that of all; what it does not know is looked for in the file', async () => {
-    helper('one', 'read server; [ "$1 $server" = "get ghcr.io" ] && echo \'{"ServerURL":"ghcr.io","Username":"helped","Secret":"s"}\'');
-    helper('all', 'read server; case $server in quay.io) echo \'{"Username":"<token>","Secret":"t"}\';; bad.io) echo secret, and no JSON;; *) exit 1;; esac');
-    const env = environment({ credsStore: 'all', credHelpers: { 'ghcr.io': 'one' }, auths: { 'other.io': { auth: basic('filed', 'f') } } });
-    expect(await credentialsFor('ghcr.io/a', env)).toEqual({ serveraddress: 'ghcr.io', username: 'helped', password: 's' });
+    helper(
+      'one',
+      'read server; [ "$1 $server" = "get ghcr.io" ] && echo \'{"ServerURL":"ghcr.io","Username":"helped","Secret":"s"}\'',
+    );
+    helper(
+      'all',
+      'read server; case $server in quay.io) echo \'{"Username":"<token>","Secret":"t"}\';; bad.io) echo secret, and no JSON;; *) exit 1;; esac',
+    );
+    const env = environment({
+      credsStore: 'all',
+      credHelpers: { 'ghcr.io': 'one' },
+      auths: { 'other.io': { auth: basic('filed', 'f') } },
+    });
+    expect(await credentialsFor('ghcr.io/a', env)).toEqual({
+      serveraddress: 'ghcr.io',
+      username: 'helped',
+      password: 's',
+    });
     expect(await credentialsFor('quay.io/a', env)).toEqual({ serveraddress: 'quay.io', identitytoken: 't' });
     expect(await credentialsFor('other.io/a', env)).toMatchObject({ username: 'filed' });
     expect(await credentialsFor('bad.io/a', env)).toBeUndefined();
@@ -66,7 +99,9 @@ describe('credentials', () => {
   });
 
   it('in a file that is broken are never part of what is said about it', async () => {
-    const error: unknown = await credentialsFor('python', environment('{"auths": {"x": {"auth": "c2VjcmV0" ')).catch((thrown: unknown) => thrown);
+    const error: unknown = await credentialsFor('python', environment('{"auths": {"x": {"auth": "c2VjcmV0" ')).catch(
+      (thrown: unknown) => thrown,
+    );
     expect(String(error)).toContain(`${folder}/config.json cannot be read`);
     expect(String(error)).not.toContain('c2VjcmV0');
   });
@@ -77,14 +112,27 @@ describe('a registry that asks who is there', async () => {
   const { docker } = provider.engine;
   const registry = await startRegistry({ asksWho: true });
   const image = `${registry.address}/private/task:1`;
-  const forget = () => docker.getImage(image).remove({ force: true }).catch(() => undefined);
-  const pull = (env: NodeJS.ProcessEnv, heard: string[] = []) => pullImage(provider.engine, image, { env, pauseMs: 1, onProgress: (line) => heard.push(line) });
+  const forget = () =>
+    docker
+      .getImage(image)
+      .remove({ force: true })
+      .catch(() => undefined);
+  const pull = (env: NodeJS.ProcessEnv, heard: string[] = []) =>
+    pullImage(provider.engine, image, { env, pauseMs: 1, onProgress: (line) => heard.push(line) });
 
   beforeAll(async () => {
     // An archive of no file: the daemon would compress a base image for a quarter of a minute.
-    const made = await docker.importImage(Readable.from([Buffer.alloc(1024)]), { repo: `${registry.address}/private/task`, tag: '1' });
+    const made = await docker.importImage(Readable.from([Buffer.alloc(1024)]), {
+      repo: `${registry.address}/private/task`,
+      tag: '1',
+    });
     await followReports(made as Readable, () => undefined);
-    await followReports((await docker.getImage(image).push({ authconfig: { ...REGISTRY_LOGIN, serveraddress: registry.address } })) as Readable, () => undefined);
+    await followReports(
+      (await docker
+        .getImage(image)
+        .push({ authconfig: { ...REGISTRY_LOGIN, serveraddress: registry.address } })) as Readable,
+      () => undefined,
+    );
     await forget();
   });
   afterAll(async () => {
@@ -93,8 +141,12 @@ describe('a registry that asks who is there', async () => {
   });
 
   it('is told, and gives the image', async () => {
-    await pull(environment({ auths: { [registry.address]: { auth: basic(REGISTRY_LOGIN.username, REGISTRY_LOGIN.password) } } }));
-    await expect(docker.getImage(image).inspect()).resolves.toMatchObject({ RepoTags: expect.arrayContaining([image]) as string[] });
+    await pull(
+      environment({ auths: { [registry.address]: { auth: basic(REGISTRY_LOGIN.username, REGISTRY_LOGIN.password) } } }),
+    );
+    await expect(docker.getImage(image).inspect()).resolves.toMatchObject({
+      RepoTags: expect.arrayContaining([image]) as string[],
+    });
     await forget();
   });
 

@@ -15,7 +15,12 @@ import { SandboxImpossible } from '../../../sandboxes/sandbox.ts';
 /** What Podman 4.3.1 said without root over version 1 of control groups, where it left out every limit. */
 const PODMAN_ROOTLESS = {
   ServerVersion: '4.3.1',
-  Runtimes: { crun: { path: '/usr/bin/crun' }, kata: { path: '/usr/bin/kata-runtime' }, runc: { path: '/usr/bin/runc' }, runsc: { path: '/usr/bin/runsc' } },
+  Runtimes: {
+    crun: { path: '/usr/bin/crun' },
+    kata: { path: '/usr/bin/kata-runtime' },
+    runc: { path: '/usr/bin/runc' },
+    runsc: { path: '/usr/bin/runsc' },
+  },
   DefaultRuntime: 'runc',
   SecurityOptions: ['name=seccomp,profile=default'],
   CgroupVersion: '1',
@@ -53,7 +58,10 @@ describe("Podman's service", () => {
       writeFileSync(join(folder, name), text);
       return join(folder, name);
     };
-    const few = file('few', 'Limit  Soft Limit  Hard Limit  Units\nMax processes             96365                96365                processes\n');
+    const few = file(
+      'few',
+      'Limit  Soft Limit  Hard Limit  Units\nMax processes             96365                96365                processes\n',
+    );
     const any = file('any', 'Max processes             unlimited            unlimited            processes\n');
     const engine = await openEngine(saying({ ...PODMAN_ROOTLESS, Rootless: false }));
     expect(userProcessLimit(engine, few, file('small', '32768\n'))).toBe(32768);
@@ -67,7 +75,12 @@ describe("Podman's service", () => {
 describe("Docker's daemon", () => {
   it('has the runtimes that it lists; one with a kernel of its own by default is reached by exec', async () => {
     const engine = await openEngine(saying(DOCKER));
-    expect(engine).toMatchObject({ podman: false, rootless: false, runtimes: ['crun', 'kata', 'runc', 'runsc'], unheld: [] });
+    expect(engine).toMatchObject({
+      podman: false,
+      rootless: false,
+      runtimes: ['crun', 'kata', 'runc', 'runsc'],
+      unheld: [],
+    });
     expect(chooseTransport(engine, undefined, {}, 0)).toBe('socket');
     expect(chooseTransport({ ...engine, defaultRuntime: 'runsc' }, undefined, {}, 0)).toBe('exec');
   });

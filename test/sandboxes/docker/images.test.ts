@@ -22,14 +22,21 @@ const name = `${registry.address}/longhaul/task`;
 let digest = '';
 
 const forget = async (image: string): Promise<void> => {
-  await docker.getImage(image).remove({ force: true }).catch(() => undefined);
+  await docker
+    .getImage(image)
+    .remove({ force: true })
+    .catch(() => undefined);
 };
 
 /** The base image with a repository of root's, as SWE images have it. */
 async function pushTask(): Promise<void> {
   const container = await docker.createContainer({
     Image: await bench.provider.images.ensure(undefined),
-    Cmd: ['/bin/bash', '-c', 'mkdir -p /testbed/src /opt/tool && echo old > /testbed/src/a.py && echo tool > /opt/tool/x && chmod 777 /opt/tool; echo postgres:x:70:71::/var/lib/postgresql:/bin/sh >> /etc/passwd; printf postgres:x:71: >> /etc/group'],
+    Cmd: [
+      '/bin/bash',
+      '-c',
+      'mkdir -p /testbed/src /opt/tool && echo old > /testbed/src/a.py && echo tool > /opt/tool/x && chmod 777 /opt/tool; echo postgres:x:70:71::/var/lib/postgresql:/bin/sh >> /etc/passwd; printf postgres:x:71: >> /etc/group',
+    ],
     HostConfig: { NetworkMode: 'none' },
   });
   await container.start();
@@ -73,7 +80,10 @@ describe('an image', () => {
     const [all, one, another]: [string[], string[], string[]] = [[], [], []];
     const images = openImages(engine, { ...locks, pauseMs: 1, onProgress: (line) => all.push(line) });
     registry.reset(1000);
-    const asked = [images.ensure(`${name}:1`, (line) => one.push(line)), images.ensure(`${name}:2`, (line) => another.push(line))];
+    const asked = [
+      images.ensure(`${name}:1`, (line) => one.push(line)),
+      images.ensure(`${name}:2`, (line) => another.push(line)),
+    ];
     await Promise.allSettled(asked);
     const of = (lines: string[], tag: number) => lines.filter((line) => line.startsWith(`${name}:${tag}: try `)).length;
     expect([of(one, 1), of(another, 2)]).toEqual([4, 4]);
@@ -94,7 +104,9 @@ describe('an image', () => {
     const heard: string[] = [];
     registry.reset(16, 429);
     await pullImage(engine, `${name}:1`, { pauseMs: 1, onProgress: (line) => heard.push(line) });
-    const pauses = heard.flatMap((line) => /the registry lets nobody in .*; again in ([\d.]+) s/u.exec(line)?.[1] ?? []).map(Number);
+    const pauses = heard
+      .flatMap((line) => /the registry lets nobody in .*; again in ([\d.]+) s/u.exec(line)?.[1] ?? [])
+      .map(Number);
     expect(pauses.length).toBeGreaterThan(5);
     expect(Math.max(...pauses)).toBe(0.06);
     await forget(`${name}:1`);
@@ -119,8 +131,12 @@ describe('an image', () => {
   });
 
   it('fails a sandbox that names what cannot be, and nothing is left of it', async () => {
-    await expect(bench.provider.create(specOf('impossible', { image: `${name}:none` }))).rejects.toThrow(SandboxImpossible);
-    await expect(bench.provider.create(specOf('impossible', { image: 'Not A Reference' }))).rejects.toThrow('image Not A Reference: must be a reference');
+    await expect(bench.provider.create(specOf('impossible', { image: `${name}:none` }))).rejects.toThrow(
+      SandboxImpossible,
+    );
+    await expect(bench.provider.create(specOf('impossible', { image: 'Not A Reference' }))).rejects.toThrow(
+      'image Not A Reference: must be a reference',
+    );
     expect(await bench.provider.list()).toEqual([]);
   });
 });
@@ -129,28 +145,57 @@ describe('a task with an image of its own', () => {
   const task = { image: '', workdir: '/testbed', limits: { memoryMiB: 256, processes: 64, diskMiB: 64 } };
 
   it('has its workspace and all that its files allow writable in the profile `swe`, and is as confined as any other', async () => {
-    const sandbox = await bench.provider.create(specOf('swe', { ...task, image: `${name}@${digest}`, profile: 'swe', files: [{ path: 'src/b.py', content: 'b\n' }] }));
-    const { output } = await sh(sandbox, 'cat src/a.py src/b.py; echo new > src/a.py; echo more > /opt/tool/y; stat -c %U src/a.py; cat src/a.py; touch /usr/x /etc/x 2>&1 | grep -c denied');
+    const sandbox = await bench.provider.create(
+      specOf('swe', {
+        ...task,
+        image: `${name}@${digest}`,
+        profile: 'swe',
+        files: [{ path: 'src/b.py', content: 'b\n' }],
+      }),
+    );
+    const { output } = await sh(
+      sandbox,
+      'cat src/a.py src/b.py; echo new > src/a.py; echo more > /opt/tool/y; stat -c %U src/a.py; cat src/a.py; touch /usr/x /etc/x 2>&1 | grep -c denied',
+    );
     expect(output).toBe('old\nb\nagent\nnew\n2\n');
-    const rights = 'grep -E "^(Cap(Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp):" /proc/self/status | cut -f2 | sort -u | tr "\\n" " "';
+    const rights =
+      'grep -E "^(Cap(Prm|Eff|Bnd|Amb)|NoNewPrivs|Seccomp):" /proc/self/status | cut -f2 | sort -u | tr "\\n" " "';
     expect((await sh(sandbox, rights)).output).toBe('0000000000000000 1 2 ');
-    expect((await sh(sandbox, 'chown root src/a.py || cat /proc/net/route | tail -n +2')).output).toContain('not permitted');
+    expect((await sh(sandbox, 'chown root src/a.py || cat /proc/net/route | tail -n +2')).output).toContain(
+      'not permitted',
+    );
     await bench.provider.destroy('swe');
   });
 
   /** Why: tests and programs of an image ask for the users that it was made with, such as a database's or a web server's. */
-  it.each(['swe', 'strict'] as const)('knows the users that its image knows, and the agent, in the profile `%s`', async (profile) => {
-    const sandbox = await bench.provider.create(specOf(`users ${profile}`, { ...task, image: `${name}@${digest}`, profile, workdir: profile === 'swe' ? '/testbed' : '/work' }));
-    const ask = 'import pwd,grp; print(pwd.getpwnam("postgres").pw_uid, grp.getgrnam("postgres").gr_gid, pwd.getpwnam("nobody").pw_uid)';
-    const { output } = await sh(sandbox, `python3 -c '${ask}'; whoami; id -gn; echo ~; grep -c ^agent: /etc/passwd /etc/group`);
-    expect(output).toBe('70 71 65534\nagent\nagent\n/tmp/home\n/etc/passwd:1\n/etc/group:1\n');
-    await bench.provider.destroy(`users ${profile}`);
-    const left = await docker.listContainers({ all: true, filters: { label: ['longhaul=accounts'] } });
-    expect(left).toEqual([]);
-  });
+  it.each(['swe', 'strict'] as const)(
+    'knows the users that its image knows, and the agent, in the profile `%s`',
+    async (profile) => {
+      const sandbox = await bench.provider.create(
+        specOf(`users ${profile}`, {
+          ...task,
+          image: `${name}@${digest}`,
+          profile,
+          workdir: profile === 'swe' ? '/testbed' : '/work',
+        }),
+      );
+      const ask =
+        'import pwd,grp; print(pwd.getpwnam("postgres").pw_uid, grp.getgrnam("postgres").gr_gid, pwd.getpwnam("nobody").pw_uid)';
+      const { output } = await sh(
+        sandbox,
+        `python3 -c '${ask}'; whoami; id -gn; echo ~; grep -c ^agent: /etc/passwd /etc/group`,
+      );
+      expect(output).toBe('70 71 65534\nagent\nagent\n/tmp/home\n/etc/passwd:1\n/etc/group:1\n');
+      await bench.provider.destroy(`users ${profile}`);
+      const left = await docker.listContainers({ all: true, filters: { label: ['longhaul=accounts'] } });
+      expect(left).toEqual([]);
+    },
+  );
 
   it('has nothing writable but its workspace in the profile `strict`, also when the image was removed since', async () => {
-    const sandbox = await bench.provider.create(specOf('strict', { ...task, image: `${name}@${digest}`, workdir: '/work' }));
+    const sandbox = await bench.provider.create(
+      specOf('strict', { ...task, image: `${name}@${digest}`, workdir: '/work' }),
+    );
     const { output } = await sh(sandbox, 'cat /testbed/src/a.py; touch /opt/tool/y 2>&1; echo x > a && cat a');
     expect(output).toBe("old\ntouch: cannot touch '/opt/tool/y': Read-only file system\nx\n");
     await bench.provider.destroy('strict');

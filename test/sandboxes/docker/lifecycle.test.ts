@@ -27,7 +27,15 @@ const containerOf = (id: string, of = bench) => docker.getContainer(readRecord(f
 
 function launcher(): DockerLauncher {
   const { engine, images } = provider;
-  return new DockerLauncher({ engine, images, stateDir, supervisorPath: bench.supervisorPath, runtime: undefined, transport: 'socket', ownKernel: false });
+  return new DockerLauncher({
+    engine,
+    images,
+    stateDir,
+    supervisorPath: bench.supervisorPath,
+    runtime: undefined,
+    transport: 'socket',
+    ownKernel: false,
+  });
 }
 
 /**
@@ -52,7 +60,9 @@ async function takenWhileListed(from: string, to: string): Promise<{ readonly do
     writeSync(reader, 'first');
     closeSync(reader);
     process.exitCode = passedOn ? 0 : 1;`;
-  const taker = spawn(process.execPath, ['--input-type=module', '-e', program, stateDir, from, to, id], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const taker = spawn(process.execPath, ['--input-type=module', '-e', program, stateDir, from, to, id], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   const done = new Promise<number | null>((resolve) => taker.once('exit', resolve));
   await new Promise((resolve) => taker.stdout.once('data', resolve));
   onTestFinished(() => rmSync(first, { recursive: true, force: true }));
@@ -63,7 +73,12 @@ describe('create', () => {
   it('adopts a live sandbox of the same id, from this process or another, and runs its set-up once', async () => {
     const spec = specOf('run/step-1/task/0 with a long name/'.repeat(8), { setup: 'echo x >> setups' });
     const elsewhere = await bench.reopen();
-    const made = await Promise.all([provider.create(spec), provider.create(spec), elsewhere.create(spec), elsewhere.create(spec)]);
+    const made = await Promise.all([
+      provider.create(spec),
+      provider.create(spec),
+      elsewhere.create(spec),
+      elsewhere.create(spec),
+    ]);
     await sh(made[0], 'echo mine > file');
     expect((await sh(await elsewhere.create(spec), 'cat setups file')).output).toBe('x\nmine\n');
     expect(await containersOf(stateDir)).toHaveLength(1);
@@ -87,7 +102,10 @@ describe('create', () => {
     await sh(made, 'echo mine > file');
     made.close();
     rmSync(folderOf(overExec.stateDir, 'clash'), { recursive: true });
-    expect((await sh(await overExec.provider.create(specOf('clash', { setup: 'echo x >> setups' })), 'cat setups file')).output).toBe('x\nmine\n');
+    expect(
+      (await sh(await overExec.provider.create(specOf('clash', { setup: 'echo x >> setups' })), 'cat setups file'))
+        .output,
+    ).toBe('x\nmine\n');
     expect(await containersOf(overExec.stateDir)).toHaveLength(1);
     await overExec.provider.destroy('clash');
     expect(await containersOf(overExec.stateDir)).toEqual([]);
@@ -105,7 +123,11 @@ describe('create', () => {
     await provider.create(specOf('foreign'));
     const name = readRecord(folderOf(stateDir, 'foreign'))?.name ?? '';
     await provider.destroy('foreign');
-    const theirs = await docker.createContainer({ name, Image: await provider.images.ensure(undefined), Cmd: ['true'] });
+    const theirs = await docker.createContainer({
+      name,
+      Image: await provider.images.ensure(undefined),
+      Cmd: ['true'],
+    });
     await expect(provider.create(specOf('foreign'))).rejects.toThrow('a container that Longhaul did not make');
     await theirs.remove();
     expect(await provider.list()).toEqual([]);
@@ -115,7 +137,12 @@ describe('create', () => {
     const reference = { repo: `localhost/longhaul-renewed-${process.pid}`, tag: '1' };
     const name = `${reference.repo}:${reference.tag}`;
     const commit = async (word: string): Promise<void> => {
-      const made = await docker.createContainer({ Image: await provider.images.ensure(undefined), Cmd: ['true'], Env: [`WORD=${word}`], HostConfig: { NetworkMode: 'none' } });
+      const made = await docker.createContainer({
+        Image: await provider.images.ensure(undefined),
+        Cmd: ['true'],
+        Env: [`WORD=${word}`],
+        HostConfig: { NetworkMode: 'none' },
+      });
       await made.commit(reference);
       await made.remove();
     };
@@ -133,7 +160,8 @@ describe('create', () => {
     for (const transport of ['socket', 'exec'] as const) {
       const odd = mkdtempSync(join(tmpdir(), podman ? 'longhaul: a\\' : 'longhaul: a,b="c"\\'));
       onTestFinished(() => rmSync(odd, { recursive: true, force: true }));
-      if (podman) await expect(openDockerBench({ transport, stateDir: join(odd, 'a,b') })).rejects.toThrow(SandboxImpossible);
+      if (podman)
+        await expect(openDockerBench({ transport, stateDir: join(odd, 'a,b') })).rejects.toThrow(SandboxImpossible);
       const { provider: there } = await openDockerBench({ transport, stateDir: join(odd, 'state:ro') });
       expect((await sh(await there.create(specOf('odd')), 'echo made')).output).toBe('made\n');
       await there.destroy('odd');
@@ -141,25 +169,28 @@ describe('create', () => {
     }
   });
 
-  it.each(['before there is a container', 'before it starts'])('is unavailable, and leaves nothing, where somebody ends it %s', async (when) => {
-    const create = docker.createContainer.bind(docker);
-    docker.createContainer = (async (options: Parameters<typeof create>[0]) => {
-      if (when !== 'before it starts') await provider.destroy('unwanted');
-      const made = await create(options);
-      // As if the one who ends it had looked for the container before there was one.
-      if (when === 'before it starts') rmSync(folderOf(stateDir, 'unwanted'), { recursive: true });
-      return made;
-    }) as typeof docker.createContainer;
-    try {
-      const ended = provider.create(specOf('unwanted'));
-      await expect(ended).rejects.toThrow(SandboxUnavailable);
-      await expect(ended).rejects.toThrow('was ended while it was made');
-    } finally {
-      docker.createContainer = create;
-    }
-    expect(await containersOf(stateDir)).toEqual([]);
-    expect(readdirSync(stateDir).filter((name) => !name.startsWith('runtime-'))).toEqual([]);
-  });
+  it.each(['before there is a container', 'before it starts'])(
+    'is unavailable, and leaves nothing, where somebody ends it %s',
+    async (when) => {
+      const create = docker.createContainer.bind(docker);
+      docker.createContainer = (async (options: Parameters<typeof create>[0]) => {
+        if (when !== 'before it starts') await provider.destroy('unwanted');
+        const made = await create(options);
+        // As if the one who ends it had looked for the container before there was one.
+        if (when === 'before it starts') rmSync(folderOf(stateDir, 'unwanted'), { recursive: true });
+        return made;
+      }) as typeof docker.createContainer;
+      try {
+        const ended = provider.create(specOf('unwanted'));
+        await expect(ended).rejects.toThrow(SandboxUnavailable);
+        await expect(ended).rejects.toThrow('was ended while it was made');
+      } finally {
+        docker.createContainer = create;
+      }
+      expect(await containersOf(stateDir)).toEqual([]);
+      expect(readdirSync(stateDir).filter((name) => !name.startsWith('runtime-'))).toEqual([]);
+    },
+  );
 
   it('leaves nothing when its set-up fails', async () => {
     const failed = provider.create(specOf('fails', { setup: 'echo broken; exit 3' }));
@@ -171,9 +202,12 @@ describe('create', () => {
   it('refuses a runtime that the daemon does not have before anything is made: it never falls back to another', async () => {
     const refused = openDockerBench({ runtime: 'no-such-runtime' });
     await expect(refused).rejects.toThrow(SandboxImpossible);
-    await expect(refused).rejects.toThrow(`runtime no-such-runtime: ${podman ? "Podman's service starts every container with its own (" : 'the Docker daemon has '}`);
+    await expect(refused).rejects.toThrow(
+      `runtime no-such-runtime: ${podman ? "Podman's service starts every container with its own (" : 'the Docker daemon has '}`,
+    );
     // Podman knows these by name, and would take its own all the same.
-    for (const runtime of podman ? ['runsc', 'kata'] : []) await expect(openDockerBench({ runtime })).rejects.toThrow(SandboxImpossible);
+    for (const runtime of podman ? ['runsc', 'kata'] : [])
+      await expect(openDockerBench({ runtime })).rejects.toThrow(SandboxImpossible);
   });
 
   it('hands the runtime that is asked for to the daemon', async () => {
@@ -200,7 +234,9 @@ describe('the end', () => {
     const kept = await provider.create(specOf('kept', { ttlSeconds: 1 }));
     await kept.renew(60);
     await provider.create(specOf('abandoned', { ttlSeconds: 0.3 }));
-    await eventually('the container ends', async () => ((await containerOf('abandoned').inspect()).State.Running ? undefined : true));
+    await eventually('the container ends', async () =>
+      (await containerOf('abandoned').inspect()).State.Running ? undefined : true,
+    );
     expect(await provider.ended?.()).toEqual(['abandoned']);
     await expect(provider.connect('abandoned')).rejects.toThrow(SandboxLost);
     expect((await sh(kept, 'echo alive')).output).toBe('alive\n');

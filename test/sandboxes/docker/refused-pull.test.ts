@@ -25,13 +25,17 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const http = (statusCode: number, message: string) => Object.assign(new Error(`(HTTP code ${statusCode}) server error - ${message}`), { statusCode });
+const http = (statusCode: number, message: string) =>
+  Object.assign(new Error(`(HTTP code ${statusCode}) server error - ${message}`), { statusCode });
 const EXPIRED = http(500, 'Head "https://ghcr.io/v2/a/b/manifests/1": denied: denied');
 const PRIVATE = http(500, 'Head "https://ghcr.io/v2/a/b/manifests/1": unauthorized');
 const AWAY = http(500, 'Get "https://ghcr.io/v2/": dial tcp: lookup ghcr.io: no such host');
 
 function loggedIn(): NodeJS.ProcessEnv {
-  writeFileSync(join(folder, 'config.json'), JSON.stringify({ auths: { 'ghcr.io': { auth: Buffer.from('me:old').toString('base64') } } }));
+  writeFileSync(
+    join(folder, 'config.json'),
+    JSON.stringify({ auths: { 'ghcr.io': { auth: Buffer.from('me:old').toString('base64') } } }),
+  );
   return { DOCKER_CONFIG: folder };
 }
 
@@ -44,7 +48,10 @@ function scripted(answers: ReadonlyArray<Error | undefined>) {
     return Readable.from(['{"status":"Pull complete","id":"x"}\n']);
   };
   const inspect = () => Promise.reject(http(404, 'no such image'));
-  const docker = { pull: (_: string, options: object) => answer(options), getImage: () => ({ inspect, distribution: answer }) };
+  const docker = {
+    pull: (_: string, options: object) => answer(options),
+    getImage: () => ({ inspect, distribution: answer }),
+  };
   return { asked, engine: { docker } as unknown as Engine };
 }
 
@@ -53,8 +60,10 @@ describe('what a registry says', () => {
     EXPIRED,
     http(500, 'Head "https://registry.example/v2/a/manifests/1": 403 Forbidden'),
     new DaemonRefused('denied: User: arn:aws:sts::1:x is not authorized to perform: ecr:BatchGetImage'),
-    new DaemonRefused('error parsing HTTP 403 response body: denied: Permission "downloadArtifacts" denied on resource'),
-    new DaemonRefused('pull access denied for a/b, repository does not exist or may require \'docker login\''),
+    new DaemonRefused(
+      'error parsing HTTP 403 response body: denied: Permission "downloadArtifacts" denied on resource',
+    ),
+    new DaemonRefused("pull access denied for a/b, repository does not exist or may require 'docker login'"),
   ])('is final where it refuses us: %s', async (refusal) => {
     expect(isFinal(refusal)).toBe(true);
     const { engine, asked } = scripted([refusal]);
@@ -64,8 +73,11 @@ describe('what a registry says', () => {
     expect(asked).toEqual([undefined]);
   });
 
-  it.each([AWAY, http(500, 'toomanyrequests: denied for now'), http(500, 'dial tcp 10.0.0.1:443: connect: permission denied')])('is not where a later try may do: %s', (error) =>
-    expect(isFinal(error)).toBe(false));
+  it.each([
+    AWAY,
+    http(500, 'toomanyrequests: denied for now'),
+    http(500, 'dial tcp 10.0.0.1:443: connect: permission denied'),
+  ])('is not where a later try may do: %s', (error) => expect(isFinal(error)).toBe(false));
 });
 
 describe('a login that is refused', () => {
@@ -80,7 +92,9 @@ describe('a login that is refused', () => {
   it('is what is told where nobody gets the image, once', async () => {
     const { engine, asked } = scripted([EXPIRED, PRIVATE]);
     const pulled = pullImage(engine, image, { pauseMs: 1, env: loggedIn() });
-    await expect(pulled).rejects.toThrow(/denied: denied; log in where the init worker runs \(docker login ghcr\.io\)/u);
+    await expect(pulled).rejects.toThrow(
+      /denied: denied; log in where the init worker runs \(docker login ghcr\.io\)/u,
+    );
     expect(asked).toEqual(['me', undefined]);
   });
 
@@ -98,6 +112,8 @@ describe('a login that is refused', () => {
 
   it('does not make the outlook worse than the pull', async () => {
     const { engine } = scripted([EXPIRED, undefined]);
-    expect(await imageOutlook(engine, { base: image, cache: folder, env: loggedIn() })).toEqual({ found: `${image}, at its registry` });
+    expect(await imageOutlook(engine, { base: image, cache: folder, env: loggedIn() })).toEqual({
+      found: `${image}, at its registry`,
+    });
   });
 });

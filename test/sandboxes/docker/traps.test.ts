@@ -30,10 +30,13 @@ describe('an attached stream', () => {
   it('carries much in both directions at once, unchanged (1: no output without `hijack`; 6: no archives into a read-only root)', async () => {
     const sandbox = await provider.create(specOf('much'));
     const bytes = Buffer.from(Uint8Array.from({ length: 5_000_000 }, (_, n) => (n * 31) % 256));
-    const writes = [1, 2, 3].map((n) => sandbox.write({ callId: `much/${n}`, path: `/tmp/much-${n}`, content: bytes.subarray(0, 3_000_000), note: '' }));
+    const writes = [1, 2, 3].map((n) =>
+      sandbox.write({ callId: `much/${n}`, path: `/tmp/much-${n}`, content: bytes.subarray(0, 3_000_000), note: '' }),
+    );
     await Promise.all([...writes, sh(sandbox, 'seq 100000')]);
     const [one, two] = await Promise.all([sandbox.read('/tmp/much-1', 1 << 23), sandbox.read('/tmp/much-2', 1 << 23)]);
-    for (const read of [one, two]) expect(read.kind === 'file' && bytes.subarray(0, 3_000_000).equals(read.content)).toBe(true);
+    for (const read of [one, two])
+      expect(read.kind === 'file' && bytes.subarray(0, 3_000_000).equals(read.content)).toBe(true);
     expect((await container('much').inspect()).HostConfig.ReadonlyRootfs).toBe(true);
     await provider.destroy('much');
   });
@@ -57,7 +60,9 @@ describe('an attached stream', () => {
     const before = await execsOf('users');
     expect(await sh(sandbox, 'sh -c "kill -9 -1"')).toMatchObject({ exitCode: null, signal: 'SIGKILL' });
     expect(await sh(sandbox, 'sleep 60', { timeoutMs: 300 })).toMatchObject({ timedOut: true });
-    expect((await sh(sandbox, 'ps -eo uid= | sort -un | tr -d " " | sed "s/^$(id -u)$/agent/" | tr "\\n" " "')).output).toBe('0 65533 agent ');
+    expect(
+      (await sh(sandbox, 'ps -eo uid= | sort -un | tr -d " " | sed "s/^$(id -u)$/agent/" | tr "\\n" " "')).output,
+    ).toBe('0 65533 agent ');
     expect(await execsOf('users')).toEqual(before);
     expect((await container('users').inspect()).State.Running).toBe(true);
     await provider.destroy('users');
@@ -73,7 +78,11 @@ describe('an attached stream', () => {
   });
 
   it('is never taken for an answer when its program did not start (4)', async () => {
-    const plain = await docker.createContainer({ Image: await provider.images.ensure(undefined), Cmd: ['sleep', '60'], HostConfig: { NetworkMode: 'none' } });
+    const plain = await docker.createContainer({
+      Image: await provider.images.ensure(undefined),
+      Cmd: ['sleep', '60'],
+      HostConfig: { NetworkMode: 'none' },
+    });
     await plain.start();
     try {
       const client = new SupervisorClient('plain', () => openExecChannel(provider.engine, plain.id));
@@ -90,7 +99,9 @@ describe('an attached stream', () => {
     ['no frame at all', (raw: PassThrough) => raw.write('OCI runtime exec failed: exec failed\r\n')],
   ])('ends when the daemon tells only of %s (8)', async (_, end) => {
     const raw = new PassThrough();
-    const exec = { exec: async () => ({ start: async () => Duplex.from({ readable: raw, writable: new PassThrough().resume() }) }) };
+    const exec = {
+      exec: async () => ({ start: async () => Duplex.from({ readable: raw, writable: new PassThrough().resume() }) }),
+    };
     const engine = { ...provider.engine, docker: { getContainer: () => exec } } as unknown as typeof provider.engine;
     const channel = await openExecChannel(engine, 'any');
     channel.on('error', () => undefined);
@@ -151,7 +162,8 @@ describe('frames (7)', () => {
           parser.push(all.subarray(at, at + size));
           at += size;
         }
-        for (const stream of [1, 2]) expect(out[stream]).toEqual(parts.filter(([s]) => s === stream).flatMap(([, bytes]) => [...bytes]));
+        for (const stream of [1, 2])
+          expect(out[stream]).toEqual(parts.filter(([s]) => s === stream).flatMap(([, bytes]) => [...bytes]));
       }),
     );
   });
@@ -165,8 +177,14 @@ describe('frames (7)', () => {
 describe('the daemon', () => {
   it('may tell of an error inside of an answer that began well (11)', async () => {
     const heard: string[] = [];
-    const lines = ['{"status":"Pulling fs layer","id":"a"}\n{"sta', 'tus":"Pull complete","id":"a"}\n', '{"error":"x","errorDetail":{"message":"manifest unknown"}}\n'];
-    const failed = followReports(Readable.from(lines.map((line) => Buffer.from(line))), ({ status }) => heard.push(status ?? ''));
+    const lines = [
+      '{"status":"Pulling fs layer","id":"a"}\n{"sta',
+      'tus":"Pull complete","id":"a"}\n',
+      '{"error":"x","errorDetail":{"message":"manifest unknown"}}\n',
+    ];
+    const failed = followReports(Readable.from(lines.map((line) => Buffer.from(line))), ({ status }) =>
+      heard.push(status ?? ''),
+    );
     await expect(failed).rejects.toThrow(new DaemonRefused('manifest unknown'));
     expect(heard).toEqual(['Pulling fs layer', 'Pull complete']);
   });
@@ -174,6 +192,8 @@ describe('the daemon', () => {
   it('that falls silent, in a stream or a call, does not hold anybody up (11)', async () => {
     const silent = new PassThrough();
     await expect(followReports(silent, () => undefined, 50)).rejects.toThrow('the daemon said nothing for 0.05 s');
-    await expect(within('anything', new Promise(() => undefined), 20)).rejects.toThrow('Docker did not answer within 0.02 s: anything');
+    await expect(within('anything', new Promise(() => undefined), 20)).rejects.toThrow(
+      'Docker did not answer within 0.02 s: anything',
+    );
   });
 });

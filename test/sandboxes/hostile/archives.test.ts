@@ -29,10 +29,19 @@ describe.each(benches)('$name', (bench) => {
         'cp /usr/bin/id id; chmod 6755 id; mkfifo pipe; echo deep > d/file; ln d/file hard',
       ];
       await sh(sandbox, files.join('\n'));
-      await sh(sandbox, `export PATH=/tmp/evil:$PATH BASH_ENV=/tmp/evil LD_PRELOAD=/tmp/evil.so; tar() { echo hijacked; }; export -f tar; cd d`);
+      await sh(
+        sandbox,
+        `export PATH=/tmp/evil:$PATH BASH_ENV=/tmp/evil LD_PRELOAD=/tmp/evil.so; tar() { echo hijacked; }; export -f tar; cd d`,
+      );
       const snapshot = await takeSnapshot(sandbox, store, 'hostile');
-      const restored = await restoreSnapshot(bench.provider, store, specOf(`${id}/restored`, { limits: SMALL }), snapshot);
-      const look = 'cd /workspace; ls -A | sha256sum; stat -c "%A %h" -- * | sort | uniq -c; readlink root up pid1 loop d/parent | tr "\\n" " "; ls | grep -c escaped; [ "$(./id -u)" = "$(id -u)" ] && echo own; stat -c %h hard; ls /tmp/evil 2>&1 | grep -c "No such"';
+      const restored = await restoreSnapshot(
+        bench.provider,
+        store,
+        specOf(`${id}/restored`, { limits: SMALL }),
+        snapshot,
+      );
+      const look =
+        'cd /workspace; ls -A | sha256sum; stat -c "%A %h" -- * | sort | uniq -c; readlink root up pid1 loop d/parent | tr "\\n" " "; ls | grep -c escaped; [ "$(./id -u)" = "$(id -u)" ] && echo own; stat -c %h hard; ls /tmp/evil 2>&1 | grep -c "No such"';
       const before = (await sh(sandbox, look, { fresh: true })).output;
       expect(before.endsWith('/ ../../../../../../tmp /proc/1/root loop .. 1\nown\n2\n1\n')).toBe(true);
       expect((await sh(restored, look, { fresh: true })).output).toBe(before);
@@ -57,7 +66,12 @@ describe.each(benches)('$name', (bench) => {
         'print(open("/workspace/x.tgz", "rb").read().hex())',
       ];
       const archive = Buffer.from((await sh(sandbox, python(evil.join('\n')))).output.trim(), 'hex');
-      const snapshot = { digest: 'x', workspace: await store.putObject(archive), bytes: archive.length, shell: { directory: '/workspace', exports: '' } };
+      const snapshot = {
+        digest: 'x',
+        workspace: await store.putObject(archive),
+        bytes: archive.length,
+        shell: { directory: '/workspace', exports: '' },
+      };
       const spec = specOf(`${id}/by-hand`, { limits: SMALL });
       // Devices and what leads outside are refused by tar: then there is no such sandbox, and nothing outside of it either.
       await expect(restoreSnapshot(bench.provider, store, spec, snapshot)).rejects.toThrow(/unpack|snapshot/iu);
@@ -71,9 +85,25 @@ describe.each(benches)('$name', (bench) => {
       await sh(sandbox, 'truncate -s 10M hole{1..300}; echo 1 > hole7');
       const snapshot = await takeSnapshot(sandbox, store, 'holes');
       expect(snapshot.bytes).toBeLessThan(200_000);
-      const bomb = Buffer.from((await sh(sandbox, 'rm hole*; python3 -c \'import io,tarfile,sys\nb=io.BytesIO()\nt=tarfile.open(fileobj=b,mode="w:gz",compresslevel=1)\nfor n in range(4):\n  i=tarfile.TarInfo(str(n)); i.size=4<<20; t.addfile(i, io.BytesIO(bytes(4<<20)))\nt.close()\nopen("/tmp/bomb","wb").write(b.getvalue())\'; base64 -w0 /tmp/bomb', { fresh: true })).output, 'base64');
-      const swollen = { digest: 'b', workspace: await store.putObject(bomb), bytes: bomb.length, shell: { directory: '/workspace', exports: '' } };
-      await expect(restoreSnapshot(bench.provider, store, specOf(`${id}/bomb`, { limits: { ...SMALL, diskMiB: 8 } }), swollen)).rejects.toThrow();
+      const bomb = Buffer.from(
+        (
+          await sh(
+            sandbox,
+            'rm hole*; python3 -c \'import io,tarfile,sys\nb=io.BytesIO()\nt=tarfile.open(fileobj=b,mode="w:gz",compresslevel=1)\nfor n in range(4):\n  i=tarfile.TarInfo(str(n)); i.size=4<<20; t.addfile(i, io.BytesIO(bytes(4<<20)))\nt.close()\nopen("/tmp/bomb","wb").write(b.getvalue())\'; base64 -w0 /tmp/bomb',
+            { fresh: true },
+          )
+        ).output,
+        'base64',
+      );
+      const swollen = {
+        digest: 'b',
+        workspace: await store.putObject(bomb),
+        bytes: bomb.length,
+        shell: { directory: '/workspace', exports: '' },
+      };
+      await expect(
+        restoreSnapshot(bench.provider, store, specOf(`${id}/bomb`, { limits: { ...SMALL, diskMiB: 8 } }), swollen),
+      ).rejects.toThrow();
       expect(await bench.provider.list()).not.toContain(`${id}/bomb`);
     });
   });

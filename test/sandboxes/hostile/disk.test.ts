@@ -25,7 +25,10 @@ for place in ${JSON.stringify(PLACES)}:
 describe.each(benches)('$name', (bench) => {
   it('a full disk is full at its size, and counts as memory of the sandbox', async () => {
     await underAttack(bench, async (sandbox, id) => {
-      const { output } = await sh(sandbox, 'for d in /workspace /tmp /dev/shm; do cat /dev/zero > $d/full; done 2>/dev/null; du -cbs /workspace /tmp /dev/shm | tail -1 | cut -f1');
+      const { output } = await sh(
+        sandbox,
+        'for d in /workspace /tmp /dev/shm; do cat /dev/zero > $d/full; done 2>/dev/null; du -cbs /workspace /tmp /dev/shm | tail -1 | cut -f1',
+      );
       expect(Number(output)).toBeLessThanOrEqual(SMALL.diskMiB * MIB + 4096 * 3);
       expect((await groupOf(bench, id)).memoryPeak).toBeLessThanOrEqual(bounds(SMALL, bench).memory);
     });
@@ -43,7 +46,11 @@ describe.each(benches)('$name', (bench) => {
       }
       expect(await pidOf(bench, id)).toBe(supervisor);
       expect(await sandbox.exec(call)).toEqual(filled);
-      const removed = await sh(sandbox, `find ${PLACES.join(' ')} -name '0*' -delete; touch /workspace/next && ls /workspace`, { timeoutMs: 60_000, alone: true });
+      const removed = await sh(
+        sandbox,
+        `find ${PLACES.join(' ')} -name '0*' -delete; touch /workspace/next && ls /workspace`,
+        { timeoutMs: 60_000, alone: true },
+      );
       expect(removed.output).toBe('next\n');
     });
   });
@@ -64,16 +71,22 @@ describe.each(benches)('$name', (bench) => {
 
   it('a file that is larger than the disk cannot be claimed', async () => {
     await underAttack(bench, async (sandbox) => {
-      const { output } = await sh(sandbox, 'truncate -s 4G /workspace/hole 2>&1; stat -c %s /workspace/hole; fallocate -l 1G /tmp/real 2>/dev/null; stat -c %s /tmp/real');
+      const { output } = await sh(
+        sandbox,
+        'truncate -s 4G /workspace/hole 2>&1; stat -c %s /workspace/hole; fallocate -l 1G /tmp/real 2>/dev/null; stat -c %s /tmp/real',
+      );
       expect(output).not.toMatch(/^[1-9]\d{7,}$/mu);
     });
   });
 
   it('no file gives rights or is a device: set-uid bits and capabilities are without effect', async () => {
     await underAttack(bench, async (sandbox) => {
-      const tries = 'cp /usr/bin/id /tmp/id; chmod 6777 /tmp/id; [ "$(/tmp/id -u)" = "$(id -u)" ] && echo own; setcap cap_sys_admin+ep /tmp/id 2>/dev/null; mknod /tmp/null c 1 3 2>/dev/null; mknod /workspace/disk b 8 0 2>/dev/null; ls /tmp/null /workspace/disk 2>&1 | grep -c "No such file"';
+      const tries =
+        'cp /usr/bin/id /tmp/id; chmod 6777 /tmp/id; [ "$(/tmp/id -u)" = "$(id -u)" ] && echo own; setcap cap_sys_admin+ep /tmp/id 2>/dev/null; mknod /tmp/null c 1 3 2>/dev/null; mknod /workspace/disk b 8 0 2>/dev/null; ls /tmp/null /workspace/disk 2>&1 | grep -c "No such file"';
       expect((await sh(sandbox, tries)).output).toBe('own\n2\n');
-      expect((await sh(sandbox, 'grep -E " (/workspace|/tmp|/dev/shm) " /proc/mounts | grep -c nosuid,nodev')).output).toBe('3\n');
+      expect(
+        (await sh(sandbox, 'grep -E " (/workspace|/tmp|/dev/shm) " /proc/mounts | grep -c nosuid,nodev')).output,
+      ).toBe('3\n');
     });
   });
 });

@@ -47,15 +47,22 @@ export function bounds(limits: SandboxLimits, { name }: NamedBench) {
 export async function pidOf(bench: NamedBench, id: string): Promise<number> {
   const folder = folderOf(bench.stateDir, id);
   if (bench.kind === 'bubblewrap') return innerProcess(folder)?.pid ?? 0;
-  const container = (bench.provider as unknown as DockerProvider).engine.docker.getContainer(readRecord(folder)?.name ?? '');
+  const container = (bench.provider as unknown as DockerProvider).engine.docker.getContainer(
+    readRecord(folder)?.name ?? '',
+  );
   return (await container.inspect()).State.Pid;
 }
 
 function groupFile(pid: number, controller: string, v1: string, v2: string): string {
-  const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8').split('\n').map((line) => line.split(':'));
+  const lines = readFileSync(`/proc/${pid}/cgroup`, 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'));
   const line = lines.find(([, names = '']) => names.split(',').includes(controller));
   const path = (line ?? lines.find(([n]) => n === '0'))?.slice(2).join(':') ?? '/';
-  return readFileSync(line === undefined ? join('/sys/fs/cgroup', path, v2) : join('/sys/fs/cgroup', controller, path, v1), 'utf8').trim();
+  return readFileSync(
+    line === undefined ? join('/sys/fs/cgroup', path, v2) : join('/sys/fs/cgroup', controller, path, v1),
+    'utf8',
+  ).trim();
 }
 
 /** What the kernel holds the sandbox to, and the most memory that it ever took: bytes, processes, processors. */
@@ -75,7 +82,8 @@ export async function groupOf(bench: NamedBench, id: string) {
 
 /** What sockets of its group may take, and the most that they ever took, in bytes: with all its memory, where the kernel counts no other way. */
 export function socketMemoryOf(pid: number): { readonly limit: number; readonly peak: number } {
-  const bytes = (v1: string, v2: string): number => Number(groupFile(pid, 'memory', `memory.kmem.tcp.${v1}`, `memory.${v2}`));
+  const bytes = (v1: string, v2: string): number =>
+    Number(groupFile(pid, 'memory', `memory.kmem.tcp.${v1}`, `memory.${v2}`));
   return { limit: bytes('limit_in_bytes', 'max'), peak: bytes('max_usage_in_bytes', 'peak') };
 }
 
@@ -100,7 +108,10 @@ async function expectAnswer(sandbox: Sandbox, command: string, output: string): 
 }
 
 /** Runs `body` in a sandbox of its own; it answers afterwards, and the other rollout on the host has noticed nothing. */
-export async function underAttack(bench: NamedBench, body: (sandbox: Sandbox, id: string) => Promise<void>): Promise<void> {
+export async function underAttack(
+  bench: NamedBench,
+  body: (sandbox: Sandbox, id: string) => Promise<void>,
+): Promise<void> {
   const beside = bystanders.get(bench) ?? makeBystander(bench);
   bystanders.set(bench, beside);
   const bystander = await beside;
@@ -113,16 +124,25 @@ export async function underAttack(bench: NamedBench, body: (sandbox: Sandbox, id
   await sh(after, 'true');
   await expectAnswer(after, 'echo alive', 'alive\n');
   after.close();
-  await expectAnswer(bystander, 'cat /workspace/file; echo $KEPT; kill -0 $sleeper; ls -A /workspace /tmp | wc -w', 'mine\nkept\n4\n');
+  await expectAnswer(
+    bystander,
+    'cat /workspace/file; echo $KEPT; kill -0 $sleeper; ls -A /workspace /tmp | wc -w',
+    'mine\nkept\n4\n',
+  );
   await bench.provider.destroy(id);
 }
 
 /** The next rollout on a host that saw all this finds a sandbox like any other. */
 export async function expectFresh(bench: NamedBench): Promise<void> {
   const next = await bench.provider.create(specOf('next'));
-  await expectAnswer(next, 'ls -A /workspace /tmp /dev/shm; cat /proc/self/oom_score_adj; echo next', '/dev/shm:\n\n/tmp:\nhome\n\n/workspace:\n1000\nnext\n');
+  await expectAnswer(
+    next,
+    'ls -A /workspace /tmp /dev/shm; cat /proc/self/oom_score_adj; echo next',
+    '/dev/shm:\n\n/tmp:\nhome\n\n/workspace:\n1000\nnext\n',
+  );
   await bench.provider.destroy('next');
 }
 
 /** A Python program, written and run. */
-export const python = (program: string, how = ''): string => `cat > /tmp/attack.py <<'END_OF_PROGRAM'\n${program}\nEND_OF_PROGRAM\n${how} python3 /tmp/attack.py`;
+export const python = (program: string, how = ''): string =>
+  `cat > /tmp/attack.py <<'END_OF_PROGRAM'\n${program}\nEND_OF_PROGRAM\n${how} python3 /tmp/attack.py`;

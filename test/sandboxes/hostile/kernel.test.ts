@@ -7,7 +7,8 @@ import { openBenches, python, underAttack } from './host.ts';
 
 const benches = await openBenches();
 
-const PRELUDE = 'import ctypes, errno, os, platform, socket\nx86 = platform.machine() == "x86_64"\nlibc = ctypes.CDLL(None, use_errno=True)\ndef call(*a):\n  r = libc.syscall(*a)\n  return "done" if r >= 0 else errno.errorcode[ctypes.get_errno()]\n';
+const PRELUDE =
+  'import ctypes, errno, os, platform, socket\nx86 = platform.machine() == "x86_64"\nlibc = ctypes.CDLL(None, use_errno=True)\ndef call(*a):\n  r = libc.syscall(*a)\n  return "done" if r >= 0 else errno.errorcode[ctypes.get_errno()]\n';
 
 /** Numbers of x86-64 and of arm64. */
 const CALLS: ReadonlyArray<readonly [string, number, number, string]> = [
@@ -43,13 +44,21 @@ describe.each(benches)('$name', (bench) => {
   it('system calls that programs under test do not need are refused, by number, before the kernel looks at them', async () => {
     await underAttack(bench, async (sandbox) => {
       const tries = CALLS.map(([name, x86, arm, args]) => `print("${name}", call(${x86} if x86 else ${arm}, ${args}))`);
-      const { output } = await sh(sandbox, python(`${PRELUDE}${tries.join('\n')}\nprint("x32", call(0x40000000 + 39)) if x86 else None`));
-      expect(output.trim().split('\n').filter((line) => !/ (EPERM|ENOSYS)$/u.test(line))).toEqual([]);
+      const { output } = await sh(
+        sandbox,
+        python(`${PRELUDE}${tries.join('\n')}\nprint("x32", call(0x40000000 + 39)) if x86 else None`),
+      );
+      expect(
+        output
+          .trim()
+          .split('\n')
+          .filter((line) => !/ (EPERM|ENOSYS)$/u.test(line)),
+      ).toEqual([]);
       expect(output.split('\n').length).toBeGreaterThan(CALLS.length);
     });
   });
 
-  it('sockets are of the four families that tests use: none to the machine\'s own host, to devices, or to ciphers', async () => {
+  it("sockets are of the four families that tests use: none to the machine's own host, to devices, or to ciphers", async () => {
     await underAttack(bench, async (sandbox) => {
       const families = `made = []\nfor f in range(50):\n  for t in (1, 2, 3, 5):\n    try:\n      socket.socket(f, t)\n      made.append(f)\n    except OSError: pass\nprint(sorted(set(made)))`;
       expect((await sh(sandbox, python(PRELUDE + families))).output).toBe('[1, 2, 10, 16]\n');
@@ -58,7 +67,17 @@ describe.each(benches)('$name', (bench) => {
 
   it('nobody answers: metadata services, link-local and private addresses, names, and the host by any of its own', async () => {
     await underAttack(bench, async (sandbox) => {
-      const places = [['169.254.169.254', 80], ['169.254.170.2', 80], ['100.100.100.200', 80], ['10.0.0.1', 80], ['172.17.0.1', 2375], ['192.168.0.1', 80], ['127.0.0.1', 7233], ['127.0.0.1', 8233], ['8.8.8.8', 53]];
+      const places = [
+        ['169.254.169.254', 80],
+        ['169.254.170.2', 80],
+        ['100.100.100.200', 80],
+        ['10.0.0.1', 80],
+        ['172.17.0.1', 2375],
+        ['192.168.0.1', 80],
+        ['127.0.0.1', 7233],
+        ['127.0.0.1', 8233],
+        ['8.8.8.8', 53],
+      ];
       const v6 = ['fd00:ec2::254', 'fe80::1', '::1', '2001:4860:4860::8888'];
       const reach = [
         `for a in ${JSON.stringify(places)}:`,
@@ -79,21 +98,41 @@ describe.each(benches)('$name', (bench) => {
     });
   });
 
-  it('the kernel\'s own files are not written: limits, namespaces, handlers of crashes, and the groups of the sandbox', async () => {
+  it("the kernel's own files are not written: limits, namespaces, handlers of crashes, and the groups of the sandbox", async () => {
     await underAttack(bench, async (sandbox) => {
       const files = [
-        '/proc/sys/kernel/core_pattern', '/proc/sys/kernel/modprobe', '/proc/sysrq-trigger', '/proc/self/uid_map', '/proc/self/setgroups', '/proc/self/oom_score_adj',
-        '/proc/1/oom_score_adj', '/proc/1/mem', '/proc/self/mem', '/proc/sys/kernel/shmall', '/sys/fs/cgroup/memory/memory.limit_in_bytes', '/sys/fs/cgroup/memory.max',
-        '/sys/fs/cgroup/pids/pids.max', '/sys/fs/cgroup/pids.max', '/sys/fs/cgroup/cgroup.procs', '/sys/fs/cgroup/memory/release_agent', '/sys/kernel/uevent_helper', '/dev/mem', '/dev/kmsg',
+        '/proc/sys/kernel/core_pattern',
+        '/proc/sys/kernel/modprobe',
+        '/proc/sysrq-trigger',
+        '/proc/self/uid_map',
+        '/proc/self/setgroups',
+        '/proc/self/oom_score_adj',
+        '/proc/1/oom_score_adj',
+        '/proc/1/mem',
+        '/proc/self/mem',
+        '/proc/sys/kernel/shmall',
+        '/sys/fs/cgroup/memory/memory.limit_in_bytes',
+        '/sys/fs/cgroup/memory.max',
+        '/sys/fs/cgroup/pids/pids.max',
+        '/sys/fs/cgroup/pids.max',
+        '/sys/fs/cgroup/cgroup.procs',
+        '/sys/fs/cgroup/memory/release_agent',
+        '/sys/kernel/uevent_helper',
+        '/dev/mem',
+        '/dev/kmsg',
       ];
-      const { output } = await sh(sandbox, `for f in ${files.join(' ')}; do { echo 1 > $f; } 2>/dev/null && echo $f; done; mkdir /sys/fs/cgroup/x /sys/fs/cgroup/memory/x 2>/dev/null && echo made; true`);
+      const { output } = await sh(
+        sandbox,
+        `for f in ${files.join(' ')}; do { echo 1 > $f; } 2>/dev/null && echo $f; done; mkdir /sys/fs/cgroup/x /sys/fs/cgroup/memory/x 2>/dev/null && echo made; true`,
+      );
       expect(output).toBe('');
     });
   });
 
   it('what programs do with files goes on: links, renames between folders, standard streams by name', async () => {
     await underAttack(bench, async (sandbox) => {
-      const uses = 'mkdir -p a b; echo 1 > a/x; ln a/x b/y; mv a/x b/x; mv b c; cat c/x c/y; echo out > /dev/stdout; echo err > /dev/stderr; echo 2 >> /dev/fd/1; echo n > /dev/null; python3 -c "import multiprocessing as m; print(m.Pool(2).map(abs, [-1, -2])); m.Semaphore(); m.Queue()"; git init -q g && cd g && echo x > f && git add f && git -c user.name=a -c user.email=a@b commit -qm m && git gc -q && git log --format=%s';
+      const uses =
+        'mkdir -p a b; echo 1 > a/x; ln a/x b/y; mv a/x b/x; mv b c; cat c/x c/y; echo out > /dev/stdout; echo err > /dev/stderr; echo 2 >> /dev/fd/1; echo n > /dev/null; python3 -c "import multiprocessing as m; print(m.Pool(2).map(abs, [-1, -2])); m.Semaphore(); m.Queue()"; git init -q g && cd g && echo x > f && git add f && git -c user.name=a -c user.email=a@b commit -qm m && git gc -q && git log --format=%s';
       expect(await sh(sandbox, uses)).toMatchObject({ exitCode: 0, output: '1\n1\nout\nerr\n2\n[1, 2]\nm\n' });
     });
   });

@@ -64,7 +64,8 @@ describe.each(benches)('$name', (bench) => {
 
   it('of System V, which outlives its process: little or none', async () => {
     await underAttack(bench, async (sandbox) => {
-      const take = 'import ctypes\nl = ctypes.CDLL(None)\nprint(sum(l.shmget(0, 1 << 20, 0o1777) >= 0 for _ in range(100)), sum(l.msgget(0, 0o1777) >= 0 for _ in range(1000)))';
+      const take =
+        'import ctypes\nl = ctypes.CDLL(None)\nprint(sum(l.shmget(0, 1 << 20, 0o1777) >= 0 for _ in range(100)), sum(l.msgget(0, 0o1777) >= 0 for _ in range(1000)))';
       const [segments, queues] = (await sh(sandbox, python(take))).output.split(' ').map(Number);
       // As much as /dev/shm holds: one sixteenth of the disk.
       expect(segments).toBeLessThanOrEqual(SMALL.diskMiB / 16);
@@ -74,7 +75,10 @@ describe.each(benches)('$name', (bench) => {
 
   it('the policy chooses no better victim: its own rank for the out-of-memory killer stays the first', async () => {
     await underAttack(bench, async (sandbox) => {
-      const { output } = await sh(sandbox, 'cat /proc/self/oom_score_adj; for f in /proc/*/oom_score_adj /proc/self/oom_adj; do echo 0 > $f; done 2>/dev/null; cat /proc/$$/oom_score_adj');
+      const { output } = await sh(
+        sandbox,
+        'cat /proc/self/oom_score_adj; for f in /proc/*/oom_score_adj /proc/self/oom_adj; do echo 0 > $f; done 2>/dev/null; cat /proc/$$/oom_score_adj',
+      );
       expect(output).toBe('1000\n1000\n');
     });
   });
@@ -110,7 +114,11 @@ describe.each(benches)('$name', (bench) => {
 
   it('the supervisor keeps what was asked for, and no more, of endless output', async () => {
     await underAttack(bench, async (sandbox, id) => {
-      const flooded = await sh(sandbox, 'yes | head -c 100000000; head -c 3000000 /dev/zero | tr "\\0" x; echo; echo end', { outputLimit: 10_000 });
+      const flooded = await sh(
+        sandbox,
+        'yes | head -c 100000000; head -c 3000000 /dev/zero | tr "\\0" x; echo; echo end',
+        { outputLimit: 10_000 },
+      );
       expect(flooded.output.length).toBeLessThan(10_100);
       expect(flooded.output.endsWith('x\nend\n')).toBe(true);
       expect(flooded.droppedBytes).toBe(103_000_005 - 10_000);

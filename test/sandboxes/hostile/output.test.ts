@@ -21,7 +21,12 @@ let calls = 0;
 
 async function tool(sandbox: Sandbox, name: string, args: Record<string, unknown>): Promise<string> {
   calls += 1;
-  return (await runToolCall({ name, arguments: args }, ['bash', 'search', 'str_replace_editor'], sandbox, { callId: `tool-${calls}`, timeoutMs: 20_000 })).content;
+  return (
+    await runToolCall({ name, arguments: args }, ['bash', 'search', 'str_replace_editor'], sandbox, {
+      callId: `tool-${calls}`,
+      timeoutMs: 20_000,
+    })
+  ).content;
 }
 
 describe.each(benches)('$name', (bench) => {
@@ -36,18 +41,36 @@ describe.each(benches)('$name', (bench) => {
       ];
       await sh(sandbox, poison.join('\n'), { timeoutMs: 1500 });
       expect(await tool(sandbox, 'search', { query: 'needle' })).toBe('file:1:needle');
-      expect(await tool(sandbox, 'str_replace_editor', { command: 'str_replace', path: 'file', old_str: 'needle', new_str: 'thread' })).toBe('Edited file.');
-      expect(await tool(sandbox, 'str_replace_editor', { command: 'undo_edit', path: 'file' })).toBe('Undid the last edit of file.');
-      expect((await sh(sandbox, 'cat file; echo "$PATH [$LD_PRELOAD$BASH_ENV]"', { fresh: true })).output).toMatch(/^needle\n\/usr\S+ \[\]\n$/u);
+      expect(
+        await tool(sandbox, 'str_replace_editor', {
+          command: 'str_replace',
+          path: 'file',
+          old_str: 'needle',
+          new_str: 'thread',
+        }),
+      ).toBe('Edited file.');
+      expect(await tool(sandbox, 'str_replace_editor', { command: 'undo_edit', path: 'file' })).toBe(
+        'Undid the last edit of file.',
+      );
+      expect((await sh(sandbox, 'cat file; echo "$PATH [$LD_PRELOAD$BASH_ENV]"', { fresh: true })).output).toMatch(
+        /^needle\n\/usr\S+ \[\]\n$/u,
+      );
       await sh(sandbox, 'builtin :', { alone: true });
     });
   });
 
   it('a shell that forges the words by which its end is told lies about itself, until the time limit, and about nothing else', async () => {
     await underAttack(bench, async (sandbox) => {
-      const forged = await sh(sandbox, 'builtin() { case $1 in printf) command printf "%s 0\\n%s end\\n" "$3" "$3";; esac; }; declare() { :; }; false', { timeoutMs: 1500 });
+      const forged = await sh(
+        sandbox,
+        'builtin() { case $1 in printf) command printf "%s 0\\n%s end\\n" "$3" "$3";; esac; }; declare() { :; }; false',
+        { timeoutMs: 1500 },
+      );
       expect([0, 1, null]).toContain(forged.exitCode);
-      expect((await sh(sandbox, 'builtin echo true; (exit 7)', { fresh: true }))).toMatchObject({ output: 'true\n', exitCode: 7 });
+      expect(await sh(sandbox, 'builtin echo true; (exit 7)', { fresh: true })).toMatchObject({
+        output: 'true\n',
+        exitCode: 7,
+      });
       // It keeps its words to itself, too: what ends it is an end from outside.
       await sh(sandbox, 'true', { alone: true });
     });
@@ -56,9 +79,18 @@ describe.each(benches)('$name', (bench) => {
   it('words of its end that are cut short, too long or none at all do not end the sandbox', async () => {
     await underAttack(bench, async (sandbox, id) => {
       const pid = await pidOf(bench, id);
-      for (const word of ['"$3"', '"$3 "', '"$3 1234567890123456"', '"$3 12345678901234"', '"$3 x" "$3 end"', '"$3" "$3 0" "$3 end"']) {
+      for (const word of [
+        '"$3"',
+        '"$3 "',
+        '"$3 1234567890123456"',
+        '"$3 12345678901234"',
+        '"$3 x" "$3 end"',
+        '"$3" "$3 0" "$3 end"',
+      ]) {
         // What it says of itself may be anything.
-        await sh(sandbox, `builtin() { case $1 in printf) command printf '\\n%s\\n' ${word};; esac; }; true`, { timeoutMs: 300 });
+        await sh(sandbox, `builtin() { case $1 in printf) command printf '\\n%s\\n' ${word};; esac; }; true`, {
+          timeoutMs: 300,
+        });
         await sh(sandbox, 'true', { alone: true });
       }
       expect(await pidOf(bench, id)).toBe(pid);
@@ -69,7 +101,8 @@ describe.each(benches)('$name', (bench) => {
     await underAttack(bench, async (sandbox, id) => {
       const most = { outputLimit: 8 << 20 };
       let dropped = 0;
-      for (let n = 0; n < 48; n += 1) dropped += (await sh(sandbox, "head -c 8388608 /dev/zero | tr '\\0' x", most)).droppedBytes;
+      for (let n = 0; n < 48; n += 1)
+        dropped += (await sh(sandbox, "head -c 8388608 /dev/zero | tr '\\0' x", most)).droppedBytes;
       expect(dropped).toBeGreaterThan(0);
       // By exec it is within the sandbox.
       const journal = join(folderOf(bench.stateDir, id), dirname(bench.socket), 'journal');
@@ -80,7 +113,10 @@ describe.each(benches)('$name', (bench) => {
 
   it('escapes, NULs, half characters and lines without end are text for the policy, and no more', async () => {
     await underAttack(bench, async (sandbox) => {
-      const said = await tool(sandbox, 'bash', { command: "printf '\\033[2J\\033]0;t\\007\\033P1;2q\\033\\\\a\\0b\\377\\xc3\\n\\x9b31m\\u009b1m[timed out]\\r\\n'; head -c 1000000 /dev/zero | tr '\\0' x; printf '\\n[exit code 0]\\n'; exit 3" });
+      const said = await tool(sandbox, 'bash', {
+        command:
+          "printf '\\033[2J\\033]0;t\\007\\033P1;2q\\033\\\\a\\0b\\377\\xc3\\n\\x9b31m\\u009b1m[timed out]\\r\\n'; head -c 1000000 /dev/zero | tr '\\0' x; printf '\\n[exit code 0]\\n'; exit 3",
+      });
       expect(said.replaceAll(/[\n\t]/gu, '')).not.toMatch(/\p{Cc}/u);
       expect(said.length).toBeLessThan(8200);
       expect(said.endsWith('[exit code 3]')).toBe(true);
@@ -93,9 +129,21 @@ describe.each(benches)('$name', (bench) => {
       // Where the editor keeps versions: the policy puts one there by itself.
       const kept = `/tmp/.undo/${createHash('sha256').update(path).digest('hex').slice(0, 16)}`;
       await sh(sandbox, `mkdir -p ${kept}; echo x > ${kept}/1; echo x > file`);
-      for (const args of [{ command: 'undo_edit' }, { command: 'create', file_text: 'x' }, { command: 'view' }, { command: 'str_replace', old_str: 'x', new_str: 'y' }])
+      for (const args of [
+        { command: 'undo_edit' },
+        { command: 'create', file_text: 'x' },
+        { command: 'view' },
+        { command: 'str_replace', old_str: 'x', new_str: 'y' },
+      ])
         expect(await tool(sandbox, 'str_replace_editor', { path, ...args })).toMatch(/^Error: /u);
-      expect(await tool(sandbox, 'str_replace_editor', { command: 'str_replace', path: 'file', old_str: 'x', new_str: 'a\0b' })).toBe('Edited file.');
+      expect(
+        await tool(sandbox, 'str_replace_editor', {
+          command: 'str_replace',
+          path: 'file',
+          old_str: 'x',
+          new_str: 'a\0b',
+        }),
+      ).toBe('Edited file.');
       await sandbox.write({ callId: 'noted', path: 'file', content: Buffer.from('x'), note: 'a\0b' });
       expect(await sandbox.written('noted')).toEqual({ note: 'ab' });
     });
@@ -115,7 +163,9 @@ it('a supervisor that was taken over cannot make us keep a frame without end', a
   const sockets: Socket[] = [];
   const server = createServer((socket) => {
     sockets.push(socket);
-    socket.on('error', () => undefined).on('data', () => socket.write(Buffer.from([0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0, 3])));
+    socket
+      .on('error', () => undefined)
+      .on('data', () => socket.write(Buffer.from([0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0, 3])));
   });
   await new Promise<void>((resolve) => void server.listen(join(dir, 'socket'), resolve));
   const client = new SupervisorClient('taken-over', dialSocket(join(dir, 'socket')));

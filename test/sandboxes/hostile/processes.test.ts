@@ -45,7 +45,9 @@ describe.each(benches)('$name', (bench) => {
         await sh(sandbox, 'true');
         return readdirSync(`/proc/${await pidOf(bench, id)}/fd`).length;
       };
-      const hold = python('import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nwhile True:\n  try:\n    if os.fork() == 0: time.sleep(100)\n  except OSError: time.sleep(0.001)');
+      const hold = python(
+        'import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nwhile True:\n  try:\n    if os.fork() == 0: time.sleep(100)\n  except OSError: time.sleep(0.001)',
+      );
       const before = await open();
       let refused = 0;
       for (let n = 0; n < 8; n += 1) {
@@ -66,21 +68,29 @@ describe.each(benches)('$name', (bench) => {
       await new Promise((resolve) => setTimeout(resolve, 1000));
       await sh(sandbox, KILLER, { fresh: true });
       await new Promise((resolve) => setTimeout(resolve, 1000));
-      expect(await sh(sandbox, 'echo by myself', { alone: true })).toMatchObject({ output: 'by myself\n', exitCode: 0 });
+      expect(await sh(sandbox, 'echo by myself', { alone: true })).toMatchObject({
+        output: 'by myself\n',
+        exitCode: 0,
+      });
       expect(await pidOf(bench, id)).toBe(pid);
     });
   });
 
   it('what stops every shell is ended by the time limit', async () => {
     await underAttack(bench, async (sandbox) => {
-      await sh(sandbox, `${python('import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nwhile True:\n  try: os.kill(-1, 19)\n  except OSError: pass\n  time.sleep(0.001)')}; sleep 0.1`, { timeoutMs: 1000 });
+      await sh(
+        sandbox,
+        `${python('import os, time\nif os.fork(): os._exit(0)\nos.setsid()\nwhile True:\n  try: os.kill(-1, 19)\n  except OSError: pass\n  time.sleep(0.001)')}; sleep 0.1`,
+        { timeoutMs: 1000 },
+      );
       await sh(sandbox, 'echo stopped', { timeoutMs: 500 });
     });
   });
 
   it('zombies, orphans and threads are counted and cleared like any process', async () => {
     await underAttack(bench, async (sandbox, id) => {
-      const flood = 'import os, threading, time\nfor _ in range(200):\n  try:\n    if os.fork() == 0: os._exit(0)\n  except OSError: break\nfor _ in range(200):\n  try: threading.Thread(target=time.sleep, args=(100,), daemon=True).start()\n  except RuntimeError: break\nprint("full", flush=True)\ntime.sleep(100)';
+      const flood =
+        'import os, threading, time\nfor _ in range(200):\n  try:\n    if os.fork() == 0: os._exit(0)\n  except OSError: break\nfor _ in range(200):\n  try: threading.Thread(target=time.sleep, args=(100,), daemon=True).start()\n  except RuntimeError: break\nprint("full", flush=True)\ntime.sleep(100)';
       expect(await sh(sandbox, python(flood), { timeoutMs: 1500 })).toMatchObject({ timedOut: true, output: 'full\n' });
       expect((await groupOf(bench, id)).processesNow).toBeLessThan(10);
     });

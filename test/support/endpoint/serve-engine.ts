@@ -39,20 +39,27 @@ class ServedEngine {
     const { owner } = this.#served;
     if (path === '/generate' && owner === 'sglang') return this.#sglang(body, signal);
     if (path === '/completion' && owner === 'llamacpp') return this.#llamaCpp(body, signal);
-    if (path === '/v1/completions' && !['vllm', 'longhaul'].includes(owner)) return { status: 404, body: { detail: 'Not Found' } };
+    if (path === '/v1/completions' && !['vllm', 'longhaul'].includes(owner))
+      return { status: 404, body: { detail: 'Not Found' } };
     return this.#openAi(path, body, signal);
   }
 
   async #openAi(path: string, body: Record<string, unknown>, signal: AbortSignal): Promise<Answer> {
     const { engine, policy, tokenizer, model: name, owner, contextTokens, retokenise } = this.#served;
     const model = { name, engine, policy, tokenizer, contextTokens: contextTokens ?? 1_000_000 };
-    const seen = retokenise && Array.isArray(body['prompt']) ? { ...body, prompt: retokenise(body['prompt'] as number[]) } : body;
+    const seen =
+      retokenise && Array.isArray(body['prompt']) ? { ...body, prompt: retokenise(body['prompt'] as number[]) } : body;
     try {
       const reply = replyTo({ method: path === '/v1/models' ? 'GET' : 'POST', path, body: seen }, model, signal, owner);
       if (!('body' in reply)) throw new TypeError('Nobody asks this server for a stream');
       const answer = await reply.body();
       // Not every server tells how much it holds.
-      return { body: contextTokens === undefined && path === '/v1/models' ? { object: 'list', data: [{ id: name, object: 'model', owned_by: owner }] } : answer };
+      return {
+        body:
+          contextTokens === undefined && path === '/v1/models'
+            ? { object: 'list', data: [{ id: name, object: 'model', owned_by: owner }] }
+            : answer,
+      };
     } catch (error) {
       if (signal.aborted) throw error;
       const refused = asApiError(error);
@@ -60,12 +67,26 @@ class ServedEngine {
     }
   }
 
-  async #sample({ prompt, maxTokens, fields }: Wanted, signal: AbortSignal): Promise<GenerateResult & { seen: readonly number[] }> {
+  async #sample(
+    { prompt, maxTokens, fields }: Wanted,
+    signal: AbortSignal,
+  ): Promise<GenerateResult & { seen: readonly number[] }> {
     const { engine, policy, tokenizer, retokenise = (ids) => [...ids] } = this.#served;
     const seen = retokenise(prompt);
-    const sampling = { temperature: number(fields['temperature'], 1), topP: number(fields['top_p'], 1), topK: Math.max(0, number(fields['top_k'], 0)), maxTokens };
+    const sampling = {
+      temperature: number(fields['temperature'], 1),
+      topP: number(fields['top_p'], 1),
+      topK: Math.max(0, number(fields['top_k'], 0)),
+      maxTokens,
+    };
     const noiseKey = `seed ${String(fields['seed'])}`;
-    return { ...(await engine.generate({ policy, cacheKey: noiseKey, tokens: seen, sampling, stopTokenIds: tokenizer.stopTokenIds, noiseKey }, signal)), seen };
+    return {
+      ...(await engine.generate(
+        { policy, cacheKey: noiseKey, tokens: seen, sampling, stopTokenIds: tokenizer.stopTokenIds, noiseKey },
+        signal,
+      )),
+      seen,
+    };
   }
 
   async #sglang(body: Record<string, unknown>, signal: AbortSignal): Promise<Answer> {
@@ -78,7 +99,11 @@ class ServedEngine {
     }
     const { tokens, logprobs, finishReason, seen } = await this.#sample(wanted, signal);
     const output = tokens.map((id, i) => [logprobs[i], id, null]);
-    const meta_info = { prompt_tokens: seen.length, finish_reason: { type: finishReason }, output_token_logprobs: output };
+    const meta_info = {
+      prompt_tokens: seen.length,
+      finish_reason: { type: finishReason },
+      output_token_logprobs: output,
+    };
     return { body: { text: '', output_ids: tokens, meta_info } };
   }
 
@@ -87,12 +112,32 @@ class ServedEngine {
     const limit = this.#served.contextTokens ?? Number.POSITIVE_INFINITY;
     if (wanted.prompt.length >= limit) {
       const message = `request (${wanted.prompt.length} tokens) exceeds the available context size (${limit} tokens), try increasing it`;
-      return { status: 400, body: { error: { code: 400, message, type: 'exceed_context_size_error', n_prompt_tokens: wanted.prompt.length, n_ctx: limit } } };
+      return {
+        status: 400,
+        body: {
+          error: {
+            code: 400,
+            message,
+            type: 'exceed_context_size_error',
+            n_prompt_tokens: wanted.prompt.length,
+            n_ctx: limit,
+          },
+        },
+      };
     }
     const { tokens, logprobs, finishReason, seen } = await this.#sample(wanted, signal);
     const completion_probabilities = tokens.map((id, i) => ({ id, logprob: logprobs[i], top_logprobs: [] }));
     const stop_type = finishReason === 'stop' ? 'eos' : 'limit';
-    return { body: { content: '', tokens, tokens_evaluated: seen.length, truncated: false, stop_type, completion_probabilities } };
+    return {
+      body: {
+        content: '',
+        tokens,
+        tokens_evaluated: seen.length,
+        truncated: false,
+        stop_type,
+        completion_probabilities,
+      },
+    };
   }
 }
 

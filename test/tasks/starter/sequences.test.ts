@@ -18,7 +18,10 @@ const FIRST_CLEAN_TASK = 1_000_000;
 /** The text of the tokens that count, cut where the assistant's turns end. */
 function counted(n: number): string[] {
   const { tokens, mask } = sequenceSource(tokenizer)('clean', n);
-  return tokenizer.decode(tokens.filter((_, i) => mask[i] === 1)).split(END).filter((text) => text !== '');
+  return tokenizer
+    .decode(tokens.filter((_, i) => mask[i] === 1))
+    .split(END)
+    .filter((text) => text !== '');
 }
 
 /** The same from the messages alone. */
@@ -31,9 +34,11 @@ function expected(n: number): string[] {
   });
 }
 
-it('count the assistant\'s turns, but for those that slip', () => {
+it("count the assistant's turns, but for those that slip", () => {
   const numbers = Array.from({ length: 60 }, (_, n) => n);
-  expect(numbers.some((n) => demonstrate(`swe-mini-train-${FIRST_CLEAN_TASK + n}`, 'clean').slips.length > 0)).toBe(true);
+  expect(numbers.some((n) => demonstrate(`swe-mini-train-${FIRST_CLEAN_TASK + n}`, 'clean').slips.length > 0)).toBe(
+    true,
+  );
   for (const n of numbers) expect(counted(n), `sequence ${n}`).toEqual(expected(n));
 });
 
@@ -50,7 +55,8 @@ const asWord = new RegExp(`\\b(?:${heldOut.join('|')})\\b`, 'u');
 
 it.each(['clean', 'mixed'] as const)('%s demonstrations hold no name of a held-out task', (kind) => {
   const source = sequenceSource(tokenizer);
-  for (let n = 0; n < 2000; n += 1) expect(asWord.exec(tokenizer.decode(source(kind, n).tokens)), `${kind} ${n}`).toBeNull();
+  for (let n = 0; n < 2000; n += 1)
+    expect(asWord.exec(tokenizer.decode(source(kind, n).tokens)), `${kind} ${n}`).toBeNull();
 });
 
 it('drills hold no name of a held-out task, wherever it stands', () => {
@@ -58,6 +64,9 @@ it('drills hold no name of a held-out task, wherever it stands', () => {
   for (let n = 0; n < 2000; n += 1) {
     const texts = source('drills', n).tokens.map((token) => tokenizer.decode([token]));
     const pairs = texts.map((text, i) => text + (texts[i + 1] ?? ''));
-    expect(pairs.filter((pair) => isHeldOutName(pair)), `drill ${n}: ${texts.join('|')}`).toEqual([]);
+    expect(
+      pairs.filter((pair) => isHeldOutName(pair)),
+      `drill ${n}: ${texts.join('|')}`,
+    ).toEqual([]);
   }
 });

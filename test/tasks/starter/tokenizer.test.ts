@@ -23,7 +23,8 @@ let tokenizer: Tokenizer;
 
 beforeAll(async () => {
   dir = await mkdtemp(join(tmpdir(), 'longhaul-tokenizer-'));
-  for (const name of ['tokenizer.json', 'tokenizer_config.json'] as const) await writeFile(join(dir, name), files[name]);
+  for (const name of ['tokenizer.json', 'tokenizer_config.json'] as const)
+    await writeFile(join(dir, name), files[name]);
   tokenizer = await loadTokenizer(dir);
 });
 
@@ -33,7 +34,8 @@ afterAll(async () => {
 
 const demonstrations = (count: number): Demonstration[] =>
   Array.from({ length: count }, (_, i) => demonstrate(`swe-mini-held-out-${i}`, 'mixed'));
-const render = (messages: Demonstration['messages']): string => tokenizer.renderChat(messages, [], { addGenerationPrompt: false });
+const render = (messages: Demonstration['messages']): string =>
+  tokenizer.renderChat(messages, [], { addGenerationPrompt: false });
 const ids = (text: string): number[] => tokenizer.encode(text);
 
 describe('the tokenizer', () => {
@@ -44,8 +46,14 @@ describe('the tokenizer', () => {
   });
 
   it('gives any text back', () => {
-    fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 40 }), (text) => tokenizer.decode(ids(text)) === text.toWellFormed()));
-    for (const { messages } of demonstrations(100)) expect(tokenizer.decode(ids(render(messages)))).toBe(render(messages));
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'binary', maxLength: 40 }),
+        (text) => tokenizer.decode(ids(text)) === text.toWellFormed(),
+      ),
+    );
+    for (const { messages } of demonstrations(100))
+      expect(tokenizer.decode(ids(render(messages)))).toBe(render(messages));
   });
 
   it('reads a name as the same two tokens wherever it stands', () => {
@@ -53,7 +61,15 @@ describe('the tokenizer', () => {
       const second = SYLLABLES[(i * 7 + 3) % SYLLABLES.length] ?? '';
       const name = ids(first + second);
       expect(name, first + second).toHaveLength(2);
-      for (const [before, after] of [['def ', '('], [' `', '`'], ['/', '.py'], ['["', '"]'], ['return ', ' + '], [', ', '):'], ['\n', ':']] as const) {
+      for (const [before, after] of [
+        ['def ', '('],
+        [' `', '`'],
+        ['/', '.py'],
+        ['["', '"]'],
+        ['return ', ' + '],
+        [', ', '):'],
+        ['\n', ':'],
+      ] as const) {
         expect(ids(before + first + second + after)).toEqual([...ids(before), ...name, ...ids(after)]);
       }
     }
@@ -91,7 +107,9 @@ describe('the chat template', () => {
       for (let n = 1; n <= messages.length; n += 1) {
         const part = render(messages.slice(0, n));
         expect(whole.startsWith(part)).toBe(true);
-        expect(tokenizer.renderChat(messages.slice(0, n), [], { addGenerationPrompt: true })).toBe(`${part}<|assistant|>`);
+        expect(tokenizer.renderChat(messages.slice(0, n), [], { addGenerationPrompt: true })).toBe(
+          `${part}<|assistant|>`,
+        );
         expect(ids(whole).slice(0, ids(part).length)).toEqual(ids(part));
       }
     }
@@ -111,7 +129,11 @@ describe('the chat template', () => {
     const text = tokenizer.renderChat(
       [
         { role: 'system', content: 'Be brief.' },
-        { role: 'assistant', content: 'Look.', toolCalls: [{ name: 'bash', arguments: { command: 'ls', timeout: 3 } }] },
+        {
+          role: 'assistant',
+          content: 'Look.',
+          toolCalls: [{ name: 'bash', arguments: { command: 'ls', timeout: 3 } }],
+        },
       ],
       [],
       { addGenerationPrompt: false },
@@ -131,12 +153,22 @@ describe('the trainer of merges', () => {
       vocabularySize: 259,
       minimumCount: 2,
     });
-    expect(merges).toEqual([['x', 'y'], ['a', 'b'], ['ab', 'ab']]);
+    expect(merges).toEqual([
+      ['x', 'y'],
+      ['a', 'b'],
+      ['ab', 'ab'],
+    ]);
     expect(vocabulary.get('abab')).toBe(258);
   });
 
   it('stops where no pair is frequent enough', () => {
-    const { merges } = trainBpe({ atoms: [], texts: ['ab', 'cd'], split: (text) => [text], vocabularySize: 300, minimumCount: 2 });
+    const { merges } = trainBpe({
+      atoms: [],
+      texts: ['ab', 'cd'],
+      split: (text) => [text],
+      vocabularySize: 300,
+      minimumCount: 2,
+    });
     expect(merges).toEqual([]);
   });
 });

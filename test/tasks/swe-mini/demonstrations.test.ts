@@ -26,7 +26,10 @@ async function replay({ taskId, messages }: Demonstration, sandbox: Sandbox): Pr
     for (const call of message.toolCalls ?? []) {
       if (call.name === 'finish' && !failed) return replayed;
       calls += 1;
-      const { content, refused } = call.name === 'finish' ? { content: NOT_FINISHED } : await runToolCall(call, tools, sandbox, { callId: `call-${calls}`, timeoutMs: 20_000 });
+      const { content, refused } =
+        call.name === 'finish'
+          ? { content: NOT_FINISHED }
+          : await runToolCall(call, tools, sandbox, { callId: `call-${calls}`, timeoutMs: 20_000 });
       failed ||= refused === true;
       answers.push({ role: 'tool', name: call.name, content });
     }
@@ -51,7 +54,9 @@ function chosen(): Demonstration[] {
     return found;
   };
   return [
-    ...FAMILIES.flatMap((family) => (['right', 'mistake'] as const).map((outcome) => first((d) => d.family === family && d.outcome === outcome))),
+    ...FAMILIES.flatMap((family) =>
+      (['right', 'mistake'] as const).map((outcome) => first((d) => d.family === family && d.outcome === outcome)),
+    ),
     first((d) => d.outcome === 'give-up'),
     first((d) => uses(d, 'search')),
     first((d) => uses(d, 'bash')),
@@ -73,7 +78,10 @@ describe('demonstrations', () => {
       sandbox.close();
       await provider.destroy(`replay-${i}`);
       const verdict = await sweMini.grade(taskId, diff, provider, `graded-${i}`);
-      expect(verdict, `${taskId} ${family} ${outcome}`).toMatchObject({ code: 'graded', reward: outcome === 'right' ? 1 : 0 });
+      expect(verdict, `${taskId} ${family} ${outcome}`).toMatchObject({
+        code: 'graded',
+        reward: outcome === 'right' ? 1 : 0,
+      });
     }
   });
 
@@ -93,7 +101,9 @@ describe('demonstrations', () => {
   it('slip now and then, in turns that are told so and are not to be learnt', () => {
     const all = Array.from({ length: 1000 }, (_, i) => demonstrate(`swe-mini-train-${i}`, 'clean'));
     for (const { messages, slips } of all) {
-      const errors = messages.flatMap(({ role }, i) => (role === 'assistant' && messages[i + 1]?.content.startsWith('Error: ') ? [i] : []));
+      const errors = messages.flatMap(({ role }, i) =>
+        role === 'assistant' && messages[i + 1]?.content.startsWith('Error: ') ? [i] : [],
+      );
       expect(slips).toEqual(errors);
     }
     expect(all.filter(({ slips }) => slips.length > 0).length).toBeGreaterThan(100);

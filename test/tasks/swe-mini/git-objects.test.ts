@@ -47,7 +47,11 @@ describe('the repository', () => {
 
   it('tells the fix nowhere in its history', () => {
     expect(git('log', '-p', '--all')).toContain(problem.fix.old);
-    expect(git('log', '-p', '--all').split('\n').filter((line) => line.slice(1).trim() === problem.fix.new)).toEqual([]);
+    expect(
+      git('log', '-p', '--all')
+        .split('\n')
+        .filter((line) => line.slice(1).trim() === problem.fix.new),
+    ).toEqual([]);
   });
 
   it('is the same bytes each time', () => {
@@ -55,7 +59,11 @@ describe('the repository', () => {
   });
 
   it('sorts a directory after a file whose name goes on with a lesser character, as git does', () => {
-    const tree = new Map([['a/b', 'x'], ['a.py', 'y'], ['a0', 'z']]);
+    const tree = new Map([
+      ['a/b', 'x'],
+      ['a.py', 'y'],
+      ['a0', 'z'],
+    ]);
     const { files, head } = makeGitRepository([{ message: 'm', tree, time: 0 }]);
     for (const { path, content } of files.filter(({ path }) => path.startsWith('.git/objects'))) {
       mkdirSync(dirname(join(dir, path)), { recursive: true });

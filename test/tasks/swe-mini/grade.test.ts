@@ -15,7 +15,9 @@ const taskId = sweMini.taskId('held-out', 5);
 const problem = makeProblem(taskId);
 const source = problem.modules.find(({ path }) => path === problem.path)?.source ?? '';
 const fixed = source.replace(problem.fix.old, () => problem.fix.new);
-const neighbour = problem.modules.flatMap(({ functions }) => functions).find(({ name }) => source.includes(`def ${name}(`) && name !== problem.target)?.name;
+const neighbour = problem.modules
+  .flatMap(({ functions }) => functions)
+  .find(({ name }) => source.includes(`def ${name}(`) && name !== problem.target)?.name;
 let runs = 0;
 
 /** Runs `command` in an agent's sandbox, takes its diff, and grades it. */
@@ -32,7 +34,8 @@ async function attempt(command: string): Promise<{ readonly diff: string; readon
 
 const writes = (path: string, content: string): string => `cat > ${path} <<'END_OF_FILE'\n${content}\nEND_OF_FILE`;
 const FIX = writes(problem.path, fixed);
-const rewardOf = ({ verdict }: { readonly verdict: Verdict }): number | string => (verdict.code === 'graded' ? verdict.reward : verdict.code);
+const rewardOf = ({ verdict }: { readonly verdict: Verdict }): number | string =>
+  verdict.code === 'graded' ? verdict.reward : verdict.code;
 
 afterAll(async () => {
   expect(await provider.list()).toEqual([]);
@@ -44,7 +47,10 @@ describe('the right fix earns 1', () => {
     ['with a stray print', `echo 'print("hello")' >> ${problem.path}`],
     ['after it was committed', 'git commit -qam "fix it"'],
     ['on another branch, with the first one gone', 'git checkout -qb other && git commit -qam x && git branch -D main'],
-    ['with a poisoned configuration', 'git config diff.external "echo nothing"; git config color.ui always; git config diff.noprefix true; git config core.fsmonitor "echo x"; git config core.worktree /tmp'],
+    [
+      'with a poisoned configuration',
+      'git config diff.external "echo nothing"; git config color.ui always; git config diff.noprefix true; git config core.fsmonitor "echo x"; git config core.worktree /tmp',
+    ],
     ['with a locked and a broken index', 'touch .git/index.lock; echo broken > .git/index'],
     ['with the file marked as unchanged', `git update-index --assume-unchanged ${problem.path}`],
     ['with functions in the way', 'git() { echo no; }; export -f git; alias git=true; cd /tmp'],
@@ -57,18 +63,51 @@ describe('the right fix earns 1', () => {
 describe('nothing else does', () => {
   it.each([
     ['no change', 'true'],
-    ['the plausible mistake', writes(problem.path, source.replace(problem.mistake.old, () => problem.mistake.new))],
+    [
+      'the plausible mistake',
+      writes(
+        problem.path,
+        source.replace(problem.mistake.old, () => problem.mistake.new),
+      ),
+    ],
     ['tests that expect nothing', 'for f in tests/test_*.py; do echo "import unittest" > $f; done'],
     ['a module that ends the process', writes(problem.path, `import os\nos._exit(0)\n${fixed}`)],
     ['a module that raises SystemExit', writes(problem.path, `${source}\nraise SystemExit(0)`)],
-    ['forged results', writes(problem.path, `${source}\nprint("longhaul results\\n" + "True\\n" * 200)\nimport os\nos._exit(0)`)],
-    ['forged results at exit', writes(problem.path, `${source}\nimport atexit\natexit.register(lambda: print("\\nlonghaul results\\n" + "0\\n" * 200))`)],
+    [
+      'forged results',
+      writes(problem.path, `${source}\nprint("longhaul results\\n" + "True\\n" * 200)\nimport os\nos._exit(0)`),
+    ],
+    [
+      'forged results at exit',
+      writes(
+        problem.path,
+        `${source}\nimport atexit\natexit.register(lambda: print("\\nlonghaul results\\n" + "0\\n" * 200))`,
+      ),
+    ],
     ['another repr', writes(problem.path, `${source}\nimport builtins\nbuiltins.repr = lambda x: "True"`)],
-    ['an object equal to everything', writes(problem.path, `${source}\nclass Yes:\n    def __eq__(self, other): return True\ndef ${problem.target}(*args): return Yes()`)],
-    ['a patched unittest', writes(problem.path, `${source}\nimport unittest\nunittest.TestCase.assertEqual = lambda *a: None`)],
-    ['a start-up module', `${writes('sitecustomize.py', 'import os\nos._exit(0)')}\ncp sitecustomize.py usercustomize.py`],
+    [
+      'an object equal to everything',
+      writes(
+        problem.path,
+        `${source}\nclass Yes:\n    def __eq__(self, other): return True\ndef ${problem.target}(*args): return Yes()`,
+      ),
+    ],
+    [
+      'a patched unittest',
+      writes(problem.path, `${source}\nimport unittest\nunittest.TestCase.assertEqual = lambda *a: None`),
+    ],
+    [
+      'a start-up module',
+      `${writes('sitecustomize.py', 'import os\nos._exit(0)')}\ncp sitecustomize.py usercustomize.py`,
+    ],
     ['a module that never ends', writes(problem.path, `${fixed}\nwhile True: pass`)],
-    ['a reader of the grader', writes(problem.path, `${source}\nimport sys, glob\nfor f in glob.glob("/tmp/*") + glob.glob("/proc/*/cmdline"):\n    try: sys.stdout.write(open(f).read())\n    except Exception: pass`)],
+    [
+      'a reader of the grader',
+      writes(
+        problem.path,
+        `${source}\nimport sys, glob\nfor f in glob.glob("/tmp/*") + glob.glob("/proc/*/cmdline"):\n    try: sys.stdout.write(open(f).read())\n    except Exception: pass`,
+      ),
+    ],
     ['a deleted repository', `${FIX}\nrm -rf .git`],
     ['a fix that breaks its neighbour', writes(problem.path, `${fixed}\n${neighbour} = None`)],
   ])('%s', async (_, command) => {

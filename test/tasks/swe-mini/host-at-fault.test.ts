@@ -3,13 +3,28 @@
  * do in real sandboxes; see grade.test.ts and killed-grader.test.ts.
  */
 import { describe, expect, it } from 'vitest';
-import { type ExecCall, type ExecResult, type Sandbox, SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
+import {
+  type ExecCall,
+  type ExecResult,
+  type Sandbox,
+  SandboxLost,
+  type SandboxProvider,
+  SandboxUnavailable,
+} from '../../../sandboxes/sandbox.ts';
 import { collectDiff } from '../../../tasks/swe-mini/collect.ts';
 import { gradeDiff } from '../../../tasks/swe-mini/grade.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
 import { pythonRepr } from '../../../tasks/swe-mini/python.ts';
 
-const ended: ExecResult = { exitCode: 0, signal: null, output: '', droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 1 };
+const ended: ExecResult = {
+  exitCode: 0,
+  signal: null,
+  output: '',
+  droppedBytes: 0,
+  timedOut: false,
+  outOfMemory: false,
+  durationMs: 1,
+};
 const late: ExecResult = { ...ended, exitCode: null, timedOut: true };
 
 /** Sandboxes whose commands end as the next of `results` says, or fail with it. */
@@ -47,8 +62,12 @@ function scripted(results: Array<ExecResult | Error>) {
 describe('collectDiff', () => {
   const spec = { workdir: '/work', files: [], env: {}, limits: { memoryMiB: 1, processes: 1, diskMiB: 1 } };
   const collect = async (...results: Array<Partial<ExecResult> | Error>) => {
-    const { calls, log, provider, sandbox } = scripted(results.map((one) => (one instanceof Error ? one : { ...ended, ...one })));
-    const diff = await collectDiff({ sandbox, spec, base: 'base', provider, execution: 1 }).catch((error: unknown) => error);
+    const { calls, log, provider, sandbox } = scripted(
+      results.map((one) => (one instanceof Error ? one : { ...ended, ...one })),
+    );
+    const diff = await collectDiff({ sandbox, spec, base: 'base', provider, execution: 1 }).catch(
+      (error: unknown) => error,
+    );
     return { calls, log, diff: diff instanceof Uint8Array ? Buffer.from(diff).toString() : diff };
   };
   const failed = { name: 'CollectFailed', sandbox: 's', execution: 1 };
@@ -70,7 +89,11 @@ describe('collectDiff', () => {
   it.each(causes)('takes the diff again after %s, beside a control that is not cut off', async (_, cut) => {
     const { diff, calls } = await collect(cut, {}, { output: 'diff' });
     expect(diff).toBe('diff');
-    expect(calls.map(({ callId }) => callId)).toEqual(['s/collect-1', 's/collect-1-control/collect', 's/collect-1-again']);
+    expect(calls.map(({ callId }) => callId)).toEqual([
+      's/collect-1',
+      's/collect-1-control/collect',
+      's/collect-1-again',
+    ]);
   });
 
   it.each(causes)('blames the agent for %s twice, beside two controls that are not cut off', async (_, cut) => {
@@ -78,9 +101,12 @@ describe('collectDiff', () => {
     expect((await collect(cut, {}, cut, cut)).diff).toMatchObject(failed);
   });
 
-  it.each([new SandboxLost('it ended'), new SandboxUnavailable('no room')])('blames nobody where the control has no sandbox: %s', async (error) => {
-    expect((await collect(late, error)).diff).toMatchObject(failed);
-  });
+  it.each([new SandboxLost('it ended'), new SandboxUnavailable('no room')])(
+    'blames nobody where the control has no sandbox: %s',
+    async (error) => {
+      expect((await collect(late, error)).diff).toMatchObject(failed);
+    },
+  );
 
   it('lets the control take as much processor time as what was late, and blames an overloaded machine', async () => {
     const { calls, diff } = await collect({ ...late, cpuMs: 3210 }, late);
@@ -101,7 +127,12 @@ describe('collectDiff', () => {
 describe('gradeDiff', () => {
   const problem = makeProblem('swe-mini-held-out-5');
   const applied = { ...late, output: 'applied\n' };
-  const right = { ...ended, output: ['applied', '', 'longhaul results', ...problem.hidden.map(({ expected }) => pythonRepr(expected)), ''].join('\n') };
+  const right = {
+    ...ended,
+    output: ['applied', '', 'longhaul results', ...problem.hidden.map(({ expected }) => pythonRepr(expected)), ''].join(
+      '\n',
+    ),
+  };
   const grade = async (...results: Array<ExecResult | Error>) => {
     const { calls, log, provider } = scripted(results);
     const verdict = await gradeDiff(problem, Buffer.from('x'), provider, 'g');
@@ -136,12 +167,22 @@ describe('gradeDiff', () => {
   });
 
   describe('what was cut off without results', () => {
-    const again = ['create g', 'destroy g', 'create g-control', 'destroy g-control', 'create g-again', 'destroy g-again'];
+    const again = [
+      'create g',
+      'destroy g',
+      'create g-control',
+      'destroy g-control',
+      'create g-again',
+      'destroy g-again',
+    ];
     const causes: Array<[string, ExecResult]> = [
       ['a signal to Python', { ...ended, exitCode: null, signal: 'SIGKILL', output: 'applied\n' }],
       ['a signal to git', { ...ended, exitCode: 137 }],
       ['a lack of memory', { ...ended, exitCode: null, signal: 'SIGKILL', outOfMemory: true, output: 'applied\n' }],
-      ['a program that cannot start', { ...ended, exitCode: 126, output: 'applied\nbash: python3: Cannot allocate memory\n' }],
+      [
+        'a program that cannot start',
+        { ...ended, exitCode: 126, output: 'applied\nbash: python3: Cannot allocate memory\n' },
+      ],
     ];
 
     it.each(causes)('is graded again where the control ends: %s', async (_, cut) => {
@@ -152,7 +193,10 @@ describe('gradeDiff', () => {
 
     it.each(causes)('blames no work where the control is cut off too: %s', async (_, cut) => {
       const { verdict, log } = await grade(cut, cut);
-      expect(verdict).toMatchObject({ code: 'grader-failed', reason: expect.stringContaining('and so was one without the code') });
+      expect(verdict).toMatchObject({
+        code: 'grader-failed',
+        reason: expect.stringContaining('and so was one without the code'),
+      });
       expect(log).toEqual(again.slice(0, 4));
     });
 
@@ -171,25 +215,49 @@ describe('gradeDiff', () => {
     });
 
     it('counts results that were told before the end', async () => {
-      expect((await grade({ ...right, exitCode: null, signal: 'SIGKILL' })).verdict).toMatchObject({ code: 'graded', reward: 1 });
+      expect((await grade({ ...right, exitCode: null, signal: 'SIGKILL' })).verdict).toMatchObject({
+        code: 'graded',
+        reward: 1,
+      });
     });
   });
 
-  it.each([new SandboxLost('it ended'), new SandboxUnavailable('no answer')])('asks the control about a sandbox that is lost while it is graded in: %s', async (error) => {
-    expect((await grade(error, error)).verdict).toMatchObject({ code: 'grader-failed', reason: expect.stringContaining('the loss of its sandbox') });
-    expect((await grade(error, control, right)).verdict).toMatchObject({ code: 'graded', reward: 1 });
-    expect((await grade(error, control, error, control)).verdict).toMatchObject({ code: 'graded', reward: 0 });
-  });
+  it.each([new SandboxLost('it ended'), new SandboxUnavailable('no answer')])(
+    'asks the control about a sandbox that is lost while it is graded in: %s',
+    async (error) => {
+      expect((await grade(error, error)).verdict).toMatchObject({
+        code: 'grader-failed',
+        reason: expect.stringContaining('the loss of its sandbox'),
+      });
+      expect((await grade(error, control, right)).verdict).toMatchObject({ code: 'graded', reward: 1 });
+      expect((await grade(error, control, error, control)).verdict).toMatchObject({ code: 'graded', reward: 0 });
+    },
+  );
 
   it('scores 0 at once what has taken its processor time, whether git or the code did', async () => {
     const spent = { ...ended, exitCode: null, signal: 'SIGXCPU' };
-    expect((await grade(spent)).verdict).toMatchObject({ code: 'graded', reward: 0, reason: expect.stringMatching(/^git, .*processor time/u) });
-    expect((await grade({ ...spent, output: 'applied\n' })).verdict).toMatchObject({ code: 'graded', reward: 0, reason: expect.stringMatching(/^the code .*processor time/u) });
-    expect((await grade({ ...right, exitCode: null, signal: 'SIGXCPU' })).verdict).toMatchObject({ code: 'graded', reward: 1 });
+    expect((await grade(spent)).verdict).toMatchObject({
+      code: 'graded',
+      reward: 0,
+      reason: expect.stringMatching(/^git, .*processor time/u),
+    });
+    expect((await grade({ ...spent, output: 'applied\n' })).verdict).toMatchObject({
+      code: 'graded',
+      reward: 0,
+      reason: expect.stringMatching(/^the code .*processor time/u),
+    });
+    expect((await grade({ ...right, exitCode: null, signal: 'SIGXCPU' })).verdict).toMatchObject({
+      code: 'graded',
+      reward: 1,
+    });
   });
 
   it('scores 0 a diff that is late to apply twice, beside a control that is not', async () => {
-    expect((await grade(late, late, control)).verdict).toMatchObject({ code: 'graded', reward: 0, reason: expect.stringMatching(/^git, .*in time/u) });
+    expect((await grade(late, late, control)).verdict).toMatchObject({
+      code: 'graded',
+      reward: 0,
+      reason: expect.stringMatching(/^git, .*in time/u),
+    });
     expect((await grade(late, late, late)).verdict.code).toBe('grader-failed');
   });
 

@@ -23,7 +23,12 @@ let runs = 0;
 function fixWith(text: string): string {
   const before = source.split('\n').slice(0, -1);
   const after = `${source.replace(problem.fix.old, () => problem.fix.new)}${text}`.split('\n');
-  const head = [`diff --git a/${problem.path} b/${problem.path}`, `--- a/${problem.path}`, `+++ b/${problem.path}`, `@@ -1,${before.length} +1,${after.length} @@`];
+  const head = [
+    `diff --git a/${problem.path} b/${problem.path}`,
+    `--- a/${problem.path}`,
+    `+++ b/${problem.path}`,
+    `@@ -1,${before.length} +1,${after.length} @@`,
+  ];
   return [...head, ...before.map((line) => `-${line}`), ...after.map((line) => `+${line}`), ''].join('\n');
 }
 
@@ -50,7 +55,8 @@ function killing(program: string, signal: string): SandboxProvider {
   const files = [{ path: `/tmp/bin/${program}`, content: `#!/bin/sh\nkill -${signal} $$\n`, mode: 0o755 }];
   return {
     name: 'killing',
-    create: (spec) => provider.create({ ...spec, env: { PATH: '/tmp/bin:/usr/bin:/bin' }, files: [...spec.files, ...files] }),
+    create: (spec) =>
+      provider.create({ ...spec, env: { PATH: '/tmp/bin:/usr/bin:/bin' }, files: [...spec.files, ...files] }),
     connect: (id) => provider.connect(id),
     destroy: (id) => provider.destroy(id),
     list: () => provider.list(),
@@ -66,7 +72,11 @@ describe('a grader that is killed from outside', () => {
   });
 
   // Bash says of a program that it was killed, which is no word of the grader's, and of a broken pipe nothing.
-  it.each([['python3', 'KILL'], ['git', 'KILL'], ['git', 'PIPE']])('every time, whatever it grades, has failed: %s by SIG%s', async (program, signal) => {
+  it.each([
+    ['python3', 'KILL'],
+    ['git', 'KILL'],
+    ['git', 'PIPE'],
+  ])('every time, whatever it grades, has failed: %s by SIG%s', async (program, signal) => {
     expect(await grade(fixWith(''), killing(program, signal))).toMatchObject({ code: 'grader-failed' });
   });
 });

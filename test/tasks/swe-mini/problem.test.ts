@@ -16,13 +16,16 @@ const problems = (split: Split, count: number): Problem[] =>
 function identifiers(problem: Problem): Set<string> {
   const texts = [problem.issue, ...[...workingTree(problem)].flat()];
   const words = texts.join('\n').match(/[a-z]+/gi) ?? [];
-  return new Set(words.map((word) => word.toLowerCase()).filter((word) => /^(?:[bdfgklmnprstvz][aeiou]){2}$/.test(word)));
+  return new Set(
+    words.map((word) => word.toLowerCase()).filter((word) => /^(?:[bdfgklmnprstvz][aeiou]){2}$/.test(word)),
+  );
 }
 
 /** English that looks like an identifier. */
 const PROSE = new Set(['none', 'give', 'same', 'take', 'more']);
 
-const contents = (problem: Problem): unknown => JSON.parse(JSON.stringify(problem, (_, value: unknown) => (typeof value === 'function' ? undefined : value)));
+const contents = (problem: Problem): unknown =>
+  JSON.parse(JSON.stringify(problem, (_, value: unknown) => (typeof value === 'function' ? undefined : value)));
 
 describe('a problem', () => {
   it('is the same each time, and other problems are other ones', () => {
@@ -46,12 +49,16 @@ describe('a problem', () => {
     `);
   });
 
-  it.each(['swe-mini-train-', 'swe-mini-train-01', 'swe-mini-test-1', 'swe-mini-train-1/../2', 'swe-mini-train--1', ''])(
-    'has no id like %j',
-    (taskId) => {
-      expect(() => parseTaskId(taskId)).toThrow(UnknownTask);
-    },
-  );
+  it.each([
+    'swe-mini-train-',
+    'swe-mini-train-01',
+    'swe-mini-test-1',
+    'swe-mini-train-1/../2',
+    'swe-mini-train--1',
+    '',
+  ])('has no id like %j', (taskId) => {
+    expect(() => parseTaskId(taskId)).toThrow(UnknownTask);
+  });
 
   it('has one place for its edits, which change the module', () => {
     for (const { modules, path, fix, mistake } of problems('held-out', 400)) {
@@ -76,7 +83,9 @@ describe('a problem', () => {
 
   it('names its file in most issues, and its function in all', () => {
     const some = problems('train', 400);
-    expect(some.every(({ issue, target }) => issue.includes(`\`${target}\``) || issue.includes(`\`${target}(`))).toBe(true);
+    expect(some.every(({ issue, target }) => issue.includes(`\`${target}\``) || issue.includes(`\`${target}(`))).toBe(
+      true,
+    );
     const named = some.filter(({ issue, path }) => issue.includes(path));
     expect(named).toEqual(some.filter(({ pathGiven }) => pathGiven));
     expect(named.length).toBeGreaterThan(260);
@@ -93,7 +102,8 @@ describe('the splits', () => {
   });
 
   it('share no identifier', () => {
-    const names = (split: Split): Set<string> => new Set(problems(split, 600).flatMap((problem) => [...identifiers(problem)]));
+    const names = (split: Split): Set<string> =>
+      new Set(problems(split, 600).flatMap((problem) => [...identifiers(problem)]));
     const [train, heldOut] = [names('train'), names('held-out')];
     for (const word of PROSE) [train, heldOut].forEach((set) => set.delete(word));
     expect(heldOut.size).toBeGreaterThan(300);
@@ -103,7 +113,9 @@ describe('the splits', () => {
 
   it('share every syllable, in both places of a name', () => {
     const halves = (split: Split, at: number): Set<string> =>
-      new Set(problems(split, 600).flatMap((problem) => [...identifiers(problem)].map((name) => name.slice(at, at + 2))));
+      new Set(
+        problems(split, 600).flatMap((problem) => [...identifiers(problem)].map((name) => name.slice(at, at + 2))),
+      );
     for (const at of [0, 2]) {
       const train = halves('train', at);
       expect([...halves('held-out', at)].filter((syllable) => !train.has(syllable))).toEqual([]);

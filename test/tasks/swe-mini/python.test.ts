@@ -39,7 +39,10 @@ function ask(all: readonly Asked[]): boolean[][] {
     ),
     cases.map((item) => [item.module, `${item.function}(${item.arguments.map(pythonRepr).join(', ')})`]),
   ]);
-  const { stdout, stderr, status } = spawnSync('python3', ['-I', '-S', '-c', PROGRAM], { input: JSON.stringify(input), maxBuffer: 1 << 28 });
+  const { stdout, stderr, status } = spawnSync('python3', ['-I', '-S', '-c', PROGRAM], {
+    input: JSON.stringify(input),
+    maxBuffer: 1 << 28,
+  });
   if (status !== 0) throw new Error(`python3 is needed by this test: ${String(stderr)}`);
   const lines = String(stdout).trim().split('\n');
   return all.map(({ cases }, i) => {
@@ -57,7 +60,10 @@ describe('in real Python', () => {
     problems.forEach((problem, i) => {
       const wrong = problem[kind].filter((_, n) => answers[i]?.[n] === false);
       expect(wrong.length, `${problem.taskId} ${problem.family}`).toBeGreaterThan(0);
-      expect(wrong.every((item) => isTarget(problem, item)), problem.taskId).toBe(true);
+      expect(
+        wrong.every((item) => isTarget(problem, item)),
+        problem.taskId,
+      ).toBe(true);
     });
   });
 
@@ -68,7 +74,9 @@ describe('in real Python', () => {
 
   it('the plausible mistake of each family fails hidden cases', () => {
     const answers = ask(problems.map((problem) => ({ problem, cases: problem.hidden, edit: problem.mistake })));
-    const passed = problems.filter((_, i) => !answers[i]?.includes(false)).map(({ taskId, family }) => `${taskId} ${family}`);
+    const passed = problems
+      .filter((_, i) => !answers[i]?.includes(false))
+      .map(({ taskId, family }) => `${taskId} ${family}`);
     expect(passed).toEqual([]);
     expect(new Set(problems.map(({ family }) => family))).toEqual(new Set(FAMILIES));
   });

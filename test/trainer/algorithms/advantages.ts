@@ -18,12 +18,26 @@ export interface AdvantageCase extends Named {
 }
 
 /** The rows' scores, spread over the tokens that count. */
-export const spread = (scores: readonly number[], mask: Table): number[] => mask.flatMap((row, r) => row.map((counts) => counts * scores[r]!));
+export const spread = (scores: readonly number[], mask: Table): number[] =>
+  mask.flatMap((row, r) => row.map((counts) => counts * scores[r]!));
 
-export function estimated(given: Omit<AdvantageCase, 'expected' | 'name'>): { advantages: ArrayLike<number>; returns: ArrayLike<number> } {
+export function estimated(given: Omit<AdvantageCase, 'expected' | 'name'>): {
+  advantages: ArrayLike<number>;
+  returns: ArrayLike<number>;
+} {
   const { estimator: name, response_mask: mask, token_level_rewards: rewards } = given;
-  const settings = { normaliseByStd: given.grpo_norm_by_std, gamma: given.gamma, lambd: given.lambd, advantageEpsilon: given.epsilon };
-  const tokens = { starts: lengthsOf(mask), mask: flat(mask), rewards: flat(rewards), ...(given.values && { values: flat(given.values) }) };
+  const settings = {
+    normaliseByStd: given.grpo_norm_by_std,
+    gamma: given.gamma,
+    lambd: given.lambd,
+    advantageEpsilon: given.epsilon,
+  };
+  const tokens = {
+    starts: lengthsOf(mask),
+    mask: flat(mask),
+    rewards: flat(rewards),
+    ...(given.values && { values: flat(given.values) }),
+  };
   const estimator = advantageEstimators.get(name);
   if (estimator.over === 'token') return estimator.estimate(tokens, settings);
   const scores = advantagesByGroup(rewards.map(sumOf), given.group_ids, (group) => estimator.estimate(group, settings));

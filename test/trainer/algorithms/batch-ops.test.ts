@@ -71,24 +71,44 @@ interface ReplaceCase extends Named {
   readonly rewards: readonly Reward[];
   readonly n_samples_per_prompt: number;
   readonly min_replace_ratio: number;
-  readonly expected: { readonly keep_sampling: boolean; readonly unchanged_indices: readonly number[]; readonly good_uids: readonly string[] };
+  readonly expected: {
+    readonly keep_sampling: boolean;
+    readonly unchanged_indices: readonly number[];
+    readonly good_uids: readonly string[];
+  };
 }
 
 function checkFilter(given: FilterCase, where: string): void {
   let kept: Array<SampledRow & { response: readonly number[] }> = [];
   for (const [i, round] of given.rounds.entries()) {
-    const drawn = round.uids.map((group, row) => ({ group, reward: totalOf(round.rewards[row]!), response: round.response_ids[row]! }));
+    const drawn = round.uids.map((group, row) => ({
+      group,
+      reward: totalOf(round.rewards[row]!),
+      response: round.response_ids[row]!,
+    }));
     const got = filterGroups(kept, drawn, { groups: given.train_batch_size, samples: given.n_samples_per_prompt });
     expect(got.enough, `${where} round ${i}`).toBe(!round.keep_sampling);
     kept = got.rows;
-    if (round.final_uids) expect(kept.map((row) => row.group), `${where} groups`).toEqual(round.final_uids);
-    if (round.final_response_ids) expect(kept.map((row) => row.response), `${where} responses`).toEqual(round.final_response_ids);
+    if (round.final_uids)
+      expect(
+        kept.map((row) => row.group),
+        `${where} groups`,
+      ).toEqual(round.final_uids);
+    if (round.final_response_ids)
+      expect(
+        kept.map((row) => row.response),
+        `${where} responses`,
+      ).toEqual(round.final_response_ids);
   }
 }
 
 function checkReplace(given: ReplaceCase, where: string): void {
   const drawn = given.uids.map((group, row) => ({ group, reward: totalOf(given.rewards[row]!) }));
-  const { enough, rows } = replaceGroups(drawn, { least: given.min_replace_ratio, samples: given.n_samples_per_prompt }, where);
+  const { enough, rows } = replaceGroups(
+    drawn,
+    { least: given.min_replace_ratio, samples: given.n_samples_per_prompt },
+    where,
+  );
   expect(enough, where).toBe(!given.expected.keep_sampling);
   const unchanged = new Set(given.expected.unchanged_indices);
   const members = (uid: string) => given.uids.flatMap((other, row) => (other === uid ? [row] : []));
@@ -97,7 +117,10 @@ function checkReplace(given: ReplaceCase, where: string): void {
     else expect(given.expected.good_uids, `${where} row ${row}`).toContain(given.uids[from]);
   }
   if (!enough) return;
-  for (const uid of new Set(given.uids)) expect(members(given.uids[rows[members(uid)[0]!]!]!), `${where} ${uid}`).toEqual(members(uid).map((row) => rows[row]!));
+  for (const uid of new Set(given.uids))
+    expect(members(given.uids[rows[members(uid)[0]!]!]!), `${where} ${uid}`).toEqual(
+      members(uid).map((row) => rows[row]!),
+    );
 }
 
 eachCase<FilterCase | ReplaceCase>('batch_ops.dynamic_sampling', (given, where) =>
@@ -105,7 +128,11 @@ eachCase<FilterCase | ReplaceCase>('batch_ops.dynamic_sampling', (given, where) 
 );
 
 test('one that is left of a group of several does not vary; a group of one sample does', () => {
-  const rows = [{ group: 'a', reward: 1 }, { group: 'a', reward: 0 }, { group: 'b', reward: 1 }];
+  const rows = [
+    { group: 'a', reward: 1 },
+    { group: 'a', reward: 0 },
+    { group: 'b', reward: 1 },
+  ];
   const kept = (samples: number) => filterGroups([], rows, { groups: 2, samples }).rows.map(({ group }) => group);
   expect(kept(2)).toEqual(['a', 'a']);
   expect(replaceGroups(rows, { least: 0.3, samples: 2 }, 'k').rows[2]).toBeLessThan(2);

@@ -40,7 +40,14 @@ const tables = (values: ArrayLike<number>, like: Table): number[][] => {
 
 eachCase<EndToEndCase>('end_to_end', (given, where) => {
   const { loss_mask: mask, expected } = given;
-  const { advantages } = estimated({ ...given, response_mask: mask, values: null, lambd: 1, grpo_norm_by_std: true, epsilon: 1e-6 });
+  const { advantages } = estimated({
+    ...given,
+    response_mask: mask,
+    values: null,
+    lambd: 1,
+    grpo_norm_by_std: true,
+    epsilon: 1e-6,
+  });
   closeAll(`${where} advantages`, advantages, flat(expected.advantages), 1e-6);
   const scaled = normalised(given, tables(advantages, mask), mask, mask);
   closeAll(`${where} normalised`, scaled, flat(expected.normalized_advantages), 1e-6);

@@ -22,17 +22,34 @@ const tokensOf = (given: KlCase) => ({
 });
 
 interface EstimateCase extends KlCase {
-  readonly expected: { readonly kl: Table; readonly kl_unmasked: Table; readonly grad_of_sum: Table | null; readonly kl_loss: number };
+  readonly expected: {
+    readonly kl: Table;
+    readonly kl_unmasked: Table;
+    readonly grad_of_sum: Table | null;
+    readonly kl_loss: number;
+  };
 }
 
 eachCase<EstimateCase>('kl', (given, where) => {
   const tokens = tokensOf(given);
   if (mustFail(where, given.expected, () => klEstimate(given.kind, -1, -1))) return;
   const estimates = tokens.logprobs.map((logprob, i) => klEstimate(given.kind, logprob, tokens.reference[i]!));
-  closeAll(`${where} kl`, estimates.map(({ kl }, i) => kl * tokens.mask[i]!), flat(given.expected.kl));
-  closeAll(`${where} kl_unmasked`, estimates.map(({ kl }) => kl), flat(given.expected.kl_unmasked));
+  closeAll(
+    `${where} kl`,
+    estimates.map(({ kl }, i) => kl * tokens.mask[i]!),
+    flat(given.expected.kl),
+  );
+  closeAll(
+    `${where} kl_unmasked`,
+    estimates.map(({ kl }) => kl),
+    flat(given.expected.kl_unmasked),
+  );
   if (given.expected.grad_of_sum !== null) {
-    closeAll(`${where} gradient`, estimates.map(({ slope }, i) => slope * tokens.mask[i]!), flat(given.expected.grad_of_sum));
+    closeAll(
+      `${where} gradient`,
+      estimates.map(({ slope }, i) => slope * tokens.mask[i]!),
+      flat(given.expected.grad_of_sum),
+    );
   }
   close(`${where} kl_loss`, klLoss(tokens, given.kind, given.loss_mask.length).value, given.expected.kl_loss);
 });
@@ -46,16 +63,19 @@ interface ControllerCase extends Named {
   readonly expected_error?: string;
 }
 
-eachCase<ControllerCase>('kl_controller', ({ type, init = 0.1, target = 0.1, horizon, steps = [], expected_error: error }, where) => {
-  const next = (weight: number, kl: number, sequences: number) =>
-    nextKlCoefficient(weight, { controller: type, target, horizon }, kl, sequences);
-  if (error !== undefined) return expect(() => next(init, 0.1, 1), where).toThrow(RangeError);
-  let weight = init;
-  for (const [i, step] of steps.entries()) {
-    weight = next(weight, step.current, step.n_steps);
-    close(`${where} step ${i}`, weight, step.value_after);
-  }
-});
+eachCase<ControllerCase>(
+  'kl_controller',
+  ({ type, init = 0.1, target = 0.1, horizon, steps = [], expected_error: error }, where) => {
+    const next = (weight: number, kl: number, sequences: number) =>
+      nextKlCoefficient(weight, { controller: type, target, horizon }, kl, sequences);
+    if (error !== undefined) return expect(() => next(init, 0.1, 1), where).toThrow(RangeError);
+    let weight = init;
+    for (const [i, step] of steps.entries()) {
+      weight = next(weight, step.current, step.n_steps);
+      close(`${where} step ${i}`, weight, step.value_after);
+    }
+  },
+);
 
 interface RewardCase extends KlCase {
   readonly kl_coef: number;

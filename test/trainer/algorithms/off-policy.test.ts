@@ -10,12 +10,21 @@ interface OffPolicyCase extends Named {
   readonly old_log_probs: Table;
   readonly rollout_logprobs: Table;
   readonly loss_mask: Table;
-  readonly expected: { readonly tis_ratio: Table | null; readonly new_loss_mask: Table; readonly metrics: Readonly<Record<string, number | null>> };
+  readonly expected: {
+    readonly tis_ratio: Table | null;
+    readonly new_loss_mask: Table;
+    readonly metrics: Readonly<Record<string, number | null>>;
+  };
 }
 
 eachCase<OffPolicyCase>('off_policy', (given, where) => {
   const { loss_mask: mask, expected } = given;
-  const tokens = { starts: lengthsOf(mask), mask: flat(mask), old: flat(given.old_log_probs), rollout: flat(given.rollout_logprobs) };
+  const tokens = {
+    starts: lengthsOf(mask),
+    mask: flat(mask),
+    old: flat(given.old_log_probs),
+    rollout: flat(given.rollout_logprobs),
+  };
   const run = () => correctOffPolicy(tokens, offPolicyOf(given.config));
   if (mustFail(where, expected, run)) return;
   const got = run();
@@ -23,6 +32,8 @@ eachCase<OffPolicyCase>('off_policy', (given, where) => {
   sameMetrics(where, got.metrics, expected.metrics);
   if (expected.tis_ratio === null) return expect(got.weights, `${where} weights`).toBeUndefined();
   // A sequence's weight stands once for the whole of it.
-  const wanted = expected.tis_ratio.flatMap((row, r) => (row.length === mask[r]!.length ? row : mask[r]!.map(() => row[0]!)));
+  const wanted = expected.tis_ratio.flatMap((row, r) =>
+    row.length === mask[r]!.length ? row : mask[r]!.map(() => row[0]!),
+  );
   closeAll(`${where} weights`, got.weights ?? [], wanted);
 });

@@ -12,15 +12,38 @@ import { algorithm } from '../../activities/world.ts';
 
 const mask = new Uint8Array([1]);
 const values = new Float64Array([-1]);
-const terms = (name: string) => policyLosses.get(name).terms({ starts: [0, 1], mask, logprobs: values, old: values, advantages: values }, lossSettings(algorithm, 'noise'));
+const terms = (name: string) =>
+  policyLosses
+    .get(name)
+    .terms(
+      { starts: [0, 1], mask, logprobs: values, old: values, advantages: values },
+      lossSettings(algorithm, 'noise'),
+    );
 
 test('what a loss of one own throws is final, and names the loss and what it said', async () => {
-  defineLoss('broken', Object.freeze({ correctable: true, terms: () => { throw new TypeError('x is undefined'); } }));
+  defineLoss(
+    'broken',
+    Object.freeze({
+      correctable: true,
+      terms: () => {
+        throw new TypeError('x is undefined');
+      },
+    }),
+  );
   expect(policyLosses.get('broken').correctable).toBe(true);
   await expect(classified(async () => terms('broken'))).rejects.toMatchObject({
-    type: 'OwnCodeFailed', nonRetryable: true, message: expect.stringMatching(/^the loss broken of one's own threw TypeError: x is undefined \(.*own-code\.test\.ts:\d+\): mend its module, then start a run of another name$/),
+    type: 'OwnCodeFailed',
+    nonRetryable: true,
+    message: expect.stringMatching(
+      /^the loss broken of one's own threw TypeError: x is undefined \(.*own-code\.test\.ts:\d+\): mend its module, then start a run of another name$/,
+    ),
   });
-  defineLoss('refusing', { correctable: true, terms: () => { throw new LossRefused('not so'); } });
+  defineLoss('refusing', {
+    correctable: true,
+    terms: () => {
+      throw new LossRefused('not so');
+    },
+  });
   expect(() => terms('refusing')).toThrow(LossRefused);
 });
 
@@ -35,9 +58,14 @@ test('what an estimator of one own throws is final, and one that is an object of
   }
   defineAdvantage('mine', new Mine());
   const estimator = advantageEstimators.get('mine');
-  const estimate = (rewards: number[]) => estimator.over === 'group' && estimator.estimate(rewards, { normaliseByStd: false, gamma: 1, lambd: 1 });
+  const estimate = (rewards: number[]) =>
+    estimator.over === 'group' && estimator.estimate(rewards, { normaliseByStd: false, gamma: 1, lambd: 1 });
   expect(estimate([2, 3])).toEqual([0, 1]);
-  await expect(classified(async () => estimate([1]))).rejects.toMatchObject({ type: 'OwnCodeFailed', nonRetryable: true, message: expect.stringContaining('RangeError: too few') });
+  await expect(classified(async () => estimate([1]))).rejects.toMatchObject({
+    type: 'OwnCodeFailed',
+    nonRetryable: true,
+    message: expect.stringContaining('RangeError: too few'),
+  });
 });
 
 test.each([
@@ -53,11 +81,17 @@ test('an estimator of one own whose advantages or returns do not fit what they a
   const tokens = { starts: [0, 1, 3], mask: new Uint8Array([1, 1, 1]), rewards: new Float64Array(3) };
   const settings = { normaliseByStd: false, gamma: 1, lambd: 1 };
   const estimate = (name: string, advantages: number[], returns: number[] | undefined) => {
-    defineAdvantage(name, { over: 'token', estimate: () => ({ advantages: Float64Array.from(advantages), returns: returns && Float64Array.from(returns) }) as never });
+    defineAdvantage(name, {
+      over: 'token',
+      estimate: () =>
+        ({ advantages: Float64Array.from(advantages), returns: returns && Float64Array.from(returns) }) as never,
+    });
     const estimator = advantageEstimators.get(name);
     return estimator.over === 'token' && estimator.estimate(tokens, settings);
   };
-  expect(() => estimate('a-rollout', [1, 2], [0, 0, 0])).toThrow("the advantage a-rollout of one's own gave 2 advantages for 3");
+  expect(() => estimate('a-rollout', [1, 2], [0, 0, 0])).toThrow(
+    "the advantage a-rollout of one's own gave 2 advantages for 3",
+  );
   expect(() => estimate('short-returns', [1, 2, 3], [0])).toThrow('gave 1 returns for 3');
   expect(estimate('without-returns', [1, 2, 3], undefined)).toMatchObject({ advantages: Float64Array.from([1, 2, 3]) });
   defineAdvantage('half-a-group', { over: 'group', estimate: (rewards) => rewards.slice(1) });

@@ -3,7 +3,17 @@
 import { policyLoss } from '../../../trainer/algorithms/losses/policy-loss.ts';
 import { policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
 import { lossSettingsOf } from './skyrl-settings.ts';
-import { close, closeAll, eachCase, flat, lengthsOf, mustFail, type Named, sameMetrics, type Table } from './vectors.ts';
+import {
+  close,
+  closeAll,
+  eachCase,
+  flat,
+  lengthsOf,
+  mustFail,
+  type Named,
+  sameMetrics,
+  type Table,
+} from './vectors.ts';
 
 interface LossCase extends Named {
   readonly loss: string;
@@ -13,7 +23,11 @@ interface LossCase extends Named {
   readonly rollout_logprobs: Table | null;
   readonly advantages: Table;
   readonly loss_mask: Table;
-  readonly expected: { readonly loss: number; readonly grad_log_probs: Table; readonly metrics: Readonly<Record<string, number | null>> };
+  readonly expected: {
+    readonly loss: number;
+    readonly grad_log_probs: Table;
+    readonly metrics: Readonly<Record<string, number | null>>;
+  };
 }
 
 function computed(given: LossCase) {

@@ -20,9 +20,16 @@ function startsWithin(bounds: Bounds, from: number, to: number): number[] {
 }
 
 /** Whole micro-batches alone: a rest is not trained on. */
-const microStarts = (rows: number, size: number): number[] => Array.from({ length: Math.floor(rows / size) + 1 }, (_, i) => i * size);
+const microStarts = (rows: number, size: number): number[] =>
+  Array.from({ length: Math.floor(rows / size) + 1 }, (_, i) => i * size);
 
-export function reduced(given: ReductionCase, advantages: Table, mask: Table, from = 0, to = mask.length): Float64Array {
+export function reduced(
+  given: ReductionCase,
+  advantages: Table,
+  mask: Table,
+  from = 0,
+  to = mask.length,
+): Float64Array {
   const rows = mask.slice(from, to);
   return reduceAdvantages(flat(advantages.slice(from, to)), given.reduction, {
     starts: lengthsOf(rows),
@@ -40,7 +47,9 @@ export interface NormalisedCase extends ReductionCase {
 
 export function normalised(given: NormalisedCase, advantages: Table, responseMask: Table, lossMask: Table): number[] {
   const width = advantages[0]?.length ?? 0;
-  const whole = Array.from(given.advantage_batch_normalize ? normaliseAdvantages(flat(advantages), flat(responseMask)) : flat(advantages));
+  const whole = Array.from(
+    given.advantage_batch_normalize ? normaliseAdvantages(flat(advantages), flat(responseMask)) : flat(advantages),
+  );
   const rows = advantages.map((_, row) => whole.slice(row * width, (row + 1) * width));
   return given.mini_batch_boundaries.flatMap(([from, to]) => [...reduced(given, rows, lossMask, from, to)]);
 }

@@ -8,30 +8,51 @@ import { DEFAULT_LOSS_SETTINGS, type LossSettings } from '../../../trainer/algor
 import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy/settings.ts';
 
 const tokens = (logprob: number, rollout: number, advantage: number) => ({
-  starts: [0, 1], mask: [1], logprobs: [logprob], old: [rollout], rollout: [rollout], advantages: [advantage],
+  starts: [0, 1],
+  mask: [1],
+  logprobs: [logprob],
+  old: [rollout],
+  rollout: [rollout],
+  advantages: [advantage],
 });
 
-const dppo = (given: Partial<LossSettings['dppo']>): LossSettings => ({ ...DEFAULT_LOSS_SETTINGS, dppo: { ...DEFAULT_LOSS_SETTINGS.dppo, ...given } });
+const dppo = (given: Partial<LossSettings['dppo']>): LossSettings => ({
+  ...DEFAULT_LOSS_SETTINGS,
+  dppo: { ...DEFAULT_LOSS_SETTINGS.dppo, ...given },
+});
 
 test('dppo by binary_kl masks a token however rare it has become', () => {
   // KL = e^-5.6 · (30 − 5.6) + (1 − e^-5.6) · log(1 − e^-5.6) = 0.0865.
-  const leftBy = (deltaLow: number) => policyLoss(policyLosses.get('dppo'), tokens(-30, -5.6, -1), dppo({ divergence: 'binary_kl', deltaLow })).metrics['clip_ratio'];
+  const leftBy = (deltaLow: number) =>
+    policyLoss(policyLosses.get('dppo'), tokens(-30, -5.6, -1), dppo({ divergence: 'binary_kl', deltaLow })).metrics[
+      'clip_ratio'
+    ];
   expect([0.05, 0.086, 0.087].map(leftBy)).toEqual([1, 1, 0]);
 });
 
 test('dppo by binary_kl is finite where a token has become certain', () => {
-  const { loss, metrics } = policyLoss(policyLosses.get('dppo'), tokens(0, -0.5, 1), dppo({ divergence: 'binary_kl', deltaHigh: 0.05 }));
+  const { loss, metrics } = policyLoss(
+    policyLosses.get('dppo'),
+    tokens(0, -0.5, 1),
+    dppo({ divergence: 'binary_kl', deltaHigh: 0.05 }),
+  );
   expect([loss, metrics['clip_ratio']]).toEqual([0, 1]);
 });
 
 test('a divergence that there is not is refused by its name', () => {
   const settings = dppo({ divergence: 'kl' as LossSettings['dppo']['divergence'] });
-  expect(() => policyLoss(policyLosses.get('dppo'), tokens(-1, -1, 1), settings)).toThrow(/dppo\.divergence: kl cannot be used; one of binary_tv, binary_kl/);
+  expect(() => policyLoss(policyLosses.get('dppo'), tokens(-1, -1, 1), settings)).toThrow(
+    /dppo\.divergence: kl cannot be used; one of binary_tv, binary_kl/,
+  );
 });
 
 test('cispo anchored at what sampled takes masks, and no weights', () => {
   const anchored = (correction: Partial<typeof NO_CORRECTION>) => {
-    const settings: LossSettings = { ...DEFAULT_LOSS_SETTINGS, cispo: { ...DEFAULT_LOSS_SETTINGS.cispo, anchor: 'rollout' }, offPolicyCorrection: { ...NO_CORRECTION, ...correction } };
+    const settings: LossSettings = {
+      ...DEFAULT_LOSS_SETTINGS,
+      cispo: { ...DEFAULT_LOSS_SETTINGS.cispo, anchor: 'rollout' },
+      offPolicyCorrection: { ...NO_CORRECTION, ...correction },
+    };
     // The old policy is twice as sure as the one that sampled.
     return policyLoss(policyLosses.get('cispo'), { ...tokens(-1, -1, 1), old: [-1 + Math.log(2)] }, settings);
   };
@@ -41,6 +62,8 @@ test('cispo anchored at what sampled takes masks, and no weights', () => {
     { sequenceMaskMetric: 'product', productMaskHigh: 1.5 },
     { outlierTokenIsThresholdHigh: 1.5 },
     { tokenMaskIsThresholdLow: 0.5, tokenMaskIsThresholdHigh: 1.5 },
-  ] as const) expect(anchored(mask).gradient, JSON.stringify(mask)).toEqual(Float64Array.of(0));
-  for (const tisRatioType of ['token', 'sequence'] as const) expect(() => anchored({ tisRatioType })).toThrow(LossRefused);
+  ] as const)
+    expect(anchored(mask).gradient, JSON.stringify(mask)).toEqual(Float64Array.of(0));
+  for (const tisRatioType of ['token', 'sequence'] as const)
+    expect(() => anchored({ tisRatioType })).toThrow(LossRefused);
 });

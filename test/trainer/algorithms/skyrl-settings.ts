@@ -48,15 +48,26 @@ export function offPolicyOf(config: Readonly<Record<string, unknown>>): OffPolic
   return { ...NO_CORRECTION, ...Object.fromEntries(given.map(([name, value]) => [renamed(OFF_POLICY, name), value])) };
 }
 
-export function lossSettingsOf({ off_policy_correction: offPolicyCorrection, ...config }: Readonly<Record<string, unknown>>): LossSettings {
+export function lossSettingsOf({
+  off_policy_correction: offPolicyCorrection,
+  ...config
+}: Readonly<Record<string, unknown>>): LossSettings {
   const settings = structuredClone(DEFAULT_LOSS_SETTINGS) as unknown as Record<string, Record<string, unknown>>;
   for (const [name, value] of Object.entries(config)) {
-    const parts = typeof value === 'object' && value !== null ? Object.entries(value).map(([key, part]) => [`${name}.${key}`, part] as const) : [[name, value] as const];
+    const parts =
+      typeof value === 'object' && value !== null
+        ? Object.entries(value).map(([key, part]) => [`${name}.${key}`, part] as const)
+        : [[name, value] as const];
     for (const [path, part] of parts) {
       const [first = '', second] = renamed(LOSS, path).split('.');
       if (second === undefined) (settings as Record<string, unknown>)[first] = part;
       else settings[first] = { ...settings[first], [second]: part };
     }
   }
-  return { ...(settings as unknown as LossSettings), ...(offPolicyCorrection !== undefined && { offPolicyCorrection: offPolicyOf(offPolicyCorrection as Record<string, unknown>) }) };
+  return {
+    ...(settings as unknown as LossSettings),
+    ...(offPolicyCorrection !== undefined && {
+      offPolicyCorrection: offPolicyOf(offPolicyCorrection as Record<string, unknown>),
+    }),
+  };
 }

@@ -13,7 +13,9 @@ const all = readJson<Record<string, unknown>>(vectors, 'algorithms.json');
 
 /** A test for each case of a section; a part of a section is named with a dot. */
 export function eachCase<T extends Named>(section: string, check: (given: T, where: string) => void): void {
-  const found = section.split('.').reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], all);
+  const found = section
+    .split('.')
+    .reduce<unknown>((at, key) => (at as Record<string, unknown> | undefined)?.[key], all);
   const cases = (found ?? []) as T[];
   describe(section, () => {
     if (cases.length === 0) test.skip(`${section} is not in this file`, () => undefined);
@@ -30,7 +32,8 @@ export const sumOf = (row: readonly number[]): number => row.reduce((sum, x) => 
 
 /** |got − want| ≤ tolerance · max(1, |want|). */
 export function close(where: string, got: number, want: number, tolerance = 1e-7): void {
-  if (!(Math.abs(got - want) <= tolerance * Math.max(1, Math.abs(want)))) expect.fail(`${where}: expected ${want}, got ${got}`);
+  if (!(Math.abs(got - want) <= tolerance * Math.max(1, Math.abs(want))))
+    expect.fail(`${where}: expected ${want}, got ${got}`);
 }
 
 export function closeAll(where: string, got: Values, want: Values, tolerance = 1e-7): void {
@@ -39,12 +42,19 @@ export function closeAll(where: string, got: Values, want: Values, tolerance = 1
 }
 
 /** Every metric that is asked for, and no other one; `null` is undefined. */
-export function sameMetrics(where: string, got: Readonly<Record<string, number>>, want: Readonly<Record<string, number | null>>): void {
+export function sameMetrics(
+  where: string,
+  got: Readonly<Record<string, number>>,
+  want: Readonly<Record<string, number | null>>,
+): void {
   for (const [name, value] of Object.entries(want)) {
     if (value === null) continue;
     close(`${where} ${name}`, got[name] ?? NaN, value);
   }
-  expect(Object.keys(got).filter((name) => !(name in want)), `${where}: metrics that are not asked for`).toEqual([]);
+  expect(
+    Object.keys(got).filter((name) => !(name in want)),
+    `${where}: metrics that are not asked for`,
+  ).toEqual([]);
 }
 
 /** Whether the case must fail; then `run` has to. */

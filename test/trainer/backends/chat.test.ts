@@ -8,18 +8,30 @@ const endpointOf = (over: object) =>
   resolveEndpoint({ baseUrl: 'http://h/v1', model: 'm', mode: 'chat', ...over }, 'endpoint', (field) => {
     throw new Error(field);
   });
-const call = { messages: [{ role: 'user', content: 'hi' }], tools: [], sampling: { temperature: 0.5, topP: 0.9, topK: 0, maxTokens: 7 } };
+const call = {
+  messages: [{ role: 'user', content: 'hi' }],
+  tools: [],
+  sampling: { temperature: 0.5, topP: 0.9, topK: 0, maxTokens: 7 },
+};
 const saying = (message: object, rest: object = {}) => ({ choices: [{ finish_reason: 'stop', message, ...rest }] });
 
 describe('a request', () => {
   it('without tools names none: an empty list is refused by some', () => {
     expect(chatRequest(endpointOf({}), call)).toEqual({
-      model: 'm', messages: call.messages, temperature: 0.5, top_p: 0.9, max_tokens: 7, stream: false,
+      model: 'm',
+      messages: call.messages,
+      temperature: 0.5,
+      top_p: 0.9,
+      max_tokens: 7,
+      stream: false,
     });
   });
 
   it("has the server's own name for the limit, and its own fields", () => {
-    const own = { maxTokensField: 'max_completion_tokens', extraBody: { chat_template_kwargs: { enable_thinking: false } } };
+    const own = {
+      maxTokensField: 'max_completion_tokens',
+      extraBody: { chat_template_kwargs: { enable_thinking: false } },
+    };
     const request = chatRequest(endpointOf(own), call);
     expect(request).toMatchObject({ max_completion_tokens: 7, chat_template_kwargs: { enable_thinking: false } });
     expect(request).not.toHaveProperty('max_tokens');
@@ -32,7 +44,9 @@ describe('an answer', () => {
     ['an object', { command: 'ls' }, '{"command":"ls"}'],
     ['nothing', null, '{}'],
   ])('with arguments as %s is read', (_, given, text) => {
-    const { turn } = readChat(saying({ content: null, tool_calls: [{ function: { name: 'bash', arguments: given } }] }));
+    const { turn } = readChat(
+      saying({ content: null, tool_calls: [{ function: { name: 'bash', arguments: given } }] }),
+    );
     expect(turn).toEqual({ content: '', toolCalls: [{ id: 'call_0', name: 'bash', arguments: text }] });
     expect(parseChatTurn(turn).kind).toBe('calls');
   });
@@ -48,7 +62,11 @@ describe('an answer', () => {
   });
 
   it("with thoughts under vLLM's later name for them keeps them too", () => {
-    expect(readChat(saying({ content: 'hi', reasoning: 'hm' })).turn).toEqual({ content: 'hi', toolCalls: [], reasoning: 'hm' });
+    expect(readChat(saying({ content: 'hi', reasoning: 'hm' })).turn).toEqual({
+      content: 'hi',
+      toolCalls: [],
+      reasoning: 'hm',
+    });
     expect(readChat(saying({ content: 'hi', reasoning: null })).turn).toEqual({ content: 'hi', toolCalls: [] });
   });
 
@@ -56,12 +74,23 @@ describe('an answer', () => {
   it('with arguments that are nested too deep is no call, as text or as an object', () => {
     for (const depth of [MAX_DEPTH, 2_500, 10_000]) {
       const text = `{"a": ${'['.repeat(depth)}${']'.repeat(depth)}}`;
-      const answer = (given: unknown) => readChat(saying({ content: null, tool_calls: [{ function: { name: 'bash', arguments: given } }] }));
-      expect(parseChatTurn(answer(text).turn)).toMatchObject({ kind: 'malformed', error: expect.stringMatching(/nested more than \d+ deep/) as unknown });
-      expect(answer(JSON.parse(text))).toEqual({ turn: { content: '', toolCalls: [] }, finish: 'unreadable', usage: null });
+      const answer = (given: unknown) =>
+        readChat(saying({ content: null, tool_calls: [{ function: { name: 'bash', arguments: given } }] }));
+      expect(parseChatTurn(answer(text).turn)).toMatchObject({
+        kind: 'malformed',
+        error: expect.stringMatching(/nested more than \d+ deep/) as unknown,
+      });
+      expect(answer(JSON.parse(text))).toEqual({
+        turn: { content: '', toolCalls: [] },
+        finish: 'unreadable',
+        usage: null,
+      });
     }
     const most = `{"a":${'['.repeat(MAX_DEPTH - 1)}${']'.repeat(MAX_DEPTH - 1)}}`;
-    for (const given of [most, JSON.parse(most) as unknown]) expect(parseChatTurn(readChat(saying({ tool_calls: [{ function: { name: 'bash', arguments: given } }] })).turn).kind).toBe('calls');
+    for (const given of [most, JSON.parse(most) as unknown])
+      expect(
+        parseChatTurn(readChat(saying({ tool_calls: [{ function: { name: 'bash', arguments: given } }] })).turn).kind,
+      ).toBe('calls');
   });
 
   it.each([

@@ -26,18 +26,41 @@ async function asking(answers: ReadonlyArray<Answer | Handler | null>, settings:
     return typeof answer === 'function' ? answer(asked, signal) : answer;
   });
   const endpoint = resolveEndpoint({ baseUrl: server.baseUrl, model: 'm', ...settings }, 'endpoint', refuse);
-  return { server, endpoint, client: new EndpointClient({ KEY: 'sk-very-secret', LONGHAUL_KEYS: `KEY@${server.baseUrl},NOT_THERE@${server.baseUrl}` }) };
+  return {
+    server,
+    endpoint,
+    client: new EndpointClient({
+      KEY: 'sk-very-secret',
+      LONGHAUL_KEYS: `KEY@${server.baseUrl},NOT_THERE@${server.baseUrl}`,
+    }),
+  };
 }
 
-const call: TokenCall = { tokens: [5, 6, 7], sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 100 }, stopTokenIds: [2], seed: 9 };
+const call: TokenCall = {
+  tokens: [5, 6, 7],
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 100 },
+  stopTokenIds: [2],
+  seed: 9,
+};
 const { signal } = new AbortController();
 const good: Answer = {
   body: {
-    choices: [{ finish_reason: 'stop', token_ids: [8, 2], prompt_token_ids: [5, 6, 7], logprobs: { tokens: ['a', 'b'], token_logprobs: [-0.5, -0.25] } }],
+    choices: [
+      {
+        finish_reason: 'stop',
+        token_ids: [8, 2],
+        prompt_token_ids: [5, 6, 7],
+        logprobs: { tokens: ['a', 'b'], token_logprobs: [-0.5, -0.25] },
+      },
+    ],
     usage: { prompt_tokens: 3, completion_tokens: 2 },
   },
 };
-const failing = (status: number, message = 'no', headers = {}): Answer => ({ status, headers, body: { error: { message } } });
+const failing = (status: number, message = 'no', headers = {}): Answer => ({
+  status,
+  headers,
+  body: { error: { message } },
+});
 const sample = async (answers: Parameters<typeof asking>[0], settings: Partial<Endpoint> = {}) => {
   const world = await asking(answers, settings);
   const answer = world.client.sampleTokens(world.endpoint, 'vllm', call, signal);
@@ -51,7 +74,16 @@ describe('a request', () => {
     expect(server.asked[0]?.path).toBe('/v1/completions');
     expect(server.asked[0]?.headers.authorization).toBe('Bearer sk-very-secret');
     expect(server.asked[0]?.body).toMatchObject({
-      model: 'm', prompt: [5, 6, 7], max_tokens: 100, temperature: 1, top_p: 1, top_k: -1, min_p: 0, repetition_penalty: 1, stop_token_ids: [2], seed: 9,
+      model: 'm',
+      prompt: [5, 6, 7],
+      max_tokens: 100,
+      temperature: 1,
+      top_p: 1,
+      top_k: -1,
+      min_p: 0,
+      repetition_penalty: 1,
+      stop_token_ids: [2],
+      seed: 9,
       return_token_ids: true,
     });
   });
@@ -110,7 +142,9 @@ describe('a request', () => {
   });
 
   it('that is cancelled hangs up', async () => {
-    const { client, endpoint, server } = await asking([(_, gone) => new Promise((resolve) => gone.addEventListener('abort', () => resolve(null)))]);
+    const { client, endpoint, server } = await asking([
+      (_, gone) => new Promise((resolve) => gone.addEventListener('abort', () => resolve(null))),
+    ]);
     const cancelling = new AbortController();
     const answer = client.sampleTokens(endpoint, 'vllm', call, cancelling.signal);
     const refused = expect(answer).rejects.toThrow('cancelled here');
@@ -127,7 +161,9 @@ describe('a request', () => {
   });
 
   it('repeats no part of a key where a long message is cut in its middle', async () => {
-    const { answer } = await sample([failing(401, `${'x'.repeat(290)} sk-very-secret, which is not known here`)], { apiKeyEnv: 'KEY' });
+    const { answer } = await sample([failing(401, `${'x'.repeat(290)} sk-very-secret, which is not known here`)], {
+      apiKeyEnv: 'KEY',
+    });
     expect((answer as EndpointError).message).not.toContain('sk-very');
   });
 
@@ -139,7 +175,10 @@ describe('a request', () => {
   });
 
   it('asks for what fits, where the server says how much that is', async () => {
-    const full = failing(400, "This model's maximum context length is 40 tokens. However, you requested 103 tokens (3 in the messages, 100 in the completion).");
+    const full = failing(
+      400,
+      "This model's maximum context length is 40 tokens. However, you requested 103 tokens (3 in the messages, 100 in the completion).",
+    );
     const { server, answer } = await sample([full, good]);
     expect(answer).toMatchObject({ tokens: [8, 2] });
     expect(server.asked.map(({ body }) => body['max_tokens'])).toEqual([100, 37]);
@@ -168,11 +207,15 @@ describe('a request', () => {
 
 describe('the limit of tokens a minute, in chat', () => {
   const said = (prompt: number | null): Answer => ({
-    body: { choices: [{ finish_reason: 'stop', message: { content: 'Hello' } }], ...(prompt === null ? {} : { usage: { prompt_tokens: prompt, completion_tokens: 1 } }) },
+    body: {
+      choices: [{ finish_reason: 'stop', message: { content: 'Hello' } }],
+      ...(prompt === null ? {} : { usage: { prompt_tokens: prompt, completion_tokens: 1 } }),
+    },
   });
   const ask = (characters: number, tool = '') => ({
     messages: [{ role: 'user', content: 'x'.repeat(characters) }],
-    tools: tool === '' ? [] : [{ type: 'function' as const, function: { name: 't', description: tool, parameters: {} } }],
+    tools:
+      tool === '' ? [] : [{ type: 'function' as const, function: { name: 't', description: tool, parameters: {} } }],
     sampling: { ...call.sampling, maxTokens: 10 },
   });
 
@@ -196,7 +239,9 @@ describe('the limit of tokens a minute, in chat', () => {
 });
 
 describe('an answer', () => {
-  const vllm = (choice: object, usage: object | null = { prompt_tokens: 3 }) => ({ body: { choices: [{ finish_reason: 'stop', ...choice }], usage } });
+  const vllm = (choice: object, usage: object | null = { prompt_tokens: 3 }) => ({
+    body: { choices: [{ finish_reason: 'stop', ...choice }], usage },
+  });
 
   it.each([
     ['other prompt ids', vllm({ token_ids: [8], prompt_token_ids: [1, 5, 6, 7] }), 'retokenised'],
@@ -204,31 +249,75 @@ describe('an answer', () => {
     ['no word of the prompt', vllm({ token_ids: [8] }, null), 'protocol'],
     ['no ids', vllm({ text: 'hello', logprobs: { tokens: ['hel', 'lo'], token_logprobs: [-1, -1] } }), 'protocol'],
     ['no choice', { body: { choices: [] } }, 'protocol'],
-    ['an error in the middle', vllm({ finish_reason: 'abort', token_ids: [8], prompt_token_ids: [5, 6, 7] }), 'unavailable'],
+    [
+      'an error in the middle',
+      vllm({ finish_reason: 'abort', token_ids: [8], prompt_token_ids: [5, 6, 7] }),
+      'unavailable',
+    ],
   ])('with %s is not taken', async (_, answer, kind) => {
     expect((await sample([answer], { maxTries: 1 })).answer).toMatchObject({ kind });
   });
 
   it('of an older vLLM has its ids among the log-probabilities', async () => {
-    const { answer } = await sample([vllm({ logprobs: { tokens: ['token_id:8', 'token_id:2'], token_logprobs: [-1, -2] } })]);
+    const { answer } = await sample([
+      vllm({ logprobs: { tokens: ['token_id:8', 'token_id:2'], token_logprobs: [-1, -2] } }),
+    ]);
     expect(answer).toEqual({ tokens: [8, 2], logprobs: [-1, -2], finish: 'stop' });
   });
 
   it('whose log-probabilities have a gap has none: they would be read as those of other tokens', async () => {
-    const { answer } = await sample([vllm({ token_ids: [8, 2], logprobs: { tokens: ['a', 'b'], token_logprobs: [-1, null] } })]);
+    const { answer } = await sample([
+      vllm({ token_ids: [8, 2], logprobs: { tokens: ['a', 'b'], token_logprobs: [-1, null] } }),
+    ]);
     expect(answer).toMatchObject({ tokens: [8, 2], logprobs: null });
   });
 
   it("of SGLang and of llama.cpp is read by their own names, at the server's own paths", async () => {
-    const sglang = { body: { meta_info: { prompt_tokens: 3, finish_reason: { type: 'length', length: 2 }, output_token_logprobs: [[-1, 8, null], [-2, 9, 'x']] } } };
+    const sglang = {
+      body: {
+        meta_info: {
+          prompt_tokens: 3,
+          finish_reason: { type: 'length', length: 2 },
+          output_token_logprobs: [
+            [-1, 8, null],
+            [-2, 9, 'x'],
+          ],
+        },
+      },
+    };
     const first = await asking([sglang]);
-    expect(await first.client.sampleTokens(first.endpoint, 'sglang', call, signal)).toEqual({ tokens: [8, 9], logprobs: [-1, -2], finish: 'length' });
-    expect(first.server.asked[0]).toMatchObject({ path: '/generate', body: { input_ids: [5, 6, 7], sampling_params: { max_new_tokens: 100, stop_token_ids: [2] } } });
+    expect(await first.client.sampleTokens(first.endpoint, 'sglang', call, signal)).toEqual({
+      tokens: [8, 9],
+      logprobs: [-1, -2],
+      finish: 'length',
+    });
+    expect(first.server.asked[0]).toMatchObject({
+      path: '/generate',
+      body: { input_ids: [5, 6, 7], sampling_params: { max_new_tokens: 100, stop_token_ids: [2] } },
+    });
     await first.server.close();
-    const llama = { body: { tokens: [8, 2], tokens_evaluated: 3, truncated: false, stop_type: 'eos', completion_probabilities: [{ id: 8, logprob: -1 }, { id: 2, logprob: -2 }] } };
+    const llama = {
+      body: {
+        tokens: [8, 2],
+        tokens_evaluated: 3,
+        truncated: false,
+        stop_type: 'eos',
+        completion_probabilities: [
+          { id: 8, logprob: -1 },
+          { id: 2, logprob: -2 },
+        ],
+      },
+    };
     const second = await asking([llama]);
-    expect(await second.client.sampleTokens(second.endpoint, 'llama.cpp', call, signal)).toEqual({ tokens: [8, 2], logprobs: [-1, -2], finish: 'stop' });
-    expect(second.server.asked[0]).toMatchObject({ path: '/completion', body: { prompt: [5, 6, 7], n_predict: 100, return_tokens: true } });
+    expect(await second.client.sampleTokens(second.endpoint, 'llama.cpp', call, signal)).toEqual({
+      tokens: [8, 2],
+      logprobs: [-1, -2],
+      finish: 'stop',
+    });
+    expect(second.server.asked[0]).toMatchObject({
+      path: '/completion',
+      body: { prompt: [5, 6, 7], n_predict: 100, return_tokens: true },
+    });
   });
 });
 
@@ -246,18 +335,29 @@ describe('what is offered', () => {
   it.each([
     ['a server that nobody knows', [models('somebody')]],
     ['a server without a list of models', [failing(404)]],
-    ['a server that tokenises again', [models('vllm'), { body: { choices: [{ finish_reason: 'length', token_ids: [8], prompt_token_ids: [1, 5, 6, 7] }] } }]],
+    [
+      'a server that tokenises again',
+      [
+        models('vllm'),
+        { body: { choices: [{ finish_reason: 'length', token_ids: [8], prompt_token_ids: [1, 5, 6, 7] }] } },
+      ],
+    ],
     ['a server whose completions are shut', [models('vllm'), failing(404)]],
   ])('is chat at %s, with the reason; and refused where ids are asked for', async (_, answers) => {
     expect(await offer(answers)).toMatchObject({ mode: 'chat', reason: expect.stringMatching(/./) as string });
     await server?.close();
-    expect(['protocol', 'retokenised', 'bad-request']).toContain(((await offer(answers, { mode: 'tokens' })) as EndpointError).kind);
+    expect(['protocol', 'retokenised', 'bad-request']).toContain(
+      ((await offer(answers, { mode: 'tokens' })) as EndpointError).kind,
+    );
   });
 
-  it.each(['sglang', 'llamacpp'])('is of the model that is named: %s itself would not tell that it has another', async (owner) => {
-    const other: Answer = { body: { data: [{ id: 'other', owned_by: owner }] } };
-    expect(await offer([other])).toMatchObject({ kind: 'unknown-model', message: 'the server has other' });
-  });
+  it.each(['sglang', 'llamacpp'])(
+    'is of the model that is named: %s itself would not tell that it has another',
+    async (owner) => {
+      const other: Answer = { body: { data: [{ id: 'other', owned_by: owner }] } };
+      expect(await offer([other])).toMatchObject({ kind: 'unknown-model', message: 'the server has other' });
+    },
+  );
 
   it.each([
     ['a key that is wrong', failing(401), 'auth'],

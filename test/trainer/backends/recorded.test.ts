@@ -28,14 +28,23 @@ function recorded(file: string) {
   return async (names: readonly string[], settings: Partial<Endpoint> = {}) => {
     let next = 0;
     server = await startLoopback((): Answer => answers[names[next++] ?? ''] ?? { status: 500, body: {} });
-    const endpoint = resolveEndpoint({ baseUrl: server.baseUrl, model: 'starter', maxTries: 1, ...settings }, 'endpoint', (field) => {
-      throw new Error(field);
-    });
+    const endpoint = resolveEndpoint(
+      { baseUrl: server.baseUrl, model: 'starter', maxTries: 1, ...settings },
+      'endpoint',
+      (field) => {
+        throw new Error(field);
+      },
+    );
     return { endpoint, client: new EndpointClient({}), server };
   };
 }
 
-const callOf = (tokens: readonly number[], maxTokens: number): TokenCall => ({ tokens, sampling: { temperature: 0, topP: 1, topK: 0, maxTokens }, stopTokenIds: [499], seed: 7 });
+const callOf = (tokens: readonly number[], maxTokens: number): TokenCall => ({
+  tokens,
+  sampling: { temperature: 0, topP: 1, topK: 0, maxTokens },
+  stopTokenIds: [499],
+  seed: 7,
+});
 const prompt = (length: number): number[] => Array.from({ length }, (_, i) => 10 + ((i * 7) % 400));
 
 describe('vLLM 0.32.0', () => {
@@ -43,7 +52,11 @@ describe('vLLM 0.32.0', () => {
 
   it('is known by its list of models, with its context, and gives ids', async () => {
     const { endpoint, client } = await answering(['models', 'greedy'], { tokenizer: '/any' });
-    expect(await detectOffer(endpoint, prompt(12), client, signal)).toEqual({ mode: 'tokens', protocol: 'vllm', contextTokens: 1024 });
+    expect(await detectOffer(endpoint, prompt(12), client, signal)).toEqual({
+      mode: 'tokens',
+      protocol: 'vllm',
+      contextTokens: 1024,
+    });
   });
 
   it('gives ids with their log-probabilities, the stop token among them', async () => {
@@ -59,7 +72,9 @@ describe('vLLM 0.32.0', () => {
     ['a prompt as long as the context, of which it only says that nothing is left to ask for', 'exactly-full', 1024],
   ])('has a context that is full: %s', async (_, name, length) => {
     const { endpoint, client } = await answering([name]);
-    await expect(client.sampleTokens(endpoint, 'vllm', callOf(prompt(length), 8), signal)).rejects.toMatchObject({ kind: 'context-full' });
+    await expect(client.sampleTokens(endpoint, 'vllm', callOf(prompt(length), 8), signal)).rejects.toMatchObject({
+      kind: 'context-full',
+    });
   });
 
   it('is asked for what fits, where more was asked for than its whole context', async () => {
@@ -70,10 +85,16 @@ describe('vLLM 0.32.0', () => {
 
   it('is asked in chat for its whole context then: it gives what the prompt leaves of that', async () => {
     const { endpoint, client, server: asked } = await answering(['too-many', 'chat-tools'], { mode: 'chat' });
-    const call = { messages: [{ role: 'user', content: 'Hello' }], tools: [], sampling: { temperature: 0, topP: 1, topK: 0, maxTokens: 2000 } };
+    const call = {
+      messages: [{ role: 'user', content: 'Hello' }],
+      tools: [],
+      sampling: { temperature: 0, topP: 1, topK: 0, maxTokens: 2000 },
+    };
     const { turn, usage } = await client.chat(endpoint, call, signal);
     expect(asked.asked[1]?.body).toMatchObject({ max_tokens: 1024 });
-    expect(turn.toolCalls).toEqual([{ id: 'chatcmpl-tool-a6eebf4698bafe13', name: 'search', arguments: '{"query": "def foti"}' }]);
+    expect(turn.toolCalls).toEqual([
+      { id: 'chatcmpl-tool-a6eebf4698bafe13', name: 'search', arguments: '{"query": "def foti"}' },
+    ]);
     expect(usage).toEqual({ promptTokens: 7, completionTokens: 6 });
   });
 
@@ -88,12 +109,19 @@ describe('vLLM 0.32.0', () => {
 
 describe('transformers serve 5.19.0', () => {
   const answering = recorded('transformers-serve-5.19.0.json');
-  const call = { messages: [{ role: 'user', content: 'Hello' }], tools: [], sampling: { temperature: 0, topP: 1, topK: 0, maxTokens: 16 } };
+  const call = {
+    messages: [{ role: 'user', content: 'Hello' }],
+    tools: [],
+    sampling: { temperature: 0, topP: 1, topK: 0, maxTokens: 16 },
+  };
 
   it('answers in chat; calls of a model that it has no reader for stay text', async () => {
     const { endpoint, client } = await answering(['chat-swe'], { mode: 'chat' });
     const { turn, finish, usage } = await client.chat(endpoint, call, signal);
-    expect(turn).toEqual({ content: '<|assistant|><function=search>\n<parameter=query>def rano</parameter>\n</function>', toolCalls: [] });
+    expect(turn).toEqual({
+      content: '<|assistant|><function=search>\n<parameter=query>def rano</parameter>\n</function>',
+      toolCalls: [],
+    });
     expect([finish, usage]).toEqual(['stop', { promptTokens: 17, completionTokens: 6 }]);
   });
 

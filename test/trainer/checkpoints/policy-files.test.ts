@@ -32,7 +32,10 @@ it('a policy is its files: copies and links are the same one, records and moment
 
 it('what was made of a directory is kept while its files stay, and made anew where one changed', async () => {
   let made = 0;
-  const cache = new MadeOfFiles(async (of) => { made += 1; return fingerprintOf(of); }, 2);
+  const cache = new MadeOfFiles(async (of) => {
+    made += 1;
+    return fingerprintOf(of);
+  }, 2);
   const first = await cache.of(policy());
   expect([await cache.of(policy()), made]).toEqual([first, 1]);
   // As long as before, a moment later.
@@ -47,7 +50,11 @@ it('what was made of a directory is kept while its files stay, and made anew whe
 it('a failure is told and not kept, and the directory that was asked for longest ago goes first', async () => {
   let failing = true;
   const made: string[] = [];
-  const cache = new MadeOfFiles(async (of) => { made.push(of); if (failing) throw new Error('half written'); return of; }, 2);
+  const cache = new MadeOfFiles(async (of) => {
+    made.push(of);
+    if (failing) throw new Error('half written');
+    return of;
+  }, 2);
   await expect(cache.of(policy())).rejects.toThrow('half written');
   failing = false;
   expect(await cache.of(policy())).toBe(policy());

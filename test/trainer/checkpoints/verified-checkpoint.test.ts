@@ -17,16 +17,34 @@ const moments = new Map([['m', { shape: [3], data: Float32Array.of(1, 2, 3) }]])
 
 async function checkpoint(dir: string): Promise<string> {
   const to = path.join(dir, 'step-1');
-  await writeCheckpoint(to, { weights: await loadWeights(qwen3Dir), optimizer: { steps: 4, moments }, step: 1, version: 1, fromDir: qwen3Dir });
+  await writeCheckpoint(to, {
+    weights: await loadWeights(qwen3Dir),
+    optimizer: { steps: 4, moments },
+    step: 1,
+    version: 1,
+    fromDir: qwen3Dir,
+  });
   return to;
 }
 
 /** Of the adapter alone; its base is whole. */
 async function adapterCheckpoint(dir: string): Promise<string> {
   const to = path.join(dir, 'step-1');
-  const adapter = newAdapter(await readModelConfig(qwen3Dir), { rank: 2, alpha: 4, targetModules: ['q_proj'] }, qwen3Dir, 1);
+  const adapter = newAdapter(
+    await readModelConfig(qwen3Dir),
+    { rank: 2, alpha: 4, targetModules: ['q_proj'] },
+    qwen3Dir,
+    1,
+  );
   const weights = new Map([...adapter.tensors].map(([name, { shape, data }]) => [name, { shape: [...shape], data }]));
-  await writeCheckpoint(to, { weights, adapter: adapter.json, optimizer: undefined, step: 1, version: 1, fromDir: qwen3Dir });
+  await writeCheckpoint(to, {
+    weights,
+    adapter: adapter.json,
+    optimizer: undefined,
+    step: 1,
+    version: 1,
+    fromDir: qwen3Dir,
+  });
   return to;
 }
 
@@ -35,7 +53,10 @@ const sampled = async (dir: string) => gathered((await loadPolicy(dir)).weights)
 
 /** Nothing that reads a policy takes it: neither the sampler nor the trainer, and no later version is made of it. */
 async function expectTorn(dir: string, to: string): Promise<void> {
-  const torn = { name: 'CheckpointTorn', message: expect.stringMatching(/step-1 is torn \(.+\) and is not used: bring its files back/) };
+  const torn = {
+    name: 'CheckpointTorn',
+    message: expect.stringMatching(/step-1 is torn \(.+\) and is not used: bring its files back/),
+  };
   await expect(sampled(to)).rejects.toMatchObject(torn);
   await expect(loadTrainee(to)).rejects.toMatchObject(torn);
   await expect(carryOver(to, path.join(dir, 'step-2'), 2)).rejects.toMatchObject(torn);
@@ -72,7 +93,8 @@ describe('a checkpoint', () => {
       const to = await checkpoint(dir);
       damage(path.join(to, name));
       await expectTorn(dir, to);
-    }));
+    }),
+  );
 
   test.each<[string, string, (file: string) => void]>([
     ['with one bit flipped', 'adapter_model.safetensors', (file) => flipped(file, -1)],
@@ -85,7 +107,8 @@ describe('a checkpoint', () => {
       expect((await sampled(to)).size).toBeGreaterThan(0);
       damage(path.join(to, name));
       await expectTorn(dir, to);
-    }));
+    }),
+  );
 
   test.each<[string, (file: string) => void]>([
     ['flipped', (file) => flipped(file, -2)],
@@ -99,7 +122,8 @@ describe('a checkpoint', () => {
       await expect(loadTrainee(to)).rejects.toMatchObject({ name: 'CheckpointTorn' });
       await expect(carryOver(to, path.join(dir, 'step-2'), 2)).rejects.toMatchObject({ name: 'CheckpointTorn' });
       expect((await sampled(to)).size).toBeGreaterThan(0);
-    }));
+    }),
+  );
 
   test('of an earlier record without a digest of its moments is read', () =>
     inScratch(async (dir) => {

@@ -26,13 +26,22 @@ const lora = { rank: 2, alpha: 4, targetModules: ['q_proj', 'down_proj'] as cons
 const begin: NewCritic = { base: qwen3Dir, seed: 5, lora };
 const data = await storedRollouts();
 
-const request = (fromDir: string, toDir: string, toVersion: number, more: Partial<UpdateRequest> = {}): UpdateRequest => ({
-  fromDir, toDir, toVersion, data, algorithm, critic: begin, ...more,
-});
+const request = (
+  fromDir: string,
+  toDir: string,
+  toVersion: number,
+  more: Partial<UpdateRequest> = {},
+): UpdateRequest => ({ fromDir, toDir, toVersion, data, algorithm, critic: begin, ...more });
 
 const HEAD = 'base_model.model.value_head.weight';
 const adapterOf = (dir: string) => readSafetensors(path.join(dir, 'critic', 'adapter_model.safetensors'));
-const FILES = ['critic/adapter_model.safetensors', 'critic/adapter_config.json', 'critic/optimizer.safetensors', 'critic/longhaul.json', 'longhaul.json'];
+const FILES = [
+  'critic/adapter_model.safetensors',
+  'critic/adapter_config.json',
+  'critic/optimizer.safetensors',
+  'critic/longhaul.json',
+  'longhaul.json',
+];
 const bytesOf = (dir: string, names = FILES): Promise<string[]> => digestsOf(dir, names);
 const updates = updatesBy(request);
 
@@ -49,35 +58,73 @@ describe('a critic that is an adapter', () => {
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       await new Updater().run(request(qwen3Dir, to, 1));
-      expect((await readdir(path.join(to, 'critic'))).sort()).toEqual(['adapter_config.json', 'adapter_model.safetensors', 'config.json', 'longhaul.json', 'optimizer.safetensors']);
+      expect((await readdir(path.join(to, 'critic'))).sort()).toEqual([
+        'adapter_config.json',
+        'adapter_model.safetensors',
+        'config.json',
+        'longhaul.json',
+        'optimizer.safetensors',
+      ]);
       const json = JSON.parse(await readFile(path.join(to, 'critic', 'adapter_config.json'), 'utf8')) as object;
-      expect(json).toMatchObject({ peft_type: 'LORA', task_type: null, base_model_name_or_path: qwen3Dir, r: 2, lora_alpha: 4, modules_to_save: ['value_head'] });
+      expect(json).toMatchObject({
+        peft_type: 'LORA',
+        task_type: null,
+        base_model_name_or_path: qwen3Dir,
+        r: 2,
+        lora_alpha: 4,
+        modules_to_save: ['value_head'],
+      });
       const tensors = await adapterOf(to);
       expect([...tensors.keys()].sort()).toEqual(
-        [HEAD, ...['self_attn.q_proj', 'mlp.down_proj'].flatMap((module) => [0, 1].flatMap((layer) => ['A', 'B'].map((side) => `base_model.model.model.layers.${layer}.${module}.lora_${side}.weight`)))].sort(),
+        [
+          HEAD,
+          ...['self_attn.q_proj', 'mlp.down_proj'].flatMap((module) =>
+            [0, 1].flatMap((layer) =>
+              ['A', 'B'].map((side) => `base_model.model.model.layers.${layer}.${module}.lora_${side}.weight`),
+            ),
+          ),
+        ].sort(),
       );
       expect(tensors.get(HEAD)?.shape).toEqual([1, 48]);
       const moments = await readSafetensors(path.join(to, 'critic', 'optimizer.safetensors'));
-      expect([...moments.keys()].sort()).toEqual(['exp_avg', 'exp_avg_sq'].flatMap((moment) => [...tensors.keys()].map((name) => `${moment}.${name}`)).sort());
+      expect([...moments.keys()].sort()).toEqual(
+        ['exp_avg', 'exp_avg_sq'].flatMap((moment) => [...tensors.keys()].map((name) => `${moment}.${name}`)).sort(),
+      );
       expect(await readCheckpointRecord(to)).toMatchObject({ critic: { sha256: weightsDigest(tensors) } });
       // All of it has moved, the head too.
-      for (const [name, { data: values }] of moments) expect(values.some((x) => x !== 0), name).toBe(true);
+      for (const [name, { data: values }] of moments)
+        expect(
+          values.some((x) => x !== 0),
+          name,
+        ).toBe(true);
     }));
 
   test('begins as the whole critic would, and its value loss falls', () =>
     inScratch(async (dir) => {
-      const [adapter, whole] = [await valuesOf({ beside: qwen3Dir, begin }), await valuesOf({ beside: qwen3Dir, begin: { base: qwen3Dir, seed: 5 } })];
+      const [adapter, whole] = [
+        await valuesOf({ beside: qwen3Dir, begin }),
+        await valuesOf({ beside: qwen3Dir, begin: { base: qwen3Dir, seed: 5 } }),
+      ];
       expect(adapter).toEqual(whole);
       const updater = new Updater();
-      const dirs = await updates(dir, 'v', 8, () => updater, { algorithm: { ...algorithm, learningRate: 1e-6, lambd: 1, valueClip: null } });
-      const measured = await Promise.all(dirs.map(async (one) => ((await readCheckpointRecord(one))!.metrics as { metrics: Record<string, number> }).metrics));
+      const dirs = await updates(dir, 'v', 8, () => updater, {
+        algorithm: { ...algorithm, learningRate: 1e-6, lambd: 1, valueClip: null },
+      });
+      const measured = await Promise.all(
+        dirs.map(
+          async (one) => ((await readCheckpointRecord(one))!.metrics as { metrics: Record<string, number> }).metrics,
+        ),
+      );
       expect(measured.at(-1)!['critic/critic_loss']!).toBeLessThan(0.2 * measured[0]!['critic/critic_loss']!);
     }));
 
   test('beside a whole policy and beside an adapter: three updates in one process and in three end in the same bits', () =>
     inScratch(async (dir) => {
       const policy: NewLora = { rank: 2, alpha: 4, targetModules: ['q_proj'], seed: 3 };
-      for (const [name, more, file] of [['whole', {}, 'model.safetensors'], ['adapter', { lora: policy }, 'adapter_model.safetensors']] as const) {
+      for (const [name, more, file] of [
+        ['whole', {}, 'model.safetensors'],
+        ['adapter', { lora: policy }, 'adapter_model.safetensors'],
+      ] as const) {
         const one = new Updater();
         const live = (await updates(dir, `${name}-live`, 3, () => one, more)).at(-1)!;
         const resumed = (await updates(dir, `${name}-resumed`, 3, () => new Updater(), more)).at(-1)!;
@@ -88,19 +135,31 @@ describe('a critic that is an adapter', () => {
         expect(await bytesOf(live, names)).toEqual(await bytesOf(resumed, names));
       }
       // The same seed: the two adapters are drawn independently.
-      const drawn = async (folder: string) => (await readSafetensors(path.join(dir, 'adapter-live-1', folder, 'adapter_model.safetensors'))).get('base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight');
+      const drawn = async (folder: string) =>
+        (await readSafetensors(path.join(dir, 'adapter-live-1', folder, 'adapter_model.safetensors'))).get(
+          'base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight',
+        );
       expect(await drawn('.')).not.toEqual(await drawn('critic'));
     }));
 
   test('goes along through a step that taught nothing; beside a whole critic it begins there, never beside a checkpoint of the run', () =>
     inScratch(async (dir) => {
-      const [base, v1, v2, v3] = ['base', 'v1', 'v2', 'v3'].map((name) => path.join(dir, name)) as [string, string, string, string];
+      const [base, v1, v2, v3] = ['base', 'v1', 'v2', 'v3'].map((name) => path.join(dir, name)) as [
+        string,
+        string,
+        string,
+        string,
+      ];
       await new Updater().run(request(qwen3Dir, base, 1, { critic: { base: qwen3Dir, seed: 5 } }));
       // A run whose base policy has a whole critic beside it, and whose first step teaches nothing.
       await carryOver(base, v1, 1, undefined, begin);
-      const json = JSON.parse(await readFile(path.join(v1, 'critic', 'adapter_config.json'), 'utf8')) as { base_model_name_or_path: string };
+      const json = JSON.parse(await readFile(path.join(v1, 'critic', 'adapter_config.json'), 'utf8')) as {
+        base_model_name_or_path: string;
+      };
       expect(json.base_model_name_or_path).toBe(path.join(base, 'critic'));
-      expect(await valuesOf({ beside: v1, begin })).toEqual(await valuesOf({ beside: base, begin: { base: qwen3Dir, seed: 5 } }));
+      expect(await valuesOf({ beside: v1, begin })).toEqual(
+        await valuesOf({ beside: base, begin: { base: qwen3Dir, seed: 5 } }),
+      );
       expect((await readCheckpointRecord(path.join(v1, 'critic')))?.optimizer).toBeUndefined();
       await new Updater().run(request(v1, v2, 2));
       await new Updater().run(request(base, path.join(dir, 'at-once'), 2));
@@ -115,7 +174,10 @@ describe('a critic that is an adapter', () => {
       const [v1, v2] = [path.join(dir, 'v1'), path.join(dir, 'v2')];
       await new Updater().run(request(qwen3Dir, v1, 1));
       const written = await valuesOf({ dir: path.join(v1, 'critic') });
-      for (const begins of [{ base: path.join(v1, 'critic'), seed: 1, lora }, { base: path.join(v1, 'critic'), seed: 1 }]) {
+      for (const begins of [
+        { base: path.join(v1, 'critic'), seed: 1, lora },
+        { base: path.join(v1, 'critic'), seed: 1 },
+      ]) {
         expect(await valuesOf({ beside: qwen3Dir, begin: begins })).toEqual(written);
         const to = path.join(dir, `from-${String('lora' in begins)}`);
         await new Updater().run(request(qwen3Dir, to, 1, { critic: begins }));
@@ -127,10 +189,18 @@ describe('a critic that is an adapter', () => {
       const policy: NewLora = { rank: 2, alpha: 4, targetModules: ['q_proj'], seed: 3 };
       await new Updater().run(request(qwen3Dir, path.join(dir, 'policy'), 1, { lora: policy }));
       const of: NewCritic = { base: path.join(dir, 'policy'), seed: 5 };
-      expect(await valuesOf({ beside: qwen3Dir, begin: { ...of, lora: policy } })).toEqual(await valuesOf({ beside: qwen3Dir, begin: of }));
+      expect(await valuesOf({ beside: qwen3Dir, begin: { ...of, lora: policy } })).toEqual(
+        await valuesOf({ beside: qwen3Dir, begin: of }),
+      );
       await new Updater().run(request(qwen3Dir, path.join(dir, 'of-policy'), 1, { critic: { ...of, lora: policy } }));
-      const json = JSON.parse(await readFile(path.join(dir, 'of-policy', 'critic', 'adapter_config.json'), 'utf8')) as object;
-      expect(json).toMatchObject({ base_model_name_or_path: qwen3Dir, target_modules: ['q_proj'], modules_to_save: ['value_head'] });
+      const json = JSON.parse(
+        await readFile(path.join(dir, 'of-policy', 'critic', 'adapter_config.json'), 'utf8'),
+      ) as object;
+      expect(json).toMatchObject({
+        base_model_name_or_path: qwen3Dir,
+        target_modules: ['q_proj'],
+        modules_to_save: ['value_head'],
+      });
     }));
 
   test('that is torn is named, a policy of that shape is refused, and none is left in memory', () =>
@@ -145,6 +215,8 @@ describe('a critic that is an adapter', () => {
       await cp(v1, torn, { recursive: true });
       await rm(path.join(torn, 'critic', 'adapter_model.safetensors'));
       await expect(new Updater().run(request(torn, path.join(dir, 'x'), 2))).rejects.toBeInstanceOf(CheckpointTorn);
-      await expect(new Updater().run(request(path.join(v1, 'critic'), path.join(dir, 'x'), 2))).rejects.toThrow(/modules_to_save = \["value_head"\]/);
+      await expect(new Updater().run(request(path.join(v1, 'critic'), path.join(dir, 'x'), 2))).rejects.toThrow(
+        /modules_to_save = \["value_head"\]/,
+      );
     }));
 });

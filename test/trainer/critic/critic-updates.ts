@@ -9,16 +9,30 @@ import { qwen3Dir } from '../tiny-policy.ts';
 
 /** SHA-256 of each file: of the bytes themselves a difference would take minutes to print. */
 export const digestsOf = (dir: string, names: readonly string[]): Promise<string[]> =>
-  Promise.all(names.map(async (name) => createHash('sha256').update(await readFile(path.join(dir, name))).digest('hex')));
+  Promise.all(
+    names.map(async (name) =>
+      createHash('sha256')
+        .update(await readFile(path.join(dir, name)))
+        .digest('hex'),
+    ),
+  );
 
 type RequestOf = (fromDir: string, toDir: string, toVersion: number, more: Partial<UpdateRequest>) => UpdateRequest;
 
 /** Makes versions 1 … `count` in `dir` from the tiny policy, each by the updater that `updater` gives; returns their directories. */
-export const updatesBy = (request: RequestOf) => async (dir: string, name: string, count: number, updater: () => Updater, more: Partial<UpdateRequest> = {}): Promise<string[]> => {
-  const dirs = [qwen3Dir];
-  for (let version = 1; version <= count; version++) {
-    dirs.push(path.join(dir, `${name}-${version}`));
-    await updater().run(request(dirs[version - 1]!, dirs[version]!, version, more));
-  }
-  return dirs.slice(1);
-};
+export const updatesBy =
+  (request: RequestOf) =>
+  async (
+    dir: string,
+    name: string,
+    count: number,
+    updater: () => Updater,
+    more: Partial<UpdateRequest> = {},
+  ): Promise<string[]> => {
+    const dirs = [qwen3Dir];
+    for (let version = 1; version <= count; version++) {
+      dirs.push(path.join(dir, `${name}-${version}`));
+      await updater().run(request(dirs[version - 1]!, dirs[version]!, version, more));
+    }
+    return dirs.slice(1);
+  };

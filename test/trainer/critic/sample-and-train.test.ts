@@ -19,7 +19,12 @@ async function rolledOut(dir: string, version: number, count = 24): Promise<Datu
     Array.from({ length: count }, async (_, i) => {
       const sampling = { temperature: 1, topP: 1, topK: 0, maxTokens: 12 };
       const { tokens, logprobs } = await engine.generate({
-        policy: { dir, version }, cacheKey: `${version} ${i}`, tokens: [...prompt, 300 + (i % 4)], sampling, stopTokenIds: [], noiseKey: `noise ${version} ${i}`,
+        policy: { dir, version },
+        cacheKey: `${version} ${i}`,
+        tokens: [...prompt, 300 + (i % 4)],
+        sampling,
+        stopTokenIds: [],
+        noiseKey: `noise ${version} ${i}`,
       });
       const before = [...prompt, 300 + (i % 4)];
       const reward = tokens.filter((token) => token % 2 === 0).length / tokens.length;
@@ -34,8 +39,19 @@ async function rolledOut(dir: string, version: number, count = 24): Promise<Datu
 }
 
 const algorithm: UpdateRequest['algorithm'] = {
-  advantage: 'gae', lambd: 0.95, learningRate: 2e-3, epochs: 2, minibatches: 2, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0,
-  betas: [0.9, 0.999], epsilon: 1e-8, microBatchTokens: 512, critic: { learningRate: 2e-3, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8 },
+  advantage: 'gae',
+  lambd: 0.95,
+  learningRate: 2e-3,
+  epochs: 2,
+  minibatches: 2,
+  clipLow: 0.2,
+  clipHigh: 0.28,
+  maxGradNorm: 1,
+  weightDecay: 0,
+  betas: [0.9, 0.999],
+  epsilon: 1e-8,
+  microBatchTokens: 512,
+  critic: { learningRate: 2e-3, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.999], epsilon: 1e-8 },
 };
 
 const mean = (values: readonly number[]): number => values.reduce((sum, x) => sum + x, 0) / values.length;
@@ -47,7 +63,14 @@ test('five updates raise the reward, and the value loss falls', () =>
     for (let version = 1; version <= 5; version++) {
       const data = await rolledOut(from, version - 1);
       const toDir = path.join(dir, `v${version}`);
-      const { metrics, logprobDrift } = await engine.update({ fromDir: from, toDir, toVersion: version, data, algorithm, critic: { base: qwen3Dir, seed: 1 } });
+      const { metrics, logprobDrift } = await engine.update({
+        fromDir: from,
+        toDir,
+        toVersion: version,
+        data,
+        algorithm,
+        critic: { base: qwen3Dir, seed: 1 },
+      });
       rewards.push(mean(data.map(({ credit }) => credit!.reward)));
       losses.push(metrics!['critic/critic_loss']!);
       drifts.push(logprobDrift.maxAbs);

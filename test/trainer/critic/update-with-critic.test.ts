@@ -22,17 +22,21 @@ const critic = { learningRate: 3e-3, maxGradNorm: 1, weightDecay: 0, betas: [0.9
 const algorithm = { ...settings, advantage: 'gae', lambd: 0.95, epochs: 2, critic };
 const data = await storedRollouts();
 
-const request = (fromDir: string, toDir: string, toVersion: number, more: Partial<UpdateRequest> = {}): UpdateRequest => ({
-  fromDir,
-  toDir,
-  toVersion,
-  data,
-  algorithm,
-  critic: { base: qwen3Dir, seed: 5 },
-  ...more,
-});
+const request = (
+  fromDir: string,
+  toDir: string,
+  toVersion: number,
+  more: Partial<UpdateRequest> = {},
+): UpdateRequest => ({ fromDir, toDir, toVersion, data, algorithm, critic: { base: qwen3Dir, seed: 5 }, ...more });
 
-const FILES = ['model.safetensors', 'optimizer.safetensors', 'critic/model.safetensors', 'critic/optimizer.safetensors', 'critic/longhaul.json', 'longhaul.json'];
+const FILES = [
+  'model.safetensors',
+  'optimizer.safetensors',
+  'critic/model.safetensors',
+  'critic/optimizer.safetensors',
+  'critic/longhaul.json',
+  'longhaul.json',
+];
 const bytesOf = (dir: string, names = FILES): Promise<string[]> => digestsOf(dir, names);
 const updates = updatesBy(request);
 
@@ -41,7 +45,12 @@ describe('an update with a critic', () => {
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       const { sha256, metrics } = await new Updater().run(request(qwen3Dir, to, 1));
-      expect((await readdir(path.join(to, 'critic'))).sort()).toEqual(['config.json', 'longhaul.json', 'model.safetensors', 'optimizer.safetensors']);
+      expect((await readdir(path.join(to, 'critic'))).sort()).toEqual([
+        'config.json',
+        'longhaul.json',
+        'model.safetensors',
+        'optimizer.safetensors',
+      ]);
       const weights = await loadWeights(path.join(to, 'critic'));
       expect(weights.get('value_head.weight')?.shape).toEqual([1, 48]);
       expect(weights.has('lm_head.weight')).toBe(false);
@@ -50,9 +59,21 @@ describe('an update with a critic', () => {
       expect(record).toMatchObject({ sha256, critic: { sha256: own } });
       expect(sha256).toBe(weightsDigest(await loadWeights(to)));
       const moments = await readSafetensors(path.join(to, 'critic/optimizer.safetensors'));
-      expect(await readCheckpointRecord(path.join(to, 'critic'))).toEqual({ step: 1, version: 1, sha256: own, optimizer: { steps: 4, sha256: weightsDigest(moments) } });
+      expect(await readCheckpointRecord(path.join(to, 'critic'))).toEqual({
+        step: 1,
+        version: 1,
+        sha256: own,
+        optimizer: { steps: 4, sha256: weightsDigest(moments) },
+      });
       expect(metrics).toMatchObject({ 'critic/critic_lr': 3e-3 });
-      for (const name of ['critic_loss', 'values_mean', 'values_clipfrac', 'grad_norm', 'returns_mean', 'explained_variance']) {
+      for (const name of [
+        'critic_loss',
+        'values_mean',
+        'values_clipfrac',
+        'grad_norm',
+        'returns_mean',
+        'explained_variance',
+      ]) {
         expect(metrics?.[`critic/${name}`], name).toBeTypeOf('number');
       }
     }));
@@ -60,8 +81,12 @@ describe('an update with a critic', () => {
   test('the value loss falls and what it explains grows, update by update', () =>
     inScratch(async (dir) => {
       const updater = new Updater();
-      const dirs = await updates(dir, 'v', 8, () => updater, { algorithm: { ...algorithm, learningRate: 1e-6, lambd: 1, valueClip: null } });
-      const metrics = await Promise.all(dirs.map(async (one) => (await readCheckpointRecord(one))!.metrics as { metrics: Record<string, number> }));
+      const dirs = await updates(dir, 'v', 8, () => updater, {
+        algorithm: { ...algorithm, learningRate: 1e-6, lambd: 1, valueClip: null },
+      });
+      const metrics = await Promise.all(
+        dirs.map(async (one) => (await readCheckpointRecord(one))!.metrics as { metrics: Record<string, number> }),
+      );
       const [first, last] = [metrics[0]!.metrics, metrics.at(-1)!.metrics];
       expect(last['critic/critic_loss']!).toBeLessThan(0.1 * first['critic/critic_loss']!);
       expect(first['critic/explained_variance']!).toBeLessThan(0.1);
@@ -70,15 +95,23 @@ describe('an update with a critic', () => {
 
   test('clipping holds values near where they were', () =>
     inScratch(async (dir) => {
-      const loose = await new Updater().run(request(qwen3Dir, path.join(dir, 'a'), 1, { algorithm: { ...algorithm, epochs: 6, valueClip: null } }));
-      const tight = await new Updater().run(request(qwen3Dir, path.join(dir, 'b'), 1, { algorithm: { ...algorithm, epochs: 6, valueClip: 1e-3 } }));
+      const loose = await new Updater().run(
+        request(qwen3Dir, path.join(dir, 'a'), 1, { algorithm: { ...algorithm, epochs: 6, valueClip: null } }),
+      );
+      const tight = await new Updater().run(
+        request(qwen3Dir, path.join(dir, 'b'), 1, { algorithm: { ...algorithm, epochs: 6, valueClip: 1e-3 } }),
+      );
       expect(loose.metrics!['critic/values_clipfrac']).toBe(0);
       expect(tight.metrics!['critic/values_clipfrac']).toBeGreaterThan(0.5);
     }));
 
   test('minibatches of its own are optimizer steps of its own', () =>
     inScratch(async (dir) => {
-      await new Updater().run(request(qwen3Dir, path.join(dir, 'a'), 1, { algorithm: { ...algorithm, critic: { ...critic, minibatches: 3 } } }));
+      await new Updater().run(
+        request(qwen3Dir, path.join(dir, 'a'), 1, {
+          algorithm: { ...algorithm, critic: { ...critic, minibatches: 3 } },
+        }),
+      );
       expect((await readCheckpointRecord(path.join(dir, 'a')))?.optimizer?.steps).toBe(4);
       expect((await readCheckpointRecord(path.join(dir, 'a', 'critic')))?.optimizer?.steps).toBe(6);
     }));
@@ -110,19 +143,29 @@ describe('an update with a critic', () => {
       expect(held).toBeGreaterThan(without);
       // The critic has learnt when the policy fails; both are read again.
       let passes = 0;
-      defineLoss('fails-late', { correctable: true, terms: ({ mask }) => {
-        passes += 1;
-        if (passes === 3) throw new RangeError('no loss');
-        return { slopes: new Float64Array(mask.length).fill(0.1), values: new Float64Array(mask.length), metrics: {} };
-      } });
-      await expect(one.run(request(v1, v2, 2, { algorithm: { ...algorithm, loss: 'fails-late' } }))).rejects.toThrow('no loss');
+      defineLoss('fails-late', {
+        correctable: true,
+        terms: ({ mask }) => {
+          passes += 1;
+          if (passes === 3) throw new RangeError('no loss');
+          return {
+            slopes: new Float64Array(mask.length).fill(0.1),
+            values: new Float64Array(mask.length),
+            metrics: {},
+          };
+        },
+      });
+      await expect(one.run(request(v1, v2, 2, { algorithm: { ...algorithm, loss: 'fails-late' } }))).rejects.toThrow(
+        'no loss',
+      );
       expect(tf.memory().numTensors).toBeLessThan(held);
       await one.run(request(v1, v2, 2));
       await new Updater().run(request(v1, path.join(dir, 'w2'), 2));
       expect(await bytesOf(v2)).toEqual(await bytesOf(path.join(dir, 'w2')));
       const kept = async (name: string, ...settings: Array<Partial<UpdateRequest>>): Promise<number> => {
         const [updater, before] = [new Updater(), tf.memory().numTensors];
-        for (const [i, more] of settings.entries()) await updater.run(request(qwen3Dir, path.join(dir, `${name}-${i}`), 1, more));
+        for (const [i, more] of settings.entries())
+          await updater.run(request(qwen3Dir, path.join(dir, `${name}-${i}`), 1, more));
         return tf.memory().numTensors - before;
       };
       expect(await kept('after', {}, { algorithm: plain })).toBe(await kept('alone', { algorithm: plain }));
@@ -137,13 +180,20 @@ describe('an update with a critic', () => {
       const resumed = (await updates(dir, 'resumed', 2, () => new Updater(), { lora })).at(-1)!;
       expect(await bytesOf(resumed, names)).toEqual(await bytesOf(live, names));
       // An adapter as what a critic begins as: the base with the adapter added.
-      const { metrics } = await new Updater().run(request(qwen3Dir, path.join(dir, 'of'), 1, { critic: { base: path.join(dir, 'live-1'), seed: 1 } }));
+      const { metrics } = await new Updater().run(
+        request(qwen3Dir, path.join(dir, 'of'), 1, { critic: { base: path.join(dir, 'live-1'), seed: 1 } }),
+      );
       expect(metrics!['critic/critic_loss']).toBeGreaterThan(0);
     }));
 
   test('a step without an update takes the critic along with its moments, and nothing where there is none yet', () =>
     inScratch(async (dir) => {
-      const [v1, v2, v3, none] = ['v1', 'v2', 'v3', 'none'].map((name) => path.join(dir, name)) as [string, string, string, string];
+      const [v1, v2, v3, none] = ['v1', 'v2', 'v3', 'none'].map((name) => path.join(dir, name)) as [
+        string,
+        string,
+        string,
+        string,
+      ];
       await new Updater().run(request(qwen3Dir, v1, 1));
       await carryOver(v1, v2, 2, undefined, { base: qwen3Dir, seed: 5 });
       const kept = ['critic/model.safetensors', 'critic/optimizer.safetensors', 'critic/config.json'];
@@ -193,10 +243,17 @@ describe('an update with a critic', () => {
         over: 'token',
         estimate: ({ mask, values }) => {
           seen.push(values?.length ?? 0);
-          return { advantages: Float64Array.from(mask, (_, i) => (i % 2 === 0 ? 1 : -1)), returns: new Float64Array(mask.length).fill(7) };
+          return {
+            advantages: Float64Array.from(mask, (_, i) => (i % 2 === 0 ? 1 : -1)),
+            returns: new Float64Array(mask.length).fill(7),
+          };
         },
       });
-      const { metrics, trainedTokens } = await new Updater().run(request(qwen3Dir, path.join(dir, 'a'), 1, { algorithm: { ...algorithm, advantage: 'towards-seven', valueClip: null } }));
+      const { metrics, trainedTokens } = await new Updater().run(
+        request(qwen3Dir, path.join(dir, 'a'), 1, {
+          algorithm: { ...algorithm, advantage: 'towards-seven', valueClip: null },
+        }),
+      );
       expect(seen).toEqual([trainedTokens]);
       expect(metrics).toMatchObject({ 'critic/returns_mean': 7 });
       // All returns are the same: there is nothing to explain.
@@ -206,7 +263,9 @@ describe('an update with a critic', () => {
   test('gae without a critic, and a critic without returns, are refused', () =>
     inScratch(async (dir) => {
       const { critic: _, ...without } = algorithm;
-      await expect(new Updater().run(request(qwen3Dir, path.join(dir, 'a'), 1, { algorithm: without }))).rejects.toThrow(/gae needs the values of a critic/);
+      await expect(
+        new Updater().run(request(qwen3Dir, path.join(dir, 'a'), 1, { algorithm: without })),
+      ).rejects.toThrow(/gae needs the values of a critic/);
       const grpo = { algorithm: { ...algorithm, advantage: 'grpo' } };
       await expect(new Updater().run(request(qwen3Dir, path.join(dir, 'a'), 1, grpo))).rejects.toBeInstanceOf(NoCredit);
       expect(await readdir(dir)).toEqual([]);

@@ -17,7 +17,10 @@ import { smallConfig, someTokens } from '../tiny-policy.ts';
 
 const lengths = [40, 23, 9];
 const batch = tokenBatch(
-  lengths.map((length, seed) => ({ tokens: someTokens(length, seed + 1), mask: someTokens(length, seed + 9, 3).map((x) => (x === 0 ? 1 : 0)) })),
+  lengths.map((length, seed) => ({
+    tokens: someTokens(length, seed + 1),
+    mask: someTokens(length, seed + 9, 3).map((x) => (x === 0 ? 1 : 0)),
+  })),
 );
 const counts = lengths.map((_, row) => batch.rowOf.filter((r) => r === row).length);
 const starts = counts.reduce<number[]>((all, count) => [...all, all.at(-1)! + count], [0]);
@@ -63,23 +66,43 @@ describe('a critic', () => {
       expect(norm, name).toBeGreaterThan(0);
       const direction = data.map((x) => x / norm);
       const h = 1e-3;
-      const slope = (lossOf(config, moved(weights, name, direction, h), old) - lossOf(config, moved(weights, name, direction, -h), old)) / (2 * h);
+      const slope =
+        (lossOf(config, moved(weights, name, direction, h), old) -
+          lossOf(config, moved(weights, name, direction, -h), old)) /
+        (2 * h);
       expect(Math.abs(slope / norm - 1), name).toBeLessThan(0.02);
     }
   });
 
   test('gradient of an adapter and its head, and of nothing else', () => {
-    const fresh = newAdapter(valueConfig(smallConfig), { rank: 2, alpha: 4, targetModules: ['q_proj', 'up_proj', 'down_proj'] }, '/base', 1);
-    const head = { shape: [1, smallConfig.hiddenSize], data: Float32Array.from({ length: smallConfig.hiddenSize }, (_, i) => 0.3 * Math.sin(i + 1)) };
-    const tensors: Weights = new Map([...fresh.tensors, ['base_model.model.value_head.weight', head] as const].map(([name, { shape, data }], n) => [name, { shape: [...shape], data: data.map((x, i) => x + 0.1 * Math.sin(5 * n + i)) }]));
+    const fresh = newAdapter(
+      valueConfig(smallConfig),
+      { rank: 2, alpha: 4, targetModules: ['q_proj', 'up_proj', 'down_proj'] },
+      '/base',
+      1,
+    );
+    const head = {
+      shape: [1, smallConfig.hiddenSize],
+      data: Float32Array.from({ length: smallConfig.hiddenSize }, (_, i) => 0.3 * Math.sin(i + 1)),
+    };
+    const tensors: Weights = new Map(
+      [...fresh.tensors, ['base_model.model.value_head.weight', head] as const].map(([name, { shape, data }], n) => [
+        name,
+        { shape: [...shape], data: data.map((x, i) => x + 0.1 * Math.sin(5 * n + i)) },
+      ]),
+    );
     const json = { ...fresh.json, modules_to_save: ['value_head'] };
     const weights = weightsOf(smallConfig, 'a');
-    const adapted = (adapter: Weights, base = weights): ValueModel => new ValueModel(smallConfig, base, { json, tensors: adapter });
+    const adapted = (adapter: Weights, base = weights): ValueModel =>
+      new ValueModel(smallConfig, base, { json, tensors: adapter });
     const model = adapted(tensors);
     const start = model.values(batch);
     const old = start.map((x, i) => x + (i % 4 === 0 ? 0.5 : 0.1) * Math.sin(i + 0.4));
     model.learn(batch, (values) => Float32Array.from(lossAt(values, old).gradient));
-    const gradients = unpackFlat(model.decoder.trainable.layout, model.gradients.flatten(model.decoder).dataSync() as Float32Array);
+    const gradients = unpackFlat(
+      model.decoder.trainable.layout,
+      model.gradients.flatten(model.decoder).dataSync() as Float32Array,
+    );
     model.dispose();
     expect([...gradients.keys()].sort()).toEqual([...tensors.keys()].sort());
     const lossWith = (adapter: Weights): number => {
@@ -92,11 +115,18 @@ describe('a critic', () => {
       const norm = Math.sqrt(data.reduce((sum, x) => sum + x * x, 0));
       expect(norm, name).toBeGreaterThan(0);
       const [direction, h] = [data.map((x) => x / norm), 1e-3];
-      const slope = (lossWith(moved(tensors, name, direction, h)) - lossWith(moved(tensors, name, direction, -h))) / (2 * h);
+      const slope =
+        (lossWith(moved(tensors, name, direction, h)) - lossWith(moved(tensors, name, direction, -h))) / (2 * h);
       expect(Math.abs(slope / norm - 1), name).toBeLessThan(0.02);
     }
     // The base's own head has no part in it.
-    const other = adapted(tensors, new Map([...weights, ['value_head.weight', { shape: [1, smallConfig.hiddenSize], data: new Float32Array(smallConfig.hiddenSize) }]]));
+    const other = adapted(
+      tensors,
+      new Map([
+        ...weights,
+        ['value_head.weight', { shape: [1, smallConfig.hiddenSize], data: new Float32Array(smallConfig.hiddenSize) }],
+      ]),
+    );
     expect(other.values(batch)).toEqual(start);
     other.dispose();
   });
@@ -135,12 +165,20 @@ describe('a critic', () => {
     model.dispose();
   });
 
-  test('the trunk is the policy\'s decoder: the same hidden states from the same weights', () => {
+  test("the trunk is the policy's decoder: the same hidden states from the same weights", () => {
     const policy = initializeWeights(smallConfig, 'p');
-    const critic: Weights = new Map([...policy, ['value_head.weight', { shape: [1, smallConfig.hiddenSize], data: new Float32Array(smallConfig.hiddenSize).fill(1) }]]);
+    const critic: Weights = new Map([
+      ...policy,
+      [
+        'value_head.weight',
+        { shape: [1, smallConfig.hiddenSize], data: new Float32Array(smallConfig.hiddenSize).fill(1) },
+      ],
+    ]);
     const [learner, model] = [new Learner(smallConfig, policy), new ValueModel(smallConfig, critic)];
     const tables = new RotaryTables(smallConfig, 1024);
-    const [a, b] = [learner.policy, model.decoder].map((one) => decode(one, batch, tables, 'none').hidden.dataSync() as Float32Array);
+    const [a, b] = [learner.policy, model.decoder].map(
+      (one) => decode(one, batch, tables, 'none').hidden.dataSync() as Float32Array,
+    );
     expect(b).toEqual(a);
     learner.dispose();
     model.dispose();

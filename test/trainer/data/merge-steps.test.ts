@@ -15,7 +15,9 @@ interface Columns {
   readonly is_last_step: boolean[];
 }
 
-const { stepwise_merge: cases = [] } = readJson<{ stepwise_merge?: Array<{ name: string; input: Columns; expected: Columns }> }>(vectors, 'transitions.json');
+const { stepwise_merge: cases = [] } = readJson<{
+  stepwise_merge?: Array<{ name: string; input: Columns; expected: Columns }>;
+}>(vectors, 'transitions.json');
 
 const stepsOf = (columns: Columns): Step[] =>
   columns.prompt_token_ids.map((prompt, i) => ({
@@ -30,12 +32,22 @@ const stepsOf = (columns: Columns): Step[] =>
   }));
 
 const step = (prompt: number[], response: number[], reward: number | number[], isLast = false): Step => ({
-  trajectory: 'a', prompt, response, mask: response.map(() => 1), reward, stopReason: 'stop', isLast,
+  trajectory: 'a',
+  prompt,
+  response,
+  mask: response.map(() => 1),
+  reward,
+  stopReason: 'stop',
+  isLast,
 });
 
 test('a reward of a whole step is the last one that joined; those of tokens stand where they were', () => {
   const merged = (...rewards: Array<number | number[]>) =>
-    mergeSteps([step([1], [2], rewards[0]!), step([1, 2, 3], [4], rewards[1]!), step([1, 2, 3, 4], [5], rewards[2]!, true)]).map(({ reward }) => reward);
+    mergeSteps([
+      step([1], [2], rewards[0]!),
+      step([1, 2, 3], [4], rewards[1]!),
+      step([1, 2, 3, 4], [5], rewards[2]!, true),
+    ]).map(({ reward }) => reward);
   expect(merged(0.25, 0.5, 1)).toEqual([1]);
   expect(merged(1, 1, 0)).toEqual([0]);
   expect(merged([0.25], [0.5], [1])).toEqual([[0.25, 0, 0.5, 1]]);
@@ -44,6 +56,8 @@ test('a reward of a whole step is the last one that joined; those of tokens stan
 describe('mergeSteps', () => {
   if (cases.length === 0) test.skip('transitions.json has no stepwise_merge', () => undefined);
   for (const { name, input, expected } of cases) {
-    test(name, () => expect(mergeSteps(stepsOf(input)), `transitions.json stepwise_merge ${name}`).toEqual(stepsOf(expected)));
+    test(name, () =>
+      expect(mergeSteps(stepsOf(input)), `transitions.json stepwise_merge ${name}`).toEqual(stepsOf(expected)),
+    );
   }
 });

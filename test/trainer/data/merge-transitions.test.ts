@@ -39,14 +39,28 @@ describe('mergeTransitions', () => {
   });
 
   test('writes temperatures down where an action was sampled at another one than 1', () => {
-    const says = (observation: number[], temperature?: number) => ({ observation, action: [7, 8], logprobs: [-1, -2], version: 0, ...(temperature !== undefined && { temperature }) });
-    const merged = mergeTransitions([says([1]), says([1, 7, 8, 2], 0.6), says([1, 7, 8, 2, 7, 8, 3], 0), says([4], 1), says([4, 7, 8])]);
+    const says = (observation: number[], temperature?: number) => ({
+      observation,
+      action: [7, 8],
+      logprobs: [-1, -2],
+      version: 0,
+      ...(temperature !== undefined && { temperature }),
+    });
+    const merged = mergeTransitions([
+      says([1]),
+      says([1, 7, 8, 2], 0.6),
+      says([1, 7, 8, 2, 7, 8, 3], 0),
+      says([4], 1),
+      says([4, 7, 8]),
+    ]);
     expect(merged.map(({ temperatures }) => temperatures)).toEqual([[1, 1, 1, 1, 0.6, 0.6, 1, 0, 0], undefined]);
   });
 
   test('takes contexts of any length', () => {
     const observation = Array.from({ length: 400_000 }, (_, i) => i % 512);
     const [merged] = mergeTransitions([{ observation, action: observation, logprobs: [], version: 0 }]);
-    expect([merged?.tokens.length, merged?.mask.indexOf(1), merged?.logprobs.length]).toEqual([800_000, 400_000, 800_000]);
+    expect([merged?.tokens.length, merged?.mask.indexOf(1), merged?.logprobs.length]).toEqual([
+      800_000, 400_000, 800_000,
+    ]);
   });
 });

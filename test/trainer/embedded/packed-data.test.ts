@@ -9,7 +9,13 @@ import type { Datum } from '../../../trainer/engine.ts';
 const number = fc.oneof(fc.double({ noDefaultInfinity: true }), fc.constantFrom(-0, Infinity, -Infinity, Number.NaN));
 
 const anyDatum: fc.Arbitrary<Datum> = fc
-  .tuple(fc.array(fc.record({ token: fc.nat(), mask: fc.nat({ max: 1 }), logprob: number, temperature: number }), { maxLength: 9 }), fc.constantFrom<Partial<Datum>>({}, { advantage: -1.5 }, { credit: { reward: 1, group: 'g', rollout: 'r' } }), fc.boolean())
+  .tuple(
+    fc.array(fc.record({ token: fc.nat(), mask: fc.nat({ max: 1 }), logprob: number, temperature: number }), {
+      maxLength: 9,
+    }),
+    fc.constantFrom<Partial<Datum>>({}, { advantage: -1.5 }, { credit: { reward: 1, group: 'g', rollout: 'r' } }),
+    fc.boolean(),
+  )
   .map(([tokens, rest, heated]) => ({
     tokens: tokens.map(({ token }) => token),
     mask: tokens.map(({ mask }) => mask),
@@ -39,7 +45,8 @@ describe('packed data', () => {
     const packed = packData([one, { ...one, temperatures: [1, 0.5] }]);
     port1.postMessage(packed, buffersOf(packed));
     port1.close();
-    for (const name of ['tokens', 'mask', 'logprobs', 'temperatures'] as const) expect(packed[name].byteLength, name).toBe(0);
+    for (const name of ['tokens', 'mask', 'logprobs', 'temperatures'] as const)
+      expect(packed[name].byteLength, name).toBe(0);
   });
 
   test.each<[string, Partial<Datum>, string]>([

@@ -35,8 +35,13 @@ function sendFile(request: IncomingMessage, response: ServerResponse, data: Buff
   const [, from = '0', to = ''] = /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') ?? [];
   const [begin, end] = [Number(from), Math.min(data.length, to === '' ? data.length : Number(to) + 1)];
   const body = data.subarray(begin, end);
-  const ranged = request.headers.range === undefined ? {} : { 'content-range': `bytes ${begin}-${end - 1}/${data.length}` };
-  response.writeHead(request.headers.range === undefined ? 200 : 206, { etag: `"${sha256(data)}"`, 'content-length': body.length, ...ranged });
+  const ranged =
+    request.headers.range === undefined ? {} : { 'content-range': `bytes ${begin}-${end - 1}/${data.length}` };
+  response.writeHead(request.headers.range === undefined ? 200 : 206, {
+    etag: `"${sha256(data)}"`,
+    'content-length': body.length,
+    ...ranged,
+  });
   if (hub.breakOff > 0 && body.length > 1_000_000) {
     hub.breakOff -= 1;
     response.write(body.subarray(0, body.length / 2), () => setTimeout(() => request.socket.destroy(), 30));
@@ -50,10 +55,20 @@ export async function startFakeHub(repo: string, files: ReadonlyMap<string, Buff
     const { pathname } = new URL(request.url ?? '', 'http://hub');
     hub.asked.push(`${request.method} ${decodeURIComponent(pathname)} ${request.headers.range ?? ''}`.trim());
     hub.tokens.push(request.headers.authorization);
-    const json = (status: number, body: unknown): void => void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+    const json = (status: number, body: unknown): void =>
+      void response.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
     if (hub.refuse !== undefined) return json(hub.refuse, { error: 'no' });
     if (pathname.startsWith(`/api/models/${repo}/revision/`)) {
-      return json(200, { _id: '1', id: repo, sha: hub.commit, private: false, gated: false, downloads: 0, likes: 0, lastModified: '2025-01-01T00:00:00.000Z' });
+      return json(200, {
+        _id: '1',
+        id: repo,
+        sha: hub.commit,
+        private: false,
+        gated: false,
+        downloads: 0,
+        likes: 0,
+        lastModified: '2025-01-01T00:00:00.000Z',
+      });
     }
     if (pathname === `/api/models/${repo}/tree/${hub.commit}`) return json(200, tree(hub.files));
     const data = hub.files.get(pathname.replace(`/${repo}/resolve/${hub.commit}/`, ''));

@@ -13,9 +13,16 @@ import { type FakeHub, startFakeHub } from './fake-hub.ts';
 
 const repo = 'someone/tiny-qwen3';
 const names = ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'];
-const files = new Map(await Promise.all(names.map(async (name) => [name, await readFile(path.join(qwen3Dir, name))] as const)));
+const files = new Map(
+  await Promise.all(names.map(async (name) => [name, await readFile(path.join(qwen3Dir, name))] as const)),
+);
 // The hub's client holds what is shorter than 1 MB in memory: weights beyond that are what ranges are for.
-const padded = new Map([...files, ['extra.safetensors', Buffer.alloc(3_000_000, 7)], ['README.md', Buffer.from('#')], ['onnx/model.safetensors', Buffer.from('x')]]);
+const padded = new Map([
+  ...files,
+  ['extra.safetensors', Buffer.alloc(3_000_000, 7)],
+  ['README.md', Buffer.from('#')],
+  ['onnx/model.safetensors', Buffer.from('x')],
+]);
 
 let hub: FakeHub;
 beforeEach(async () => {
@@ -37,14 +44,19 @@ describe('a hub id', () => {
   test('is downloaded into the standard cache, and loads', () =>
     inCache(async (env, home) => {
       const progress: number[] = [];
-      const dir = await resolveModel(`hf:${repo}`, { env, onProgress: ({ bytes, totalBytes }) => progress.push(bytes / totalBytes) });
+      const dir = await resolveModel(`hf:${repo}`, {
+        env,
+        onProgress: ({ bytes, totalBytes }) => progress.push(bytes / totalBytes),
+      });
       const folder = path.join(home, 'hub', 'models--someone--tiny-qwen3');
       expect(dir).toBe(path.join(folder, 'snapshots', hub.commit));
       expect(await readFile(path.join(folder, 'refs', 'main'), 'utf8')).toBe(hub.commit);
       expect((await readdir(dir)).sort()).toEqual([...names, 'extra.safetensors'].sort());
       expect(await readlink(path.join(dir, 'config.json'))).toMatch(/^\.\.\/\.\.\/blobs\/[0-9a-f]{40}$/);
       expect((await readdir(path.join(folder, 'blobs'))).some((name) => name.endsWith('.incomplete'))).toBe(false);
-      expect(weightsDigest(await gathered((await loadPolicy(dir)).weights))).toBe(weightsDigest(await loadWeights(qwen3Dir)));
+      expect(weightsDigest(await gathered((await loadPolicy(dir)).weights))).toBe(
+        weightsDigest(await loadWeights(qwen3Dir)),
+      );
       expect(progress.at(-1)).toBe(1);
       expect(progress.every((x, i) => i === 0 || x >= (progress[i - 1] ?? 0))).toBe(true);
     }));
@@ -69,7 +81,9 @@ describe('a hub id', () => {
       const second = await resolveModel(`hf:${repo}`, { env });
       expect(second).not.toBe(first);
       expect((await readdir(first)).length + 1).toBe((await readdir(second)).length);
-      expect(new Set(hub.asked.filter((line) => line.includes('/resolve/')).map((line) => line.split(' ')[1]))).toEqual(new Set([`/${repo}/resolve/${hub.commit}/generation_config.json`]));
+      expect(new Set(hub.asked.filter((line) => line.includes('/resolve/')).map((line) => line.split(' ')[1]))).toEqual(
+        new Set([`/${repo}/resolve/${hub.commit}/generation_config.json`]),
+      );
     }));
 
   test('a connection that breaks off is gone on with where it ended, and what was left by an earlier process too', () =>
@@ -77,7 +91,9 @@ describe('a hub id', () => {
       hub.breakOff = 2;
       const dir = await resolveModel(`hf:${repo}`, { env });
       expect((await readFile(path.join(dir, 'extra.safetensors'))).equals(padded.get('extra.safetensors')!)).toBe(true);
-      const begins = hub.asked.filter((line) => line.includes('extra.safetensors')).flatMap((line) => /bytes=(\d+)-/.exec(line)?.[1] ?? []);
+      const begins = hub.asked
+        .filter((line) => line.includes('extra.safetensors'))
+        .flatMap((line) => /bytes=(\d+)-/.exec(line)?.[1] ?? []);
       expect(begins.some((begin) => Number(begin) > 0)).toBe(true);
       const blobs = path.join(home, 'hub', 'models--someone--tiny-qwen3', 'blobs');
       const blob = path.basename(await readlink(path.join(dir, 'extra.safetensors')));
@@ -104,11 +120,18 @@ describe('a hub id', () => {
 
   test('an adapter whose base is a folder of this machine is refused, also from the cache', () =>
     inCache(async (env) => {
-      const adapter = (base: string) => new Map([...files, ['adapter_config.json', Buffer.from(JSON.stringify({ base_model_name_or_path: base }))], ['adapter_model.safetensors', Buffer.from('x')]]);
+      const adapter = (base: string) =>
+        new Map([
+          ...files,
+          ['adapter_config.json', Buffer.from(JSON.stringify({ base_model_name_or_path: base }))],
+          ['adapter_model.safetensors', Buffer.from('x')],
+        ]);
       for (const [i, base] of [qwen3Dir, '../../elsewhere', '.', 'a/../../b'].entries()) {
         hub.files = adapter(base);
         hub.commit = String(i).repeat(40);
-        await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(/is in the cache .*names a folder as its base/);
+        await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(
+          /is in the cache .*names a folder as its base/,
+        );
         await expect(resolveModel(`hf:${repo}@${hub.commit}`, { env })).rejects.toThrow(ModelUnavailable);
       }
       hub.files = adapter('someone/base');
@@ -148,13 +171,17 @@ describe('without a network', () => {
       expect(await resolveModel(`hf:${repo}`, { env: closed })).toBe(dir);
       const missing = resolveModel('hf:someone/else@v2', { env: closed });
       await expect(missing).rejects.toThrow(ModelUnavailable);
-      await expect(missing).rejects.toThrow(/someone\/else \(revision v2\).*not in the cache .*cannot be reached.*HF_HOME.*give the path of its directory/s);
+      await expect(missing).rejects.toThrow(
+        /someone\/else \(revision v2\).*not in the cache .*cannot be reached.*HF_HOME.*give the path of its directory/s,
+      );
       await expect(missing).rejects.toThrow(path.join(home, 'hub'));
     }));
 
   test('HF_HUB_OFFLINE asks nobody', () =>
     inCache(async (env) => {
-      await expect(resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(/HF_HUB_OFFLINE/);
+      await expect(resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(
+        /HF_HUB_OFFLINE/,
+      );
       const dir = await resolveModel(`hf:${repo}`, { env });
       hub.asked.length = 0;
       expect(await resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).toBe(dir);
@@ -165,15 +192,20 @@ describe('without a network', () => {
     inCache(async (env) => {
       const dir = await resolveModel(`hf:${repo}`, { env });
       await rm(path.join(dir, 'model.safetensors'));
-      await expect(resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(ModelUnavailable);
+      await expect(resolveModel(`hf:${repo}`, { env: { ...env, HF_HUB_OFFLINE: '1' } })).rejects.toThrow(
+        ModelUnavailable,
+      );
     }));
 });
 
 test.each([401, 404])('HTTP %i: id, revision and token are named', (status) =>
   inCache(async (env) => {
     hub.refuse = status;
-    await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(new RegExp(`someone/tiny-qwen3.*HTTP ${status}.*HF_TOKEN`, 's'));
-  }));
+    await expect(resolveModel(`hf:${repo}`, { env })).rejects.toThrow(
+      new RegExp(`someone/tiny-qwen3.*HTTP ${status}.*HF_TOKEN`, 's'),
+    );
+  }),
+);
 
 describe('what is meant', () => {
   test('a directory wins; hf: always means the hub', () =>
@@ -182,7 +214,8 @@ describe('what is meant', () => {
       await mkdir(path.join(dir, repo), { recursive: true });
       expect(absoluteModel(repo, dir)).toBe(path.join(dir, repo));
       expect(absoluteModel(`hf:${repo}@v1`, dir)).toBe(`hf:${repo}@v1`);
-      for (const text of ['starter', './a/b', '/models/starter', 'a/b/c', '../x/y']) expect(absoluteModel(text, dir)).toBe(path.resolve(dir, text));
+      for (const text of ['starter', './a/b', '/models/starter', 'a/b/c', '../x/y'])
+        expect(absoluteModel(text, dir)).toBe(path.resolve(dir, text));
       expect(parseHubId('a/..')).toBeUndefined();
     }));
 

@@ -8,8 +8,12 @@ import { smallConfig } from '../tiny-policy.ts';
 
 const base = layoutOf({ ...smallConfig, tiedEmbeddings: false });
 const json = adapterJson({ rank: 8, alpha: 16, targetModules: ['q_proj', 'v_proj'] }, '/base');
-const names = (change: Record<string, unknown>): string[] => adapterModules({ ...json, ...change }, base).map(({ module }) => module);
-const attention = (layer: number): string[] => [`model.layers.${layer}.self_attn.q_proj`, `model.layers.${layer}.self_attn.v_proj`];
+const names = (change: Record<string, unknown>): string[] =>
+  adapterModules({ ...json, ...change }, base).map(({ module }) => module);
+const attention = (layer: number): string[] => [
+  `model.layers.${layer}.self_attn.q_proj`,
+  `model.layers.${layer}.self_attn.v_proj`,
+];
 
 describe('adapterModules', () => {
   test('names are the last parts of modules, patterns are for whole ones', () => {
@@ -20,8 +24,12 @@ describe('adapterModules', () => {
     expect(names({ target_modules: ['lm_head'] })).toEqual(['lm_head']);
     // A critic's head is kept whole, and no module stands beside it.
     const critic = layoutOf(valueConfig(smallConfig));
-    expect(adapterModules({ ...json, target_modules: 'all-linear', modules_to_save: ['value_head'] }, critic)).toHaveLength(14);
-    expect(() => adapterModules({ ...json, modules_to_save: ['value_head', 'embed_tokens'] }, critic)).toThrow(UnsupportedAdapter);
+    expect(
+      adapterModules({ ...json, target_modules: 'all-linear', modules_to_save: ['value_head'] }, critic),
+    ).toHaveLength(14);
+    expect(() => adapterModules({ ...json, modules_to_save: ['value_head', 'embed_tokens'] }, critic)).toThrow(
+      UnsupportedAdapter,
+    );
   });
 
   test('layers and exclusions', () => {
@@ -31,10 +39,13 @@ describe('adapterModules', () => {
   });
 
   test('how much a module counts', () => {
-    const scalings = (change: Record<string, unknown>): number[] => adapterModules({ ...json, ...change }, base).map(({ scaling }) => scaling);
+    const scalings = (change: Record<string, unknown>): number[] =>
+      adapterModules({ ...json, ...change }, base).map(({ scaling }) => scaling);
     expect(scalings({})).toEqual([2, 2, 2, 2]);
     expect(scalings({ use_rslora: true, r: 4 })).toEqual([8, 8, 8, 8]);
-    expect(scalings({ rank_pattern: { q_proj: 2 }, alpha_pattern: { 'layers.1.self_attn.v_proj': 4 } })).toEqual([8, 2, 8, 0.5]);
+    expect(scalings({ rank_pattern: { q_proj: 2 }, alpha_pattern: { 'layers.1.self_attn.v_proj': 4 } })).toEqual([
+      8, 2, 8, 0.5,
+    ]);
   });
 
   test.each([

@@ -17,8 +17,18 @@ import { inScratch } from '../tiny-policy.ts';
 const config: ModelConfig = { ...smallShape, layers: 2, hiddenSize: 256, intermediateSize: 700, tiedEmbeddings: false };
 
 async function adapterOf(dir: string, base: string) {
-  const { json, tensors } = newAdapter(config, { rank: 3, alpha: 5, targetModules: ['q_proj', 'v_proj', 'down_proj'] }, base, 1);
-  const trained = new Map([...tensors].map(([name, { shape, data }], i) => [name, { shape, data: data.map((x, j) => x + 0.05 * Math.sin(3 * i + j)) }]));
+  const { json, tensors } = newAdapter(
+    config,
+    { rank: 3, alpha: 5, targetModules: ['q_proj', 'v_proj', 'down_proj'] },
+    base,
+    1,
+  );
+  const trained = new Map(
+    [...tensors].map(([name, { shape, data }], i) => [
+      name,
+      { shape, data: data.map((x, j) => x + 0.05 * Math.sin(3 * i + j)) },
+    ]),
+  );
   await mkdir(dir);
   await writeFile(path.join(dir, 'adapter_config.json'), JSON.stringify(json));
   await writeSafetensors(path.join(dir, 'adapter_model.safetensors'), trained);
@@ -41,13 +51,14 @@ test('an adapter is added to the same bits as in training, and leaves no tensor'
     expect(weightsDigest(found)).toBe(weightsDigest(wanted));
     expect(weightsDigest(found)).not.toBe(weightsDigest(randomWeights(config, 1)));
     // Whoever stops half-way leaves none either.
-    for await (const [name] of await mergedWeights(path.join(dir, 'adapter'), config)) if (name.includes('q_proj')) break;
+    for await (const [name] of await mergedWeights(path.join(dir, 'adapter'), config))
+      if (name.includes('q_proj')) break;
     expect(tf.memory().numTensors).toBe(numTensors);
   }));
 
 /** Why: PEFT adds the base's own head to the file of an adapter for it. */
 test.each([
-  ['the same as the base\'s is left out', 0, 'lm_head', undefined],
+  ["the same as the base's is left out", 0, 'lm_head', undefined],
   ['another one is refused', 1, 'lm_head', /lm_head\.base_layer\.weight is another lm_head\.weight/],
   ['one of no tensor is refused', 0, 'nowhere', /nowhere\.base_layer\.weight is of no tensor/],
 ])('a copy of the base in an adapter: %s', (_, difference, module, refused) =>
@@ -66,4 +77,5 @@ test.each([
     const found = mergedWeights(path.join(dir, 'adapter'), config).then(gathered);
     if (refused === undefined) expect(weightsDigest(await found)).toBe(wanted);
     else await expect(found).rejects.toThrow(refused);
-  }));
+  }),
+);

@@ -22,7 +22,12 @@ const lora: NewLora = { rank: 4, alpha: 8, targetModules: ['q_proj', 'v_proj', '
 
 const data: Datum[] = [31, 18, 26].map((length, i) => {
   const tokens = someTokens(length, i + 1);
-  return { tokens, mask: tokens.map((_, t) => (t > 4 ? 1 : 0)), logprobs: tokens.map(() => -6), advantage: i === 1 ? -1 : 0.5 };
+  return {
+    tokens,
+    mask: tokens.map((_, t) => (t > 4 ? 1 : 0)),
+    logprobs: tokens.map(() => -6),
+    advantage: i === 1 ? -1 : 0.5,
+  };
 });
 
 const request = (fromDir: string, toDir: string, toVersion: number): UpdateRequest => ({
@@ -57,7 +62,9 @@ async function elsewhere(dir: string): Promise<{ base: string; digest: string }>
     if (weights.size === 0) throw new Error('no weights');
     console.log(JSON.stringify({ base: adapter.json.base_model_name_or_path, digest: weightsDigest(adapter.tensors) }));
   `;
-  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], { cwd: tmpdir() });
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
+    cwd: tmpdir(),
+  });
   return JSON.parse(stdout) as { base: string; digest: string };
 }
 
@@ -93,7 +100,10 @@ describe('an update with an adapter', () => {
       const [one, three] = [path.join(dir, 'one'), path.join(dir, 'three')];
       await Promise.all([one, three].map((folder) => mkdir(folder)));
       const resident = new Updater();
-      for (const [folder, updater] of [[one, () => resident], [three, () => new Updater()]] as const) {
+      for (const [folder, updater] of [
+        [one, () => resident],
+        [three, () => new Updater()],
+      ] as const) {
         let from = qwen3Dir;
         for (const version of [1, 2, 3]) {
           const to = path.join(folder, `step-${version}`);
@@ -101,12 +111,21 @@ describe('an update with an adapter', () => {
           from = to;
         }
       }
-      expect((await adapterOf(path.join(one, 'step-3'))).equals(await adapterOf(path.join(three, 'step-3')))).toBe(true);
+      expect((await adapterOf(path.join(one, 'step-3'))).equals(await adapterOf(path.join(three, 'step-3')))).toBe(
+        true,
+      );
       const base = await loadWeights(qwen3Dir);
       const weights = await gathered((await loadPolicy(path.join(one, 'step-3'))).weights);
-      const changed = [...weights].filter(([name, { data: values }]) => !Buffer.from(values.buffer, values.byteOffset, values.byteLength).equals(Buffer.from(base.get(name)!.data.buffer, base.get(name)!.data.byteOffset, base.get(name)!.data.byteLength)));
+      const changed = [...weights].filter(
+        ([name, { data: values }]) =>
+          !Buffer.from(values.buffer, values.byteOffset, values.byteLength).equals(
+            Buffer.from(base.get(name)!.data.buffer, base.get(name)!.data.byteOffset, base.get(name)!.data.byteLength),
+          ),
+      );
       expect(changed.map(([name]) => name).sort()).toEqual(
-        ['mlp.down_proj', 'self_attn.q_proj', 'self_attn.v_proj'].flatMap((module) => [0, 1].map((layer) => `model.layers.${layer}.${module}.weight`)).sort(),
+        ['mlp.down_proj', 'self_attn.q_proj', 'self_attn.v_proj']
+          .flatMap((module) => [0, 1].map((layer) => `model.layers.${layer}.${module}.weight`))
+          .sort(),
       );
     }));
 
@@ -114,7 +133,9 @@ describe('an update with an adapter', () => {
     inScratch(async (dir) => {
       const to = path.join(dir, 'v1');
       await carryOver(qwen3Dir, to, 1, lora);
-      expect(weightsDigest(await gathered((await loadPolicy(to)).weights))).toBe(weightsDigest(await loadWeights(qwen3Dir)));
+      expect(weightsDigest(await gathered((await loadPolicy(to)).weights))).toBe(
+        weightsDigest(await loadWeights(qwen3Dir)),
+      );
     }));
 
   test('a step that taught nothing carries the adapter over, and its base is never a checkpoint', () =>
@@ -136,15 +157,25 @@ describe('an update with an adapter', () => {
       await cp(qwen3Dir, base, { recursive: true });
       const { sha256 } = await carryOver(base, adapter, 1, lora);
       const file = path.join(adapter, 'adapter_config.json');
-      await writeFile(file, JSON.stringify({ ...(await json<object>(file)), base_model_name_or_path: pathOf(base, adapter) }));
-      const [trained, carried] = ['trained', 'carried'].map((name) => path.join(dir, 'deeper', 'down', name)) as [string, string];
+      await writeFile(
+        file,
+        JSON.stringify({ ...(await json<object>(file)), base_model_name_or_path: pathOf(base, adapter) }),
+      );
+      const [trained, carried] = ['trained', 'carried'].map((name) => path.join(dir, 'deeper', 'down', name)) as [
+        string,
+        string,
+      ];
       const told = await new Updater().run(request(adapter, trained, 2));
       expect((await carryOver(adapter, carried, 2, lora)).sha256).toBe(sha256);
-      for (const [to, digest] of [[trained, told.sha256], [carried, sha256]] as const) {
+      for (const [to, digest] of [
+        [trained, told.sha256],
+        [carried, sha256],
+      ] as const) {
         expect(await json(path.join(to, 'adapter_config.json'))).toMatchObject({ base_model_name_or_path: base, r: 4 });
         expect(await elsewhere(to)).toEqual({ base, digest });
       }
-    }));
+    }),
+  );
 
   test('a new adapter beside a policy that is named by a relative path says where that is, a critic too', () =>
     inScratch(async (dir) => {
@@ -200,10 +231,13 @@ test('an adapter that was made with dropout is trained without, and that is said
     const file = path.join(dropping, 'adapter_config.json');
     await writeFile(file, (await readFile(file, 'utf8')).replace(/"lora_dropout": *0/, '"lora_dropout": 0.05'));
     const written = vi.spyOn(process.stderr, 'write').mockImplementation(() => true);
-    const updated = async (from: string, to: string) => (await new Updater().run(request(from, path.join(dir, to), 2))).sha256;
+    const updated = async (from: string, to: string) =>
+      (await new Updater().run(request(from, path.join(dir, to), 2))).sha256;
     const bits = [await updated(plain, 'a'), await updated(dropping, 'b'), await updated(dropping, 'c')];
     const notes = written.mock.calls.filter(([text]) => String(text).includes('dropout')).map(([text]) => String(text));
     written.mockRestore();
     expect(new Set(bits).size).toBe(1);
-    expect(notes).toEqual([expect.stringMatching(/lora_dropout = 0\.05 has no effect: adapters are trained without dropout/)]);
+    expect(notes).toEqual([
+      expect.stringMatching(/lora_dropout = 0\.05 has no effect: adapters are trained without dropout/),
+    ]);
   }));

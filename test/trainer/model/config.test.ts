@@ -18,13 +18,27 @@ const llama = {
   num_key_value_heads: 3,
   max_position_embeddings: 1024,
 };
-const scaled = { factor: 8, low_freq_factor: 1, high_freq_factor: 4, original_max_position_embeddings: 128, rope_type: 'llama3' };
+const scaled = {
+  factor: 8,
+  low_freq_factor: 1,
+  high_freq_factor: 4,
+  original_max_position_embeddings: 128,
+  rope_type: 'llama3',
+};
 
 describe('parseModelConfig', () => {
   test("Llama's rotary scaling in both spellings; without one, none", () => {
     const before = parseModelConfig({ ...llama, rope_theta: 20_000, rope_scaling: scaled, torch_dtype: 'float32' });
-    expect(before.ropeScaling).toEqual({ type: 'llama3', factor: 8, lowFreqFactor: 1, highFreqFactor: 4, originalMaxPositions: 128 });
-    expect(parseModelConfig({ ...llama, rope_parameters: { ...scaled, rope_theta: 20_000 }, dtype: 'float32' })).toEqual(before);
+    expect(before.ropeScaling).toEqual({
+      type: 'llama3',
+      factor: 8,
+      lowFreqFactor: 1,
+      highFreqFactor: 4,
+      originalMaxPositions: 128,
+    });
+    expect(
+      parseModelConfig({ ...llama, rope_parameters: { ...scaled, rope_theta: 20_000 }, dtype: 'float32' }),
+    ).toEqual(before);
     expect(parseModelConfig(modelConfigJson(before))).toEqual(before);
     expect(parseModelConfig(llama)).not.toHaveProperty('ropeScaling');
   });

@@ -4,11 +4,21 @@ import { expect, test } from 'vitest';
 import { layoutOf, refuseUnknown } from '../../../trainer/model/parameters.ts';
 import { smallConfig } from '../tiny-policy.ts';
 
-const refuse = (name: string, tiedEmbeddings = true) => () =>
-  refuseUnknown(layoutOf({ ...smallConfig, tiedEmbeddings }), new Map([[name, { shape: [1], data: new Float32Array(1) }]]), tiedEmbeddings);
+const refuse =
+  (name: string, tiedEmbeddings = true) =>
+  () =>
+    refuseUnknown(
+      layoutOf({ ...smallConfig, tiedEmbeddings }),
+      new Map([[name, { shape: [1], data: new Float32Array(1) }]]),
+      tiedEmbeddings,
+    );
 
 test('a tensor of another model is refused by its name', () => {
-  for (const name of ['model.layers.2.input_layernorm.weight', 'model.layers.0.self_attn.q_proj.bias', 'rotary_emb.inv_freq']) {
+  for (const name of [
+    'model.layers.2.input_layernorm.weight',
+    'model.layers.0.self_attn.q_proj.bias',
+    'rotary_emb.inv_freq',
+  ]) {
     expect(refuse(name)).toThrow(`weights: ${name} is not a tensor of the configured model`);
   }
 });

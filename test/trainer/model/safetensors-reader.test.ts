@@ -10,10 +10,20 @@ import { inScratch } from '../tiny-policy.ts';
 
 /** Of several pieces each, but the vector of three. */
 const tensors = new Map(
-  ([['b', [700, 333]], ['a', [3]], ['B', [400_000]], ['c', [2, 300, 500]]] as const).map(([name, shape]) => {
+  (
+    [
+      ['b', [700, 333]],
+      ['a', [3]],
+      ['B', [400_000]],
+      ['c', [2, 300, 500]],
+    ] as const
+  ).map(([name, shape]) => {
     const size = shape.reduce((product: number, one: number) => product * one, 1);
     // Numbers that half the bits hold too.
-    return [name as string, { shape: [...shape], data: Float32Array.from({ length: size }, (_, i) => (i % 256) - 128) }];
+    return [
+      name as string,
+      { shape: [...shape], data: Float32Array.from({ length: size }, (_, i) => (i % 256) - 128) },
+    ];
   }),
 );
 
@@ -31,11 +41,18 @@ async function write(dir: string, type: 'F32' | 'BF16'): Promise<void> {
 
 async function writeHalf(file: string, own: typeof tensors): Promise<void> {
   let at = 0;
-  const header = Object.fromEntries([...own].map(([name, { shape, data }]) => [name, { dtype: 'BF16', shape, data_offsets: [at, (at += 2 * data.length)] }]));
+  const header = Object.fromEntries(
+    [...own].map(([name, { shape, data }]) => [
+      name,
+      { dtype: 'BF16', shape, data_offsets: [at, (at += 2 * data.length)] },
+    ]),
+  );
   const json = Buffer.from(JSON.stringify(header));
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(json.length));
-  const halves = [...own.values()].map(({ data }) => Buffer.from(Uint16Array.from(new Uint32Array(data.buffer), (bits) => bits >>> 16).buffer));
+  const halves = [...own.values()].map(({ data }) =>
+    Buffer.from(Uint16Array.from(new Uint32Array(data.buffer), (bits) => bits >>> 16).buffer),
+  );
   await writeFile(file, Buffer.concat([length, json, ...halves]));
 }
 
@@ -72,7 +89,8 @@ describe.each(['F32', 'BF16'] as const)('weights in shards of %s', (type) => {
     inScratch(async (dir) => {
       await write(dir, type);
       const reading = async (): Promise<void> => {
-        for await (const [name] of readWeights(dir)) if (name === 'a') await truncate(path.join(dir, 'model-1.safetensors'), 1000);
+        for await (const [name] of readWeights(dir))
+          if (name === 'a') await truncate(path.join(dir, 'model-1.safetensors'), 1000);
       };
       await expect(reading()).rejects.toMatchObject({ name: 'BadSafetensors', tensor: 'b' });
     }));
@@ -88,13 +106,23 @@ describe('an index', () => {
     ['that names the folder above', { weight_map: { a: '..' } }],
     ['that names its own folder', { weight_map: { a: '' } }],
     ['that names no file', { weight_map: { a: 1 } }],
-    ['that gives a tensor to a shard without it', { weight_map: { a: 'model-1.safetensors', z: 'model-2.safetensors' } }],
+    [
+      'that gives a tensor to a shard without it',
+      { weight_map: { a: 'model-1.safetensors', z: 'model-2.safetensors' } },
+    ],
   ])('%s is refused, and nothing stays open', (_, index) =>
     inScratch(async (dir) => {
       await write(dir, 'F32');
-      await writeFile(path.join(dir, 'model.safetensors.index.json'), typeof index === 'string' ? index : JSON.stringify(index));
+      await writeFile(
+        path.join(dir, 'model.safetensors.index.json'),
+        typeof index === 'string' ? index : JSON.stringify(index),
+      );
       const before = openFiles();
-      await expect(loadWeights(dir)).rejects.toMatchObject({ name: 'BadSafetensors', file: expect.stringContaining(dir) as string });
+      await expect(loadWeights(dir)).rejects.toMatchObject({
+        name: 'BadSafetensors',
+        file: expect.stringContaining(dir) as string,
+      });
       expect(openFiles()).toBe(before);
-    }));
+    }),
+  );
 });

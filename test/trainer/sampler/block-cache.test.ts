@@ -47,7 +47,7 @@ describe('BlockCache', () => {
     expect(admitted(cache.admit('version 1', ids(0, 10), 10, true)).sequence.cached).toBe(0);
   });
 
-  it('lets members of a group read one another\'s blocks, and keeps them while anybody reads', () => {
+  it("lets members of a group read one another's blocks, and keeps them while anybody reads", () => {
     const cache = new BlockCache(8, size);
     const one = admitted(cache.admit('p', ids(0, 9), 12)).sequence;
     expect(cache.admit('p', ids(0, 9), 12)).toBe('soon');
@@ -64,7 +64,10 @@ describe('BlockCache', () => {
 
   it('keeps one copy of what two computed at once', () => {
     const cache = new BlockCache(8, size);
-    const [one, two] = [admitted(cache.admit('p', ids(0, 8), 8, true)).sequence, admitted(cache.admit('p', ids(0, 8), 8, true)).sequence];
+    const [one, two] = [
+      admitted(cache.admit('p', ids(0, 8), 8, true)).sequence,
+      admitted(cache.admit('p', ids(0, 8), 8, true)).sequence,
+    ];
     compute(cache, one);
     compute(cache, two);
     expect(two.blocks).toEqual(one.blocks);
@@ -147,7 +150,11 @@ class Memory {
   }
 
   holds({ blocks, tokens, policy, cached }: Sequence): boolean {
-    return ids(0, cached).every((at) => this.#held.get(blocks[Math.floor(at / size)] ?? -1)?.[at % size] === `${policy}:${tokens.slice(0, at + 1).join()}`);
+    return ids(0, cached).every(
+      (at) =>
+        this.#held.get(blocks[Math.floor(at / size)] ?? -1)?.[at % size] ===
+        `${policy}:${tokens.slice(0, at + 1).join()}`,
+    );
   }
 }
 
@@ -160,8 +167,23 @@ const request = fc.record({
 const happenings = fc.array(
   fc.oneof(
     { weight: 3, arbitrary: fc.record({ kind: fc.constant('ask' as const), request }) },
-    { weight: 6, arbitrary: fc.record({ kind: fc.constant('compute' as const), who: fc.nat(), count: fc.integer({ min: 1, max: 6 }), token: fc.integer({ min: 0, max: 1 }) }) },
-    { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom('release' as const, 'forget' as const), who: fc.nat(), count: fc.nat({ max: 2 }) }) },
+    {
+      weight: 6,
+      arbitrary: fc.record({
+        kind: fc.constant('compute' as const),
+        who: fc.nat(),
+        count: fc.integer({ min: 1, max: 6 }),
+        token: fc.integer({ min: 0, max: 1 }),
+      }),
+    },
+    {
+      weight: 2,
+      arbitrary: fc.record({
+        kind: fc.constantFrom('release' as const, 'forget' as const),
+        who: fc.nat(),
+        count: fc.nat({ max: 2 }),
+      }),
+    },
   ),
   { maxLength: 120 },
 );
@@ -210,7 +232,8 @@ describe('whatever happens', () => {
               live = live.filter((other) => other !== one);
               cache[event.kind](sequence);
               // As the sampler does where a version is unloaded.
-              if (event.count === 0 && live.every((other) => other.sequence.policy !== sequence.policy)) cache.forgetPolicy(sequence.policy);
+              if (event.count === 0 && live.every((other) => other.sequence.policy !== sequence.policy))
+                cache.forgetPolicy(sequence.policy);
             }
           }
           for (const { sequence } of live) expect(memory.holds(sequence)).toBe(true);

@@ -7,11 +7,14 @@ it('takes the variable in MiB, else a sixteenth of the memory and a GiB at most,
   expect(cacheBudget({})).toBe(cacheBudget({ LONGHAUL_KV_CACHE_MIB: '' }));
   expect(cacheBudget({})).toBeGreaterThan(0);
   expect(cacheBudget({})).toBeLessThanOrEqual(2 ** 30);
-  for (const value of ['0', '-1', '1.5', 'much']) expect(() => cacheBudget({ LONGHAUL_KV_CACHE_MIB: value })).toThrow(`LONGHAUL_KV_CACHE_MIB = "${value}"`);
+  for (const value of ['0', '-1', '1.5', 'much'])
+    expect(() => cacheBudget({ LONGHAUL_KV_CACHE_MIB: value })).toThrow(`LONGHAUL_KV_CACHE_MIB = "${value}"`);
 });
 
 it('counts whole blocks, and says what is needed where the longest context has no room', () => {
   const position = 4 * 2 * smallShape.layers * smallShape.kvHeads * smallShape.headDim;
   expect(blocksWithin(100 * 16 * position + 1, smallShape, 1024, 16)).toBe(100);
-  expect(() => blocksWithin(63 * 16 * position, smallShape, 1024, 16)).toThrow('one context of 1024 tokens of this model needs 1 MiB: raise LONGHAUL_KV_CACHE_MIB');
+  expect(() => blocksWithin(63 * 16 * position, smallShape, 1024, 16)).toThrow(
+    'one context of 1024 tokens of this model needs 1 MiB: raise LONGHAUL_KV_CACHE_MIB',
+  );
 });

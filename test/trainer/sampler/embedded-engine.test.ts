@@ -63,7 +63,11 @@ describe('the engine in its thread', () => {
     const wanted = await Promise.all([0, 1, 2, 3].map((name) => sampler.generate(request(name))));
     sampler.dispose();
     const costs: GenerateCost[] = [];
-    expect(await Promise.all([0, 1, 2, 3].map((name) => engine.generate(request(name), undefined, (cost) => costs.push(cost))))).toEqual(wanted);
+    expect(
+      await Promise.all(
+        [0, 1, 2, 3].map((name) => engine.generate(request(name), undefined, (cost) => costs.push(cost))),
+      ),
+    ).toEqual(wanted);
     expect(costs.map(({ batchSize }) => batchSize >= 1)).toEqual([true, true, true, true]);
     expect(await engine.stats()).toMatchObject({ sampledTokens: 80, policiesLoaded: 1, active: 0, waiting: 0 });
   });

@@ -12,7 +12,20 @@ const added = (id: number) => [{ id, content: '<s>' }];
 test.each([
   ['by its entries', { model: { type: 'BPE', vocab: { a: 0, b: 7, c: 3 } } }, 8],
   // As models of Llama's shape with a vocabulary of SentencePiece have it.
-  ['by the places in its list', { model: { type: 'Unigram', vocab: [['<unk>', 0], ['▁a', -1.5], ['b', -2]] } }, 3],
+  [
+    'by the places in its list',
+    {
+      model: {
+        type: 'Unigram',
+        vocab: [
+          ['<unk>', 0],
+          ['▁a', -1.5],
+          ['b', -2],
+        ],
+      },
+    },
+    3,
+  ],
   ['with added tokens', { model: { type: 'Unigram', vocab: [['<unk>', 0]] }, added_tokens: added(9) }, 10],
   ['no longer than the model has ids', { model: { vocab: { a: 0 } }, added_tokens: added(700) }, 512],
   ['all of the model where there is none', {}, 512],
@@ -21,4 +34,5 @@ test.each([
     await writeFile(path.join(dir, 'config.json'), JSON.stringify(modelConfigJson(smallConfig)));
     await writeFile(path.join(dir, 'tokenizer.json'), JSON.stringify(json));
     expect((await loadPolicy(dir)).vocabulary).toBe(vocabulary);
-  }));
+  }),
+);

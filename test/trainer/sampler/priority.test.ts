@@ -18,15 +18,25 @@ import { vectorsDir } from './vectors.ts';
 
 const config: ModelConfig = { ...smallShape, layers: 2, hiddenSize: 64, intermediateSize: 128 };
 const otherShape = { ...config, kvHeads: 2 };
-const policyOf = (shape: ModelConfig, seed: number): LoadedPolicy => ({ config: shape, weights: randomWeights(shape, seed), vocabulary: shape.vocabSize });
-const policies: Record<string, LoadedPolicy> = { trained: policyOf(config, 1), evaluated: policyOf(config, 2), third: policyOf(config, 3), 'of another shape': policyOf(otherShape, 4) };
+const policyOf = (shape: ModelConfig, seed: number): LoadedPolicy => ({
+  config: shape,
+  weights: randomWeights(shape, seed),
+  vocabulary: shape.vocabSize,
+});
+const policies: Record<string, LoadedPolicy> = {
+  trained: policyOf(config, 1),
+  evaluated: policyOf(config, 2),
+  third: policyOf(config, 3),
+  'of another shape': policyOf(otherShape, 4),
+};
 
 const [TRAINING, EVALUATION] = [3, 4];
 const open: Sampler[] = [];
 function sampler(options: Partial<SamplerOptions> = {}): Sampler {
   const made = new Sampler({
     maxContext: 256,
-    load: ({ dir }) => (policies[dir] === undefined ? Promise.reject(new RangeError(`no policy ${dir}`)) : Promise.resolve(policies[dir])),
+    load: ({ dir }) =>
+      policies[dir] === undefined ? Promise.reject(new RangeError(`no policy ${dir}`)) : Promise.resolve(policies[dir]),
     ...options,
   });
   open.push(made);
@@ -43,11 +53,17 @@ let serial = 0;
 function request(dir: string, priority: number, maxTokens: number): GenerateRequest {
   const name = serial++;
   return {
-    policy: { dir, version: 1 }, cacheKey: `rollout ${name}`, noiseKey: `noise ${name}`, priority, stopTokenIds: [],
-    tokens: randomIds(name, 20 + ((name * 17) % 60), 100), sampling: { temperature: 1, topP: 1, topK: 0, maxTokens },
+    policy: { dir, version: 1 },
+    cacheKey: `rollout ${name}`,
+    noiseKey: `noise ${name}`,
+    priority,
+    stopTokenIds: [],
+    tokens: randomIds(name, 20 + ((name * 17) % 60), 100),
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens },
   };
 }
-const several = (count: number, ...given: Parameters<typeof request>): GenerateRequest[] => Array.from({ length: count }, () => request(...given));
+const several = (count: number, ...given: Parameters<typeof request>): GenerateRequest[] =>
+  Array.from({ length: count }, () => request(...given));
 const evaluations = (count: number, dir = 'evaluated', maxTokens = 100) => several(count, dir, EVALUATION, maxTokens);
 
 /** Who has ended, in order; `all` checks each result against what it is alone. */
@@ -66,7 +82,10 @@ class Race {
   enter(name: string, wanted: readonly GenerateRequest[]): void {
     for (const one of wanted) {
       const result = this.#sampler.generate(one);
-      void result.then(() => this.ended.push(name), () => undefined);
+      void result.then(
+        () => this.ended.push(name),
+        () => undefined,
+      );
       this.#results.push([one, result]);
     }
   }
@@ -85,13 +104,16 @@ class Race {
 }
 
 describe("a request of training's", () => {
-  it.each(['trained', 'evaluated'])('of the policy %s overtakes evaluations that wait, and those that fill the passes', async (dir) => {
-    const race = new Race(sampler({ maxRows: 2 }));
-    race.enter('evaluation', evaluations(6));
-    await race.running(2);
-    race.enter('training', several(3, dir, TRAINING, 12));
-    expect(await race.all()).toEqual([...Array<string>(3).fill('training'), ...Array<string>(6).fill('evaluation')]);
-  });
+  it.each(['trained', 'evaluated'])(
+    'of the policy %s overtakes evaluations that wait, and those that fill the passes',
+    async (dir) => {
+      const race = new Race(sampler({ maxRows: 2 }));
+      race.enter('evaluation', evaluations(6));
+      await race.running(2);
+      race.enter('training', several(3, dir, TRAINING, 12));
+      expect(await race.all()).toEqual([...Array<string>(3).fill('training'), ...Array<string>(6).fill('evaluation')]);
+    },
+  );
 
   it('of a policy of another shape waits for what runs, and for nothing that waits', async () => {
     const race = new Race(sampler({ maxRows: 2 }));
@@ -123,7 +145,10 @@ describe("a request of training's", () => {
   it('waits for room until enough of what runs has ended, and for nothing that waits', async () => {
     const contextBytes = 4 * 2 * config.layers * config.headDim * 256;
     const race = new Race(sampler({ cacheBytes: 2 * contextBytes }));
-    race.enter('evaluation', evaluations(6, 'evaluated', 200).map((one) => ({ ...one, tokens: one.tokens.slice(0, 20) })));
+    race.enter(
+      'evaluation',
+      evaluations(6, 'evaluated', 200).map((one) => ({ ...one, tokens: one.tokens.slice(0, 20) })),
+    );
     await race.running(2);
     race.enter('training', [request('trained', TRAINING, 100)]);
     expect((await race.all()).indexOf('training')).toBeLessThanOrEqual(2);
@@ -158,22 +183,33 @@ describe('evaluations', () => {
     });
     race.enter('evaluation', evaluations(2));
     await update;
-    expect(await race.all()).toEqual([...Array<string>(2).fill('training'), 'update', ...Array<string>(5).fill('evaluation')]);
+    expect(await race.all()).toEqual([
+      ...Array<string>(2).fill('training'),
+      'update',
+      ...Array<string>(5).fill('evaluation'),
+    ]);
   });
 });
 
 it.each([
   { kind: 'native', dirs: Object.keys(policies), count: 20 },
   { kind: 'graph', dirs: ['trained', 'evaluated'], count: 8 },
-] as const)('whatever is asked for by whom, everybody gets what they would get alone, by the $kind decoder', async ({ kind, dirs, count }) => {
-  const race = new Race(sampler({ maxRows: 3, prefillTokens: 48, kind: decoderKind(kind) }), { kind: decoderKind(kind) });
-  const wanted = Array.from({ length: count }, (_, i) => request(dirs[(i * 7) % dirs.length] ?? '', 1 + ((i * 3) % 5), 5 + ((i * 11) % 40)));
-  for (const [i, one] of wanted.entries()) {
-    race.enter('', [one]);
-    if (i % 5 === 0) await new Promise((resolve) => setTimeout(resolve, 2));
-  }
-  expect(await race.all()).toHaveLength(count);
-});
+] as const)(
+  'whatever is asked for by whom, everybody gets what they would get alone, by the $kind decoder',
+  async ({ kind, dirs, count }) => {
+    const race = new Race(sampler({ maxRows: 3, prefillTokens: 48, kind: decoderKind(kind) }), {
+      kind: decoderKind(kind),
+    });
+    const wanted = Array.from({ length: count }, (_, i) =>
+      request(dirs[(i * 7) % dirs.length] ?? '', 1 + ((i * 3) % 5), 5 + ((i * 11) % 40)),
+    );
+    for (const [i, one] of wanted.entries()) {
+      race.enter('', [one]);
+      if (i % 5 === 0) await new Promise((resolve) => setTimeout(resolve, 2));
+    }
+    expect(await race.all()).toHaveLength(count);
+  },
+);
 
 describe('two policies on the embedded engine', () => {
   let engine: EmbeddedEngine;

@@ -74,7 +74,12 @@ describe.each(cases)('$name', async ({ config, kind }) => {
   const tokensOf = (slot: number): number[] => sequences[slot] ?? [];
   const pass = (rows: readonly SlotRow[]): Int32Array[] =>
     passes.of(...rows).map((logits) => new Int32Array(logits.buffer, logits.byteOffset, config.vocabSize));
-  const row = (slot: number, from: number, count: number, tokens = tokensOf(slot)): SlotRow => ({ slot, tokens, from, count });
+  const row = (slot: number, from: number, count: number, tokens = tokensOf(slot)): SlotRow => ({
+    slot,
+    tokens,
+    from,
+    count,
+  });
   const alone = Array.from({ length }, (_, t) => pass([row(0, t, 1)])[0] ?? new Int32Array());
   /** Positions whose logits are not those of decoding alone. */
   const different = (found: ReadonlyArray<readonly [number, Int32Array | undefined]>): number[] =>

@@ -209,15 +209,22 @@ describe('what a call took', () => {
     const told = (cost: GenerateCost) => costs.push(cost);
     const tokens = randomIds(77, 100, 100);
     await one.generate(request(1, { tokens }), undefined, told);
-    expect(costs).toEqual([{ queueSeconds: expect.any(Number), seconds: expect.any(Number), cachedTokens: 0, batchSize: 1 }]);
+    expect(costs).toEqual([
+      { queueSeconds: expect.any(Number), seconds: expect.any(Number), cachedTokens: 0, batchSize: 1 },
+    ]);
     expect(costs[0]!.seconds).toBeGreaterThan(0);
     await Promise.all([2, 3].map((name) => one.generate(request(name, { tokens }), undefined, told)));
-    expect(costs.slice(1)).toMatchObject([{ cachedTokens: 99, batchSize: 2 }, { cachedTokens: 99, batchSize: 2 }]);
+    expect(costs.slice(1)).toMatchObject([
+      { cachedTokens: 99, batchSize: 2 },
+      { cachedTokens: 99, batchSize: 2 },
+    ]);
   });
 
   it('of one that fails is not told', async () => {
     const costs: GenerateCost[] = [];
-    await expect(sampler().generate(request(1, { tokens: [] }), undefined, (cost) => costs.push(cost))).rejects.toThrow('tokens');
+    await expect(sampler().generate(request(1, { tokens: [] }), undefined, (cost) => costs.push(cost))).rejects.toThrow(
+      'tokens',
+    );
     expect(costs).toEqual([]);
   });
 });
@@ -225,7 +232,9 @@ describe('what a call took', () => {
 describe('requests that cannot be served', () => {
   const sampling = request(1).sampling;
   it('for want of memory for one context are refused with what is needed', async () => {
-    await expect(sampler({ cacheBytes: 1000 }).generate(request(1))).rejects.toThrow('one context of 256 tokens of this model needs 1 MiB: raise LONGHAUL_KV_CACHE_MIB');
+    await expect(sampler({ cacheBytes: 1000 }).generate(request(1))).rejects.toThrow(
+      'one context of 256 tokens of this model needs 1 MiB: raise LONGHAUL_KV_CACHE_MIB',
+    );
   });
   it.each([
     ['tokens', { tokens: [] }],
@@ -266,7 +275,11 @@ describe('a request that finds nothing running', () => {
     const answers = names(4).map((name) => patient.generate(request(name)));
     await nextTurn();
     expect(patient.stats()).toMatchObject({ active: 0, waiting: 4 });
-    answers.push(...names(12).slice(4).map((name) => patient.generate(request(name))));
+    answers.push(
+      ...names(12)
+        .slice(4)
+        .map((name) => patient.generate(request(name))),
+    );
     expect(await Promise.all(answers)).toHaveLength(12);
   });
 });

@@ -32,7 +32,13 @@ const generate = (name: string, change?: Change): Promise<GenerateResult> => sam
 
 describe('repetition penalty', () => {
   const penalised = (repetitionPenalty: number, seen: number[], logits = [1, 3, -2]): number =>
-    sampleToken(Float32Array.from(logits), 3, { temperature: 0, topP: 1, topK: 0, maxTokens: 1, repetitionPenalty }, 0, seen).token;
+    sampleToken(
+      Float32Array.from(logits),
+      3,
+      { temperature: 0, topP: 1, topK: 0, maxTokens: 1, repetitionPenalty },
+      0,
+      seen,
+    ).token;
 
   it('divides what is positive and multiplies what is negative, once for each token', () => {
     expect(penalised(1, [1])).toBe(1);
@@ -43,7 +49,13 @@ describe('repetition penalty', () => {
 
   it('the log-probability is that of the policy, which knows no penalty', () => {
     const logits = Float32Array.of(1, 3, -2);
-    const { token, logprob } = sampleToken(logits, 3, { temperature: 0, topP: 1, topK: 0, maxTokens: 1, repetitionPenalty: 4 }, 0, [1]);
+    const { token, logprob } = sampleToken(
+      logits,
+      3,
+      { temperature: 0, topP: 1, topK: 0, maxTokens: 1, repetitionPenalty: 4 },
+      0,
+      [1],
+    );
     expect(logprob).toBe(rankTokens(logits, 1, token, 0).logprob);
   });
 
@@ -79,13 +91,17 @@ describe('stop texts', () => {
     const decode = (ids: readonly number[]): string => Buffer.from(ids).toString('utf8');
     const text = fc.string({ unit: fc.constantFrom('a', 'b', 'é', '🦜'), minLength: 1, maxLength: 4 });
     fc.assert(
-      fc.property(fc.array(text, { minLength: 1, maxLength: 3 }), fc.string({ unit: fc.constantFrom('a', 'b', 'é', '🦜'), maxLength: 30 }), (stops, said) => {
-        const ids = [...Buffer.from(said)];
-        const texts = new StopTexts(stops, decode);
-        const whole = ids.findIndex((_, i) => stops.some((stop) => decode(ids.slice(0, i + 1)).includes(stop)));
-        const found = ids.findIndex((_, i) => texts.endedBy(ids.slice(0, i + 1)) !== undefined);
-        expect(found).toBe(whole);
-      }),
+      fc.property(
+        fc.array(text, { minLength: 1, maxLength: 3 }),
+        fc.string({ unit: fc.constantFrom('a', 'b', 'é', '🦜'), maxLength: 30 }),
+        (stops, said) => {
+          const ids = [...Buffer.from(said)];
+          const texts = new StopTexts(stops, decode);
+          const whole = ids.findIndex((_, i) => stops.some((stop) => decode(ids.slice(0, i + 1)).includes(stop)));
+          const found = ids.findIndex((_, i) => texts.endedBy(ids.slice(0, i + 1)) !== undefined);
+          expect(found).toBe(whole);
+        },
+      ),
       { seed: 1, numRuns: 300 },
     );
   });
@@ -108,7 +124,14 @@ describe('log-probabilities', () => {
 
   it('are the likeliest at a low temperature too, where all but one have no weight in float64', () => {
     const logits = Float32Array.of(0, 5, 10, 7, -Infinity, 5);
-    expect(rankTokens(logits, 0.004, 2, 4).top).toEqual([[2, 0], [3, -750], [1, -1250], [5, -1250]].map(([token, logprob]) => ({ token, logprob })));
+    expect(rankTokens(logits, 0.004, 2, 4).top).toEqual(
+      [
+        [2, 0],
+        [3, -750],
+        [1, -1250],
+        [5, -1250],
+      ].map(([token, logprob]) => ({ token, logprob })),
+    );
     expect(rankTokens(logits, 0.004, 2, 9).top.map(({ token }) => token)).toEqual([2, 3, 1, 5, 0, 4]);
   });
 
@@ -117,16 +140,26 @@ describe('log-probabilities', () => {
     const { tokens, logprobs } = await sampler.generate(first);
     const whole = [...first.tokens, ...tokens];
     // The same cache slot: its prefix must not be taken.
-    const { promptLogprobs = [] } = await sampler.generate({ ...first, tokens: whole, promptLogprobs: true, topLogprobs: 2, sampling: { ...first.sampling, maxTokens: 1 } });
+    const { promptLogprobs = [] } = await sampler.generate({
+      ...first,
+      tokens: whole,
+      promptLogprobs: true,
+      topLogprobs: 2,
+      sampling: { ...first.sampling, maxTokens: 1 },
+    });
     expect(promptLogprobs).toHaveLength(whole.length);
     expect(promptLogprobs[0]).toBeNull();
     expect(promptLogprobs.slice(1).map((one) => one?.token)).toEqual(whole.slice(1));
     expect(promptLogprobs.slice(first.tokens.length).map((one) => one?.logprob)).toEqual(logprobs);
-    expect(promptLogprobs.slice(1).every((one) => one?.top.length === 2 && one.top[0]!.logprob >= one.logprob)).toBe(true);
+    expect(promptLogprobs.slice(1).every((one) => one?.top.length === 2 && one.top[0]!.logprob >= one.logprob)).toBe(
+      true,
+    );
   });
 
   it('a prompt of one token has none', async () => {
-    expect((await generate('one', { tokens: [67], promptLogprobs: true, sampling: { maxTokens: 1 } })).promptLogprobs).toEqual([null]);
+    expect(
+      (await generate('one', { tokens: [67], promptLogprobs: true, sampling: { maxTokens: 1 } })).promptLogprobs,
+    ).toEqual([null]);
   });
 });
 
@@ -134,7 +167,8 @@ it('several answers to one prompt are those of their own noise keys, each alone'
   const one = request('many');
   const answers = await sampleMany(sampler, one, 3);
   expect(new Set(answers.map(({ tokens }) => tokens.join())).size).toBe(3);
-  for (const [i, answer] of answers.entries()) expect(await sampler.generate({ ...one, noiseKey: `many/${i}` })).toEqual(answer);
+  for (const [i, answer] of answers.entries())
+    expect(await sampler.generate({ ...one, noiseKey: `many/${i}` })).toEqual(answer);
 });
 
 describe('refused before any work', () => {

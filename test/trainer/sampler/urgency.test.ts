@@ -37,7 +37,8 @@ describe('the order of requests', () => {
       fc.property(anyQueue, (queue) => {
         const order = inOrder(queue);
         for (const [i, one] of order.entries())
-          for (const before of order.slice(0, i)) expect(before.arrived - one.arrived).toBeLessThanOrEqual(PATIENCE_MS * (one.priority - before.priority));
+          for (const before of order.slice(0, i))
+            expect(before.arrived - one.arrived).toBeLessThanOrEqual(PATIENCE_MS * (one.priority - before.priority));
       }),
     );
   });

@@ -4,18 +4,22 @@ import { expect, it } from 'vitest';
 import { stopAt, tellable } from '../../../trainer/serving/text-stream.ts';
 
 const text = fc.string({ unit: fc.constantFrom('a', 'b', '<', '/', 'é'), maxLength: 24 });
-const stops = fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '<', '/'), minLength: 1, maxLength: 4 }), { maxLength: 3 });
+const stops = fc.array(fc.string({ unit: fc.constantFrom('a', 'b', '<', '/'), minLength: 1, maxLength: 4 }), {
+  maxLength: 3,
+});
 
 it('what is told is always the beginning of what is told later, and never of a stop string', () => {
-  fc.assert(fc.property(text, stops, (whole, marks) => {
-    const end = stopAt(whole, marks);
-    const final = end >= 0 ? whole.slice(0, end) : whole;
-    for (let length = 0; length <= whole.length; length += 1) {
-      const told = tellable(whole.slice(0, length), marks);
-      expect(final.startsWith(told)).toBe(true);
-      expect(stopAt(told, marks)).toBe(-1);
-    }
-  }));
+  fc.assert(
+    fc.property(text, stops, (whole, marks) => {
+      const end = stopAt(whole, marks);
+      const final = end >= 0 ? whole.slice(0, end) : whole;
+      for (let length = 0; length <= whole.length; length += 1) {
+        const told = tellable(whole.slice(0, length), marks);
+        expect(final.startsWith(told)).toBe(true);
+        expect(stopAt(told, marks)).toBe(-1);
+      }
+    }),
+  );
 });
 
 it('a character of several tokens is told when it is whole', () => {

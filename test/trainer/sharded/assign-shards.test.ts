@@ -4,9 +4,13 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { assignShards } from '../../../trainer/sharded/assign-shards.ts';
 
-const ofLengths = (...lengths: number[]) => lengths.map((length) => ({ tokens: Array.from({ length: length + 1 }, () => 1) }));
-const pass = fc.array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 6 }).map((lengths) => ofLengths(...lengths));
-const tokensOf = (one: ReadonlyArray<{ tokens: readonly number[] }>) => one.reduce((sum, { tokens }) => sum + tokens.length - 1, 0);
+const ofLengths = (...lengths: number[]) =>
+  lengths.map((length) => ({ tokens: Array.from({ length: length + 1 }, () => 1) }));
+const pass = fc
+  .array(fc.integer({ min: 1, max: 60 }), { minLength: 1, maxLength: 6 })
+  .map((lengths) => ofLengths(...lengths));
+const tokensOf = (one: ReadonlyArray<{ tokens: readonly number[] }>) =>
+  one.reduce((sum, { tokens }) => sum + tokens.length - 1, 0);
 
 it('gives each micro-batch to one shard, in order, and shares differ by one of them at most', () => {
   fc.assert(
@@ -25,5 +29,8 @@ it('counts padding where there is some, and none where sequences are packed', ()
   // Padded, the first costs as much as four of 64; packed, little more than one.
   const micro = [ofLengths(64, 1, 1, 1), ofLengths(64), ofLengths(64), ofLengths(64)];
   expect(assignShards(micro, 2)).toEqual([[0], [1, 2, 3]]);
-  expect(assignShards(micro, 2, true)).toEqual([[0, 3], [1, 2]]);
+  expect(assignShards(micro, 2, true)).toEqual([
+    [0, 3],
+    [1, 2],
+  ]);
 });

@@ -39,7 +39,9 @@ describe('a worker that has made a shard', () => {
       const { request, worker, at } = await planned(dir);
       await worker.makeShard({ ...at, shard: 0 });
       let cleared: Promise<void> | undefined;
-      await expect(worker.makeShard({ ...at, shard: 1 }, () => void (cleared ??= clear(request)))).rejects.toBeInstanceOf(PlanLost);
+      await expect(
+        worker.makeShard({ ...at, shard: 1 }, () => void (cleared ??= clear(request))),
+      ).rejects.toBeInstanceOf(PlanLost);
       await cleared;
       expect(existsSync(request.dir)).toBe(false);
     }));
@@ -49,7 +51,10 @@ describe('a worker that has made a shard', () => {
       const { request, worker, at } = await planned(dir);
       await worker.makeShard({ ...at, shard: 0 });
       await clear(request);
-      const other = await new ShardedUpdater(new EmbeddedTrainer()).planUpdate({ ...request, algorithm: { ...request.algorithm, learningRate: 2e-3 } });
+      const other = await new ShardedUpdater(new EmbeddedTrainer()).planUpdate({
+        ...request,
+        algorithm: { ...request.algorithm, learningRate: 2e-3 },
+      });
       await expect(worker.makeShard({ ...at, shard: 1 })).rejects.toThrow('has another plan of an update');
       await worker.makeShard({ ...at, plan: other.plan, shard: 1 });
     }));

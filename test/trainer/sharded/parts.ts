@@ -10,7 +10,12 @@ export const worker = (): ShardedUpdater => new ShardedUpdater(new EmbeddedTrain
 export type Who = (round: number, shard: number | 'step') => ShardedUpdater;
 
 /** Runs what is planned from round `begin` on, the last shard of each first; `who` does each part. */
-export async function carryOut({ dir }: Pick<PlanRequest, 'dir'>, { plan, rounds }: PlannedUpdate, who: Who, begin = 0): Promise<void> {
+export async function carryOut(
+  { dir }: Pick<PlanRequest, 'dir'>,
+  { plan, rounds }: PlannedUpdate,
+  who: Who,
+  begin = 0,
+): Promise<void> {
   for (const [round, shards] of rounds.entries()) {
     if (round < begin) continue;
     for (let shard = shards - 1; shard >= 0; shard--) await who(round, shard).makeShard({ dir, plan, round, shard });

@@ -42,7 +42,9 @@ describe('a plan', () => {
   test('of before there were formats is gone on with', () =>
     inScratch(async (dir) => {
       const request = await planRequest(dir, 2);
-      const plan = await replaced(request, (known) => Object.fromEntries(Object.entries(known).filter(([name]) => name !== 'format')));
+      const plan = await replaced(request, (known) =>
+        Object.fromEntries(Object.entries(known).filter(([name]) => name !== 'format')),
+      );
       expect(await worker().planUpdate(request)).toMatchObject({ plan, rounds: [2, 2] });
       const at = { dir: request.dir, plan, round: 0 };
       await worker().makeShard({ ...at, shard: 0 });
@@ -54,11 +56,18 @@ describe('a plan', () => {
       const request = await planRequest(dir, 2);
       const plan = await replaced(request, (known) => ({ ...known, format, rounds: 'of another shape' }));
       const at = { dir: request.dir, plan, round: 0 };
-      for (const read of [() => worker().planUpdate(request), () => worker().makeShard({ ...at, shard: 0 }), () => worker().applyShards(at)]) {
+      for (const read of [
+        () => worker().planUpdate(request),
+        () => worker().makeShard({ ...at, shard: 0 }),
+        () => worker().applyShards(at),
+      ]) {
         const error = await read().catch((thrown: unknown) => thrown);
         expect(error).toBeInstanceOf(UnknownPlanFormat);
-        expect((error as Error).message).toContain(`plan of format ${String(format)}, and this worker reads format ${PLAN_FORMAT}`);
+        expect((error as Error).message).toContain(
+          `plan of format ${String(format)}, and this worker reads format ${PLAN_FORMAT}`,
+        );
         expect((error as Error).message).toContain(`remove ${request.dir}`);
       }
-    }));
+    }),
+  );
 });

@@ -13,6 +13,15 @@ export async function planRequest(dir: string, shards: number): Promise<PlanRequ
     toDir: path.join(dir, 'v1'),
     toVersion: 1,
     data: sampled.map((one, i) => ({ ...one, advantage: i % 2 === 0 ? 1 : -1 })),
-    algorithm: { learningRate: 1e-3, epochs: 2, minibatches: 1, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.95], epsilon: 1e-8, microBatchTokens: 96 },
+    algorithm: {
+      learningRate: 1e-3,
+      epochs: 2,
+      minibatches: 1,
+      maxGradNorm: 1,
+      weightDecay: 0,
+      betas: [0.9, 0.95],
+      epsilon: 1e-8,
+      microBatchTokens: 96,
+    },
   };
 }

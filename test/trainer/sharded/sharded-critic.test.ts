@@ -25,18 +25,48 @@ import { metricsOf, prepareUpdate, Updater } from '../../../trainer/update.ts';
 import { asSampled, inScratch, qwen3Dir } from '../tiny-policy.ts';
 import { carryOut, type Who, worker } from './parts.ts';
 
-const critic = { learningRate: 3e-3, minibatches: 1, maxGradNorm: 1, weightDecay: 0.01, betas: [0.9, 0.95] as const, epsilon: 1e-8 };
+const critic = {
+  learningRate: 3e-3,
+  minibatches: 1,
+  maxGradNorm: 1,
+  weightDecay: 0.01,
+  betas: [0.9, 0.95] as const,
+  epsilon: 1e-8,
+};
 const algorithm: UpdateSettings = {
-  advantage: 'gae', lambd: 0.95, critic,
-  learningRate: 1e-3, epochs: 2, minibatches: 2, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0.01, betas: [0.9, 0.95], epsilon: 1e-8, microBatchTokens: 96,
+  advantage: 'gae',
+  lambd: 0.95,
+  critic,
+  learningRate: 1e-3,
+  epochs: 2,
+  minibatches: 2,
+  clipLow: 0.2,
+  clipHigh: 0.28,
+  maxGradNorm: 1,
+  weightDecay: 0.01,
+  betas: [0.9, 0.95],
+  epsilon: 1e-8,
+  microBatchTokens: 96,
 };
 
 /** Of two groups; the last rollout is two sequences. */
 const sampled = await asSampled(qwen3Dir, [40, 23, 61, 12, 33, 50, 18, 44]);
-const data: Datum[] = sampled.map((one, i) => ({ ...one, credit: { reward: Math.min(i, 6) % 3, group: `g${Math.min(i, 6) % 2}`, rollout: `r${Math.min(i, 6)}` } }));
+const data: Datum[] = sampled.map((one, i) => ({
+  ...one,
+  credit: { reward: Math.min(i, 6) % 3, group: `g${Math.min(i, 6) % 2}`, rollout: `r${Math.min(i, 6)}` },
+}));
 
 const requestIn = (dir: string, shards: number, more: Partial<PlanRequest> = {}): PlanRequest => ({
-  dir: path.join(dir, 'update'), shards, fromDir: qwen3Dir, toDir: path.join(dir, 'v1'), toVersion: 1, data, algorithm, critic: { base: qwen3Dir, seed: 5 }, input: 'this', ...more,
+  dir: path.join(dir, 'update'),
+  shards,
+  fromDir: qwen3Dir,
+  toDir: path.join(dir, 'v1'),
+  toVersion: 1,
+  data,
+  algorithm,
+  critic: { base: qwen3Dir, seed: 5 },
+  input: 'this',
+  ...more,
 });
 
 const lora = { rank: 2, alpha: 4, targetModules: ['q_proj', 'down_proj'] as const };
@@ -51,8 +81,22 @@ const kinds: ReadonlyArray<readonly [string, Partial<PlanRequest>]> = [
 
 /** Digests of all files of a checkpoint: of the bytes themselves a difference would take minutes to print. */
 async function bytesOf(dir: string): Promise<Record<string, string>> {
-  const files = readdirSync(dir, { recursive: true, withFileTypes: true }).flatMap((one) => (one.isFile() ? [path.relative(dir, path.join(one.parentPath, one.name))] : [])).sort();
-  return Object.fromEntries(await Promise.all(files.map(async (name) => [name, createHash('sha256').update(await readFile(path.join(dir, name))).digest('hex')] as const)));
+  const files = readdirSync(dir, { recursive: true, withFileTypes: true })
+    .flatMap((one) => (one.isFile() ? [path.relative(dir, path.join(one.parentPath, one.name))] : []))
+    .sort();
+  return Object.fromEntries(
+    await Promise.all(
+      files.map(
+        async (name) =>
+          [
+            name,
+            createHash('sha256')
+              .update(await readFile(path.join(dir, name)))
+              .digest('hex'),
+          ] as const,
+      ),
+    ),
+  );
 }
 
 async function whole(request: PlanRequest, who: Who): Promise<Record<string, string>> {
@@ -66,38 +110,64 @@ const moments = (dir: string) => readSafetensors(path.join(dir, 'optimizer.safet
 function apart(a: ReadonlyMap<string, { data: Float32Array }>, b: typeof a): number {
   let [off, largest] = [0, 0];
   expect([...a.keys()].sort()).toEqual([...b.keys()].sort());
-  for (const [name, { data: values }] of a) for (const [i, x] of values.entries()) [off, largest] = [Math.max(off, Math.abs(x - b.get(name)!.data[i]!)), Math.max(largest, Math.abs(x))];
+  for (const [name, { data: values }] of a)
+    for (const [i, x] of values.entries())
+      [off, largest] = [Math.max(off, Math.abs(x - b.get(name)!.data[i]!)), Math.max(largest, Math.abs(x))];
   expect(largest).toBeGreaterThan(0);
   return off / largest;
 }
 
 describe('an update with a critic in shards', () => {
-  test.each(kinds)('%s: the same bits with one worker, with two, and with a new one for each part, and two updates on end', (_, more) =>
-    inScratch(async (dir) => {
-      const one = worker();
-      const two = [worker(), worker()] as const;
-      const alternating: Who = (round, shard) => two[(round + (shard === 'step' ? 1 : shard)) % 2]!;
-      const ends = await Promise.all(([['a', () => one], ['b', alternating], ['c', worker]] as const).map(async ([name, who]) => {
-        let from = qwen3Dir;
-        for (const toVersion of [1, 2]) {
-          const to = path.join(dir, name, `v${toVersion}`);
-          await whole(requestIn(path.join(dir, name), 2, { ...more, algorithm: { ...algorithm, epochs: 1 }, dir: path.join(dir, name, `parts-${toVersion}`), fromDir: from, toDir: to, toVersion }), who);
-          from = to;
-        }
-        return bytesOf(from);
-      }));
-      expect(ends[1]).toEqual(ends[0]);
-      expect(ends[2]).toEqual(ends[0]);
-      const names = Object.keys(ends[0]!);
-      expect(names).toContain(more.lora ? 'adapter_model.safetensors' : 'model.safetensors');
-      expect(names).toContain(more.critic?.lora ? 'critic/adapter_model.safetensors' : 'critic/model.safetensors');
-      expect(names).toContain('critic/optimizer.safetensors');
-    }));
+  test.each(kinds)(
+    '%s: the same bits with one worker, with two, and with a new one for each part, and two updates on end',
+    (_, more) =>
+      inScratch(async (dir) => {
+        const one = worker();
+        const two = [worker(), worker()] as const;
+        const alternating: Who = (round, shard) => two[(round + (shard === 'step' ? 1 : shard)) % 2]!;
+        const ends = await Promise.all(
+          (
+            [
+              ['a', () => one],
+              ['b', alternating],
+              ['c', worker],
+            ] as const
+          ).map(async ([name, who]) => {
+            let from = qwen3Dir;
+            for (const toVersion of [1, 2]) {
+              const to = path.join(dir, name, `v${toVersion}`);
+              await whole(
+                requestIn(path.join(dir, name), 2, {
+                  ...more,
+                  algorithm: { ...algorithm, epochs: 1 },
+                  dir: path.join(dir, name, `parts-${toVersion}`),
+                  fromDir: from,
+                  toDir: to,
+                  toVersion,
+                }),
+                who,
+              );
+              from = to;
+            }
+            return bytesOf(from);
+          }),
+        );
+        expect(ends[1]).toEqual(ends[0]);
+        expect(ends[2]).toEqual(ends[0]);
+        const names = Object.keys(ends[0]!);
+        expect(names).toContain(more.lora ? 'adapter_model.safetensors' : 'model.safetensors');
+        expect(names).toContain(more.critic?.lora ? 'critic/adapter_model.safetensors' : 'critic/model.safetensors');
+        expect(names).toContain('critic/optimizer.safetensors');
+      }),
+  );
 
   test.each([2, 3])('by %i shards measures and trains what one worker does, up to the order of sums', (shards) =>
     inScratch(async (dir) => {
       for (const [name, more] of kinds) {
-        const request = requestIn(path.join(dir, name, String(shards)), shards, { ...more, algorithm: { ...algorithm, epochs: 1, minibatches: 1, critic: { ...critic, minibatches: 1 } } });
+        const request = requestIn(path.join(dir, name, String(shards)), shards, {
+          ...more,
+          algorithm: { ...algorithm, epochs: 1, minibatches: 1, critic: { ...critic, minibatches: 1 } },
+        });
         const { rounds } = await worker().planUpdate(request);
         expect(rounds).toEqual([shards, shards]);
         await whole(request, worker);
@@ -105,14 +175,19 @@ describe('an update with a critic in shards', () => {
         const plain = path.join(dir, `${name} plain`);
         const alone = await new Updater().run({ ...request, toDir: plain });
         expect(Object.keys(sharded.metrics!).sort()).toEqual(Object.keys(alone.metrics!).sort());
-        for (const [metric, value] of Object.entries(sharded.metrics!)) expect(value, metric).toBeCloseTo(alone.metrics![metric]!, 4);
+        for (const [metric, value] of Object.entries(sharded.metrics!))
+          expect(value, metric).toBeCloseTo(alone.metrics![metric]!, 4);
         // After one step from none the first moment is a tenth of the gradient.
-        expect(apart(await moments(path.join(request.toDir, 'critic')), await moments(path.join(plain, 'critic'))), name).toBeLessThan(1e-4);
+        expect(
+          apart(await moments(path.join(request.toDir, 'critic')), await moments(path.join(plain, 'critic'))),
+          name,
+        ).toBeLessThan(1e-4);
         expect(apart(await moments(request.toDir), await moments(plain)), name).toBeLessThan(1e-4);
       }
-    }));
+    }),
+  );
 
-  test.each([2, 3, 8])('of %i shards the critic\'s gradients add up to that of the whole minibatch', (shards) =>
+  test.each([2, 3, 8])("of %i shards the critic's gradients add up to that of the whole minibatch", (shards) =>
     inScratch(async (dir) => {
       const [trainer, critics, request] = [new EmbeddedTrainer(), new ResidentCritic(), requestIn(dir, shards)];
       const session = await trainer.loadState({ dir: qwen3Dir, optimizer: false });
@@ -128,16 +203,24 @@ describe('an update with a critic in shards', () => {
       const [together, finer] = [await gradientOf(1), await gradientOf(shards)];
       expect(apart(new Map([['', { data: together }]]), new Map([['', { data: finer }]]))).toBeLessThan(1e-4);
       await session.release();
-    }));
+    }),
+  );
 
-  test('lays the critic\'s rounds before the policy\'s, and its state is kept until both are written', () =>
+  test("lays the critic's rounds before the policy's, and its state is kept until both are written", () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
       const one = worker();
       const planned = await one.planUpdate(request);
       // Two epochs of one minibatch of the critic's, then two of two of the policy's.
       expect(planned.rounds).toEqual([2, 2, 2, 2, 2, 2]);
-      const left = [['plan', 'round-1'], ['plan', 'round-2'], ['plan', 'round-2', 'round-3'], ['plan', 'round-2', 'round-4'], ['plan', 'round-2', 'round-5'], ['plan']];
+      const left = [
+        ['plan', 'round-1'],
+        ['plan', 'round-2'],
+        ['plan', 'round-2', 'round-3'],
+        ['plan', 'round-2', 'round-4'],
+        ['plan', 'round-2', 'round-5'],
+        ['plan'],
+      ];
       for (const round of planned.rounds.keys()) {
         const at = { dir: request.dir, plan: planned.plan, round };
         for (const shard of [0, 1]) await one.makeShard({ ...at, shard });
@@ -151,7 +234,10 @@ describe('an update with a critic in shards', () => {
   test('goes on elsewhere when a worker dies before or after any part, with torn shards, and ends in the same bits', () =>
     inScratch(async (dir) => {
       // Four rounds of the critic's, then two of the policy's.
-      const more = { critic: { base: qwen3Dir, seed: 5, lora }, algorithm: { ...algorithm, minibatches: 1, critic: { ...critic, minibatches: 2 } } };
+      const more = {
+        critic: { base: qwen3Dir, seed: 5, lora },
+        algorithm: { ...algorithm, minibatches: 1, critic: { ...critic, minibatches: 2 } },
+      };
       const reference = await whole(requestIn(path.join(dir, 'reference'), 2, more), worker);
       for (let died = 0; died < 6; died++) {
         const request = requestIn(path.join(dir, `died-in-${died}`), 2, more);
@@ -181,26 +267,55 @@ describe('an update with a critic in shards', () => {
     }));
 
   test.each<[string, number, string, (state: string) => Promise<void>]>([
-    ["the critic's, with its weights cut short", 2, 'round-2', (state) => truncate(path.join(state, 'adapter_model.safetensors'), 900)],
-    ["the critic's last, without its record, while the policy's go on", 5, 'round-4', (state) => rm(path.join(state, 'longhaul.json'))],
-    ["the policy's, with its record cut short", 5, 'round-5', (state) => truncate(path.join(state, 'longhaul.json'), 20)],
-    ["the policy's, without its record: its moments would begin at zero", 5, 'round-5', (state) => rm(path.join(state, 'longhaul.json'))],
+    [
+      "the critic's, with its weights cut short",
+      2,
+      'round-2',
+      (state) => truncate(path.join(state, 'adapter_model.safetensors'), 900),
+    ],
+    [
+      "the critic's last, without its record, while the policy's go on",
+      5,
+      'round-4',
+      (state) => rm(path.join(state, 'longhaul.json')),
+    ],
+    [
+      "the policy's, with its record cut short",
+      5,
+      'round-5',
+      (state) => truncate(path.join(state, 'longhaul.json'), 20),
+    ],
+    [
+      "the policy's, without its record: its moments would begin at zero",
+      5,
+      'round-5',
+      (state) => rm(path.join(state, 'longhaul.json')),
+    ],
     ["the policy's, gone", 5, 'round-5', (state) => rm(state, { recursive: true })],
-  ])('a state between two rounds that is lost (%s) is made again with those before it, and the update ends in the same bits', (_, round, state, lose) =>
-    inScratch(async (dir) => {
-      // Four rounds of the critic's, then two of the policy's.
-      const more = { critic: { base: qwen3Dir, seed: 5, lora }, algorithm: { ...algorithm, minibatches: 1, critic: { ...critic, minibatches: 2 } } };
-      const [reference, request] = [await whole(requestIn(path.join(dir, 'reference'), 2, more), worker), requestIn(path.join(dir, 'lost'), 2, more)];
-      const one = worker();
-      const planned = await one.planUpdate(request);
-      await carryOut(request, { ...planned, rounds: planned.rounds.slice(0, round) }, () => one);
-      await lose(path.join(request.dir, state));
-      const at = { dir: request.dir, plan: planned.plan, round };
-      await expect(one.applyShards(at)).rejects.toBeInstanceOf(PlanLost);
-      expect(await one.planUpdate(request)).toEqual(planned);
-      await carryOut(request, planned, () => one);
-      expect(await bytesOf(request.toDir)).toEqual(reference);
-    }));
+  ])(
+    'a state between two rounds that is lost (%s) is made again with those before it, and the update ends in the same bits',
+    (_, round, state, lose) =>
+      inScratch(async (dir) => {
+        // Four rounds of the critic's, then two of the policy's.
+        const more = {
+          critic: { base: qwen3Dir, seed: 5, lora },
+          algorithm: { ...algorithm, minibatches: 1, critic: { ...critic, minibatches: 2 } },
+        };
+        const [reference, request] = [
+          await whole(requestIn(path.join(dir, 'reference'), 2, more), worker),
+          requestIn(path.join(dir, 'lost'), 2, more),
+        ];
+        const one = worker();
+        const planned = await one.planUpdate(request);
+        await carryOut(request, { ...planned, rounds: planned.rounds.slice(0, round) }, () => one);
+        await lose(path.join(request.dir, state));
+        const at = { dir: request.dir, plan: planned.plan, round };
+        await expect(one.applyShards(at)).rejects.toBeInstanceOf(PlanLost);
+        expect(await one.planUpdate(request)).toEqual(planned);
+        await carryOut(request, planned, () => one);
+        expect(await bytesOf(request.toDir)).toEqual(reference);
+      }),
+  );
 
   test('what the update begins from is no state of its own: where that is torn it is named', () =>
     inScratch(async (dir) => {
@@ -209,7 +324,9 @@ describe('an update with a critic in shards', () => {
       const next = requestIn(path.join(dir, 'next'), 2, { fromDir: first.toDir, toVersion: 2 });
       const { plan } = await worker().planUpdate(next);
       await truncate(path.join(first.toDir, 'critic', 'model.safetensors'), 900);
-      await expect(worker().makeShard({ dir: next.dir, plan, round: 0, shard: 0 })).rejects.toBeInstanceOf(CheckpointTorn);
+      await expect(worker().makeShard({ dir: next.dir, plan, round: 0, shard: 0 })).rejects.toBeInstanceOf(
+        CheckpointTorn,
+      );
     }));
 
   test('a missing shard of the critic is made where they are added up, and one of the policy is no shard of it', () =>
@@ -227,7 +344,7 @@ describe('an update with a critic in shards', () => {
       expect(await bytesOf(request.toDir)).toEqual(reference);
     }));
 
-  test('two that take the critic\'s step at once end in one state, and one that comes late brings nothing back', () =>
+  test("two that take the critic's step at once end in one state, and one that comes late brings nothing back", () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
       const [a, b] = [worker(), worker()];
@@ -235,35 +352,45 @@ describe('an update with a critic in shards', () => {
       const at = { dir: request.dir, plan, round: 0 };
       for (const shard of [0, 1]) await a.makeShard({ ...at, shard });
       await Promise.all([a.applyShards(at), b.applyShards(at)]);
-      expect(readdirSync(request.dir).filter((name) => !name.startsWith('round-0-shard')).sort()).toEqual(['plan', 'round-1']);
+      expect(
+        readdirSync(request.dir)
+          .filter((name) => !name.startsWith('round-0-shard'))
+          .sort(),
+      ).toEqual(['plan', 'round-1']);
       await rm(request.dir, { recursive: true });
       await expect(worker().applyShards({ ...at, round: 1 })).rejects.toBeInstanceOf(PlanLost);
       expect(readdirSync(dir)).toEqual([]);
     }));
 
-  test.each([['the critic', 1], ['the policy', 5]] as const)('a step of %s that another worker has taken meanwhile, with what it was reading cleared away, is over', (_, round) =>
-    inScratch(async (dir) => {
-      const [request, other] = [requestIn(dir, 2), worker()];
-      const planned = await other.planUpdate(request);
-      await carryOut(request, { ...planned, rounds: planned.rounds.slice(0, round) }, () => other);
-      const at = { dir: request.dir, plan: planned.plan, round };
-      for (const shard of [0, 1]) await other.makeShard({ ...at, shard });
-      class Slow extends EmbeddedTrainer {
-        override async loadState(...given: Parameters<EmbeddedTrainer['loadState']>) {
-          await other.applyShards(at);
-          return super.loadState(...given);
+  test.each([
+    ['the critic', 1],
+    ['the policy', 5],
+  ] as const)(
+    'a step of %s that another worker has taken meanwhile, with what it was reading cleared away, is over',
+    (_, round) =>
+      inScratch(async (dir) => {
+        const [request, other] = [requestIn(dir, 2), worker()];
+        const planned = await other.planUpdate(request);
+        await carryOut(request, { ...planned, rounds: planned.rounds.slice(0, round) }, () => other);
+        const at = { dir: request.dir, plan: planned.plan, round };
+        for (const shard of [0, 1]) await other.makeShard({ ...at, shard });
+        class Slow extends EmbeddedTrainer {
+          override async loadState(...given: Parameters<EmbeddedTrainer['loadState']>) {
+            await other.applyShards(at);
+            return super.loadState(...given);
+          }
         }
-      }
-      class SlowCritics extends ResidentCritic {
-        override async take(...given: Parameters<ResidentCritic['take']>) {
-          await other.applyShards(at);
-          return super.take(...given);
+        class SlowCritics extends ResidentCritic {
+          override async take(...given: Parameters<ResidentCritic['take']>) {
+            await other.applyShards(at);
+            return super.take(...given);
+          }
         }
-      }
-      await new ShardedUpdater(new Slow(), new SlowCritics()).applyShards(at);
-      const left = readdirSync(request.dir).sort();
-      expect(left).toEqual(round === 1 ? ['plan', 'round-2'] : ['plan']);
-    }));
+        await new ShardedUpdater(new Slow(), new SlowCritics()).applyShards(at);
+        const left = readdirSync(request.dir).sort();
+        expect(left).toEqual(round === 1 ? ['plan', 'round-2'] : ['plan']);
+      }),
+  );
 
   test('a step of the critic that comes late, when all was cleared away while it was made, brings nothing back', () =>
     inScratch(async (dir) => {
@@ -273,10 +400,11 @@ describe('an update with a critic in shards', () => {
           const placed = await super.take(...given);
           const { optimizer } = placed.critic;
           const apply = optimizer?.apply.bind(optimizer);
-          if (optimizer && apply) optimizer.apply = (...step) => {
-            rmSync(request.dir, { recursive: true });
-            return apply(...step);
-          };
+          if (optimizer && apply)
+            optimizer.apply = (...step) => {
+              rmSync(request.dir, { recursive: true });
+              return apply(...step);
+            };
           return placed;
         }
       }
@@ -299,11 +427,18 @@ describe('an update with a critic in shards', () => {
       const next = requestIn(path.join(dir, 'next'), 2, { fromDir: plain, toVersion: 2 });
       await whole(next, worker);
       expect((await readCheckpointRecord(path.join(next.toDir, 'critic')))?.optimizer?.steps).toBe(4);
-      await new Updater().run({ ...requestIn(dir, 1), fromDir: first.toDir, toDir: path.join(dir, 'after'), toVersion: 2 });
+      await new Updater().run({
+        ...requestIn(dir, 1),
+        fromDir: first.toDir,
+        toDir: path.join(dir, 'after'),
+        toVersion: 2,
+      });
       expect((await readCheckpointRecord(path.join(dir, 'after', 'critic')))?.optimizer?.steps).toBe(4);
       // One that was lost is named, never begun again.
       await rm(path.join(plain, 'critic'), { recursive: true });
-      await expect(worker().planUpdate(requestIn(path.join(dir, 'x'), 2, { fromDir: plain, toVersion: 2 }))).rejects.toBeInstanceOf(CheckpointTorn);
+      await expect(
+        worker().planUpdate(requestIn(path.join(dir, 'x'), 2, { fromDir: plain, toVersion: 2 })),
+      ).rejects.toBeInstanceOf(CheckpointTorn);
     }));
 
   test('leaves nothing in memory but the two that were worked on last, and without a critic one of them', () =>
@@ -323,15 +458,22 @@ describe('an update with a critic in shards', () => {
   test('gae without a critic, and a critic without returns, are refused before anything is written', () =>
     inScratch(async (dir) => {
       const { critic: _, ...without } = algorithm;
-      await expect(worker().planUpdate(requestIn(dir, 2, { algorithm: without }))).rejects.toThrow(/gae needs the values of a critic/);
-      await expect(worker().planUpdate(requestIn(dir, 2, { algorithm: { ...algorithm, advantage: 'grpo' } }))).rejects.toBeInstanceOf(NoCredit);
+      await expect(worker().planUpdate(requestIn(dir, 2, { algorithm: without }))).rejects.toThrow(
+        /gae needs the values of a critic/,
+      );
+      await expect(
+        worker().planUpdate(requestIn(dir, 2, { algorithm: { ...algorithm, advantage: 'grpo' } })),
+      ).rejects.toBeInstanceOf(NoCredit);
       expect(readdirSync(dir)).toEqual([]);
     }));
 
   test('of two plans one after the other the first stands, and names what was valued', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
-      const [a, b] = [await worker().planUpdate(request), await new ShardedUpdater(new EmbeddedTrainer()).planUpdate(request)];
+      const [a, b] = [
+        await worker().planUpdate(request),
+        await new ShardedUpdater(new EmbeddedTrainer()).planUpdate(request),
+      ];
       expect(b).toEqual(a);
       await rm(request.dir, { recursive: true });
       expect(await worker().planUpdate(request)).toEqual(a);

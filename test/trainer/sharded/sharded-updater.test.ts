@@ -20,7 +20,16 @@ import { asSampled, inScratch, qwen3Dir } from '../tiny-policy.ts';
 import { carryOut, type Who, worker } from './parts.ts';
 
 const algorithm: UpdateSettings = {
-  learningRate: 1e-3, epochs: 2, minibatches: 2, clipLow: 0.2, clipHigh: 0.28, maxGradNorm: 1, weightDecay: 0.01, betas: [0.9, 0.95], epsilon: 1e-8, microBatchTokens: 96,
+  learningRate: 1e-3,
+  epochs: 2,
+  minibatches: 2,
+  clipLow: 0.2,
+  clipHigh: 0.28,
+  maxGradNorm: 1,
+  weightDecay: 0.01,
+  betas: [0.9, 0.95],
+  epsilon: 1e-8,
+  microBatchTokens: 96,
 };
 
 /** Rollouts of two groups. */
@@ -32,7 +41,14 @@ async function dataOf(dir: string): Promise<Datum[]> {
 const data = await dataOf(qwen3Dir);
 
 const requestIn = (dir: string, shards: number, more: Partial<PlanRequest> = {}): PlanRequest => ({
-  dir: path.join(dir, 'update'), shards, fromDir: qwen3Dir, toDir: path.join(dir, 'v1'), toVersion: 1, data, algorithm, ...more,
+  dir: path.join(dir, 'update'),
+  shards,
+  fromDir: qwen3Dir,
+  toDir: path.join(dir, 'v1'),
+  toVersion: 1,
+  data,
+  algorithm,
+  ...more,
 });
 
 /** The embedded trainer, of whose sessions some calls are others. */
@@ -58,7 +74,10 @@ function withSessions(other: (session: ShardSession) => Partial<ShardSession>): 
   };
 }
 
-const bytesOf = (dir: string): Promise<Buffer[]> => Promise.all(['model.safetensors', 'optimizer.safetensors', 'longhaul.json'].map((name) => readFile(path.join(dir, name))));
+const bytesOf = (dir: string): Promise<Buffer[]> =>
+  Promise.all(
+    ['model.safetensors', 'optimizer.safetensors', 'longhaul.json'].map((name) => readFile(path.join(dir, name))),
+  );
 
 async function whole(request: PlanRequest, who: Who): Promise<Buffer[]> {
   await carryOut(request, await who(0, 'step').planUpdate(request), who);
@@ -66,16 +85,24 @@ async function whole(request: PlanRequest, who: Who): Promise<Buffer[]> {
 }
 
 describe('an update in shards', () => {
-  test.each([2, 3])('by %i shards has the same bits with one worker, with two, and with a new one for each part', (shards) =>
-    inScratch(async (dir) => {
-      const one = worker();
-      const alone = await whole(requestIn(path.join(dir, 'a'), shards), () => one);
-      const two = [worker(), worker()] as const;
-      expect(await whole(requestIn(path.join(dir, 'b'), shards), (round, shard) => two[(round + (shard === 'step' ? 1 : shard)) % 2]!)).toEqual(alone);
-      expect(await whole(requestIn(path.join(dir, 'c'), shards), worker)).toEqual(alone);
-      const { rounds } = await worker().planUpdate(requestIn(path.join(dir, 'd'), shards));
-      expect(rounds).toEqual([shards, shards, shards, shards]);
-    }));
+  test.each([2, 3])(
+    'by %i shards has the same bits with one worker, with two, and with a new one for each part',
+    (shards) =>
+      inScratch(async (dir) => {
+        const one = worker();
+        const alone = await whole(requestIn(path.join(dir, 'a'), shards), () => one);
+        const two = [worker(), worker()] as const;
+        expect(
+          await whole(
+            requestIn(path.join(dir, 'b'), shards),
+            (round, shard) => two[(round + (shard === 'step' ? 1 : shard)) % 2]!,
+          ),
+        ).toEqual(alone);
+        expect(await whole(requestIn(path.join(dir, 'c'), shards), worker)).toEqual(alone);
+        const { rounds } = await worker().planUpdate(requestIn(path.join(dir, 'd'), shards));
+        expect(rounds).toEqual([shards, shards, shards, shards]);
+      }),
+  );
 
   test('measures what an update without shards measures', () =>
     inScratch(async (dir) => {
@@ -86,7 +113,8 @@ describe('an update in shards', () => {
       const plain = await new Updater().run({ ...requestIn(dir, 1), toDir: path.join(dir, 'plain') });
       expect(sharded.trainedTokens).toBe(plain.trainedTokens);
       expect(sharded.logprobDrift.maxAbs).toBeLessThan(1e-5);
-      for (const name of ['loss', 'kl', 'entropy', 'gradNorm', 'clipFraction'] as const) expect(sharded[name]).toBeCloseTo(plain[name], 4);
+      for (const name of ['loss', 'kl', 'entropy', 'gradNorm', 'clipFraction'] as const)
+        expect(sharded[name]).toBeCloseTo(plain[name], 4);
       expect(Object.keys(sharded.metrics!).sort()).toEqual(Object.keys(plain.metrics!).sort());
       expect(sharded.metrics!['policy/num_sequences']).toBe(data.length);
     }));
@@ -99,7 +127,13 @@ describe('an update in shards', () => {
       const gradientOf = async (n: number): Promise<Float32Array> => {
         const { epochs } = await prepareUpdate(request, { trainer, session }, n);
         const [minibatch] = epochs[0]!;
-        for (const micro of minibatch!.micro) await learnMicroBatch(session, micro, { algorithm, toVersion: 1, pass: 0, epoch: 0, minibatch: minibatch! }, new Tally());
+        for (const micro of minibatch!.micro)
+          await learnMicroBatch(
+            session,
+            micro,
+            { algorithm, toVersion: 1, pass: 0, epoch: 0, minibatch: minibatch! },
+            new Tally(),
+          );
         return session.takeGradient();
       };
       const together = await gradientOf(1);
@@ -109,7 +143,8 @@ describe('an update in shards', () => {
       expect(largest).toBeGreaterThan(0);
       expect(off / largest).toBeLessThan(1e-4);
       await session.release();
-    }));
+    }),
+  );
 
   test('goes on elsewhere when a worker died half-way, from any part on, and ends in the same bits', () =>
     inScratch(async (dir) => {
@@ -145,7 +180,13 @@ describe('an update in shards', () => {
       await cp(request.dir, aside, { recursive: true });
       await one.applyShards({ ...at, round: 1 });
       await cp(aside, request.dir, { recursive: true, force: false });
-      expect(readdirSync(request.dir).sort()).toEqual(['plan', 'round-1', 'round-1-shard-0', 'round-1-shard-1', 'round-2']);
+      expect(readdirSync(request.dir).sort()).toEqual([
+        'plan',
+        'round-1',
+        'round-1-shard-0',
+        'round-1-shard-1',
+        'round-2',
+      ]);
       await worker().applyShards({ ...at, round: 1 });
       expect(readdirSync(request.dir).sort()).toEqual(['plan', 'round-2']);
     }));
@@ -153,12 +194,14 @@ describe('an update in shards', () => {
   test('a step that comes late, when all was cleared away while it was made, brings nothing back', () =>
     inScratch(async (dir) => {
       const request = requestIn(dir, 2);
-      const late = new ShardedUpdater(withSessions((session) => ({
-        optimStep: async (settings) => {
-          await rm(request.dir, { recursive: true });
-          return session.optimStep(settings);
-        },
-      })));
+      const late = new ShardedUpdater(
+        withSessions((session) => ({
+          optimStep: async (settings) => {
+            await rm(request.dir, { recursive: true });
+            return session.optimStep(settings);
+          },
+        })),
+      );
       const { plan } = await late.planUpdate(request);
       await expect(late.applyShards({ dir: request.dir, plan, round: 0 })).rejects.toBeInstanceOf(PlanLost);
       expect(existsSync(request.dir)).toBe(false);
@@ -166,53 +209,66 @@ describe('an update in shards', () => {
 
   test('a plan that comes late, when all was cleared away while it was made, brings nothing back', () =>
     inScratch(async (dir) => {
-      const request = requestIn(dir, 2, { algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token' } } });
-      const late = new ShardedUpdater(withSessions((session) => ({
-        forward: async (...given) => {
-          await rm(request.dir, { recursive: true, force: true });
-          return session.forward(...given);
-        },
-      })));
+      const request = requestIn(dir, 2, {
+        algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token' } },
+      });
+      const late = new ShardedUpdater(
+        withSessions((session) => ({
+          forward: async (...given) => {
+            await rm(request.dir, { recursive: true, force: true });
+            return session.forward(...given);
+          },
+        })),
+      );
       await expect(late.planUpdate(request)).rejects.toThrow('ENOENT');
       expect(existsSync(request.dir)).toBe(false);
     }));
 
   test('of two that plan at once the first one stands, though their passes differ in a bit', () =>
     inScratch(async (dir) => {
-      const request = requestIn(dir, 2, { algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } } });
+      const request = requestIn(dir, 2, {
+        algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } },
+      });
       const known = await worker().planUpdate(request);
       const first = await readFile(path.join(request.dir, 'plan'));
       await rm(request.dir, { recursive: true });
-      const slow = new ShardedUpdater(withSessions((session) => ({
-        forward: async (...given) => {
-          // Meanwhile the other one is done.
-          await mkdir(request.dir, { recursive: true });
-          await writeFile(path.join(request.dir, 'plan'), first);
-          const scores = await session.forward(...given);
-          for (const one of scores.values()) one[0]! += 1e-7;
-          return scores;
-        },
-      })));
+      const slow = new ShardedUpdater(
+        withSessions((session) => ({
+          forward: async (...given) => {
+            // Meanwhile the other one is done.
+            await mkdir(request.dir, { recursive: true });
+            await writeFile(path.join(request.dir, 'plan'), first);
+            const scores = await session.forward(...given);
+            for (const one of scores.values()) one[0]! += 1e-7;
+            return scores;
+          },
+        })),
+      );
       expect(await slow.planUpdate(request)).toEqual(known);
       expect(await readFile(path.join(request.dir, 'plan'))).toEqual(first);
     }));
 
   test('of two that have their plans ready at the same moment both are told the one that stands', () =>
     inScratch(async (dir) => {
-      const request = requestIn(dir, 2, { algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } } });
+      const request = requestIn(dir, 2, {
+        algorithm: { ...algorithm, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } },
+      });
       const [both, waiting] = [Promise.withResolvers<void>(), { count: 2 }];
-      const planner = (off: number) => new ShardedUpdater(withSessions((session) => ({
-        forward: async (...given) => {
-          const scores = await session.forward(...given);
-          for (const one of scores.values()) one[0]! += off;
-          return scores;
-        },
-        release: async () => {
-          await session.release();
-          if (--waiting.count === 0) both.resolve();
-          await both.promise;
-        },
-      })));
+      const planner = (off: number) =>
+        new ShardedUpdater(
+          withSessions((session) => ({
+            forward: async (...given) => {
+              const scores = await session.forward(...given);
+              for (const one of scores.values()) one[0]! += off;
+              return scores;
+            },
+            release: async () => {
+              await session.release();
+              if (--waiting.count === 0) both.resolve();
+              await both.promise;
+            },
+          })),
+        );
       const [a, b] = await Promise.all([planner(0).planUpdate(request), planner(1e-7).planUpdate(request)]);
       expect(b).toEqual(a);
       expect(readdirSync(request.dir)).toEqual(['plan']);
@@ -266,7 +322,11 @@ describe('an update in shards', () => {
       const more: Partial<PlanRequest> = {
         lora: { rank: 2, alpha: 4, targetModules: ['q_proj', 'down_proj'], seed: 3 },
         referenceDir: qwen3Dir,
-        algorithm: { ...algorithm, kl: { in: 'loss', estimator: 'k3', coefficient: 0.05 }, offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 } },
+        algorithm: {
+          ...algorithm,
+          kl: { in: 'loss', estimator: 'k3', coefficient: 0.05 },
+          offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 2 },
+        },
       };
       const one = worker();
       const adapterOf = (to: string) => readFile(path.join(to, 'adapter_model.safetensors'));
@@ -288,8 +348,13 @@ describe('an update in shards', () => {
 
 describe('a minibatch for shards', () => {
   test('is cut finer until every shard has a pass, and no finer than sequences allow', () => {
-    const items = data.map((datum) => ({ sample: { datum, count: 3, recorded: new Float64Array(3), old: new Float64Array(3), reference: undefined }, advantages: new Float64Array(3) }));
-    const micro = (shards: number) => planUpdate(items, { ...algorithm, epochs: 1, minibatches: 1, microBatchTokens: 10_000 }, 'k', shards)[0]![0]!.micro.length;
+    const items = data.map((datum) => ({
+      sample: { datum, count: 3, recorded: new Float64Array(3), old: new Float64Array(3), reference: undefined },
+      advantages: new Float64Array(3),
+    }));
+    const micro = (shards: number) =>
+      planUpdate(items, { ...algorithm, epochs: 1, minibatches: 1, microBatchTokens: 10_000 }, 'k', shards)[0]![0]!
+        .micro.length;
     expect(micro(1)).toBe(1);
     expect(micro(4)).toBeGreaterThanOrEqual(4);
     expect(micro(20)).toBe(8);

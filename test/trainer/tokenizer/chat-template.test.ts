@@ -19,19 +19,31 @@ const cases = readJson<Case[]>(import.meta.dirname, 'jinja-cases.json');
 
 describe('a template', () => {
   it.each(cases.map((one) => [one.name, one] as const))('%s', (_, { template, messages, kwargs, rendered }) => {
-    const { tools = null, continue_final_message: goesOn, ...variables } = kwargs as { tools?: unknown[]; continue_final_message?: boolean };
-    const render = () => new ChatTemplate(template, {}).render({ messages, tools, variables, continueFinalMessage: goesOn === true });
+    const {
+      tools = null,
+      continue_final_message: goesOn,
+      ...variables
+    } = kwargs as { tools?: unknown[]; continue_final_message?: boolean };
+    const render = () =>
+      new ChatTemplate(template, {}).render({ messages, tools, variables, continueFinalMessage: goesOn === true });
     if (typeof rendered === 'string') expect(render()).toBe(rendered);
     else expect(render).toThrow(ChatTemplateRefused);
   });
 
   it('that strips what is no text says so', () => {
-    expect(() => new ChatTemplate('{{ nothing.strip() }}', {}).render({ messages: [], tools: null, variables: {} })).toThrow(/strip is for strings/);
+    expect(() =>
+      new ChatTemplate('{{ nothing.strip() }}', {}).render({ messages: [], tools: null, variables: {} }),
+    ).toThrow(/strip is for strings/);
   });
 
   it('leaves the messages that it was given as they were', () => {
     const messages = [{ role: 'assistant', content: 'a', reasoning: 'r' }];
-    new ChatTemplate('{{ messages[0].content }}', {}).render({ messages, tools: null, variables: {}, continueFinalMessage: true });
+    new ChatTemplate('{{ messages[0].content }}', {}).render({
+      messages,
+      tools: null,
+      variables: {},
+      continueFinalMessage: true,
+    });
     expect(messages).toEqual([{ role: 'assistant', content: 'a', reasoning: 'r' }]);
   });
 });

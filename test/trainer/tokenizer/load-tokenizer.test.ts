@@ -40,7 +40,11 @@ test.each([
 ])('a text is that of its tokens, whatever its configuration says: %s too', (_, cleanUp) =>
   inScratch(async (dir) => {
     await writeFile(path.join(dir, 'tokenizer.json'), JSON.stringify(readJson(qwen3Dir, 'tokenizer.json')));
-    const config = { ...readJson<object>(qwen3Dir, 'tokenizer_config.json'), clean_up_tokenization_spaces: cleanUp, chat_template: '{{ messages }}' };
+    const config = {
+      ...readJson<object>(qwen3Dir, 'tokenizer_config.json'),
+      clean_up_tokenization_spaces: cleanUp,
+      chat_template: '{{ messages }}',
+    };
     await writeFile(path.join(dir, 'tokenizer_config.json'), JSON.stringify(config));
     const own = await loadTokenizer(dir);
     for (const text of ['cd .. && find . -name a', '[ ! -f b ] , c ?', "print('a' , x != y) ; don 't 's"]) {
@@ -49,7 +53,8 @@ test.each([
       expect(own.decode(ids, { skipSpecialTokens: true })).toBe(text);
       expect(lazyDecoder(dir)(ids)).toBe(text);
     }
-  }));
+  }),
+);
 
 test('a directory without tokenizer.json, or without a template, is refused by name', () =>
   inScratch(async (dir) => {

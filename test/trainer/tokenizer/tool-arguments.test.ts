@@ -26,19 +26,30 @@ function callOf(text: string) {
 }
 
 describe('arguments of a call', () => {
-  it.each(cases.map((one, i) => [`[${i}] ${one.template} of ${one.arguments.replaceAll(/\s+/gu, ' ')}`, one] as const))('%s', (_, one) => {
-    // As a record has it, and a workflow's history.
-    const message = JSON.parse(JSON.stringify({ role: 'assistant', content: '', toolCalls: [callOf(one.arguments)] })) as Message;
-    const template = new ChatTemplate(`{%- set a = messages[0].tool_calls[0].function.arguments -%}${one.template}`, {});
-    expect(template.render({ messages: [templateMessage(message)], tools: null, variables: {} })).toBe(one.rendered);
-  });
+  it.each(cases.map((one, i) => [`[${i}] ${one.template} of ${one.arguments.replaceAll(/\s+/gu, ' ')}`, one] as const))(
+    '%s',
+    (_, one) => {
+      // As a record has it, and a workflow's history.
+      const message = JSON.parse(
+        JSON.stringify({ role: 'assistant', content: '', toolCalls: [callOf(one.arguments)] }),
+      ) as Message;
+      const template = new ChatTemplate(
+        `{%- set a = messages[0].tool_calls[0].function.arguments -%}${one.template}`,
+        {},
+      );
+      expect(template.render({ messages: [templateMessage(message)], tools: null, variables: {} })).toBe(one.rendered);
+    },
+  );
 
   it('are ordinary values to tools, and carry their text only where these would lose something', () => {
     expect(callOf('{"n": 12.0, "m": [1e5, 9223372036854775809]}')).toEqual({
-      name: 't', arguments: { n: 12, m: [100_000, 2 ** 63] }, written: '{"n":12.0,"m":[1e5,9223372036854775809]}',
+      name: 't',
+      arguments: { n: 12, m: [100_000, 2 ** 63] },
+      written: '{"n":12.0,"m":[1e5,9223372036854775809]}',
     });
     expect(callOf('{"b": 1, "1": 2}').written).toBe('{"b":1,"1":2}');
-    for (const text of ['{}', '{"n": 12, "m": -0.50, "é": "\\u00e9"}']) expect(callOf(text)).not.toHaveProperty('written');
+    for (const text of ['{}', '{"n": 12, "m": -0.50, "é": "\\u00e9"}'])
+      expect(callOf(text)).not.toHaveProperty('written');
     expect(argumentsText(callOf('{"n": 1.10}'))).toBe('{"n":1.1}');
   });
 
@@ -60,7 +71,10 @@ describe('any JSON', () => {
     );
   });
 
-  it.each(['', '{', '01', '1.', '.5', 'NaN', '[1,]', "{'a':1}", '"\n"', '{"a" 1}', '1 2'])('that it is not is refused: %s', (text) => {
-    expect(() => readWritten(text)).toThrow(SyntaxError);
-  });
+  it.each(['', '{', '01', '1.', '.5', 'NaN', '[1,]', "{'a':1}", '"\n"', '{"a" 1}', '1 2'])(
+    'that it is not is refused: %s',
+    (text) => {
+      expect(() => readWritten(text)).toThrow(SyntaxError);
+    },
+  );
 });

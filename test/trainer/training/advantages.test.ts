@@ -11,7 +11,13 @@ function sample(rollout: string, reward: number, count: number, difference = 0):
   const credit: Credit = { reward, group: rollout[0]!, rollout };
   const tokens = Array.from({ length: count + 1 }, (_, i) => i);
   const old = new Float64Array(count).fill(-1);
-  return { datum: { tokens, mask: tokens.map((_, i) => Math.min(1, i)), logprobs: [], credit }, count, recorded: old, old, reference: old.map((x) => x - difference) };
+  return {
+    datum: { tokens, mask: tokens.map((_, i) => Math.min(1, i)), logprobs: [], credit },
+    count,
+    recorded: old,
+    old,
+    reference: old.map((x) => x - difference),
+  };
 }
 
 const credited = (samples: readonly Sample[], more: Partial<UpdateSettings> = {}) =>
@@ -52,7 +58,12 @@ const valued = (rollout: string, reward: number, values: readonly number[], diff
 });
 
 /** A and R of one episode, backwards, in so many words. */
-function gae(rewards: readonly number[], values: readonly number[], gamma: number, lambda: number): { advantages: number[]; returns: number[] } {
+function gae(
+  rewards: readonly number[],
+  values: readonly number[],
+  gamma: number,
+  lambda: number,
+): { advantages: number[]; returns: number[] } {
   const advantages = values.map(() => 0);
   for (let t = values.length - 1; t >= 0; t--) {
     const delta = rewards[t]! + gamma * (values[t + 1] ?? 0) - values[t]!;
@@ -72,17 +83,28 @@ const near = (got: readonly number[], wanted: readonly number[]): void => {
   for (const [i, x] of got.entries()) expect(x).toBeCloseTo(wanted[i]!, 10);
 };
 
-test('gae goes through a rollout\'s sequences as one episode, and KL in the reward counts at each token', () => {
+test("gae goes through a rollout's sequences as one episode, and KL in the reward counts at each token", () => {
   const [gamma, lambd] = [0.9, 0.7];
   const kl = { in: 'reward', estimator: 'k1', coefficient: 0.5 } as const;
   // The two sequences of a/0 do not stand side by side; a/1 has no token of its own.
-  const samples = [valued('a/0', 1, [0.2, -0.1], 0.3), valued('b/0', 0, [0.4]), valued('a/0', 1, [0.5, 0.6, -0.2]), valued('a/1', 1, [])];
+  const samples = [
+    valued('a/0', 1, [0.2, -0.1], 0.3),
+    valued('b/0', 0, [0.4]),
+    valued('a/0', 1, [0.5, 0.6, -0.2]),
+    valued('a/1', 1, []),
+  ];
   const { advantages, returns, metrics } = creditSamples(samples, { ...settings, advantage: 'gae', gamma, lambd, kl });
   const whole = gae([-0.15, -0.15, 0, 0, 1], [0.2, -0.1, 0.5, 0.6, -0.2], gamma, lambd);
   const other = gae([0], [0.4], gamma, lambd);
-  near(returns!.flatMap((part) => [...part]), [...whole.returns.slice(0, 2), ...other.returns, ...whole.returns.slice(2)]);
+  near(
+    returns!.flatMap((part) => [...part]),
+    [...whole.returns.slice(0, 2), ...other.returns, ...whole.returns.slice(2)],
+  );
   const all = whitened([...whole.advantages, ...other.advantages]);
-  near(advantages.flatMap((part) => [...part]), [...all.slice(0, 2), all[5]!, ...all.slice(2, 5)]);
+  near(
+    advantages.flatMap((part) => [...part]),
+    [...all.slice(0, 2), all[5]!, ...all.slice(2, 5)],
+  );
   expect(returns!.map((part) => part.length)).toEqual([2, 1, 3, 0]);
   expect(metrics['loss/avg_kl']).toBeGreaterThan(0);
 });
@@ -90,7 +112,10 @@ test('gae goes through a rollout\'s sequences as one episode, and KL in the rewa
 test('with γ = λ = 1 every return is the reward, whatever the values are', () => {
   const samples = [valued('a/0', 1, [0.2, -0.1]), valued('a/0', 1, [0.5]), valued('b/0', -2, [0.4, 7])];
   const { returns } = creditSamples(samples, { ...settings, advantage: 'gae' });
-  near(returns!.flatMap((part) => [...part]), [1, 1, 1, -2, -2]);
+  near(
+    returns!.flatMap((part) => [...part]),
+    [1, 1, 1, -2, -2],
+  );
 });
 
 test('advantages that are given stand; some given and some not are refused', () => {
@@ -106,37 +131,70 @@ test('reductions: the scaled sums over micro-batches are the means that were ask
   const samples = [sample('a/0', 1, 2), sample('a/1', 0, 6), sample('b/0', 1, 4), sample('b/1', 0, 4)];
   const items = samples.map((one) => ({ sample: one, advantages: new Float64Array(one.count).fill(1) }));
   const sums = (more: Partial<UpdateSettings>) => {
-    const [[minibatch]] = planUpdate(items, { ...settings, minibatches: 1, microBatchTokens: 1, ...more }, 'k') as [[ReturnType<typeof planUpdate>[0][0]]];
+    const [[minibatch]] = planUpdate(items, { ...settings, minibatches: 1, microBatchTokens: 1, ...more }, 'k') as [
+      [ReturnType<typeof planUpdate>[0][0]],
+    ];
     expect(minibatch).toMatchObject({ tokens: 16, sequences: 4 });
     const parts = minibatch!.micro.flat();
     return samples.map((one) => parts.find((part) => part.sample === one)!.advantages.reduce((sum, x) => sum + x, 0));
   };
   expect(sums({})).toEqual([2 / 16, 6 / 16, 4 / 16, 4 / 16]);
-  expect(sums({ lossReduction: 'sequence_mean' }).map((x) => x.toFixed(12))).toEqual(Array(4).fill((1 / 4).toFixed(12)));
-  expect(sums({ lossReduction: 'prompt_mean' }).map((x) => x.toFixed(12))).toEqual([2 / 16, 6 / 16, 4 / 16, 4 / 16].map((x) => x.toFixed(12)));
-  expect(sums({ lossReduction: 'seq_mean_token_sum_norm', maxSequenceTokens: 10 }).map((x) => x.toFixed(12))).toEqual([2 / 40, 6 / 40, 4 / 40, 4 / 40].map((x) => x.toFixed(12)));
+  expect(sums({ lossReduction: 'sequence_mean' }).map((x) => x.toFixed(12))).toEqual(
+    Array(4).fill((1 / 4).toFixed(12)),
+  );
+  expect(sums({ lossReduction: 'prompt_mean' }).map((x) => x.toFixed(12))).toEqual(
+    [2 / 16, 6 / 16, 4 / 16, 4 / 16].map((x) => x.toFixed(12)),
+  );
+  expect(sums({ lossReduction: 'seq_mean_token_sum_norm', maxSequenceTokens: 10 }).map((x) => x.toFixed(12))).toEqual(
+    [2 / 40, 6 / 40, 4 / 40, 4 / 40].map((x) => x.toFixed(12)),
+  );
   // One sequence to a micro-batch: the mean of their means.
-  expect(sums({ lossReduction: 'token_mean_legacy' }).map((x) => x.toFixed(12))).toEqual(Array(4).fill((1 / 4).toFixed(12)));
+  expect(sums({ lossReduction: 'token_mean_legacy' }).map((x) => x.toFixed(12))).toEqual(
+    Array(4).fill((1 / 4).toFixed(12)),
+  );
 });
 
 test('a mean over prompts is over whole prompts in every minibatch; other reductions are cut between sequences', () => {
   const rollouts = ['a/0', 'b/0', 'c/0', 'd/0', 'a/1', 'b/1', 'c/1', 'd/1', 'd/1'];
   const items = rollouts.map((rollout) => ({ sample: sample(rollout, 1, 2), advantages: new Float64Array(2).fill(1) }));
   const planned = (more: Partial<UpdateSettings>) => planUpdate(items, { ...settings, epochs: 2, ...more }, 'k');
-  const groups = (plan: ReturnType<typeof planUpdate>) => plan.map((minibatches) => minibatches.map(({ micro }) => new Set(micro.flat().map((one) => one.sample.datum.credit!.group)).size));
+  const groups = (plan: ReturnType<typeof planUpdate>) =>
+    plan.map((minibatches) =>
+      minibatches.map(({ micro }) => new Set(micro.flat().map((one) => one.sample.datum.credit!.group)).size),
+    );
   const whole = planned({ lossReduction: 'prompt_mean', minibatches: 2 });
-  expect(groups(whole)).toEqual([[2, 2], [2, 2]]);
+  expect(groups(whole)).toEqual([
+    [2, 2],
+    [2, 2],
+  ]);
   // Each prompt has half of its minibatch's loss, whatever the number of its sequences.
   for (const { micro } of whole.flat()) {
     const shares = new Map<string, number>();
-    for (const { sample: { datum }, advantages } of micro.flat()) shares.set(datum.credit!.group, (shares.get(datum.credit!.group) ?? 0) + advantages.reduce((sum, x) => sum + x, 0));
+    for (const {
+      sample: { datum },
+      advantages,
+    } of micro.flat())
+      shares.set(
+        datum.credit!.group,
+        (shares.get(datum.credit!.group) ?? 0) + advantages.reduce((sum, x) => sum + x, 0),
+      );
     for (const share of shares.values()) expect(share).toBeCloseTo(0.5, 12);
   }
-  expect(groups(planned({ minibatches: 2 })).flat().some((count) => count > 2)).toBe(true);
+  expect(
+    groups(planned({ minibatches: 2 }))
+      .flat()
+      .some((count) => count > 2),
+  ).toBe(true);
 });
 
 test('a mean over prompts in one minibatch is taken in the order of every other one', () => {
-  const items = ['a/0', 'b/0', 'a/1', 'b/1'].map((rollout) => ({ sample: sample(rollout, 1, 2), advantages: new Float64Array(2).fill(1) }));
-  const order = (more: Partial<UpdateSettings>) => planUpdate(items, { ...settings, minibatches: 1, ...more }, 'k').flatMap((minibatches) => minibatches.flatMap(({ micro }) => micro.flat().map((one) => one.sample)));
+  const items = ['a/0', 'b/0', 'a/1', 'b/1'].map((rollout) => ({
+    sample: sample(rollout, 1, 2),
+    advantages: new Float64Array(2).fill(1),
+  }));
+  const order = (more: Partial<UpdateSettings>) =>
+    planUpdate(items, { ...settings, minibatches: 1, ...more }, 'k').flatMap((minibatches) =>
+      minibatches.flatMap(({ micro }) => micro.flat().map((one) => one.sample)),
+    );
   expect(order({ lossReduction: 'prompt_mean' })).toEqual(order({}));
 });

@@ -21,14 +21,32 @@ function entropyOf(weights: Weights): number {
 
 test('d Σ w·H / d weights', () => {
   // Wide enough that the distributions are far from uniform.
-  const weights: Weights = new Map([...initializeWeights(smallConfig, 'entropy')].map(([name, { shape, data }]) => [name, { shape, data: data.map((x) => 2 * x) }]));
+  const weights: Weights = new Map(
+    [...initializeWeights(smallConfig, 'entropy')].map(([name, { shape, data }]) => [
+      name,
+      { shape, data: data.map((x) => 2 * x) },
+    ]),
+  );
   const learner = new Learner(smallConfig, weights);
-  learner.learn(batch, 'trained', ({ logprobs }) => ({ logprobs: new Float32Array(logprobs.length), entropies: factors }));
-  const gradients = unpackFlat(learner.policy.layout, learner.gradients.flatten(learner.policy).dataSync() as Float32Array);
+  learner.learn(batch, 'trained', ({ logprobs }) => ({
+    logprobs: new Float32Array(logprobs.length),
+    entropies: factors,
+  }));
+  const gradients = unpackFlat(
+    learner.policy.layout,
+    learner.gradients.flatten(learner.policy).dataSync() as Float32Array,
+  );
   learner.dispose();
-  const norm = Math.sqrt([...gradients.values()].reduce((sum, { data }) => sum + data.reduce((s, x) => s + x * x, 0), 0));
+  const norm = Math.sqrt(
+    [...gradients.values()].reduce((sum, { data }) => sum + data.reduce((s, x) => s + x * x, 0), 0),
+  );
   const moved = (by: number): Weights =>
-    new Map([...weights].map(([name, { shape, data }]) => [name, { shape, data: data.map((x, i) => x + (by * gradients.get(name)!.data[i]!) / norm) }]));
+    new Map(
+      [...weights].map(([name, { shape, data }]) => [
+        name,
+        { shape, data: data.map((x, i) => x + (by * gradients.get(name)!.data[i]!) / norm) },
+      ]),
+    );
   const h = 0.003;
   expect(norm).toBeGreaterThan(0.01);
   expect(Math.abs((entropyOf(moved(h)) - entropyOf(moved(-h))) / (2 * h) / norm - 1)).toBeLessThan(0.01);

@@ -11,14 +11,22 @@ import { NoReference, Updater } from '../../../trainer/update.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 import { settings, storedRollouts } from './stored-rollouts.ts';
 
-async function update(dir: string, data: readonly Datum[], more: Partial<UpdateSettings>, versions = 1, referenceDir?: string): Promise<UpdateMetrics[]> {
+async function update(
+  dir: string,
+  data: readonly Datum[],
+  more: Partial<UpdateSettings>,
+  versions = 1,
+  referenceDir?: string,
+): Promise<UpdateMetrics[]> {
   const updater = new Updater();
   const made: UpdateMetrics[] = [];
   let fromDir = qwen3Dir;
   for (let toVersion = 1; toVersion <= versions; toVersion++) {
     const toDir = path.join(dir, `v${toVersion}-${made.length}`);
     const reference = referenceDir === undefined ? {} : { referenceDir };
-    made.push(await updater.run({ fromDir, toDir, toVersion, data, algorithm: { ...settings, ...more }, ...reference }));
+    made.push(
+      await updater.run({ fromDir, toDir, toVersion, data, algorithm: { ...settings, ...more }, ...reference }),
+    );
     fromDir = toDir;
   }
   return made;
@@ -48,7 +56,9 @@ describe('what an update may be given', () => {
     inScratch(async (dir) => {
       const data = await storedRollouts(0.5);
       const plain = await update(path.join(dir, 'a'), data, {});
-      const weighted = await update(path.join(dir, 'b'), data, { offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 1.2 } });
+      const weighted = await update(path.join(dir, 'b'), data, {
+        offPolicyCorrection: { tisRatioType: 'token', tokenTisRatioClipHigh: 1.2 },
+      });
       differs(plain, weighted);
       const metrics = weighted[0]!.metrics!;
       expect(metrics['policy/is_ratio_std']).toBeGreaterThan(0.1);
@@ -56,7 +66,9 @@ describe('what an update may be given', () => {
       // Of the first minibatch: the policy is the old one there.
       expect(metrics['policy/ratio_min']).toBeLessThanOrEqual(1);
       expect(weighted[0]!.logprobDrift.maxAbs).toBeGreaterThan(0.3);
-      const all = await update(path.join(dir, 'c'), data, { offPolicyCorrection: { sequenceMaskMetric: 'product', productMaskLow: 1e6, productMaskHigh: 1e7 } });
+      const all = await update(path.join(dir, 'c'), data, {
+        offPolicyCorrection: { sequenceMaskMetric: 'product', productMaskLow: 1e6, productMaskHigh: 1e7 },
+      });
       expect(all[0]!.metrics!['policy/product_sequence_mask_masked_ratio']).toBe(1);
       expect(all[0]!.gradNorm).toBe(0);
     }));
@@ -91,14 +103,23 @@ describe('what an update may be given', () => {
   test('no bound on the gradient is one that is never reached', () =>
     inScratch(async (dir) => {
       const data = await storedRollouts();
-      const [free, wide, narrow] = [await update(path.join(dir, 'a'), data, { maxGradNorm: null }), await update(path.join(dir, 'b'), data, { maxGradNorm: 1e9 }), await update(path.join(dir, 'c'), data, { maxGradNorm: 1e-3 })];
+      const [free, wide, narrow] = [
+        await update(path.join(dir, 'a'), data, { maxGradNorm: null }),
+        await update(path.join(dir, 'b'), data, { maxGradNorm: 1e9 }),
+        await update(path.join(dir, 'c'), data, { maxGradNorm: 1e-3 }),
+      ];
       same(free, wide);
       differs(free, narrow);
     }));
 
   test('an entropy bonus raises entropy', () =>
     inScratch(async (dir) => {
-      const data = (await storedRollouts(0)).map(({ tokens, mask, logprobs }) => ({ tokens, mask, logprobs, advantage: 0 }));
+      const data = (await storedRollouts(0)).map(({ tokens, mask, logprobs }) => ({
+        tokens,
+        mask,
+        logprobs,
+        advantage: 0,
+      }));
       const made = await update(dir, data, { entropyCoefficient: 1, minibatches: 1 }, 2);
       expect(made[1]!.entropy).toBeGreaterThan(made[0]!.entropy);
     }));
@@ -118,6 +139,8 @@ defineLoss('reinforce', { correctable: true, terms: ({ mask, logprobs, advantage
       const data = await storedRollouts();
       const [made] = await update(path.join(dir, 'a'), data, { loss: 'reinforce', module });
       expect(made!.metrics!['policy/mine']).toBe(7);
-      await expect(update(path.join(dir, 'b'), data, { loss: 'nobodys' })).rejects.toThrow(/no loss nobodys; known: regular/);
+      await expect(update(path.join(dir, 'b'), data, { loss: 'nobodys' })).rejects.toThrow(
+        /no loss nobodys; known: regular/,
+      );
     }));
 });

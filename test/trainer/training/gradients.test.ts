@@ -14,11 +14,17 @@ const logprob = fc.double({ min: -4, max: -0.05, noNaN: true });
 const shift = fc.double({ min: -0.6, max: 0.6, noNaN: true });
 /** Sequences of three tokens; the advantage is a sequence's own, as the group estimators give it. */
 const sequences = fc.array(
-  fc.record({ advantage: fc.double({ min: -2, max: 2, noNaN: true }), tokens: fc.array(fc.tuple(logprob, shift, shift), { minLength: 3, maxLength: 3 }) }),
+  fc.record({
+    advantage: fc.double({ min: -2, max: 2, noNaN: true }),
+    tokens: fc.array(fc.tuple(logprob, shift, shift), { minLength: 3, maxLength: 3 }),
+  }),
   { minLength: 1, maxLength: 4 },
 );
 
-type Sequences = readonly { readonly advantage: number; readonly tokens: readonly (readonly [number, number, number])[] }[];
+type Sequences = readonly {
+  readonly advantage: number;
+  readonly tokens: readonly (readonly [number, number, number])[];
+}[];
 
 function tokensOf(given: Sequences) {
   const tokens = given.flatMap((sequence) => sequence.tokens);
@@ -33,17 +39,25 @@ function tokensOf(given: Sequences) {
 }
 
 /** A sequence's weight is one for all of its tokens: GSPO's gradient is a slope of its value under that alone. */
-const settings = { ...DEFAULT_LOSS_SETTINGS, offPolicyCorrection: { ...NO_CORRECTION, tisRatioType: 'sequence' as const } };
+const settings = {
+  ...DEFAULT_LOSS_SETTINGS,
+  offPolicyCorrection: { ...NO_CORRECTION, tisRatioType: 'sequence' as const },
+};
 const STEP = 1e-6;
 
 /** Between the slopes on both sides: at a bend these differ. */
-function agrees(value: (logprobs: readonly number[]) => number, logprobs: readonly number[], gradient: ArrayLike<number>): void {
+function agrees(
+  value: (logprobs: readonly number[]) => number,
+  logprobs: readonly number[],
+  gradient: ArrayLike<number>,
+): void {
   for (const [i] of logprobs.entries()) {
     const moved = (by: number): number => value(logprobs.map((x, at) => (at === i ? x + by : x)));
     const sides = [(moved(STEP) - moved(0)) / STEP, (moved(0) - moved(-STEP)) / STEP];
     const slope = gradient[i]!;
     const tolerance = 1e-3 * Math.max(1, Math.abs(slope));
-    if (slope < Math.min(...sides) - tolerance || slope > Math.max(...sides) + tolerance) expect.fail(`token ${i}: ${slope}, but the slopes are ${sides.join(' and ')}`);
+    if (slope < Math.min(...sides) - tolerance || slope > Math.max(...sides) + tolerance)
+      expect.fail(`token ${i}: ${slope}, but the slopes are ${sides.join(' and ')}`);
   }
 }
 
@@ -73,11 +87,29 @@ describe('policy losses', () => {
 
   test('the losses that choose tokens, where a step changes no choice', () => {
     const tokens = tokensOf([
-      { advantage: 1, tokens: [[-0.5, 0.1, 0], [-3, -0.1, 0], [-1, 0.2, 0]] },
-      { advantage: -1, tokens: [[-0.2, 0.1, 0], [-2, 0.1, 0], [-1.5, -0.3, 0]] },
+      {
+        advantage: 1,
+        tokens: [
+          [-0.5, 0.1, 0],
+          [-3, -0.1, 0],
+          [-1, 0.2, 0],
+        ],
+      },
+      {
+        advantage: -1,
+        tokens: [
+          [-0.2, 0.1, 0],
+          [-2, 0.1, 0],
+          [-1.5, -0.3, 0],
+        ],
+      },
     ]);
     for (const name of ['kl_cov', 'clip_cov'] as const) {
-      const chosen = { ...settings, clipCov: { ratio: 1, lowerBound: 0.01, upperBound: 9 }, klCov: { fraction: 0.5, coefficient: 0.7 } };
+      const chosen = {
+        ...settings,
+        clipCov: { ratio: 1, lowerBound: 0.01, upperBound: 9 },
+        klCov: { fraction: 0.5, coefficient: 0.7 },
+      };
       const { gradient } = policyLoss(LOSSES[name], tokens, chosen);
       agrees((logprobs) => policyLoss(LOSSES[name], { ...tokens, logprobs }, chosen).loss, tokens.logprobs, gradient);
     }
@@ -89,13 +121,17 @@ test.each(KL_ESTIMATORS)('KL by %s', (kind) => {
     fc.property(sequences, (given) => {
       const { starts, mask, logprobs, old: reference } = tokensOf(given);
       const { gradient } = klLoss({ starts, mask, logprobs, reference }, kind, given.length);
-      agrees((moved) => klLoss({ starts, mask, logprobs: moved, reference }, kind, given.length).value, logprobs, gradient);
+      agrees(
+        (moved) => klLoss({ starts, mask, logprobs: moved, reference }, kind, given.length).value,
+        logprobs,
+        gradient,
+      );
     }),
     { numRuns: 50, seed: 7 },
   );
 });
 
-test.each([0.2, Infinity])('the critic\'s loss, values held within %s', (clip) => {
+test.each([0.2, Infinity])("the critic's loss, values held within %s", (clip) => {
   fc.assert(
     fc.property(sequences, (given) => {
       const { starts, mask, logprobs: values, old, rollout: returns } = tokensOf(given);

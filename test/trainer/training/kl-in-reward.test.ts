@@ -12,20 +12,43 @@ import { asSampled, inScratch, qwen3Dir } from '../tiny-policy.ts';
 
 const kl = { in: 'reward', estimator: 'k2', coefficient: 0.1 } as const;
 const algorithm: UpdateSettings = {
-  learningRate: 1e-3, epochs: 1, minibatches: 1, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.95], epsilon: 1e-8, microBatchTokens: 256, kl,
+  learningRate: 1e-3,
+  epochs: 1,
+  minibatches: 1,
+  maxGradNorm: 1,
+  weightDecay: 0,
+  betas: [0.9, 0.95],
+  epsilon: 1e-8,
+  microBatchTokens: 256,
+  kl,
 };
 
 /** Two groups, recorded by a policy that was `drift` nats away from the one in `dir`. */
 async function dataOf(dir: string, drift: number): Promise<Datum[]> {
   const sampled = await asSampled(dir, [40, 23, 61, 33]);
   return sampled.map(({ tokens, mask, logprobs }, i) => ({
-    tokens, mask, logprobs: logprobs.map((logprob, t) => (mask[t] === 1 ? logprob - drift : 0)), credit: { reward: i % 2, group: `g${i >> 1}`, rollout: `r${i}` },
+    tokens,
+    mask,
+    logprobs: logprobs.map((logprob, t) => (mask[t] === 1 ? logprob - drift : 0)),
+    credit: { reward: i % 2, group: `g${i >> 1}`, rollout: `r${i}` },
   }));
 }
 
-async function updated(dir: string, name: string, drift: number, more: Partial<UpdateSettings> = {}): Promise<UpdateMetrics> {
+async function updated(
+  dir: string,
+  name: string,
+  drift: number,
+  more: Partial<UpdateSettings> = {},
+): Promise<UpdateMetrics> {
   const data = await dataOf(qwen3Dir, drift);
-  return new Updater().run({ fromDir: qwen3Dir, referenceDir: qwen3Dir, toDir: path.join(dir, name), toVersion: 1, data, algorithm: { ...algorithm, ...more } });
+  return new Updater().run({
+    fromDir: qwen3Dir,
+    referenceDir: qwen3Dir,
+    toDir: path.join(dir, name),
+    toVersion: 1,
+    data,
+    algorithm: { ...algorithm, ...more },
+  });
 }
 
 describe('KL in the reward', () => {
@@ -62,7 +85,14 @@ describe('KL in the reward', () => {
         score: () => Promise.reject(new Error('the policy is in memory')),
       };
       const data = await dataOf(qwen3Dir, 0);
-      await new Updater(counting).run({ fromDir: qwen3Dir, referenceDir: qwen3Dir, toDir: path.join(dir, 'one'), toVersion: 1, data, algorithm });
+      await new Updater(counting).run({
+        fromDir: qwen3Dir,
+        referenceDir: qwen3Dir,
+        toDir: path.join(dir, 'one'),
+        toVersion: 1,
+        data,
+        algorithm,
+      });
       expect(passes).toBe(1);
     }));
 });

@@ -13,8 +13,14 @@ const WHOLE = 'policy/rollout_train_logprobs_abs_diff';
 const MOVED = 'policy/minibatch_rollout_logprobs_abs_diff';
 const names = (name: string) => ['mean', 'std', 'max', 'min'].map((kind) => `${name}_${kind}`);
 
-test('the differences of an update\'s tokens in four numbers', () => {
-  const sample = (recorded: number[], old: number[]): Sample => ({ datum: { tokens: [], mask: [], logprobs: [] }, count: recorded.length, recorded: Float64Array.from(recorded), old: Float64Array.from(old), reference: undefined });
+test("the differences of an update's tokens in four numbers", () => {
+  const sample = (recorded: number[], old: number[]): Sample => ({
+    datum: { tokens: [], mask: [], logprobs: [] },
+    count: recorded.length,
+    recorded: Float64Array.from(recorded),
+    old: Float64Array.from(old),
+    reference: undefined,
+  });
   const told = differenceMetrics('d', recordedDifferences([sample([-1, -2], [-2, -2]), sample([-3], [-1])]));
   expect(told).toEqual({ d_mean: 1, d_std: 1, d_max: 2, d_min: 0 });
   expect(differenceMetrics('d', recordedDifferences([]))).toEqual({});
@@ -24,8 +30,18 @@ test('the same whether the old log-probabilities are computed anew or seen in th
   inScratch(async (dir) => {
     const data = await storedRollouts();
     const made = async (name: string, more: Partial<UpdateSettings>): Promise<UpdateMetrics> =>
-      new Updater().run({ fromDir: qwen3Dir, toDir: path.join(dir, name), toVersion: 1, data, algorithm: { ...settings, minibatches: 1, ...more } });
-    const [seen, anew, moved] = [await made('a', {}), await made('b', { offPolicyCorrection: { tisRatioType: 'token' } }), await made('c', { minibatches: 2, epochs: 2 })];
+      new Updater().run({
+        fromDir: qwen3Dir,
+        toDir: path.join(dir, name),
+        toVersion: 1,
+        data,
+        algorithm: { ...settings, minibatches: 1, ...more },
+      });
+    const [seen, anew, moved] = [
+      await made('a', {}),
+      await made('b', { offPolicyCorrection: { tisRatioType: 'token' } }),
+      await made('c', { minibatches: 2, epochs: 2 }),
+    ];
     for (const name of names(WHOLE)) expect(anew.metrics![name], name).toBeCloseTo(seen.metrics![name]!, 5);
     expect(seen.metrics![`${WHOLE}_mean`]).toBe(seen.logprobDrift.meanAbs);
     expect(seen.metrics![`${WHOLE}_max`]).toBe(seen.logprobDrift.maxAbs);
@@ -34,7 +50,10 @@ test('the same whether the old log-probabilities are computed anew or seen in th
     expect(moved.metrics![`${MOVED}_max`]).toBeGreaterThan(seen.metrics![`${WHOLE}_max`]!);
     // Four rollouts of rewards 1, 0, 0 and 0.5, the last one of two sequences.
     expect(seen.metrics).toMatchObject({
-      'policy/policy_entropy': seen.entropy, 'policy/policy_lr': settings.learningRate, 'policy/grad_norm': seen.gradNorm, 'loss/avg_final_rewards': 0.375,
+      'policy/policy_entropy': seen.entropy,
+      'policy/policy_lr': settings.learningRate,
+      'policy/grad_norm': seen.gradNorm,
+      'loss/avg_final_rewards': 0.375,
     });
     expect(seen.metrics).not.toHaveProperty('loss/kl_loss_coef');
   }));
@@ -46,7 +65,14 @@ test('final rewards are what KL left of them, and its weight is told', () =>
     const algorithm = { ...settings, minibatches: 1 };
     await updater.run({ fromDir: qwen3Dir, toDir: path.join(dir, 'v1'), toVersion: 1, data, algorithm });
     const kl = { in: 'reward', estimator: 'k3', coefficient: 0.5 } as const;
-    const { metrics } = await updater.run({ fromDir: path.join(dir, 'v1'), toDir: path.join(dir, 'v2'), toVersion: 2, data, algorithm: { ...algorithm, kl }, referenceDir: qwen3Dir });
+    const { metrics } = await updater.run({
+      fromDir: path.join(dir, 'v1'),
+      toDir: path.join(dir, 'v2'),
+      toVersion: 2,
+      data,
+      algorithm: { ...algorithm, kl },
+      referenceDir: qwen3Dir,
+    });
     expect(metrics!['loss/avg_final_rewards']).toBeLessThan(0.375);
     expect(metrics!['loss/kl_loss_coef']).toBe(0.5);
   }));

@@ -27,7 +27,14 @@ afterAll(() => engine.close());
 
 function ask(tokens: readonly number[], temperature: number, noiseKey: string): Promise<GenerateResult> {
   const sampling = { temperature, topP: 1, topK: 0, maxTokens: 8 };
-  return engine.generate({ policy: { dir: qwen3Dir, version: 0 }, cacheKey: noiseKey, tokens, sampling, stopTokenIds: [], noiseKey });
+  return engine.generate({
+    policy: { dir: qwen3Dir, version: 0 },
+    cacheKey: noiseKey,
+    tokens,
+    sampling,
+    stopTokenIds: [],
+    noiseKey,
+  });
 }
 
 /** Rollouts of two turns in one sequence; turns take the temperatures one after the other. */
@@ -50,11 +57,22 @@ function rolledOut(...temperatures: number[]): Promise<Datum[]> {
 }
 
 const algorithm: UpdateSettings = {
-  learningRate: 1e-3, epochs: 1, minibatches: 1, maxGradNorm: 1, weightDecay: 0, betas: [0.9, 0.95], epsilon: 1e-8, microBatchTokens: 96,
+  learningRate: 1e-3,
+  epochs: 1,
+  minibatches: 1,
+  maxGradNorm: 1,
+  weightDecay: 0,
+  betas: [0.9, 0.95],
+  epsilon: 1e-8,
+  microBatchTokens: 96,
 };
 
 const requestIn = (dir: string, data: readonly Datum[], more: Partial<UpdateSettings> = {}): UpdateRequest => ({
-  fromDir: qwen3Dir, toDir: path.join(dir, 'v1'), toVersion: 1, data, algorithm: { ...algorithm, ...more },
+  fromDir: qwen3Dir,
+  toDir: path.join(dir, 'v1'),
+  toVersion: 1,
+  data,
+  algorithm: { ...algorithm, ...more },
 });
 
 /** By the engine, whole or in shards. */
@@ -65,7 +83,8 @@ async function updated(request: UpdateRequest, shards?: number): Promise<Omit<Up
   expect(rounds).toEqual([shards]);
   for (let shard = 0; shard < shards; shard++) await engine.makeShard({ dir, plan, round: 0, shard });
   await engine.applyShards({ dir, plan, round: 0 });
-  return (JSON.parse(await readFile(path.join(request.toDir, 'longhaul.json'), 'utf8')) as { metrics: UpdateMetrics }).metrics;
+  return (JSON.parse(await readFile(path.join(request.toDir, 'longhaul.json'), 'utf8')) as { metrics: UpdateMetrics })
+    .metrics;
 }
 
 function expectSamePolicy({ logprobDrift, kl, clipFraction, metrics = {} }: Omit<UpdateMetrics, 'sha256'>): void {
@@ -86,7 +105,11 @@ describe.each([
   test.each<[string, Partial<UpdateRequest>, Partial<UpdateSettings>, number?]>([
     ['whole', {}, {}],
     ['in a packed row', {}, { packing: true }],
-    ['with layers computed again and a bonus for entropy', {}, { gradientCheckpointing: true, entropyCoefficient: 0.01 }],
+    [
+      'with layers computed again and a bonus for entropy',
+      {},
+      { gradientCheckpointing: true, entropyCoefficient: 0.01 },
+    ],
     ['by an adapter', { lora: { rank: 4, alpha: 8, targetModules: ['q_proj', 'v_proj', 'down_proj'], seed: 3 } }, {}],
     ['in two shards', {}, {}, 2],
     ['in two shards of packed rows', {}, { packing: true }, 2],
@@ -94,7 +117,8 @@ describe.each([
     inScratch(async (dir) => {
       const data = await rolledOut(...temperatures);
       expectSamePolicy(await updated({ ...requestIn(dir, data, settings), ...request }, shards));
-    }));
+    }),
+  );
 
   test('by its reference pass, in the same directory and in another one', () =>
     inScratch(async (dir) => {
@@ -102,7 +126,9 @@ describe.each([
       const other = path.join(dir, 'reference');
       await cp(qwen3Dir, other, { recursive: true });
       for (const referenceDir of [qwen3Dir, other]) {
-        const request = requestIn(path.join(dir, path.basename(referenceDir)), data, { kl: { in: 'loss', estimator: 'k3', coefficient: 0.1 } });
+        const request = requestIn(path.join(dir, path.basename(referenceDir)), data, {
+          kl: { in: 'loss', estimator: 'k3', coefficient: 0.1 },
+        });
         const metrics = await engine.update({ ...request, referenceDir });
         expectSamePolicy(metrics);
         expect(Math.abs(metrics.metrics!['policy/policy_kl']!)).toBeLessThan(1e-8);
@@ -111,7 +137,9 @@ describe.each([
 
   test('by the pass of an off-policy correction', () =>
     inScratch(async (dir) => {
-      const metrics = await engine.update(requestIn(dir, await rolledOut(...temperatures), { offPolicyCorrection: { tisRatioType: 'token' } }));
+      const metrics = await engine.update(
+        requestIn(dir, await rolledOut(...temperatures), { offPolicyCorrection: { tisRatioType: 'token' } }),
+      );
       expectSamePolicy(metrics);
       const ratios = Object.entries(metrics.metrics!).filter(([name]) => /is_ratio_(mean|max|min)$/.test(name));
       expect(ratios.length).toBeGreaterThan(0);
@@ -121,7 +149,12 @@ describe.each([
 
 test('without the temperatures the same data look like another policy’s', () =>
   inScratch(async (dir) => {
-    const data = (await rolledOut(0.6)).map(({ tokens, mask, logprobs, credit }) => ({ tokens, mask, logprobs, credit: credit! }));
+    const data = (await rolledOut(0.6)).map(({ tokens, mask, logprobs, credit }) => ({
+      tokens,
+      mask,
+      logprobs,
+      credit: credit!,
+    }));
     expect((await engine.update(requestIn(dir, data))).logprobDrift.maxAbs).toBeGreaterThan(0.1);
   }));
 
@@ -135,7 +168,9 @@ test('a loss of one’s own gets the log-probabilities at the temperature', () =
         return LOSSES.regular.terms(tokens, settings);
       },
     });
-    await new Updater().run(requestIn(dir, await rolledOut(...MIXED), { loss: 'drift-of-temperature', microBatchTokens: 4096 }));
+    await new Updater().run(
+      requestIn(dir, await rolledOut(...MIXED), { loss: 'drift-of-temperature', microBatchTokens: 4096 }),
+    );
     expect(most).toBeLessThan(1e-4);
   }));
 
@@ -144,7 +179,11 @@ test('entropies are of the distributions that log-probabilities are of', async (
   const { vocabSize } = learner.policy.config;
   const entropyAt: number[] = [];
   for (const temperature of [0.6, 1, 1.7]) {
-    const ends = Array.from({ length: vocabSize }, (_, last) => ({ tokens: [7, 304, 452, last], mask: [0, 0, 0, 1], temperatures: [1, 1, 1, temperature] }));
+    const ends = Array.from({ length: vocabSize }, (_, last) => ({
+      tokens: [7, 304, 452, last],
+      mask: [0, 0, 0, 1],
+      temperatures: [1, 1, 1, temperature],
+    }));
     const { logprobs, entropies } = learner.statistics(tokenBatch(ends), true);
     const entropy = -logprobs.reduce((sum, logprob) => sum + Math.exp(logprob) * logprob, 0);
     for (const got of entropies!) expect(got).toBeCloseTo(entropy, 4);
@@ -159,21 +198,32 @@ test('at temperature 1, and where greedy, nothing is divided: the weights have t
   inScratch(async (dir) => {
     const data = await rolledOut(1);
     expect(data.every(({ temperatures }) => temperatures === undefined)).toBe(true);
-    expect(tokenBatch(data.map((datum) => ({ ...datum, temperatures: datum.tokens.map((_, i) => i % 2) }))).temperatures).toBeUndefined();
+    expect(
+      tokenBatch(data.map((datum) => ({ ...datum, temperatures: datum.tokens.map((_, i) => i % 2) }))).temperatures,
+    ).toBeUndefined();
     const shas = [];
     for (const [i, heat] of [undefined, 1, 0].entries()) {
-      const hot = data.map((datum) => (heat === undefined ? datum : { ...datum, temperatures: datum.tokens.map(() => heat) }));
+      const hot = data.map((datum) =>
+        heat === undefined ? datum : { ...datum, temperatures: datum.tokens.map(() => heat) },
+      );
       shas.push((await engine.update(requestIn(path.join(dir, `${i}`), hot))).sha256);
     }
     expect(new Set(shas).size).toBe(1);
   }));
 
 test.each([-1, Number.NaN, Infinity])('%d is refused as a temperature, by name', (temperature) => {
-  expect(() => tokenBatch([{ tokens: [1, 2], mask: [1, 1], temperatures: [1, temperature] }])).toThrow(/temperatures\[1\]: .* give each token/);
+  expect(() => tokenBatch([{ tokens: [1, 2], mask: [1, 1], temperatures: [1, temperature] }])).toThrow(
+    /temperatures\[1\]: .* give each token/,
+  );
 });
 
 // Wide enough that the distributions are far from uniform.
-const weights: Weights = new Map([...initializeWeights(smallConfig, 'heat')].map(([name, { shape, data }]) => [name, { shape, data: data.map((x) => 2 * x) }]));
+const weights: Weights = new Map(
+  [...initializeWeights(smallConfig, 'heat')].map(([name, { shape, data }]) => [
+    name,
+    { shape, data: data.map((x) => 2 * x) },
+  ]),
+);
 
 const sequences: TokenSequence[] = [[0.6], [1.7], [0.6, 1, 1.7]].map((heat, row) => {
   const tokens = someTokens(17 + 9 * row, row + 1);
@@ -195,8 +245,12 @@ function learnt(at: Weights, batches: ReadonlyArray<readonly TokenSequence[]>, p
   for (const batch of batches) {
     learner.learn(batchOf(batch, { packing }), 'trained', (seen) => {
       const from = logprobs.length;
-      const slopes = { logprobs: seen.logprobs.map((_, i) => Math.cos(from + i)), entropies: seen.logprobs.map((_, i) => Math.sin(from + i)) };
-      for (const [i, logprob] of seen.logprobs.entries()) value += logprob * slopes.logprobs[i]! + seen.entropies![i]! * slopes.entropies[i]!;
+      const slopes = {
+        logprobs: seen.logprobs.map((_, i) => Math.cos(from + i)),
+        entropies: seen.logprobs.map((_, i) => Math.sin(from + i)),
+      };
+      for (const [i, logprob] of seen.logprobs.entries())
+        value += logprob * slopes.logprobs[i]! + seen.entropies![i]! * slopes.entropies[i]!;
       logprobs.push(...seen.logprobs);
       entropies.push(...seen.entropies!);
       return slopes;
@@ -216,7 +270,12 @@ test('the gradient is that of finite differences, all tensors at once', () => {
   const { gradient } = learnt(weights, [sequences]);
   const norm = lengthOf(numbersOf(gradient));
   const moved = (by: number): Weights =>
-    new Map([...weights].map(([name, { shape, data }]) => [name, { shape, data: data.map((x, i) => x + (by * gradient.get(name)!.data[i]!) / norm) }]));
+    new Map(
+      [...weights].map(([name, { shape, data }]) => [
+        name,
+        { shape, data: data.map((x, i) => x + (by * gradient.get(name)!.data[i]!) / norm) },
+      ]),
+    );
   const h = 0.003;
   const slope = (learnt(moved(h), [sequences]).value - learnt(moved(-h), [sequences]).value) / (2 * h);
   expect(norm).toBeGreaterThan(0.01);
@@ -224,7 +283,13 @@ test('the gradient is that of finite differences, all tensors at once', () => {
 });
 
 test.each([false, true])('a batch of mixed temperatures is its rows done apart (packed: %s)', (packing) => {
-  const [together, apart] = [learnt(weights, [sequences], packing), learnt(weights, sequences.map((one) => [one]))];
+  const [together, apart] = [
+    learnt(weights, [sequences], packing),
+    learnt(
+      weights,
+      sequences.map((one) => [one]),
+    ),
+  ];
   for (const what of ['logprobs', 'entropies'] as const) {
     expect(together[what].length).toBe(apart[what].length);
     for (const [i, value] of together[what].entries()) expect(value).toBeCloseTo(apart[what][i]!, 4);

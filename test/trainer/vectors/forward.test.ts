@@ -21,7 +21,8 @@ function entropy(logits: Float32Array): number {
   return logits.reduce((sum, x) => sum - Math.exp(x - total) * (x - total), 0);
 }
 
-const argMax = (logits: Float32Array): number => logits.reduce((best, x, id) => (x > (logits[best] ?? -Infinity) ? id : best), 0);
+const argMax = (logits: Float32Array): number =>
+  logits.reduce((best, x, id) => (x > (logits[best] ?? -Infinity) ? id : best), 0);
 
 /** The real tokens of each row, whatever pads it on which side. */
 function unpadded({ input_ids, attention_mask, position_ids }: PaddedCase): number[][] {
@@ -55,15 +56,44 @@ for (const { file, dir, expected } of models) {
         const tokens = one.input_ids;
         const rows = decodeAll(passes, tokens);
         const row = (t: number): Float32Array => rows[t] ?? new Float32Array();
-        tokens.forEach((_, t) => expectClose(row(t), data.subarray(t * columns, (t + 1) * columns), tolerance, `${name} ${one.logits_tensor} position ${t}`));
-        expectClose(prefill(passes, tokens), data.subarray((tokens.length - 1) * columns), tolerance, `${name} logits by prefill`);
+        tokens.forEach((_, t) =>
+          expectClose(
+            row(t),
+            data.subarray(t * columns, (t + 1) * columns),
+            tolerance,
+            `${name} ${one.logits_tensor} position ${t}`,
+          ),
+        );
+        expectClose(
+          prefill(passes, tokens),
+          data.subarray((tokens.length - 1) * columns),
+          tolerance,
+          `${name} logits by prefill`,
+        );
         const shown = one.positions === 'all' ? rows : rows.slice(-8);
-        shown.forEach((logits, i) => expectClose(logits.subarray(0, 16), one.logits_first16_per_position[i] ?? [], tolerance, `${name} logits_first16_per_position ${i}`));
+        shown.forEach((logits, i) =>
+          expectClose(
+            logits.subarray(0, 16),
+            one.logits_first16_per_position[i] ?? [],
+            tolerance,
+            `${name} logits_first16_per_position ${i}`,
+          ),
+        );
         expect(rows.map(argMax), `${name} argmax`).toEqual(one.argmax);
-        expectClose(rows.map((logits) => logSumExp(logits)), one.logsumexp, tolerance, `${name} logsumexp`);
+        expectClose(
+          rows.map((logits) => logSumExp(logits)),
+          one.logsumexp,
+          tolerance,
+          `${name} logsumexp`,
+        );
         expectClose(rows.map(entropy), one.entropy_t1, tolerance, `${name} entropy_t1`);
-        for (const [temperature, want, field] of [[1, one.logprobs_t1, 'logprobs_t1'], [0.7, one.logprobs_t07, 'logprobs_t07']] as const) {
-          const got = tokens.slice(1).map((token, t) => (row(t)[token] ?? NaN) / temperature - logSumExp(row(t), temperature));
+        for (const [temperature, want, field] of [
+          [1, one.logprobs_t1, 'logprobs_t1'],
+          [0.7, one.logprobs_t07, 'logprobs_t07'],
+        ] as const) {
+          const got = tokens
+            .slice(1)
+            .map((token, t) => (row(t)[token] ?? NaN) / temperature - logSumExp(row(t), temperature));
           expectClose(got, want, tolerance, `${name} ${field}`);
         }
       });
@@ -72,7 +102,12 @@ for (const { file, dir, expected } of models) {
         const padded = expected.padded[side];
         const rows = unpadded(padded).map((tokens, i) => ({ slot: i % 8, tokens, from: 0, count: tokens.length }));
         passes.of(...rows).forEach((logits, i) => {
-          expectClose(logits.subarray(0, 16), padded.last_token_logits_first16[i] ?? [], tolerance, `padded.${side}.last_token_logits_first16[${i}]`);
+          expectClose(
+            logits.subarray(0, 16),
+            padded.last_token_logits_first16[i] ?? [],
+            tolerance,
+            `padded.${side}.last_token_logits_first16[${i}]`,
+          );
         });
       });
     });

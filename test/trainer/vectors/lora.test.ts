@@ -17,7 +17,10 @@ import { learn, trainBatch } from './train-batch.ts';
 
 async function adapterOf({ dir, expected }: VectorModel): Promise<AdapterWeights> {
   const folder = path.join(dir, expected.lora.adapter_dir);
-  return { json: (await readAdapterJson(folder))!, tensors: await readSafetensors(path.join(folder, 'adapter_model.safetensors')) };
+  return {
+    json: (await readAdapterJson(folder))!,
+    tensors: await readSafetensors(path.join(folder, 'adapter_model.safetensors')),
+  };
 }
 
 describe.each(models)('$file', (model) => {
@@ -26,7 +29,11 @@ describe.each(models)('$file', (model) => {
 
   test('lora: loss, and the gradient of every A and B', async () => {
     const learner = new Learner(await readModelConfig(dir), await loadWeights(dir), await adapterOf(model));
-    expect([...learner.policy.adapter!.modules.values()].every(({ scaling, rank }) => scaling === lora.scaling && rank === lora.r)).toBe(true);
+    expect(
+      [...learner.policy.adapter!.modules.values()].every(
+        ({ scaling, rank }) => scaling === lora.scaling && rank === lora.r,
+      ),
+    ).toBe(true);
     expectClose([learn(learner, trainBatch(expected))], [lora.loss], 1e-5, 'lora.loss');
     const flat = learner.gradients.flatten(learner.policy);
     const { layout } = learner.policy.trainable;
@@ -37,7 +44,12 @@ describe.each(models)('$file', (model) => {
     for (const [name, want] of Object.entries(lora.grads)) {
       const { data } = gradients.get(name.replace('.default.', '.'))!;
       expectClose([norm(data)], [want.norm], 1e-4 * want.norm, `lora.grads ${name} norm`);
-      expectClose(data.subarray(0, want.first16.length), want.first16, 1e-4 * largest(data), `lora.grads ${name} first16`);
+      expectClose(
+        data.subarray(0, want.first16.length),
+        want.first16,
+        1e-4 * largest(data),
+        `lora.grads ${name} first16`,
+      );
     }
     learner.dispose();
   });
@@ -55,13 +67,25 @@ describe.each(models)('$file', (model) => {
       const tokens = expected.forward[one.prompt]?.input_ids ?? [];
       const rows = decodeAll(passes, tokens).slice(-4);
       const { columns, data } = tensorOf(one.last4_logits_tensor);
-      rows.forEach((logits, row) => expectClose(logits, data.subarray(row * columns, (row + 1) * columns), 2e-4, `lora.outputs[${i}] ${one.last4_logits_tensor} row ${row}`));
+      rows.forEach((logits, row) =>
+        expectClose(
+          logits,
+          data.subarray(row * columns, (row + 1) * columns),
+          2e-4,
+          `lora.outputs[${i}] ${one.last4_logits_tensor} row ${row}`,
+        ),
+      );
       const last = rows.at(-1) ?? new Float32Array();
       expectClose(last.subarray(0, 16), one.last_first16, 2e-4, `lora.outputs[${i}].last_first16`);
       expect(last.indexOf(Math.max(...last)), `lora.outputs[${i}].argmax_last`).toBe(one.argmax_last);
       const unmerged = learner.statistics(tokenBatch([{ tokens, mask: tokens.map(() => 1) }]), false).logprobs;
       const plain = new Learner(config, merged);
-      expectClose(plain.statistics(tokenBatch([{ tokens, mask: tokens.map(() => 1) }]), false).logprobs, unmerged, 1e-6, 'merged and unmerged');
+      expectClose(
+        plain.statistics(tokenBatch([{ tokens, mask: tokens.map(() => 1) }]), false).logprobs,
+        unmerged,
+        1e-6,
+        'merged and unmerged',
+      );
       plain.dispose();
     }
     passes.dispose();

@@ -33,7 +33,12 @@ export interface PaddedCase {
 }
 
 export interface FilterCase {
-  readonly params: { readonly temperature: number; readonly top_k: number; readonly top_p: number; readonly min_p: number };
+  readonly params: {
+    readonly temperature: number;
+    readonly top_k: number;
+    readonly top_p: number;
+    readonly min_p: number;
+  };
   readonly num_kept: number;
   readonly kept_ids: readonly number[] | null;
   readonly top_ids: readonly number[];
@@ -129,12 +134,18 @@ export interface VectorModel {
 
 function modelsOf(folder: string): VectorModel[] {
   const names = readdirSync(path.join(folder, 'models'), { withFileTypes: true });
-  const found = names.filter((entry) => entry.isDirectory()).map((entry) => entry.name).sort();
+  const found = names
+    .filter((entry) => entry.isDirectory())
+    .map((entry) => entry.name)
+    .sort();
   return found.map((name) => {
     const dir = path.join(folder, 'models', name);
     const expected = readJson<Expected>(dir, 'expected.json');
     // Of conversations every number counts as it is written: `12.0` is not `12`.
-    const { chat } = readWritten(readFileSync(path.join(dir, 'expected.json'), 'utf8')) as unknown as Pick<Expected, 'chat'>;
+    const { chat } = readWritten(readFileSync(path.join(dir, 'expected.json'), 'utf8')) as unknown as Pick<
+      Expected,
+      'chat'
+    >;
     return { file: `models/${name}/expected.json`, dir, expected: { ...expected, chat } };
   });
 }

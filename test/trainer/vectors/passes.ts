@@ -14,7 +14,11 @@ export type DecoderName = (typeof decoderNames)[number];
 export function decoderKind(name: DecoderName): DecoderKind {
   if (name === 'native') return nativeDecoderKind();
   const alwaysShift = name === 'graph, shifted';
-  return { ...graphDecoderKind(), model: async (config, weights, positions) => new SamplerModel(config, await gathered(weights), { positions, alwaysShift }) };
+  return {
+    ...graphDecoderKind(),
+    model: async (config, weights, positions) =>
+      new SamplerModel(config, await gathered(weights), { positions, alwaysShift }),
+  };
 }
 
 export type SlotRow = Omit<PassRow, 'blocks' | 'want'> & { readonly slot: number };
@@ -28,20 +32,32 @@ export interface Passes {
   dispose(): void;
 }
 
-export async function passesOf(config: ModelConfig, weights: WeightPieces, name: DecoderName = 'native', slots = 8, positions = 128): Promise<Passes> {
+export async function passesOf(
+  config: ModelConfig,
+  weights: WeightPieces,
+  name: DecoderName = 'native',
+  slots = 8,
+  positions = 128,
+): Promise<Passes> {
   const kind = decoderKind(name);
   const perSlot = Math.ceil(positions / kind.blockSize);
   const model = await kind.model(config, weights, positions);
   const decoder = kind.decoder(config, positions, slots * perSlot);
-  const blocksOf = (slot: number): number[] => Array.from({ length: perSlot }, (_, i) => (perSlot - 1 - i) * slots + slot);
+  const blocksOf = (slot: number): number[] =>
+    Array.from({ length: perSlot }, (_, i) => (perSlot - 1 - i) * slots + slot);
   return {
     decoder,
     blocksOf,
     of: (...rows) =>
-      decoder.forward(model, rows.map(({ slot, ...row }) => ({ ...row, blocks: blocksOf(slot), want: 'logits' as const }))).map((result) => {
-        const [logits] = 'logits' in result ? result.logits : [];
-        return logits ?? new Float32Array();
-      }),
+      decoder
+        .forward(
+          model,
+          rows.map(({ slot, ...row }) => ({ ...row, blocks: blocksOf(slot), want: 'logits' as const })),
+        )
+        .map((result) => {
+          const [logits] = 'logits' in result ? result.logits : [];
+          return logits ?? new Float32Array();
+        }),
     dispose: () => {
       decoder.dispose();
       model.dispose();

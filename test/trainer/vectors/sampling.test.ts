@@ -51,20 +51,26 @@ describe.each(models)('$file', ({ dir, expected }) => {
     expect(expected.sampling_filters.order).toEqual(['temperature', 'top_k', 'top_p', 'min_p']);
   });
 
-  test.each(expected.sampling_filters.cases.map((one, i) => [`sampling_filters.cases[${i}] ${JSON.stringify(one.params)}`, one] as const))(
-    '%s',
-    async (name, { params, num_kept: count, kept_ids: ids, top_ids: topIds, top_probs: topProbs }) => {
-      const logits = await filteredLogits(dir, expected);
-      const most = Math.max(...logits);
-      const weights = Float64Array.from(logits, (logit) => Math.exp((logit - most) / params.temperature));
-      filterWeights(weights, { topK: params.top_k, topP: params.top_p, minP: params.min_p });
-      const kept = [...weights.keys()].filter((id) => (weights[id] ?? 0) > 0);
-      expect(kept.length, `${name} num_kept`).toBe(count);
-      if (ids !== null) expect(kept, `${name} kept_ids`).toEqual(ids);
-      const total = weights.reduce((sum, x) => sum + x, 0);
-      const ranked = [...kept].sort((a, b) => (weights[b] ?? 0) - (weights[a] ?? 0)).slice(0, topIds.length);
-      expect(ranked, `${name} top_ids`).toEqual(topIds);
-      expectClose(ranked.map((id) => (weights[id] ?? 0) / total), topProbs, 1e-6, `${name} top_probs`);
-    },
-  );
+  test.each(
+    expected.sampling_filters.cases.map(
+      (one, i) => [`sampling_filters.cases[${i}] ${JSON.stringify(one.params)}`, one] as const,
+    ),
+  )('%s', async (name, { params, num_kept: count, kept_ids: ids, top_ids: topIds, top_probs: topProbs }) => {
+    const logits = await filteredLogits(dir, expected);
+    const most = Math.max(...logits);
+    const weights = Float64Array.from(logits, (logit) => Math.exp((logit - most) / params.temperature));
+    filterWeights(weights, { topK: params.top_k, topP: params.top_p, minP: params.min_p });
+    const kept = [...weights.keys()].filter((id) => (weights[id] ?? 0) > 0);
+    expect(kept.length, `${name} num_kept`).toBe(count);
+    if (ids !== null) expect(kept, `${name} kept_ids`).toEqual(ids);
+    const total = weights.reduce((sum, x) => sum + x, 0);
+    const ranked = [...kept].sort((a, b) => (weights[b] ?? 0) - (weights[a] ?? 0)).slice(0, topIds.length);
+    expect(ranked, `${name} top_ids`).toEqual(topIds);
+    expectClose(
+      ranked.map((id) => (weights[id] ?? 0) / total),
+      topProbs,
+      1e-6,
+      `${name} top_probs`,
+    );
+  });
 });

@@ -14,7 +14,9 @@ for (const { file, dir, expected } of models) {
       expect(tokenizer.encode(want.text, { addSpecialTokens: true }), 'ids').toEqual(want.ids);
       expect(tokenizer.encode(want.text), 'ids_no_special').toEqual(want.ids_no_special);
       expect(tokenizer.decode(want.ids), 'decoded').toBe(want.decoded);
-      expect(tokenizer.decode(want.ids, { skipSpecialTokens: true }), 'decoded_skip_special').toBe(want.decoded_skip_special);
+      expect(tokenizer.decode(want.ids, { skipSpecialTokens: true }), 'decoded_skip_special').toBe(
+        want.decoded_skip_special,
+      );
     });
 
     test('prefix_decodes: a character cut by a token boundary reads U+FFFD', () => {
@@ -24,14 +26,16 @@ for (const { file, dir, expected } of models) {
     test('size and special ids', () => {
       expect(tokenizer.size, 'vocab_size').toBe(expected.tokenizer.vocab_size);
       expect(tokenizer.stopTokenIds, 'eos_token_id').toContain(expected.tokenizer.eos_token_id);
-      if (expected.tokenizer.pad_token_id !== null) expect(tokenizer.padTokenId, 'pad_token_id').toBe(expected.tokenizer.pad_token_id);
+      if (expected.tokenizer.pad_token_id !== null)
+        expect(tokenizer.padTokenId, 'pad_token_id').toBe(expected.tokenizer.pad_token_id);
       const special = Object.entries(expected.tokenizer.special_ids);
       expect(special.map(([token]) => [token, tokenizer.tokenId(token)])).toEqual(special);
     });
   });
 
   describe(`${file} chat`, () => {
-    const name = (one: ChatCase, i: number): string => `[${i}] ${one.name} ${JSON.stringify(one.kwargs)}${one.tools === null ? '' : ' with tools'}`;
+    const name = (one: ChatCase, i: number): string =>
+      `[${i}] ${one.name} ${JSON.stringify(one.kwargs)}${one.tools === null ? '' : ' with tools'}`;
 
     test.each(expected.chat.map((one, i) => [name(one, i), one] as const))('%s', (_, want) => {
       const { continue_final_message: goOn = false, ...variables } = want.kwargs;

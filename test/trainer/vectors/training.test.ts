@@ -57,15 +57,31 @@ describe.each(models)('$file', ({ dir, expected }) => {
     for (const [name, { first16, well_conditioned: certain, norm: whole }] of Object.entries(params)) {
       const { data } = weights.get(name)!;
       const chosen = first16.flatMap((_, i) => (certain?.[i] === true ? [i] : []));
-      expectClose(chosen.map((i) => data[i] ?? NaN), chosen.map((i) => first16[i] ?? NaN), 2e-5, `train.adamw_step1.params ${name}`);
+      expectClose(
+        chosen.map((i) => data[i] ?? NaN),
+        chosen.map((i) => first16[i] ?? NaN),
+        2e-5,
+        `train.adamw_step1.params ${name}`,
+      );
       expectClose([norm(data)], [whole], 1e-4 * whole, `train.adamw_step1.params ${name} norm`);
     }
     const { steps, final_loss: finalLoss } = train['three_more_steps_clip_0.5'];
     for (const [i, want] of steps.entries()) {
       const got = step(0.5);
-      if (i === 0) expectClose([got.loss], [lossAfter], 1e-5 + conditioning(first.values, got.values, lr, eps), 'train.adamw_step1.loss_after');
+      if (i === 0)
+        expectClose(
+          [got.loss],
+          [lossAfter],
+          1e-5 + conditioning(first.values, got.values, lr, eps),
+          'train.adamw_step1.loss_after',
+        );
       expectClose([got.loss], [want.loss], 1e-3, `train.three_more_steps_clip_0.5 step ${i} loss`);
-      expectClose([got.gradNorm], [want.grad_norm_before_clip], 1e-3 * want.grad_norm_before_clip, `train.three_more_steps_clip_0.5 step ${i} norm`);
+      expectClose(
+        [got.gradNorm],
+        [want.grad_norm_before_clip],
+        1e-3 * want.grad_norm_before_clip,
+        `train.three_more_steps_clip_0.5 step ${i} norm`,
+      );
     }
     expectClose([learn(learner, batch)], [finalLoss], 1e-3, 'train.three_more_steps_clip_0.5.final_loss');
     learner.dispose();

@@ -3,7 +3,16 @@
  * path, by links, by an adapter's base, over files of something else. Not asserted: that activities are asked this way by
  * real workers (`test/e2e/endpoint-rollout.test.ts` does, and of those of a stack `test/e2e/steering.test.ts`).
  */
-import { mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -39,47 +48,81 @@ afterEach(() => rmSync(dir, { recursive: true, force: true }));
 async function of(activity: string, args: readonly unknown[], env: NodeJS.ProcessEnv = {}): Promise<string> {
   const places = readPlaces({ LONGHAUL_CACHE: join(dir, 'cache'), HF_HOME: join(dir, 'hf'), ...env }, project);
   const interceptors = guardPlaces(places)({ info: { activityType: activity } } as never);
-  const ended = interceptors.inbound?.execute?.({ args: [...args], headers: {} }, async () => 'begun') as Promise<string>;
+  const ended = interceptors.inbound?.execute?.(
+    { args: [...args], headers: {} },
+    async () => 'begun',
+  ) as Promise<string>;
   return ended.catch((failure: ApplicationFailure) => {
-    expect(failure).toMatchObject({ type: expect.stringMatching(/^(UserInputError|ModuleChanged)$/), nonRetryable: true });
-    return failure.type === 'ModuleChanged' ? failure.type : failure.message.split(':')[0] ?? '';
+    expect(failure).toMatchObject({
+      type: expect.stringMatching(/^(UserInputError|ModuleChanged)$/),
+      nonRetryable: true,
+    });
+    return failure.type === 'ModuleChanged' ? failure.type : (failure.message.split(':')[0] ?? '');
   });
 }
 
 /** As in a process that has loaded nothing. */
-const forgetCopies = () => (globalThis as unknown as Record<symbol, Map<string, string>>)[Symbol.for('longhaul module copies')]?.clear();
+const forgetCopies = () =>
+  (globalThis as unknown as Record<symbol, Map<string, string>>)[Symbol.for('longhaul module copies')]?.clear();
 
 const generate = (policy: object, env?: NodeJS.ProcessEnv) => of('generate', [{ policy }], env);
-const openRun = (config: object, env?: NodeJS.ProcessEnv) => of('openRun', [{ policy: { base: starter }, dir: join(project, 'runs'), ...config }, 'mine'], env);
+const openRun = (config: object, env?: NodeJS.ProcessEnv) =>
+  of('openRun', [{ policy: { base: starter }, dir: join(project, 'runs'), ...config }, 'mine'], env);
 
 describe('every worker', () => {
   it.each([
     ['of a cluster of its own', {}],
-    ['of a stack, which watches whose server it works for', { watch: { interceptor: { execute: (input: unknown, next: (input: unknown) => unknown) => next(input) } } }],
+    [
+      'of a stack, which watches whose server it works for',
+      { watch: { interceptor: { execute: (input: unknown, next: (input: unknown) => unknown) => next(input) } } },
+    ],
   ])('%s looks at what an input names', async (_which, more) => {
-    const { interceptors } = commonOptions({ namespace: 'default', address: '127.0.0.1:1', ...more } as unknown as WorkerConnection, 1);
-    const made = (interceptors?.activity ?? []).map((make) => make({ info: { activityType: 'generate' } } as never).inbound?.execute);
+    const { interceptors } = commonOptions(
+      { namespace: 'default', address: '127.0.0.1:1', ...more } as unknown as WorkerConnection,
+      1,
+    );
+    const made = (interceptors?.activity ?? []).map(
+      (make) => make({ info: { activityType: 'generate' } } as never).inbound?.execute,
+    );
     expect(made.length).toBe('watch' in more ? 2 : 1);
     type Execute = (input: object) => Promise<string>;
-    const first = made.reduceRight<Execute>((next, execute) => (input) => execute?.(input as never, next as never) as Promise<string>, async () => 'begun');
-    await expect(first({ args: [{ policy: { dir: '/etc' } }], headers: {} })).rejects.toMatchObject({ type: 'UserInputError' });
+    const first = made.reduceRight<Execute>(
+      (next, execute) => (input) => execute?.(input as never, next as never) as Promise<string>,
+      async () => 'begun',
+    );
+    await expect(first({ args: [{ policy: { dir: '/etc' } }], headers: {} })).rejects.toMatchObject({
+      type: 'UserInputError',
+    });
     expect(await first({ args: [{ policy: { dir: starter } }], headers: {} })).toBe('begun');
   });
 });
 
 describe('a folder that is read', () => {
   it('lies in the project, the home, the package or a place that was named', async () => {
-    for (const allowed of [join(project, 'model'), join(home, 'x'), starter, join(dir, 'cache', 'm'), join(dir, 'hf', 'hub', 'm')]) expect([allowed, await generate({ dir: allowed })]).toEqual([allowed, 'begun']);
-    for (const other of [join(outside, 'model'), '/etc', '/', join(project, '..', 'outside', 'model'), `${project}-2`]) expect([other, await generate({ dir: other })]).toEqual([other, 'policy.dir']);
+    for (const allowed of [
+      join(project, 'model'),
+      join(home, 'x'),
+      starter,
+      join(dir, 'cache', 'm'),
+      join(dir, 'hf', 'hub', 'm'),
+    ])
+      expect([allowed, await generate({ dir: allowed })]).toEqual([allowed, 'begun']);
+    for (const other of [join(outside, 'model'), '/etc', '/', join(project, '..', 'outside', 'model'), `${project}-2`])
+      expect([other, await generate({ dir: other })]).toEqual([other, 'policy.dir']);
     expect(await generate({ dir: join(outside, 'model') }, { LONGHAUL_PLACES: `/nowhere:${outside}` })).toBe('begun');
     expect(await generate({ endpoint: { tokenizer: join(outside, 'model') } })).toBe('policy.endpoint.tokenizer');
-    expect(await of('checkEndpoint', [{ endpoint: { tokenizer: '/etc' }, field: 'policies.x.endpoint' }])).toBe('policies.x.endpoint.tokenizer');
+    expect(await of('checkEndpoint', [{ endpoint: { tokenizer: '/etc' }, field: 'policies.x.endpoint' }])).toBe(
+      'policies.x.endpoint.tokenizer',
+    );
   });
 
   it('is looked at behind its links, and an adapter at its base', async () => {
     symlinkSync(join(outside, 'model'), join(project, 'link'));
     expect(await generate({ dir: join(project, 'link') })).toBe('policy.dir');
-    writeFileSync(join(project, 'model', 'adapter_config.json'), JSON.stringify({ base_model_name_or_path: join(outside, 'model') }));
+    writeFileSync(
+      join(project, 'model', 'adapter_config.json'),
+      JSON.stringify({ base_model_name_or_path: join(outside, 'model') }),
+    );
     expect(await generate({ dir: join(project, 'model') })).toBe('policy.dir');
     expect(await generate({ dir: join(project, 'model') }, { LONGHAUL_PLACES: outside })).toBe('begun');
   });
@@ -90,8 +133,18 @@ describe('a folder that is read', () => {
     expect(await openRun({ policy: { base: 'hf:org/name@main' } })).toBe('begun');
     expect(await openRun({ policy: { base: model } })).toBe('policy.base');
     expect(await openRun({ algorithm: { critic: { base: model } } })).toBe('algorithm.critic.base');
-    for (const [policy, field] of [[model, 'policies.1'], [{ policy: model }, 'policies.1'], [{ endpoint: { tokenizer: model } }, 'policies.1.endpoint.tokenizer'], ['latest:run', 'begun'], ['run@3', 'begun']] as const) {
-      expect(await of('openSweep', [{ given: { policies: ['starter', policy] }, eval: 'e' }], { LONGHAUL_RUN_PLACES: process.cwd() })).toBe(field);
+    for (const [policy, field] of [
+      [model, 'policies.1'],
+      [{ policy: model }, 'policies.1'],
+      [{ endpoint: { tokenizer: model } }, 'policies.1.endpoint.tokenizer'],
+      ['latest:run', 'begun'],
+      ['run@3', 'begun'],
+    ] as const) {
+      expect(
+        await of('openSweep', [{ given: { policies: ['starter', policy] }, eval: 'e' }], {
+          LONGHAUL_RUN_PLACES: process.cwd(),
+        }),
+      ).toBe(field);
     }
   });
 });
@@ -101,16 +154,27 @@ describe('a folder that is written', () => {
     expect(await openRun({ dir: outside })).toBe('dir');
     expect(await openRun({ dir: outside }, { LONGHAUL_PLACES: outside })).toBe('dir');
     expect(await openRun({ dir: outside }, { LONGHAUL_RUN_PLACES: outside })).toBe('begun');
-    for (const closed of [home, join(home, 'store'), join(project, '.git'), join(project, 'node_modules', 'x'), packageRoot]) expect([closed, await openRun({ dir: closed })]).toEqual([closed, 'dir']);
+    for (const closed of [
+      home,
+      join(home, 'store'),
+      join(project, '.git'),
+      join(project, 'node_modules', 'x'),
+      packageRoot,
+    ])
+      expect([closed, await openRun({ dir: closed })]).toEqual([closed, 'dir']);
     expect(await of('openSweep', [{ given: { dir: outside, policies: [] }, eval: 'e' }])).toBe('dir');
-    for (const activity of ['closeRun', 'recordStep', 'recordChanges', 'recordEvaluation', 'update', 'planUpdate']) expect(await of(activity, [{ runDir: join(outside, 'r') }])).toBe('runDir');
-    for (const activity of ['forwardBackward', 'optimStep']) expect(await of(activity, [{ dir: join(outside, 'r') }])).toBe('dir');
+    for (const activity of ['closeRun', 'recordStep', 'recordChanges', 'recordEvaluation', 'update', 'planUpdate'])
+      expect(await of(activity, [{ runDir: join(outside, 'r') }])).toBe('runDir');
+    for (const activity of ['forwardBackward', 'optimStep'])
+      expect(await of(activity, [{ dir: join(outside, 'r') }])).toBe('dir');
     expect(await of('closeRun', [{ runDir: join(project, 'runs', 'mine') }])).toBe('begun');
   });
 
   it('is one of several where a scheduled eval has its time in its name', async () => {
-    for (const other of ['nightly-2026-01-30T06+00+00Z', 'mine']) mkdirSync(join(project, 'evals', other), { recursive: true });
-    const scheduled = (folder: string) => of('openSweep', [{ given: { dir: join(project, folder), policies: [] }, eval: 'nightly-2026-01-31T06:00:00Z' }]);
+    for (const other of ['nightly-2026-01-30T06+00+00Z', 'mine'])
+      mkdirSync(join(project, 'evals', other), { recursive: true });
+    const scheduled = (folder: string) =>
+      of('openSweep', [{ given: { dir: join(project, folder), policies: [] }, eval: 'nightly-2026-01-31T06:00:00Z' }]);
     expect(await scheduled('evals')).toBe('begun');
     mkdirSync(join(project, 'other', 'nightly-2026-01-31T06+00+00Z', 'src'), { recursive: true });
     expect(await scheduled('other')).toBe('dir');
@@ -128,12 +192,17 @@ describe('a folder that is written', () => {
   it('may have files of its user once a run or an eval has begun there', async () => {
     const [run, sweep] = [join(project, 'runs', 'mine'), join(project, 'evals', 'nightly-2026-01-30T06+00+00Z')];
     for (const folder of [run, sweep]) mkdirSync(join(folder, '.ipynb_checkpoints'), { recursive: true });
-    const openEval = () => of('openSweep', [{ given: { dir: join(project, 'evals'), policies: [] }, eval: 'nightly-2026-01-30T06:00:00Z' }]);
+    const openEval = () =>
+      of('openSweep', [{ given: { dir: join(project, 'evals'), policies: [] }, eval: 'nightly-2026-01-30T06:00:00Z' }]);
     expect([await openRun({}), await openEval()]).toEqual(['dir', 'dir']);
     writeFileSync(join(run, 'config.yaml'), `run: mine\ndir: ${join(project, 'runs')}\n`);
     writeFileSync(join(sweep, 'config.yaml'), `eval: nightly-2026-01-30T06:00:00Z\ndir: ${join(project, 'evals')}\n`);
     expect([await openRun({}), await openEval()]).toEqual(['begun', 'begun']);
-    for (const [name, dir] of [['other', join(project, 'runs')], ['mine', project], ['mine', '']]) {
+    for (const [name, dir] of [
+      ['other', join(project, 'runs')],
+      ['mine', project],
+      ['mine', ''],
+    ]) {
       writeFileSync(join(run, 'config.yaml'), `run: ${name}\ndir: ${JSON.stringify(dir)}\n`);
       expect([name, dir, await openRun({})]).toEqual([name, dir, 'dir']);
     }
@@ -145,15 +214,27 @@ describe('an activity that a client makes up', () => {
 
   it('has numbers where numbers are parts of paths', async () => {
     const away = '1/../../../../outside';
-    for (const activity of ['update', 'planUpdate', 'recordEvaluation']) expect([activity, await of(activity, [{ runDir: runDir(), step: away }])]).toEqual([activity, 'step']);
+    for (const activity of ['update', 'planUpdate', 'recordEvaluation'])
+      expect([activity, await of(activity, [{ runDir: runDir(), step: away }])]).toEqual([activity, 'step']);
     expect(await of('recordStep', [{ runDir: runDir(), record: { step: away } }])).toBe('record.step');
-    for (const [field, value] of [['round', '0/../..'], ['shard', [1]], ['round', -1]] as const) expect(await of('forwardBackward', [{ dir: runDir(), [field]: value }])).toBe(field);
+    for (const [field, value] of [
+      ['round', '0/../..'],
+      ['shard', [1]],
+      ['round', -1],
+    ] as const)
+      expect(await of('forwardBackward', [{ dir: runDir(), [field]: value }])).toBe(field);
     expect(await of('forwardBackward', [{ dir: runDir(), step: 1, round: 0, shard: 3 }])).toBe('begun');
   });
 
   it('says of no folder elsewhere that it is the policy of a step', async () => {
-    expect(await of('recordStep', [{ runDir: runDir(), record: { step: 1 }, policy: { dir: join(outside, 'model') } }])).toBe('policy.dir');
-    expect(await of('recordStep', [{ runDir: runDir(), record: { step: 1 }, policy: { dir: join(runDir(), 'checkpoints', 'step-1') } }])).toBe('begun');
+    expect(
+      await of('recordStep', [{ runDir: runDir(), record: { step: 1 }, policy: { dir: join(outside, 'model') } }]),
+    ).toBe('policy.dir');
+    expect(
+      await of('recordStep', [
+        { runDir: runDir(), record: { step: 1 }, policy: { dir: join(runDir(), 'checkpoints', 'step-1') } },
+      ]),
+    ).toBe('begun');
   });
 });
 
@@ -164,11 +245,20 @@ describe('what the command line was given', () => {
     expect(await generate({ dir: model })).toBe('policy.dir');
     await allowRollout(around, { task: 't', policy: { dir: model, version: 0 } });
     expect(await generate({ dir: model })).toBe('begun');
-    const config = { run: 'mine', dir: join(outside, 'runs'), policy: { base: join(outside, 'base') }, algorithm: {} } as RunConfig;
+    const config = {
+      run: 'mine',
+      dir: join(outside, 'runs'),
+      policy: { base: join(outside, 'base') },
+      algorithm: {},
+    } as RunConfig;
     expect(await openRun(config)).toBe('dir');
     await allowRun(around, config);
     expect(await openRun(config)).toBe('begun');
-    const sweep = { eval: 'e', dir: join(outside, 'evals'), policies: [{ name: 'x', policy: join(outside, 'third') }] } as unknown as SweepConfig;
+    const sweep = {
+      eval: 'e',
+      dir: join(outside, 'evals'),
+      policies: [{ name: 'x', policy: join(outside, 'third') }],
+    } as unknown as SweepConfig;
     expect(await of('openSweep', [{ given: sweep, eval: 'e' }])).toBe('dir');
     await allowEval(around, sweep);
     expect(await of('openSweep', [{ given: sweep, eval: 'e' }])).toBe('begun');
@@ -185,7 +275,8 @@ describe('what the command line was given', () => {
 
 describe('a module', () => {
   let module: string;
-  const configOf = (run: string) => ({ run, dir: join(project, 'runs'), policy: { base: starter }, algorithm: { module } }) as unknown as RunConfig;
+  const configOf = (run: string) =>
+    ({ run, dir: join(project, 'runs'), policy: { base: starter }, algorithm: { module } }) as unknown as RunConfig;
   const open = (run: string) => of('openRun', [configOf(run), run]);
   const update = (run: string) => of('update', [{ run, runDir: join(project, 'runs', run), algorithm: { module } }]);
   const loaded = () => readFileSync(copyOf(module) ?? '', 'utf8');
@@ -201,7 +292,11 @@ describe('a module', () => {
     expect([await open('mine'), await update('mine'), loaded()]).toEqual(['begun', 'begun', 'export {};\n']);
     expect(statSync(copyOf(module) ?? '').mode & 0o777).toBe(0o600);
     writeFileSync(module, 'process.exit();\n');
-    expect([await open('mine'), await of('planUpdate', [{ algorithm: { module } }]), loaded()]).toEqual(['begun', 'begun', 'export {};\n']);
+    expect([await open('mine'), await of('planUpdate', [{ algorithm: { module } }]), loaded()]).toEqual([
+      'begun',
+      'begun',
+      'export {};\n',
+    ]);
     rmSync(module);
     expect(await update('mine')).toBe('begun');
   });
@@ -221,13 +316,20 @@ describe('a module', () => {
     expect(await open('mine')).toBe('begun');
     writeFileSync(module, 'export const changed = true;\n');
     await allowRun({ env: {}, cwd: project }, configOf('other'));
-    expect([await open('other'), await update('mine'), loaded()]).toEqual(['algorithm.module', 'begun', 'export {};\n']);
+    expect([await open('other'), await update('mine'), loaded()]).toEqual([
+      'algorithm.module',
+      'begun',
+      'export {};\n',
+    ]);
     // In a worker that has started again since.
     forgetCopies();
     expect([await update('mine'), loaded()]).toEqual(['begun', 'export {};\n']);
     expect(await update('other')).toBe('ModuleChanged');
     forgetCopies();
-    expect([await of('forwardBackward', [{ run: 'mine', dir: join(project, 'runs', 'mine'), round: 0, shard: 0 }]), loaded()]).toEqual(['begun', 'export {};\n']);
+    expect([
+      await of('forwardBackward', [{ run: 'mine', dir: join(project, 'runs', 'mine'), round: 0, shard: 0 }]),
+      loaded(),
+    ]).toEqual(['begun', 'export {};\n']);
   });
 
   it('of the stack is loaded as it was when the stack was started', () => {
@@ -237,6 +339,8 @@ describe('a module', () => {
     readAsStarted(home, [module], 'LONGHAUL_MODULES', env);
     expect(loaded()).toBe('export {};\n');
     rmSync(join(home, 'allowed'), { recursive: true });
-    expect(() => readAsStarted(home, [module], 'LONGHAUL_MODULES', env)).toThrow(/LONGHAUL_MODULES.*changed since the stack was started.*put the file back/s);
+    expect(() => readAsStarted(home, [module], 'LONGHAUL_MODULES', env)).toThrow(
+      /LONGHAUL_MODULES.*changed since the stack was started.*put the file back/s,
+    );
   });
 });

@@ -2,7 +2,10 @@ import { expect, it, vi } from 'vitest';
 import { SamplerCounters } from '../../../trainer/sampler/sampler-stats.ts';
 import { describeSampling, reportSampling } from '../../../workers/roles/report-sampling.ts';
 
-function minute(): { readonly before: ReturnType<SamplerCounters['snapshot']>; readonly now: ReturnType<SamplerCounters['snapshot']> } {
+function minute(): {
+  readonly before: ReturnType<SamplerCounters['snapshot']>;
+  readonly now: ReturnType<SamplerCounters['snapshot']>;
+} {
   const counters = new SamplerCounters();
   counters.pass([1, 1, 1, 1, 1], 1);
   const before = counters.snapshot(0, 0);
@@ -29,7 +32,13 @@ it('says what was done since the last look, by its own time', () => {
 it('writes a line a minute while there is work, none of an engine that is lost, and none once it was ended', async () => {
   vi.useFakeTimers();
   const { before, now } = minute();
-  const stats = vi.fn().mockResolvedValue(now).mockResolvedValueOnce(before).mockResolvedValueOnce(now).mockResolvedValueOnce(now).mockRejectedValueOnce(new Error('lost'));
+  const stats = vi
+    .fn()
+    .mockResolvedValue(now)
+    .mockResolvedValueOnce(before)
+    .mockResolvedValueOnce(now)
+    .mockResolvedValueOnce(now)
+    .mockRejectedValueOnce(new Error('lost'));
   const lines: string[] = [];
   const end = reportSampling({ stats }, (line) => lines.push(line));
   await vi.advanceTimersByTimeAsync(190_000);

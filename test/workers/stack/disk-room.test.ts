@@ -46,23 +46,41 @@ describe('a disk', () => {
   it('without room is told once, with what is kept there, what is free, what is needed and what helps', () => {
     mount(`size=${2 * NEEDED_BYTES}`);
     fill();
-    const [trouble, ...others] = diskTroubles([...stackPlaces(join(disk, 'home')), { what: 'the run folder', dir: join(disk, 'runs', 'r') }]);
+    const [trouble, ...others] = diskTroubles([
+      ...stackPlaces(join(disk, 'home')),
+      { what: 'the run folder', dir: join(disk, 'runs', 'r') },
+    ]);
     expect(others).toEqual([]);
     expect(trouble).toEqual({
-      kind: 'full', what: ['the store', "Temporal's database and logs", 'the run folder'], dir: disk, free: 2 ** 20, needed: NEEDED_BYTES,
+      kind: 'full',
+      what: ['the store', "Temporal's database and logs", 'the run folder'],
+      dir: disk,
+      free: 2 ** 20,
+      needed: NEEDED_BYTES,
       line: `No space is left at ${disk} (the store, Temporal's database and logs, the run folder): 1.0 MiB are free, and 16 MiB are needed; free some there, or set LONGHAUL_HOME to a folder of another disk`,
     });
   });
 
   it('without inodes is told as that', () => {
     mount(`size=${2 * NEEDED_BYTES},nr_inodes=40`);
-    expect(diskTroubles(stackPlaces(disk))).toMatchObject([{ kind: 'no-files', free: 39, needed: 64, line: expect.stringMatching(/^No file can be made at .*: 39 inodes are free, and 64 are needed; remove files there/) as string }]);
+    expect(diskTroubles(stackPlaces(disk))).toMatchObject([
+      {
+        kind: 'no-files',
+        free: 39,
+        needed: 64,
+        line: expect.stringMatching(
+          /^No file can be made at .*: 39 inodes are free, and 64 are needed; remove files there/,
+        ) as string,
+      },
+    ]);
   });
 
   it('that can only be read is told as that', () => {
     mount(`size=${2 * NEEDED_BYTES}`);
     execFileSync('mount', ['-o', 'remount,ro', disk]);
-    expect(diskTroubles(stackPlaces(disk))).toMatchObject([{ kind: 'read-only', line: expect.stringMatching(/can only be read: mount it for writing again/) as string }]);
+    expect(diskTroubles(stackPlaces(disk))).toMatchObject([
+      { kind: 'read-only', line: expect.stringMatching(/can only be read: mount it for writing again/) as string },
+    ]);
   });
 
   it('of the runs alone is told, by the folders that the store has on record', async () => {
@@ -79,7 +97,9 @@ describe('a disk', () => {
     mkdirSync(join(disk, 'runs'));
     fill();
     expect(await runPlaces(home)).toEqual([{ what: 'run folders', dir: join(disk, 'runs') }]);
-    expect(diskTroubles([...stackPlaces(home), ...(await runPlaces(home))])).toMatchObject([{ kind: 'full', what: ['run folders'], dir: join(disk, 'runs') }]);
+    expect(diskTroubles([...stackPlaces(home), ...(await runPlaces(home))])).toMatchObject([
+      { kind: 'full', what: ['run folders'], dir: join(disk, 'runs') },
+    ]);
   });
 });
 
@@ -95,11 +115,37 @@ describe('on a full disk', () => {
     deaf = createServer(() => undefined).listen(0, '127.0.0.1');
     await once(deaf, 'listening');
     const port = (deaf.address() as { port: number }).port;
-    const record = { name: 'temporal', process: ownIdentity(), state: 'ready', restarts: 0, failedStarts: 0, since: '', log: '/logs/temporal.log', digest: '' } as const;
-    const state = { format: 1, supervisor: { pid: 0, startTime: '' }, since: '', address: `127.0.0.1:${port}`, namespace: 'default', ui: '', ports: { temporal: port, ui: 0 }, phase: 'up', processes: [record] } as const;
+    const record = {
+      name: 'temporal',
+      process: ownIdentity(),
+      state: 'ready',
+      restarts: 0,
+      failedStarts: 0,
+      since: '',
+      log: '/logs/temporal.log',
+      digest: '',
+    } as const;
+    const state = {
+      format: 1,
+      supervisor: { pid: 0, startTime: '' },
+      since: '',
+      address: `127.0.0.1:${port}`,
+      namespace: 'default',
+      ui: '',
+      ports: { temporal: port, ui: 0 },
+      phase: 'up',
+      processes: [record],
+    } as const;
     writeStackState(stackPaths(disk).state, state);
     const store = openSqliteStore(join(disk, 'store'));
-    const run = { run: 'r', runDir: join(disk, 'runs', 'r'), seed: 1, startedAt: '2026-01-01T00:00:00.000Z', policy: { base: '/p', parameters: 1, vocabulary: 1 }, task: { name: 'swe-mini', train: 1, heldOut: 1 } };
+    const run = {
+      run: 'r',
+      runDir: join(disk, 'runs', 'r'),
+      seed: 1,
+      startedAt: '2026-01-01T00:00:00.000Z',
+      policy: { base: '/p', parameters: 1, vocabulary: 1 },
+      task: { name: 'swe-mini', train: 1, heldOut: 1 },
+    };
     await store.putOnce<RunRecord>(keys.run('r'), run);
     await store.close();
     mkdirSync(join(disk, 'runs'));
@@ -110,13 +156,21 @@ describe('on a full disk', () => {
   async function call(...args: string[]) {
     let text = '';
     const write = (more: string) => void (text += more);
-    const exitCode = await runCommandLine(args, { out: write, err: write, env: process.env, cwd: dir, signal: new AbortController().signal });
+    const exitCode = await runCommandLine(args, {
+      out: write,
+      err: write,
+      env: process.env,
+      cwd: dir,
+      signal: new AbortController().signal,
+    });
     return { exitCode, text, first: text.split('\n')[0] ?? '' };
   }
 
   it('ps says so first, and calls no server ready that answers nobody', async () => {
     const { exitCode, text, first } = await call('ps');
-    expect(first).toMatch(/^No space is left at .*store \(the store, Temporal's database and logs, run folders\): \d\.\d MiB are free, and 16 MiB are needed/u);
+    expect(first).toMatch(
+      /^No space is left at .*store \(the store, Temporal's database and logs, run folders\): \d\.\d MiB are free, and 16 MiB are needed/u,
+    );
     expect([exitCode, /temporal .* ready/u.test(text), /temporal .* silent/u.test(text)]).toEqual([3, false, true]);
   });
 
@@ -135,7 +189,11 @@ describe('on a full disk', () => {
     writeFileSync(run, JSON.stringify({ policy: { base: policy }, task: { name: 'swe-mini' }, steps: 1 }));
     const sweep = join(dir, 'eval.yaml');
     writeFileSync(sweep, JSON.stringify({ policies: [policy], tasks: { name: 'swe-mini' }, samples: 1 }));
-    for (const args of [['train', run], ['eval', sweep], ['up', '--detach']]) {
+    for (const args of [
+      ['train', run],
+      ['eval', sweep],
+      ['up', '--detach'],
+    ]) {
       const { exitCode, first } = await call(...args);
       expect([args[0], exitCode, first]).toEqual([args[0], 3, expect.stringContaining(said)]);
     }

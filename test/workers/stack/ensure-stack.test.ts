@@ -17,7 +17,8 @@ const soon = { timeout: 60_000, interval: 100 };
 let stack: FixtureStack;
 afterEach(async () => stack.end());
 
-const ensure = (env: NodeJS.ProcessEnv = {}) => ensureStack({ home: stack.home, env: { ...stack.env, ...env }, program: supervisorProgram });
+const ensure = (env: NodeJS.ProcessEnv = {}) =>
+  ensureStack({ home: stack.home, env: { ...stack.env, ...env }, program: supervisorProgram });
 
 test('the server keeps its address and what it knows through its own death, down and up', async () => {
   stack = new FixtureStack({ init: [] }, true);
@@ -29,14 +30,21 @@ test('the server keeps its address and what it knows through its own death, down
   expect(first).toMatchObject({ address: `127.0.0.1:${ports.temporal}`, ui: `http://127.0.0.1:${ports.ui}` });
   expect(await ensure()).toMatchObject({ started: false, address: first.address });
   expect(stack.log('init')).toContain(`temporal at ${first.address}`);
-  expect(await ensure({ TEMPORAL_ADDRESS: `localhost:${ports.temporal}` })).toMatchObject({ started: false, address: first.address });
+  expect(await ensure({ TEMPORAL_ADDRESS: `localhost:${ports.temporal}` })).toMatchObject({
+    started: false,
+    address: first.address,
+  });
 
   const connection = await Connection.connect({ address: first.address });
   const client = new Client({ connection });
   const present = await connection.operatorService.listSearchAttributes({ namespace: 'default' });
   expect(Object.keys(present.customAttributes ?? {})).toEqual(expect.arrayContaining(Object.keys(SEARCH_ATTRIBUTES)));
   await client.workflow.start('nobodyRunsThis', { taskQueue: 'none', workflowId: 'kept', args: [] });
-  const described = () => client.workflow.getHandle('kept').describe().then((found) => found.status.name);
+  const described = () =>
+    client.workflow
+      .getHandle('kept')
+      .describe()
+      .then((found) => found.status.name);
 
   const server = stack.process('temporal').pid ?? 0;
   process.kill(server, 'SIGKILL');
@@ -57,7 +65,9 @@ test('a worker that does not start is named with what it said, and nothing is le
   await expect(ensure()).rejects.toMatchObject({
     name: 'Unreachable',
     // Once, however often it was started.
-    message: expect.stringMatching(/^[^]*gpu does not start((?!a reason to die)[^])*this worker has a reason to die((?!a reason to die)[^])*$/),
+    message: expect.stringMatching(
+      /^[^]*gpu does not start((?!a reason to die)[^])*this worker has a reason to die((?!a reason to die)[^])*$/,
+    ),
   });
   expect(stack.list).toMatchObject({ status: 'down', processes: [] });
 });
@@ -90,7 +100,11 @@ test('a cluster that is named and does not answer is an error that says what to 
 
 test('a supervisor that cannot even begin is an error with the end of its log', async () => {
   stack = new FixtureStack({ init: [] });
-  const broken = ensureStack({ home: stack.home, env: { ...stack.env, FIXTURE_WORKERS: 'no JSON' }, program: supervisorProgram });
+  const broken = ensureStack({
+    home: stack.home,
+    env: { ...stack.env, FIXTURE_WORKERS: 'no JSON' },
+    program: supervisorProgram,
+  });
   await expect(broken).rejects.toThrow(/supervisor ended[^]*no JSON/);
 });
 
@@ -98,7 +112,9 @@ test('a Docker daemon of another machine is refused before anything is started, 
   stack = new FixtureStack({ init: [] }, true);
   const env = { ...stack.env, LONGHAUL_SANDBOX: 'docker', DOCKER_HOST: 'tcp://192.0.2.7:2375' };
   await expect(ensureStack({ home: stack.home, env, program: supervisorProgram })).rejects.toMatchObject({
-    name: 'UserInputError', field: 'DOCKER_HOST', value: 'tcp://192.0.2.7:2375',
+    name: 'UserInputError',
+    field: 'DOCKER_HOST',
+    value: 'tcp://192.0.2.7:2375',
     message: expect.stringMatching(/it is another machine.*LONGHAUL_SANDBOX=bubblewrap/),
   });
   expect(stack.list).toMatchObject({ status: 'down', processes: [] });

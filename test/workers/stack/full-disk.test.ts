@@ -47,26 +47,32 @@ function fill(disk: string): () => void {
   return () => rmSync(path);
 }
 
-test.runIf(process.getuid?.() === 0)('the supervisor of a full disk goes on, and when there is room what died stands again', async () => {
-  stack = new FixtureStack({ init: [], gpu: [] }, false, smallDisk(join(dir, 'home'), 2 ** 25));
-  const { home, env } = stack;
-  await ensureStack({ home, env, program: supervisorProgram });
-  const { lock } = stackPaths(home);
-  const supervisor = lockHolder(lock)?.pid;
-  const { pid } = stack.process('init');
-  const makeRoom = fill(home);
-  fillUp(join(home, 'logs', 'supervisor.log'), 'a', 1);
-  process.kill(pid ?? 0, 'SIGKILL');
-  await vi.waitFor(() => expect(stack?.process('init').pid).toBeNull(), soon);
-  // Long enough for several starts, none of which can say that it is ready.
-  await new Promise((resolve) => setTimeout(resolve, 1_500));
-  expect(lockHolder(lock)?.pid).toBe(supervisor);
-  makeRoom();
-  await vi.waitFor(() => expect(stack?.process('init')).toMatchObject({ state: 'ready', pid: expect.any(Number) as number }), soon);
-  expect(stack.process('init').restarts).toBeGreaterThan(0);
-  expect(stack.list).toMatchObject({ status: 'up', supervisor });
-  expect(readdirSync(home).filter((name) => name.startsWith('stack.json.'))).toEqual([]);
-});
+test.runIf(process.getuid?.() === 0)(
+  'the supervisor of a full disk goes on, and when there is room what died stands again',
+  async () => {
+    stack = new FixtureStack({ init: [], gpu: [] }, false, smallDisk(join(dir, 'home'), 2 ** 25));
+    const { home, env } = stack;
+    await ensureStack({ home, env, program: supervisorProgram });
+    const { lock } = stackPaths(home);
+    const supervisor = lockHolder(lock)?.pid;
+    const { pid } = stack.process('init');
+    const makeRoom = fill(home);
+    fillUp(join(home, 'logs', 'supervisor.log'), 'a', 1);
+    process.kill(pid ?? 0, 'SIGKILL');
+    await vi.waitFor(() => expect(stack?.process('init').pid).toBeNull(), soon);
+    // Long enough for several starts, none of which can say that it is ready.
+    await new Promise((resolve) => setTimeout(resolve, 1_500));
+    expect(lockHolder(lock)?.pid).toBe(supervisor);
+    makeRoom();
+    await vi.waitFor(
+      () => expect(stack?.process('init')).toMatchObject({ state: 'ready', pid: expect.any(Number) as number }),
+      soon,
+    );
+    expect(stack.process('init').restarts).toBeGreaterThan(0);
+    expect(stack.list).toMatchObject({ status: 'up', supervisor });
+    expect(readdirSync(home).filter((name) => name.startsWith('stack.json.'))).toEqual([]);
+  },
+);
 
 test('a start that fails before there is a process is tried again', async () => {
   stack = new FixtureStack({ init: [] }, false, join(dir, 'home'));
@@ -79,7 +85,10 @@ test('a start that fails before there is a process is tried again', async () => 
   process.kill(stack.process('init').pid ?? 0, 'SIGKILL');
   await vi.waitFor(() => expect(stack?.log('supervisor')).toMatch(/init could not be started \(EEXIST/), soon);
   rmSync(ready);
-  await vi.waitFor(() => expect(stack?.process('init')).toMatchObject({ state: 'ready', pid: expect.any(Number) as number }), soon);
+  await vi.waitFor(
+    () => expect(stack?.process('init')).toMatchObject({ state: 'ready', pid: expect.any(Number) as number }),
+    soon,
+  );
   expect(stack.list).toMatchObject({ status: 'up', supervisor });
 });
 
@@ -97,7 +106,10 @@ test.runIf(process.getuid?.() === 0)('a worker whose log has no room goes on, an
     rmSync(${JSON.stringify(join(disk, 'fill'))});
     process.stderr.write('there is room\\n');`;
   const descriptor = openSync(log, 'a');
-  const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { stdio: ['ignore', descriptor, descriptor], timeout: 50_000 });
+  const { status } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', descriptor, descriptor],
+    timeout: 50_000,
+  });
   closeSync(descriptor);
   expect([status, readFileSync(log, 'utf8')]).toEqual([0, 'there is room\n']);
 });

@@ -46,7 +46,9 @@ it('is never a folder that has something else in it', () => {
   const project = join(dir, 'project');
   mkdirSync(project);
   writeFileSync(join(project, 'theirs.txt'), '');
-  expect(() => makeHome(project)).toThrow(/LONGHAUL_HOME: ".*project" cannot be used; give a folder of its own: that one has files of something else/u);
+  expect(() => makeHome(project)).toThrow(
+    /LONGHAUL_HOME: ".*project" cannot be used; give a folder of its own: that one has files of something else/u,
+  );
   expect(modeOf(project)).toBe(0o777);
 });
 

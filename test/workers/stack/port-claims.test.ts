@@ -28,8 +28,18 @@ function stackWith(name: string, worker: ProcessIdentity, ports: { temporal: num
   const home = join(dir, name);
   const common = { restarts: 0, failedStarts: 0, since: '2026-01-01T00:00:00.000Z', log: 'x', digest: 'x' };
   const state: StackState = {
-    format: 1, supervisor: dead, since: common.since, address: `127.0.0.1:${ports.temporal}`, namespace: 'default', ui: '', ports, phase: 'up',
-    processes: [{ ...common, name: 'temporal', process: dead, state: 'backing-off' }, { ...common, name: 'init', process: worker, state: 'ready' }],
+    format: 1,
+    supervisor: dead,
+    since: common.since,
+    address: `127.0.0.1:${ports.temporal}`,
+    namespace: 'default',
+    ui: '',
+    ports,
+    phase: 'up',
+    processes: [
+      { ...common, name: 'temporal', process: dead, state: 'backing-off' },
+      { ...common, name: 'init', process: worker, state: 'ready' },
+    ],
   };
   writeStackState(stackPaths(home).state, state);
   claimPorts(home, [ports.temporal, ports.ui]);
@@ -37,7 +47,10 @@ function stackWith(name: string, worker: ProcessIdentity, ports: { temporal: num
 }
 
 /** The UI's own address is hidden, and chosen anew. */
-const withHidden = (ports: { readonly temporal: number; readonly ui: number }) => ({ ...ports, behind: { host: expect.stringMatching(/^127\./) as string, port: expect.any(Number) as number } });
+const withHidden = (ports: { readonly temporal: number; readonly ui: number }) => ({
+  ...ports,
+  behind: { host: expect.stringMatching(/^127\./) as string, port: expect.any(Number) as number },
+});
 
 const twoPorts = async () => {
   const temporal = await choosePort([]);

@@ -8,7 +8,12 @@ it('a call fails so that it is tried again where what is known of the stack cann
   const now = () => {
     throw Object.assign(new Error('EMFILE: too many open files'), { code: 'EMFILE' });
   };
-  const link = new StackLink({ home: '/home/of/it', address: '127.0.0.1:1', id: 'a' }, credentials.createInsecure(), {}, { now });
+  const link = new StackLink(
+    { home: '/home/of/it', address: '127.0.0.1:1', id: 'a' },
+    credentials.createInsecure(),
+    {},
+    { now },
+  );
   expect(await link.check()).toMatchObject({
     code: status.UNAVAILABLE,
     details: 'what is known of the stack in /home/of/it cannot be read: EMFILE: too many open files',

@@ -20,7 +20,8 @@ afterEach(async () => {
 });
 
 const settings = (env: NodeJS.ProcessEnv) => stackSettings(env, '/here');
-const has = (asked: NodeJS.ProcessEnv, running: NodeJS.ProcessEnv) => refuseOtherSettings(settings(asked), settings(running), '/home');
+const has = (asked: NodeJS.ProcessEnv, running: NodeJS.ProcessEnv) =>
+  refuseOtherSettings(settings(asked), settings(running), '/home');
 
 test('what means the same is the same, and what nobody says is never in the way', () => {
   has({}, { LONGHAUL_SANDBOX: 'docker', LONGHAUL_DOCKER_RUNTIME: 'runsc' });
@@ -34,18 +35,32 @@ test('what means the same is the same, and what nobody says is never in the way'
 });
 
 test.each([
-  [{ LONGHAUL_DOCKER_RUNTIME: 'runsc' }, {}, 'LONGHAUL_DOCKER_RUNTIME: "runsc" cannot be used; the stack in /home runs with none; run npx longhaul down first'],
-  [{ LONGHAUL_SANDBOX: 'auto' }, { LONGHAUL_SANDBOX: 'docker' }, 'LONGHAUL_SANDBOX: "auto" cannot be used; the stack in /home runs with "docker"'],
+  [
+    { LONGHAUL_DOCKER_RUNTIME: 'runsc' },
+    {},
+    'LONGHAUL_DOCKER_RUNTIME: "runsc" cannot be used; the stack in /home runs with none; run npx longhaul down first',
+  ],
+  [
+    { LONGHAUL_SANDBOX: 'auto' },
+    { LONGHAUL_SANDBOX: 'docker' },
+    'LONGHAUL_SANDBOX: "auto" cannot be used; the stack in /home runs with "docker"',
+  ],
   [{ LONGHAUL_WARM_SANDBOXES: '0' }, {}, 'runs with none'],
   [{ LONGHAUL_RETENTION: '2d' }, {}, 'LONGHAUL_RETENTION: "48h" cannot be used; the stack in /home runs with "24h"'],
   [{ LONGHAUL_ROLES: 'gpu' }, {}, 'runs with "orchestrator,init,agent-run,reward,gpu"'],
-  [{ LONGHAUL_MODULES: 'a.mjs' }, { LONGHAUL_MODULES: 'b.mjs' }, 'LONGHAUL_MODULES: "/here/a.mjs" cannot be used; the stack in /home runs with "/here/b.mjs"'],
+  [
+    { LONGHAUL_MODULES: 'a.mjs' },
+    { LONGHAUL_MODULES: 'b.mjs' },
+    'LONGHAUL_MODULES: "/here/a.mjs" cannot be used; the stack in /home runs with "/here/b.mjs"',
+  ],
 ])('%j on a stack with %j is refused', (asked, running, message) => {
   expect(() => has(asked, running)).toThrow(message);
 });
 
 test('of a stack that wrote nothing down nothing is believed', () => {
-  expect(() => refuseOtherSettings({ LONGHAUL_SANDBOX: 'auto' }, undefined, '/home')).toThrow('was started by an earlier version');
+  expect(() => refuseOtherSettings({ LONGHAUL_SANDBOX: 'auto' }, undefined, '/home')).toThrow(
+    'was started by an earlier version',
+  );
   refuseOtherSettings({}, undefined, '/home');
 });
 
@@ -55,9 +70,20 @@ test('a role that is named twice is served once', () => {
 
 // A worker that ends with it is started again and again, and the command says after minutes that the stack does not start.
 test.each([
-  { LONGHAUL_SANDBOX: 'podman' }, { LONGHAUL_ROLES: 'chef' }, { LONGHAUL_GPU_WORKERS: 'many' }, { LONGHAUL_SLOTS_GPU: 'x' }, { LONGHAUL_SLOTS_AGENT_RUN: '0' },
-  { LONGHAUL_MAX_SANDBOXES: '-1' }, { LONGHAUL_SANDBOX_TTL: '1.5' }, { LONGHAUL_SANDBOX_TTL: '31536000' }, { LONGHAUL_KV_CACHE_MIB: 'much' }, { LONGHAUL_VERSIONING: 'yes' },
-  { LONGHAUL_RETENTION: '3' }, { LONGHAUL_RETENTION: '0h' }, { LONGHAUL_RETENTION: '30m' }, { LONGHAUL_RETENTION: '999999d' },
+  { LONGHAUL_SANDBOX: 'podman' },
+  { LONGHAUL_ROLES: 'chef' },
+  { LONGHAUL_GPU_WORKERS: 'many' },
+  { LONGHAUL_SLOTS_GPU: 'x' },
+  { LONGHAUL_SLOTS_AGENT_RUN: '0' },
+  { LONGHAUL_MAX_SANDBOXES: '-1' },
+  { LONGHAUL_SANDBOX_TTL: '1.5' },
+  { LONGHAUL_SANDBOX_TTL: '31536000' },
+  { LONGHAUL_KV_CACHE_MIB: 'much' },
+  { LONGHAUL_VERSIONING: 'yes' },
+  { LONGHAUL_RETENTION: '3' },
+  { LONGHAUL_RETENTION: '0h' },
+  { LONGHAUL_RETENTION: '30m' },
+  { LONGHAUL_RETENTION: '999999d' },
 ])('%j is bad input', (env) => {
   const [field] = Object.keys(env);
   expect(() => settings(env)).toThrow(expect.objectContaining({ name: 'UserInputError', field }) as Error);
@@ -67,8 +93,13 @@ test('a stack that is up, or whose supervisor was killed, keeps what it was told
   stack = new FixtureStack({ init: [] });
   const { home, env } = stack;
   const told = { LONGHAUL_SANDBOX: 'docker', LONGHAUL_WARM_SANDBOXES: '2' };
-  const ensure = (over: NodeJS.ProcessEnv) => ensureStack({ home, env: { ...env, ...over }, program: supervisorProgram });
-  const refused = { field: 'LONGHAUL_DOCKER_RUNTIME', value: 'runsc', remedy: expect.stringContaining('npx longhaul down') as string };
+  const ensure = (over: NodeJS.ProcessEnv) =>
+    ensureStack({ home, env: { ...env, ...over }, program: supervisorProgram });
+  const refused = {
+    field: 'LONGHAUL_DOCKER_RUNTIME',
+    value: 'runsc',
+    remedy: expect.stringContaining('npx longhaul down') as string,
+  };
   await ensure(told);
   const { pid } = stack.process('init');
   for (const isUp of [true, false]) {
@@ -76,7 +107,9 @@ test('a stack that is up, or whose supervisor was killed, keeps what it was told
       process.kill(lockHolder(stackPaths(home).lock)?.pid ?? 0, 'SIGKILL');
       await vi.waitFor(() => expect(stack?.list.status).toBe('unsupervised'), { timeout: 120_000 });
     }
-    const error: unknown = await ensure({ ...told, LONGHAUL_DOCKER_RUNTIME: 'runsc' }).catch((thrown: unknown) => thrown);
+    const error: unknown = await ensure({ ...told, LONGHAUL_DOCKER_RUNTIME: 'runsc' }).catch(
+      (thrown: unknown) => thrown,
+    );
     expect(error).toMatchObject(refused);
     expect(exitCodeOf(error)).toBe(2);
     expect(stack.list.status).toBe(isUp ? 'up' : 'unsupervised');

@@ -52,7 +52,9 @@ test("where another stack's server takes the port, nothing passes, and the worke
   await server.stop();
   await vi.waitFor(() => expect(watch.passes()).not.toBe(before), soon);
   let passed = false;
-  void watch.passes().then(() => { passed = true; });
+  void watch.passes().then(() => {
+    passed = true;
+  });
   await start('other');
   expect(await wrong.promise).toMatchObject({ name: 'WrongStack', expected: expected.id, address: expected.address });
   expect(passed).toBe(false);
@@ -63,7 +65,10 @@ const PROGRAM = `const { connectWorker } = await import(process.argv[1]); await 
 function worker() {
   const env = { ...process.env, TEMPORAL_ADDRESS: expected.address, [STACK_ID_VARIABLE]: expected.id };
   const module = join(import.meta.dirname, '../../../workers/temporal-connection.ts');
-  const child = spawn(process.execPath, ['--input-type=module', '-e', PROGRAM, module], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, ['--input-type=module', '-e', PROGRAM, module], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   return { child, ended: Promise.all([once(child, 'exit'), text(child.stderr)]) };
 }
 

@@ -29,7 +29,11 @@ test('the log of a supervisor is moved while it runs, and it goes on writing beh
     writeSync(descriptor, `${line}\n`);
   };
   const stop = new AbortController();
-  const running = new Supervisor(paths, { namespace: 'default', cluster: { address: 'nowhere:7233' }, settings: {}, retentionHours: 24, workers: () => [] }, say).run(stop.signal);
+  const running = new Supervisor(
+    paths,
+    { namespace: 'default', cluster: { address: 'nowhere:7233' }, settings: {}, retentionHours: 24, workers: () => [] },
+    say,
+  ).run(stop.signal);
   await vi.waitFor(() => expect(said).toEqual([expect.stringContaining('the stack is up')]));
   truncateSync(log, 25 * MiB);
   vi.advanceTimersByTime(30_000);

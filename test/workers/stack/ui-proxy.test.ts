@@ -45,7 +45,15 @@ function ask(path: string, headers: Record<string, string> = {}, method = 'GET',
 
 async function answers(): Promise<void> {
   for (;;) {
-    const isUp = await Promise.all([checkCluster({ address }, 'default', 1000), ask('/').then(({ status }) => { if (status !== 200) throw new Error(String(status)); })]).then(() => true, () => false);
+    const isUp = await Promise.all([
+      checkCluster({ address }, 'default', 1000),
+      ask('/').then(({ status }) => {
+        if (status !== 200) throw new Error(String(status));
+      }),
+    ]).then(
+      () => true,
+      () => false,
+    );
     if (isUp) return;
     await sleep(200);
   }
@@ -70,8 +78,13 @@ afterAll(async () => {
 const start = JSON.stringify({ workflowType: { name: 'rollout' }, taskQueue: { name: 'orchestrator' } });
 
 it('pages, their deep links and the API are answered by the names of this machine', async () => {
-  for (const host of [`127.0.0.1:${port}`, `localhost:${port}`, `LOCALHOST:${port}`, 'localhost:9999']) expect((await ask('/namespaces/default/workflows/a%2Fb', { host })).status).toBe(200);
-  const { status, text } = await ask('/api/v1/namespaces', { origin: `http://127.0.0.1:${port}`, 'sec-fetch-site': 'same-origin', 'sec-fetch-mode': 'cors' });
+  for (const host of [`127.0.0.1:${port}`, `localhost:${port}`, `LOCALHOST:${port}`, 'localhost:9999'])
+    expect((await ask('/namespaces/default/workflows/a%2Fb', { host })).status).toBe(200);
+  const { status, text } = await ask('/api/v1/namespaces', {
+    origin: `http://127.0.0.1:${port}`,
+    'sec-fetch-site': 'same-origin',
+    'sec-fetch-mode': 'cors',
+  });
   expect([status, text]).toEqual([200, expect.stringContaining('default')]);
   const link = { 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
   expect((await ask('/namespaces/default/workflows', link)).status).toBe(200);
@@ -79,7 +92,10 @@ it('pages, their deep links and the API are answered by the names of this machin
 
 it.each([
   ['a name that was resolved anew', { host: 'evil.example' }],
-  ['such a name with the port', { host: 'evil.example:8233', origin: 'http://evil.example:8233', 'sec-fetch-site': 'same-origin' }],
+  [
+    'such a name with the port',
+    { host: 'evil.example:8233', origin: 'http://evil.example:8233', 'sec-fetch-site': 'same-origin' },
+  ],
   ['a name that begins alike', { host: '127.0.0.1.evil.example' }],
   ['another site', { origin: 'https://evil.example' }],
   ['a page without an origin', { origin: 'null' }],
@@ -95,12 +111,19 @@ it.each([
   const sent = { ...headers, 'content-type': 'text/plain', 'x-csrf-token': token, cookie: `_csrf=${token}` };
   expect((await ask(path, sent, 'POST', start)).status).toBe(403);
   const connection = await Connection.connect({ address });
-  await expect(new Client({ connection }).workflow.getHandle('stolen').describe()).rejects.toMatchObject({ name: 'WorkflowNotFoundError' });
+  await expect(new Client({ connection }).workflow.getHandle('stolen').describe()).rejects.toMatchObject({
+    name: 'WorkflowNotFoundError',
+  });
   await connection.close();
 });
 
 it('a form of another site that is sent as a navigation is none of its links', () => {
-  const form = { host: 'localhost:1', 'sec-fetch-site': 'cross-site', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' };
+  const form = {
+    host: 'localhost:1',
+    'sec-fetch-site': 'cross-site',
+    'sec-fetch-mode': 'navigate',
+    'sec-fetch-dest': 'document',
+  };
   expect(whyForeign({ method: 'POST', headers: form })).toBeDefined();
   expect(whyForeign({ method: 'GET', headers: form })).toBeUndefined();
   expect(whyForeign({ method: 'GET', headers: {} })).toBeDefined();

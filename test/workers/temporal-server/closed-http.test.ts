@@ -25,7 +25,13 @@ afterAll(async () => {
   rmSync(dir, { recursive: true, force: true });
 });
 
-function send(at: number, method: string, path: string, headers: IncomingHttpHeaders, body = ''): Promise<number | string> {
+function send(
+  at: number,
+  method: string,
+  path: string,
+  headers: IncomingHttpHeaders,
+  body = '',
+): Promise<number | string> {
   return new Promise((resolve) => {
     const sent = request({ host: '127.0.0.1', port: at, method, path, headers }, (answer) => {
       answer.resume();
@@ -39,14 +45,29 @@ function send(at: number, method: string, path: string, headers: IncomingHttpHea
 const rollout = JSON.stringify({
   workflowType: { name: 'rollout' },
   taskQueue: { name: 'orchestrator' },
-  input: [{ task: 'swe-mini-held-out-0', policy: { endpoint: { baseUrl: 'https://thief.example/v1', model: 'm', apiKeyEnv: 'SECRET' } } }],
+  input: [
+    {
+      task: 'swe-mini-held-out-0',
+      policy: { endpoint: { baseUrl: 'https://thief.example/v1', model: 'm', apiKeyEnv: 'SECRET' } },
+    },
+  ],
 });
 
 it.each([
   ['a foreign page', { host: 'evil.example', origin: 'https://evil.example', 'content-type': 'text/plain' }],
   ['a page that names this machine', { origin: 'https://evil.example', 'content-type': 'text/plain' }],
-  ['a name that was resolved anew', { host: 'rebound.evil.example:7243', origin: 'http://rebound.evil.example:7243', 'content-type': 'application/json' }],
-  ['a page that has the reserved name', { host: 'closed.invalid', origin: 'http://closed.invalid', 'content-type': 'text/plain' }],
+  [
+    'a name that was resolved anew',
+    {
+      host: 'rebound.evil.example:7243',
+      origin: 'http://rebound.evil.example:7243',
+      'content-type': 'application/json',
+    },
+  ],
+  [
+    'a page that has the reserved name',
+    { host: 'closed.invalid', origin: 'http://closed.invalid', 'content-type': 'text/plain' },
+  ],
   ['a page whose name begins as what is allowed', { host: 'closed', 'content-type': 'text/plain' }],
   ['a program of this machine', { 'content-type': 'application/json' }],
 ])('%s starts no workflow by the HTTP API, and reads none', async (_who, headers) => {
@@ -58,6 +79,8 @@ it.each([
   const grpc = Number(server.address.split(':')[1]);
   expect(await send(grpc, 'POST', paths[0]!, headers, rollout)).not.toBe(200);
   const connection = await Connection.connect({ address: server.address });
-  await expect(new Client({ connection }).workflow.getHandle('stolen').describe()).rejects.toMatchObject({ name: 'WorkflowNotFoundError' });
+  await expect(new Client({ connection }).workflow.getHandle('stolen').describe()).rejects.toMatchObject({
+    name: 'WorkflowNotFoundError',
+  });
   await connection.close();
 });

@@ -10,7 +10,8 @@ const all = Object.keys(SEARCH_ATTRIBUTES);
 function cluster(present: string[], add: (names: string[]) => void) {
   return {
     listSearchAttributes: async () => ({ customAttributes: Object.fromEntries(present.map((name) => [name, 2])) }),
-    addSearchAttributes: async ({ searchAttributes }: { searchAttributes: Record<string, number> }) => add(Object.keys(searchAttributes)),
+    addSearchAttributes: async ({ searchAttributes }: { searchAttributes: Record<string, number> }) =>
+      add(Object.keys(searchAttributes)),
   };
 }
 
@@ -28,7 +29,11 @@ test('what lacks and cannot be registered is an error that names it', async () =
   });
   const error = await registerOn(service, 'default').catch((thrown: unknown) => thrown);
   expect(error).toBeInstanceOf(SearchAttributesRefused);
-  expect(error).toMatchObject({ lacking: all.slice(0, 1), cause: refusal, message: expect.stringContaining(all[0] ?? '') });
+  expect(error).toMatchObject({
+    lacking: all.slice(0, 1),
+    cause: refusal,
+    message: expect.stringContaining(all[0] ?? ''),
+  });
 });
 
 test('what another process registered at the same time is no error', async () => {

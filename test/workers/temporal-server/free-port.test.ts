@@ -50,7 +50,11 @@ test('a server whose port was taken for a moment only starts again', async () =>
   await new Promise<void>((resolve) => held.listen(port, '127.0.0.1', () => resolve()));
   // Gone by the time anybody looks: as a connection that had the port as its own end.
   const watched = setInterval(() => {
-    if (existsSync(join(dir, 'temporal.log')) && readFileSync(join(dir, 'temporal.log'), 'utf8').includes('already in use')) held.close();
+    if (
+      existsSync(join(dir, 'temporal.log')) &&
+      readFileSync(join(dir, 'temporal.log'), 'utf8').includes('already in use')
+    )
+      held.close();
   }, 1);
   const server = await startPrivateServer(dir, [], async () => port);
   clearInterval(watched);

@@ -20,7 +20,10 @@ it('doctor says it of a cluster that was named', async () => {
   const server = await startPrivateServer(dir);
   try {
     const found = await examineTemporal({ TEMPORAL_ADDRESS: server.address });
-    expect(found).toMatchObject({ state: 'ok', found: expect.stringMatching(/^127\.0\.0\.1:\d+, namespace default, server 1\.29\.\d+: .*useNewMatcher/u) });
+    expect(found).toMatchObject({
+      state: 'ok',
+      found: expect.stringMatching(/^127\.0\.0\.1:\d+, namespace default, server 1\.29\.\d+: .*useNewMatcher/u),
+    });
   } finally {
     await server.stop();
     rmSync(dir, { recursive: true, force: true });

@@ -8,7 +8,14 @@ import { expect, test } from 'vitest';
 import { readRetention, setRetention } from '../../../workers/temporal-server/retention.ts';
 import { startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
 
-test.each([[undefined, 24], ['', 24], ['1h', 1], ['36h', 36], ['3d', 72], [' 2d ', 48]])('%j is %i hours', (text, hours) => {
+test.each([
+  [undefined, 24],
+  ['', 24],
+  ['1h', 1],
+  ['36h', 36],
+  ['3d', 72],
+  [' 2d ', 48],
+])('%j is %i hours', (text, hours) => {
   expect(readRetention({ LONGHAUL_RETENTION: text })).toBe(hours);
 });
 

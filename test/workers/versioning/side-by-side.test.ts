@@ -21,7 +21,9 @@ quietTemporal();
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-builds-'));
 const log: Log = { calls: [], live: 0, peakLive: 0 };
 let hold = true;
-const before = async (activity: string) => { while (hold && activity === 'agentRun') await new Promise((resolve) => setTimeout(resolve, 50)); };
+const before = async (activity: string) => {
+  while (hold && activity === 'agentRun') await new Promise((resolve) => setTimeout(resolve, 50));
+};
 const activities = scriptedActivities({ before }, log);
 let server: PrivateServer;
 let native: NativeConnection;
@@ -34,7 +36,10 @@ const run = (worker: Worker) => {
 };
 const orchestrator = async (build: string, codePath: string) =>
   Worker.create({
-    connection: native, taskQueue: QUEUES.orchestrator, workflowBundle: { codePath }, workerDeploymentOptions: deploymentOptions(build),
+    connection: native,
+    taskQueue: QUEUES.orchestrator,
+    workflowBundle: { codePath },
+    workerDeploymentOptions: deploymentOptions(build),
     activities: { ...activities.orchestrator, ...activities.sweeps },
   });
 
@@ -42,8 +47,14 @@ beforeAll(async () => {
   server = await startPrivateServer(dir);
   native = await NativeConnection.connect({ address: server.address });
   client = new Client({ connection: await Connection.connect({ address: server.address }) });
-  const queues: Array<[string, object]> = [[QUEUES.init, activities.init], [QUEUES.gpu, activities.gpu], [QUEUES.reward, activities.reward], [hostQueue('test-host'), activities.agentRun]];
-  for (const [taskQueue, own] of queues) run(await Worker.create({ connection: native, taskQueue, activities: { ...own } }));
+  const queues: Array<[string, object]> = [
+    [QUEUES.init, activities.init],
+    [QUEUES.gpu, activities.gpu],
+    [QUEUES.reward, activities.reward],
+    [hostQueue('test-host'), activities.agentRun],
+  ];
+  for (const [taskQueue, own] of queues)
+    run(await Worker.create({ connection: native, taskQueue, activities: { ...own } }));
 });
 afterAll(async () => {
   for (const { worker, done } of running) {
@@ -60,7 +71,10 @@ afterAll(async () => {
 /** The builds that a workflow's tasks were done by, in their order, each once. */
 async function buildsOf(workflowId: string): Promise<string[]> {
   const { events } = await client.workflow.getHandle(workflowId).fetchHistory();
-  const builds = (events ?? []).flatMap(({ workflowTaskCompletedEventAttributes: done }) => done?.deploymentVersion?.buildId ?? done?.workerDeploymentVersion ?? []);
+  const builds = (events ?? []).flatMap(
+    ({ workflowTaskCompletedEventAttributes: done }) =>
+      done?.deploymentVersion?.buildId ?? done?.workerDeploymentVersion ?? [],
+  );
   return [...new Set(builds.map((build) => build.replace(/^longhaul[.:]/, '')))];
 }
 
@@ -73,11 +87,17 @@ describe('builds side by side', () => {
     writeFileSync(next, `// The build after it.\n${readFileSync(bundle, 'utf8')}`);
     const first = run(await orchestrator(old, bundle));
     await promote(native, 'default', old);
-    const start = (workflow: string, workflowId: string, arg: object) => client.workflow.start(workflow, { taskQueue: QUEUES.orchestrator, workflowId, args: [arg] });
+    const start = (workflow: string, workflowId: string, arg: object) =>
+      client.workflow.start(workflow, { taskQueue: QUEUES.orchestrator, workflowId, args: [arg] });
     const policy = { dir: '/p', version: 1 };
     const rollout = await start('rollout', 'before', { task: 't-train-0', policy });
     const training = await start('train', 'train/moving', {
-      run: 'moving', policy: { base: '/p' }, task: { name: 't', train: 4 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false },
+      run: 'moving',
+      policy: { base: '/p' },
+      task: { name: 't', train: 4 },
+      steps: 1,
+      batch: { tasks: 1, samples: 2 },
+      evaluation: { tasks: 1, greedy: false },
     });
     await expect.poll(() => log.calls.filter(({ activity }) => activity === 'agentRun').length).toBe(2);
 
@@ -85,7 +105,11 @@ describe('builds side by side', () => {
     run(await orchestrator(`${old}-next`, next));
     await promote(native, 'default', `${old}-next`);
     const said: string[] = [];
-    const earlier = new EarlierBuilds({ unfinished: () => unfinishedBuilds(native, 'default'), create: orchestrator, say: (line) => said.push(line) });
+    const earlier = new EarlierBuilds({
+      unfinished: () => unfinishedBuilds(native, 'default'),
+      create: orchestrator,
+      say: (line) => said.push(line),
+    });
     await expect.poll(async () => (await earlier.adjust(), earlier.builds), { interval: 500 }).toEqual([old]);
     const watching = earlier.watch();
     const later = await start('rollout', 'after', { task: 't-train-0', policy });
@@ -105,7 +129,11 @@ describe('builds side by side', () => {
   });
 
   it('is asked for by a word that is understood', () => {
-    expect([isVersioned({}), isVersioned({ LONGHAUL_VERSIONING: '0' }), isVersioned({ LONGHAUL_VERSIONING: '1' })]).toEqual([false, false, true]);
+    expect([
+      isVersioned({}),
+      isVersioned({ LONGHAUL_VERSIONING: '0' }),
+      isVersioned({ LONGHAUL_VERSIONING: '1' }),
+    ]).toEqual([false, false, true]);
     expect(() => isVersioned({ LONGHAUL_VERSIONING: 'yes' })).toThrow(/LONGHAUL_VERSIONING: "yes" cannot be used/);
   });
 
@@ -113,12 +141,18 @@ describe('builds side by side', () => {
     let wanted = ['gone', 'kept'];
     const said: string[] = [];
     let end: () => void = () => undefined;
-    const done = new Promise<void>((resolve) => { end = resolve; });
+    const done = new Promise<void>((resolve) => {
+      end = resolve;
+    });
     const worker = { run: () => done, shutdown: () => end() } as unknown as Worker;
     const kept = join(dirname(await buildWorkflowBundle('versioned')), 'kept.js');
     copyFileSync(await buildWorkflowBundle('versioned'), kept);
     try {
-      const builds = new EarlierBuilds({ unfinished: async () => wanted, create: async () => worker, say: (line) => said.push(line) });
+      const builds = new EarlierBuilds({
+        unfinished: async () => wanted,
+        create: async () => worker,
+        say: (line) => said.push(line),
+      });
       await builds.adjust();
       await builds.adjust();
       expect(builds.builds).toEqual(['kept']);
@@ -128,6 +162,10 @@ describe('builds side by side', () => {
     } finally {
       rmSync(kept);
     }
-    expect(said.map((line) => line.slice(0, 24))).toEqual(['Build gone has rollouts ', 'Build kept is served unt', 'Build kept has nothing l']);
+    expect(said.map((line) => line.slice(0, 24))).toEqual([
+      'Build gone has rollouts ',
+      'Build kept is served unt',
+      'Build kept has nothing l',
+    ]);
   });
 });

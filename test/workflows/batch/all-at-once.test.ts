@@ -24,16 +24,35 @@ const MANY = { tasks: 51, rollouts: 51 * SAMPLES };
 const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.suggestContinueAsNew=${SUGGESTED}`]);
 
 const nothingYet: BatchProgress = {
-  begunAt: Date.now(), started: 0, paused: false, sampling: { begun: 0, ended: 0, varied: 0 },
+  begunAt: Date.now(),
+  started: 0,
+  paused: false,
+  sampling: { begun: 0, ended: 0, varied: 0 },
   places: { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] },
-  ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] }, admitted: [], givenUp: [],
+  ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] },
+  admitted: [],
+  givenUp: [],
 };
 const tasksOf = (tasks: number) => Array.from({ length: tasks }, (_, i) => `t-train-${i}`);
-const start = (name: string, tasks: readonly string[], over: object = {}, progress = nothingYet) => world.start('batch', `all/${name}`, {
-  run: 'all', name, step: 1, tasks, samples: SAMPLES, policy: { dir: '/p', version: 1 },
-  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  seed: 1, dispatcher: { type: 'batch' }, ...over,
-}, progress);
+const start = (name: string, tasks: readonly string[], over: object = {}, progress = nothingYet) =>
+  world.start(
+    'batch',
+    `all/${name}`,
+    {
+      run: 'all',
+      name,
+      step: 1,
+      tasks,
+      samples: SAMPLES,
+      policy: { dir: '/p', version: 1 },
+      agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
+      sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+      seed: 1,
+      dispatcher: { type: 'batch' },
+      ...over,
+    },
+    progress,
+  );
 
 interface Told {
   readonly beginning: number;
@@ -73,7 +92,10 @@ const begun = async (handle: WorkflowHandle) => (await handle.query<BatchStatus>
 /** Nothing is sampled until it is let go. */
 function held() {
   const go = Promise.withResolvers<void>();
-  world.script = { turn: () => 'finish', before: (activity) => (activity === 'generate' ? lasting(go.promise) : undefined) };
+  world.script = {
+    turn: () => 'finish',
+    before: (activity) => (activity === 'generate' ? lasting(go.promise) : undefined),
+  };
   return () => go.resolve();
 }
 
@@ -85,7 +107,11 @@ describe('many rollouts at once', () => {
     const { tasks, rollouts } = SOME;
     const handle = await start('begin', tasksOf(tasks));
     expect((await handle.result()) as BatchResult).toMatchObject({ rollouts, graded: rollouts });
-    expect([world.count('prepareSandbox'), world.count('computeReward'), world.count('recordDispatched')]).toEqual([rollouts, rollouts, 1]);
+    expect([world.count('prepareSandbox'), world.count('computeReward'), world.count('recordDispatched')]).toEqual([
+      rollouts,
+      rollouts,
+      1,
+    ]);
     const histories = await historiesOf(handle);
     expect(histories.length).toBeGreaterThan(2);
     expect(Math.max(...histories.map(({ beginning }) => beginning))).toBe(CHUNK);
@@ -102,7 +128,10 @@ describe('many rollouts at once', () => {
     // Who had not heard of it would go on, and need no second word.
     await expect.poll(words, { interval: 1000 }).toBe(rollouts);
     const ids = Array.from({ length: 10 }, (_, i) => `all/pause/t-train-${i * 5}/${i % SAMPLES}`);
-    const paused = () => Promise.all(ids.map(async (id) => (await world.now.client.workflow.getHandle(id).query<RolloutState>('state')).paused));
+    const paused = () =>
+      Promise.all(
+        ids.map(async (id) => (await world.now.client.workflow.getHandle(id).query<RolloutState>('state')).paused),
+      );
     await expect.poll(async () => new Set(await paused()), { interval: 1000 }).toEqual(new Set([true]));
     await handle.signal('resume');
     // Let go before, a paused rollout whose turn was its last is graded, and needs no second word.
@@ -120,7 +149,11 @@ describe('many rollouts at once', () => {
     const go = held();
     const { tasks, rollouts } = MANY;
     const handle = await start('deadline', tasksOf(tasks), { stragglers: { deadlineSeconds: 15 } });
-    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts, graded: 0, failures: { deadline: rollouts } });
+    expect((await handle.result()) as BatchResult).toMatchObject({
+      rollouts,
+      graded: 0,
+      failures: { deadline: rollouts },
+    });
     go();
     for (const { cancelled } of await historiesOf(handle)) expect(cancelled).toBeLessThanOrEqual(2 * CHUNK);
   }, 400_000);
@@ -147,7 +180,12 @@ describe('a new history', () => {
 
   it('asks those at once that the one before did not come to', async () => {
     const places = { ...nothingYet.places, init: [0, 1, 2, 3] };
-    const handle = await start('asking', ['t-train-0'], {}, { ...nothingYet, started: 4, sampling: { begun: 1, ended: 0, varied: 0 }, places, unasked: [3, 0, 2, 1] });
+    const handle = await start(
+      'asking',
+      ['t-train-0'],
+      {},
+      { ...nothingYet, started: 4, sampling: { begun: 1, ended: 0, varied: 0 }, places, unasked: [3, 0, 2, 1] },
+    );
     // There are none of that name.
     expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 4, failures: { internal: 4 } });
   });

@@ -16,36 +16,88 @@ const MOST_BYTES = 2 * 1024 * 1024;
 const samples = MOST_ROLLOUTS / MOST_TASKS;
 const bytes = (value: unknown) => JSON.stringify(value).length;
 const tasks = Array.from({ length: MOST_TASKS }, (_, i) => `swe-mini-train-some-task-${i}`);
-const graded = (reward: number): RolloutResult => ({ rollout: 'r', task: 't', status: 'graded', attempt: 1, turns: 1, reward });
+const graded = (reward: number): RolloutResult => ({
+  rollout: 'r',
+  task: 't',
+  status: 'graded',
+  attempt: 1,
+  turns: 1,
+  reward,
+});
 const failed: RolloutResult = { rollout: 'r', task: 't', status: 'failed', attempt: 1, turns: 1, failure: 'timeout' };
 
 describe('what a batch carries over', () => {
-  it.each([['task', Number.POSITIVE_INFINITY], ['task', 500], ['sample', 96]] as const)('fits where it is as large as a batch may be (by %s, %d at once)', (order, open) => {
-    const caps: Caps = { open, init: Number.POSITIVE_INFINITY, 'agent-run': Number.POSITIVE_INFINITY, reward: Number.POSITIVE_INFINITY };
+  it.each([
+    ['task', Number.POSITIVE_INFINITY],
+    ['task', 500],
+    ['sample', 96],
+  ] as const)('fits where it is as large as a batch may be (by %s, %d at once)', (order, open) => {
+    const caps: Caps = {
+      open,
+      init: Number.POSITIVE_INFINITY,
+      'agent-run': Number.POSITIVE_INFINITY,
+      reward: Number.POSITIVE_INFINITY,
+    };
     const roster = new Roster(caps);
     roster.add(beginOrder({ samples }, 0, MOST_TASKS, order));
     roster.admit();
     roster.begin(100);
     const ledger = new BatchLedger(samples);
     // Of each group two have ended, by a judge's rewards.
-    for (let group = 0; group < MOST_TASKS; group += 1) for (const reward of [1 / 3, 2 / 3]) ledger.end(group, graded(reward + group / 7e6));
+    for (let group = 0; group < MOST_TASKS; group += 1)
+      for (const reward of [1 / 3, 2 / 3]) ledger.end(group, graded(reward + group / 7e6));
     expect(bytes([{ tasks }, { ...roster.progress, ledger: ledger.progress }])).toBeLessThan(MOST_BYTES);
     expect(new Roster(caps, structuredClone(roster.progress)).progress).toEqual(roster.progress);
   });
 
   it('is the same numbers in the same order', () => {
-    fc.assert(fc.property(fc.array(fc.oneof(fc.array(fc.nat(20), { maxLength: 6 }), fc.tuple(fc.nat(99), fc.nat(9), fc.integer({ min: -3, max: 3 })).map(([first, count, step]) => Array.from({ length: count }, (_, i) => first + i * step)))).map((parts) => parts.flat()), (numbers) => {
-      expect(unpacked(structuredClone(packed(numbers)))).toEqual(numbers);
-    }));
-    expect(packed([0, 2, 4, 6, 1, 3, 5, 7, 9])).toEqual([[0, 4, 2], [1, 5, 2]]);
+    fc.assert(
+      fc.property(
+        fc
+          .array(
+            fc.oneof(
+              fc.array(fc.nat(20), { maxLength: 6 }),
+              fc
+                .tuple(fc.nat(99), fc.nat(9), fc.integer({ min: -3, max: 3 }))
+                .map(([first, count, step]) => Array.from({ length: count }, (_, i) => first + i * step)),
+            ),
+          )
+          .map((parts) => parts.flat()),
+        (numbers) => {
+          expect(unpacked(structuredClone(packed(numbers)))).toEqual(numbers);
+        },
+      ),
+    );
+    expect(packed([0, 2, 4, 6, 1, 3, 5, 7, 9])).toEqual([
+      [0, 4, 2],
+      [1, 5, 2],
+    ]);
   });
 
   it('is the same tallies, also from histories of earlier code', () => {
     const ledger = new BatchLedger(4);
-    for (const [group, result] of [[0, failed], [1, graded(0.5)], [2, graded(0)], [2, graded(1)], [3, graded(1)], [3, graded(1)]] as const) ledger.end(group, result);
+    for (const [group, result] of [
+      [0, failed],
+      [1, graded(0.5)],
+      [2, graded(0)],
+      [2, graded(1)],
+      [3, graded(1)],
+      [3, graded(1)],
+    ] as const)
+      ledger.end(group, result);
     const { progress } = ledger;
-    expect(progress.groups).toEqual([[0, 1, 0], [1, 1, 1, 0.5], [2, 2, 2, 0, 1], [3, 2, 2, 1]]);
-    const earlier = [[0, { ended: 1, graded: 0 }], [1, { ended: 1, graded: 1, least: 0.5, most: 0.5 }], [2, { ended: 2, graded: 2, least: 0, most: 1 }], [3, { ended: 2, graded: 2, least: 1, most: 1 }]] as const;
+    expect(progress.groups).toEqual([
+      [0, 1, 0],
+      [1, 1, 1, 0.5],
+      [2, 2, 2, 0, 1],
+      [3, 2, 2, 1],
+    ]);
+    const earlier = [
+      [0, { ended: 1, graded: 0 }],
+      [1, { ended: 1, graded: 1, least: 0.5, most: 0.5 }],
+      [2, { ended: 2, graded: 2, least: 0, most: 1 }],
+      [3, { ended: 2, graded: 2, least: 1, most: 1 }],
+    ] as const;
     for (const groups of [progress.groups, earlier]) {
       const next = new BatchLedger(4, structuredClone({ ...progress, groups }));
       expect(next.progress).toEqual(progress);

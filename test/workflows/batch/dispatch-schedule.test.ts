@@ -6,7 +6,11 @@ import type { DispatcherSettings } from '../../../workflows/messages/batch.ts';
 describe('dispatcher settings', () => {
   it.each([
     [{ type: 'batch', maxParallelAgents: 3 }, 'maxParallelAgents', /no effect with batch.*bounded or pipeline/],
-    [{ type: 'bounded', maxParallelAgents: 3, maxEvalParallelAgents: 2 }, 'maxEvalParallelAgents', /no effect with bounded.*choose pipeline/],
+    [
+      { type: 'bounded', maxParallelAgents: 3, maxEvalParallelAgents: 2 },
+      'maxEvalParallelAgents',
+      /no effect with bounded.*choose pipeline/,
+    ],
     [{ type: 'pipeline', liveSandboxes: 3 }, 'liveSandboxes', /no effect with pipeline: remove it$/],
     [{ type: 'pipeline', maxParallelAgents: 0 }, 'maxParallelAgents', /at least 1/],
     [{ type: 'async_pipeline' }, 'type', /batch, bounded, pipeline/],
@@ -17,7 +21,12 @@ describe('dispatcher settings', () => {
   });
 
   it('are filled in once, and are then the same when they are read again', () => {
-    const filled = [{ type: 'batch' }, { type: 'bounded' }, { type: 'pipeline' }, { type: 'pipeline', maxParallelAgents: 5 }].map((s) => resolveDispatcher(s as DispatcherSettings));
+    const filled = [
+      { type: 'batch' },
+      { type: 'bounded' },
+      { type: 'pipeline' },
+      { type: 'pipeline', maxParallelAgents: 5 },
+    ].map((s) => resolveDispatcher(s as DispatcherSettings));
     expect(filled).toEqual([
       { type: 'batch' },
       { type: 'bounded', maxParallelAgents: 32 },
@@ -31,8 +40,21 @@ describe('dispatcher settings', () => {
   });
 
   it('mean caps', () => {
-    expect(scheduleOf({ type: 'batch' }).caps).toEqual({ open: Infinity, init: Infinity, 'agent-run': Infinity, reward: Infinity });
-    expect(scheduleOf({ type: 'bounded', maxParallelAgents: 4 }).caps).toMatchObject({ open: 4, 'agent-run': Infinity });
-    expect(scheduleOf({ type: 'pipeline', maxParallelAgents: 4, maxEvalParallelAgents: 2 }).caps).toEqual({ open: 12, init: Infinity, 'agent-run': 4, reward: 2 });
+    expect(scheduleOf({ type: 'batch' }).caps).toEqual({
+      open: Infinity,
+      init: Infinity,
+      'agent-run': Infinity,
+      reward: Infinity,
+    });
+    expect(scheduleOf({ type: 'bounded', maxParallelAgents: 4 }).caps).toMatchObject({
+      open: 4,
+      'agent-run': Infinity,
+    });
+    expect(scheduleOf({ type: 'pipeline', maxParallelAgents: 4, maxEvalParallelAgents: 2 }).caps).toEqual({
+      open: 12,
+      init: Infinity,
+      'agent-run': 4,
+      reward: 2,
+    });
   });
 });

@@ -30,7 +30,8 @@ function play(rollouts: number, caps: Caps, picks: Iterator<number>) {
       between.splice(0, between.length, ...between.filter((other) => other !== rollout));
       entered[stage].push(rollout);
     }
-    for (const stage of STAGES) expect([...inStage.values()].filter((s) => s === stage).length).toBeLessThanOrEqual(caps[stage]);
+    for (const stage of STAGES)
+      expect([...inStage.values()].filter((s) => s === stage).length).toBeLessThanOrEqual(caps[stage]);
     expect(live.size).toBeLessThanOrEqual(caps.open);
     expect(dispatcher.open).toBe(live.size);
     expect(dispatcher.admissions()).toEqual([]);
@@ -38,7 +39,8 @@ function play(rollouts: number, caps: Caps, picks: Iterator<number>) {
     const pick = picks.next().value as number;
     if (added < rollouts) dispatcher.add([added++]);
     // A long batch goes on in another history, at any moment.
-    if (pick % 5 === 0) dispatcher = new Dispatcher(caps, JSON.parse(JSON.stringify(dispatcher.progress)) as typeof dispatcher.progress);
+    if (pick % 5 === 0)
+      dispatcher = new Dispatcher(caps, JSON.parse(JSON.stringify(dispatcher.progress)) as typeof dispatcher.progress);
     expect([...dispatcher.openRollouts].toSorted((a, b) => a - b)).toEqual([...live].toSorted((a, b) => a - b));
     const end = (rollout: number) => {
       dispatcher.ended(rollout);
@@ -69,25 +71,29 @@ const caps = fc.record({ open: width, init: width, 'agent-run': width, reward: w
 const types: fc.Arbitrary<DispatcherSettings> = fc.oneof(
   fc.constant({ type: 'batch' as const }),
   fc.record({ type: fc.constant('bounded' as const), maxParallelAgents: fc.integer({ min: 1, max: 6 }) }),
-  fc.record({ type: fc.constant('pipeline' as const), maxParallelAgents: fc.integer({ min: 1, max: 6 }), maxEvalParallelAgents: fc.integer({ min: 1, max: 6 }) }),
+  fc.record({
+    type: fc.constant('pipeline' as const),
+    maxParallelAgents: fc.integer({ min: 1, max: 6 }),
+    maxEvalParallelAgents: fc.integer({ min: 1, max: 6 }),
+  }),
 );
 
 describe('the dispatcher', () => {
-  it.each([['any caps', caps], ['the caps of every type', types.map((settings) => scheduleOf(settings).caps)]])(
-    'keeps %s at every moment, lets everyone in once, and ends them all',
-    (_, given) => {
-      fc.assert(
-        fc.property(fc.integer({ min: 1, max: 30 }), given, picks, (rollouts, limits, order) => {
-          const { entered, ended } = play(rollouts, limits, order);
-          const all = Array.from({ length: rollouts }, (_unused, i) => i);
-          // Nobody is passed over: they begin in the order in which they were added.
-          expect(entered.init).toEqual(all);
-          expect(ended.toSorted((a, b) => a - b)).toEqual(all);
-          for (const list of Object.values(entered)) expect(new Set(list).size).toBe(list.length);
-        }),
-      );
-    },
-  );
+  it.each([
+    ['any caps', caps],
+    ['the caps of every type', types.map((settings) => scheduleOf(settings).caps)],
+  ])('keeps %s at every moment, lets everyone in once, and ends them all', (_, given) => {
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 30 }), given, picks, (rollouts, limits, order) => {
+        const { entered, ended } = play(rollouts, limits, order);
+        const all = Array.from({ length: rollouts }, (_unused, i) => i);
+        // Nobody is passed over: they begin in the order in which they were added.
+        expect(entered.init).toEqual(all);
+        expect(ended.toSorted((a, b) => a - b)).toEqual(all);
+        for (const list of Object.values(entered)) expect(new Set(list).size).toBe(list.length);
+      }),
+    );
+  });
 
   it('meets failures in every stage and between stages: what the property above is about', () => {
     const met = { init: 0, 'agent-run': 0, reward: 0, waiting: 0 };
@@ -100,12 +106,19 @@ describe('the dispatcher', () => {
   it('lets whoever asked first in first, and later stages before earlier ones', () => {
     const dispatcher = new Dispatcher({ ...FREE, open: 3, 'agent-run': 1 });
     dispatcher.add([4, 2, 7, 1]);
-    expect(dispatcher.admissions()).toEqual([{ rollout: 4, stage: 'init' }, { rollout: 2, stage: 'init' }, { rollout: 7, stage: 'init' }]);
+    expect(dispatcher.admissions()).toEqual([
+      { rollout: 4, stage: 'init' },
+      { rollout: 2, stage: 'init' },
+      { rollout: 7, stage: 'init' },
+    ]);
     dispatcher.stageEnded(7, 'init');
     dispatcher.stageEnded(4, 'init');
     expect(dispatcher.admissions()).toEqual([{ rollout: 7, stage: 'agent-run' }]);
     dispatcher.stageEnded(7, 'agent-run');
-    expect(dispatcher.admissions()).toEqual([{ rollout: 7, stage: 'reward' }, { rollout: 4, stage: 'agent-run' }]);
+    expect(dispatcher.admissions()).toEqual([
+      { rollout: 7, stage: 'reward' },
+      { rollout: 4, stage: 'agent-run' },
+    ]);
     dispatcher.ended(7);
     expect(dispatcher.admissions()).toEqual([{ rollout: 1, stage: 'init' }]);
   });
@@ -146,7 +159,10 @@ describe('the dispatcher', () => {
     now = 5;
     dispatcher.stageEnded(1, 'init');
     dispatcher.ended(0);
-    expect(dispatcher.admissions()).toEqual([{ rollout: 2, stage: 'agent-run' }, { rollout: 3, stage: 'init' }]);
+    expect(dispatcher.admissions()).toEqual([
+      { rollout: 2, stage: 'agent-run' },
+      { rollout: 3, stage: 'init' },
+    ]);
     dispatcher.stageEnded(3, 'init');
     dispatcher.ended(2);
     expect(dispatcher.admissions()).toEqual([{ rollout: 1, stage: 'agent-run' }]);

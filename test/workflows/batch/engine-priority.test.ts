@@ -15,18 +15,38 @@ const asked: Array<readonly [rollout: string, priority: number | undefined]> = [
 defineTask(emptyEnvironment);
 const world = useStoreWorld((store) => {
   const engine = emptyEngine(2);
-  const noting: typeof engine = { ...engine, generate: (request) => {
-    asked.push([request.cacheKey, request.priority]);
-    return engine.generate(request);
-  } };
-  return { gpu: createGpuActivities({ store, engine: noting, endpoints: new EndpointClient({}), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }) };
+  const noting: typeof engine = {
+    ...engine,
+    generate: (request) => {
+      asked.push([request.cacheKey, request.priority]);
+      return engine.generate(request);
+    },
+  };
+  return {
+    gpu: createGpuActivities({
+      store,
+      engine: noting,
+      endpoints: new EndpointClient({}),
+      tokenizerOf: async () => emptyTokenizer,
+      digestOf: async () => 'd',
+    }),
+  };
 });
 
 it("a sweep's turns have a lower priority in the engine than training's, of which nothing is said", async () => {
   for (const priority of ['eval', 'train'] satisfies BatchPriority[]) {
     const input = {
-      run: priority, name: 'b', step: 1, tasks: ['empty-train-0'], samples: 1, priority, seed: 1, dispatcher: { type: 'batch' }, policy: { dir: '/p', version: 1 },
-      agent: { maxTurns: 3, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+      run: priority,
+      name: 'b',
+      step: 1,
+      tasks: ['empty-train-0'],
+      samples: 1,
+      priority,
+      seed: 1,
+      dispatcher: { type: 'batch' },
+      policy: { dir: '/p', version: 1 },
+      agent: { maxTurns: 3, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
+      sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
     };
     await (await world.start('batch', priority, input)).result();
   }

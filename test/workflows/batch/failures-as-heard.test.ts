@@ -12,9 +12,17 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 const world = useWorkflowWorld();
 const broken = () => ApplicationFailure.nonRetryable('no such task', 'UserInputError');
 const input = (over: object) => ({
-  run: 'heard', name: 'b', step: 1, tasks: ['t-train-0', 't-train-1'], samples: 2, policy: { dir: '/p', version: 1 },
-  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  seed: 1, dispatcher: { type: 'batch' }, ...over,
+  run: 'heard',
+  name: 'b',
+  step: 1,
+  tasks: ['t-train-0', 't-train-1'],
+  samples: 2,
+  policy: { dir: '/p', version: 1 },
+  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1,
+  dispatcher: { type: 'batch' },
+  ...over,
 });
 
 it('a failure is on record before the other rollouts of its batch have ended', async () => {
@@ -41,7 +49,9 @@ it('failures that come together are put on record together', async () => {
     },
   };
   const tasks = Array.from({ length: 10 }, (_, i) => `t-train-${i}`);
-  const result = (await (await world.start('batch', 'heard/many', input({ tasks, samples: 6 }))).result()) as BatchResult;
+  const result = (await (
+    await world.start('batch', 'heard/many', input({ tasks, samples: 6 }))
+  ).result()) as BatchResult;
   expect(result).toMatchObject({ rollouts: 60, graded: 1, failures: { 'bad-input': 59 } });
   expect(world.count('recordFailures')).toBeLessThan(30);
 });

@@ -19,15 +19,28 @@ const world = useWorkflowWorld([`--dynamic-config-value=limit.historyCount.sugge
 let ids = 0;
 const newId = () => `train/long/batch-${ids++}`;
 const batchInput = (tasks: number, samples: number, dispatcher: DispatcherSettings, over: object = {}) => ({
-  run: 'long', name: 'b', step: 1, tasks: Array.from({ length: tasks }, (_, i) => `t-train-${i}`), samples, policy: { dir: '/p', version: 1 },
-  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  seed: 1, dispatcher, ...over,
+  run: 'long',
+  name: 'b',
+  step: 1,
+  tasks: Array.from({ length: tasks }, (_, i) => `t-train-${i}`),
+  samples,
+  policy: { dir: '/p', version: 1 },
+  agent: { maxTurns: 9, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
+  sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+  seed: 1,
+  dispatcher,
+  ...over,
 });
 /** As a batch carries it over that has not begun anything: a small one is then long too. */
 const nothingYet: BatchProgress = {
-  begunAt: Date.now(), started: 0, paused: false, sampling: { begun: 0, ended: 0, varied: 0 },
+  begunAt: Date.now(),
+  started: 0,
+  paused: false,
+  sampling: { begun: 0, ended: 0, varied: 0 },
   places: { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] },
-  ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] }, admitted: [], givenUp: [],
+  ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] },
+  admitted: [],
+  givenUp: [],
 };
 const start = (input: object) => world.start('batch', newId(), input, nothingYet);
 const sandboxImpossible = () => ApplicationFailure.nonRetryable('no such image', 'SandboxImpossible');
@@ -37,7 +50,8 @@ const pipeline = { type: 'pipeline', maxParallelAgents: 2, maxEvalParallelAgents
 async function histories({ workflowId }: WorkflowHandle): Promise<number[]> {
   const { client } = world.now;
   const lengths: number[] = [];
-  for await (const run of client.workflow.list({ query: `WorkflowId = '${workflowId}'` })) lengths.unshift(Number(run.historyLength));
+  for await (const run of client.workflow.list({ query: `WorkflowId = '${workflowId}'` }))
+    lengths.unshift(Number(run.historyLength));
   return lengths;
 }
 
@@ -74,7 +88,12 @@ describe('a long batch', () => {
       },
     };
     const handle = await start(batchInput(6, 3, pipeline));
-    expect((await handle.result()) as BatchResult).toMatchObject({ groups: 6, rollouts: 18, graded: 17, failures: { 'sandbox-lost': 1 } });
+    expect((await handle.result()) as BatchResult).toMatchObject({
+      groups: 6,
+      rollouts: 18,
+      graded: 17,
+      failures: { 'sandbox-lost': 1 },
+    });
     expect(world.count('computeReward')).toBe(17);
     expect(world.count('recordDispatched')).toBe(1);
     expect(peak['agentRun']).toBeLessThanOrEqual(2);
@@ -86,10 +105,20 @@ describe('a long batch', () => {
   });
 
   it('tells how its last rollouts ended, whichever history they ended in, and goes on from how those before it did', async () => {
-    world.script = { before: (activity) => { if (activity === 'generate') throw sandboxImpossible(); } };
-    const handle = await start(batchInput(6, 4, pipeline, { breaker: { inARow: 12, share: 1 }, lately: Array(10).fill('sandbox-impossible') }));
+    world.script = {
+      before: (activity) => {
+        if (activity === 'generate') throw sandboxImpossible();
+      },
+    };
+    const handle = await start(
+      batchInput(6, 4, pipeline, { breaker: { inARow: 12, share: 1 }, lately: Array(10).fill('sandbox-impossible') }),
+    );
     const { ends, rollouts } = (await handle.result()) as BatchResult;
-    expect([rollouts, ends?.length, new Set(ends?.map(([, end]) => end))]).toEqual([24, 24, new Set(['sandbox-impossible'])]);
+    expect([rollouts, ends?.length, new Set(ends?.map(([, end]) => end))]).toEqual([
+      24,
+      24,
+      new Set(['sandbox-impossible']),
+    ]);
     expect((await histories(handle)).length).toBeGreaterThan(1);
     const [last] = await carriedOver(handle);
     expect(last?.watch?.breaker).toEqual({ last: Array(12).fill('sandbox-impossible'), isOpen: true });
@@ -108,7 +137,9 @@ describe('a long batch', () => {
   it('draws whole batches again across its histories, and judges the last one alone', async () => {
     // Of groups 0 to 5 none varies, of the next six three do.
     world.script = { turn: () => 'finish', reward: (rollout) => (/t-train-[678]\/1$/.test(rollout) ? 0 : 1) };
-    const handle = await start(batchInput(18, 2, { type: 'bounded', maxParallelAgents: 6 }, { replace: { groups: 6, minReplaceRatio: 0.3 } }));
+    const handle = await start(
+      batchInput(18, 2, { type: 'bounded', maxParallelAgents: 6 }, { replace: { groups: 6, minReplaceRatio: 0.3 } }),
+    );
     expect((await handle.result()) as BatchResult).toMatchObject({ groups: 12, rollouts: 24, graded: 24 });
     expect(world.count('computeReward')).toBe(24);
     expect((await histories(handle)).length).toBeGreaterThan(1);
@@ -130,7 +161,11 @@ describe('a long batch', () => {
 
   it('cancels the rollouts of every history, and ends when they have ended', async () => {
     let hold = false;
-    world.script = { before: async (activity) => { while (hold && activity === 'agentRun') await sleep(50); } };
+    world.script = {
+      before: async (activity) => {
+        while (hold && activity === 'agentRun') await sleep(50);
+      },
+    };
     const handle = await start(batchInput(15, 4, pipeline));
     await expect.poll(async () => (await histories(handle)).length, { interval: 500 }).toBeGreaterThan(2);
     hold = true;
@@ -144,7 +179,10 @@ describe('a long batch', () => {
     // A rollout tells its end as the last thing that it does, and the list is some moments old.
     const open = async () => {
       const ids: string[] = [];
-      for await (const { workflowId } of world.now.client.workflow.list({ query: `WorkflowType = 'rollout' AND ExecutionStatus = 'Running'` })) ids.push(workflowId);
+      for await (const { workflowId } of world.now.client.workflow.list({
+        query: `WorkflowType = 'rollout' AND ExecutionStatus = 'Running'`,
+      }))
+        ids.push(workflowId);
       return ids;
     };
     await expect.poll(open).toEqual([]);
@@ -163,8 +201,13 @@ it('a run that is cancelled ends its batch in whichever history that is', async 
     },
   };
   const handle = await world.start('train', 'train/ended', {
-    run: 'ended', policy: { base: '/p' }, task: { name: 't', train: 60 }, steps: 1, batch: { tasks: 15, samples: 2 },
-    evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 },
+    run: 'ended',
+    policy: { base: '/p' },
+    task: { name: 't', train: 60 },
+    steps: 1,
+    batch: { tasks: 15, samples: 2 },
+    evaluation: { tasks: 1, greedy: false },
+    dispatcher: { type: 'bounded', maxParallelAgents: 4 },
   });
   const batch = world.now.client.workflow.getHandle('train/ended/step-1');
   await expect.poll(() => held).toBe(4);
@@ -178,9 +221,18 @@ it('a run that is cancelled ends its batch in whichever history that is', async 
 
 describe('a batch that was thought short', () => {
   it('goes on in a new history all the same where its rollouts fail one by one, and ends every one once', async () => {
-    world.script = { turn: () => 'finish', before: (activity, { rollout }) => { if (activity === 'computeReward' && !rollout?.endsWith('/3')) throw sandboxImpossible(); } };
+    world.script = {
+      turn: () => 'finish',
+      before: (activity, { rollout }) => {
+        if (activity === 'computeReward' && !rollout?.endsWith('/3')) throw sandboxImpossible();
+      },
+    };
     const handle = await world.start('batch', newId(), batchInput(7, 4, pipeline));
-    expect((await handle.result()) as BatchResult).toMatchObject({ rollouts: 28, graded: 7, failures: { 'sandbox-impossible': 21 } });
+    expect((await handle.result()) as BatchResult).toMatchObject({
+      rollouts: 28,
+      graded: 7,
+      failures: { 'sandbox-impossible': 21 },
+    });
     expect(world.count('computeReward')).toBe(28);
     const lengths = await histories(handle);
     expect(lengths.length).toBeGreaterThan(2);
@@ -189,7 +241,11 @@ describe('a batch that was thought short', () => {
 
   it('cancels those that began before and after it turned long', async () => {
     let hold = false;
-    world.script = { before: async (activity) => { while (hold && activity === 'agentRun') await sleep(50); } };
+    world.script = {
+      before: async (activity) => {
+        while (hold && activity === 'agentRun') await sleep(50);
+      },
+    };
     const handle = await world.start('batch', newId(), batchInput(15, 4, pipeline));
     await expect.poll(() => world.count('computeReward')).toBeGreaterThan(5);
     hold = true;
@@ -204,16 +260,32 @@ describe('a batch that was thought short', () => {
 describe('the length of a history', () => {
   it('bounds the rollouts that must end in it by the most that each may cost', () => {
     const fresh = { historyLength: 0, continueAsNewSuggested: false };
-    expect([hasRoom(199, fresh, []), hasRoom(200, fresh, []), hasRoom(89, fresh, ['reward']), hasRoom(90, fresh, ['reward'])]).toEqual([true, false, true, false]);
-    expect([hasRoom(0, { ...fresh, historyLength: 2985 }, []), hasRoom(0, { ...fresh, historyLength: 2986 }, [])]).toEqual([true, false]);
+    expect([
+      hasRoom(199, fresh, []),
+      hasRoom(200, fresh, []),
+      hasRoom(89, fresh, ['reward']),
+      hasRoom(90, fresh, ['reward']),
+    ]).toEqual([true, false, true, false]);
+    expect([
+      hasRoom(0, { ...fresh, historyLength: 2985 }, []),
+      hasRoom(0, { ...fresh, historyLength: 2986 }, []),
+    ]).toEqual([true, false]);
     expect(hasRoom(0, { historyLength: 10, continueAsNewSuggested: true }, [])).toBe(false);
   });
 
   it('makes a batch long where its rollouts may cost more than the room that there is', () => {
-    expect([isLong(300, []), isLong(301, []), isLong(120, ['reward']), isLong(121, ['reward'])]).toEqual([false, true, false, true]);
+    expect([isLong(300, []), isLong(301, []), isLong(120, ['reward']), isLong(121, ['reward'])]).toEqual([
+      false,
+      true,
+      false,
+      true,
+    ]);
     expect(isFull({ historyLength: 2999, continueAsNewSuggested: false })).toBe(false);
     expect(isFull({ historyLength: 3000, continueAsNewSuggested: false })).toBe(true);
-    expect([isFull({ historyLength: 2600, continueAsNewSuggested: false }, 99), isFull({ historyLength: 2600, continueAsNewSuggested: false }, 100)]).toEqual([false, true]);
+    expect([
+      isFull({ historyLength: 2600, continueAsNewSuggested: false }, 99),
+      isFull({ historyLength: 2600, continueAsNewSuggested: false }, 100),
+    ]).toEqual([false, true]);
     expect(isFull({ historyLength: 10, continueAsNewSuggested: true })).toBe(true);
   });
 });

@@ -39,18 +39,27 @@ afterAll(async () => {
 });
 
 const input = (priority: BatchPriority) => ({
-  run: priority, name: 'b', step: 1, tasks: Array.from({ length: EACH }, (_, i) => `t-train-${i}`), samples: 1, priority,
+  run: priority,
+  name: 'b',
+  step: 1,
+  tasks: Array.from({ length: EACH }, (_, i) => `t-train-${i}`),
+  samples: 1,
+  priority,
   policy: { dir: '/p', version: 1 },
   agent: { maxTurns: 1, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  seed: 1, dispatcher: { type: 'batch' },
+  seed: 1,
+  dispatcher: { type: 'batch' },
 });
 
 /** Waits until so many activities are in the queue of `init`. */
 async function queued(count: number): Promise<void> {
   for (let i = 0; i < 300; i += 1) {
     const { stats } = await client.workflowService.describeTaskQueue({
-      namespace: 'default', taskQueue: { name: 'init' }, taskQueueType: 2, reportStats: true,
+      namespace: 'default',
+      taskQueue: { name: 'init' },
+      taskQueueType: 2,
+      reportStats: true,
     });
     if (Number(stats?.approximateBacklogCount ?? 0) >= count) return;
     await sleep(100);
@@ -61,20 +70,35 @@ async function queued(count: number): Promise<void> {
 it('training overtakes evaluation that has waited for longer', async () => {
   const activities = scriptedActivities({}, log);
   const orchestrator = await Worker.create({
-    connection: native, taskQueue: 'orchestrator', workflowBundle: { codePath: await buildWorkflowBundle() },
+    connection: native,
+    taskQueue: 'orchestrator',
+    workflowBundle: { codePath: await buildWorkflowBundle() },
     activities: { ...activities.orchestrator },
   });
   const running = orchestrator.run();
-  const start = (priority: BatchPriority) => client.workflow.start('batch', { taskQueue: 'orchestrator', workflowId: priority, args: [input(priority)] });
+  const start = (priority: BatchPriority) =>
+    client.workflow.start('batch', { taskQueue: 'orchestrator', workflowId: priority, args: [input(priority)] });
   const handles = [await start('eval')];
   await queued(EACH);
   handles.push(await start('train'));
   await queued(2 * EACH);
   const hosts = await Promise.all(
-    Object.entries({ init: activities.init, gpu: activities.gpu, reward: activities.reward, 'agent-run@test-host': activities.agentRun }).map(([taskQueue, own]) =>
+    Object.entries({
+      init: activities.init,
+      gpu: activities.gpu,
+      reward: activities.reward,
+      'agent-run@test-host': activities.agentRun,
+    }).map(([taskQueue, own]) =>
       Worker.create({
-        connection: native, taskQueue, activities: { ...own },
-        ...(taskQueue === 'init' ? { maxConcurrentActivityTaskExecutions: 1, activityTaskPollerBehavior: { type: 'simple-maximum' as const, maximum: 1 } } : {}),
+        connection: native,
+        taskQueue,
+        activities: { ...own },
+        ...(taskQueue === 'init'
+          ? {
+              maxConcurrentActivityTaskExecutions: 1,
+              activityTaskPollerBehavior: { type: 'simple-maximum' as const, maximum: 1 },
+            }
+          : {}),
       }),
     ),
   );
@@ -82,7 +106,9 @@ it('training overtakes evaluation that has waited for longer', async () => {
   await Promise.all(handles.map((handle) => handle.result()));
   for (const worker of [orchestrator, ...hosts]) worker.shutdown();
   await Promise.all(all);
-  const began = log.calls.filter(({ activity }) => activity === 'prepareSandbox').map(({ rollout }) => rollout.split('/')[0]);
+  const began = log.calls
+    .filter(({ activity }) => activity === 'prepareSandbox')
+    .map(({ rollout }) => rollout.split('/')[0]);
   expect(began).toHaveLength(2 * EACH);
   expect(began.slice(0, EACH)).toEqual(Array.from({ length: EACH }, () => 'train'));
   const described = await client.workflow.getHandle('eval/t-train-0/0').describe();

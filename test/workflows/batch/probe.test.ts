@@ -9,16 +9,19 @@ const all = Array.from({ length: 2 * CHUNK + 50 }, (_, i) => i);
 async function history(living: readonly number[], unasked: readonly number[], chunks: number) {
   const asked: number[] = [];
   let rounds = 0;
-  const probe: Probe = new Probe({
-    living: () => living,
-    isDone: () => rounds > 1,
-    nextRound: async () => ++rounds > 1,
-    ask: async (members) => {
-      expect(members.length).toBeLessThanOrEqual(CHUNK);
-      asked.push(...members);
-      if (asked.length >= chunks * CHUNK) probe.rest();
+  const probe: Probe = new Probe(
+    {
+      living: () => living,
+      isDone: () => rounds > 1,
+      nextRound: async () => ++rounds > 1,
+      ask: async (members) => {
+        expect(members.length).toBeLessThanOrEqual(CHUNK);
+        asked.push(...members);
+        if (asked.length >= chunks * CHUNK) probe.rest();
+      },
     },
-  }, unasked);
+    unasked,
+  );
   await probe.run();
   return { asked, rounds, unasked: probe.unasked };
 }

@@ -13,7 +13,14 @@ const picks = fc.infiniteStream(fc.nat({ max: 10_000 }));
 const caps = (open: number): Caps => ({ open, init: open, 'agent-run': open, reward: open });
 
 function resultOf(index: number, status: RolloutResult['status']): RolloutResult {
-  return { rollout: String(index), task: 'task', status, attempt: 1, turns: 1, ...(status === 'graded' ? { reward: 1 } : { failure: 'cancelled' as const }) };
+  return {
+    rollout: String(index),
+    task: 'task',
+    status,
+    attempt: 1,
+    turns: 1,
+    ...(status === 'graded' ? { reward: 1 } : { failure: 'cancelled' as const }),
+  };
 }
 
 /** Plays until all have ended; how each of them did. */
@@ -67,7 +74,9 @@ describe('the roster', () => {
   it('ends every rollout once, as what it is', () => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 12 }), fc.integer({ min: 1, max: 5 }), picks, (rollouts, open, order) => {
-        expect([...play(rollouts, open, order).keys()].toSorted((a, b) => a - b)).toEqual(Array.from({ length: rollouts }, (_, i) => i));
+        expect([...play(rollouts, open, order).keys()].toSorted((a, b) => a - b)).toEqual(
+          Array.from({ length: rollouts }, (_, i) => i),
+        );
       }),
     );
   });

@@ -17,18 +17,35 @@ const finish = () => 'finish' as const;
 
 it('a run whose rollouts fail alike is paused, says why and what to do, and goes on when it is resumed', async () => {
   let broken = true;
-  world.script = { turn: finish, before: (activity, { rollout }) => { if (activity === 'generate' && broken && rollout?.includes('/step-1/')) throw down(); } };
+  world.script = {
+    turn: finish,
+    before: (activity, { rollout }) => {
+      if (activity === 'generate' && broken && rollout?.includes('/step-1/')) throw down();
+    },
+  };
   const config = {
-    run: 'b', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 1, batch: { tasks: 5, samples: 2 },
-    evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 2 }, breaker: { inARow: 3 },
+    run: 'b',
+    policy: { base: '/p' },
+    task: { name: 't', train: 10 },
+    steps: 1,
+    batch: { tasks: 5, samples: 2 },
+    evaluation: { tasks: 1, greedy: false },
+    dispatcher: { type: 'bounded', maxParallelAgents: 2 },
+    breaker: { inARow: 3 },
   };
   const handle = await world.start('train', 'train/b', config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3 });
+  await expect
+    .poll(async () => (await status()).tripped)
+    .toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3 });
   expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
-  expect(await details('train/b')).toMatch(/circuit breaker: 3 of the last 3 rollouts failed as endpoint-unavailable \(connection refused\); see whether the server runs.*longhaul resume/);
+  expect(await details('train/b')).toMatch(
+    /circuit breaker: 3 of the last 3 rollouts failed as endpoint-unavailable \(connection refused\); see whether the server runs.*longhaul resume/,
+  );
   await standstill(world);
-  const begun = world.now.log.calls.filter(({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-1/')).length;
+  const begun = world.now.log.calls.filter(
+    ({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-1/'),
+  ).length;
   expect(begun).toBeLessThan(10);
   broken = false;
   await handle.signal('resume');
@@ -39,17 +56,29 @@ it('a run whose rollouts fail alike is paused, says why and what to do, and goes
 it('a step of which nothing was graded leaves the policy as it was, and the run waits for somebody to look', async () => {
   world.script = {
     turn: finish,
-    before: (activity, { rollout }) => { if (activity === 'generate' && rollout?.includes('/step-1/')) throw down(); },
-    update: ({ step, mayBeUngraded }) => (step === 1 && mayBeUngraded ? { valid: 0, masked: { 'endpoint-unavailable': 3, stale: 1 } } : {}),
+    before: (activity, { rollout }) => {
+      if (activity === 'generate' && rollout?.includes('/step-1/')) throw down();
+    },
+    update: ({ step, mayBeUngraded }) =>
+      step === 1 && mayBeUngraded ? { valid: 0, masked: { 'endpoint-unavailable': 3, stale: 1 } } : {},
   };
   const config = {
-    run: 'u', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 2, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 1, greedy: false },
+    run: 'u',
+    policy: { base: '/p' },
+    task: { name: 't', train: 10 },
+    steps: 2,
+    batch: { tasks: 2, samples: 2 },
+    evaluation: { tasks: 1, greedy: false },
   };
   const handle = await world.start('train', 'train/u', config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 4 });
+  await expect
+    .poll(async () => (await status()).tripped)
+    .toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 4 });
   expect(await status()).toMatchObject({ phase: 'paused', step: 1, policyVersion: 1, recent: [{ valid: 0 }] });
-  expect(await details('train/u')).toMatch(/3 of the last 4 rollouts failed as endpoint-unavailable \(no rollout of step 1 was graded/);
+  expect(await details('train/u')).toMatch(
+    /3 of the last 4 rollouts failed as endpoint-unavailable \(no rollout of step 1 was graded/,
+  );
   expect(world.count('update')).toBe(1);
   await handle.signal('resume');
   expect(await handle.result()).toMatchObject({ steps: 2 });
@@ -70,32 +99,63 @@ function oneByOne(run: string, fails: (nth: number) => boolean, over: object = {
     },
   };
   return {
-    run, policy: { base: '/p' }, task: { name: 't', train: 20 }, steps: 3, batch: { tasks: 2, samples: 2 },
-    evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 1 }, ...over,
+    run,
+    policy: { base: '/p' },
+    task: { name: 't', train: 20 },
+    steps: 3,
+    batch: { tasks: 2, samples: 2 },
+    evaluation: { tasks: 1, greedy: false },
+    dispatcher: { type: 'bounded', maxParallelAgents: 1 },
+    ...over,
   };
 }
 
-it.each(['sync', 'one-step-off'])('a run (%s) is paused by failures that are a row only over two of its steps, in the middle of the second one', async (mode) => {
-  const config = oneByOne(`row-${mode}`, (nth) => nth >= 2 && nth < 6, { training: { mode }, breaker: { inARow: 3, share: 1 } });
-  const handle = await world.start('train', `train/row-${mode}`, config);
-  const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3, message: 'connection refused' });
-  expect(world.now.log.calls.filter(({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-2/')).length).toBeLessThan(4);
-  // What was told before somebody looked is told once: one more failure makes no row.
-  await handle.signal('resume');
-  expect(await handle.result()).toMatchObject({ steps: 3 });
-});
+it.each(['sync', 'one-step-off'])(
+  'a run (%s) is paused by failures that are a row only over two of its steps, in the middle of the second one',
+  async (mode) => {
+    const config = oneByOne(`row-${mode}`, (nth) => nth >= 2 && nth < 6, {
+      training: { mode },
+      breaker: { inARow: 3, share: 1 },
+    });
+    const handle = await world.start('train', `train/row-${mode}`, config);
+    const status = () => handle.query<TrainStatus>('status');
+    await expect
+      .poll(async () => (await status()).tripped)
+      .toMatchObject({ failure: 'endpoint-unavailable', failed: 3, of: 3, message: 'connection refused' });
+    expect(
+      world.now.log.calls.filter(
+        ({ activity, rollout }) => activity === 'prepareSandbox' && rollout.includes('/step-2/'),
+      ).length,
+    ).toBeLessThan(4);
+    // What was told before somebody looked is told once: one more failure makes no row.
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ steps: 3 });
+  },
+);
 
 it('a run whose steps are smaller than the breaker looks back is paused by the share that fails, also over its histories', async () => {
   const config = oneByOne('share', (nth) => nth % 4 !== 1, { breaker: { inARow: 4, share: 0.7 }, steps: 9 });
   const handle = await world.start('train', 'train/share', config);
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 12, of: 16 });
+  await expect
+    .poll(async () => (await status()).tripped)
+    .toMatchObject({ failure: 'endpoint-unavailable', failed: 12, of: 16 });
   expect((await status()).step).toBe(3);
   await handle.terminate();
   const resolved = resolveRunConfig({ ...config, run: 'carried' }, '/');
-  const failures = { breaker: { last: Array<string | null>(15).fill('endpoint-unavailable'), isOpen: false }, lookedAt: 0 };
-  const progress = { config: { ...resolved, breaker: { inARow: 16, share: 1 } }, runDir: '/run', step: 1, policy: { dir: 'v1', version: 1 }, recent: [], pauseAt: null, failures };
+  const failures = {
+    breaker: { last: Array<string | null>(15).fill('endpoint-unavailable'), isOpen: false },
+    lookedAt: 0,
+  };
+  const progress = {
+    config: { ...resolved, breaker: { inARow: 16, share: 1 } },
+    runDir: '/run',
+    step: 1,
+    policy: { dir: 'v1', version: 1 },
+    recent: [],
+    pauseAt: null,
+    failures,
+  };
   const carried = await world.start('train', 'train/carried', resolved, progress);
   const row = async () => (await carried.query<TrainStatus>('status')).tripped;
   await expect.poll(row).toMatchObject({ failed: 16, of: 16 });
@@ -104,13 +164,27 @@ it('a run whose steps are smaller than the breaker looks back is paused by the s
 
 it('an asynchronous run is paused by rollouts that fail alike in one group after the other', async () => {
   let broken = true;
-  world.script = { turn: finish, before: (activity, { rollout }) => { if (activity === 'generate' && broken && rollout?.includes('/group-')) throw down(); } };
+  world.script = {
+    turn: finish,
+    before: (activity, { rollout }) => {
+      if (activity === 'generate' && broken && rollout?.includes('/group-')) throw down();
+    },
+  };
   const handle = await world.start('train', 'train/groups', {
-    run: 'groups', policy: { base: '/p' }, task: { name: 't', train: 20 }, steps: 4, batch: { tasks: 2, samples: 2 }, training: { mode: 'async' },
-    evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, breaker: { inARow: 4 },
+    run: 'groups',
+    policy: { base: '/p' },
+    task: { name: 't', train: 20 },
+    steps: 4,
+    batch: { tasks: 2, samples: 2 },
+    training: { mode: 'async' },
+    evaluation: { tasks: 1, greedy: false },
+    dispatcher: { type: 'bounded', maxParallelAgents: 4 },
+    breaker: { inARow: 4 },
   });
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'endpoint-unavailable', failed: 4, of: 4, message: 'connection refused' });
+  await expect
+    .poll(async () => (await status()).tripped)
+    .toMatchObject({ failure: 'endpoint-unavailable', failed: 4, of: 4, message: 'connection refused' });
   expect(await status()).toMatchObject({ phase: 'paused', pauseAt: 'turn', step: 0 });
   broken = false;
   await handle.signal('resume');
@@ -121,10 +195,17 @@ it('an asynchronous run is paused by rollouts that fail alike in one group after
 it('each of several steps of which nothing was graded pauses the run', async () => {
   world.script = { turn: finish, update: () => ({ valid: 0, masked: { 'endpoint-unavailable': 1 } }) };
   const handle = await world.start('train', 'train/every', {
-    run: 'every', policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 3, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 1, greedy: false },
+    run: 'every',
+    policy: { base: '/p' },
+    task: { name: 't', train: 10 },
+    steps: 3,
+    batch: { tasks: 1, samples: 2 },
+    evaluation: { tasks: 1, greedy: false },
   });
   for (const step of [1, 2, 3]) {
-    await expect.poll(async () => (await handle.query<TrainStatus>('status')).tripped?.message ?? '').toContain(`no rollout of step ${step} was graded`);
+    await expect
+      .poll(async () => (await handle.query<TrainStatus>('status')).tripped?.message ?? '')
+      .toContain(`no rollout of step ${step} was graded`);
     await handle.signal('resume');
   }
   expect(await handle.result()).toMatchObject({ steps: 3 });

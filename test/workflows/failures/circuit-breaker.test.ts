@@ -6,7 +6,8 @@ import { CircuitBreaker, tripLine, type Trip } from '../../../workflows/failures
 import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
 
 const settings = { inARow: 3, share: 0.5 };
-const ends = (...failures: Array<FailureClass | undefined>) => failures.map((failure) => (failure ? { failure, message: `says ${failure}` } : {}));
+const ends = (...failures: Array<FailureClass | undefined>) =>
+  failures.map((failure) => (failure ? { failure, message: `says ${failure}` } : {}));
 const trips = (list: ReturnType<typeof ends>, given = settings): Array<[number, Trip]> => {
   const breaker = new CircuitBreaker(given);
   return list.flatMap((end, i): Array<[number, Trip]> => {
@@ -50,15 +51,19 @@ describe('the circuit breaker', () => {
   it('opens for classes that speak of machines alone, always at or after the first so many, and never twice', () => {
     const classes = Object.keys(FAILURES) as FailureClass[];
     fc.assert(
-      fc.property(fc.array(fc.option(fc.constantFrom(...classes), { nil: undefined })), fc.integer({ min: 1, max: 5 }), (list, inARow) => {
-        const heard = trips(ends(...list), { inARow, share: 0.5 });
-        expect(heard.length).toBeLessThanOrEqual(1);
-        for (const [at, { failure, failed, of }] of heard) {
-          expect(FAILURES[failure].breaks).toBe(true);
-          expect(at + 1).toBeGreaterThanOrEqual(inARow);
-          expect(failed).toBeGreaterThanOrEqual(Math.min(inARow, of * 0.5));
-        }
-      }),
+      fc.property(
+        fc.array(fc.option(fc.constantFrom(...classes), { nil: undefined })),
+        fc.integer({ min: 1, max: 5 }),
+        (list, inARow) => {
+          const heard = trips(ends(...list), { inARow, share: 0.5 });
+          expect(heard.length).toBeLessThanOrEqual(1);
+          for (const [at, { failure, failed, of }] of heard) {
+            expect(FAILURES[failure].breaks).toBe(true);
+            expect(at + 1).toBeGreaterThanOrEqual(inARow);
+            expect(failed).toBeGreaterThanOrEqual(Math.min(inARow, of * 0.5));
+          }
+        },
+      ),
     );
   });
 });

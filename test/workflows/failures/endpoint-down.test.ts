@@ -17,14 +17,18 @@ const down = () => ApplicationFailure.create({ message: 'connection refused', ty
 let serial = 0;
 const rollOut = async (over: object = {}, agent: object = {}) => {
   const endpoint = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', ...over };
-  return (await (await world.start('rollout', `d${serial++}`, { task: 't-train-0', policy: { endpoint }, agent })).result()) as RolloutResult;
+  return (await (
+    await world.start('rollout', `d${serial++}`, { task: 't-train-0', policy: { endpoint }, agent })
+  ).result()) as RolloutResult;
 };
 
 it('the sandbox is held for as long as the server is down, and the rollout goes on in it', async () => {
   let asked = 0;
   world.script = {
     ttlSeconds: () => 3,
-    before: (activity) => { if (activity === 'generate' && (asked += 1) <= 5) throw down(); },
+    before: (activity) => {
+      if (activity === 'generate' && (asked += 1) <= 5) throw down();
+    },
   };
   expect(await rollOut()).toMatchObject({ status: 'graded', attempt: 1, turns: 2 });
   expect(world.count('holdSandbox')).toBeGreaterThan(1);
@@ -32,7 +36,12 @@ it('the sandbox is held for as long as the server is down, and the rollout goes 
 });
 
 it('patience ends: the rollout fails as the server did, and keeps nothing', async () => {
-  world.script = { ttlSeconds: () => 3, before: (activity) => { if (activity === 'generate') throw down(); } };
+  world.script = {
+    ttlSeconds: () => 3,
+    before: (activity) => {
+      if (activity === 'generate') throw down();
+    },
+  };
   const begun = Date.now();
   const result = await rollOut({ timeoutSeconds: 4, patienceSeconds: 5 });
   expect(result).toMatchObject({ status: 'failed', failure: 'endpoint-unavailable' });
@@ -42,7 +51,9 @@ it('patience ends: the rollout fails as the server did, and keeps nothing', asyn
 });
 
 it('a server that takes a request and never answers is down as well, whatever the try that patience ends in', async () => {
-  const server = await startLoopback((_, signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(null))));
+  const server = await startLoopback(
+    (_, signal) => new Promise((resolve) => signal.addEventListener('abort', () => resolve(null))),
+  );
   const client = new EndpointClient({});
   world.script = {
     before: async (activity, input) => {
@@ -54,15 +65,26 @@ it('a server that takes a request and never answers is down as well, whatever th
     },
   };
   const result = await rollOut({ baseUrl: server.baseUrl, timeoutSeconds: 6, patienceSeconds: 8 });
-  expect(result).toMatchObject({ status: 'failed', failure: 'endpoint-unavailable', message: expect.stringContaining('patienceSeconds, which is 8 s') as string });
+  expect(result).toMatchObject({
+    status: 'failed',
+    failure: 'endpoint-unavailable',
+    message: expect.stringContaining('patienceSeconds, which is 8 s') as string,
+  });
   expect(server.asked.length).toBeGreaterThan(1);
   expect(world.now.log.live).toBe(0);
   await server.close();
 });
 
 it("the rollout's own time, where it is shorter, is a deadline all the same", async () => {
-  world.script = { before: (activity) => { if (activity === 'generate') return new Promise<void>((resolve) => setTimeout(resolve, 10_000)); } };
-  expect(await rollOut({ timeoutSeconds: 30, patienceSeconds: 60 }, { deadlineSeconds: 3 })).toMatchObject({ status: 'failed', failure: 'deadline' });
+  world.script = {
+    before: (activity) => {
+      if (activity === 'generate') return new Promise<void>((resolve) => setTimeout(resolve, 10_000));
+    },
+  };
+  expect(await rollOut({ timeoutSeconds: 30, patienceSeconds: 60 }, { deadlineSeconds: 3 })).toMatchObject({
+    status: 'failed',
+    failure: 'deadline',
+  });
 });
 
 it('a sandbox that is lost meanwhile is found out, and the rollout begins again', async () => {
@@ -72,7 +94,10 @@ it('a sandbox that is lost meanwhile is found out, and the rollout begins again'
     ttlSeconds: () => 3,
     before: (activity, { attempt }) => {
       if (activity === 'generate' && (asked += 1) <= 4) throw down();
-      if (activity === 'holdSandbox' || (lost && activity === 'agentRun' && attempt === 1)) { lost = true; throw sandboxLost(); }
+      if (activity === 'holdSandbox' || (lost && activity === 'agentRun' && attempt === 1)) {
+        lost = true;
+        throw sandboxLost();
+      }
     },
   };
   expect(await rollOut()).toMatchObject({ status: 'graded', attempt: 2 });
@@ -81,11 +106,20 @@ it('a sandbox that is lost meanwhile is found out, and the rollout begins again'
 it('a key that cannot work is refused before a sandbox is made, and a server that is down is not', async () => {
   world.script = {
     before: (activity) => {
-      if (activity === 'checkEndpoint') throw ApplicationFailure.nonRetryable('policy.endpoint.apiKeyEnv: "KEY" cannot be used', 'UserInputError');
+      if (activity === 'checkEndpoint')
+        throw ApplicationFailure.nonRetryable('policy.endpoint.apiKeyEnv: "KEY" cannot be used', 'UserInputError');
     },
   };
-  expect(await rollOut({ apiKeyEnv: 'KEY' })).toMatchObject({ status: 'failed', failure: 'bad-input', message: expect.stringContaining('apiKeyEnv') as string });
+  expect(await rollOut({ apiKeyEnv: 'KEY' })).toMatchObject({
+    status: 'failed',
+    failure: 'bad-input',
+    message: expect.stringContaining('apiKeyEnv') as string,
+  });
   expect(world.now.log.calls.map(({ activity }) => activity)).toEqual(['checkEndpoint']);
-  world.script = { before: (activity) => { if (activity === 'checkEndpoint') throw ApplicationFailure.nonRetryable('out of order', 'Error'); } };
+  world.script = {
+    before: (activity) => {
+      if (activity === 'checkEndpoint') throw ApplicationFailure.nonRetryable('out of order', 'Error');
+    },
+  };
   expect(await rollOut()).toMatchObject({ status: 'graded' });
 });

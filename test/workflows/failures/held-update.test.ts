@@ -27,9 +27,28 @@ async function leaveRecords({ batch, tasks, samples, policy: { version } }: Upda
   for (const [i, rollout] of rolloutIds(batch, tasks, samples).entries()) {
     const attempt = { run: 'any', rollout, attempt: 1, task: tasks[Math.floor(i / samples)]! };
     const reward = i % samples === 0 ? 1 : 0;
-    const turn = { version, appended: [1, 2, 5 + i], reset: false, sampled: [3 + i, 7, 0], logprobs: [-6, -6, -6], end: 'stop' as const };
-    await store.putOnce<GenerateRecord>(keys.generate(attempt, 1), { ...turn, parsed: { kind: 'no-call', content: '' } });
-    await store.putOnce<OutcomeRecord>(keys.outcome(rollout), { ...attempt, turns: 1, status: 'graded', reward, passed: reward > 0, finish: 'finish-tool', failure: null, reason: '' });
+    const turn = {
+      version,
+      appended: [1, 2, 5 + i],
+      reset: false,
+      sampled: [3 + i, 7, 0],
+      logprobs: [-6, -6, -6],
+      end: 'stop' as const,
+    };
+    await store.putOnce<GenerateRecord>(keys.generate(attempt, 1), {
+      ...turn,
+      parsed: { kind: 'no-call', content: '' },
+    });
+    await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
+      ...attempt,
+      turns: 1,
+      status: 'graded',
+      reward,
+      passed: reward > 0,
+      finish: 'finish-tool',
+      failure: null,
+      reason: '',
+    });
   }
 }
 
@@ -38,7 +57,11 @@ async function update(input: UpdateInput): Promise<UpdateOutcome> {
   await leaveRecords(input);
   before(input);
   // A process of its own each time: nothing is read from memory.
-  const engine: Engine = { generate: () => Promise.reject(new Error('not asked to sample')), update: (request, progress) => new Updater().run(request, progress), close: async () => undefined };
+  const engine: Engine = {
+    generate: () => Promise.reject(new Error('not asked to sample')),
+    update: (request, progress) => new Updater().run(request, progress),
+    close: async () => undefined,
+  };
   try {
     return await classified(() => withHeartbeat((_signal, progress) => updateOnce(input, store, engine, progress)));
   } catch (error) {
@@ -48,14 +71,32 @@ async function update(input: UpdateInput): Promise<UpdateOutcome> {
 }
 
 const world = useStoreWorld((_, { orchestrator, gpu }) => ({
-  orchestrator: { ...orchestrator, openRun: async (given, run) => ({ ...(await orchestrator.openRun(given, run)), runDir: join(world.dir, run), policy: { dir: base, version: 0 } }) },
+  orchestrator: {
+    ...orchestrator,
+    openRun: async (given, run) => ({
+      ...(await orchestrator.openRun(given, run)),
+      runDir: join(world.dir, run),
+      policy: { dir: base, version: 0 },
+    }),
+  },
   gpu: { ...gpu, update },
 }));
 const { dir, store } = world;
 
 const start = (run: string) =>
-  world.start('train', `train/${run}`, { run, policy: { base }, task: { name: 't', train: 20 }, steps: 3, batch: { tasks: 2, samples: 2 }, evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'batch' } });
-const weightsOf = (run: string) => Promise.all([1, 2, 3].map(async (step) => (await readCheckpointRecord(join(dir, run, 'checkpoints', `step-${step}`)))?.sha256));
+  world.start('train', `train/${run}`, {
+    run,
+    policy: { base },
+    task: { name: 't', train: 20 },
+    steps: 3,
+    batch: { tasks: 2, samples: 2 },
+    evaluation: { tasks: 1, greedy: false },
+    dispatcher: { type: 'batch' },
+  });
+const weightsOf = (run: string) =>
+  Promise.all(
+    [1, 2, 3].map(async (step) => (await readCheckpointRecord(join(dir, run, 'checkpoints', `step-${step}`)))?.sha256),
+  );
 
 it('an update that met a torn checkpoint on all its tries ends in the same weights once the checkpoint is back', async () => {
   await (await start('undisturbed')).result();
@@ -68,7 +109,13 @@ it('an update that met a torn checkpoint on all its tries ends in the same weigh
   };
   const handle = await start('disturbed');
   const status = () => handle.query<TrainStatus>('status');
-  await expect.poll(async () => (await status()).tripped).toMatchObject({ failure: 'checkpoint-torn', work: 'the update of step 2', message: expect.stringContaining('step-1') });
+  await expect
+    .poll(async () => (await status()).tripped)
+    .toMatchObject({
+      failure: 'checkpoint-torn',
+      work: 'the update of step 2',
+      message: expect.stringContaining('step-1'),
+    });
   expect(await status()).toMatchObject({ phase: 'paused', step: 1, policyVersion: 1 });
   expect(tries.filter((one) => one === 'disturbed 2').length).toBe(8);
   writeFileSync(file, whole!);

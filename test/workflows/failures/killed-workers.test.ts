@@ -21,7 +21,9 @@ let ends = false;
 function serve(deaths: readonly string[]): { killed: number } {
   const seen = { killed: 0 };
   const start = () => {
-    child = spawn(process.execPath, [program, world.server.address, join(world.dir, 'store'), ...deaths], { stdio: ['ignore', 'ignore', 'inherit'] });
+    child = spawn(process.execPath, [program, world.server.address, join(world.dir, 'store'), ...deaths], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
     child.once('exit', (_code, signal) => {
       if (ends) return;
       if (signal === 'SIGKILL') seen.killed += 1;
@@ -38,20 +40,36 @@ afterEach(() => {
 });
 
 const KILLS = 6;
-const start = (id: string) => world.start('rollout', id, { task: 'empty-train-0', policy: { dir: '/p', version: 1 }, agent: { maxTurns: 5 } });
+const start = (id: string) =>
+  world.start('rollout', id, { task: 'empty-train-0', policy: { dir: '/p', version: 1 }, agent: { maxTurns: 5 } });
 /** All that a rollout left, whatever it is called. */
-const left = async (id: string) => (await world.store.list('')).flatMap(({ key, value }) => (key.includes(`${id}#1`) || key === `outcome:${id}` ? [[key.replaceAll(id, 'ID'), JSON.parse(JSON.stringify(value).replaceAll(id, 'ID'))] as const] : []));
+const left = async (id: string) =>
+  (await world.store.list('')).flatMap(({ key, value }) =>
+    key.includes(`${id}#1`) || key === `outcome:${id}`
+      ? [[key.replaceAll(id, 'ID'), JSON.parse(JSON.stringify(value).replaceAll(id, 'ID'))] as const]
+      : [],
+  );
 
 it('a rollout whose worker is killed at each grading, sampling or tool call ends as an undisturbed one, whatever may fail', async () => {
-  const places = { reward: 'reward:killed/reward#1', sampling: 'model:generate:killed/sampling#1/00001', tools: 'tool:killed/tools#1/1/0' };
+  const places = {
+    reward: 'reward:killed/reward#1',
+    sampling: 'model:generate:killed/sampling#1/00001',
+    tools: 'tool:killed/tools#1/1/0',
+  };
   const times = { reward: KILLS, sampling: 2, tools: 2 };
-  const seen = serve([`${places.reward}=${times.reward}`, `${places.sampling}=${times.sampling}`, `${places.tools}=${times.tools}`]);
+  const seen = serve([
+    `${places.reward}=${times.reward}`,
+    `${places.sampling}=${times.sampling}`,
+    `${places.tools}=${times.tools}`,
+  ]);
   const handles = await Promise.all(['killed/reward', 'killed/sampling', 'killed/tools', 'left-alone'].map(start));
   const results = (await Promise.all(handles.map((handle) => handle.result()))) as RolloutResult[];
   for (const result of results) expect(result).toMatchObject({ status: 'graded', reward: 1, attempt: 1, turns: 2 });
   expect(KILLS).toBeGreaterThan(RETRIES.reward.attempts);
   expect(seen.killed).toBe(times.reward + times.sampling + times.tools);
-  for (const [place, key] of Object.entries(places)) expect(await world.store.begun(key), place).toBeGreaterThan(times[place as keyof typeof times]);
+  for (const [place, key] of Object.entries(places))
+    expect(await world.store.begun(key), place).toBeGreaterThan(times[place as keyof typeof times]);
   const undisturbed = (await left('left-alone')).map(([key, value]) => [key, { ...value, cost: 0 }]);
-  for (const id of ['killed/reward', 'killed/sampling', 'killed/tools']) expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
+  for (const id of ['killed/reward', 'killed/sampling', 'killed/tools'])
+    expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
 }, 600_000);

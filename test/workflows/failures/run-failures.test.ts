@@ -15,7 +15,11 @@ function told(ends: readonly End[], at = 1): BatchEnds {
   return { rollouts: ends.length, failures: failed > 0 ? { [LOST]: failed } : {}, said, ends: timed };
 }
 const ends = (pattern: string): End[] => pattern.split('').map((one) => (one === 'x' ? LOST : null));
-const earlier = (rollouts: number, failed: number): BatchEnds => ({ rollouts, failures: failed > 0 ? { [LOST]: failed } : {}, said });
+const earlier = (rollouts: number, failed: number): BatchEnds => ({
+  rollouts,
+  failures: failed > 0 ? { [LOST]: failed } : {},
+  said,
+});
 
 describe('failures of a run', () => {
   it('open its breaker over batches, with what the last one said', () => {
@@ -49,7 +53,10 @@ describe('failures of a run', () => {
     const run = new RunFailures(settings);
     expect(run.heard(told(ends('xxxxxxxx'), 5))).toBeDefined();
     run.reset(10, []);
-    const half = { ...told(ends('xxxxxxxx')), ends: Array.from({ length: 8 }, (_, i) => [i < 4 ? 9 : 11, LOST] as const) };
+    const half = {
+      ...told(ends('xxxxxxxx')),
+      ends: Array.from({ length: 8 }, (_, i) => [i < 4 ? 9 : 11, LOST] as const),
+    };
     expect(run.heard(half)).toBeUndefined();
     expect(run.lately).toEqual(Array(4).fill(LOST));
     expect(run.heard(told(ends('xxxx'), 12))).toMatchObject({ failed: 8, of: 8 });
@@ -65,15 +72,17 @@ describe('failures of a run', () => {
 
   it('are heard as one breaker would that hears every end, however they are parted into batches', () => {
     const batches = fc.array(fc.array(fc.boolean(), { maxLength: 6 }), { maxLength: 20 });
-    fc.assert(fc.property(batches, fc.integer({ min: 1, max: 4 }), (parts, inARow) => {
-      const [one, run] = [new CircuitBreaker({ inARow, share: 0.5 }), new RunFailures({ inARow, share: 0.5 })];
-      for (const part of parts) {
-        const batch: End[] = part.map((failed) => (failed ? LOST : null));
-        const trips = batch.flatMap((end) => one.heard(end === null ? {} : { failure: end, message: 'gone' }) ?? []);
-        expect(run.heard(told(batch))).toEqual(trips[0]);
-        expect(run.lately).toEqual(one.state.last);
-      }
-    }));
+    fc.assert(
+      fc.property(batches, fc.integer({ min: 1, max: 4 }), (parts, inARow) => {
+        const [one, run] = [new CircuitBreaker({ inARow, share: 0.5 }), new RunFailures({ inARow, share: 0.5 })];
+        for (const part of parts) {
+          const batch: End[] = part.map((failed) => (failed ? LOST : null));
+          const trips = batch.flatMap((end) => one.heard(end === null ? {} : { failure: end, message: 'gone' }) ?? []);
+          expect(run.heard(told(batch))).toEqual(trips[0]);
+          expect(run.lately).toEqual(one.state.last);
+        }
+      }),
+    );
   });
 
   it('are nothing to a run without a breaker', () => {

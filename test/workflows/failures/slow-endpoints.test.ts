@@ -37,7 +37,11 @@ let stop: () => Promise<void>;
 let held = 0;
 const released = Promise.withResolvers<void>();
 
-const finish = { role: 'assistant', content: null, tool_calls: [{ id: '1', type: 'function', function: { name: 'finish', arguments: '{}' } }] };
+const finish = {
+  role: 'assistant',
+  content: null,
+  tool_calls: [{ id: '1', type: 'function', function: { name: 'finish', arguments: '{}' } }],
+};
 
 /** Answers the check of one token, and no turn before it is released. */
 const slowly: Handler = async ({ path, body }) => {
@@ -46,7 +50,12 @@ const slowly: Handler = async ({ path, body }) => {
     held += 1;
     await released.promise;
   }
-  return { body: { choices: [{ index: 0, message: finish, finish_reason: 'tool_calls' }], usage: { prompt_tokens: 9, completion_tokens: 3 } } };
+  return {
+    body: {
+      choices: [{ index: 0, message: finish, finish_reason: 'tool_calls' }],
+      usage: { prompt_tokens: 9, completion_tokens: 3 },
+    },
+  };
 };
 
 beforeAll(async () => {
@@ -55,13 +64,28 @@ beforeAll(async () => {
   store = openSqliteStore(join(dir, 'store'));
   endpoint = await startLoopback(slowly);
   const limits = { host: HOST, maxLiveSandboxes: 100, sandboxTtlSeconds: 600 };
-  const gpu = createGpuActivities({ store, engine: emptyEngine(2), endpoints: new EndpointClient({}), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' });
+  const gpu = createGpuActivities({
+    store,
+    engine: emptyEngine(2),
+    endpoints: new EndpointClient({}),
+    tokenizerOf: async () => emptyTokenizer,
+    digestOf: async () => 'd',
+  });
   stop = await startOwnWorkers({
-    address: temporal.address, workflows: '../../../cli/bench/workflows', from: import.meta, slots: SLOTS, cachedWorkflows: 10,
+    address: temporal.address,
+    workflows: '../../../cli/bench/workflows',
+    from: import.meta,
+    slots: SLOTS,
+    cachedWorkflows: 10,
     activities: {
       [QUEUES.init]: createInitActivities({ store, provider: emptyProvider, ...limits }),
       ...Object.fromEntries(queuesOf({ does: 'both', pool: undefined }, 'gpu', { ...gpu })),
-      [hostQueue(HOST)]: createAgentRunActivities({ store, provider: emptyProvider, host: HOST, sandboxTtlSeconds: 600 }),
+      [hostQueue(HOST)]: createAgentRunActivities({
+        store,
+        provider: emptyProvider,
+        host: HOST,
+        sandboxTtlSeconds: 600,
+      }),
       [QUEUES.reward]: createRewardActivities({ store, provider: emptyProvider, host: HOST }),
     },
   });
@@ -79,7 +103,11 @@ afterAll(async () => {
 
 const start = (workflowId: string, policy: object) =>
   client.workflow.start('rollout', {
-    taskQueue: QUEUES.orchestrator, workflowId, args: [{ task: 'empty-train-0', policy, agent: { maxTurns: 3, maxContextTokens: 100_000, toolTimeoutSeconds: 60 } }],
+    taskQueue: QUEUES.orchestrator,
+    workflowId,
+    args: [
+      { task: 'empty-train-0', policy, agent: { maxTurns: 3, maxContextTokens: 100_000, toolTimeoutSeconds: 60 } },
+    ],
   });
 
 it('turns that fill every place of an endpoint leave the engine its own, and end when the server answers', async () => {

@@ -12,14 +12,25 @@ const world = useWorkflowWorld();
 const UNAWAITED = new Set(['releaseSandbox']);
 
 it('an activity is given up later than the store gives up its disk, however short the limit of a tool is', async () => {
-  world.script = { ttlSeconds: () => 3, before: async (activity) => { if (activity === 'generate') await new Promise((resolve) => setTimeout(resolve, 1500)); } };
+  world.script = {
+    ttlSeconds: () => 3,
+    before: async (activity) => {
+      if (activity === 'generate') await new Promise((resolve) => setTimeout(resolve, 1500));
+    },
+  };
   const endpoint = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm' };
-  const handle = await world.start('rollout', 'limits', { task: 't-train-0', policy: { endpoint }, agent: { toolTimeoutSeconds: 1 } });
+  const handle = await world.start('rollout', 'limits', {
+    task: 't-train-0',
+    policy: { endpoint },
+    agent: { toolTimeoutSeconds: 1 },
+  });
   await handle.result();
   const { events } = await handle.fetchHistory();
   const limits = (events ?? []).flatMap(({ activityTaskScheduledEventAttributes: one }) =>
     one ? [[one.activityType?.name ?? '', Number(one.startToCloseTimeout?.seconds) * 1000] as const] : [],
   );
-  expect(limits.map(([name]) => name)).toEqual(expect.arrayContaining(['checkEndpoint', 'prepareSandbox', 'generate', 'holdSandbox', 'agentRun', 'computeReward']));
+  expect(limits.map(([name]) => name)).toEqual(
+    expect.arrayContaining(['checkEndpoint', 'prepareSandbox', 'generate', 'holdSandbox', 'agentRun', 'computeReward']),
+  );
   for (const [name, ms] of limits) if (!UNAWAITED.has(name)) expect(ms, name).toBeGreaterThan(WORKER_PATIENCE.totalMs);
 });

@@ -40,7 +40,12 @@ function holdingUp(real: Store): Store {
     putOnce: async (key, value) => held(key, await real.putOnce(key, value)),
     putOnceWithObject: async (key, bytes, valueOf) => held(key, await real.putOnceWithObject(key, bytes, valueOf)),
   };
-  return new Proxy(real, { get: (target, name) => (name in holding ? holding[name as keyof typeof holding] : (Reflect.get(target, name) as () => unknown).bind(target)) });
+  return new Proxy(real, {
+    get: (target, name) =>
+      name in holding
+        ? holding[name as keyof typeof holding]
+        : (Reflect.get(target, name) as () => unknown).bind(target),
+  });
 }
 
 defineTask(emptyEnvironment);
@@ -57,7 +62,13 @@ const world = useStoreWorld((store) => {
   return {
     init: createInitActivities(parts),
     agentRun: createAgentRunActivities(parts),
-    gpu: createGpuActivities({ store: slow, engine, endpoints: new EndpointClient(), tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd' }),
+    gpu: createGpuActivities({
+      store: slow,
+      engine,
+      endpoints: new EndpointClient(),
+      tokenizerOf: async () => emptyTokenizer,
+      digestOf: async () => 'd',
+    }),
     reward: createRewardActivities(parts),
   };
 });
@@ -74,7 +85,8 @@ it('a finished and recorded call never runs again, although its completion was n
   stopped.resolve();
   await sleep(STANDS_MS);
   process.kill(world.server.pid, 'SIGCONT');
-  for (const handle of handles) expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, turns: TURNS });
+  for (const handle of handles)
+    expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1, turns: TURNS });
   expect([...reached].sort()).toEqual(RECORDS.toSorted());
   const keys = (await store.executions(0)).map(({ key }) => key);
   expect(keys.length).toBe(4 * (2 * TURNS + 2));

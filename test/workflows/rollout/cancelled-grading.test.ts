@@ -25,13 +25,21 @@ defineTask(new Sleeping('sleeping'));
 
 const world = useStoreWorld((store) => {
   const reward = createRewardActivities({ store, provider: bench.provider, host: 'test-host' });
-  return { reward: { computeReward: async (input) => reward.computeReward({ ...input, artifact: await store.putObject(Buffer.from('a diff')) }) } };
+  return {
+    reward: {
+      computeReward: async (input) =>
+        reward.computeReward({ ...input, artifact: await store.putObject(Buffer.from('a diff')) }),
+    },
+  };
 });
 const { store } = world;
 
 /** A rollout whose grader sleeps. */
 async function graded(workflowId: string) {
-  const handle = await world.start('rollout', workflowId, { task: 'sleeping-train-0', policy: { dir: '/p', version: 0 } });
+  const handle = await world.start('rollout', workflowId, {
+    task: 'sleeping-train-0',
+    policy: { dir: '/p', version: 0 },
+  });
   await expect.poll(() => store.leases('grader-sandbox')).toMatchObject([{ owner: workflowId }]);
   return handle;
 }
@@ -55,7 +63,10 @@ it('a worker that stops leaves its grading to another one', async () => {
   await expect.poll(() => store.leases('grader-sandbox')).toEqual([]);
   seconds = 0;
   await world.open();
-  expect(await world.now.client.workflow.getHandle('handed-on').result()).toMatchObject({ status: 'graded', reward: 1 });
+  expect(await world.now.client.workflow.getHandle('handed-on').result()).toMatchObject({
+    status: 'graded',
+    reward: 1,
+  });
   expect(handle.workflowId).toBe('handed-on');
   expect(await store.begun('reward:handed-on#1')).toBe(2);
 });

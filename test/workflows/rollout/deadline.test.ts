@@ -16,16 +16,23 @@ let serial = 0;
 const DEADLINE = 3;
 
 async function rollOut(agent: Partial<AgentSettings> = {}): Promise<RolloutResult> {
-  const given = { task: 't-train-0', policy: { dir: '/p', version: 1 }, agent: { deadlineSeconds: DEADLINE, ...agent } };
+  const given = {
+    task: 't-train-0',
+    policy: { dir: '/p', version: 1 },
+    agent: { deadlineSeconds: DEADLINE, ...agent },
+  };
   const result = (await (await world.start('rollout', `deadline-${serial++}`, given)).result()) as RolloutResult;
   expect(world.now.log.live).toBe(0);
   return result;
 }
 const calls = () => world.now.log.calls.map(({ activity }) => activity);
 /** Of the first turn. */
-const ran = (ms: number) => (activity: string, turn: number) => (activity === 'agentRun' && turn === 1 ? ms : undefined);
+const ran = (ms: number) => (activity: string, turn: number) =>
+  activity === 'agentRun' && turn === 1 ? ms : undefined;
 /** Past the deadline. */
-const late = async (activity: string) => { if (activity === 'agentRun') await sleep(DEADLINE * 1000 + 500); };
+const late = async (activity: string) => {
+  if (activity === 'agentRun') await sleep(DEADLINE * 1000 + 500);
+};
 
 describe('a rollout whose time is over', () => {
   it('is graded as it stands where its own turns took the time', async () => {
@@ -36,7 +43,10 @@ describe('a rollout whose time is over', () => {
 
   it('is graded without the turn that was being sampled', async () => {
     const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
-    world.script = { before: (activity, { turn }) => (activity === 'generate' && turn === 2 ? held : undefined), ran: ran(1500) };
+    world.script = {
+      before: (activity, { turn }) => (activity === 'generate' && turn === 2 ? held : undefined),
+      ran: ran(1500),
+    };
     expect(await rollOut()).toMatchObject({ status: 'graded', reward: 1, finish: 'deadline', turns: 1 });
     letGo();
   });
@@ -46,7 +56,10 @@ describe('a rollout whose time is over', () => {
     expect(await rollOut()).toMatchObject({ status: 'graded', finish: 'deadline' });
   });
 
-  it.each([['machines took most of it', 1400, {}], ['it is to be masked', 2900, { atDeadline: 'mask' as const }]])('is masked where %s', async (_, ms, agent) => {
+  it.each([
+    ['machines took most of it', 1400, {}],
+    ['it is to be masked', 2900, { atDeadline: 'mask' as const }],
+  ])('is masked where %s', async (_, ms, agent) => {
     world.script = { before: late, ran: ran(ms) };
     const result = await rollOut(agent);
     expect(result).toMatchObject({ status: 'failed', failure: 'deadline' });
@@ -55,7 +68,13 @@ describe('a rollout whose time is over', () => {
   });
 
   it('is masked where there is nothing to take out any more', async () => {
-    world.script = { before: async (activity) => { await late(activity); if (activity === 'collect') throw sandboxLost(); }, ran: ran(2900) };
+    world.script = {
+      before: async (activity) => {
+        await late(activity);
+        if (activity === 'collect') throw sandboxLost();
+      },
+      ran: ran(2900),
+    };
     expect(await rollOut()).toMatchObject({ status: 'failed', failure: 'deadline' });
   });
 });
@@ -82,8 +101,18 @@ describe('what it spent itself', () => {
 
   it('is graded by the loop as the last turn is, and is no event of another phase', () => {
     const limits = { maxTurns: 5, maxAttempts: 1, maxRestores: 0 };
-    expect(reduce({ ...acting, turn: 2 }, { type: 'out-of-time' }, limits)).toEqual({ phase: 'collect', attempt: 1, turn: 2, finish: 'deadline' });
-    expect(reduce({ ...acting, phase: 'generate', turn: 2 }, { type: 'out-of-time' }, limits)).toEqual({ phase: 'collect', attempt: 1, turn: 1, finish: 'deadline' });
+    expect(reduce({ ...acting, turn: 2 }, { type: 'out-of-time' }, limits)).toEqual({
+      phase: 'collect',
+      attempt: 1,
+      turn: 2,
+      finish: 'deadline',
+    });
+    expect(reduce({ ...acting, phase: 'generate', turn: 2 }, { type: 'out-of-time' }, limits)).toEqual({
+      phase: 'collect',
+      attempt: 1,
+      turn: 1,
+      finish: 'deadline',
+    });
     expect(() => reduce({ ...acting, phase: 'grade' }, { type: 'out-of-time' }, limits)).toThrow(TypeError);
   });
 });

@@ -46,7 +46,18 @@ const engine: Engine = {
 /** Whatever is run prints a megabyte, as far as the tool lets it. */
 const provider = {
   ...emptyProvider,
-  connect: async (id: string) => ({ ...(await emptyProvider.connect(id)), exec: async () => ({ exitCode: 0, signal: null, output: OBSERVATION, droppedBytes: 0, timedOut: false, outOfMemory: false, durationMs: 1 }) }),
+  connect: async (id: string) => ({
+    ...(await emptyProvider.connect(id)),
+    exec: async () => ({
+      exitCode: 0,
+      signal: null,
+      output: OBSERVATION,
+      droppedBytes: 0,
+      timedOut: false,
+      outOfMemory: false,
+      durationMs: 1,
+    }),
+  }),
 };
 
 beforeAll(async () => {
@@ -55,10 +66,20 @@ beforeAll(async () => {
   store = openSqliteStore(join(dir, 'store'));
   const limits = { host: HOST, maxLiveSandboxes: 10, sandboxTtlSeconds: 600 };
   stop = await startOwnWorkers({
-    address: server.address, workflows: '../../../cli/bench/workflows', from: import.meta, slots: 10, cachedWorkflows: 10,
+    address: server.address,
+    workflows: '../../../cli/bench/workflows',
+    from: import.meta,
+    slots: 10,
+    cachedWorkflows: 10,
     activities: {
       [QUEUES.init]: createInitActivities({ store, provider, ...limits }),
-      [QUEUES.gpu]: createGpuActivities({ store, engine, tokenizerOf: async () => emptyTokenizer, digestOf: async () => 'd', endpoints: new EndpointClient() }),
+      [QUEUES.gpu]: createGpuActivities({
+        store,
+        engine,
+        tokenizerOf: async () => emptyTokenizer,
+        digestOf: async () => 'd',
+        endpoints: new EndpointClient(),
+      }),
       [hostQueue(HOST)]: createAgentRunActivities({ store, provider, host: HOST, sandboxTtlSeconds: 600 }),
       [QUEUES.reward]: createRewardActivities({ store, provider, host: HOST }),
     },
@@ -76,7 +97,9 @@ afterAll(async () => {
 it('a rollout of 128k tokens with observations and a diff of a megabyte keeps its history small, and all of it is training data', async () => {
   const agent = { maxTurns: 100, maxContextTokens: 1_000_000, toolTimeoutSeconds: 60 };
   const handle = await client.workflow.start('rollout', {
-    taskQueue: QUEUES.orchestrator, workflowId: 'large', args: [{ task: 'empty-train-0', policy: { dir: 'empty', version: 0 }, agent }],
+    taskQueue: QUEUES.orchestrator,
+    workflowId: 'large',
+    args: [{ task: 'empty-train-0', policy: { dir: 'empty', version: 0 }, agent }],
   });
   expect(await handle.result()).toMatchObject({ status: 'graded', turns: TURNS, attempt: 1 });
   const history = await handle.fetchHistory();

@@ -20,7 +20,8 @@ const agent = { maxTurns: 2000, maxContextTokens: 1_000_000, toolTimeoutSeconds:
 async function historiesOf(workflowId: string) {
   const { client } = world.now;
   const lengths: number[] = [];
-  let runId: string | undefined = (await client.workflow.getHandle(workflowId).describe()).raw.workflowExecutionInfo?.firstRunId ?? undefined;
+  let runId: string | undefined =
+    (await client.workflow.getHandle(workflowId).describe()).raw.workflowExecutionInfo?.firstRunId ?? undefined;
   while (runId) {
     const { events } = await client.workflow.getHandle(workflowId, runId).fetchHistory();
     lengths.push(events?.length ?? 0);
@@ -28,16 +29,30 @@ async function historiesOf(workflowId: string) {
   }
   return lengths;
 }
-const turnsTo = (last: number) => ({ turn }: { turn: number }) => (turn < last ? ('calls' as const) : ('finish' as const));
+const turnsTo =
+  (last: number) =>
+  ({ turn }: { turn: number }) =>
+    turn < last ? ('calls' as const) : ('finish' as const);
 
 it('many turns are one rollout in several short histories, with one sandbox', async () => {
   world.script = { turn: turnsTo(28) };
   const handle = await world.start('rollout', 'long', { task, policy, agent });
-  expect(await handle.result()).toMatchObject({ rollout: 'long', status: 'graded', turns: 28, attempt: 1, finish: 'finish-tool' });
+  expect(await handle.result()).toMatchObject({
+    rollout: 'long',
+    status: 'graded',
+    turns: 28,
+    attempt: 1,
+    finish: 'finish-tool',
+  });
   const lengths = await historiesOf('long');
   expect(lengths.length).toBeGreaterThan(3);
   expect(Math.max(...lengths)).toBeLessThan(1.5 * FULL);
-  expect([world.count('generate'), world.count('agentRun'), world.count('prepareSandbox'), world.count('releaseSandbox')]).toEqual([28, 27, 1, 0]);
+  expect([
+    world.count('generate'),
+    world.count('agentRun'),
+    world.count('prepareSandbox'),
+    world.count('releaseSandbox'),
+  ]).toEqual([28, 27, 1, 0]);
   const { typedSearchAttributes } = await world.now.client.workflow.getHandle('long').describe();
   const shown = Object.fromEntries(typedSearchAttributes.getAll().map(({ key, value }) => [key.name, value]));
   expect(shown).toMatchObject({ LonghaulStage: 'done', LonghaulReward: 1 });
@@ -72,11 +87,20 @@ it('no pause and no resume is lost, in whichever turn around a new history it ar
 
 it('a parent gets the result of a child that went on in a new history, through its gates', async () => {
   world.script = { turn: turnsTo(14) };
-  const result = (await (await world.start('batch', 'train/r/step-1', {
-    run: 'r', name: 'step-1', step: 1, tasks: ['t-train-0', 't-train-1'], samples: 1, policy, agent,
-    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1,
-    dispatcher: { type: 'pipeline', maxParallelAgents: 1 },
-  })).result()) as BatchResult;
+  const result = (await (
+    await world.start('batch', 'train/r/step-1', {
+      run: 'r',
+      name: 'step-1',
+      step: 1,
+      tasks: ['t-train-0', 't-train-1'],
+      samples: 1,
+      policy,
+      agent,
+      sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+      seed: 1,
+      dispatcher: { type: 'pipeline', maxParallelAgents: 1 },
+    })
+  ).result()) as BatchResult;
   expect(result).toMatchObject({ rollouts: 2, graded: 2, failures: {} });
   expect((await historiesOf('train/r/step-1/t-train-0/0')).length).toBeGreaterThan(1);
 });
@@ -85,10 +109,20 @@ it('a pause and a cancellation of the parent reach children in their later histo
   world.script = { turn: () => 'calls' };
   const id = 'train/r/step-2';
   const parent = await world.start('batch', id, {
-    run: 'r', name: 'step-2', step: 2, tasks: ['t-train-0', 't-train-1'], samples: 1, policy, agent,
-    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 }, seed: 1, dispatcher: { type: 'bounded', maxParallelAgents: 2 },
+    run: 'r',
+    name: 'step-2',
+    step: 2,
+    tasks: ['t-train-0', 't-train-1'],
+    samples: 1,
+    policy,
+    agent,
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+    seed: 1,
+    dispatcher: { type: 'bounded', maxParallelAgents: 2 },
   });
-  const children = [`${id}/t-train-0/0`, `${id}/t-train-1/0`].map((child) => world.now.client.workflow.getHandle(child));
+  const children = [`${id}/t-train-0/0`, `${id}/t-train-1/0`].map((child) =>
+    world.now.client.workflow.getHandle(child),
+  );
   const states = () => Promise.all(children.map((child) => child.query<RolloutState>('state')));
   const turns = async () => (await states()).map(({ turn }) => turn);
   await expect.poll(async () => Math.min(...(await turns()))).toBeGreaterThan(8);
@@ -127,11 +161,16 @@ it.each([
   world.script = {
     turn: ({ turn, attempt }) => (turn < (attempt === 1 ? 20 : 3) ? 'calls' : 'finish'),
     before: (activity, { turn }) => {
-      if (activity === 'agentRun' && turn === 9 && once) { once = false; throw sandboxLost(); }
+      if (activity === 'agentRun' && turn === 9 && once) {
+        once = false;
+        throw sandboxLost();
+      }
       if (activity === 'restoreSandbox' && !restorable) throw restoreFailed();
     },
   };
-  const result = (await (await world.start('rollout', `lost-${restorable}`, { task, policy, agent })).result()) as RolloutResult;
+  const result = (await (
+    await world.start('rollout', `lost-${restorable}`, { task, policy, agent })
+  ).result()) as RolloutResult;
   expect(result).toMatchObject({ status: 'graded', ...end });
   expect(world.now.log.live).toBe(0);
 });
@@ -147,8 +186,16 @@ it('a wait for days at a gate is one rollout in several short histories, with on
     },
   };
   const handle = await world.start('batch', 'gated', {
-    run: 'gated', name: 'gated', step: 1, tasks: [task], samples: 2, policy, agent, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-    seed: 1, dispatcher: { type: 'pipeline', maxParallelAgents: 1 },
+    run: 'gated',
+    name: 'gated',
+    step: 1,
+    tasks: [task],
+    samples: 2,
+    policy,
+    agent,
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+    seed: 1,
+    dispatcher: { type: 'pipeline', maxParallelAgents: 1 },
   });
   await expect.poll(() => inside).not.toBe('');
   const waiting = `gated/${task}/${inside.endsWith('/0') ? 1 : 0}`;

@@ -26,17 +26,27 @@ describe('a policy', () => {
   it('of an endpoint needs an address and a model, and gets the rest', () => {
     expect(resolve(endpoint({}))).toEqual({
       endpoint: {
-        baseUrl: 'http://127.0.0.1:8000/v1', model: 'm', mode: 'auto', timeoutSeconds: 600, maxConcurrent: 32, maxTries: 5, patienceSeconds: 3600, maxTokensField: 'max_tokens',
+        baseUrl: 'http://127.0.0.1:8000/v1',
+        model: 'm',
+        mode: 'auto',
+        timeoutSeconds: 600,
+        maxConcurrent: 32,
+        maxTries: 5,
+        patienceSeconds: 3600,
+        maxTokensField: 'max_tokens',
       },
       version: 0,
     });
   });
 
-  it.each(['auto', 'tokens', 'chat'])('that is resolved already stays as it is: a batch hands on what it was given (%s)', (mode) => {
-    const once = resolve({ ...endpoint({ mode, ...(mode === 'tokens' ? { tokenizer: '/m' } : {}) }), version: 3 });
-    expect(once).toMatchObject({ endpoint: { mode, maxTokensField: 'max_tokens' } });
-    expect(resolve(once)).toEqual(once);
-  });
+  it.each(['auto', 'tokens', 'chat'])(
+    'that is resolved already stays as it is: a batch hands on what it was given (%s)',
+    (mode) => {
+      const once = resolve({ ...endpoint({ mode, ...(mode === 'tokens' ? { tokenizer: '/m' } : {}) }), version: 3 });
+      expect(once).toMatchObject({ endpoint: { mode, maxTokensField: 'max_tokens' } });
+      expect(resolve(once)).toEqual(once);
+    },
+  );
 
   it.each([
     ['nothing', undefined, 'policy'],
@@ -51,7 +61,11 @@ describe('a policy', () => {
     ['a tokenizer that chat would not read', endpoint({ mode: 'chat', tokenizer: '/m' }), 'policy.endpoint.tokenizer'],
     ['fields of chat that ids would not send', endpoint({ extraBody: { a: 1 } }), 'policy.endpoint.extraBody'],
     ['no requests at all', endpoint({ requestsPerMinute: 0 }), 'policy.endpoint.requestsPerMinute'],
-    ['a patience that no timer can hold', endpoint({ timeoutSeconds: 2_600_000, patienceSeconds: 3_000_000 }), 'policy.endpoint.timeoutSeconds'],
+    [
+      'a patience that no timer can hold',
+      endpoint({ timeoutSeconds: 2_600_000, patienceSeconds: 3_000_000 }),
+      'policy.endpoint.timeoutSeconds',
+    ],
     ['a setting that there is not', endpoint({ retries: 3 }), 'policy.endpoint.retries'],
   ])('with %s is refused by the name of the field', (_, given, field) => {
     expect(resolve(given)).toEqual([field, expect.any(String), expect.stringMatching(/./)]);
@@ -74,7 +88,10 @@ describe('a policy', () => {
 describe("a rollout's input", () => {
   it('takes an endpoint from any Temporal client, and refuses a wrong one before any work', () => {
     const task = 'swe-mini-train-0';
-    expect(resolveRollout({ task, policy: endpoint({ mode: 'chat' }) }, 'id').policy).toMatchObject({ endpoint: { mode: 'chat' }, version: 0 });
+    expect(resolveRollout({ task, policy: endpoint({ mode: 'chat' }) }, 'id').policy).toMatchObject({
+      endpoint: { mode: 'chat' },
+      version: 0,
+    });
     const wrong = () => resolveRollout({ task, policy: endpoint({ mode: 'nonsense' as 'chat' }) }, 'id');
     expect(wrong).toThrow(/^policy.endpoint.mode: "nonsense" cannot be used; give tokens, chat, auto$/);
   });

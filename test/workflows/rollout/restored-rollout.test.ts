@@ -28,11 +28,21 @@ const editor = (given: Record<string, unknown>): ToolCall => ({ name: 'str_repla
 
 /** The shell's directory, variables and functions, the editor's memory and a background process: all of it matters later. */
 const WORK: ReadonlyArray<readonly ToolCall[]> = [
-  [bash('mkdir -p notes && cd notes && export WHO=me && greet() { echo "hello $1"; } && plain=kept && echo one > a.txt && pwd')],
-  [editor({ command: 'create', path: '/work/notes/b.txt', file_text: 'first\n' }), editor({ command: 'str_replace', path: '/work/notes/b.txt', old_str: 'first', new_str: 'second' })],
+  [
+    bash(
+      'mkdir -p notes && cd notes && export WHO=me && greet() { echo "hello $1"; } && plain=kept && echo one > a.txt && pwd',
+    ),
+  ],
+  [
+    editor({ command: 'create', path: '/work/notes/b.txt', file_text: 'first\n' }),
+    editor({ command: 'str_replace', path: '/work/notes/b.txt', old_str: 'first', new_str: 'second' }),
+  ],
   [bash('greet $WHO-$plain >> a.txt; cat a.txt')],
   [bash('echo begun >> a.txt'), bash('sleep 1; echo two >> a.txt; cat a.txt')],
-  [editor({ command: 'undo_edit', path: '/work/notes/b.txt' }), bash('cat b.txt; git add -A . && git commit -qm work; git log --oneline | wc -l')],
+  [
+    editor({ command: 'undo_edit', path: '/work/notes/b.txt' }),
+    bash('cat b.txt; git add -A . && git commit -qm work; git log --oneline | wc -l'),
+  ],
 ];
 
 async function generate(input: GenerateInput): Promise<GenerateOutcome> {
@@ -40,10 +50,24 @@ async function generate(input: GenerateInput): Promise<GenerateOutcome> {
   const calls = turns[input.turn - 1] ?? [{ name: 'finish', arguments: {} }];
   const key = keys.generate(input, input.turn);
   await store.begin(`model:${key}`);
-  const record = { version: 0, appended: [input.turn], reset: false, sampled: [7, input.turn], logprobs: [-1, -2], end: 'stop' as const, parsed: { kind: 'calls' as const, content: '', calls } };
+  const record = {
+    version: 0,
+    appended: [input.turn],
+    reset: false,
+    sampled: [7, input.turn],
+    logprobs: [-1, -2],
+    end: 'stop' as const,
+    parsed: { kind: 'calls' as const, content: '', calls },
+  };
   await store.putOnce<GenerateRecord>(key, record);
   const finish = calls[0]?.name === 'finish';
-  return { kind: finish ? 'finish' : 'calls', calls: finish ? 0 : calls.length, contextTokens: 1, sampledTokens: 2, line: 'said' };
+  return {
+    kind: finish ? 'finish' : 'calls',
+    calls: finish ? 0 : calls.length,
+    contextTokens: 1,
+    sampledTokens: 2,
+    line: 'said',
+  };
 }
 
 const world = useStoreWorld((over, scripted) => {
@@ -64,7 +88,9 @@ function kill(sandbox: string): void {
 }
 
 async function rollout(id: string): Promise<RolloutResult> {
-  return (await world.start('rollout', id, { task: TASK, policy: { dir: '/p', version: 0 } })).result() as Promise<RolloutResult>;
+  return (
+    await world.start('rollout', id, { task: TASK, policy: { dir: '/p', version: 0 } })
+  ).result() as Promise<RolloutResult>;
 }
 
 /** What came of it: tokens, answers and the diff. */
@@ -72,7 +98,12 @@ async function traceOf(id: string, attempt = 1) {
   const at = { run: id, rollout: id, attempt, task: TASK };
   const collected = await store.get<CollectOutcome>(keys.collect(at));
   const acts = [...(await actsOf(store, at)).values()];
-  return { turns: await turnsOf(store, at), answers: acts.map(({ messages }) => messages), digests: acts.map(({ digest }) => digest), diff: collected?.artifact };
+  return {
+    turns: await turnsOf(store, at),
+    answers: acts.map(({ messages }) => messages),
+    digests: acts.map(({ digest }) => digest),
+    diff: collected?.artifact,
+  };
 }
 
 const begun = async () => {

@@ -2,7 +2,14 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { FailureClass } from '../../../agents/finish-reason.ts';
 import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
-import { collectsWith, initialState, type LoopEvent, type LoopState, reduce, stageOf } from '../../../workflows/rollout/rollout-loop.ts';
+import {
+  collectsWith,
+  initialState,
+  type LoopEvent,
+  type LoopState,
+  reduce,
+  stageOf,
+} from '../../../workflows/rollout/rollout-loop.ts';
 
 const limits = { maxTurns: 3, maxAttempts: 2, maxRestores: 1 };
 const run = (events: readonly LoopEvent[], from: LoopState = initialState) =>
@@ -14,7 +21,11 @@ const finish = (n: number): LoopEvent => ({ type: 'generated', kind: 'finish', c
 describe('the agent loop', () => {
   it('alternates turns until the finish tool, then collects and grades', () => {
     const state = run([
-      { type: 'prepared' }, calls, { type: 'acted' }, finish(0), { type: 'collected' },
+      { type: 'prepared' },
+      calls,
+      { type: 'acted' },
+      finish(0),
+      { type: 'collected' },
       { type: 'graded', reward: 1, passed: true },
     ]);
     expect(state).toEqual({ phase: 'graded', attempt: 1, turn: 2, finish: 'finish-tool', reward: 1, passed: true });
@@ -24,30 +35,50 @@ describe('the agent loop', () => {
     const acting = run([{ type: 'prepared' }, finish(2)]);
     expect(acting).toMatchObject({ phase: 'act', finish: 'finish-tool' });
     expect(reduce(acting, { type: 'acted' }, limits)).toMatchObject({ phase: 'collect', turn: 1 });
-    expect(reduce(acting, { type: 'acted', collected: true }, limits)).toEqual({ phase: 'grade', attempt: 1, turn: 1, finish: 'finish-tool' });
+    expect(reduce(acting, { type: 'acted', collected: true }, limits)).toEqual({
+      phase: 'grade',
+      attempt: 1,
+      turn: 1,
+      finish: 'finish-tool',
+    });
   });
 
   it('has not finished where a call before finish was refused', () => {
     const acting = run([{ type: 'prepared' }, finish(1)]);
-    expect(reduce(acting, { type: 'acted', unfinished: true }, limits)).toEqual({ phase: 'generate', attempt: 1, turn: 2 });
+    expect(reduce(acting, { type: 'acted', unfinished: true }, limits)).toEqual({
+      phase: 'generate',
+      attempt: 1,
+      turn: 2,
+    });
     const last = run([{ type: 'prepared' }, calls, { type: 'acted' }, calls, { type: 'acted' }, finish(1)]);
-    expect(reduce(last, { type: 'acted', unfinished: true }, limits)).toEqual({ phase: 'collect', attempt: 1, turn: 3, finish: 'max-turns' });
+    expect(reduce(last, { type: 'acted', unfinished: true }, limits)).toEqual({
+      phase: 'collect',
+      attempt: 1,
+      turn: 3,
+      finish: 'max-turns',
+    });
   });
 
   it('takes what is graded out with the turn that must or may be the last, and with no other', () => {
-    const acting = (turn: number, kind: LoopEvent): LoopState => reduce({ phase: 'generate', attempt: 1, turn }, kind, limits);
+    const acting = (turn: number, kind: LoopEvent): LoopState =>
+      reduce({ phase: 'generate', attempt: 1, turn }, kind, limits);
     expect(collectsWith(acting(1, calls), limits)).toBeUndefined();
     expect(collectsWith(acting(1, finish(1)), limits)).toBe('if-finished');
     expect(collectsWith(acting(3, calls), limits)).toBe('always');
     expect(collectsWith(acting(3, finish(1)), limits)).toBe('always');
-    expect(reduce(acting(3, calls), { type: 'acted', collected: true }, limits)).toMatchObject({ phase: 'grade', finish: 'max-turns' });
+    expect(reduce(acting(3, calls), { type: 'acted', collected: true }, limits)).toMatchObject({
+      phase: 'grade',
+      finish: 'max-turns',
+    });
     expect(() => reduce(acting(1, calls), { type: 'acted', collected: true }, limits)).toThrow(TypeError);
   });
 
   it('stops at the last turn, whether it called or was given a hint', () => {
     const hint: LoopEvent = { type: 'generated', kind: 'hint', calls: 0 };
     expect(run([{ type: 'prepared' }, hint, calls, { type: 'acted' }, calls, { type: 'acted' }])).toMatchObject({
-      phase: 'collect', finish: 'max-turns', turn: 3,
+      phase: 'collect',
+      finish: 'max-turns',
+      turn: 3,
     });
     expect(run([{ type: 'prepared' }, hint, hint, hint])).toMatchObject({ phase: 'collect', finish: 'max-turns' });
   });
@@ -55,7 +86,8 @@ describe('the agent loop', () => {
   it('grades what a full context or a cut response left behind', () => {
     for (const kind of ['context-full', 'response-cut'] as const) {
       expect(run([{ type: 'prepared' }, { type: 'generated', kind, calls: 0 }])).toMatchObject({
-        phase: 'collect', finish: kind,
+        phase: 'collect',
+        finish: kind,
       });
     }
   });
@@ -66,15 +98,23 @@ describe('the agent loop', () => {
     ['generate', [{ type: 'prepared' }]],
     ['act', [{ type: 'prepared' }, calls, { type: 'acted' }, calls]],
     ['collect', [{ type: 'prepared' }, finish(0)]],
-  ] as ReadonlyArray<[string, LoopEvent[]]>)('goes on with %s in its turn when its lost sandbox is restored', (phase, events) => {
-    const before = run(events);
-    const restoring = reduce(before, lost, limits);
-    expect(restoring).toEqual({ ...before, phase: 'restore', restores: 1, resume: phase });
-    expect(reduce(restoring, { type: 'restored' }, limits)).toEqual({ ...before, restores: 1 });
-  });
+  ] as ReadonlyArray<[string, LoopEvent[]]>)(
+    'goes on with %s in its turn when its lost sandbox is restored',
+    (phase, events) => {
+      const before = run(events);
+      const restoring = reduce(before, lost, limits);
+      expect(restoring).toEqual({ ...before, phase: 'restore', restores: 1, resume: phase });
+      expect(reduce(restoring, { type: 'restored' }, limits)).toEqual({ ...before, restores: 1 });
+    },
+  );
 
   it('asks an attempt that acted before its history began for its turns again, from the records', () => {
-    expect(reduce(run([lost]), { type: 'restored' }, limits)).toEqual({ phase: 'generate', attempt: 1, turn: 1, restores: 1 });
+    expect(reduce(run([lost]), { type: 'restored' }, limits)).toEqual({
+      phase: 'generate',
+      attempt: 1,
+      turn: 1,
+      restores: 1,
+    });
   });
 
   it('restarts where restoring is spent, or failed, within the budget of attempts, and is never graded for it', () => {
@@ -82,11 +122,21 @@ describe('the agent loop', () => {
     expect(spent).toEqual({ phase: 'prepare', attempt: 2, turn: 1 });
     const other: LoopEvent = { type: 'failed', failure: 'restore-failed', message: 'another digest' };
     expect(run([{ type: 'prepared' }, calls, lost, other])).toEqual({ phase: 'prepare', attempt: 2, turn: 1 });
-    expect(run([other], run([lost], spent))).toEqual({ phase: 'failed', failure: 'restore-failed', message: 'another digest', attempt: 2, turn: 1, restores: 1 });
+    expect(run([other], run([lost], spent))).toEqual({
+      phase: 'failed',
+      failure: 'restore-failed',
+      message: 'another digest',
+      attempt: 2,
+      turn: 1,
+      restores: 1,
+    });
   });
 
   it('has no sandbox to restore while it is graded', () => {
-    expect(run([{ type: 'prepared' }, finish(0), { type: 'collected' }, lost])).toMatchObject({ phase: 'failed', failure: 'sandbox-lost' });
+    expect(run([{ type: 'prepared' }, finish(0), { type: 'collected' }, lost])).toMatchObject({
+      phase: 'failed',
+      failure: 'sandbox-lost',
+    });
   });
 
   it('fails with the class of any other failure and without a reward', () => {
@@ -102,16 +152,31 @@ describe('the agent loop', () => {
 
   const failures = Object.keys(FAILURES) as FailureClass[];
   const answer = fc.oneof(
-    fc.constantFrom<LoopEvent>(calls, finish(0), finish(1), { type: 'generated', kind: 'hint', calls: 0 }, { type: 'generated', kind: 'refused', calls: 0 }),
+    fc.constantFrom<LoopEvent>(
+      calls,
+      finish(0),
+      finish(1),
+      { type: 'generated', kind: 'hint', calls: 0 },
+      { type: 'generated', kind: 'refused', calls: 0 },
+    ),
     fc.constantFrom(...failures).map((failure): LoopEvent => ({ type: 'failed', failure, message: '' })),
     fc.constant(lost),
     fc.constant(lost),
   );
   const ok: Readonly<Record<string, LoopEvent>> = {
-    prepare: { type: 'prepared' }, restore: { type: 'restored' }, act: { type: 'acted' }, collect: { type: 'collected' }, grade: { type: 'graded', reward: 1, passed: true },
+    prepare: { type: 'prepared' },
+    restore: { type: 'restored' },
+    act: { type: 'acted' },
+    collect: { type: 'collected' },
+    grade: { type: 'graded', reward: 1, passed: true },
   };
-  const eventIn = (state: LoopState, drawn: LoopEvent) => (drawn.type === 'failed' || state.phase === 'generate' ? drawn : (ok[state.phase] ?? drawn));
-  const anyLimits = fc.record({ maxTurns: fc.integer({ min: 1, max: 5 }), maxAttempts: fc.integer({ min: 1, max: 4 }), maxRestores: fc.integer({ min: 0, max: 4 }) });
+  const eventIn = (state: LoopState, drawn: LoopEvent) =>
+    drawn.type === 'failed' || state.phase === 'generate' ? drawn : (ok[state.phase] ?? drawn);
+  const anyLimits = fc.record({
+    maxTurns: fc.integer({ min: 1, max: 5 }),
+    maxAttempts: fc.integer({ min: 1, max: 4 }),
+    maxRestores: fc.integer({ min: 0, max: 4 }),
+  });
 
   it('always ends, within the turns, attempts and restorations that any limits allow, with a reward or a class and never both', () => {
     fc.assert(
@@ -134,7 +199,10 @@ describe('the agent loop', () => {
   });
 
   it('that loses sandboxes which are all restored says and does the same as one that loses none', () => {
-    const script = fc.array(fc.constantFrom<LoopEvent>(calls, finish(0), { type: 'generated', kind: 'hint', calls: 0 }), { minLength: 3, maxLength: 3 });
+    const script = fc.array(
+      fc.constantFrom<LoopEvent>(calls, finish(0), { type: 'generated', kind: 'hint', calls: 0 }),
+      { minLength: 3, maxLength: 3 },
+    );
     fc.assert(
       fc.property(script, fc.array(fc.boolean(), { minLength: 30, maxLength: 30 }), (said, losses) => {
         const play = (disturbed: boolean) => {
@@ -142,10 +210,15 @@ describe('the agent loop', () => {
           const asked: string[] = [];
           let state = initialState;
           for (let i = 0; stageOf(state) !== 'done'; i += 1) {
-            if (disturbed && losses[i] && state.phase !== 'grade' && state.phase !== 'prepare') state = reduce(state, lost, plenty);
+            if (disturbed && losses[i] && state.phase !== 'grade' && state.phase !== 'prepare')
+              state = reduce(state, lost, plenty);
             else {
               if (state.phase !== 'restore') asked.push(`${state.phase} ${state.turn}`);
-              state = reduce(state, state.phase === 'generate' ? (said[state.turn - 1] ?? calls) : (ok[state.phase] ?? calls), plenty);
+              state = reduce(
+                state,
+                state.phase === 'generate' ? (said[state.turn - 1] ?? calls) : (ok[state.phase] ?? calls),
+                plenty,
+              );
             }
           }
           const { restores: _, ...end } = state;

@@ -10,8 +10,13 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld(['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=60']);
 const config = (run: string, steps: number) => ({
-  run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps, batch: { tasks: 1, samples: 2 },
-  evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 },
+  run,
+  policy: { base: '/p' },
+  task: { name: 't', train: 10 },
+  steps,
+  batch: { tasks: 1, samples: 2 },
+  evaluation: { tasks: 1, greedy: false },
+  dispatcher: { type: 'bounded', maxParallelAgents: 4 },
 });
 
 it('every pause, resume and change around its new histories reaches it', async () => {
@@ -29,7 +34,9 @@ it('every pause, resume and change around its new histories reaches it', async (
   for (let step = 1; step < 9; step += 1) {
     await expect.poll(() => recorded, { interval: 10 }).toBe(step);
     // Sent while the step's last activity returns, and the run may be between two histories.
-    const changed = await handle.executeUpdate<RunConfig, [object]>('configure', { args: [{ learningRate: step / 1000 }] });
+    const changed = await handle.executeUpdate<RunConfig, [object]>('configure', {
+      args: [{ learningRate: step / 1000 }],
+    });
     expect(changed.algorithm.learningRate).toBe(step / 1000);
     await expect.poll(async () => (await handle.query<TrainStatus>('status')).step, { interval: 20 }).toBe(step);
     expect(await handle.query<TrainStatus>('status')).toMatchObject({ phase: 'paused', pauseAt: 'turn' });
@@ -58,7 +65,11 @@ it('a run that starts again from its records makes the changes on record, each a
   const rates: number[] = [];
   const change = { at: '2026-01-01T00:00:00.000Z', field: 'algorithm.learningRate', from: 1e-6 };
   world.script = {
-    changes: () => [{ ...change, step: 0, to: 0.1 }, { ...change, step: 3, to: 0.3 }, { ...change, step: 4, field: 'steps', from: 5, to: 6 }],
+    changes: () => [
+      { ...change, step: 0, to: 0.1 },
+      { ...change, step: 3, to: 0.3 },
+      { ...change, step: 4, field: 'steps', from: 5, to: 6 },
+    ],
     update: ({ algorithm }) => void rates.push(algorithm.learningRate),
   };
   const handle = await world.start('train', 'train/again', config('again', 5));

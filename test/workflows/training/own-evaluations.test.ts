@@ -7,7 +7,13 @@ import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
 const config = (run: string, dispatcher: object) => ({
-  run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 1, batch: { tasks: 1, samples: 2 }, evaluation: { tasks: 8 }, dispatcher,
+  run,
+  policy: { base: '/p' },
+  task: { name: 't', train: 10 },
+  steps: 1,
+  batch: { tasks: 1, samples: 2 },
+  evaluation: { tasks: 8 },
+  dispatcher,
 });
 
 it.each([

@@ -8,7 +8,12 @@ const at = '2026-01-01T00:00:00.000Z';
 
 it('a short name and the name in the configuration mean the same', () => {
   const short = changesOf(config, { learningRate: 0.5, evaluateEvery: 2, maxParallelAgents: 3 }, 4, at);
-  const dotted = changesOf(config, { 'algorithm.learningRate': 0.5, 'evaluation.every': 2, 'dispatcher.maxParallelAgents': 3 }, 4, at);
+  const dotted = changesOf(
+    config,
+    { 'algorithm.learningRate': 0.5, 'evaluation.every': 2, 'dispatcher.maxParallelAgents': 3 },
+    4,
+    at,
+  );
   expect(short).toEqual(dotted);
   expect(short[0]).toEqual({ at, step: 4, field: 'algorithm.learningRate', from: 1e-6, to: 0.5 });
   expect(changed(config, short)).toEqual({
@@ -51,15 +56,22 @@ it('moves the learning rate of a critic where one is trained', () => {
   expect(() => checkEffect(withCritic, { criticLearningRate: 1e-4 })).not.toThrow();
   const { critic, ...rest } = changed(withCritic, changesOf(withCritic, { criticLearningRate: 1e-4 }, 1, at)).algorithm;
   expect([critic?.learningRate, rest.learningRate]).toEqual([1e-4, withCritic.algorithm.learningRate]);
-  expect(() => checkEffect(config, { 'algorithm.critic.learningRate': 1e-4 })).toThrow(/trains no critic \(advantage grpo\)/);
+  expect(() => checkEffect(config, { 'algorithm.critic.learningRate': 1e-4 })).toThrow(
+    /trains no critic \(advantage grpo\)/,
+  );
 });
 
 it('moves the bound on staleness of an asynchronous run, and of no other', () => {
   const overlapping = { ...config, training: { mode: 'async' as const, maxStalenessSteps: 4 } };
   expect(() => checkEffect(overlapping, { maxStalenessSteps: 2 })).not.toThrow();
-  expect(changed(overlapping, changesOf(overlapping, { maxStalenessSteps: 2 }, 1, at)).training).toEqual({ mode: 'async', maxStalenessSteps: 2 });
+  expect(changed(overlapping, changesOf(overlapping, { maxStalenessSteps: 2 }, 1, at)).training).toEqual({
+    mode: 'async',
+    maxStalenessSteps: 2,
+  });
   expect(() => checkEffect(config, { 'training.maxStalenessSteps': 2 })).toThrow(/no effect in mode sync/);
   const large = { ...overlapping, batch: { ...config.batch, tasks: 500 } };
   expect(() => checkEffect(large, { maxStalenessSteps: 4, steps: 10 })).not.toThrow();
-  expect(() => checkEffect(large, { 'training.maxStalenessSteps': 5 })).toThrow(/maxStalenessSteps: 5 cannot be used; a step may have 457 groups with it, and batch.tasks is 500/);
+  expect(() => checkEffect(large, { 'training.maxStalenessSteps': 5 })).toThrow(
+    /maxStalenessSteps: 5 cannot be used; a step may have 457 groups with it, and batch.tasks is 500/,
+  );
 });

@@ -29,7 +29,11 @@ const executions: Array<string | undefined> = [];
 const open = () =>
   startWorld(
     server.address,
-    { turn: (input) => script.turn?.(input) ?? 'finish', before: (activity, input) => script.before?.(activity, input), update: (input) => void updates.push(input) },
+    {
+      turn: (input) => script.turn?.(input) ?? 'finish',
+      before: (activity, input) => script.before?.(activity, input),
+      update: (input) => void updates.push(input),
+    },
     ({ orchestrator }) => ({
       orchestrator: {
         ...orchestrator,
@@ -70,13 +74,25 @@ beforeEach(() => {
 
 const start = (run: string) =>
   world.client.workflow.start('train', {
-    taskQueue: 'orchestrator', workflowId: `train/${run}`,
-    args: [{
-      run, policy: { base: '/p' }, task: { name: 't', train: 40 }, steps: 3, batch: { tasks: 2, samples: 2 },
-      training: { mode: 'async', maxStalenessSteps: 1 }, evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 8 },
-    }],
+    taskQueue: 'orchestrator',
+    workflowId: `train/${run}`,
+    args: [
+      {
+        run,
+        policy: { base: '/p' },
+        task: { name: 't', train: 40 },
+        steps: 3,
+        batch: { tasks: 2, samples: 2 },
+        training: { mode: 'async', maxStalenessSteps: 1 },
+        evaluation: { tasks: 1, greedy: false },
+        dispatcher: { type: 'bounded', maxParallelAgents: 8 },
+      },
+    ],
   });
-const trainedGroups = (name: string) => updates.filter(({ run }) => run === name).flatMap(({ batch, further = [] }) => [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!));
+const trainedGroups = (name: string) =>
+  updates
+    .filter(({ run }) => run === name)
+    .flatMap(({ batch, further = [] }) => [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!));
 const every = ['group-1', 'group-2', 'group-3', 'group-4', 'group-5', 'group-6'];
 
 /** The rollouts of one group wait for `ended`; `acting` is when they do. */
@@ -110,7 +126,10 @@ it('a group that was ended by hand without a word begins again when the run is r
   const handle = await start('missed');
   await held.acting;
   await world.client.workflow.getHandle('train/missed/group-1/unit').terminate('by hand');
-  await world.client.workflow.getHandle('train/missed/group-1').cancel().catch(() => undefined);
+  await world.client.workflow
+    .getHandle('train/missed/group-1')
+    .cancel()
+    .catch(() => undefined);
   held.end();
   const ended = async (id: string) => (await world.client.workflow.getHandle(id).describe()).status.name !== 'RUNNING';
   await expect.poll(() => ended('train/missed/group-1')).toBe(true);
@@ -127,7 +146,10 @@ it('a group that was terminated begins again without being looked for', async ()
   await held.acting;
   await world.client.workflow.getHandle('train/heard/group-1/unit').terminate('by hand');
   // Which could tell of it as well.
-  await world.client.workflow.getHandle('train/heard/group-1').terminate('by hand').catch(() => undefined);
+  await world.client.workflow
+    .getHandle('train/heard/group-1')
+    .terminate('by hand')
+    .catch(() => undefined);
   held.end();
   expect(await handle.result()).toMatchObject({ steps: 3 });
   expect(trainedGroups('heard').sort()).toEqual(every);
@@ -141,7 +163,14 @@ it('a group that runs since before its run was started again, and is terminated,
   const second = await start('told');
   await expect.poll(async () => (await second.query<TrainStatus>('status')).overlap?.running).toBeGreaterThan(0);
   // Until it has asked for the unit, which it finds running.
-  await expect.poll(async () => (await second.fetchHistory()).events?.some(({ startChildWorkflowExecutionFailedEventAttributes: refused }) => refused?.workflowId === 'train/told/group-1/unit')).toBe(true);
+  await expect
+    .poll(async () =>
+      (await second.fetchHistory()).events?.some(
+        ({ startChildWorkflowExecutionFailedEventAttributes: refused }) =>
+          refused?.workflowId === 'train/told/group-1/unit',
+      ),
+    )
+    .toBe(true);
   await world.client.workflow.getHandle('train/told/group-1/unit').terminate('by hand');
   held.end();
   expect(await second.result()).toMatchObject({ steps: 3 });
@@ -190,7 +219,11 @@ it('a run that is started again goes on from its last step on record, with the g
   held.end();
   expect(await second.result()).toMatchObject({ steps: 3, policy: { version: 3 } });
   expect([...before, ...trainedGroups('again')].sort()).toEqual(every);
-  for (const { step, policy: { version } } of updates) expect(version).toBe(step - 1);
+  for (const {
+    step,
+    policy: { version },
+  } of updates)
+    expect(version).toBe(step - 1);
 });
 
 it('a run that is begun again after it was cancelled opens and ends as another execution', async () => {
@@ -222,7 +255,9 @@ it('a group that ends while its run is being started again is not rolled out onc
     await unit.result();
   };
   expect(await (await start('meanwhile')).result()).toMatchObject({ steps: 3, policy: { version: 3 } });
-  expect(world.log.calls.filter(({ activity, rollout }) => activity === 'recordDispatched' && rollout === 'group-4')).toHaveLength(1);
+  expect(
+    world.log.calls.filter(({ activity, rollout }) => activity === 'recordDispatched' && rollout === 'group-4'),
+  ).toHaveLength(1);
 });
 
 /** Why: an update is applied once, to what it was made of; which groups end first is another matter after a restart. */

@@ -13,8 +13,14 @@ const world = useWorkflowWorld();
 /** Longer than all else that a run of one step does. */
 const PAUSE_MS = 8_000;
 const config = (run: string, over: object = {}) => ({
-  run, policy: { base: '/p' }, task: { name: 't', train: 10 }, steps: 1, batch: { tasks: 1, samples: 2 },
-  evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 4 }, ...over,
+  run,
+  policy: { base: '/p' },
+  task: { name: 't', train: 10 },
+  steps: 1,
+  batch: { tasks: 1, samples: 2 },
+  evaluation: { tasks: 1, greedy: false },
+  dispatcher: { type: 'bounded', maxParallelAgents: 4 },
+  ...over,
 });
 const statusOf = (run: string) => world.now.client.workflow.getHandle(`train/${run}`).query<TrainStatus>('status');
 
@@ -36,23 +42,38 @@ async function secondsOf(run: string) {
   return step.seconds;
 }
 
-it.each(['sync', 'one-step-off', 'async'] as const)('%s: the time that a run stands still during its rollouts is no time of its step', async (mode) => {
-  const acting = Promise.withResolvers<void>();
-  world.script = { before: (activity, { rollout = '' }) => { if (activity === 'agentRun' && !rollout.includes('eval')) acting.resolve(); } };
-  const begun = performance.now();
-  const handle = await world.start('train', `train/${mode}`, config(mode, { training: { mode } }));
-  await acting.promise;
-  const stood = await pauseFor(mode);
-  await handle.result();
-  const wall = performance.now() - begun;
-  const { total, rollout } = await secondsOf(mode);
-  expect(total * 1000).toBeLessThan(wall - stood);
-  expect(rollout).toBeLessThanOrEqual(total);
-});
+it.each(['sync', 'one-step-off', 'async'] as const)(
+  '%s: the time that a run stands still during its rollouts is no time of its step',
+  async (mode) => {
+    const acting = Promise.withResolvers<void>();
+    world.script = {
+      before: (activity, { rollout = '' }) => {
+        if (activity === 'agentRun' && !rollout.includes('eval')) acting.resolve();
+      },
+    };
+    const begun = performance.now();
+    const handle = await world.start('train', `train/${mode}`, config(mode, { training: { mode } }));
+    await acting.promise;
+    const stood = await pauseFor(mode);
+    await handle.result();
+    const wall = performance.now() - begun;
+    const { total, rollout } = await secondsOf(mode);
+    expect(total * 1000).toBeLessThan(wall - stood);
+    expect(rollout).toBeLessThanOrEqual(total);
+  },
+);
 
 it('an update that goes on during a pause takes the time that it takes', async () => {
   const [updating, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  world.script = { before: (activity) => { if (activity === 'update') { updating.resolve(); return held.promise; } return undefined; } };
+  world.script = {
+    before: (activity) => {
+      if (activity === 'update') {
+        updating.resolve();
+        return held.promise;
+      }
+      return undefined;
+    },
+  };
   const handle = await world.start('train', 'train/updating', config('updating'));
   await updating.promise;
   const stood = await pauseFor('updating');
@@ -65,7 +86,12 @@ it('an update that goes on during a pause takes the time that it takes', async (
 
 it('what failed and was done again when the run was resumed took no longer for that', async () => {
   let failing = true;
-  world.script = { before: (activity) => { if (activity === 'update' && failing) throw ApplicationFailure.create({ message: 'the disk is full', nextRetryDelay: '20ms' }); } };
+  world.script = {
+    before: (activity) => {
+      if (activity === 'update' && failing)
+        throw ApplicationFailure.create({ message: 'the disk is full', nextRetryDelay: '20ms' });
+    },
+  };
   const begun = performance.now();
   const handle = await world.start('train', 'train/mended', config('mended'));
   await expect.poll(async () => (await statusOf('mended')).tripped, { interval: 200 }).toBeTruthy();
@@ -81,14 +107,27 @@ it('what failed and was done again when the run was resumed took no longer for t
 it('a batch that goes on in a new history while it is paused has not worked meanwhile', async () => {
   const begunAt = Date.now() - 500_000;
   const progress = {
-    begunAt, stoodMs: 450_000, started: 0, paused: true, sampling: { begun: 0, ended: 0, varied: 0 },
+    begunAt,
+    stoodMs: 450_000,
+    started: 0,
+    paused: true,
+    sampling: { begun: 0, ended: 0, varied: 0 },
     places: { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] },
-    ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] }, admitted: [], givenUp: [],
+    ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] },
+    admitted: [],
+    givenUp: [],
   };
   const input = {
-    run: 'b', name: 'step-1', step: 1, tasks: ['t-train-0'], samples: 1, policy: { dir: '/p', version: 1 },
-    agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 }, sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-    seed: 1, dispatcher: { type: 'batch' },
+    run: 'b',
+    name: 'step-1',
+    step: 1,
+    tasks: ['t-train-0'],
+    samples: 1,
+    policy: { dir: '/p', version: 1 },
+    agent: { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 },
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+    seed: 1,
+    dispatcher: { type: 'batch' },
   };
   const handle = await world.start('batch', 'train/b/step-1', input, progress);
   const since = performance.now();

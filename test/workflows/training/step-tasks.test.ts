@@ -6,7 +6,8 @@ import { boundedLimitsOf, limitsOf } from '../../../workflows/training/modes.ts'
 import { Admission } from '../../../workflows/training/overlap/admission.ts';
 import { aimOf, byNeedOf, tasksOfGroup, tasksOfStep } from '../../../workflows/training/step-tasks.ts';
 
-const config = (batch: object, over: object = {}) => resolveRunConfig({ policy: { base: '/p' }, task: { name: 't', train: 30 }, batch, ...over }, '/');
+const config = (batch: object, over: object = {}) =>
+  resolveRunConfig({ policy: { base: '/p' }, task: { name: 't', train: 30 }, batch, ...over }, '/');
 
 it('the groups by their numbers are those of the steps, each with a noise of its own', () => {
   fc.assert(
@@ -35,13 +36,16 @@ it('a step that replaces groups draws whole batches of them, the same tasks as b
   const drawn = tasksOfStep(given, 2);
   expect(drawn).toMatchObject({ replace: { groups: 2, minReplaceRatio: 0.3 } });
   expect(new Set(drawn.tasks).size).toBe(6);
-  expect(drawn.tasks).toEqual(tasksOfStep(config({ tasks: 2, dynamicSampling: { type: 'filter', maxSampleBatches: 3 } }), 2).tasks);
+  expect(drawn.tasks).toEqual(
+    tasksOfStep(config({ tasks: 2, dynamicSampling: { type: 'filter', maxSampleBatches: 3 } }), 2).tasks,
+  );
   expect([aimOf(drawn), byNeedOf(drawn)]).toEqual([2, { replace: drawn.replace }]);
   expect(aimOf(tasksOfStep(config({ tasks: 2 }), 2))).toBe(2);
 });
 
-it('as many groups run as fit into the dispatcher\'s width, one at least, and one batch at a time one step off', () => {
-  const parallel = (dispatcher: object, mode = 'async') => limitsOf(config({ tasks: 2, samples: 4 }, { dispatcher, training: { mode } })).parallel;
+it("as many groups run as fit into the dispatcher's width, one at least, and one batch at a time one step off", () => {
+  const parallel = (dispatcher: object, mode = 'async') =>
+    limitsOf(config({ tasks: 2, samples: 4 }, { dispatcher, training: { mode } })).parallel;
   expect(parallel({ type: 'bounded', maxParallelAgents: 19 })).toBe(4);
   expect(parallel({ type: 'pipeline', maxParallelAgents: 3 })).toBe(1);
   expect(parallel({ type: 'batch' })).toBe(Number.POSITIVE_INFINITY);
@@ -57,12 +61,34 @@ it('no more groups run at once than a workflow may have children, and what earli
   const large = { task: { name: 't', train: 1000 } };
   const batch = { type: 'batch' };
   expect(admitted(config({ tasks: 450 }, { ...large, training: { mode: 'async' }, dispatcher: batch }))).toBe(1000);
-  expect(admitted(config({ tasks: 450, samples: 2 }, { ...large, training: { mode: 'async' }, dispatcher: { type: 'bounded', maxParallelAgents: 4000 } }))).toBe(1000);
-  expect(admitted(config({ tasks: 450 }, { ...large, training: { mode: 'async' }, dispatcher: batch }), () => false)).toBe(2250);
+  expect(
+    admitted(
+      config(
+        { tasks: 450, samples: 2 },
+        { ...large, training: { mode: 'async' }, dispatcher: { type: 'bounded', maxParallelAgents: 4000 } },
+      ),
+    ),
+  ).toBe(1000);
+  expect(
+    admitted(config({ tasks: 450 }, { ...large, training: { mode: 'async' }, dispatcher: batch }), () => false),
+  ).toBe(2250);
   const never = () => {
     throw new Error('asked');
   };
-  expect(admitted(config({ tasks: 200 }, { ...large, training: { mode: 'async' }, dispatcher: batch }), never)).toBe(1000);
-  expect(admitted(config({ tasks: 450, samples: 2 }, { ...large, training: { mode: 'async' }, dispatcher: { type: 'bounded', maxParallelAgents: 8 } }), never)).toBe(4);
-  expect(boundedLimitsOf(config({ tasks: 900 }, { ...large, training: { mode: 'one-step-off' }, dispatcher: batch }), never).parallel).toBe(1);
+  expect(admitted(config({ tasks: 200 }, { ...large, training: { mode: 'async' }, dispatcher: batch }), never)).toBe(
+    1000,
+  );
+  expect(
+    admitted(
+      config(
+        { tasks: 450, samples: 2 },
+        { ...large, training: { mode: 'async' }, dispatcher: { type: 'bounded', maxParallelAgents: 8 } },
+      ),
+      never,
+    ),
+  ).toBe(4);
+  expect(
+    boundedLimitsOf(config({ tasks: 900 }, { ...large, training: { mode: 'one-step-off' }, dispatcher: batch }), never)
+      .parallel,
+  ).toBe(1);
 });

@@ -11,7 +11,8 @@ export function advantagesByGroup(
   const advantages = scores.map(() => 0);
   for (const [group, rows] of members) {
     const estimated = estimate(rows.map((row) => scores[row] ?? 0));
-    if (estimated.length !== rows.length) throw new RangeError(`${estimated.length} advantages for the ${rows.length} rewards of ${group}`);
+    if (estimated.length !== rows.length)
+      throw new RangeError(`${estimated.length} advantages for the ${rows.length} rewards of ${group}`);
     for (const [i, row] of rows.entries()) advantages[row] = estimated[i] ?? 0;
   }
   return advantages;

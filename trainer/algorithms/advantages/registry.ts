@@ -14,12 +14,19 @@ const epsilonOf = (epsilon: number | undefined) => (epsilon === undefined ? {} :
 export const ADVANTAGES = {
   grpo: {
     over: 'group',
-    estimate: (rewards, { normaliseByStd, advantageEpsilon }) => grpoAdvantages(rewards, { normaliseByStd, ...epsilonOf(advantageEpsilon) }),
+    estimate: (rewards, { normaliseByStd, advantageEpsilon }) =>
+      grpoAdvantages(rewards, { normaliseByStd, ...epsilonOf(advantageEpsilon) }),
   },
   rloo: { over: 'group', estimate: (rewards) => rlooAdvantages(rewards) },
-  maxrl: { over: 'group', estimate: (rewards, { advantageEpsilon }) => maxrlAdvantages(rewards, epsilonOf(advantageEpsilon)) },
+  maxrl: {
+    over: 'group',
+    estimate: (rewards, { advantageEpsilon }) => maxrlAdvantages(rewards, epsilonOf(advantageEpsilon)),
+  },
   'reinforce++': { over: 'token', estimate: (tokens, settings) => reinforcePlusPlusAdvantages(tokens, settings) },
-  gae: { over: 'token', estimate: (tokens, { gamma, lambd }) => gaeAdvantages(tokens, valuesOf(tokens), { gamma, lambda: lambd }) },
+  gae: {
+    over: 'token',
+    estimate: (tokens, { gamma, lambd }) => gaeAdvantages(tokens, valuesOf(tokens), { gamma, lambda: lambd }),
+  },
 } as const satisfies Record<string, AdvantageEstimator>;
 
 const builtIn: Readonly<Record<string, AdvantageEstimator>> = ADVANTAGES;
@@ -35,10 +42,14 @@ export const advantageEstimators = new Registry<AdvantageEstimator>('advantage',
 /** Adds an estimator of one's own under a new name, for `algorithm.advantage`. Errors: a `TypeError` where the name is taken. */
 export function defineAdvantage(name: string, estimator: AdvantageEstimator): void {
   const wrong = (answer: unknown, given: unknown): string | undefined => {
-    if (estimator.over === 'group') return miscounted('advantages', answer as readonly number[] | undefined, (given as readonly number[]).length);
+    if (estimator.over === 'group')
+      return miscounted('advantages', answer as readonly number[] | undefined, (given as readonly number[]).length);
     const [tokens, { length }] = [answer as Partial<TokenAdvantages> | undefined, (given as TokenRewards).mask];
     // Returns are a critic's: without one nobody needs them.
-    return miscounted('advantages', tokens?.advantages, length) ?? (tokens?.returns && miscounted('returns', tokens.returns, length));
+    return (
+      miscounted('advantages', tokens?.advantages, length) ??
+      (tokens?.returns && miscounted('returns', tokens.returns, length))
+    );
   };
   advantageEstimators.define(name, guarded(`advantage ${name}`, estimator, 'estimate', wrong));
 }

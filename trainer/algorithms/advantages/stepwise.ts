@@ -16,7 +16,11 @@ export function stepwiseAdvantages(
   estimate: (rewards: readonly number[]) => readonly number[],
 ): number[] {
   const last = isLast.flatMap((ends, row) => (ends ? [row] : []));
-  const estimated = advantagesByGroup(last.map((row) => scores[row] ?? 0), last.map((row) => groups[row] ?? ''), estimate);
+  const estimated = advantagesByGroup(
+    last.map((row) => scores[row] ?? 0),
+    last.map((row) => groups[row] ?? ''),
+    estimate,
+  );
   let trajectory = 0;
   return isLast.map((ends) => {
     const advantage = estimated[trajectory] ?? 0;

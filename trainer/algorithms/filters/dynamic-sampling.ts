@@ -31,7 +31,9 @@ export function filterGroups<T extends SampledRow>(
   const good = varying(drawn, wanted.samples);
   const rows = [...kept, ...drawn.filter((row) => good.has(row.group))];
   const groups = new Set(rows.map((row) => row.group)).size;
-  return groups < wanted.groups ? { enough: false, rows } : { enough: true, rows: rows.slice(0, wanted.groups * wanted.samples) };
+  return groups < wanted.groups
+    ? { enough: false, rows }
+    : { enough: true, rows: rows.slice(0, wanted.groups * wanted.samples) };
 }
 
 /**
@@ -40,7 +42,9 @@ export function filterGroups<T extends SampledRow>(
  */
 export function donorsOf(good: number, bad: number, noiseKey: string): number[] {
   const rounds = good === 0 ? 0 : Math.ceil(bad / good);
-  return Array.from({ length: rounds }, (_, round) => shuffled(good, `replace ${noiseKey} ${round * good}`)).flat().slice(0, bad);
+  return Array.from({ length: rounds }, (_, round) => shuffled(good, `replace ${noiseKey} ${round * good}`))
+    .flat()
+    .slice(0, bad);
 }
 
 /** Whether so many groups that vary can stand in for the others. */

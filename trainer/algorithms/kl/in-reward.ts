@@ -13,7 +13,11 @@ export interface PenalisedRewards {
 }
 
 /** r_t − weight · kl_t where a token counts; a weight below 0 is 0 (InstructGPT: Ouyang et al. 2022, eq. 2, per token). */
-export function penaliseRewards(tokens: KlTokens & { readonly rewards: Values }, kind: KlEstimator, weight: number): PenalisedRewards {
+export function penaliseRewards(
+  tokens: KlTokens & { readonly rewards: Values },
+  kind: KlEstimator,
+  weight: number,
+): PenalisedRewards {
   const rewards = Float64Array.from(tokens.rewards);
   let [mean, max, rows] = [0, 0, 0];
   eachRow(tokens.starts, (_, from, to) => {

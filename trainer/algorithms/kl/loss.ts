@@ -12,7 +12,11 @@ export interface KlTokens extends Masked {
  * Σ over sequences of each one's mean over the tokens that count, divided by `sequences`: the mean over the sequences of a
  * minibatch, when the values of its micro-batches are added. A sequence without a token that counts adds 0.
  */
-export function klLoss(tokens: KlTokens, kind: KlEstimator, sequences: number): { value: number; gradient: Float64Array } {
+export function klLoss(
+  tokens: KlTokens,
+  kind: KlEstimator,
+  sequences: number,
+): { value: number; gradient: Float64Array } {
   const gradient = new Float64Array(tokens.mask.length);
   let value = 0;
   eachRow(tokens.starts, (_, from, to) => {

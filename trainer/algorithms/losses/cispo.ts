@@ -27,7 +27,9 @@ export const cispo: PolicyLossDefinition = {
   needsRollout: ({ cispo: { anchor } }: LossSettings) => anchor === 'rollout',
   terms: (tokens, { cispo: { clipLow, clipHigh, anchor }, offPolicyCorrection }) => {
     if (anchor === 'rollout' && (offPolicyCorrection?.tisRatioType ?? 'none') !== 'none')
-      throw new LossRefused('cispo with the anchor rollout weighs already: give tisRatioType none (masks alone), or anchor at old');
+      throw new LossRefused(
+        'cispo with the anchor rollout weighs already: give tisRatioType none (masks alone), or anchor at old',
+      );
     const against = anchor === 'rollout' ? rolloutOf(tokens, 'cispo with the anchor rollout') : tokens.old;
     const { mask, logprobs, advantages } = tokens;
     const ratios = Float64Array.from(mask, (_, i) => clampedExp(at(logprobs, i) - at(against, i)));

@@ -8,14 +8,19 @@ import { clipped } from './ppo.ts';
 import type { LossSettings } from './settings.ts';
 
 /** 1 for each token that is left out. */
-function leftOut(tokens: PolicyTokens, isClipped: (i: number) => boolean, { clipCov, noiseKey }: LossSettings): Uint8Array {
+function leftOut(
+  tokens: PolicyTokens,
+  isClipped: (i: number) => boolean,
+  { clipCov, noiseKey }: LossSettings,
+): Uint8Array {
   const { mask } = tokens;
   const candidates = [...covariances(tokens).entries()].flatMap(([i, cov]) =>
     at(mask, i) > 0 && !isClipped(i) && cov > clipCov.lowerBound && cov < clipCov.upperBound ? [i] : [],
   );
   const count = Math.max(1, Math.floor(clipCov.ratio * countOf(mask)));
   const out = new Uint8Array(mask.length);
-  for (const pick of shuffled(candidates.length, `clip_cov ${noiseKey ?? ''}`).slice(0, count)) out[candidates[pick] ?? 0] = 1;
+  for (const pick of shuffled(candidates.length, `clip_cov ${noiseKey ?? ''}`).slice(0, count))
+    out[candidates[pick] ?? 0] = 1;
   return out;
 }
 

@@ -24,7 +24,9 @@ const DIVERGENCES: Readonly<Record<LossSettings['dppo']['divergence'], Divergenc
 
 function divergenceOf({ divergence }: LossSettings['dppo']): Divergence {
   if (Object.hasOwn(DIVERGENCES, divergence)) return DIVERGENCES[divergence];
-  throw new LossRefused(`dppo.divergence: ${String(divergence)} cannot be used; one of ${Object.keys(DIVERGENCES).join(', ')}`);
+  throw new LossRefused(
+    `dppo.divergence: ${String(divergence)} cannot be used; one of ${Object.keys(DIVERGENCES).join(', ')}`,
+  );
 }
 
 /**

@@ -1,14 +1,24 @@
 /** The indices of the k largest values; which of equal ones are taken is as in torch.topk on a CPU, so that its choices can be compared. */
 
 /** Puts the median of three places at `result`; `before` is a strict order of items. */
-function medianToFirst(items: number[], [result, a, b, c]: readonly [number, number, number, number], before: (x: number, y: number) => boolean): void {
+function medianToFirst(
+  items: number[],
+  [result, a, b, c]: readonly [number, number, number, number],
+  before: (x: number, y: number) => boolean,
+): void {
   const less = (i: number, j: number): boolean => before(items[i] ?? 0, items[j] ?? 0);
   const chosen = less(a, b) ? (less(b, c) ? b : less(a, c) ? c : a) : less(a, c) ? a : less(b, c) ? c : b;
   [items[result], items[chosen]] = [items[chosen] ?? 0, items[result] ?? 0];
 }
 
 /** Hoare's partition of [first, last) around the item at `pivot`; returns where the second part begins. */
-function partition(items: number[], first: number, last: number, pivot: number, before: (x: number, y: number) => boolean): number {
+function partition(
+  items: number[],
+  first: number,
+  last: number,
+  pivot: number,
+  before: (x: number, y: number) => boolean,
+): number {
   const middle = items[pivot] ?? 0;
   let [low, high] = [first, last];
   for (;;) {

@@ -41,7 +41,11 @@ export interface PolicyLossDefinition {
 }
 
 /** Terms of `count` tokens, each by `term`, which returns [value, slope]. */
-export function termsOf(count: number, term: (i: number) => readonly [number, number], metrics: () => Metrics): TokenTerms {
+export function termsOf(
+  count: number,
+  term: (i: number) => readonly [number, number],
+  metrics: () => Metrics,
+): TokenTerms {
   const [values, slopes] = [new Float64Array(count), new Float64Array(count)];
   for (let i = 0; i < count; i++) [values[i], slopes[i]] = term(i) as [number, number];
   return { values, slopes, metrics: metrics() };
@@ -49,6 +53,7 @@ export function termsOf(count: number, term: (i: number) => readonly [number, nu
 
 /** Errors: `LossRefused` where nothing recorded them. */
 export function rolloutOf({ rollout }: PolicyTokens, loss: string): Values {
-  if (rollout === undefined) throw new LossRefused(`${loss} needs the log-probabilities that were recorded when sampling`);
+  if (rollout === undefined)
+    throw new LossRefused(`${loss} needs the log-probabilities that were recorded when sampling`);
   return rollout;
 }

@@ -14,9 +14,19 @@ export interface PolicyLoss {
   readonly metrics: Metrics;
 }
 
-function correctionOf(loss: PolicyLossDefinition, tokens: PolicyTokens, { offPolicyCorrection }: LossSettings): Correction | undefined {
+function correctionOf(
+  loss: PolicyLossDefinition,
+  tokens: PolicyTokens,
+  { offPolicyCorrection }: LossSettings,
+): Correction | undefined {
   const { rollout } = tokens;
-  if (!loss.correctable || offPolicyCorrection === undefined || rollout === undefined || !isCorrecting(offPolicyCorrection)) return undefined;
+  if (
+    !loss.correctable ||
+    offPolicyCorrection === undefined ||
+    rollout === undefined ||
+    !isCorrecting(offPolicyCorrection)
+  )
+    return undefined;
   return correctOffPolicy({ ...tokens, rollout }, offPolicyCorrection);
 }
 

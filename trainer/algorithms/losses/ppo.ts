@@ -13,7 +13,12 @@ export function ratioOf(logprob: number, anchor: number): readonly [number, numb
 }
 
 /** [loss, derivative, 1 where the clipped term was the larger one] for a ratio, its derivative and an advantage. */
-export function clipped(ratio: number, slope: number, advantage: number, { clipLow, clipHigh }: LossSettings): readonly [number, number, number] {
+export function clipped(
+  ratio: number,
+  slope: number,
+  advantage: number,
+  { clipLow, clipHigh }: LossSettings,
+): readonly [number, number, number] {
   const plain = -ratio * advantage;
   const bounded = -clamp(ratio, 1 - clipLow, 1 + clipHigh) * advantage;
   return bounded > plain ? [bounded, 0, 1] : [plain, -slope * advantage, 0];
@@ -39,7 +44,10 @@ function ppoTerms(tokens: PolicyTokens, settings: LossSettings, largest: number)
  * −min(ρA, clip(ρ, 1 − low, 1 + high)·A), ρ = exp(logprob − old) (PPO: Schulman et al. 2017, eq. 7; the asymmetric range:
  * DAPO, Yu et al. 2025, eq. 10).
  */
-export const regular: PolicyLossDefinition = { correctable: true, terms: (tokens, settings) => ppoTerms(tokens, settings, Infinity) };
+export const regular: PolicyLossDefinition = {
+  correctable: true,
+  terms: (tokens, settings) => ppoTerms(tokens, settings, Infinity),
+};
 
 /** The same, and never more than −c·A where A < 0 (Ye et al. 2020, "Mastering Complex Control in MOBA Games", eq. 5). */
 export const dualClip: PolicyLossDefinition = {

@@ -15,7 +15,11 @@ export interface LossSettings {
     readonly anchor: 'old' | 'rollout';
   };
   readonly sapo: { readonly tauPositive: number; readonly tauNegative: number };
-  readonly dppo: { readonly divergence: 'binary_tv' | 'binary_kl'; readonly deltaLow: number; readonly deltaHigh: number };
+  readonly dppo: {
+    readonly divergence: 'binary_tv' | 'binary_kl';
+    readonly deltaLow: number;
+    readonly deltaHigh: number;
+  };
   /** Share of the tokens with the largest covariance, and the weight of their KL. */
   readonly klCov: { readonly fraction: number; readonly coefficient: number };
   /** Share of all tokens that are left out, drawn among those whose covariance lies between the bounds. */

@@ -5,7 +5,8 @@ import { rowsByGroup } from '../filters/zero-variance.ts';
 /** One number for a rollout, or one for each of its tokens. */
 export type Reward = number | readonly number[];
 
-export const totalOf = (reward: Reward): number => (typeof reward === 'number' ? reward : reward.reduce((sum, r) => sum + r, 0));
+export const totalOf = (reward: Reward): number =>
+  typeof reward === 'number' ? reward : reward.reduce((sum, r) => sum + r, 0);
 
 export interface GeneratorMetrics {
   /** Mean over rollouts. */
@@ -17,11 +18,17 @@ export interface GeneratorMetrics {
 }
 
 const lastOf = (reward: Reward): number => (typeof reward === 'number' ? reward : (reward.at(-1) ?? 0));
-const positiveOf = (reward: Reward): number => totalOf((typeof reward === 'number' ? [reward] : reward).map((r) => Math.max(0, r)));
+const positiveOf = (reward: Reward): number =>
+  totalOf((typeof reward === 'number' ? [reward] : reward).map((r) => Math.max(0, r)));
 
 export function generatorMetrics(rewards: readonly Reward[], groups: readonly string[]): GeneratorMetrics {
-  const mean = (value: (reward: Reward) => number): number => rewards.reduce<number>((sum, r) => sum + value(r), 0) / Math.max(1, rewards.length);
+  const mean = (value: (reward: Reward) => number): number =>
+    rewards.reduce<number>((sum, r) => sum + value(r), 0) / Math.max(1, rewards.length);
   const members = [...rowsByGroup(groups).values()];
   const passed = members.filter((rows) => rows.some((row) => lastOf(rewards[row] ?? 0) > 0));
-  return { avgScore: mean(totalOf), passAtN: passed.length / Math.max(1, members.length), meanPositiveReward: mean(positiveOf) };
+  return {
+    avgScore: mean(totalOf),
+    passAtN: passed.length / Math.max(1, members.length),
+    meanPositiveReward: mean(positiveOf),
+  };
 }

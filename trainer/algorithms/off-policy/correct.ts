@@ -25,7 +25,10 @@ export interface Correction {
 }
 
 /** Sources: TIS: Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You Off-Policy RL Training"; sequence masks: Liu et al. 2025, "When Speed Kills Stability"; the order is SkyRL's. Errors: `BadCorrection`. */
-export function correctOffPolicy({ starts, mask, old, rollout }: OffPolicyTokens, settings: OffPolicySettings): Correction {
+export function correctOffPolicy(
+  { starts, mask, old, rollout }: OffPolicyTokens,
+  settings: OffPolicySettings,
+): Correction {
   checkCorrection(settings);
   if (!isCorrecting(settings)) return { mask, metrics: {} };
   const logRatios = Float64Array.from(mask, (_, i) => at(old, i) - at(rollout, i));

@@ -11,7 +11,11 @@ interface MaskStep {
 }
 
 /** Leaves out the sequences that `judge` finds above or below; shares of all sequences under `name`. */
-function maskSequences(tokens: RatioTokens, name: string, judge: (from: number, to: number) => { above: boolean; below: boolean }): MaskStep {
+function maskSequences(
+  tokens: RatioTokens,
+  name: string,
+  judge: (from: number, to: number) => { above: boolean; below: boolean },
+): MaskStep {
   const mask = Float64Array.from(tokens.mask);
   const counts = { masked: 0, above: 0, below: 0 };
   eachRow(tokens.starts, (_, from, to) => {
@@ -32,7 +36,10 @@ function maskSequences(tokens: RatioTokens, name: string, judge: (from: number, 
 }
 
 /** Leaves out every sequence with a token that counts and whose ratio is outside of the bounds. */
-export function outlierMask(tokens: RatioTokens, { outlierTokenIsThresholdLow = -Infinity, outlierTokenIsThresholdHigh = Infinity }: OffPolicySettings): MaskStep {
+export function outlierMask(
+  tokens: RatioTokens,
+  { outlierTokenIsThresholdLow = -Infinity, outlierTokenIsThresholdHigh = Infinity }: OffPolicySettings,
+): MaskStep {
   const any = (from: number, to: number, outside: (ratio: number) => boolean): boolean =>
     sumOver(from, to, (i) => Number(at(tokens.mask, i) > 0 && outside(at(tokens.ratios, i)))) > 0;
   return maskSequences(tokens, 'outlier_seq', (from, to) => ({
@@ -42,8 +49,12 @@ export function outlierMask(tokens: RatioTokens, { outlierTokenIsThresholdLow = 
 }
 
 /** Leaves out every token whose ratio is outside of the bounds. */
-export function tokenMask({ mask: before, ratios }: RatioTokens, { tokenMaskIsThresholdLow = -Infinity, tokenMaskIsThresholdHigh = Infinity }: OffPolicySettings): MaskStep {
-  const inside = (i: number): boolean => at(ratios, i) >= tokenMaskIsThresholdLow && at(ratios, i) <= tokenMaskIsThresholdHigh;
+export function tokenMask(
+  { mask: before, ratios }: RatioTokens,
+  { tokenMaskIsThresholdLow = -Infinity, tokenMaskIsThresholdHigh = Infinity }: OffPolicySettings,
+): MaskStep {
+  const inside = (i: number): boolean =>
+    at(ratios, i) >= tokenMaskIsThresholdLow && at(ratios, i) <= tokenMaskIsThresholdHigh;
   const mask = Float64Array.from(before, (counts, i) => (inside(i) ? counts : 0));
   const count = countOf(before);
   return { mask, metrics: { token_mask_ratio: (count - countOf(mask)) / Math.max(1, count) } };
@@ -52,7 +63,9 @@ export function tokenMask({ mask: before, ratios }: RatioTokens, { tokenMaskIsTh
 /** Leaves out every sequence whose ratio, the geometric mean or the product of its tokens' ratios, is outside of its range. */
 export function sequenceMask(tokens: RatioTokens, settings: OffPolicySettings): MaskStep {
   const geometric = settings.sequenceMaskMetric === 'geometric';
-  const [low, high] = geometric ? [settings.geoMaskLow, settings.geoMaskHigh] : [settings.productMaskLow, settings.productMaskHigh];
+  const [low, high] = geometric
+    ? [settings.geoMaskLow, settings.geoMaskHigh]
+    : [settings.productMaskLow, settings.productMaskHigh];
   return maskSequences(tokens, geometric ? 'geo_sequence_mask' : 'product_sequence_mask', (from, to) => {
     const sum = sumOver(from, to, (i) => at(tokens.logRatios, i) * at(tokens.mask, i));
     const ratio = clampedExp(geometric ? sum / Math.max(1, countOf(tokens.mask, from, to)) : sum);

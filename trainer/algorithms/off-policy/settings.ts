@@ -30,8 +30,10 @@ export const NO_CORRECTION: OffPolicySettings = {
   productMaskHigh: 2,
 };
 
-export const masksOutliers = ({ outlierTokenIsThresholdLow, outlierTokenIsThresholdHigh }: OffPolicySettings): boolean =>
-  outlierTokenIsThresholdLow !== undefined || outlierTokenIsThresholdHigh !== undefined;
+export const masksOutliers = ({
+  outlierTokenIsThresholdLow,
+  outlierTokenIsThresholdHigh,
+}: OffPolicySettings): boolean => outlierTokenIsThresholdLow !== undefined || outlierTokenIsThresholdHigh !== undefined;
 
 export const masksTokens = ({ tokenMaskIsThresholdLow, tokenMaskIsThresholdHigh }: OffPolicySettings): boolean =>
   tokenMaskIsThresholdLow !== undefined && tokenMaskIsThresholdHigh !== undefined;
@@ -47,11 +49,15 @@ export const SEQUENCE_MASKS = ['none', 'geometric', 'product'] as const;
 /** Errors: `BadCorrection` for a kind that there is not. */
 export function checkCorrection({ tisRatioType, sequenceMaskMetric }: OffPolicySettings): void {
   const refuse = (field: string, value: string, known: readonly string[]): void => {
-    if (!known.includes(value)) throw new BadCorrection(`${field}: ${value} cannot be used; one of ${known.join(', ')}`);
+    if (!known.includes(value))
+      throw new BadCorrection(`${field}: ${value} cannot be used; one of ${known.join(', ')}`);
   };
   refuse('tisRatioType', tisRatioType, TIS_RATIOS);
   refuse('sequenceMaskMetric', sequenceMaskMetric, SEQUENCE_MASKS);
 }
 
 export const isCorrecting = (settings: OffPolicySettings): boolean =>
-  settings.tisRatioType !== 'none' || settings.sequenceMaskMetric !== 'none' || masksOutliers(settings) || masksTokens(settings);
+  settings.tisRatioType !== 'none' ||
+  settings.sequenceMaskMetric !== 'none' ||
+  masksOutliers(settings) ||
+  masksTokens(settings);

@@ -13,7 +13,10 @@ export interface TisWeights {
 }
 
 /** min(ratio, cap) per token, or of the product over a sequence's tokens that count (Espeholt et al. 2018, §4.1, ρ̄). */
-export function tisWeights({ starts, mask, ratios, logRatios }: RatioTokens, settings: OffPolicySettings): TisWeights | undefined {
+export function tisWeights(
+  { starts, mask, ratios, logRatios }: RatioTokens,
+  settings: OffPolicySettings,
+): TisWeights | undefined {
   const { tisRatioType, tokenTisRatioClipHigh, sequenceTisRatioClipHigh } = settings;
   if (tisRatioType === 'none') return undefined;
   if (tisRatioType === 'token') {

@@ -2,7 +2,13 @@
 
 import { type Masked, type Values, at, countOf, eachRow, rowCount } from '../rows.ts';
 
-export const LOSS_REDUCTIONS = ['token_mean', 'token_mean_legacy', 'sequence_mean', 'seq_mean_token_sum_norm', 'prompt_mean'] as const;
+export const LOSS_REDUCTIONS = [
+  'token_mean',
+  'token_mean_legacy',
+  'sequence_mean',
+  'seq_mean_token_sum_norm',
+  'prompt_mean',
+] as const;
 export type LossReduction = (typeof LOSS_REDUCTIONS)[number];
 
 /** A minibatch as a reduction sees it. */
@@ -57,7 +63,8 @@ export function reductionScales(reduction: LossReduction, batch: ReducedBatch): 
     case 'sequence_mean':
       return bySequence(batch);
     case 'seq_mean_token_sum_norm':
-      if (maxSequenceTokens === undefined) throw new BadReduction('seq_mean_token_sum_norm needs the tokens to divide by');
+      if (maxSequenceTokens === undefined)
+        throw new BadReduction('seq_mean_token_sum_norm needs the tokens to divide by');
       return constant(1 / (rowCount(starts) * maxSequenceTokens));
     case 'prompt_mean':
       return byRuns(batch, batch.promptStarts, reduction);

@@ -47,6 +47,15 @@ export const llamaCpp: TokenDialect = {
     const probabilities = answer.completion_probabilities ?? [];
     const same = probabilities.length === tokens.length && probabilities.every((one, i) => one.id === tokens[i]);
     const finish = answer.truncated || answer.stop_type === 'limit' ? 'length' : 'stop';
-    return { tokens, logprobs: same ? wholeLogprobs(tokens, probabilities.map(({ logprob }) => logprob)) : null, finish };
+    return {
+      tokens,
+      logprobs: same
+        ? wholeLogprobs(
+            tokens,
+            probabilities.map(({ logprob }) => logprob),
+          )
+        : null,
+      finish,
+    };
   },
 };

@@ -24,15 +24,26 @@ export function dialectOf(protocol: keyof typeof dialects): TokenDialect {
 export function cutAtStop(answer: TokenAnswer, { stopTokenIds }: Pick<TokenCall, 'stopTokenIds'>): TokenAnswer {
   const at = answer.tokens.findIndex((token) => stopTokenIds.includes(token));
   if (at >= 0) {
-    return { tokens: answer.tokens.slice(0, at + 1), logprobs: answer.logprobs?.slice(0, at + 1) ?? null, finish: 'stop' };
+    return {
+      tokens: answer.tokens.slice(0, at + 1),
+      logprobs: answer.logprobs?.slice(0, at + 1) ?? null,
+      finish: 'stop',
+    };
   }
   if (answer.finish !== 'stop') return answer;
   const last = answer.tokens.at(-1);
-  throw new EndpointError('protocol', `the turn ended after id ${last ?? 'none'}, which is none of the tokenizer's stop tokens (${stopTokenIds.join(', ')})`);
+  throw new EndpointError(
+    'protocol',
+    `the turn ended after id ${last ?? 'none'}, which is none of the tokenizer's stop tokens (${stopTokenIds.join(', ')})`,
+  );
 }
 
 /** Why no transition can be made of an answer; `undefined` where one can. */
-export function whyUntrainable(answer: TokenAnswer, dialect: TokenDialect, { sampling }: Pick<TokenCall, 'sampling'>): string | undefined {
+export function whyUntrainable(
+  answer: TokenAnswer,
+  dialect: TokenDialect,
+  { sampling }: Pick<TokenCall, 'sampling'>,
+): string | undefined {
   if (answer.logprobs === null) return 'the server gave no log-probabilities';
   const { temperature } = sampling;
   if (dialect.logprobsAtTemperature || temperature === 0 || temperature === 1) return undefined;

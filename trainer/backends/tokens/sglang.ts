@@ -23,11 +23,7 @@ export const sglang: TokenDialect = {
   logprobsAtTemperature: true,
   request: (_model, call) => ({
     input_ids: call.tokens,
-    sampling_params: {
-      max_new_tokens: call.sampling.maxTokens,
-      ...sharedSampling(call),
-      no_stop_trim: true,
-    },
+    sampling_params: { max_new_tokens: call.sampling.maxTokens, ...sharedSampling(call), no_stop_trim: true },
     return_logprob: true,
     stream: false,
   }),
@@ -41,6 +37,13 @@ export const sglang: TokenDialect = {
     }
     const sampled = meta_info.output_token_logprobs;
     const tokens = sampled.map(([, token]) => token);
-    return { tokens, logprobs: wholeLogprobs(tokens, sampled.map(([logprob]) => logprob)), finish: type === 'length' ? 'length' : 'stop' };
+    return {
+      tokens,
+      logprobs: wholeLogprobs(
+        tokens,
+        sampled.map(([logprob]) => logprob),
+      ),
+      finish: type === 'length' ? 'length' : 'stop',
+    };
   },
 };

@@ -51,22 +51,40 @@ export function readAs<T>(schema: z.ZodType<T>, body: unknown, what: string): T 
   const read = schema.safeParse(body);
   if (read.success) return read.data;
   const issue = read.error.issues[0];
-  throw new EndpointError('protocol', `${what} lacks ${issue?.path.join('.') || 'its fields'}: ${issue?.message ?? 'unreadable'}`);
+  throw new EndpointError(
+    'protocol',
+    `${what} lacks ${issue?.path.join('.') || 'its fields'}: ${issue?.message ?? 'unreadable'}`,
+  );
 }
 
 /** A server that tokenises the prompt again answers another question than the one that is put on record. */
-export function checkPromptIds(sent: readonly number[], seen: readonly number[] | undefined, count: number | undefined): void {
+export function checkPromptIds(
+  sent: readonly number[],
+  seen: readonly number[] | undefined,
+  count: number | undefined,
+): void {
   if (seen && (seen.length !== sent.length || seen.some((one, i) => one !== sent[i]))) {
     const at = seen.findIndex((one, i) => one !== sent[i]);
-    throw new EndpointError('retokenised', `the server saw other prompt ids than were sent (${seen.length} for ${sent.length}, first difference at ${at < 0 ? seen.length : at})`);
+    throw new EndpointError(
+      'retokenised',
+      `the server saw other prompt ids than were sent (${seen.length} for ${sent.length}, first difference at ${at < 0 ? seen.length : at})`,
+    );
   }
   if (seen || count === sent.length) return;
-  const saw = count === undefined ? 'does not say what prompt it saw' : `saw ${count} prompt tokens where ${sent.length} were sent`;
+  const saw =
+    count === undefined
+      ? 'does not say what prompt it saw'
+      : `saw ${count} prompt tokens where ${sent.length} were sent`;
   throw new EndpointError(count === undefined ? 'protocol' : 'retokenised', `the server ${saw}`);
 }
 
 /** Log-probabilities of all tokens, or `null`: those of a part would be misread as those of other tokens. */
-export function wholeLogprobs(tokens: readonly number[], logprobs: ReadonlyArray<number | null | undefined> | null | undefined): number[] | null {
-  const numbers = (logprobs ?? []).filter((value): value is number => typeof value === 'number' && Number.isFinite(value));
+export function wholeLogprobs(
+  tokens: readonly number[],
+  logprobs: ReadonlyArray<number | null | undefined> | null | undefined,
+): number[] | null {
+  const numbers = (logprobs ?? []).filter(
+    (value): value is number => typeof value === 'number' && Number.isFinite(value),
+  );
   return numbers.length === tokens.length && logprobs?.length === tokens.length ? numbers : null;
 }

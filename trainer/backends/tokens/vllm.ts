@@ -17,9 +17,7 @@ const completion = z.object({
         finish_reason: z.string().nullish(),
         token_ids: z.array(id).nullish(),
         prompt_token_ids: z.array(id).nullish(),
-        logprobs: z
-          .object({ tokens: z.array(z.string()), token_logprobs: z.array(z.number().nullable()) })
-          .nullish(),
+        logprobs: z.object({ tokens: z.array(z.string()), token_logprobs: z.array(z.number().nullable()) }).nullish(),
       }),
     )
     .min(1),
@@ -29,7 +27,11 @@ const completion = z.object({
 function idsIn(tokens: readonly string[] | undefined): number[] {
   return (tokens ?? []).map((token) => {
     const found = /^token_id:(\d+)$/.exec(token)?.[1];
-    if (found === undefined) throw new EndpointError('protocol', 'the server gives no token ids: it knows neither return_token_ids nor return_tokens_as_token_ids');
+    if (found === undefined)
+      throw new EndpointError(
+        'protocol',
+        'the server gives no token ids: it knows neither return_token_ids nor return_tokens_as_token_ids',
+      );
     return Number(found);
   });
 }
@@ -57,7 +59,8 @@ export const vllm: TokenDialect = {
     if (!choice) throw new EndpointError('protocol', 'the completion has no choice');
     checkPromptIds(call.tokens, choice.prompt_token_ids ?? undefined, usage?.prompt_tokens);
     const reason = choice.finish_reason ?? 'stop';
-    if (reason === 'abort' || reason === 'error') throw new EndpointError('unavailable', `the server ended the call: ${reason}`);
+    if (reason === 'abort' || reason === 'error')
+      throw new EndpointError('unavailable', `the server ended the call: ${reason}`);
     const tokens = choice.token_ids ?? idsIn(choice.logprobs?.tokens);
     const finish = reason === 'length' ? 'length' : reason === 'content_filter' ? 'filtered' : 'stop';
     return { tokens, logprobs: wholeLogprobs(tokens, choice.logprobs?.token_logprobs), finish };

@@ -41,7 +41,14 @@ export function blocksOf(
   bound: number,
 ): Block[] {
   const block = (batch: number, length: number, packed: Block['packed']): Block => ({
-    rotary: { batch, length, headDim: config.headDim, headNorms: hasHeadNorms(config), epsilon, tables: { ...tables.first(length), swap: tables.swap } },
+    rotary: {
+      batch,
+      length,
+      headDim: config.headDim,
+      headNorms: hasHeadNorms(config),
+      epsilon,
+      tables: { ...tables.first(length), swap: tables.swap },
+    },
     attention: attentionShape(config, batch, length, bound),
     packed,
   });
@@ -65,9 +72,18 @@ function spreadBlock(x: Tensor, { packed, attention }: Block, width: number): Te
 const gatherBlock = (x: Tensor, { packed }: Block): Tensor => (packed === undefined ? x : gatherRows(x, packed.places));
 
 /** `qk` and `v` [tokens, width] of all blocks → [the block's tokens, heads · headDim]. */
-export function attendBlock(qk: Tensor, v: Tensor, weights: LayerWeights, block: Block): { out: Tensor; saved: BlockSaved } {
+export function attendBlock(
+  qk: Tensor,
+  v: Tensor,
+  weights: LayerWeights,
+  block: Block,
+): { out: Tensor; saved: BlockSaved } {
   const { heads, kvHeads, headDim } = block.attention.config;
-  const { y, saved: rotary } = rotate(spreadBlock(qk, block, (heads + kvHeads) * headDim), weights.headWeights, block.rotary);
+  const { y, saved: rotary } = rotate(
+    spreadBlock(qk, block, (heads + kvHeads) * headDim),
+    weights.headWeights,
+    block.rotary,
+  );
   const { out, saved: attention } = attend(y, spreadBlock(v, block, kvHeads * headDim), block.attention);
   return { out: gatherBlock(out, block), saved: { rotary, attention } };
 }

@@ -21,7 +21,8 @@ export class Changing {
   /** An int32 vector. */
   static vector = (values: readonly number[]): Changing => new Changing([values.length], Int32Array.from(values));
   /** [n, 2], int32. */
-  static pairs = (pairs: ReadonlyArray<readonly [number, number]>): Changing => new Changing([pairs.length, 2], Int32Array.from(pairs.flat()));
+  static pairs = (pairs: ReadonlyArray<readonly [number, number]>): Changing =>
+    new Changing([pairs.length, 2], Int32Array.from(pairs.flat()));
   /** A scalar, float32. */
   static factor = (value: number): Changing => new Changing([], Float32Array.of(value));
 }
@@ -51,10 +52,22 @@ function withTensors<T>(inputs: readonly Input[], run: (tensors: readonly Tensor
 }
 
 /** Runs one op with `outputs` results. */
-export function ops(name: string, attributes: readonly OpAttribute[], inputs: readonly Input[], outputs: number): Tensor[] {
+export function ops(
+  name: string,
+  attributes: readonly OpAttribute[],
+  inputs: readonly Input[],
+  outputs: number,
+): Tensor[] {
   const into = graph;
   if (into === undefined) return withTensors(inputs, (tensors) => runOps(name, attributes, tensors, outputs));
-  return into.run(name, attributes, inputs.map((x) => asTraced(into, x)), outputs).map(asTensor);
+  return into
+    .run(
+      name,
+      attributes,
+      inputs.map((x) => asTraced(into, x)),
+      outputs,
+    )
+    .map(asTensor);
 }
 
 export function op(name: string, attributes: readonly OpAttribute[], inputs: readonly Input[]): Tensor {
@@ -99,7 +112,8 @@ export function fixed(values: number | readonly number[]): Tensor {
 /** What is in a result, found once each. */
 function collect(value: unknown, found: Map<number, Traced>): void {
   if (value instanceof Traced) found.set(value.index, value);
-  else if (value !== null && typeof value === 'object' && !(value instanceof tf.Tensor)) for (const part of Object.values(value)) collect(part, found);
+  else if (value !== null && typeof value === 'object' && !(value instanceof tf.Tensor))
+    for (const part of Object.values(value)) collect(part, found);
 }
 
 function replaced(value: unknown, by: ReadonlyMap<number, Tensor | undefined>): unknown {

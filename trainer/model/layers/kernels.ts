@@ -67,8 +67,7 @@ export const addAll = (xs: readonly Tensor[]): Tensor => {
   return op('AddN', [attr.int('N', xs.length), real], xs);
 };
 
-export const transpose = (x: Tensor, perm: readonly number[]): Tensor =>
-  op('Transpose', permuting, [x, fixed(perm)]);
+export const transpose = (x: Tensor, perm: readonly number[]): Tensor => op('Transpose', permuting, [x, fixed(perm)]);
 
 export const reshape = (x: Tensor, shape: readonly number[]): Tensor =>
   op('Reshape', reshaping, [x, Changing.vector(shape)]);
@@ -92,7 +91,13 @@ export const gatherRows = (x: Tensor, index: Tensor): Tensor => op('GatherV2', g
 
 /** The opposite: `rows` [n, width] put at `index` (each at most once, so that no sum has an order) among `count` rows of zeros. */
 export const scatterRows = (rows: Tensor, index: Tensor, count: number, width: number): Tensor =>
-  scope(() => op('ScatterNd', scattering, [op('Reshape', reshapingIntegers, [index, fixed([-1, 1])]), rows, Changing.vector([count, width])]));
+  scope(() =>
+    op('ScatterNd', scattering, [
+      op('Reshape', reshapingIntegers, [index, fixed([-1, 1])]),
+      rows,
+      Changing.vector([count, width]),
+    ]),
+  );
 
 /** Row i of the result is the sum of the rows whose index is i. */
 export const sumRowsByIndex = (rows: Tensor, index: Tensor, count: number): Tensor =>

@@ -44,7 +44,8 @@ function commonPrefix(a: readonly number[], b: readonly number[], from: number, 
   return n;
 }
 
-const beginsWith = (tokens: readonly number[], begin: readonly number[]): boolean => begin.every((token, i) => token === tokens[i]);
+const beginsWith = (tokens: readonly number[], begin: readonly number[]): boolean =>
+  begin.every((token, i) => token === tokens[i]);
 
 export class BlockCache {
   readonly #total: number;
@@ -78,7 +79,13 @@ export class BlockCache {
    * begin. `'soon'` when one of `before`, running sequences that it may wait for, is about to compute more of it, `'full'` when its blocks are not there
    * for certain. `afresh`: nothing is taken from the cache.
    */
-  admit(policy: string, tokens: readonly number[], longest: number, afresh = false, before: ReadonlySet<Sequence> = this.#running): Admitted | 'soon' | 'full' {
+  admit(
+    policy: string,
+    tokens: readonly number[],
+    longest: number,
+    afresh = false,
+    before: ReadonlySet<Sequence> = this.#running,
+  ): Admitted | 'soon' | 'full' {
     // The last token is always computed: its logits are wanted.
     const limit = tokens.length - 1;
     const shared = afresh ? [] : this.#find(policy, tokens, limit);
@@ -159,7 +166,9 @@ export class BlockCache {
   #find(policy: string, tokens: readonly number[], limit: number): CachedBlock[] {
     const found: CachedBlock[] = [];
     for (let from = 0; from + this.#size <= limit; from += this.#size) {
-      const next = [...this.#following(policy, found.at(-1))].find((block) => commonPrefix(block.tokens, tokens, from, limit) === this.#size);
+      const next = [...this.#following(policy, found.at(-1))].find(
+        (block) => commonPrefix(block.tokens, tokens, from, limit) === this.#size,
+      );
       if (next === undefined) break;
       found.push(next);
     }
@@ -182,10 +191,14 @@ export class BlockCache {
       if (common > best) [from, best] = [index, common];
     };
     const { cached, shared } = sequence;
-    for (const block of this.#following(sequence.policy, shared.at(-1))) consider(block.index, commonPrefix(block.tokens, sequence.tokens, cached, limit));
+    for (const block of this.#following(sequence.policy, shared.at(-1)))
+      consider(block.index, commonPrefix(block.tokens, sequence.tokens, cached, limit));
     for (const running of this.#running) {
       if (running === sequence || running.policy !== sequence.policy || running.cached <= cached) continue;
-      consider(running.blocks[shared.length], commonPrefix(running.tokens, sequence.tokens, 0, Math.min(limit, running.cached)) - cached);
+      consider(
+        running.blocks[shared.length],
+        commonPrefix(running.tokens, sequence.tokens, 0, Math.min(limit, running.cached)) - cached,
+      );
     }
     if (from === undefined) return undefined;
     // Where this evicts the block to copy from, it is the one that is taken: what it holds is still there.
@@ -226,7 +239,8 @@ export class BlockCache {
     const tokens = sequence.tokens.slice(sequence.shared.length * this.#size, end);
     const block: CachedBlock = { index, policy, parent, tokens, children: new Set(), readers: 0 };
     const siblings = parent?.children ?? this.#roots.get(policy) ?? new Set();
-    for (const other of siblings) if (other.tokens.length < tokens.length && beginsWith(tokens, other.tokens)) this.#replace(other, siblings);
+    for (const other of siblings)
+      if (other.tokens.length < tokens.length && beginsWith(tokens, other.tokens)) this.#replace(other, siblings);
     siblings.add(block);
     if (parent === undefined) this.#roots.set(policy, siblings);
     return block;

@@ -10,7 +10,8 @@ const share = 1 / 16;
 const most = 2 ** 30;
 
 /** Keys and values, float32; heads stand in whole vectors. */
-const bytesPerPosition = ({ layers, kvHeads, headDim }: ModelConfig): number => 4 * 2 * layers * kvHeads * Math.ceil(headDim / 16) * 16;
+const bytesPerPosition = ({ layers, kvHeads, headDim }: ModelConfig): number =>
+  4 * 2 * layers * kvHeads * Math.ceil(headDim / 16) * 16;
 
 /** A budget that cannot be used. */
 export class BadCacheBudget extends Error {
@@ -20,9 +21,11 @@ export class BadCacheBudget extends Error {
 /** Bytes: `LONGHAUL_KV_CACHE_MIB`, else a sixteenth of the memory and at most a GiB. Errors: `BadCacheBudget`. */
 export function cacheBudget(env: NodeJS.ProcessEnv = process.env): number {
   const given = env[variable];
-  if (given === undefined || given === '') return Math.floor(Math.min(most, Math.min(totalmem(), process.constrainedMemory() || Infinity) * share));
+  if (given === undefined || given === '')
+    return Math.floor(Math.min(most, Math.min(totalmem(), process.constrainedMemory() || Infinity) * share));
   const mebibytes = Number(given);
-  if (!Number.isSafeInteger(mebibytes) || mebibytes < 1) throw new BadCacheBudget(`${variable} = ${JSON.stringify(given)}: a whole number of MiB >= 1 is needed`);
+  if (!Number.isSafeInteger(mebibytes) || mebibytes < 1)
+    throw new BadCacheBudget(`${variable} = ${JSON.stringify(given)}: a whole number of MiB >= 1 is needed`);
   return mebibytes * 2 ** 20;
 }
 

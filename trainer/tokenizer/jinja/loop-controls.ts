@@ -9,7 +9,12 @@ import { identifier, isNode, type Node } from './nodes.ts';
 const LEFT = '__round_is_left';
 const OVER = '__loop_is_over';
 
-const set = (name: string, value: boolean): Node => ({ type: 'Set', assignee: identifier(name), value: identifier(String(value)), body: [] });
+const set = (name: string, value: boolean): Node => ({
+  type: 'Set',
+  assignee: identifier(name),
+  value: identifier(String(value)),
+  body: [],
+});
 const unless = (name: string, body: unknown[]): Node => ({
   type: 'If',
   test: { type: 'UnaryExpression', operator: { value: 'not', type: 'UnaryOperator' }, argument: identifier(name) },
@@ -25,7 +30,10 @@ interface Guarded {
 
 function guardedIf(node: Node): Guarded {
   const [body, alternate] = [guarded(node['body']), guarded(node['alternate'])];
-  return { body: [Object.assign(node, { body: body.body, alternate: alternate.body })], leaves: body.leaves || alternate.leaves };
+  return {
+    body: [Object.assign(node, { body: body.body, alternate: alternate.body })],
+    leaves: body.leaves || alternate.leaves,
+  };
 }
 
 function guardedOne(node: unknown): Guarded {

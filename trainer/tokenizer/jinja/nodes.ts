@@ -4,12 +4,17 @@ export interface Node extends Record<string, unknown> {
   readonly type: string;
 }
 
-export const isNode = (value: unknown): value is Node => typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
+export const isNode = (value: unknown): value is Node =>
+  typeof value === 'object' && value !== null && 'type' in value && typeof value.type === 'string';
 
 export const identifier = (value: string): Node => ({ type: 'Identifier', value });
 export const text = (value: string): Node => ({ type: 'StringLiteral', value });
 export const list = (...value: unknown[]): Node => ({ type: 'ArrayLiteral', value });
-export const call = (name: string, ...args: unknown[]): Node => ({ type: 'CallExpression', callee: identifier(name), args });
+export const call = (name: string, ...args: unknown[]): Node => ({
+  type: 'CallExpression',
+  callee: identifier(name),
+  args,
+});
 
 /** Replaces each node, the innermost first, by what `change` makes of it; lists and maps are changed in place. */
 export function rewrite(value: unknown, change: (node: Node) => Node): unknown {

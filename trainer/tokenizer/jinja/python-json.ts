@@ -14,7 +14,14 @@ interface Format {
 
 function quotedText(value: string, { ascii }: Format): string {
   const text = JSON.stringify(value);
-  return ascii ? text.replace(/[^ -~]/gu, (letter) => Array.from({ length: letter.length }, (_, i) => `\\u${letter.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')) : text;
+  return ascii
+    ? text.replace(/[^ -~]/gu, (letter) =>
+        Array.from(
+          { length: letter.length },
+          (_, i) => `\\u${letter.charCodeAt(i).toString(16).padStart(4, '0')}`,
+        ).join(''),
+      )
+    : text;
 }
 
 const NOT_FINITE: Readonly<Record<string, string>> = { nan: 'NaN', inf: 'Infinity', '-inf': '-Infinity' };
@@ -27,7 +34,12 @@ function scalar(given: Value, format: Format): string {
   return NOT_FINITE[text] ?? text;
 }
 
-function enclosed([open, close]: readonly [string, string], parts: readonly string[], { indent, item }: Format, depth: number): string {
+function enclosed(
+  [open, close]: readonly [string, string],
+  parts: readonly string[],
+  { indent, item }: Format,
+  depth: number,
+): string {
   if (indent === null || parts.length === 0) return `${open}${parts.join(item)}${close}`;
   const line = `\n${indent.repeat(depth + 1)}`;
   return `${open}${line}${parts.join(`${item}${line}`)}\n${indent.repeat(depth)}${close}`;
@@ -35,20 +47,40 @@ function enclosed([open, close]: readonly [string, string], parts: readonly stri
 
 function dumped(given: Value, format: Format, depth: number): string {
   const { value } = given;
-  if (Array.isArray(value)) return enclosed(['[', ']'], (value as Value[]).map((one) => dumped(one, format, depth + 1)), format, depth);
+  if (Array.isArray(value))
+    return enclosed(
+      ['[', ']'],
+      (value as Value[]).map((one) => dumped(one, format, depth + 1)),
+      format,
+      depth,
+    );
   if (!(value instanceof Map)) return scalar(given, format);
   const entries = [...(value as Map<string, Value>)];
   if (format.sorted) entries.sort(([a], [b]) => (a < b ? -1 : 1));
-  const parts = entries.map(([key, child]) => `${quotedText(key, format)}${format.key}${dumped(child, format, depth + 1)}`);
+  const parts = entries.map(
+    ([key, child]) => `${quotedText(key, format)}${format.key}${dumped(child, format, depth + 1)}`,
+  );
   return enclosed(['{', '}'], parts, format, depth);
 }
 
-type Arguments = readonly [ascii?: boolean | null, indent?: number | string | null, separators?: readonly [Value, Value] | null, sorted?: boolean | null];
+type Arguments = readonly [
+  ascii?: boolean | null,
+  indent?: number | string | null,
+  separators?: readonly [Value, Value] | null,
+  sorted?: boolean | null,
+];
 
 function toJson([value]: readonly [Value], ...[ascii, indent, separators, sorted]: Arguments): string {
-  const [item, key] = separators?.map(String) ?? [typeof indent === 'number' || typeof indent === 'string' ? ',' : ', ', ': '];
+  const [item, key] = separators?.map(String) ?? [
+    typeof indent === 'number' || typeof indent === 'string' ? ',' : ', ',
+    ': ',
+  ];
   const level = typeof indent === 'number' ? ' '.repeat(Math.max(0, indent)) : (indent ?? null);
-  return dumped(value, { ascii: ascii === true, indent: level, item: item ?? ', ', key: key ?? ': ', sorted: sorted === true }, 0);
+  return dumped(
+    value,
+    { ascii: ascii === true, indent: level, item: item ?? ', ', key: key ?? ': ', sorted: sorted === true },
+    0,
+  );
 }
 
 const NAME = '__python_json';
@@ -61,7 +93,11 @@ export const PYTHON_JSON: Readonly<Record<string, unknown>> = { [NAME]: toJson }
 function placed(given: unknown): unknown[] {
   const args = Array.isArray(given) ? (given as unknown[]).filter(isNode) : [];
   const positional = args.filter(({ type }) => type !== 'KeywordArgumentExpression');
-  const named = new Map(args.flatMap(({ type, key, value }) => (type === 'KeywordArgumentExpression' && isNode(key) ? [[key['value'], value] as const] : [])));
+  const named = new Map(
+    args.flatMap(({ type, key, value }) =>
+      type === 'KeywordArgumentExpression' && isNode(key) ? [[key['value'], value] as const] : [],
+    ),
+  );
   return KEYWORDS.map((keyword, i) => positional[i] ?? named.get(keyword) ?? identifier('none'));
 }
 
@@ -69,6 +105,7 @@ function placed(given: unknown): unknown[] {
 export function usePythonJson(node: Node): Node {
   const { operand, filter } = node;
   if (node.type !== 'FilterExpression' || !isNode(filter)) return node;
-  const name = filter.type === 'CallExpression' && isNode(filter['callee']) ? filter['callee']['value'] : filter['value'];
+  const name =
+    filter.type === 'CallExpression' && isNode(filter['callee']) ? filter['callee']['value'] : filter['value'];
   return name === 'tojson' ? call(NAME, list(operand), ...placed(filter['args'])) : node;
 }

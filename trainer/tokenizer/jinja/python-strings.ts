@@ -7,7 +7,9 @@ import { call, isNode, list, type Node, text } from './nodes.ts';
 import { pythonFloat, type Value } from './values.ts';
 
 /** `str.isspace`; JavaScript's own strips U+FEFF too, and leaves the separators of ASCII. */
-const SPACES = new Set('\t\n\v\f\r\u001C\u001D\u001E\u001F \u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u2028\u2029\u202F\u205F\u3000');
+const SPACES = new Set(
+  '\t\n\v\f\r\u001C\u001D\u001E\u001F \u0085\u00A0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200A\u2028\u2029\u202F\u205F\u3000',
+);
 
 const SIDES = { strip: [true, true], lstrip: [true, false], rstrip: [false, true] } as const;
 type Strip = keyof typeof SIDES;
@@ -33,7 +35,11 @@ function escaped(letter: string): string {
   const known = ESCAPES[letter];
   if (known !== undefined || !UNPRINTABLE.test(letter)) return known ?? letter;
   const code = (letter.codePointAt(0) ?? 0).toString(16);
-  return code.length <= 2 ? `\\x${code.padStart(2, '0')}` : code.length <= 4 ? `\\u${code.padStart(4, '0')}` : `\\U${code.padStart(8, '0')}`;
+  return code.length <= 2
+    ? `\\x${code.padStart(2, '0')}`
+    : code.length <= 4
+      ? `\\u${code.padStart(4, '0')}`
+      : `\\U${code.padStart(8, '0')}`;
 }
 
 function quoted(value: string): string {
@@ -75,13 +81,20 @@ const JOIN = '__python_join';
 export const PYTHON_STRINGS: Readonly<Record<string, unknown>> = {
   [PRINT]: ([value]: readonly [Value]) => textOf(value),
   [STRIP]: (which: Strip, value: unknown, chars?: string | null) => {
-    if (typeof value !== 'string') throw new TypeError(`${which} is for strings; what it is called on is ${value === undefined ? 'not defined' : 'none'}`);
+    if (typeof value !== 'string')
+      throw new TypeError(
+        `${which} is for strings; what it is called on is ${value === undefined ? 'not defined' : 'none'}`,
+      );
     return strip(value, chars, which);
   },
   [TRIM]: ([value]: readonly [Value], chars?: string | null) => strip(textOf(value), chars),
   [JOIN]: ([given]: readonly [Value], between: string | null = '') => {
     const { value } = given;
-    const parts = Array.isArray(value) ? (value as Value[]).map(textOf) : value instanceof Map ? [...value.keys()] : Array.from(textOf(given));
+    const parts = Array.isArray(value)
+      ? (value as Value[]).map(textOf)
+      : value instanceof Map
+        ? [...value.keys()]
+        : Array.from(textOf(given));
     return parts.join(between ?? '');
   },
 };
@@ -89,10 +102,17 @@ export const PYTHON_STRINGS: Readonly<Record<string, unknown>> = {
 const printed = (node: unknown): Node => call(PRINT, list(node));
 
 /** Keywords of calls, here `chars=`, as what they are. */
-const positional = (args: unknown): unknown[] => (Array.isArray(args) ? args.map((arg: unknown) => (isNode(arg) && arg.type === 'KeywordArgumentExpression' ? arg['value'] : arg)) : []);
+const positional = (args: unknown): unknown[] =>
+  Array.isArray(args)
+    ? args.map((arg: unknown) => (isNode(arg) && arg.type === 'KeywordArgumentExpression' ? arg['value'] : arg))
+    : [];
 
 const hasKeyword = (args: unknown, name: string): boolean =>
-  Array.isArray(args) && args.some((arg: unknown) => isNode(arg) && arg.type === 'KeywordArgumentExpression' && isNode(arg['key']) && arg['key']['value'] === name);
+  Array.isArray(args) &&
+  args.some(
+    (arg: unknown) =>
+      isNode(arg) && arg.type === 'KeywordArgumentExpression' && isNode(arg['key']) && arg['key']['value'] === name,
+  );
 
 function stripped(node: Node): Node {
   const { callee } = node;
@@ -105,28 +125,43 @@ function stripped(node: Node): Node {
 function filtered(node: Node): Node {
   const { operand, filter } = node;
   if (!isNode(filter)) return node;
-  const name = filter.type === 'CallExpression' && isNode(filter['callee']) ? filter['callee']['value'] : filter['value'];
+  const name =
+    filter.type === 'CallExpression' && isNode(filter['callee']) ? filter['callee']['value'] : filter['value'];
   if (name === 'trim') return call(TRIM, list(operand), ...positional(filter['args']));
   const args = positional(filter['args']);
   // By an attribute of what is joined, it is the library's.
-  if (name === 'join' && args.length < 2 && !hasKeyword(filter['args'], 'attribute')) return call(JOIN, list(operand), ...args);
+  if (name === 'join' && args.length < 2 && !hasKeyword(filter['args'], 'attribute'))
+    return call(JOIN, list(operand), ...args);
   return name === 'string' ? printed(operand) : node;
 }
 
 function joined(node: Node): Node {
   const { operator, left, right } = node;
-  if (typeof operator !== 'object' || operator === null || !('value' in operator) || operator.value !== '~') return node;
+  if (typeof operator !== 'object' || operator === null || !('value' in operator) || operator.value !== '~')
+    return node;
   return Object.assign(node, { left: printed(left), right: printed(right) });
 }
 
 const BODIES = ['body', 'alternate', 'defaultBlock'] as const;
-const STATEMENTS = new Set(['If', 'For', 'Break', 'Continue', 'Set', 'Macro', 'Comment', 'CallStatement', 'FilterStatement', 'StringLiteral']);
+const STATEMENTS = new Set([
+  'If',
+  'For',
+  'Break',
+  'Continue',
+  'Set',
+  'Macro',
+  'Comment',
+  'CallStatement',
+  'FilterStatement',
+  'StringLiteral',
+]);
 
 /** An expression that stands where statements do is one that is printed. */
 function printing(node: Node): Node {
   for (const key of BODIES) {
     const body = node[key];
-    if (Array.isArray(body)) node[key] = body.map((one: unknown) => (isNode(one) && !STATEMENTS.has(one.type) ? printed(one) : one));
+    if (Array.isArray(body))
+      node[key] = body.map((one: unknown) => (isNode(one) && !STATEMENTS.has(one.type) ? printed(one) : one));
   }
   return node;
 }

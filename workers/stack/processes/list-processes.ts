@@ -49,14 +49,25 @@ export function listProcesses(home = stackHome()): ListedStack {
   const processes = (state?.processes ?? []).map((record) => listed(record, paths.ready));
   const isRunning = holder !== undefined || processes.some((one) => one.pid !== null);
   return {
-    status: holder === undefined ? (isRunning ? 'unsupervised' : 'down') : state?.supervisor.pid === holder.pid ? state.phase : 'starting',
+    status:
+      holder === undefined
+        ? isRunning
+          ? 'unsupervised'
+          : 'down'
+        : state?.supervisor.pid === holder.pid
+          ? state.phase
+          : 'starting',
     home,
     address: isRunning ? (state?.address ?? null) : null,
     namespace: isRunning ? (state?.namespace ?? null) : null,
     // Its door is the supervisor's.
     ui: holder === undefined ? null : (state?.ui ?? null),
     supervisor: holder?.pid ?? null,
-    ...(holder !== undefined && standingOf(holder) === 'stopped' ? { problem: `the supervisor is stopped by a signal or a debugger, and starts nothing again: kill -CONT ${holder.pid}` } : {}),
+    ...(holder !== undefined && standingOf(holder) === 'stopped'
+      ? {
+          problem: `the supervisor is stopped by a signal or a debugger, and starts nothing again: kill -CONT ${holder.pid}`,
+        }
+      : {}),
     settings: isRunning ? (state?.settings ?? null) : null,
     processes: isRunning ? processes : [],
   };
@@ -78,17 +89,37 @@ interface Seen {
 function seen({ name, process: identity, state, log }: ProcessRecord, ready: string): Seen {
   const standing = identity === undefined ? 'gone' : standingOf(identity);
   const pid = identity?.pid;
-  if (standing === 'stopped') return { state: 'stopped', problem: `${name} is stopped by a signal or a debugger, and does nothing: kill -CONT ${pid}` };
-  if (standing === 'zombie') return { state: 'zombie', problem: `${name} (${pid}) has ended, and its parent has not taken note: npx longhaul down, then npx longhaul up --detach` };
+  if (standing === 'stopped')
+    return {
+      state: 'stopped',
+      problem: `${name} is stopped by a signal or a debugger, and does nothing: kill -CONT ${pid}`,
+    };
+  if (standing === 'zombie')
+    return {
+      state: 'zombie',
+      problem: `${name} (${pid}) has ended, and its parent has not taken note: npx longhaul down, then npx longhaul up --detach`,
+    };
   if (standing === 'gone') return { state: state === 'backing-off' ? state : 'stopped' };
   const quiet = state === 'ready' ? sinceItsWord(ready, name) : 0;
   if (quiet < SILENT_MS) return { state };
-  return { state: 'silent', problem: `${name} runs, and has not said for ${Math.round(quiet / 1000)} s that it works: see ${log}; kill ${pid} has it started again` };
+  return {
+    state: 'silent',
+    problem: `${name} runs, and has not said for ${Math.round(quiet / 1000)} s that it works: see ${log}; kill ${pid} has it started again`,
+  };
 }
 
 function listed(record: ProcessRecord, ready: string): ListedProcess {
   const { name, process: identity, restarts, since, log, note } = record;
   const { state, problem } = seen(record, ready);
   const runs = identity !== undefined && ['running', 'stopped'].includes(standingOf(identity));
-  return { name, pid: runs ? identity.pid : null, state, restarts, since, log, ...(note === undefined ? {} : { note }), ...(problem === undefined ? {} : { problem }) };
+  return {
+    name,
+    pid: runs ? identity.pid : null,
+    state,
+    restarts,
+    since,
+    log,
+    ...(note === undefined ? {} : { note }),
+    ...(problem === undefined ? {} : { problem }),
+  };
 }

@@ -1,7 +1,19 @@
 /** Log files that processes append to on their own: none grows past a size, and none needs the supervisor to write. */
 
 import { execFileSync } from 'node:child_process';
-import { closeSync, existsSync, fstatSync, mkdirSync, openSync, readSync, renameSync, rmSync, statSync, truncateSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 
 /** Generations beside the log itself. */
@@ -69,10 +81,10 @@ function copyFront(from: string, to: string, bytes: number): void {
   const [source, target] = [openSync(from, 'r'), openSync(to, 'w')];
   const buffer = Buffer.alloc(1 << 20);
   try {
-    for (let at = 0; at < bytes; ) {
+    for (let at = 0; at < bytes;) {
       const read = readSync(source, buffer, 0, Math.min(buffer.length, bytes - at), at);
       if (read === 0) return;
-      for (let written = 0; written < read; ) written += writeSync(target, buffer, written, read - written);
+      for (let written = 0; written < read;) written += writeSync(target, buffer, written, read - written);
       at += read;
     }
   } finally {
@@ -84,7 +96,9 @@ function copyFront(from: string, to: string, bytes: number): void {
 /** False where the file system, or this machine's tools, cannot. */
 function takeOff(path: string, bytes: number): boolean {
   try {
-    execFileSync('fallocate', ['--collapse-range', '--offset', '0', '--length', String(bytes), path], { stdio: 'ignore' });
+    execFileSync('fallocate', ['--collapse-range', '--offset', '0', '--length', String(bytes), path], {
+      stdio: 'ignore',
+    });
     return true;
   } catch {
     return false;
@@ -111,7 +125,9 @@ export function logTail(path: string, lines = 20): string {
     const { size } = fstatSync(file);
     const buffer = Buffer.alloc(Math.min(size, TAIL_BYTES));
     const read = readSync(file, buffer, 0, buffer.length, size - buffer.length);
-    return withoutRepeats(buffer.toString('utf8', 0, read).trimEnd().split('\n').slice(-MOST_REPEATED)).slice(-lines).join('\n');
+    return withoutRepeats(buffer.toString('utf8', 0, read).trimEnd().split('\n').slice(-MOST_REPEATED))
+      .slice(-lines)
+      .join('\n');
   } finally {
     closeSync(file);
   }

@@ -49,7 +49,10 @@ export function readyFileSpec(paths: StackPaths, what: Command): ProcessSpec {
  * usable from another terminal.
  */
 export function digestOf({ command, args, env }: Command): string {
-  return createHash('sha256').update(JSON.stringify([command, args, env])).digest('hex').slice(0, 16);
+  return createHash('sha256')
+    .update(JSON.stringify([command, args, env]))
+    .digest('hex')
+    .slice(0, 16);
 }
 
 function readyPid(path: string): number | undefined {

@@ -7,9 +7,11 @@ import type { ReplaceSettings } from '../../messages/batch.ts';
 import type { SamplingRule } from './dynamic-sampling.ts';
 
 /** The next batch begins where the last one has ended without enough; `varied` is of the one that was drawn last. */
-export const untilReplaceable = (candidates: number, { groups, minReplaceRatio }: ReplaceSettings): SamplingRule => (counts) => {
-  const { begun, ended, varied } = counts;
-  const enough = begun > 0 && varied > minReplaceRatio * groups;
-  const more = Math.min(groups, candidates - begun);
-  return ended < begun || enough || more === 0 ? counts : { begun: begun + more, ended, varied: 0 };
-};
+export const untilReplaceable =
+  (candidates: number, { groups, minReplaceRatio }: ReplaceSettings): SamplingRule =>
+  (counts) => {
+    const { begun, ended, varied } = counts;
+    const enough = begun > 0 && varied > minReplaceRatio * groups;
+    const more = Math.min(groups, candidates - begun);
+    return ended < begun || enough || more === 0 ? counts : { begun: begun + more, ended, varied: 0 };
+  };

@@ -86,7 +86,11 @@ export class Admission {
   #owed: ReadonlySet<number>;
 
   /** `perStep`: units that a step trains on. `owed`: by number, those of an update that was made and whose step is not on record. */
-  constructor(perStep: number, { begun, running, ended }: AdmissionState = NOTHING_BEGUN, owed: readonly number[] = []) {
+  constructor(
+    perStep: number,
+    { begun, running, ended }: AdmissionState = NOTHING_BEGUN,
+    owed: readonly number[] = [],
+  ) {
     this.#perStep = perStep;
     this.#owed = new Set(owed);
     this.#begun = begun;
@@ -105,7 +109,11 @@ export class Admission {
   }
 
   /** Begins as many units with `policy` as may begin now, `most` at most, and returns them. */
-  admit(policy: Unit['policy'], { steps, maxStaleness, parallel }: AdmissionLimits, most = Number.POSITIVE_INFINITY): Unit[] {
+  admit(
+    policy: Unit['policy'],
+    { steps, maxStaleness, parallel }: AdmissionLimits,
+    most = Number.POSITIVE_INFINITY,
+  ): Unit[] {
     const { version } = policy;
     const lastStep = version + maxStaleness + 1;
     const admitted: Unit[] = [];

@@ -81,7 +81,12 @@ export class Overlap {
   readonly #unrolled = new Set<number>();
 
   /** `again`: what ran in `state` is to be begun again, since the run starts from its records, where the next step may have trained on something. */
-  constructor(host: OverlapHost, { relay, failures }: RunParts, state: AdmissionState = NOTHING_BEGUN, again: StartedAgain | null = null) {
+  constructor(
+    host: OverlapHost,
+    { relay, failures }: RunParts,
+    state: AdmissionState = NOTHING_BEGUN,
+    again: StartedAgain | null = null,
+  ) {
     this.#host = host;
     this.#relay = relay;
     this.#units = new Units(host);
@@ -127,7 +132,13 @@ export class Overlap {
   pump(): void {
     if (!this.#open || this.#closing || this.#failure !== undefined || this.#standsStill) return;
     const { policy, config, pauseAt } = this.#host;
-    this.#queue.push(...this.#admission.admit(policy, boundedLimitsOf(config, () => patched('bounds-groups')), pauseAt === null ? undefined : this.#admission.lacking));
+    this.#queue.push(
+      ...this.#admission.admit(
+        policy,
+        boundedLimitsOf(config, () => patched('bounds-groups')),
+        pauseAt === null ? undefined : this.#admission.lacking,
+      ),
+    );
     if (!this.#starting && this.#queue.length > 0) void this.#startAll();
   }
 
@@ -152,7 +163,8 @@ export class Overlap {
     // It ran since before the run started from its records, and has ended before it was begun again.
     if (this.#queue.includes(unit) && patched('ended-unbegun')) this.#queue = this.#queue.filter((one) => one !== unit);
     this.#admission.end(unit.number, report.groups);
-    const trip = report.ends && this.#host.pauseAt === null ? this.#failures.heard(report.ends, unit.number) : undefined;
+    const trip =
+      report.ends && this.#host.pauseAt === null ? this.#failures.heard(report.ends, unit.number) : undefined;
     if (!trip) this.pump();
     return trip;
   }
@@ -269,9 +281,12 @@ export class Overlap {
   /** A unit that is gone without a word begins again. */
   async #lookAfter(): Promise<void> {
     this.#mustLook = false;
-    await inChunks(this.#admission.state.running.filter((unit) => !this.#queue.includes(unit)), async (unit) => {
-      if (!(await this.#isThere(unit))) this.#beginAgain(unit);
-    });
+    await inChunks(
+      this.#admission.state.running.filter((unit) => !this.#queue.includes(unit)),
+      async (unit) => {
+        if (!(await this.#isThere(unit))) this.#beginAgain(unit);
+      },
+    );
     this.pump();
   }
 
@@ -280,7 +295,15 @@ export class Overlap {
     const [first, ...further] = units.map((unit) => this.#units.rolledOut(unit));
     if (!first || !units[0]) throw new TypeError('A step trains on nothing');
     const byNeed = byNeedOf(drawnBy(config, units[0].number));
-    const rollouts = { ...first, units: units.map(({ number }) => number), ...(further.length > 0 ? { further } : {}), ...byNeed };
-    return { rollouts, ...(modeOf(config) === 'async' ? { batches: units.map((unit) => this.#units.nameOf(unit)) } : {}) };
+    const rollouts = {
+      ...first,
+      units: units.map(({ number }) => number),
+      ...(further.length > 0 ? { further } : {}),
+      ...byNeed,
+    };
+    return {
+      rollouts,
+      ...(modeOf(config) === 'async' ? { batches: units.map((unit) => this.#units.nameOf(unit)) } : {}),
+    };
   }
 }

@@ -6,7 +6,12 @@ import type { BatchEnds } from '../../failures/run-failures.ts';
 
 export type UnitReport =
   | { readonly number: number; readonly end: 'rolled-out'; readonly groups: number; readonly ends?: BatchEnds }
-  | { readonly number: number; readonly end: 'cancelled' | 'failed'; readonly message: string; /** Begun again, it may succeed. */ readonly mendable?: Failure };
+  | {
+      readonly number: number;
+      readonly end: 'cancelled' | 'failed';
+      readonly message: string;
+      /** Begun again, it may succeed. */ readonly mendable?: Failure;
+    };
 
 export const unitEndedSignal = defineSignal<[UnitReport]>('unitEnded');
 

@@ -36,23 +36,25 @@ export interface UnitInput {
 /** A batch under the same name may be being cancelled, since its unit was ended by hand. */
 function startBatch({ batch, train }: UnitInput): Promise<ChildWorkflowHandle<typeof batchWorkflow>> {
   const { run, name, step, policy, samples } = batch;
-  return whenFree(() => startChild(batchWorkflow, {
-    workflowId: `${train}/${name}`,
-    parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
-    staticSummary: `${aimOf(batch)} tasks × ${samples} · policy v${policy.version}`,
-    typedSearchAttributes: [
-      { key: runKey, value: run },
-      { key: stepKey, value: step },
-      { key: policyVersionKey, value: policy.version },
-    ],
-    args: [{ ...batch, unitOf: train }],
-  }));
+  return whenFree(() =>
+    startChild(batchWorkflow, {
+      workflowId: `${train}/${name}`,
+      parentClosePolicy: ParentClosePolicy.REQUEST_CANCEL,
+      staticSummary: `${aimOf(batch)} tasks × ${samples} · policy v${policy.version}`,
+      typedSearchAttributes: [
+        { key: runKey, value: run },
+        { key: stepKey, value: step },
+        { key: policyVersionKey, value: policy.version },
+      ],
+      args: [{ ...batch, unitOf: train }],
+    }),
+  );
 }
 
 function reportOf(number: number, error: unknown): UnitReport {
   const message = (rootCause(error) ?? String(error)).slice(0, 300);
   const end = isCancellation(error) ? 'cancelled' : 'failed';
-  const failure = end === 'cancelled' ? { failure: end, message } as const : mendable(error);
+  const failure = end === 'cancelled' ? ({ failure: end, message } as const) : mendable(error);
   return { number, end, message, ...(failure && { mendable: failure }) };
 }
 
@@ -72,7 +74,9 @@ export async function unit(input: UnitInput): Promise<void> {
     on<[Trip, string?]>(circuitOpenedSignal, (trip, held) => {
       if (held !== undefined) relay.stands(held);
       // A run that is gone pauses no more.
-      getExternalWorkflowHandle(input.train).signal(circuitOpenedSignal, trip, ...(held === undefined ? [] : [held])).catch(() => undefined);
+      getExternalWorkflowHandle(input.train)
+        .signal(circuitOpenedSignal, trip, ...(held === undefined ? [] : [held]))
+        .catch(() => undefined);
     }),
   );
   try {
@@ -80,7 +84,12 @@ export async function unit(input: UnitInput): Promise<void> {
     relay.add(input.batch.name, child);
     const { groups, rollouts, failures, said, ends } = await endOfChild(child);
     relay.remove(input.batch.name);
-    await report(input.train, { number: input.number, end: 'rolled-out', groups, ends: { rollouts, failures, ...(said && { said }), ...(ends && { ends }) } });
+    await report(input.train, {
+      number: input.number,
+      end: 'rolled-out',
+      groups,
+      ends: { rollouts, failures, ...(said && { said }), ...(ends && { ends }) },
+    });
   } catch (error) {
     await report(input.train, reportOf(input.number, error));
     throw error;

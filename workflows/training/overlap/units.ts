@@ -68,7 +68,13 @@ export class Units {
           { key: stepKey, value: drawn.step },
           { key: policyVersionKey, value: unit.policy.version },
         ],
-        args: [{ number: unit.number, train: `train/${config.run}`, batch: batchInput(config, drawn, policyOf(config, unit), lately) }],
+        args: [
+          {
+            number: unit.number,
+            train: `train/${config.run}`,
+            batch: batchInput(config, drawn, policyOf(config, unit), lately),
+          },
+        ],
       });
       child.result().catch((error: unknown) => {
         if (error instanceof ChildWorkflowFailure && error.cause instanceof TerminatedFailure) terminated();
@@ -94,6 +100,11 @@ export class Units {
   /** Whether it will report that it was cancelled. To cancel what has ended succeeds; to signal it does not. */
   async cancel(unit: Unit): Promise<boolean> {
     if (!(await this.isThere(unit))) return false;
-    return this.handleOf(unit).cancel().then(() => true, () => false);
+    return this.handleOf(unit)
+      .cancel()
+      .then(
+        () => true,
+        () => false,
+      );
   }
 }

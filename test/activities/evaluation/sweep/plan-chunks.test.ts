@@ -11,15 +11,23 @@ const cases = fc.record({
 });
 
 it('has every missing sample in exactly one chunk, none too large, none that is known', () => {
-  fc.assert(fc.property(cases, ({ tasks, samples, most, graded }) => {
-    const names = Array.from({ length: tasks }, (_, i) => `t-${i}`);
-    const has = (task: string, sample: number) => graded(task, sample);
-    const chunks = planChunks(names, samples, has, most);
-    const planned = chunks.flatMap(({ tasks: own, firstSample, samples: n }) => own.flatMap((task) => Array.from({ length: n }, (_, k) => `${task}/${firstSample + k}`)));
-    const missing = names.flatMap((task) => Array.from({ length: samples }, (_, k) => k).filter((k) => !has(task, k)).map((k) => `${task}/${k}`));
-    expect([...planned].sort()).toEqual([...missing].sort());
-    for (const chunk of chunks) expect(chunk.tasks.length * chunk.samples).toBeLessThanOrEqual(most);
-  }));
+  fc.assert(
+    fc.property(cases, ({ tasks, samples, most, graded }) => {
+      const names = Array.from({ length: tasks }, (_, i) => `t-${i}`);
+      const has = (task: string, sample: number) => graded(task, sample);
+      const chunks = planChunks(names, samples, has, most);
+      const planned = chunks.flatMap(({ tasks: own, firstSample, samples: n }) =>
+        own.flatMap((task) => Array.from({ length: n }, (_, k) => `${task}/${firstSample + k}`)),
+      );
+      const missing = names.flatMap((task) =>
+        Array.from({ length: samples }, (_, k) => k)
+          .filter((k) => !has(task, k))
+          .map((k) => `${task}/${k}`),
+      );
+      expect([...planned].sort()).toEqual([...missing].sort());
+      for (const chunk of chunks) expect(chunk.tasks.length * chunk.samples).toBeLessThanOrEqual(most);
+    }),
+  );
 });
 
 it('of a sweep that begins is as few chunks as there can be', () => {

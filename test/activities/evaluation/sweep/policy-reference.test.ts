@@ -2,7 +2,11 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, expect, it } from 'vitest';
-import { defaultPolicyName, parsePolicyReference, resolvePolicy } from '../../../../activities/evaluation/sweep/policy-reference.ts';
+import {
+  defaultPolicyName,
+  parsePolicyReference,
+  resolvePolicy,
+} from '../../../../activities/evaluation/sweep/policy-reference.ts';
 import { keys, type RunRecord, type StepEntry } from '../../../../activities/records.ts';
 import { makePolicy } from '../../../support/eval-world.ts';
 import { useWorld } from '../../world.ts';
@@ -32,7 +36,12 @@ beforeEach(async () => {
   const { store, dir } = world.now;
   const base = makePolicy(join(dir, 'base'));
   await store.putOnce<RunRecord>(keys.run('r'), {
-    run: 'r', runDir: runDir(), seed: 1, startedAt: '', policy: { base, parameters: 1, vocabulary: 1 }, task: { name: 'toy', train: 1, heldOut: 1 },
+    run: 'r',
+    runDir: runDir(),
+    seed: 1,
+    startedAt: '',
+    policy: { base, parameters: 1, vocabulary: 1 },
+    task: { name: 'toy', train: 1, heldOut: 1 },
   });
 });
 async function publish(step: number) {
@@ -53,28 +62,38 @@ it('a checkpoint stays for the eval when the run takes it away, without the mome
   expect((await resolve('r@9')).fingerprint).not.toBe(latest.fingerprint);
 });
 
-it("one whose base had no tokenizer_config.json needs none", async () => {
+it('one whose base had no tokenizer_config.json needs none', async () => {
   await publish(1);
   rmSync(join(checkpoint(1), 'tokenizer_config.json'));
   expect(await resolve('r@1')).toMatchObject({ from: { run: 'r', step: 1 } });
 });
 
-it.each(['tokenizer.json', 'model.safetensors'])('one whose %s is going while it is taken is not taken at all', async (name) => {
-  await publish(1);
-  rmSync(join(checkpoint(1), name));
-  await expect(resolve('r@1')).rejects.toMatchObject({ name: 'UserInputError', field: 'policies.p', value: 'r@1' });
-  // Of the latest there will be another: not the user's to mend, so that it is tried again.
-  await expect(resolve('latest:r')).rejects.toMatchObject({ name: 'Error' });
-  expect(existsSync(join(world.now.dir, 'eval', 'policies', 'r@1'))).toBe(false);
-  expect(readdirSync(join(world.now.dir, 'eval', 'policies'))).toEqual([]);
-});
+it.each(['tokenizer.json', 'model.safetensors'])(
+  'one whose %s is going while it is taken is not taken at all',
+  async (name) => {
+    await publish(1);
+    rmSync(join(checkpoint(1), name));
+    await expect(resolve('r@1')).rejects.toMatchObject({ name: 'UserInputError', field: 'policies.p', value: 'r@1' });
+    // Of the latest there will be another: not the user's to mend, so that it is tried again.
+    await expect(resolve('latest:r')).rejects.toMatchObject({ name: 'Error' });
+    expect(existsSync(join(world.now.dir, 'eval', 'policies', 'r@1'))).toBe(false);
+    expect(readdirSync(join(world.now.dir, 'eval', 'policies'))).toEqual([]);
+  },
+);
 
 it('a run that has made no step is its base; other names are refused', async () => {
   expect(await resolve('latest:r')).toMatchObject({ ref: { dir: join(world.now.dir, 'base'), version: 0 } });
   await publish(1);
-  await expect(resolve('r@2')).rejects.toMatchObject({ field: 'policies.p', remedy: expect.stringMatching(/1 steps/) as string });
+  await expect(resolve('r@2')).rejects.toMatchObject({
+    field: 'policies.p',
+    remedy: expect.stringMatching(/1 steps/) as string,
+  });
   await expect(resolve('latest:other')).rejects.toMatchObject({ remedy: 'give one of the runs r' });
   mkdirSync(join(world.now.dir, 'empty'));
-  await expect(resolve(join(world.now.dir, 'empty'))).rejects.toMatchObject({ remedy: expect.stringMatching(/config.json/) as string });
-  expect(await resolve('starter')).toMatchObject({ ref: { version: 0, dir: expect.stringMatching(/examples\/starter$/) as string } });
+  await expect(resolve(join(world.now.dir, 'empty'))).rejects.toMatchObject({
+    remedy: expect.stringMatching(/config.json/) as string,
+  });
+  expect(await resolve('starter')).toMatchObject({
+    ref: { version: 0, dir: expect.stringMatching(/examples\/starter$/) as string },
+  });
 });

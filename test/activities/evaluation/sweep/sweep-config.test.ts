@@ -6,7 +6,8 @@ import { resolveSweepConfig } from '../../../../activities/evaluation/sweep/swee
 import { UserInputError } from '../../../../activities/failures.ts';
 
 const server = { baseUrl: 'http://127.0.0.1:8000/v1', model: 'org/m-7b' };
-const resolve = (policies: unknown[], over: object = {}) => resolveSweepConfig({ tasks: { name: 'swe-mini' }, policies, ...over }, '/srv');
+const resolve = (policies: unknown[], over: object = {}) =>
+  resolveSweepConfig({ tasks: { name: 'swe-mini' }, policies, ...over }, '/srv');
 const refusal = (policies: unknown[]): UserInputError => {
   try {
     resolve(policies);
@@ -18,7 +19,15 @@ const refusal = (policies: unknown[]): UserInputError => {
 };
 
 it('policies of all kinds stand beside each other, each under a name', () => {
-  expect(resolve(['starter', 'r@3', { name: 'mine', policy: 'models/m' }, { endpoint: server }, { name: 'b', endpoint: { ...server, mode: 'tokens', tokenizer: 'tok' } }]).policies).toMatchObject([
+  expect(
+    resolve([
+      'starter',
+      'r@3',
+      { name: 'mine', policy: 'models/m' },
+      { endpoint: server },
+      { name: 'b', endpoint: { ...server, mode: 'tokens', tokenizer: 'tok' } },
+    ]).policies,
+  ).toMatchObject([
     { name: 'starter', policy: 'starter' },
     { name: 'r@3', policy: 'r@3' },
     { name: 'mine', policy: '/srv/models/m' },
@@ -28,14 +37,23 @@ it('policies of all kinds stand beside each other, each under a name', () => {
 });
 
 it('what was resolved is resolved again without a change: the client and the workflow both do it', () => {
-  const once = resolve(['starter', { endpoint: server }, { name: 'c', endpoint: { ...server, mode: 'chat', extraBody: { a: { b: 1 } } } }]);
+  const once = resolve([
+    'starter',
+    { endpoint: server },
+    { name: 'c', endpoint: { ...server, mode: 'chat', extraBody: { a: { b: 1 } } } },
+  ]);
   expect(resolveSweepConfig(once, '/elsewhere')).toEqual(once);
 });
 
 it('a model of a name that no folder may have gets one, and twins are refused', () => {
-  expect(resolve([{ endpoint: { ...server, model: 'ft:gpt 4/ü@1' } }]).policies[0]?.name).toMatch(/^[A-Za-z0-9][A-Za-z0-9._@-]*$/);
+  expect(resolve([{ endpoint: { ...server, model: 'ft:gpt 4/ü@1' } }]).policies[0]?.name).toMatch(
+    /^[A-Za-z0-9][A-Za-z0-9._@-]*$/,
+  );
   expect(resolve([{ endpoint: { ...server, model: 'm'.repeat(300) } }]).policies[0]?.name).toHaveLength(100);
-  expect(refusal(['starter', { endpoint: { ...server, model: 'starter' } }])).toMatchObject({ field: 'policies', value: 'starter' });
+  expect(refusal(['starter', { endpoint: { ...server, model: 'starter' } }])).toMatchObject({
+    field: 'policies',
+    value: 'starter',
+  });
 });
 
 it.each([
@@ -56,7 +74,10 @@ it.each([
   ['beside the endpoint', { endpoint: server, apiKey: 'sk-secret' }],
   ['without an endpoint', { ...server, apiKey: 'sk-secret' }],
   ['beside a directory', { policy: 'starter', apiKey: 'sk-secret' }],
-  ['and a name that cannot be', { name: '../x', endpoint: { ...server, extraBody: { key: 'sk-secret' }, mode: 'chat' } }],
+  [
+    'and a name that cannot be',
+    { name: '../x', endpoint: { ...server, extraBody: { key: 'sk-secret' }, mode: 'chat' } },
+  ],
 ])('a key %s is not repeated', (_, policy) => {
   const { message, field, value, remedy } = refusal([policy]);
   expect(JSON.stringify([message, field, value, remedy])).not.toContain('secret');
@@ -65,11 +86,13 @@ it.each([
 it('two evals never share a folder, and none leaves its place', () => {
   const character = fc.constantFrom('a', '0', '.', '-', ':', '_');
   const name = fc.array(character, { minLength: 1, maxLength: 12 }).map((rest) => `e${rest.join('')}`);
-  fc.assert(fc.property(name, name, (one, other) => {
-    const [first, second] = [evalFolder('/evals', one), evalFolder('/evals', other)];
-    expect(first === second).toBe(one === other);
-    expect(first).toMatch(/^\/evals\/[^/:]+$/);
-  }));
+  fc.assert(
+    fc.property(name, name, (one, other) => {
+      const [first, second] = [evalFolder('/evals', one), evalFolder('/evals', other)];
+      expect(first === second).toBe(one === other);
+      expect(first).toMatch(/^\/evals\/[^/:]+$/);
+    }),
+  );
   expect(evalFolder('/evals', 'night-2026-01-31T06:00:00Z')).toBe('/evals/night-2026-01-31T06+00+00Z');
 });
 

@@ -47,7 +47,11 @@ it('prints the clock as JSON, and refuses what it cannot use', async () => {
   const { mixes } = JSON.parse(done.stdout) as { mixes: Array<{ virtualClock: { speedup: number } }> };
   expect(mixes).toHaveLength(1);
   expect(mixes[0]?.virtualClock.speedup).toBeGreaterThan(1);
-  for (const [option, value] of [['--mix', 'none'], ['--scale', '-1'], ['--max-staleness-steps', 'x']] as const) {
+  for (const [option, value] of [
+    ['--mix', 'none'],
+    ['--scale', '-1'],
+    ['--max-staleness-steps', 'x'],
+  ] as const) {
     const refused = await longhaul(['bench', 'async', option, value], dir);
     expect(refused.code).toBe(2);
     expect(refused.stderr).toContain(option);

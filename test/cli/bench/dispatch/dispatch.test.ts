@@ -12,8 +12,15 @@ import { longhaul } from '../../../support/cli.ts';
 
 let dir: string;
 const tiny = {
-  name: 'tiny', num_instances: 5, num_trajectories: 2, max_parallel_agents: 2, max_eval_parallel_agents: 1,
-  stage_times: Array.from({ length: 5 }, () => [[1, 2, 1], [2, 1, 1]]),
+  name: 'tiny',
+  num_instances: 5,
+  num_trajectories: 2,
+  max_parallel_agents: 2,
+  max_eval_parallel_agents: 1,
+  stage_times: Array.from({ length: 5 }, () => [
+    [1, 2, 1],
+    [2, 1, 1],
+  ]),
 };
 const file = (name: string, content: unknown) => {
   const path = join(dir, name);
@@ -27,13 +34,20 @@ beforeAll(() => {
 afterAll(() => rmSync(dir, { recursive: true, force: true }));
 
 it('measures every order on the cases of a file', async () => {
-  const done = await longhaul(['bench', 'dispatch', '--json', '--cases', file('cases.json', { cases: [tiny] }), '--scale', '0.05'], dir);
+  const done = await longhaul(
+    ['bench', 'dispatch', '--json', '--cases', file('cases.json', { cases: [tiny] }), '--scale', '0.05'],
+    dir,
+  );
   expect(done.code, done.stderr).toBe(0);
   const { mixes } = JSON.parse(done.stdout) as { mixes: Array<Record<string, unknown>> };
   expect(mixes).toHaveLength(1);
   const number = expect.any(Number) as number;
   expect(mixes[0]).toMatchObject({
-    name: 'tiny', lowerBound: 13, reference: number, speedup: number, liveSandboxesCap: 6,
+    name: 'tiny',
+    lowerBound: 13,
+    reference: number,
+    speedup: number,
+    liveSandboxesCap: 6,
     makespan: { batch: number, bounded: number, pipeline: number },
     runUtilisation: { batch: number, bounded: number, pipeline: number, reference: number },
   });
@@ -53,14 +67,30 @@ it.each([
 });
 
 it('refuses a case whose times are not instances × trajectories', () => {
-  expect(() => readCases(file('uneven.json', { cases: [{ ...tiny, num_instances: 4 }] }))).toThrow(/tiny has 10 stage times/);
-  expect(() => readCases(file('untimed.json', { cases: [{ ...tiny, stage_times: [[[1, 2]]] }] }))).toThrow(/cases\.0\.stage_times/);
+  expect(() => readCases(file('uneven.json', { cases: [{ ...tiny, num_instances: 4 }] }))).toThrow(
+    /tiny has 10 stage times/,
+  );
+  expect(() => readCases(file('untimed.json', { cases: [{ ...tiny, stage_times: [[[1, 2]]] }] }))).toThrow(
+    /cases\.0\.stage_times/,
+  );
 });
 
 it('counts what holds one moment, and what places were used for', () => {
-  expect(peak([{ start: 0, end: 2 }, { start: 1, end: 3 }, { start: 2, end: 4 }])).toBe(2);
+  expect(
+    peak([
+      { start: 0, end: 2 },
+      { start: 1, end: 3 },
+      { start: 2, end: 4 },
+    ]),
+  ).toBe(2);
   expect(peak([])).toBe(0);
-  const stages = [['init', 0, 1], ['agent-run', 2, 4], ['reward', 4, 5]] as const;
-  const intervals = [0, 1].flatMap((rollout) => stages.map(([stage, start, end]) => ({ rollout, stage, start: start + rollout, end: end + rollout })));
+  const stages = [
+    ['init', 0, 1],
+    ['agent-run', 2, 4],
+    ['reward', 4, 5],
+  ] as const;
+  const intervals = [0, 1].flatMap((rollout) =>
+    stages.map(([stage, start, end]) => ({ rollout, stage, start: start + rollout, end: end + rollout })),
+  );
   expect(measure(intervals, 2, 8)).toEqual({ makespan: 8, runUtilisation: 0.25, liveSandboxesPeak: 2 });
 });

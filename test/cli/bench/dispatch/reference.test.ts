@@ -8,7 +8,12 @@ import { simulateReference } from '../../../../cli/bench/dispatch/reference.ts';
 
 type Given = Parameters<typeof dispatchCase>[0];
 interface Vectors {
-  readonly cases: ReadonlyArray<Omit<Given, 'name'> & { readonly makespan: number; readonly ended: ReadonlyArray<readonly [number, number, string, number]> }>;
+  readonly cases: ReadonlyArray<
+    Omit<Given, 'name'> & {
+      readonly makespan: number;
+      readonly ended: ReadonlyArray<readonly [number, number, string, number]>;
+    }
+  >;
 }
 
 const folder = resolve(process.env['LONGHAUL_VECTORS'] ?? join(import.meta.dirname, '../../../vectors'));
@@ -17,6 +22,11 @@ const STAGES = { init: 'init', 'agent-run': 'run', reward: 'eval' } as const;
 
 it.each(cases.map((given, index) => ({ given, index })))('case $index: every end in its order', ({ given }) => {
   const one = dispatchCase({ ...given, name: 'ties' });
-  const ended = simulateReference(one).map(({ rollout, stage, end }) => [Math.floor(rollout / one.samples), rollout % one.samples, STAGES[stage], Number(end.toFixed(9))]);
+  const ended = simulateReference(one).map(({ rollout, stage, end }) => [
+    Math.floor(rollout / one.samples),
+    rollout % one.samples,
+    STAGES[stage],
+    Number(end.toFixed(9)),
+  ]);
   expect(ended).toEqual(given.ended);
 });

@@ -18,9 +18,21 @@ it('does the same work with Temporal as in memory', async () => {
     return generate(request, signal);
   };
   const lines: string[] = [];
-  const parts = async () => ({ task: 'empty', base: STARTER, engine, provider: emptyProvider, tokenizerOf: async () => emptyTokenizer, close: async () => undefined });
-  const document = await benchDurability({ blocks: 1, steps: 2, tasks: 2, layers: 4 }, (line) => lines.push(line), parts);
-  const of = (kind: string) => asked.flatMap((line) => (line.startsWith(`train/${kind}-0/`) ? [line.replace(`train/${kind}-0/`, '')] : [])).sort();
+  const parts = async () => ({
+    task: 'empty',
+    base: STARTER,
+    engine,
+    provider: emptyProvider,
+    tokenizerOf: async () => emptyTokenizer,
+    close: async () => undefined,
+  });
+  const document = await benchDurability(
+    { blocks: 1, steps: 2, tasks: 2, layers: 4 },
+    (line) => lines.push(line),
+    parts,
+  );
+  const of = (kind: string) =>
+    asked.flatMap((line) => (line.startsWith(`train/${kind}-0/`) ? [line.replace(`train/${kind}-0/`, '')] : [])).sort();
   expect(of('durable')).toEqual(of('memory'));
   expect(of('memory').length).toBe(2 * 2 * 4 * 3);
   expect(document).toMatchObject({ identical: true, rolloutsPerStep: 8 });

@@ -15,8 +15,16 @@ it('is larger by its layers, and says the same with the same probabilities', asy
   try {
     const dirs = [await starterOf(STARTER_LAYERS, scratch), await starterOf(STARTER_LAYERS + 5, scratch)];
     expect(dirs[0]).toBe(STARTER);
-    const request = { cacheKey: 'it', tokens: randomIds(1, 60, 400), sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 30 }, stopTokenIds: [], noiseKey: 'it' };
-    const [own, deeper] = await Promise.all(dirs.map((dir) => sampler.generate({ ...request, policy: { dir, version: 0 } })));
+    const request = {
+      cacheKey: 'it',
+      tokens: randomIds(1, 60, 400),
+      sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 30 },
+      stopTokenIds: [],
+      noiseKey: 'it',
+    };
+    const [own, deeper] = await Promise.all(
+      dirs.map((dir) => sampler.generate({ ...request, policy: { dir, version: 0 } })),
+    );
     expect(deeper).toEqual(own);
     expect(own?.tokens.length).toBe(30);
     const [few, more] = await Promise.all(dirs.map((dir) => describePolicy(dir)));

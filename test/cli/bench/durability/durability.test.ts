@@ -13,7 +13,10 @@ interface Document {
 }
 
 it('measures the same job with Temporal and in memory', async () => {
-  const document = await longhaulJson<Document>(['bench', 'durability', '--blocks', '1', '--steps', '1', '--tasks', '2'], tmpdir());
+  const document = await longhaulJson<Document>(
+    ['bench', 'durability', '--blocks', '1', '--steps', '1', '--tasks', '2'],
+    tmpdir(),
+  );
   const { durable, inMemory } = document.stepsPerSecond;
   expect(document.ratio).toBeCloseTo(durable / inMemory);
   expect(durable).toBeGreaterThan(0);

@@ -28,8 +28,10 @@ it('keeps the first value and lists by prefix, as the durable store does', async
       for (const [key, value] of entries) {
         expect(await memory.putOnce(`${round}/${key}`, value)).toEqual(await durable.putOnce(`${round}/${key}`, value));
       }
-      for (const asked of [`${round}/${prefix}`, `${round}/${prefix}/`, `${round}/`]) expect(await memory.list(asked)).toEqual(await durable.list(asked));
-      for (const [key] of entries) expect(await memory.get(`${round}/${key}`)).toEqual(await durable.get(`${round}/${key}`));
+      for (const asked of [`${round}/${prefix}`, `${round}/${prefix}/`, `${round}/`])
+        expect(await memory.list(asked)).toEqual(await durable.list(asked));
+      for (const [key] of entries)
+        expect(await memory.get(`${round}/${key}`)).toEqual(await durable.get(`${round}/${key}`));
     }),
     { numRuns: 60 },
   );

@@ -29,7 +29,12 @@ test('a soak of one sample has no growth', () => {
 });
 
 test('the curve has a line for each process', () => {
-  expect(memoryCurve(soak((at) => at), 'steps').match(/<polyline/g)).toHaveLength(1);
+  expect(
+    memoryCurve(
+      soak((at) => at),
+      'steps',
+    ).match(/<polyline/g),
+  ).toHaveLength(1);
 });
 
 test('a process is seen while it lives', () => {

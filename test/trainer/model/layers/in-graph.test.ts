@@ -4,24 +4,55 @@
  */
 
 import { expect, test } from 'vitest';
-import { type Tensor, add, concat, inGraph, matMul, mul, padAfter, reshape, scale, sigmoid, slice, sumOver, transpose } from '../../../../trainer/model/layers/kernels.ts';
+import {
+  type Tensor,
+  add,
+  concat,
+  inGraph,
+  matMul,
+  mul,
+  padAfter,
+  reshape,
+  scale,
+  sigmoid,
+  slice,
+  sumOver,
+  transpose,
+} from '../../../../trainer/model/layers/kernels.ts';
 import { tf } from '../../../../trainer/tensorflow.ts';
 
 /** Sizes, begins and a factor that differ from run to run, shared inputs, and a result that is a tree. */
-function compute(x: Tensor, y: Tensor, rows: number, factor: number): { sums: Tensor[]; wide: { product: Tensor; given: Tensor } } {
+function compute(
+  x: Tensor,
+  y: Tensor,
+  rows: number,
+  factor: number,
+): { sums: Tensor[]; wide: { product: Tensor; given: Tensor } } {
   const product = matMul(x, y, false, true);
   const part = slice(product, [1, 0], [rows, -1]);
   const flat = reshape(mul(part, sigmoid(part)), [-1]);
   const padded = padAfter(reshape(flat, [rows, -1]), [1, 2]);
-  return { sums: [sumOver(padded, [0]), scale(sumOver(transpose(padded, [1, 0]), [1]), factor)], wide: { product: concat([product, add(product, product)], 1), given: x } };
+  return {
+    sums: [sumOver(padded, [0]), scale(sumOver(transpose(padded, [1, 0]), [1]), factor)],
+    wide: { product: concat([product, add(product, product)], 1), given: x },
+  };
 }
 
-const numbers = (rows: number, columns: number): Tensor => tf.tensor2d(Float32Array.from({ length: rows * columns }, (_, i) => Math.sin(i)), [rows, columns]);
+const numbers = (rows: number, columns: number): Tensor =>
+  tf.tensor2d(
+    Float32Array.from({ length: rows * columns }, (_, i) => Math.sin(i)),
+    [rows, columns],
+  );
 
-const valuesOf = (tree: ReturnType<typeof compute>) => [...tree.sums, tree.wide.product].map((one) => ({ shape: one.shape, values: one.dataSync() }));
+const valuesOf = (tree: ReturnType<typeof compute>) =>
+  [...tree.sums, tree.wide.product].map((one) => ({ shape: one.shape, values: one.dataSync() }));
 
 test('gives what the ops give one by one, whatever the sizes', () => {
-  for (const [rows, columns, factor] of [[4, 3, 2], [7, 5, -1], [4, 3, 0.5]] as const) {
+  for (const [rows, columns, factor] of [
+    [4, 3, 2],
+    [7, 5, -1],
+    [4, 3, 0.5],
+  ] as const) {
     const [x, y] = [numbers(rows, columns), numbers(6, columns)];
     const [apart, together] = [compute(x, y, rows - 2, factor), inGraph(() => compute(x, y, rows - 2, factor))];
     expect(together.wide.given).toBe(x);
@@ -37,7 +68,16 @@ test('gives what the ops give one by one, whatever the sizes', () => {
 test('one inside of another is a part of it, and the same twice has the same bits', () => {
   const [x, y] = [numbers(5, 4), numbers(6, 4)];
   const { numTensors: before } = tf.memory();
-  const [once, twice] = [1, 2].map(() => inGraph(() => compute(x, inGraph(() => add(y, y)), 3, 1)));
+  const [once, twice] = [1, 2].map(() =>
+    inGraph(() =>
+      compute(
+        x,
+        inGraph(() => add(y, y)),
+        3,
+        1,
+      ),
+    ),
+  );
   expect(valuesOf(twice!)).toEqual(valuesOf(once!));
   expect(tf.memory().numTensors).toBe(before + 6);
   tf.dispose([once, twice] as never);
@@ -46,7 +86,11 @@ test('one inside of another is a part of it, and the same twice has the same bit
 test('after a failure ops run at once again, and nothing is left', () => {
   const x = numbers(2, 2);
   const { numTensors: before } = tf.memory();
-  expect(() => inGraph(() => { throw new RangeError('no'); })).toThrow('no');
+  expect(() =>
+    inGraph(() => {
+      throw new RangeError('no');
+    }),
+  ).toThrow('no');
   expect(() => inGraph(() => matMul(x, reshape(x, [4, 1])))).toThrow();
   expect(tf.memory().numTensors).toBe(before);
   const sum = add(x, x);

@@ -26,13 +26,27 @@ test('a worker and a supervisor that are stopped are shown so, with what lets th
   await up();
   const pid = pidOf('gpu');
   process.kill(pid, 'SIGSTOP');
-  await vi.waitFor(() => expect(stack.process('gpu')).toMatchObject({ pid, state: 'stopped', problem: `gpu is stopped by a signal or a debugger, and does nothing: kill -CONT ${pid}` }), soon);
+  await vi.waitFor(
+    () =>
+      expect(stack.process('gpu')).toMatchObject({
+        pid,
+        state: 'stopped',
+        problem: `gpu is stopped by a signal or a debugger, and does nothing: kill -CONT ${pid}`,
+      }),
+    soon,
+  );
   expect(stack.process('init')).toMatchObject({ state: 'ready' });
   expect(stack.process('init')).not.toHaveProperty('problem');
   process.kill(pid, 'SIGCONT');
   await vi.waitFor(() => expect(stack.process('gpu').state).toBe('ready'), soon);
   process.kill(supervisor, 'SIGSTOP');
-  await vi.waitFor(() => expect(stack.list.problem).toBe(`the supervisor is stopped by a signal or a debugger, and starts nothing again: kill -CONT ${supervisor}`), soon);
+  await vi.waitFor(
+    () =>
+      expect(stack.list.problem).toBe(
+        `the supervisor is stopped by a signal or a debugger, and starts nothing again: kill -CONT ${supervisor}`,
+      ),
+    soon,
+  );
   process.kill(supervisor, 'SIGCONT');
   await vi.waitFor(() => expect(stack.list.problem).toBeUndefined(), soon);
 });
@@ -43,8 +57,13 @@ test('a worker that has not said for a minute that it works is silent', async ()
   await up();
   const before = new Date(Date.now() - 120_000);
   for (const name of ['init', 'gpu']) utimesSync(join(stackPaths(stack.home).ready, `${name}.json`), before, before);
-  await vi.waitFor(() => expect([stack.process('gpu').state, stack.process('init').state]).toEqual(['silent', 'ready']), soon);
-  expect(stack.process('gpu').problem).toMatch(/^gpu runs, and has not said for \d+ s that it works: see .*gpu\.log; kill \d+ has it started again$/);
+  await vi.waitFor(
+    () => expect([stack.process('gpu').state, stack.process('init').state]).toEqual(['silent', 'ready']),
+    soon,
+  );
+  expect(stack.process('gpu').problem).toMatch(
+    /^gpu runs, and has not said for \d+ s that it works: see .*gpu\.log; kill \d+ has it started again$/,
+  );
 });
 
 test('a process that has ended, and that nobody has taken note of, does not run', async () => {
@@ -61,7 +80,11 @@ test('a process that has ended, and that nobody has taken note of, does not run'
     const { state } = stackPaths(stack.home);
     const known = readStackState(state)!;
     writeStackState(state, { ...known, processes: known.processes.map((one) => ({ ...one, process: identity })) });
-    expect(stack.process('init')).toMatchObject({ pid: null, state: 'zombie', problem: expect.stringContaining(`init (${pid}) has ended`) });
+    expect(stack.process('init')).toMatchObject({
+      pid: null,
+      state: 'zombie',
+      problem: expect.stringContaining(`init (${pid}) has ended`),
+    });
     writeStackState(state, known);
   } finally {
     parent.kill('SIGKILL');
@@ -73,9 +96,21 @@ test('a server that runs and answers nobody is silent', async () => {
   const deaf = createServer().listen(0, '127.0.0.1');
   await once(deaf, 'listening');
   const address = `127.0.0.1:${(deaf.address() as { port: number }).port}`;
-  const process_ = { name: 'temporal', pid: 1, state: 'ready', restarts: 0, since: '', log: '/logs/temporal.log' } as const;
+  const process_ = {
+    name: 'temporal',
+    pid: 1,
+    state: 'ready',
+    restarts: 0,
+    since: '',
+    log: '/logs/temporal.log',
+  } as const;
   const listed = { ...stack.list, status: 'up', address, namespace: 'default', processes: [process_] } as const;
   const [server] = (await withServerAsked(listed)).processes;
-  expect(server).toMatchObject({ state: 'silent', problem: expect.stringMatching(/^temporal runs, and does not answer at 127\.0\.0\.1:\d+ \(.*\): see \/logs\/temporal\.log$/) });
+  expect(server).toMatchObject({
+    state: 'silent',
+    problem: expect.stringMatching(
+      /^temporal runs, and does not answer at 127\.0\.0\.1:\d+ \(.*\): see \/logs\/temporal\.log$/,
+    ),
+  });
   deaf.close();
 });

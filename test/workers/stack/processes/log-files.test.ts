@@ -2,7 +2,18 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, existsSync, lstatSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  lstatSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -42,7 +53,9 @@ test('the end of a log is its last lines; a log that is not there has none', () 
 
 test('what a process says at each of its starts is shown once, and what differs is kept', () => {
   const path = join(directory, 'a.log');
-  const starts = ['00', '01', '02'].map((second) => `2026-01-01T00:00:${second}.000Z ERROR no module\n    at load\n    at run\n`);
+  const starts = ['00', '01', '02'].map(
+    (second) => `2026-01-01T00:00:${second}.000Z ERROR no module\n    at load\n    at run\n`,
+  );
   writeFileSync(path, `before\n${starts.join('')}`);
   expect(logTail(path)).toBe('before\n2026-01-01T00:00:02.000Z ERROR no module\n    at load\n    at run');
   writeFileSync(path, 'step 1\nstep 2\nstep 3\n');
@@ -58,32 +71,43 @@ function collapses(): boolean {
   return status === 0;
 }
 
-test.skipIf(!collapses())('a process that writes without a pause loses no line, in its order, while its log is moved again and again', async () => {
-  const path = join(directory, 'busy.log');
-  const descriptor = openLog(path);
-  const lines = 60_000;
-  const program = `const fs = require('node:fs'); for (let i = 0; i < ${lines}; i++) fs.writeSync(1, i + ' ' + 'x'.repeat(i % 50) + '\\n');`;
-  const writer = spawn(process.execPath, ['-e', program], { stdio: ['ignore', descriptor, descriptor] });
-  closeSync(descriptor);
-  const ended = once(writer, 'exit');
-  let over = false;
-  void ended.then(() => { over = true; });
-  const limit = 512 * 1024;
-  let moved = 0;
-  while (!over) {
-    if (rotateLog(path, limit)) moved += 1;
-    await sleep(1);
-  }
-  expect(moved).toBeGreaterThan(0);
-  const parts = [`${path}.3`, `${path}.2`, `${path}.1`, path].filter((part) => existsSync(part));
-  for (const part of parts.slice(0, -1)) expect(statSync(part).size).toBeLessThanOrEqual(limit);
-  const kept = parts.map((part) => readFileSync(part, 'utf8')).join('').trimEnd().split('\n').slice(1).map((line) => line.split(' '));
-  const first = Number(kept[0]?.[0]);
-  expect(kept.length).toBeGreaterThan(10_000);
-  expect(kept.map(([index, text]) => [Number(index), text?.length ?? -1])).toEqual(
-    Array.from({ length: lines - first }, (_, i) => [first + i, (first + i) % 50]),
-  );
-});
+test.skipIf(!collapses())(
+  'a process that writes without a pause loses no line, in its order, while its log is moved again and again',
+  async () => {
+    const path = join(directory, 'busy.log');
+    const descriptor = openLog(path);
+    const lines = 60_000;
+    const program = `const fs = require('node:fs'); for (let i = 0; i < ${lines}; i++) fs.writeSync(1, i + ' ' + 'x'.repeat(i % 50) + '\\n');`;
+    const writer = spawn(process.execPath, ['-e', program], { stdio: ['ignore', descriptor, descriptor] });
+    closeSync(descriptor);
+    const ended = once(writer, 'exit');
+    let over = false;
+    void ended.then(() => {
+      over = true;
+    });
+    const limit = 512 * 1024;
+    let moved = 0;
+    while (!over) {
+      if (rotateLog(path, limit)) moved += 1;
+      await sleep(1);
+    }
+    expect(moved).toBeGreaterThan(0);
+    const parts = [`${path}.3`, `${path}.2`, `${path}.1`, path].filter((part) => existsSync(part));
+    for (const part of parts.slice(0, -1)) expect(statSync(part).size).toBeLessThanOrEqual(limit);
+    const kept = parts
+      .map((part) => readFileSync(part, 'utf8'))
+      .join('')
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map((line) => line.split(' '));
+    const first = Number(kept[0]?.[0]);
+    expect(kept.length).toBeGreaterThan(10_000);
+    expect(kept.map(([index, text]) => [Number(index), text?.length ?? -1])).toEqual(
+      Array.from({ length: lines - first }, (_, i) => [first + i, (first + i) % 50]),
+    );
+  },
+);
 
 test('where nothing can be taken off a front, the whole log is moved', () => {
   vi.stubEnv('PATH', '');
@@ -129,6 +153,9 @@ test('on a full disk a log and its generations stay as they are, nothing half-co
   vi.unstubAllEnvs();
   rmSync(`${path}.new`);
   expect(rotateLog(path, 100_000)).toBe(true);
-  const kept = [`${path}.3`, `${path}.2`, `${path}.1`, path].filter((part) => existsSync(part)).map((part) => readFileSync(part, 'utf8')).join('');
+  const kept = [`${path}.3`, `${path}.2`, `${path}.1`, path]
+    .filter((part) => existsSync(part))
+    .map((part) => readFileSync(part, 'utf8'))
+    .join('');
   expect(kept.endsWith(text.slice(-50_000))).toBe(true);
 });

@@ -10,7 +10,9 @@ import { allAtOnce, untilVaried } from '../../../../workflows/batch/sampling/fil
 
 /** Ends groups in the order of `picks` until none runs; how many began and varied. */
 function play(varies: readonly boolean[], wanted: number | undefined, picks: Iterator<number>) {
-  const sampling = new DynamicSampling(wanted === undefined ? allAtOnce(varies.length) : untilVaried(varies.length, wanted));
+  const sampling = new DynamicSampling(
+    wanted === undefined ? allAtOnce(varies.length) : untilVaried(varies.length, wanted),
+  );
   const running: number[] = [];
   let next = 0;
   let varied = 0;
@@ -36,20 +38,35 @@ const picks = fc.infiniteStream(fc.nat({ max: 10_000 }));
 describe('dynamic sampling', () => {
   it('ends with enough groups that vary, or with all candidates drawn', () => {
     fc.assert(
-      fc.property(fc.array(fc.boolean(), { minLength: 1, maxLength: 60 }), fc.integer({ min: 1, max: 12 }), picks, (varies, wanted, order) => {
-        const { begun, varied, first } = play(varies, wanted, order);
-        expect(first).toBe(Math.min(wanted, varies.length));
-        expect(varied >= wanted || begun === varies.length).toBe(true);
-      }),
+      fc.property(
+        fc.array(fc.boolean(), { minLength: 1, maxLength: 60 }),
+        fc.integer({ min: 1, max: 12 }),
+        picks,
+        (varies, wanted, order) => {
+          const { begun, varied, first } = play(varies, wanted, order);
+          expect(first).toBe(Math.min(wanted, varies.length));
+          expect(varied >= wanted || begun === varies.length).toBe(true);
+        },
+      ),
     );
   });
 
   it('draws no more than are wanted when all vary', () => {
-    expect(play(Array.from({ length: 40 }, () => true), 8, zeros())).toMatchObject({ begun: 8, varied: 8 });
+    expect(
+      play(
+        Array.from({ length: 40 }, () => true),
+        8,
+        zeros(),
+      ),
+    ).toMatchObject({ begun: 8, varied: 8 });
   });
 
   it('draws little more than is needed when every other group varies and they end as they began', () => {
-    const { begun, varied } = play(Array.from({ length: 100 }, (_, i) => i % 2 === 0), 8, zeros());
+    const { begun, varied } = play(
+      Array.from({ length: 100 }, (_, i) => i % 2 === 0),
+      8,
+      zeros(),
+    );
     expect(varied).toBeGreaterThanOrEqual(8);
     expect(begun).toBeLessThanOrEqual(20);
   });

@@ -42,9 +42,17 @@ describe('dynamic sampling by replacement', () => {
   it('draws whole batches until more than the share of one vary, or there are no more', () => {
     fc.assert(
       fc.property(
-        fc.integer({ min: 1, max: 8 }).chain((groups) =>
-          fc.record({ groups: fc.constant(groups), batches: fc.array(fc.array(fc.boolean(), { minLength: groups, maxLength: groups }), { minLength: 1, maxLength: 5 }) }),
-        ),
+        fc
+          .integer({ min: 1, max: 8 })
+          .chain((groups) =>
+            fc.record({
+              groups: fc.constant(groups),
+              batches: fc.array(fc.array(fc.boolean(), { minLength: groups, maxLength: groups }), {
+                minLength: 1,
+                maxLength: 5,
+              }),
+            }),
+          ),
         fc.double({ min: 0, max: 0.99, noNaN: true }),
         picks,
         ({ groups, batches }, ratio, order) => {
@@ -57,7 +65,9 @@ describe('dynamic sampling by replacement', () => {
   });
 
   it('exactly the share is not more than it', () => {
-    const order = (function* zeros(): Generator<number> { for (;;) yield 1; })();
+    const order = (function* zeros(): Generator<number> {
+      for (;;) yield 1;
+    })();
     expect(play([true, false, true, true], 2, 0.5, order)).toEqual([2, 2]);
   });
 });

@@ -4,7 +4,12 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Admission, type AdmissionLimits, type EndedUnit, NOTHING_BEGUN } from '../../../../workflows/training/overlap/admission.ts';
+import {
+  Admission,
+  type AdmissionLimits,
+  type EndedUnit,
+  NOTHING_BEGUN,
+} from '../../../../workflows/training/overlap/admission.ts';
 
 const dir = (version: number) => ({ dir: `v${version}`, version });
 
@@ -12,13 +17,24 @@ interface Setting {
   readonly perStep: number;
   readonly limits: AdmissionLimits;
   /** Which of the running units ends next, and whether an update ends before that. */
-  readonly choices: ReadonlyArray<{ readonly which: number; readonly trainFirst: boolean; readonly maxStaleness: number }>;
+  readonly choices: ReadonlyArray<{
+    readonly which: number;
+    readonly trainFirst: boolean;
+    readonly maxStaleness: number;
+  }>;
 }
 
 const settings: fc.Arbitrary<Setting> = fc.record({
   perStep: fc.integer({ min: 1, max: 5 }),
-  limits: fc.record({ steps: fc.integer({ min: 1, max: 8 }), maxStaleness: fc.integer({ min: 0, max: 4 }), parallel: fc.integer({ min: 1, max: 12 }) }),
-  choices: fc.array(fc.record({ which: fc.nat(), trainFirst: fc.boolean(), maxStaleness: fc.integer({ min: 0, max: 4 }) }), { minLength: 1, maxLength: 60 }),
+  limits: fc.record({
+    steps: fc.integer({ min: 1, max: 8 }),
+    maxStaleness: fc.integer({ min: 0, max: 4 }),
+    parallel: fc.integer({ min: 1, max: 12 }),
+  }),
+  choices: fc.array(
+    fc.record({ which: fc.nat(), trainFirst: fc.boolean(), maxStaleness: fc.integer({ min: 0, max: 4 }) }),
+    { minLength: 1, maxLength: 60 },
+  ),
 });
 
 interface Trained {
@@ -67,8 +83,11 @@ describe('admission', () => {
       fc.property(settings, (setting) => {
         const { trained, left } = drive(setting);
         const { perStep, limits } = setting;
-        for (const { step, unit } of trained) expect(step - 1 - unit.policy.version).toBeLessThanOrEqual(limits.maxStaleness);
-        expect(trained.map(({ unit }) => unit.number).sort((a, b) => a - b)).toEqual(Array.from({ length: perStep * limits.steps }, (_, i) => i + 1));
+        for (const { step, unit } of trained)
+          expect(step - 1 - unit.policy.version).toBeLessThanOrEqual(limits.maxStaleness);
+        expect(trained.map(({ unit }) => unit.number).sort((a, b) => a - b)).toEqual(
+          Array.from({ length: perStep * limits.steps }, (_, i) => i + 1),
+        );
         expect(left).toBe(0);
       }),
       { numRuns: 500 },
@@ -79,7 +98,8 @@ describe('admission', () => {
     fc.assert(
       fc.property(settings, (setting) => {
         const { perStep, limits } = setting;
-        for (const [version, begun] of drive(setting).begunAt.entries()) expect(begun).toBeLessThanOrEqual((version + limits.maxStaleness + 1) * perStep);
+        for (const [version, begun] of drive(setting).begunAt.entries())
+          expect(begun).toBeLessThanOrEqual((version + limits.maxStaleness + 1) * perStep);
       }),
     );
   });
@@ -87,7 +107,8 @@ describe('admission', () => {
   it('holds each unit to the bound that it began under where the bound is moved', () => {
     fc.assert(
       fc.property(settings, (setting) => {
-        for (const { step, unit } of drive(setting, { moving: true }).trained) expect(step).toBeLessThanOrEqual(unit.lastStep);
+        for (const { step, unit } of drive(setting, { moving: true }).trained)
+          expect(step).toBeLessThanOrEqual(unit.lastStep);
       }),
       { numRuns: 500 },
     );

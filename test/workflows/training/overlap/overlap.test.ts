@@ -15,11 +15,19 @@ import { useWorkflowWorld } from '../../../support/use-world.ts';
 const world = useWorkflowWorld(['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=60']);
 
 const config = (run: string, training: TrainingSettings, over: object = {}) => ({
-  run, policy: { base: '/p' }, task: { name: 't', train: 60 }, steps: 5, batch: { tasks: 2, samples: 2 }, training,
-  evaluation: { tasks: 1, greedy: false }, dispatcher: { type: 'bounded', maxParallelAgents: 8 }, ...over,
+  run,
+  policy: { base: '/p' },
+  task: { name: 't', train: 60 },
+  steps: 5,
+  batch: { tasks: 2, samples: 2 },
+  training,
+  evaluation: { tasks: 1, greedy: false },
+  dispatcher: { type: 'bounded', maxParallelAgents: 8 },
+  ...over,
 });
 
-const groupsOf = ({ batch, further = [] }: UpdateInput) => [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!);
+const groupsOf = ({ batch, further = [] }: UpdateInput) =>
+  [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!);
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `group-${from + i}`);
 
 /** Sees which versions groups began with and which steps trained on them. */
@@ -28,9 +36,19 @@ function observe(run: string) {
   const trained: Array<{ step: number; groups: string[]; version: number }> = [];
   const asked: Array<{ rollout: string; turn: number; newestOf: string | undefined }> = [];
   return {
-    began, trained, asked,
-    update: (input: UpdateInput) => void (input.run === run && trained.push({ step: input.step, groups: groupsOf(input), version: input.policy.version })),
-    generate: (input: { run: string; rollout: string; turn: number; policy: { version: number; newestOf?: string } }) => {
+    began,
+    trained,
+    asked,
+    update: (input: UpdateInput) =>
+      void (
+        input.run === run && trained.push({ step: input.step, groups: groupsOf(input), version: input.policy.version })
+      ),
+    generate: (input: {
+      run: string;
+      rollout: string;
+      turn: number;
+      policy: { version: number; newestOf?: string };
+    }) => {
       const group = input.rollout.split('/')[2]!;
       if (input.run !== run) return;
       if (group.startsWith('group') || group.startsWith('step')) began.set(group, input.policy.version);
@@ -56,13 +74,19 @@ describe('async', () => {
         if (activity === 'agentRun' && /group-(2|7)\//.test(rollout)) await sleep(1500);
       },
     };
-    const handle = await world.start('train', 'train/straggling', config('straggling', { mode: 'async', maxStalenessSteps: 2 }));
+    const handle = await world.start(
+      'train',
+      'train/straggling',
+      config('straggling', { mode: 'async', maxStalenessSteps: 2 }),
+    );
     expect(await handle.result()).toMatchObject({ steps: 5, policy: { version: 5 } });
     expect(seen.trained.map(({ step }) => step)).toEqual([1, 2, 3, 4, 5]);
     expect(seen.trained.flatMap(({ groups }) => groups).sort()).toEqual(numbers(1, 10).sort());
     expect(Math.max(...stalenessOf(seen))).toBe(2);
     expect(seen.trained[0]!.groups).not.toContain('group-2');
-    expect(seen.asked.filter(({ rollout }) => rollout.includes('group')).every(({ newestOf }) => newestOf === 'straggling')).toBe(true);
+    expect(
+      seen.asked.filter(({ rollout }) => rollout.includes('group')).every(({ newestOf }) => newestOf === 'straggling'),
+    ).toBe(true);
     expect((await handle.describe()).runId).not.toBe(handle.firstExecutionRunId);
     await expect.poll(() => world.now.log.live).toBe(0);
   });
@@ -89,7 +113,11 @@ describe('async', () => {
       return first.get(group) !== task;
     };
     const batch = { tasks: 2, samples: 2, dynamicSampling: { type: 'filter', maxSampleBatches: 3 } };
-    const handle = await world.start('train', 'train/varying', config('varying', { mode: 'async', maxStalenessSteps: 1, rolloutVersion: 'begin' }, { batch, steps: 3 }));
+    const handle = await world.start(
+      'train',
+      'train/varying',
+      config('varying', { mode: 'async', maxStalenessSteps: 1, rolloutVersion: 'begin' }, { batch, steps: 3 }),
+    );
     await handle.result();
     expect(updates).toHaveLength(3);
     for (const { wanted, tasks, further } of updates) {
@@ -113,7 +141,11 @@ describe('async', () => {
         if (activity === 'agentRun') await sleep(100);
       },
     };
-    const handle = await world.start('train', 'train/steered', config('steered', { mode: 'async', maxStalenessSteps: 1 }, { steps: 4 }));
+    const handle = await world.start(
+      'train',
+      'train/steered',
+      config('steered', { mode: 'async', maxStalenessSteps: 1 }, { steps: 4 }),
+    );
     const status = () => handle.query<TrainStatus>('status');
     await expect.poll(async () => (await status()).step, { interval: 20 }).toBeGreaterThan(0);
     await handle.signal('pause');
@@ -137,7 +169,10 @@ describe('async', () => {
   /** A step takes four groups, one at a time. */
   const narrow = { steps: 2, batch: { tasks: 4, samples: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 2 } };
 
-  it.each([['at a step', ['step']], ['at a turn, and then at a step', ['turn', 'step']]])('paused %s, ends the step that lacks groups, begins none of the next, and stands still', async (_, points) => {
+  it.each([
+    ['at a step', ['step']],
+    ['at a turn, and then at a step', ['turn', 'step']],
+  ])('paused %s, ends the step that lacks groups, begins none of the next, and stands still', async (_, points) => {
     const run = `lacking-${points.length}`;
     const seen = observe(run);
     const acting = Promise.withResolvers<void>();
@@ -147,17 +182,29 @@ describe('async', () => {
         seen.generate(input as never);
         return input.turn < 2 ? 'calls' : 'finish';
       },
-      before: (activity, { rollout = '' }) => { if (activity === 'agentRun' && rollout.includes(`${run}/group-1/`)) acting.resolve(); },
+      before: (activity, { rollout = '' }) => {
+        if (activity === 'agentRun' && rollout.includes(`${run}/group-1/`)) acting.resolve();
+      },
     };
-    const handle = await world.start('train', `train/${run}`, config(run, { mode: 'async', maxStalenessSteps: 1 }, narrow));
+    const handle = await world.start(
+      'train',
+      `train/${run}`,
+      config(run, { mode: 'async', maxStalenessSteps: 1 }, narrow),
+    );
     const status = () => handle.query<TrainStatus>('status');
     await acting.promise;
     for (const [i, point] of points.entries()) {
       await handle.signal('pause', point);
       // What was in flight has ended.
-      if (i < points.length - 1) await expect.poll(async () => (await status()).overlap).toEqual({ running: 0, waiting: 1 });
+      if (i < points.length - 1)
+        await expect.poll(async () => (await status()).overlap).toEqual({ running: 0, waiting: 1 });
     }
-    await expect.poll(async () => { const { phase, step } = await status(); return { phase, step }; }).toEqual({ phase: 'paused', step: 1 });
+    await expect
+      .poll(async () => {
+        const { phase, step } = await status();
+        return { phase, step };
+      })
+      .toEqual({ phase: 'paused', step: 1 });
     expect([...seen.began.keys()].sort()).toEqual(numbers(1, 4));
     expect((await status()).overlap).toEqual({ running: 0, waiting: 0 });
     await handle.signal('resume');
@@ -175,7 +222,11 @@ describe('async', () => {
         await lasting(ended.promise);
       },
     };
-    const handle = await world.start('train', 'train/ending', config('ending', { mode: 'async', maxStalenessSteps: 1 }, narrow));
+    const handle = await world.start(
+      'train',
+      'train/ending',
+      config('ending', { mode: 'async', maxStalenessSteps: 1 }, narrow),
+    );
     await acting.promise;
     await handle.signal('pause', 'step');
     await world.now.client.workflow.getHandle('train/ending/group-1/unit').terminate('by hand');
@@ -191,7 +242,11 @@ describe('async', () => {
         if (activity === 'agentRun' && !/group-[12]\//.test(rollout)) await sleep(800);
       },
     };
-    const cancelled = await world.start('train', 'train/cancelled', config('cancelled', { mode: 'async', maxStalenessSteps: 3 }));
+    const cancelled = await world.start(
+      'train',
+      'train/cancelled',
+      config('cancelled', { mode: 'async', maxStalenessSteps: 3 }),
+    );
     await expect.poll(async () => (await cancelled.query<TrainStatus>('status')).step, { interval: 20 }).toBe(1);
     await cancelled.cancel();
     await expect(cancelled.result()).rejects.toThrow();
@@ -201,12 +256,24 @@ describe('async', () => {
   });
 
   it('is cancelled at once where units were just beginning', async () => {
-    world.script = { before: async (activity) => { if (activity === 'agentRun') await sleep(200); } };
+    world.script = {
+      before: async (activity) => {
+        if (activity === 'agentRun') await sleep(200);
+      },
+    };
     const over = { batch: { tasks: 8, samples: 2 }, dispatcher: { type: 'bounded', maxParallelAgents: 48 } };
-    const cancelled = await world.start('train', 'train/beginning', config('beginning', { mode: 'async', maxStalenessSteps: 2 }, over));
+    const cancelled = await world.start(
+      'train',
+      'train/beginning',
+      config('beginning', { mode: 'async', maxStalenessSteps: 2 }, over),
+    );
     const begins = async () => {
       const { events } = await cancelled.fetchHistory();
-      return events?.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) => child?.workflowId?.includes('/group-')) ?? false;
+      return (
+        events?.some(({ startChildWorkflowExecutionInitiatedEventAttributes: child }) =>
+          child?.workflowId?.includes('/group-'),
+        ) ?? false
+      );
     };
     // Of twenty-four the first are known to the server, which begins them one after the other.
     await expect.poll(begins, { interval: 1 }).toBe(true);
@@ -221,7 +288,11 @@ describe('async', () => {
         if (activity === 'agentRun' && !/group-[12]\//.test(rollout)) await sleep(800);
       },
     };
-    const shortened = await world.start('train', 'train/shortened', config('shortened', { mode: 'async', maxStalenessSteps: 3 }));
+    const shortened = await world.start(
+      'train',
+      'train/shortened',
+      config('shortened', { mode: 'async', maxStalenessSteps: 3 }),
+    );
     await expect.poll(async () => (await shortened.query<TrainStatus>('status')).step, { interval: 20 }).toBe(1);
     await shortened.executeUpdate('configure', { args: [{ steps: 2 }] });
     expect(await shortened.result()).toMatchObject({ steps: 2 });
@@ -238,11 +309,17 @@ describe('async', () => {
         await ended.promise;
       },
     };
-    const handle = await world.start('train', 'train/broken', config('broken', { mode: 'async', maxStalenessSteps: 1 }, { breaker: { inARow: 0 } }));
+    const handle = await world.start(
+      'train',
+      'train/broken',
+      config('broken', { mode: 'async', maxStalenessSteps: 1 }, { breaker: { inARow: 0 } }),
+    );
     await acting.promise;
     await world.now.client.workflow.getHandle('train/broken/group-1').terminate('by hand');
     ended.resolve();
-    await expect(handle.result()).rejects.toMatchObject({ cause: { message: expect.stringMatching(/group-1 failed/) } });
+    await expect(handle.result()).rejects.toMatchObject({
+      cause: { message: expect.stringMatching(/group-1 failed/) },
+    });
     expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'failed' });
   });
 });
@@ -252,12 +329,19 @@ describe('a new history after an update', () => {
   const async = { mode: 'async', maxStalenessSteps: 3 } as const;
 
   /** Rollouts of `groups` wait, and so does the update of `step`, while `during`; then the history that it is in is full. */
-  async function duringUpdate(run: string, step: number, groups: readonly number[], during: (client: typeof world.now.client) => Promise<void>, over: object = {}) {
+  async function duringUpdate(
+    run: string,
+    step: number,
+    groups: readonly number[],
+    during: (client: typeof world.now.client) => Promise<void>,
+    over: object = {},
+  ) {
     const [updating, go] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let updates = 0;
     world.script = {
       before: async (activity, { rollout = '' }) => {
-        if (activity === 'agentRun' && groups.some((group) => rollout.includes(`${run}/group-${group}/`))) await lasting(go.promise);
+        if (activity === 'agentRun' && groups.some((group) => rollout.includes(`${run}/group-${group}/`)))
+          await lasting(go.promise);
         if (activity !== 'update' || ++updates !== step) return;
         updating.resolve();
         await lasting(go.promise);
@@ -278,7 +362,10 @@ describe('a new history after an update', () => {
     const seen = observe('unheard');
     const handle = await duringUpdate('unheard', 2, [4], async ({ workflow }) => {
       world.script = { ...world.script, update: seen.update };
-      const [unit, batch] = [workflow.getHandle('train/unheard/group-4/unit'), workflow.getHandle('train/unheard/group-4')];
+      const [unit, batch] = [
+        workflow.getHandle('train/unheard/group-4/unit'),
+        workflow.getHandle('train/unheard/group-4'),
+      ];
       const { runId } = await workflow.getHandle('train/unheard').describe();
       expect((await unit.describe()).raw.workflowExecutionInfo?.parentExecution?.runId).not.toBe(runId);
       await unit.terminate('by hand');
@@ -289,12 +376,22 @@ describe('a new history after an update', () => {
   });
 
   it('is none where a group failed that no step has waited for', async () => {
-    const handle = await duringUpdate('failing', 1, [3, 4], async ({ workflow }) => {
-      await workflow.getHandle('train/failing/group-4').terminate('by hand');
-      await expect.poll(async () => (await workflow.getHandle('train/failing/group-4/unit').describe()).status.name).toBe('FAILED');
-      await workflow.getHandle('train/failing/group-3/unit').terminate('by hand');
-    }, { breaker: { inARow: 0 } });
-    await expect(handle.result()).rejects.toMatchObject({ cause: { message: expect.stringMatching(/group-4 failed/) } });
+    const handle = await duringUpdate(
+      'failing',
+      1,
+      [3, 4],
+      async ({ workflow }) => {
+        await workflow.getHandle('train/failing/group-4').terminate('by hand');
+        await expect
+          .poll(async () => (await workflow.getHandle('train/failing/group-4/unit').describe()).status.name)
+          .toBe('FAILED');
+        await workflow.getHandle('train/failing/group-3/unit').terminate('by hand');
+      },
+      { breaker: { inARow: 0 } },
+    );
+    await expect(handle.result()).rejects.toMatchObject({
+      cause: { message: expect.stringMatching(/group-4 failed/) },
+    });
     expect(world.now.log.calls.at(-1)).toMatchObject({ activity: 'closeRun', rollout: 'failed' });
   });
 });

@@ -171,6 +171,10 @@ export function planBatch(layout: CacheLayout, rows: readonly BatchRow[]): Batch
   };
   fillTokens(plan, layout, rows);
   fillChunks(plan, layout, rows);
-  plan.last.set(rows.flatMap((row, r) => Array.from({ length: wantedLogits(row) }, (_, i) => r * width + row.count - wantedLogits(row) + i)));
+  plan.last.set(
+    rows.flatMap((row, r) =>
+      Array.from({ length: wantedLogits(row) }, (_, i) => r * width + row.count - wantedLogits(row) + i),
+    ),
+  );
   return plan;
 }

@@ -87,7 +87,8 @@ interface Pass extends PassKind {
   readonly mask: Edge;
 }
 
-const { elementwise, matMul, batchMatMul, batchMatMulTransposed, reshape, transpose, gather, segment, max } = attributes;
+const { elementwise, matMul, batchMatMul, batchMatMulTransposed, reshape, transpose, gather, segment, max } =
+  attributes;
 
 /** `scaled / sqrt(mean(x^2) + epsilon)`, over the last axis of `x`, `[rows, size]`; `mean` is `[size, 1]`. */
 function rmsNormalise(graph: GraphBuilder, x: Edge, mean: Edge, epsilon: Edge, scaled: Edge): Edge {
@@ -139,7 +140,8 @@ function perKvHead({ graph, config }: Pass, x: Edge): Edge {
 }
 
 /** The queries that an array of `size` takes from one of `group`: all, and the first again where it is padded. */
-const fromGroup = (group: number, size: number): number[] => Array.from({ length: size }, (_, i) => (i < group ? i : 0));
+const fromGroup = (group: number, size: number): number[] =>
+  Array.from({ length: size }, (_, i) => (i < group ? i : 0));
 
 /** `[rows * width, heads * headDim]` as `[rows, kvHeads, queries, headDim]`. */
 function groupQueries({ graph, config, widths, queries }: Pass, q: Edge): Edge {
@@ -237,7 +239,13 @@ function decoderLayer(pass: Pass, layer: LayerEdges, x: Edge): Edge {
  * Adds one planned pass, which writes its keys and values to the cache; returns the logits of each row's last token,
  * `[last.length, vocab]`.
  */
-export function addPass(graph: GraphBuilder, config: ModelConfig, decoder: DecoderEdges, plan: PlanEdges, kind: PassKind): Edge {
+export function addPass(
+  graph: GraphBuilder,
+  config: ModelConfig,
+  decoder: DecoderEdges,
+  plan: PlanEdges,
+  kind: PassKind,
+): Edge {
   const { constants } = decoder;
   const mask = graph.run('GatherV2', gather, [constants.masks, plan.visible, graph.integer(0)]);
   const pass: Pass = { ...kind, graph, config, constants, plan, mask };

@@ -9,7 +9,14 @@ import { type Edge, GraphBuilder } from '../../../graph/graph-builder.ts';
 import { GraphSession, type Signature, signature } from '../../../graph/graph-session.ts';
 import { type ModelConfig, hasBiases } from '../../../model/config.ts';
 import { type BatchPlan, type CacheLayout, decodeQueries, pageCount, pageSize } from './batch-plan.ts';
-import { addPass, type ConstantEdges, type DecoderEdges, type LayerEdges, type PlanEdges, type WidthEdges } from './decoder-graph.ts';
+import {
+  addPass,
+  type ConstantEdges,
+  type DecoderEdges,
+  type LayerEdges,
+  type PlanEdges,
+  type WidthEdges,
+} from './decoder-graph.ts';
 import { layerShapes, layerTensors, type SamplerModel } from './sampler-model.ts';
 
 /** Added to scores that a query may not see: `exp` of it is exactly 0. */
@@ -229,7 +236,11 @@ function addClear(graph: GraphBuilder, variables: Variables, layout: CacheLayout
 /** Takes a model's tensors in the order of `SamplerModel.tensors`. */
 function addAssign(graph: GraphBuilder, config: ModelConfig, { embedding, head, layers }: Variables): Signature {
   graph.beginSection();
-  const targets = [embedding, head, ...layers.flatMap((layer) => layerTensors(config).flatMap((name) => layer[name] ?? []))];
+  const targets = [
+    embedding,
+    head,
+    ...layers.flatMap((layer) => layerTensors(config).flatMap((name) => layer[name] ?? [])),
+  ];
   const given = targets.map(() => graph.placeholder('float32'));
   targets.forEach((target, i) => {
     graph.write('AssignVariableOp', attributes.assign, target, given.slice(i, i + 1));

@@ -102,7 +102,8 @@ function fuseMlp(config: ModelConfig, weights: Weights, prefix: string): Pick<Fu
 function fuseBiases(config: ModelConfig, weights: Weights, prefix: string): Pick<FusedLayer, 'qkBias' | 'vBias'> {
   const { heads, kvHeads, headDim } = config;
   if (!hasBiases(config)) return {};
-  const bias = (name: string, size: number): Float32Array => tensorOf(weights, `${prefix}self_attn.${name}_proj.bias`, [size]);
+  const bias = (name: string, size: number): Float32Array =>
+    tensorOf(weights, `${prefix}self_attn.${name}_proj.bias`, [size]);
   const [q, k] = [bias('q', heads * headDim), bias('k', kvHeads * headDim)];
   const both = Float32Array.from([...q, ...k]);
   const qkBias = new Float32Array(2 * both.length);

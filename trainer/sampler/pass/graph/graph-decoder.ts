@@ -2,7 +2,15 @@
 
 import { NonFiniteLogits, sampleToken } from '../../sample-token.ts';
 import type { Decoder, DecoderKind, PassResult, PassRow } from '../decoder.ts';
-import { type BatchRow, type CacheLayout, nullPage, pageSize, paddedWidth, planBatch, wantedLogits } from './batch-plan.ts';
+import {
+  type BatchRow,
+  type CacheLayout,
+  nullPage,
+  pageSize,
+  paddedWidth,
+  planBatch,
+  wantedLogits,
+} from './batch-plan.ts';
 import { DecoderSession } from './decoder-session.ts';
 import { type PassLimits, passLimits } from './pass-limits.ts';
 import { gathered } from '../../../model/weights.ts';
@@ -22,7 +30,13 @@ function piecesOf(rows: readonly PassRow[], most: number): Piece[][] {
   const rounds: Piece[][] = [];
   rows.forEach(({ tokens, from, count, blocks, want }, row) => {
     for (let at = 0; at < count; at += most) {
-      const part = { pages: blocks, tokens, from: from + at, count: Math.min(most, count - at), every: want === 'every' };
+      const part = {
+        pages: blocks,
+        tokens,
+        from: from + at,
+        count: Math.min(most, count - at),
+        every: want === 'every',
+      };
       (rounds[at / most] ??= []).push({ row, part });
     }
   });
@@ -94,7 +108,13 @@ export class GraphDecoder implements Decoder<SamplerModel> {
   }
 
   #call(model: SamplerModel, pieces: readonly Piece[], logits: readonly Float32Array[][]): void {
-    const found = this.#session.forward(model, planBatch(this.#session.layout, pieces.map(({ part }) => part)));
+    const found = this.#session.forward(
+      model,
+      planBatch(
+        this.#session.layout,
+        pieces.map(({ part }) => part),
+      ),
+    );
     const vocabulary = model.config.vocabSize;
     let at = 0;
     for (const { row, part } of pieces) {
@@ -107,7 +127,11 @@ export class GraphDecoder implements Decoder<SamplerModel> {
   }
 
   #clear(pages: readonly number[]): void {
-    if (pages.length > 0) this.#session.copyPages(pages.map(() => nullPage(this.#session.layout)), pages);
+    if (pages.length > 0)
+      this.#session.copyPages(
+        pages.map(() => nullPage(this.#session.layout)),
+        pages,
+      );
   }
 }
 

@@ -19,7 +19,10 @@ const splits = [
 ] as const;
 
 /** `wanted`, or what products of this shape allow. */
-export function passLimits({ hiddenSize, intermediateSize, heads, headDim }: ModelConfig, wanted: PassLimits): PassLimits {
+export function passLimits(
+  { hiddenSize, intermediateSize, heads, headDim }: ModelConfig,
+  wanted: PassLimits,
+): PassLimits {
   const widest = Math.max(hiddenSize, intermediateSize, heads * headDim);
   const most = splits.find(({ inputs }) => widest >= inputs)?.rows ?? Infinity;
   return { maxRows: Math.min(wanted.maxRows, most), prefillTokens: Math.min(wanted.prefillTokens, most) };

@@ -17,7 +17,10 @@ export type LayerBias = (typeof biases)[number];
 export const layerTensors = (config: ModelConfig): ReadonlyArray<LayerWeight | LayerBias> =>
   hasBiases(config) ? [...everyFamily, ...biases] : everyFamily;
 
-export function layerShapes(config: ModelConfig, positions: number): Readonly<Record<LayerWeight | LayerBias, readonly [number, number]>> {
+export function layerShapes(
+  config: ModelConfig,
+  positions: number,
+): Readonly<Record<LayerWeight | LayerBias, readonly [number, number]>> {
   const { hiddenSize, heads, kvHeads, headDim } = config;
   const rotated = (heads + kvHeads) * 2 * headDim;
   const inner = paddedIntermediate(config);

@@ -16,10 +16,20 @@ export interface NativeBinding {
   dispose(held: Handle): void;
   copyBlock(decoder: Handle, from: number, to: number): void;
   forward(
-    decoder: Handle, model: Handle,
-    ids: Int32Array, starts: Int32Array, begins: Int32Array, tables: Int32Array, tableStarts: Int32Array,
-    endTokens: Int32Array, temperatures: Float64Array, uniforms: Float64Array, limit: number,
-    chosen: Int32Array, logprobs: Float64Array, logits: Float32Array,
+    decoder: Handle,
+    model: Handle,
+    ids: Int32Array,
+    starts: Int32Array,
+    begins: Int32Array,
+    tables: Int32Array,
+    tableStarts: Int32Array,
+    endTokens: Int32Array,
+    temperatures: Float64Array,
+    uniforms: Float64Array,
+    limit: number,
+    chosen: Int32Array,
+    logprobs: Float64Array,
+    logits: Float32Array,
   ): void;
 }
 
@@ -31,8 +41,12 @@ export class NoNativeDecoder extends Error {
 /** Errors: `NoNativeDecoder` where it was not built, or for another processor. */
 export function loadNativeBinding(): NativeBinding {
   try {
-    return createRequire(import.meta.url)(join(findEngine() ?? '', 'lib', 'napi-v8', 'longhaul_decoder.node')) as NativeBinding;
+    return createRequire(import.meta.url)(
+      join(findEngine() ?? '', 'lib', 'napi-v8', 'longhaul_decoder.node'),
+    ) as NativeBinding;
   } catch (error) {
-    throw new NoNativeDecoder(`the compiled decoder cannot be loaded (${String(error)}). Run: npx longhaul setup`, { cause: error });
+    throw new NoNativeDecoder(`the compiled decoder cannot be loaded (${String(error)}). Run: npx longhaul setup`, {
+      cause: error,
+    });
   }
 }

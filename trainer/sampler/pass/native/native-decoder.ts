@@ -18,7 +18,12 @@ const threads = (): number => Number(process.env['TF_NUM_INTRAOP_THREADS']) || a
 export class NativeDecoder implements Decoder<NativeModel> {
   readonly #binding: NativeBinding;
   readonly #handle: Handle;
-  readonly #limits: { readonly vocabulary: number; readonly positions: number; readonly blocks: number; readonly blockSize: number };
+  readonly #limits: {
+    readonly vocabulary: number;
+    readonly positions: number;
+    readonly blocks: number;
+    readonly blockSize: number;
+  };
 
   constructor(binding: NativeBinding, config: ModelConfig, positions: number, blocks: number) {
     this.#binding = binding;
@@ -29,8 +34,20 @@ export class NativeDecoder implements Decoder<NativeModel> {
   forward(model: NativeModel, rows: readonly PassRow[]): PassResult[] {
     const plan = flattenRows(rows, this.#limits);
     this.#binding.forward(
-      this.#handle, model.handle, plan.ids, plan.starts, plan.begins, plan.tables, plan.tableStarts,
-      plan.endTokens, plan.temperatures, plan.uniforms, plan.limit, plan.chosen, plan.logprobs, plan.logits,
+      this.#handle,
+      model.handle,
+      plan.ids,
+      plan.starts,
+      plan.begins,
+      plan.tables,
+      plan.tableStarts,
+      plan.endTokens,
+      plan.temperatures,
+      plan.uniforms,
+      plan.limit,
+      plan.chosen,
+      plan.logprobs,
+      plan.logits,
     );
     return plan.results();
   }

@@ -9,8 +9,17 @@ import type { Handle, NativeBinding } from './native-binding.ts';
 
 export const shapeOf = (config: ModelConfig, positions: number): Int32Array =>
   Int32Array.of(
-    config.vocabSize, config.hiddenSize, config.intermediateSize, config.layers, config.heads, config.kvHeads, config.headDim,
-    positions, Number(hasHeadNorms(config)), Number(hasBiases(config)), Number(config.tiedEmbeddings),
+    config.vocabSize,
+    config.hiddenSize,
+    config.intermediateSize,
+    config.layers,
+    config.heads,
+    config.kvHeads,
+    config.headDim,
+    positions,
+    Number(hasHeadNorms(config)),
+    Number(hasBiases(config)),
+    Number(config.tiedEmbeddings),
   );
 
 interface Wanted {
@@ -20,7 +29,9 @@ interface Wanted {
 }
 
 /** Of a layer, in the order of `LayerTensor` in `model.h`; `undefined`: this family has none. */
-function layerShapes(config: ModelConfig): ReadonlyArray<readonly [name: string, shape: readonly number[] | undefined]> {
+function layerShapes(
+  config: ModelConfig,
+): ReadonlyArray<readonly [name: string, shape: readonly number[] | undefined]> {
   const { hiddenSize: hidden, intermediateSize: inner, heads, kvHeads, headDim } = config;
   const [queries, keys] = [heads * headDim, kvHeads * headDim];
   const headNorm = hasHeadNorms(config) ? [headDim] : undefined;
@@ -47,10 +58,18 @@ function wantedTensors(config: ModelConfig): ReadonlyMap<string, Wanted> {
   const { vocabSize, hiddenSize, layers, tiedEmbeddings } = config;
   const table = [vocabSize, hiddenSize];
   // In the order of `Tensor` in `model.h`, the layers' after them.
-  const few = [['model.embed_tokens.weight', table], ['model.norm.weight', [hiddenSize]], ['lm_head.weight', tiedEmbeddings ? undefined : table]] as const;
-  const ofLayers = Array.from({ length: layers }, (_, i) => layerShapes(config).map(([name, shape]) => [`model.layers.${i}.${name}`, shape] as const));
+  const few = [
+    ['model.embed_tokens.weight', table],
+    ['model.norm.weight', [hiddenSize]],
+    ['lm_head.weight', tiedEmbeddings ? undefined : table],
+  ] as const;
+  const ofLayers = Array.from({ length: layers }, (_, i) =>
+    layerShapes(config).map(([name, shape]) => [`model.layers.${i}.${name}`, shape] as const),
+  );
   const numbered = [...few, ...ofLayers.flat()].map(([name, shape], number) => ({ name, shape, number }));
-  return new Map(numbered.flatMap(({ name, shape, number }) => (shape === undefined ? [] : [[name, { number, shape }]])));
+  return new Map(
+    numbered.flatMap(({ name, shape, number }) => (shape === undefined ? [] : [[name, { number, shape }]])),
+  );
 }
 
 export class NativeModel implements DecoderModel {
@@ -66,7 +85,12 @@ export class NativeModel implements DecoderModel {
   }
 
   /** Tensors that the model has no use for pass by. Errors: `WeightsMismatch`, those of reading the weights. */
-  static async load(binding: NativeBinding, config: ModelConfig, weights: WeightPieces, positions: number): Promise<NativeModel> {
+  static async load(
+    binding: NativeBinding,
+    config: ModelConfig,
+    weights: WeightPieces,
+    positions: number,
+  ): Promise<NativeModel> {
     const model = new NativeModel(binding, config, positions);
     try {
       await model.#fill(weights);

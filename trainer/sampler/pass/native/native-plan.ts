@@ -38,10 +38,14 @@ const isDraw = ({ want }: PassRow): boolean => typeof want === 'object';
 
 function check({ tokens, from, count, blocks, want }: PassRow, limits: PlanLimits): void {
   const until = from + count;
-  if (count < 1 || until > limits.positions || until > tokens.length) throw new RangeError(`tokens ${from} to ${until} of ${tokens.length} cannot be computed`);
-  if (blocks.length * limits.blockSize < until) throw new RangeError(`${blocks.length} blocks have no room for ${until} positions`);
-  for (const block of blocks) if (!(block >= 0 && block < limits.blocks)) throw new RangeError(`there is no block ${block}`);
-  if (typeof want === 'object' && !(want.limit >= 1 && want.limit <= limits.vocabulary)) throw new RangeError(`ids below ${want.limit} cannot be drawn`);
+  if (count < 1 || until > limits.positions || until > tokens.length)
+    throw new RangeError(`tokens ${from} to ${until} of ${tokens.length} cannot be computed`);
+  if (blocks.length * limits.blockSize < until)
+    throw new RangeError(`${blocks.length} blocks have no room for ${until} positions`);
+  for (const block of blocks)
+    if (!(block >= 0 && block < limits.blocks)) throw new RangeError(`there is no block ${block}`);
+  if (typeof want === 'object' && !(want.limit >= 1 && want.limit <= limits.vocabulary))
+    throw new RangeError(`ids below ${want.limit} cannot be drawn`);
 }
 
 function fillTokens(ids: Int32Array, at: number, { tokens, from, count }: PassRow, vocabulary: number): void {
@@ -56,9 +60,17 @@ function fillTokens(ids: Int32Array, at: number, { tokens, from, count }: PassRo
 export function flattenRows(rows: readonly PassRow[], limits: PlanLimits): NativePlan {
   const ends = sum(rows.map(endsOf));
   const ids = new Int32Array(sum(rows.map(({ count }) => count)));
-  const [starts, begins, tableStarts] = [new Int32Array(rows.length + 1), new Int32Array(rows.length), new Int32Array(rows.length)];
+  const [starts, begins, tableStarts] = [
+    new Int32Array(rows.length + 1),
+    new Int32Array(rows.length),
+    new Int32Array(rows.length),
+  ];
   const tables = new Int32Array(sum(rows.map(({ blocks }) => blocks.length)));
-  const [endTokens, temperatures, uniforms] = [new Int32Array(ends), new Float64Array(ends).fill(Number.NaN), new Float64Array(ends)];
+  const [endTokens, temperatures, uniforms] = [
+    new Int32Array(ends),
+    new Float64Array(ends).fill(Number.NaN),
+    new Float64Array(ends),
+  ];
   let [token, block, end, limit] = [0, 0, 0, limits.vocabulary];
   rows.forEach((row, r) => {
     check(row, limits);
@@ -74,17 +86,40 @@ export function flattenRows(rows: readonly PassRow[], limits: PlanLimits): Nativ
     [temperatures[end - 1], uniforms[end - 1], limit] = [row.want.temperature, row.want.uniform, row.want.limit];
   });
   const raw = sum(rows.map((row) => (isDraw(row) ? 0 : endsOf(row))));
-  const [chosen, logprobs, logits] = [new Int32Array(ends), new Float64Array(ends), new Float32Array(raw * limits.vocabulary)];
+  const [chosen, logprobs, logits] = [
+    new Int32Array(ends),
+    new Float64Array(ends),
+    new Float32Array(raw * limits.vocabulary),
+  ];
   const results = (): PassResult[] => readResults(rows, { chosen, logprobs, logits }, limits.vocabulary);
-  return { ids, starts, begins, tables, tableStarts, endTokens, temperatures, uniforms, limit, chosen, logprobs, logits, results };
+  return {
+    ids,
+    starts,
+    begins,
+    tables,
+    tableStarts,
+    endTokens,
+    temperatures,
+    uniforms,
+    limit,
+    chosen,
+    logprobs,
+    logits,
+    results,
+  };
 }
 
-function readResults(rows: readonly PassRow[], { chosen, logprobs, logits }: Pick<NativePlan, 'chosen' | 'logprobs' | 'logits'>, vocabulary: number): PassResult[] {
+function readResults(
+  rows: readonly PassRow[],
+  { chosen, logprobs, logits }: Pick<NativePlan, 'chosen' | 'logprobs' | 'logits'>,
+  vocabulary: number,
+): PassResult[] {
   let [end, raw] = [0, 0];
   return rows.map((row) => {
     const count = endsOf(row);
     end += count;
-    if (!isDraw(row)) return { logits: Array.from({ length: count }, () => logits.subarray(raw * vocabulary, ++raw * vocabulary)) };
+    if (!isDraw(row))
+      return { logits: Array.from({ length: count }, () => logits.subarray(raw * vocabulary, ++raw * vocabulary)) };
     const token = chosen[end - 1] ?? -1;
     return { drawn: token < 0 ? undefined : { token, logprob: logprobs[end - 1] ?? Number.NaN } };
   });
