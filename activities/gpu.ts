@@ -5,7 +5,9 @@ import type { GpuActivities } from '../workflows/activities.ts';
 import { type GenerateDeps, generateTurn } from './rollout/generate.ts';
 import { classified } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
+import { inItsTime } from './own-time.ts';
 import { checkEndpoint } from './sampling/endpoint-offer.ts';
+import { patienceOf } from './sampling/endpoint-patience.ts';
 import { tried } from './tries.ts';
 import { updateOnce } from './update/update.ts';
 
@@ -16,10 +18,9 @@ export function createGpuActivities(deps: GenerateDeps): GpuActivities {
   const { store } = deps;
   return {
     checkEndpoint: (input) => classified(() => withHeartbeat((signal) => checkEndpoint(input, deps, signal))),
-    // An endpoint's own patience bounds how often it is asked.
     generate: (input) =>
-      tried({ store, place: 'gpu', ...('endpoint' in input.policy && { failures: Infinity }) }, (signal) =>
-        generateTurn(input, deps, signal, priorityKey()),
+      tried({ store, place: 'gpu', ...patienceOf(input.policy) }, (signal) =>
+        inItsTime(input.withinMs, signal, (own) => generateTurn(input, deps, own, priorityKey())),
       ),
     update: (input) =>
       tried({ store, place: 'gpu' }, (_signal, progress) => updateOnce(input, store, deps.engine, progress)),

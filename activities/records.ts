@@ -243,6 +243,8 @@ export interface TryRecord {
   readonly error: string;
   readonly message: string;
   readonly at: string;
+  /** Milliseconds spent by then of the patience that is had with such failures; absent: none is. */
+  readonly spentMs?: number;
 }
 
 /** What was changed on the live run, oldest first. */

@@ -3,7 +3,7 @@
  * were thrown, one for workers that ended or were silent. A worker that is lost never spends what failures may spend.
  */
 
-import { asyncLocalStorage, type Info } from '@temporalio/activity';
+import type { Info } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import type { Store } from '../store/store.ts';
 import {
@@ -17,6 +17,8 @@ import {
 import { classified } from './failures.ts';
 import { wasCancelled, wasStopped, withHeartbeat } from './heartbeat.ts';
 import { orAborted } from './or-aborted.ts';
+import { isOf, isSpent, type Patience, spentBefore, type Try } from './own-patience.ts';
+import { OwnClock, scheduled } from './own-time.ts';
 import { keys, type TryRecord } from './records.ts';
 import { watchStandstill } from './standstill.ts';
 
@@ -39,17 +41,11 @@ class TookTooLong extends Error {
 export interface Limits {
   readonly store: Pick<Store, 'putOnce' | 'list'>;
   readonly place: RetryPlace;
-  /** Failures in all, but for those of the disk; absent: the place's. */
-  readonly failures?: number;
+  /** With failures of one class, however many they are; those of all others are the place's. */
+  readonly patience?: Patience;
 }
 
 type Work<T> = (signal: AbortSignal, progress: (detail: unknown) => void) => Promise<T>;
-
-/** `undefined` outside of Temporal, where nothing is tried again. */
-function scheduled(): Info | undefined {
-  const info = asyncLocalStorage.getStore()?.info;
-  return info?.activityId === undefined ? undefined : info;
-}
 
 /** Executions that said how they ended. */
 async function onRecord(store: Pick<Store, 'list'>, info: Info): Promise<number> {
@@ -72,61 +68,69 @@ function note(
   { store }: Limits,
   info: Info,
   end: TryRecord['end'],
-  { name, message }: { readonly name: string; readonly message: string },
+  { name, message, ...spent }: { readonly name: string; readonly message: string } & Pick<TryRecord, 'spentMs'>,
 ): Promise<TryRecord> {
   return store.putOnce<TryRecord>(keys.oneTry(info), {
     end,
     error: name,
     message: message.slice(0, 300),
     at: new Date().toISOString(),
+    ...spent,
   });
 }
 
 const isOfStore = (name = ''): boolean => classOfError(name) === 'store-unavailable';
 
-/** How many executions have failed, this one included. Errors: those of the store. */
-async function failuresOf(limits: Limits, info: Info, { type, message }: ApplicationFailure): Promise<number> {
+/** Whether this execution's failure is the last that may be. Errors: those of the store. */
+async function isLast(failure: ApplicationFailure, limits: Limits, one: Try): Promise<boolean> {
+  const { store, place, patience } = limits;
+  const most = RETRIES[place].attempts;
+  const { info, clock } = one;
+  const { type, message } = failure;
   const name = type ?? '';
   // What cannot be counted in the store is counted by Temporal, lost workers with it: such a class masks no rollout.
-  if (isOfStore(name)) return info.attempt - (await onRecord(limits.store, info));
+  if (isOfStore(name)) return info.attempt - (await onRecord(store, info)) >= most;
+  if (patience && isOf(patience, { end: 'failed', error: name })) {
+    const spentMs = Math.round((await spentBefore(patience, store, one)) + clock.ms);
+    await note(limits, info, 'failed', { name, message, spentMs });
+    return isSpent(patience, spentMs, failure);
+  }
   await note(limits, info, 'failed', { name, message });
-  return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;
+  const tries = await store.list<TryRecord>(keys.tries(info));
+  return tries.filter(({ value }) => value.end === 'failed' && !(patience && isOf(patience, value))).length >= most;
 }
 
 interface Counted {
   readonly failure: ApplicationFailure;
-  readonly failures: number;
+  readonly last: boolean;
 }
 
 /** Where the store fails, its own failure takes the place of one that it cannot count: it holds the rollout, and masks none. */
-async function counted(failure: ApplicationFailure, limits: Limits, info: Info): Promise<Counted> {
+async function counted(failure: ApplicationFailure, limits: Limits, one: Try): Promise<Counted> {
+  const { store, place } = limits;
+  const { info } = one;
   try {
-    return { failure, failures: await classified(() => failuresOf(limits, info, failure)) };
+    return { failure, last: await classified(() => isLast(failure, limits, one)) };
   } catch (error) {
     const holds = error instanceof ApplicationFailure && FAILURES[classOfError(error.type ?? '')].recovery === 'hold';
-    return {
-      failure: holds ? error : failure,
-      failures: info.attempt - (await onRecord(limits.store, info).catch(() => 0)),
-    };
+    const failures = info.attempt - (await onRecord(store, info).catch(() => 0));
+    return { failure: holds ? error : failure, last: failures >= RETRIES[place].attempts };
   }
 }
 
 /** What an execution that failed is reported with: for good, where it was the last that may. */
-export async function reported(error: unknown, limits: Limits, info: Info): Promise<unknown> {
+export async function reported(error: unknown, limits: Limits, one: Try): Promise<unknown> {
   if (!(error instanceof ApplicationFailure) || error.nonRetryable) return error;
-  const { failure, failures } = await counted(error, limits, info);
-  // Beyond the place's own, nobody would hear of a full disk before those that are not on record are taken for lost workers.
-  const own = RETRIES[limits.place].attempts;
-  const most = isOfStore(failure.type ?? '') ? own : (limits.failures ?? own);
-  if (failures < most || failure.nonRetryable) return failure;
+  const { failure, last } = await counted(error, limits, one);
+  if (!last || failure.nonRetryable) return failure;
+  const { patience } = limits;
   const { message, type, cause } = failure;
-  return ApplicationFailure.create({
-    message,
-    type: type ?? '',
-    nonRetryable: true,
-    details: [TRIES_SPENT],
-    ...(cause && { cause }),
-  });
+  const name = type ?? '';
+  const final = { type: name, nonRetryable: true, details: [TRIES_SPENT] };
+  // The innermost message is what is shown.
+  if (patience && isOf(patience, { end: 'failed', error: name }))
+    return ApplicationFailure.create({ ...final, message: patience.told(message) });
+  return ApplicationFailure.create({ ...final, message, ...(cause && { cause }) });
 }
 
 /** In which an execution that is over its time reports that itself. */
@@ -168,6 +172,7 @@ export async function tried<T>(limits: Limits, work: Work<T>): Promise<T> {
   const info = scheduled();
   if (!info) return classified(() => withHeartbeat(work));
   const stoodStill = watchStandstill();
+  const clock = new OwnClock();
   return withHeartbeat(async (signal, progress) => {
     const spare = () => {
       if (!wasCancelled(signal) && !wasStopped(signal)) return;
@@ -179,7 +184,7 @@ export async function tried<T>(limits: Limits, work: Work<T>): Promise<T> {
       return await classified(() => withinLimit(info, signal, (own) => work(own, progress)));
     } catch (error) {
       if (signal.aborted || stoodStill()) throw error;
-      throw await reported(error, limits, info);
+      throw await reported(error, limits, { info, clock });
     } finally {
       signal.removeEventListener('abort', spare);
     }

@@ -20,6 +20,24 @@ export const WORKER_PATIENCE: Patience = { firstMs: 500, longestMs: 15_000, tota
 
 let waits = 0;
 let reason: string | null = null;
+/** Milliseconds of waits that are over, and when the one under way began; two at a time are one. */
+let waitedMs = 0;
+let since = 0;
+
+/** Milliseconds that this process has waited for a disk, up to now. */
+export function waitedForDiskMs(): number {
+  return waitedMs + (waits > 0 ? performance.now() - since : 0);
+}
+
+function begin(): void {
+  if (waits === 0) since = performance.now();
+  waits += 1;
+}
+
+function end(): void {
+  waits -= 1;
+  if (waits === 0) waitedMs += performance.now() - since;
+}
 
 /** Why work of this process stands still at the moment; `null`: it does not. */
 export function pausedBy(): string | null {
@@ -45,13 +63,13 @@ export async function patiently<T>(place: string, patience: Patience | undefined
         if (patience === undefined || !passes(error) || Date.now() + pause > until) throw error;
         reason = `paused: ${error.message}`;
         if (!waited) patience.say?.(`${error.name}: ${error.message}`);
-        if (!waited) waits += 1;
+        if (!waited) begin();
         waited = true;
         await sleep(pause);
         pause = Math.min(pause * 2, patience.longestMs);
       }
     }
   } finally {
-    if (waited) waits -= 1;
+    if (waited) end();
   }
 }

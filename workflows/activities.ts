@@ -22,7 +22,6 @@ import type { EvaluationRecord, StepRecord } from './messages/step-record.ts';
 import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds } from './messages/update.ts';
 import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './messages/eval.ts';
 import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failures/failure-policy.ts';
-import type { Endpoint } from '../trainer/backends/endpoint.ts';
 import { hostQueue, QUEUES, workerQueue } from './queues.ts';
 import type { AdmissionState } from './training/overlap/admission.ts';
 
@@ -160,7 +159,7 @@ function retry({ firstMs, factor, longestMs }: Omit<Backoff, 'attempts'>, maximu
   };
 }
 
-/** Nothing waits for a worker for longer than this, unless the rollout's own deadline is nearer. */
+/** Nothing waits for a worker for longer than this. */
 const OUTAGE = `${OUTAGE_SECONDS}s` as const;
 
 const onInit = {
@@ -180,26 +179,20 @@ const onGpu = {
   retry: retry(RETRIES.gpu),
 } as const;
 
-/** `ms`: all that is left, retries included. */
-export function initWithin(ms: number): InitActivities {
-  return proxyActivities<InitActivities>({ ...onInit, scheduleToCloseTimeout: ms });
-}
+export const init = proxyActivities<InitActivities>(onInit);
 
-/** `ms`: all that is left, retries included. */
-export function gpuWithin(ms: number): Pick<GpuActivities, 'generate'> {
-  return proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: ms });
-}
+/** A rollout's deadline is kept by the worker, which knows what a try has had of it. */
+export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);
 
 /** Who has a rollout's context in its cache takes its next turn at once, or somebody else computes it anew. */
 const CACHE_WITHIN = '5s';
 
-/** The worker that has the cache, tried once: whatever it fails with, any other can take its place. `ms`: all that is left. */
-export function onWorker(worker: string, ms: number): Pick<GpuActivities, 'generate'> {
+/** The worker that has the cache, tried once: whatever it fails with, any other can take its place. */
+export function onWorker(worker: string): Pick<GpuActivities, 'generate'> {
   return proxyActivities<Pick<GpuActivities, 'generate'>>({
     ...onGpu,
     taskQueue: workerQueue(worker),
     scheduleToStartTimeout: CACHE_WITHIN,
-    scheduleToCloseTimeout: ms,
     retry: retry(RETRIES.gpu, 1),
   });
 }
@@ -218,14 +211,11 @@ export const endpoints: Pick<GpuActivities, 'checkEndpoint'> = proxyActivities<P
   retry: retry(RETRIES.gpu, 3),
 });
 
-/** Sampling from a server that may be down for a while: asked again for as long as the endpoint's settings say, `ms` at most. */
-export function onEndpoint({ patienceSeconds }: Endpoint, ms: number): Pick<GpuActivities, 'generate'> {
-  return proxyActivities<Pick<GpuActivities, 'generate'>>({
-    ...onEndpoints,
-    scheduleToCloseTimeout: Math.min(ms, patienceSeconds * 1000),
-    retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },
-  });
-}
+/** Sampling from a server that may be down for a while: its worker asks again for as long as the endpoint's settings say. */
+export const onEndpoint = proxyActivities<Pick<GpuActivities, 'generate'>>({
+  ...onEndpoints,
+  retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },
+});
 
 export const reward = proxyActivities<RewardActivities>({
   taskQueue: QUEUES.reward,
@@ -250,12 +240,12 @@ const HOST_GONE = '35m';
 /** Beside a message's calls, which take four of their limits at most: what is collected, and the store's patience, which is to end first. */
 const BESIDE_CALLS_SECONDS = 600;
 
-/** Activities that must run where the sandbox is. `withinMs`: all that is left, retries included. */
-export function onHost(host: string, toolTimeoutSeconds: number, withinMs = OUTAGE_SECONDS * 1000) {
+/** Activities that must run where the sandbox is. */
+export function onHost(host: string, toolTimeoutSeconds: number) {
   return proxyActivities<Omit<AgentRunActivities, 'releaseSandbox'>>({
     taskQueue: hostQueue(host),
     scheduleToStartTimeout: HOST_GONE,
-    scheduleToCloseTimeout: withinMs,
+    scheduleToCloseTimeout: OUTAGE,
     startToCloseTimeout: `${toolTimeoutSeconds * 4 + BESIDE_CALLS_SECONDS}s`,
     heartbeatTimeout: '15s',
     retry: retry(RETRIES['agent-run']),

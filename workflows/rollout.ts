@@ -270,10 +270,13 @@ async function hold(failure: Failure, state: LoopState, context: Context): Promi
 
 /** What the state asks for, its failure included; a sandbox that was lost or given up is released. */
 async function attempted(state: LoopState, context: Context): Promise<LoopState> {
+  const since = Date.now();
   try {
     return reduce(state, await perform(state, context), context.limits);
   } catch (error) {
     if (isCancellation(error)) throw error;
+    // Where the rollout goes on after that, machines took the time.
+    context.clock.stoodStill(Date.now() - since);
     const failure = classify(error);
     const { breaks, recovery } = FAILURES[failure.failure];
     if (recovery === 'hold' && context.input.holds) return hold(failure, state, context);

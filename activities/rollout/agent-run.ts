@@ -18,9 +18,13 @@ import type {
 } from '../../workflows/messages/stages.ts';
 import { classified } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
+import { inItsTime } from '../own-time.ts';
 import { type ActRecord, keys } from '../records.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { actTurn, isHere, recordLastTurn, replayTurns } from './tool-calls.ts';
+
+/** In which a turn whose time is over ends by itself, and says what ran in it. */
+export const TURN_ENDS_MS = 30_000;
 
 export interface AgentRunDeps {
   readonly store: Store;
@@ -135,7 +139,13 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
   const { store } = deps;
   const limits = { store, place: 'agent-run' } as const;
   return {
-    agentRun: (input) => tried(limits, () => acted(input, deps)),
+    agentRun: (input) =>
+      tried(limits, (signal) => {
+        const { withinMs } = input;
+        return inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS, signal, () =>
+          acted(input, deps),
+        );
+      }),
 
     collect: (input) =>
       tried(limits, async () => {

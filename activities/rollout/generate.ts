@@ -20,6 +20,7 @@ import {
   type UpdateEntry,
 } from '../records.ts';
 import { checkWorkersLost } from '../tries.ts';
+import { whilePatient } from '../sampling/endpoint-patience.ts';
 import { sampleEndpoint } from '../sampling/sample-endpoint.ts';
 import { type PolicyTokenizer, sampleIds } from '../sampling/sample-ids.ts';
 
@@ -92,7 +93,10 @@ async function sample(
   priority: number | undefined,
 ): Promise<GenerateRecord> {
   const { policy, rollout, noiseKey } = input;
-  if ('endpoint' in policy) return sampleEndpoint(input, policy.endpoint, deps, signal);
+  if ('endpoint' in policy) {
+    const { endpoint } = policy;
+    return whilePatient(endpoint, deps.store, signal, (own) => sampleEndpoint(input, endpoint, deps, own));
+  }
   const digest = await checkedDigest(policy, input, deps);
   let cost: GenerateCost | undefined;
   const record = await sampleIds(

@@ -12,6 +12,8 @@ import { createInitActivities } from '../../activities/rollout/init.ts';
 import { createRewardActivities } from '../../activities/rollout/reward.ts';
 import { createShardActivities } from '../../activities/update/sharded-update.ts';
 import { updateOnce } from '../../activities/update/update.ts';
+import { patienceLeft } from '../../activities/own-patience.ts';
+import { OwnClock } from '../../activities/own-time.ts';
 import { keys } from '../../activities/records.ts';
 import { checkWorkersLost, tried } from '../../activities/tries.ts';
 import type { Store } from '../../store/store.ts';
@@ -51,6 +53,11 @@ function execution<T>(
   return asyncLocalStorage.run(context as unknown as Context, body);
 }
 
+const patience = {
+  failure: 'endpoint-unavailable',
+  ms: 100_000,
+  told: (why: string) => `within patienceSeconds (${why})`,
+} as const;
 const failing = () => Promise.reject(Object.assign(new Error('the grader died'), { name: 'GraderFailed' }));
 const failed = (attempt: number, given: Attempt = {}) =>
   execution(attempt, () => tried(limits(), failing), given).catch((error: unknown) => error);
@@ -162,7 +169,7 @@ it('a store that cannot be written bounds tries all the same, and a failure that
 it('what is tried for ever ends for a full disk as a place’s failures do, and not as lost workers; failures on record spend none of that', async () => {
   const thrown = (attempt: number, name: string) =>
     execution(attempt, () =>
-      tried({ ...limits(), failures: Infinity }, () => Promise.reject(Object.assign(new Error(name), { name }))),
+      tried({ ...limits(), patience }, () => Promise.reject(Object.assign(new Error(name), { name }))),
     ).catch((error: unknown) => error);
   for (let attempt = 1; attempt <= 20; attempt += 1)
     expect(await thrown(attempt, 'EndpointUnavailable')).toMatchObject({ nonRetryable: false });
@@ -181,10 +188,71 @@ it('what is tried for ever ends where nothing can be put on record', async () =>
     putOnce: () => Promise.reject(Object.assign(new Error('no room'), { name: 'StoreFull' })),
     list: () => Promise.resolve([]),
   } as unknown as Store;
-  const ended = await execution(RETRIES.reward.attempts, () =>
-    tried({ store, place, failures: Infinity }, failing),
-  ).catch((error: unknown) => error);
+  const ended = await execution(RETRIES.reward.attempts, () => tried({ store, place, patience }, failing)).catch(
+    (error: unknown) => error,
+  );
   expect(ended).toMatchObject({ type: 'StoreFull', nonRetryable: true });
+});
+
+it('patience is spent by tries that found the server down, and by the pauses between two of them; by nothing else', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  const thrown = (attempt: number, name: string, [from, to]: readonly [number, number]) => {
+    vi.setSystemTime(from * 1000);
+    const work = () => {
+      vi.setSystemTime(to * 1000);
+      return Promise.reject(Object.assign(new Error('refused'), { name }));
+    };
+    return execution(attempt, () => tried({ ...limits(), patience }, work)).catch((error: unknown) => error);
+  };
+  const down = (attempt: number, ...times: readonly [number, number]) => thrown(attempt, 'EndpointUnavailable', times);
+  expect(await down(1, 0, 10)).toMatchObject({ nonRetryable: false });
+  expect(await down(2, 30, 40)).toMatchObject({ nonRetryable: false });
+  // The third one's worker was lost, and the disk was full in the fifth one.
+  expect(await down(4, 500, 510)).toMatchObject({ nonRetryable: false });
+  expect(await thrown(5, 'StoreFull', [510, 990])).toMatchObject({ nonRetryable: false });
+  expect(await down(6, 990, 1000)).toMatchObject({ nonRetryable: false });
+  const last = await down(7, 1030, 1040);
+  expect(await world.now.store.list(keys.tries(info(7)))).toMatchObject(
+    [10, 40, 50, 60, 100].map((seconds) => ({ value: { spentMs: seconds * 1000 } })),
+  );
+  vi.useRealTimers();
+  expect(last).toMatchObject({
+    type: 'EndpointUnavailable',
+    message: expect.stringMatching(/^within patienceSeconds \(refused/) as string,
+    nonRetryable: true,
+    details: [TRIES_SPENT],
+  });
+});
+
+it('a try has what is left of the patience, and may report that before the server ends it', async () => {
+  vi.useFakeTimers({ toFake: ['Date'] });
+  vi.setSystemTime(0);
+  const left = (attempt: number) => execution(attempt, () => patienceLeft(patience, world.now.store, new OwnClock()));
+  expect(await left(1)).toBe(100_000);
+  const down = () => {
+    vi.setSystemTime(30_000);
+    return Promise.reject(Object.assign(new Error('refused'), { name: 'EndpointUnavailable' }));
+  };
+  await execution(1, () => tried({ ...limits(), patience }, down)).catch(() => undefined);
+  vi.setSystemTime(50_000);
+  expect(await left(2)).toBe(50_000);
+  // The second one's worker was lost.
+  expect(await left(3)).toBe(70_000);
+  const over = { startToCloseTimeoutMs: 90_000 };
+  expect(await execution(1, () => patienceLeft(patience, world.now.store, new OwnClock()), { over })).toBe(60_000);
+  vi.useRealTimers();
+});
+
+it('what an endpoint may fail with for long takes nothing from other failures, and bounds none of them', async () => {
+  const thrown = (attempt: number, name: string) =>
+    execution(attempt, () =>
+      tried({ ...limits(), patience }, () => Promise.reject(Object.assign(new Error(name), { name }))),
+    ).catch((error: unknown) => error);
+  for (let attempt = 1; attempt <= 20; attempt += 1) await thrown(attempt, 'EndpointUnavailable');
+  const last = 20 + RETRIES.reward.attempts;
+  for (let attempt = 21; attempt < last; attempt += 1)
+    expect(await thrown(attempt, 'TypeError')).toMatchObject({ nonRetryable: false });
+  expect(await thrown(last, 'TypeError')).toMatchObject({ type: 'TypeError', nonRetryable: true });
 });
 
 it('a damaged record of the tries is told as damage at once', async () => {

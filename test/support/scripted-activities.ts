@@ -12,6 +12,7 @@ import type {
   ShardActivities,
   SweepActivities,
 } from '../../workflows/activities.ts';
+import { patiently } from '../../store/patience.ts';
 import { resolveRunConfig } from '../../activities/run/run-config.ts';
 import type { CellHeadline, SweepConfig } from '../../workflows/messages/eval.ts';
 import type { ConfigChange } from '../../workflows/messages/run-config.ts';
@@ -58,6 +59,14 @@ export const restoreFailed = () =>
   ApplicationFailure.create({ message: 'another digest', type: 'RestoreFailed', nonRetryable: true });
 export const sandboxLost = () =>
   ApplicationFailure.create({ message: 'gone', type: 'SandboxLost', nonRetryable: true });
+
+/** For `before`: the disk is full for so long, and the store waits for it. */
+export function waitsForDisk(seconds: number): Promise<void> {
+  const until = performance.now() + seconds * 1000;
+  return patiently('the store', { firstMs: 50, longestMs: 50, totalMs: 60_000 }, async () => {
+    if (performance.now() < until) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
+  });
+}
 
 /** For `before`: an activity that takes until `end`, and lives meanwhile. */
 export async function lasting(end: Promise<unknown>): Promise<void> {

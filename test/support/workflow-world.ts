@@ -4,14 +4,23 @@ import { Context } from '@temporalio/activity';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { classified } from '../../activities/failures.ts';
+import { inItsTime, OwnClock } from '../../activities/own-time.ts';
+import { TURN_ENDS_MS } from '../../activities/rollout/agent-run.ts';
+import { patienceOf, whilePatient } from '../../activities/sampling/endpoint-patience.ts';
 import { reported } from '../../activities/tries.ts';
+import type { RolloutPolicy } from '../../workflows/messages/policy.ts';
 import type { RetryPlace } from '../../workflows/failures/failure-policy.ts';
 import { buildWorkflowBundle } from '../../workers/workflow-bundle.ts';
 import { hostQueue, QUEUES } from '../../workflows/queues.ts';
 import { type Log, type Script, type ScriptedActivities, scriptedActivities } from './scripted-activities.ts';
 import { quietTemporal } from './quiet-temporal.ts';
 
-/** Failures are counted as workers count them. They send no heartbeat of their own. */
+interface Given {
+  readonly policy?: RolloutPolicy;
+  readonly withinMs?: number;
+}
+
+/** Failures are counted, and times kept, as workers do it. They send no heartbeat of their own. */
 function limited(place: RetryPlace, activities: object): Record<string, (...given: never[]) => Promise<unknown>> {
   const records = new Map<string, unknown>();
   const store = {
@@ -20,19 +29,27 @@ function limited(place: RetryPlace, activities: object): Record<string, (...give
     list: async <T>(prefix: string) =>
       [...records].filter(([key]) => key.startsWith(prefix)).map(([key, value]) => ({ key, value: value as T })),
   };
-  const limitsOf = (input: { readonly policy?: object } = {}) => ({
-    store,
-    place,
-    ...(input.policy && 'endpoint' in input.policy && { failures: Infinity }),
-  });
-  const all = Object.entries(activities) as Array<[string, (...given: never[]) => Promise<unknown>]>;
+  const inTime = (name: string, { policy, withinMs }: Given, work: () => Promise<object>) => {
+    const { cancellationSignal } = Context.current();
+    if (name === 'agentRun')
+      return inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS, cancellationSignal, work);
+    if (name !== 'generate') return work();
+    const ask = () =>
+      policy && 'endpoint' in policy ? whilePatient(policy.endpoint, store, cancellationSignal, work) : work();
+    return inItsTime(withinMs, cancellationSignal, ask);
+  };
+  const all = Object.entries(activities) as Array<[string, (...given: unknown[]) => Promise<object>]>;
   return Object.fromEntries(
     all.map(([name, activity]) => [
       name,
-      (...given: never[]) =>
-        classified(() => activity(...given)).catch(async (error: unknown) => {
-          throw await reported(error, limitsOf(given[0]), Context.current().info);
-        }),
+      async (...given) => {
+        const one = { info: Context.current().info, clock: new OwnClock() };
+        const input: Given = given[0] ?? {};
+        const limits = { store, place, ...(input.policy && patienceOf(input.policy)) };
+        return classified(() => inTime(name, input, () => activity(...given))).catch(async (error: unknown) => {
+          throw await reported(error, limits, one);
+        });
+      },
     ]),
   );
 }

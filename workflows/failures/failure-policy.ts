@@ -192,7 +192,7 @@ export const FAILURES: Readonly<Record<FailureClass, FailurePolicy>> = {
   deadline: {
     detected:
       'the rollout spent more than agent.deadlineSeconds on its turns, and less than half of it by itself (with agent.atDeadline: mask, however)',
-    errors: [],
+    errors: ['DeadlinePassed'],
     retried: [],
     recovery: 'mask',
     breaks: false,

@@ -29,6 +29,8 @@ export interface GenerateInput extends Attempt {
   readonly maxContextTokens: number;
   /** The noise of this turn: a function of seed, step, task, sample and turn. */
   readonly noiseKey: string;
+  /** Milliseconds after which a try of it ends: the rollout's time is over. Absent: time enough. */
+  readonly withinMs?: number;
 }
 
 export interface GenerateOutcome {
@@ -43,6 +45,8 @@ export interface GenerateOutcome {
   readonly ms?: number;
   /** Who has the context in its cache; absent where there is one worker, or nobody has. */
   readonly worker?: string;
+  /** Milliseconds that earlier tries, and waits for a disk, took: none of the rollout's own time. Absent: none. */
+  readonly lostMs?: number;
 }
 
 export interface SandboxRef {
@@ -74,6 +78,8 @@ export interface AgentRunOutcome {
   readonly line: string;
   /** That its commands ran, as the sandbox counts; absent: no time. */
   readonly ms?: number;
+  /** As that of a turn that is sampled. */
+  readonly lostMs?: number;
   /** A call before `finish` was refused: the policy is told, and goes on. */
   readonly unfinished?: true;
   /** What was taken out; the sandbox is released. */

@@ -4,7 +4,7 @@
  */
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/workflow';
-import { gpuWithin, onWorker } from '../activities.ts';
+import { gpu, onWorker } from '../activities.ts';
 import { FINAL_ERRORS } from '../failures/failure-policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../messages/stages.ts';
 
@@ -25,20 +25,18 @@ function isFinal(error: unknown): boolean {
   return cause?.name === 'CancelledFailure';
 }
 
-/** `withinMs`: all that is left, retries included. Errors: those of the activity. */
-export async function generateNearCache(
-  withinMs: number,
-  place: CachePlace,
-  input: GenerateInput,
-): Promise<GenerateOutcome> {
+/** What the worker that has the cache took in vain is lost. Errors: those of the activity. */
+export async function generateNearCache(place: CachePlace, input: GenerateInput): Promise<GenerateOutcome> {
   const { worker } = place;
-  if (worker === null) return gpuWithin(withinMs).generate(input);
+  if (worker === null) return gpu.generate(input);
   const begun = Date.now();
   try {
-    return await onWorker(worker, withinMs).generate(input);
+    return await onWorker(worker).generate(input);
   } catch (error) {
     if (isFinal(error)) throw error;
     place.rounds += 1;
-    return gpuWithin(Math.max(1, withinMs - (Date.now() - begun))).generate(input);
+    const nearMs = Date.now() - begun;
+    const outcome = await gpu.generate(input);
+    return { ...outcome, lostMs: nearMs + (outcome.lostMs ?? 0) };
   }
 }

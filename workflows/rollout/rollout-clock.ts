@@ -41,9 +41,10 @@ export class RolloutClock {
     return { spentMs: this.spentMs(now), ...(this.#ownMs > 0 && { ownMs: this.#ownMs }) };
   }
 
-  /** What the policy itself took for a turn, as the engine and the sandbox tell. */
-  ranFor(ms = 0): void {
+  /** A turn: what the policy itself took for it, as the engine and the sandbox tell, and what machines took beside. */
+  heard({ ms = 0, lostMs = 0 }: { readonly ms?: number; readonly lostMs?: number }): void {
     this.#ownMs += ms;
+    this.stoodStill(lostMs);
   }
 
   /** What an attempt spent that is lost was not lost by the policy. */
@@ -56,6 +57,7 @@ export class RolloutClock {
     this.#begun ??= now;
   }
 
+  /** Time that was none of its own. */
   stoodStill(ms: number): void {
     if (this.#begun !== null) this.#begun += ms;
   }

@@ -3,33 +3,23 @@
  * what comes next: that is the loop's.
  */
 
-import {
-  CancellationScope,
-  condition,
-  patched,
-  rootCause,
-  setCurrentDetails,
-  workflowInfo,
-} from '@temporalio/workflow';
+import { CancellationScope, condition, patched, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import type { Failure } from '../../agents/finish-reason.ts';
-import { initWithin, onEndpoint, onHost, releasing, reward } from '../activities.ts';
+import { init, onEndpoint, onHost, releasing, reward } from '../activities.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
-import { KnownFailure, wasOutOfTime, withinOutage } from '../failures/classify-failure.ts';
+import { withinOutage } from '../failures/classify-failure.ts';
 import { BUDGET } from '../failures/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
 import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from '../messages/stages.ts';
-import type { Endpoint } from '../../trainer/backends/endpoint.ts';
 import type { Context } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */
 const LINES = 20;
 /** The calls of a turn take four of their limits at most: a deadline that is further away is none of theirs. */
 const NEAR_IN_LIMITS = 4;
-/** In which a turn whose time is over ends by itself, and says what ran in it. */
-const TURN_ENDS_MS = 30_000;
 
 /** What is collected and graded has had its time. */
 export function hasDeadline({ phase }: LoopState): boolean {
@@ -55,16 +45,15 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   switch (state.phase) {
     case 'prepare':
       await checkPolicy(state, context);
-      context.sandbox = await prepared(attempt, withinMs, context);
+      context.sandbox = await lostTime(context, init.prepareSandbox(attempt));
       context.clock.start(Date.now());
       return { type: 'prepared' };
-    case 'restore':
-      context.sandbox = await initWithin(withinMs).restoreSandbox({
-        ...attempt,
-        restore: state.restores ?? 1,
-        toolTimeoutSeconds: input.agent.toolTimeoutSeconds,
-      });
+    case 'restore': {
+      const { toolTimeoutSeconds } = input.agent;
+      const lost = { ...attempt, restore: state.restores ?? 1, toolTimeoutSeconds };
+      context.sandbox = await lostTime(context, init.restoreSandbox(lost));
       return { type: 'restored' };
+    }
     case 'generate':
       return generate(attempt, state.turn, withinMs, context);
     case 'act':
@@ -79,10 +68,12 @@ export async function perform(state: LoopState, context: Context): Promise<LoopE
   }
 }
 
-/** Its first sandbox is none of its own time. */
-function prepared(attempt: Attempt, withinMs: number, { clock }: Context): Promise<SandboxRef> {
-  const work = initWithin(withinMs).prepareSandbox(attempt);
-  return clock.spentMs(Date.now()) === null ? withinOutage(work) : work;
+/** A sandbox is none of its own time: neither the first one, before which no time runs, nor one in place of a lost one. */
+async function lostTime({ clock }: Context, work: Promise<SandboxRef>): Promise<SandboxRef> {
+  const since = Date.now();
+  const sandbox = await withinOutage(work);
+  clock.stoodStill(Date.now() - since);
+  return sandbox;
 }
 
 async function act(attempt: Attempt, state: LoopState, withinMs: number, context: Context): Promise<LoopEvent> {
@@ -98,13 +89,9 @@ async function act(attempt: Attempt, state: LoopState, withinMs: number, context
     ...(isShort && { withinMs }),
     ...(collect === undefined ? {} : { collect }),
   };
-  const {
-    line,
-    ms,
-    unfinished = false,
-    collected,
-  } = await onHost(sandbox.host, toolTimeoutSeconds, withinMs + TURN_ENDS_MS).agentRun(input);
-  context.clock.ranFor(ms);
+  const outcome = await onHost(sandbox.host, toolTimeoutSeconds).agentRun(input);
+  const { line, unfinished = false, collected } = outcome;
+  context.clock.heard(outcome);
   tell(context, `answer to turn ${state.turn}: ${inCode(line)}`);
   if (collected) take(collected, context);
   return { type: 'acted', unfinished, collected: collected !== undefined };
@@ -118,8 +105,9 @@ function take(collected: CollectOutcome, context: Context): void {
 
 async function generate(attempt: Attempt, turn: number, withinMs: number, context: Context): Promise<LoopEvent> {
   const { input } = context;
-  const outcome = await sampled(attempt.attempt, withinMs, context, {
+  const outcome = await sampled(attempt.attempt, context, {
     ...attempt,
+    withinMs,
     turn,
     policy: input.policy,
     sampling: input.sampling,
@@ -127,7 +115,7 @@ async function generate(attempt: Attempt, turn: number, withinMs: number, contex
     noiseKey: `${input.seed}/${input.step}/${input.task}/${input.sample}/${turn}`,
   });
   context.contextTokens = outcome.contextTokens;
-  context.clock.ranFor(outcome.ms);
+  context.clock.heard(outcome);
   context.worker = outcome.worker ?? null;
   tell(context, `turn ${turn}: ${inCode(outcome.line)}`);
   return { type: 'generated', kind: outcome.kind, calls: outcome.calls };
@@ -139,29 +127,12 @@ async function checkPolicy({ attempt }: LoopState, { input: { policy, run } }: C
   await checkEndpointOnce({ run, endpoint: policy.endpoint, field: 'policy.endpoint' });
 }
 
-/** A server that takes a request and never answers it is as unavailable as one that refuses: its patience ends in the middle of a try. */
-async function askedPatiently(endpoint: Endpoint, withinMs: number, input: GenerateInput): Promise<GenerateOutcome> {
-  try {
-    return await onEndpoint(endpoint, withinMs).generate(input);
-  } catch (error) {
-    if (!wasOutOfTime(error) || endpoint.patienceSeconds * 1000 >= withinMs) throw error;
-    const message = `${endpoint.baseUrl} gave no answer within patienceSeconds, which is ${endpoint.patienceSeconds} s (${(rootCause(error) ?? '').slice(0, 200)})`;
-    throw new KnownFailure({ failure: 'endpoint-unavailable', message }, { cause: error });
-  }
-}
-
 /** A server may be down for longer than a sandbox lives without being used: it is held meanwhile. */
-async function sampled(
-  attempt: number,
-  withinMs: number,
-  context: Context,
-  input: GenerateInput,
-): Promise<GenerateOutcome> {
-  const { policy } = input;
-  if (!('endpoint' in policy)) return generateNearCache(withinMs, context, input);
+async function sampled(attempt: number, context: Context, input: GenerateInput): Promise<GenerateOutcome> {
+  if (!('endpoint' in input.policy)) return generateNearCache(context, input);
   const sandbox = sandboxOf(context);
   let over = false;
-  const work = askedPatiently(policy.endpoint, withinMs, input).finally(() => {
+  const work = onEndpoint.generate(input).finally(() => {
     over = true;
   });
   work.catch(() => undefined);

@@ -8,7 +8,8 @@ import { expect, it } from 'vitest';
 import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
 import type { EndpointPolicy } from '../../../workflows/messages/policy.ts';
 import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
-import { sandboxLost } from '../../support/scripted-activities.ts';
+import type { RolloutState } from '../../../workflows/rollout.ts';
+import { sandboxLost, waitsForDisk } from '../../support/scripted-activities.ts';
 import { startLoopback } from '../../support/endpoint/http-server.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
@@ -73,6 +74,38 @@ it('a server that takes a request and never answers is down as well, whatever th
   expect(server.asked.length).toBeGreaterThan(1);
   expect(world.now.log.live).toBe(0);
   await server.close();
+});
+
+it('a full disk in the middle of a try, and between two, spends no patience with the server', async () => {
+  let tries = 0;
+  world.script = {
+    before: (activity, { turn }) => {
+      if (activity !== 'generate') return undefined;
+      if (turn === 1) return waitsForDisk(3);
+      if ((tries += 1) > 1) return undefined;
+      throw ApplicationFailure.create({ message: 'no room', type: 'StoreFull', nextRetryDelay: '3s' });
+    },
+  };
+  const result = await rollOut({ timeoutSeconds: 1, patienceSeconds: 2 });
+  expect(result).toMatchObject({ status: 'graded', attempt: 1, turns: 2 });
+  expect(tries).toBe(2);
+});
+
+it('a disk that stays full for longer than patience holds the rollout, and blames no server', async () => {
+  world.script = {
+    before: (activity) => {
+      if (activity !== 'generate') return;
+      const nextRetryDelay = world.count('generate') === 1 ? '3s' : '20ms';
+      throw ApplicationFailure.create({ message: 'no room', type: 'StoreFull', nextRetryDelay });
+    },
+  };
+  const endpoint = { baseUrl: 'http://127.0.0.1:9/v1', model: 'm', timeoutSeconds: 1, patienceSeconds: 2 };
+  const handle = await world.start('rollout', `d${serial++}`, { task: 't-train-0', policy: { endpoint } });
+  const held = async () => (await handle.query<RolloutState>('state')).held;
+  await expect.poll(held).toMatchObject({ failure: 'store-unavailable', message: 'no room' });
+  world.script = {};
+  await handle.signal('resume');
+  expect(await handle.result()).toMatchObject({ status: 'graded', attempt: 1 });
 });
 
 it("the rollout's own time, where it is shorter, is a deadline all the same", async () => {

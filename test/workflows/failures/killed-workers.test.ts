@@ -14,12 +14,17 @@ import { useStoreWorld } from '../../support/use-store-world.ts';
 const nobody = {} as never;
 const world = useStoreWorld(() => ({ init: nobody, gpu: nobody, agentRun: nobody, reward: nobody }));
 const program = fileURLToPath(new URL('fixtures/dying-worker.ts', import.meta.url));
-let child: ChildProcess | undefined;
-let ends = false;
+let end = () => {};
 
 /** Another one for each that was killed, as the supervisor does. */
 function serve(deaths: readonly string[]): { killed: number } {
   const seen = { killed: 0 };
+  let child: ChildProcess | undefined;
+  let ends = false;
+  end = () => {
+    ends = true;
+    child?.kill('SIGKILL');
+  };
   const start = () => {
     child = spawn(process.execPath, [program, world.server.address, join(world.dir, 'store'), ...deaths], {
       stdio: ['ignore', 'ignore', 'inherit'],
@@ -34,14 +39,15 @@ function serve(deaths: readonly string[]): { killed: number } {
   return seen;
 }
 
-afterEach(() => {
-  ends = true;
-  child?.kill('SIGKILL');
-});
+afterEach(() => end());
 
 const KILLS = 6;
-const start = (id: string) =>
-  world.start('rollout', id, { task: 'empty-train-0', policy: { dir: '/p', version: 1 }, agent: { maxTurns: 5 } });
+const start = (id: string, agent: object = {}) =>
+  world.start('rollout', id, {
+    task: 'empty-train-0',
+    policy: { dir: '/p', version: 1 },
+    agent: { maxTurns: 5, ...agent },
+  });
 /** All that a rollout left, whatever it is called. */
 const left = async (id: string) =>
   (await world.store.list('')).flatMap(({ key, value }) =>
@@ -62,7 +68,9 @@ it('a rollout whose worker is killed at each grading, sampling or tool call ends
     `${places.sampling}=${times.sampling}`,
     `${places.tools}=${times.tools}`,
   ]);
-  const handles = await Promise.all(['killed/reward', 'killed/sampling', 'killed/tools', 'left-alone'].map(start));
+  const handles = await Promise.all(
+    ['killed/reward', 'killed/sampling', 'killed/tools', 'left-alone'].map((id) => start(id)),
+  );
   const results = (await Promise.all(handles.map((handle) => handle.result()))) as RolloutResult[];
   for (const result of results) expect(result).toMatchObject({ status: 'graded', reward: 1, attempt: 1, turns: 2 });
   expect(KILLS).toBeGreaterThan(RETRIES.reward.attempts);
@@ -71,5 +79,21 @@ it('a rollout whose worker is killed at each grading, sampling or tool call ends
     expect(await world.store.begun(key), place).toBeGreaterThan(times[place as keyof typeof times]);
   const undisturbed = (await left('left-alone')).map(([key, value]) => [key, { ...value, cost: 0 }]);
   for (const id of ['killed/reward', 'killed/sampling', 'killed/tools'])
+    expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
+}, 600_000);
+
+it('a rollout whose worker is killed has the time again that it takes to find that out, however near its deadline is', async () => {
+  // Found out by 15 s of silence.
+  const agent = { deadlineSeconds: 12 };
+  const seen = serve(['model:generate:short/sampling#1/00001=1', 'tool:short/tools#1/1/0=1']);
+  const results: RolloutResult[] = [];
+  // One after the other: to wait for a worker that another one's kill took is a rollout's own time.
+  for (const id of ['short/sampling', 'short/tools', 'short/left-alone'])
+    results.push((await (await start(id, agent)).result()) as RolloutResult);
+  for (const result of results)
+    expect(result).toMatchObject({ status: 'graded', reward: 1, attempt: 1, turns: 2, finish: 'finish-tool' });
+  expect(seen.killed).toBe(2);
+  const undisturbed = (await left('short/left-alone')).map(([key, value]) => [key, { ...value, cost: 0 }]);
+  for (const id of ['short/sampling', 'short/tools'])
     expect((await left(id)).map(([key, value]) => [key, { ...value, cost: 0 }])).toEqual(undisturbed);
 }, 600_000);

@@ -3,12 +3,14 @@
  * real, activities are scripted: they say how long the policy itself took. That a sandbox says so, and ends its calls
  * with the deadline: test/activities/rollout/message-budget.test.ts.
  */
+import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import type { AgentSettings, RolloutResult } from '../../../workflows/messages/rollout.ts';
+import type { RolloutState } from '../../../workflows/rollout.ts';
 import { initialState, reduce } from '../../../workflows/rollout/rollout-loop.ts';
 import { RolloutClock } from '../../../workflows/rollout/rollout-clock.ts';
-import { sandboxLost } from '../../support/scripted-activities.ts';
+import { restoreFailed, sandboxLost, waitsForDisk } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();
@@ -79,6 +81,58 @@ describe('a rollout whose time is over', () => {
   });
 });
 
+describe('time that machines lost', () => {
+  const LOST = { nextRetryDelay: `${DEADLINE + 1}s` } as const;
+  const graded = { status: 'graded', reward: 1, finish: 'finish-tool', turns: 2 };
+
+  it.each([
+    ['generate', 1],
+    ['agentRun', 1],
+    ['restoreSandbox', 1],
+    ['prepareSandbox', 2],
+  ])('to an earlier try of %s is not the rollout\u2019s', async (lossy, attempt) => {
+    const losesItsSandbox = lossy.endsWith('Sandbox');
+    let tries = 0;
+    world.script = {
+      before: (activity, input) => {
+        if (losesItsSandbox && activity === 'agentRun' && world.count('agentRun') === 1) throw sandboxLost();
+        if (attempt === 2 && activity === 'restoreSandbox') throw restoreFailed();
+        if (activity !== lossy || input.attempt !== attempt || (tries += 1) > 1) return;
+        throw ApplicationFailure.create({ type: 'Error', message: 'once', ...LOST });
+      },
+    };
+    expect(await rollOut()).toMatchObject({ ...graded, attempt });
+    expect(tries).toBe(2);
+  });
+
+  it('to a worker that has its cache, and is gone, is not the rollout\u2019s', async () => {
+    // Whoever waits for it does so for five seconds.
+    world.script = { worker: () => 'gone' };
+    expect(await rollOut()).toMatchObject(graded);
+  });
+
+  it('to a disk that was waited for within a try is not the rollout\u2019s', async () => {
+    world.script = { before: (activity) => (activity === 'generate' ? waitsForDisk(DEADLINE + 1) : undefined) };
+    expect(await rollOut()).toMatchObject(graded);
+  });
+
+  it('before the rollout was held is not the rollout\u2019s', async () => {
+    let tries = 0;
+    world.script = {
+      before: (activity) => {
+        if (activity !== 'generate' || (tries += 1) > 2) return;
+        if (tries === 1) throw ApplicationFailure.create({ type: 'Error', message: 'once', ...LOST });
+        throw ApplicationFailure.nonRetryable('50 workers ended in it', 'WorkersLost');
+      },
+    };
+    const given = { task: 't-train-0', policy: { dir: '/p', version: 1 }, agent: { deadlineSeconds: DEADLINE } };
+    const handle = await world.start('rollout', `deadline-${serial++}`, given);
+    await expect.poll(async () => (await handle.query<RolloutState>('state')).held?.failure).toBe('quarantined');
+    await handle.signal('resume');
+    expect(await handle.result()).toMatchObject({ ...graded, attempt: 1 });
+  });
+});
+
 describe('what it spent itself', () => {
   const agent = { deadlineSeconds: 10, atDeadline: 'grade' as const };
   const acting = { ...initialState, phase: 'act' as const };
@@ -86,10 +140,10 @@ describe('what it spent itself', () => {
   it('goes with it into a new history', () => {
     const clock = new RolloutClock(agent, { spentMs: null }, 0);
     clock.start(0);
-    clock.ranFor(3000);
+    clock.heard({ ms: 3000 });
     const next = new RolloutClock(agent, clock.spent(4000), 9000);
     expect(next.spentMs(9000)).toBe(4000);
-    next.ranFor(2000);
+    next.heard({ ms: 2000 });
     expect(next.passed(acting)).toEqual({ type: 'out-of-time' });
   });
 

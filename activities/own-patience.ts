@@ -1,0 +1,63 @@
+/**
+ * How long failures of one class may go on, from one try of an activity to the next: what is spent is the time of the
+ * tries that failed so, and the pauses between two of them. Lost workers, and a disk that is waited for, spend none.
+ */
+
+import type { Info } from '@temporalio/activity';
+import type { ApplicationFailure } from '@temporalio/common';
+import type { FailureClass } from '../agents/finish-reason.ts';
+import type { Store } from '../store/store.ts';
+import { classOfError } from '../workflows/failures/failure-policy.ts';
+import { type OwnClock, scheduled } from './own-time.ts';
+import { keys, type TryRecord } from './records.ts';
+
+export interface Patience {
+  readonly failure: FailureClass;
+  readonly ms: number;
+  /** What the last failure is told as. */
+  readonly told: (message: string) => string;
+}
+
+/** One execution of a scheduled activity. */
+export interface Try {
+  readonly info: Info;
+  /** Since it began. */
+  readonly clock: OwnClock;
+}
+
+/** What is left of a patience that is as good as spent; and how long before its server ends a try it says so itself. */
+const LEAST_MS = 100;
+const REPORT_MS = 30_000;
+
+/** Whether it is a failure that spends it. */
+export function isOf({ failure }: Patience, { end, error }: Pick<TryRecord, 'end' | 'error'>): boolean {
+  return end === 'failed' && classOfError(error) === failure;
+}
+
+/** Milliseconds spent when this try began. Errors: those of the store. */
+export async function spentBefore(
+  patience: Patience,
+  store: Pick<Store, 'list'>,
+  { info, clock }: Try,
+): Promise<number> {
+  if (info.attempt < 2) return 0;
+  const tries = await store.list<TryRecord>(keys.tries(info));
+  const last = tries.findLast(({ key, value }) => key < keys.oneTry(info) && isOf(patience, value));
+  if (!last) return 0;
+  const wasNext = last.key === keys.oneTry({ ...info, attempt: info.attempt - 1 });
+  const pause = wasNext ? Math.max(0, clock.begun - Date.parse(last.value.at)) : 0;
+  return (last.value.spentMs ?? 0) + pause;
+}
+
+/** Whether it is over before another try would begin. */
+export function isSpent({ ms }: Patience, spentMs: number, { nextRetryDelay }: ApplicationFailure): boolean {
+  return spentMs + (typeof nextRetryDelay === 'number' ? nextRetryDelay : 0) + LEAST_MS >= ms;
+}
+
+/** Milliseconds that this try may go on, so that it can still say what it waited for. Errors: those of the store. */
+export async function patienceLeft(patience: Patience, store: Pick<Store, 'list'>, clock: OwnClock): Promise<number> {
+  const info = scheduled();
+  if (!info) return Number.POSITIVE_INFINITY;
+  const left = patience.ms - (await spentBefore(patience, store, { info, clock }));
+  return Math.min(left, Math.max(REPORT_MS, info.startToCloseTimeoutMs - REPORT_MS));
+}

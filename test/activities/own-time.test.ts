@@ -1,0 +1,50 @@
+/** Hunts time that machines took of a try and that is told as the rollout's, and a try that goes on past the deadline. */
+import { asyncLocalStorage, type Context } from '@temporalio/activity';
+import { expect, it } from 'vitest';
+import { inItsTime, within, OwnClock } from '../../activities/own-time.ts';
+import { patiently } from '../../store/patience.ts';
+
+const signal = () => new AbortController().signal;
+const scheduled = <T>(attempt: number, agoMs: number, body: () => Promise<T>): Promise<T> => {
+  const info = { activityId: '7', attempt, scheduledTimestampMs: Date.now() - agoMs };
+  return asyncLocalStorage.run({ info } as unknown as Context, body);
+};
+
+it('a try that is over its time ends, and so does what listens, however long its work goes on', async () => {
+  let heard: unknown;
+  const work = inItsTime(30, signal(), async (own) => {
+    own.addEventListener('abort', () => void (heard = own.reason));
+    return new Promise<object>(() => undefined);
+  });
+  await expect(work).rejects.toMatchObject({
+    name: 'DeadlinePassed',
+    message: 'the 0.03 s that were left of agent.deadlineSeconds have passed',
+  });
+  expect(heard).toMatchObject({ name: 'DeadlinePassed' });
+});
+
+it('what was begun with no time left is not begun', async () => {
+  let begun = false;
+  const over = () => new Error('over');
+  const work = within({ ms: 0, clock: new OwnClock(), over }, signal(), async () => void (begun = true));
+  await expect(work).rejects.toThrow('over');
+  expect(begun).toBe(false);
+});
+
+it('a disk that is waited for within a try takes none of its time, and is told as lost', async () => {
+  let tries = 0;
+  const full = async () => {
+    if ((tries += 1) < 30) throw Object.assign(new Error('full'), { code: 'ENOSPC' });
+    return {};
+  };
+  const outcome = await inItsTime(300, signal(), () =>
+    patiently('the store', { firstMs: 20, longestMs: 20, totalMs: 60_000 }, full),
+  );
+  expect(outcome.lostMs).toBeGreaterThan(300);
+});
+
+it('what earlier tries took is told as lost; the wait of a first one is not', async () => {
+  const lost = (attempt: number) => scheduled(attempt, 60_000, () => inItsTime(undefined, signal(), async () => ({})));
+  expect(await lost(1)).toEqual({});
+  expect((await lost(2)).lostMs).toBeGreaterThanOrEqual(60_000);
+});
