@@ -20,7 +20,7 @@ import { batchStatusQuery, OpenBatch } from './batch/open-batch.ts';
 import type { BatchProgress } from './batch/progress.ts';
 import { refusedInput } from './batch/refused-input.ts';
 import { refusedStraggler } from './batch/stragglers.ts';
-import { rolloutHeldSignal } from './failures/held-rollout.ts';
+import { type RolloutHeld, rolloutHeldSignal } from './failures/held-rollout.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import type { BatchInput, BatchResult } from './messages/batch.ts';
 import { rolloutEndedSignal } from './rollout/report-end.ts';
@@ -68,7 +68,7 @@ export async function runBatch(
     on(pauseSignal, () => open.pause(true)),
     on(resumeSignal, () => open.pause(false)),
     on(stageEndedSignal, (id, stage) => open.stageEnded(id, stage)),
-    on(rolloutHeldSignal, (id, trip) => open.rolloutHeld(id, trip)),
+    on<RolloutHeld>(rolloutHeldSignal, (id, trip, resumed) => open.rolloutHeld(id, trip, resumed)),
     on(rolloutEndedSignal, (result) => open.rolloutEnded(result)),
   );
   try {

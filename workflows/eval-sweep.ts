@@ -27,7 +27,7 @@ import { batch as batchWorkflow } from './batch.ts';
 import { Details, stalledSignal } from './details.ts';
 import { endOfChild } from './end-of-child.ts';
 import { type Trip, tripLine } from './failures/circuit-breaker.ts';
-import { circuitOpenedSignal } from './failures/failure-watch.ts';
+import { type CircuitOpened, circuitOpenedSignal } from './failures/failure-watch.ts';
 import { checkEndpointOnce } from './rollout/check-endpoint.ts';
 import type {
   CellHeadline,
@@ -106,8 +106,9 @@ class Sweep {
     this.#relay.set(paused);
   }
 
-  /** A rollout of the batch under way, `held`, stands still: nothing begins until somebody has looked and resumes it. */
-  trip(trip: Trip, held: string | undefined): void {
+  /** A rollout of the batch under way, `held`, stands still: nothing begins until somebody has looked and resumes it. `resumed`: how often it had been. */
+  trip(trip: Trip, held: string | undefined, resumed: number | undefined): void {
+    if (held !== undefined && this.#relay.isResumed(held, resumed)) return;
     if (held !== undefined) this.#relay.stands(held);
     this.#tripped = trip;
     log.warn(tripLine(trip), { eval: this.opened.eval });
@@ -230,9 +231,9 @@ function answerFrom(id: string, sweep: () => Sweep | null, details: Details): ()
     on(pauseSignal, () => pause(true)),
     on(resumeSignal, () => pause(false)),
     on(stalledSignal, (lines) => details.stuck(lines)),
-    on<[Trip, string?]>(circuitOpenedSignal, (trip, held) => {
+    on<CircuitOpened>(circuitOpenedSignal, (trip, held, resumed) => {
       // A batch of this execution runs, so that the sweep has begun.
-      sweep()?.trip(trip, held);
+      sweep()?.trip(trip, held, resumed);
     }),
   );
   return () => said;

@@ -7,11 +7,18 @@ export interface Steerable {
   signal(name: 'pause' | 'resume'): Promise<void>;
 }
 
+interface Child {
+  readonly child: Steerable;
+  told: boolean;
+  /** Resumptions that were sent to it by this history. */
+  resumed: number;
+}
+
 /** Signals under way at once: far below Temporal's limits on pending signals and on commands of one workflow task. */
 const CHUNK = 100;
 
 export class PauseRelay {
-  readonly #children = new Map<string, { readonly child: Steerable; told: boolean }>();
+  readonly #children = new Map<string, Child>();
   #paused: boolean;
   #settling = false;
   #resting = false;
@@ -34,14 +41,22 @@ export class PauseRelay {
 
   /** A child that has begun: it is told at once where a pause was asked for before. */
   add(id: string, child: Steerable): void {
-    this.#children.set(id, { child, told: false });
+    this.#children.set(id, { child, told: false, resumed: 0 });
     void this.#settle();
   }
 
   /** A child from before this workflow was started again, which may have been told anything: it is told the last word, whichever that is. */
   rejoin(id: string, child: Steerable): void {
-    this.#children.set(id, { child, told: !this.#paused });
+    this.#children.set(id, { child, told: !this.#paused, resumed: 0 });
     void this.#settle();
+  }
+
+  /**
+   * Whether a resumption is on its way to it that it had not heard when it said that it stands still: it goes on by
+   * itself. `heard`: how many it had heard by then; absent: it does not say, and may stand still for good.
+   */
+  isResumed(id: string, heard = Number.POSITIVE_INFINITY): boolean {
+    return (this.#children.get(id)?.resumed ?? 0) > heard;
   }
 
   /** It stands still by itself: the next resumption is to reach it, whatever it was told. */
@@ -52,7 +67,7 @@ export class PauseRelay {
 
   /** A child from an earlier history, which has heard the last word unless it is `untold`. */
   adopt(id: string, child: Steerable, untold = false): void {
-    this.#children.set(id, { child, told: this.#paused !== untold });
+    this.#children.set(id, { child, told: this.#paused !== untold, resumed: 0 });
   }
 
   /** No further word goes out from this history, however many children wait for it: the next one tells the `untold`. */
@@ -75,7 +90,10 @@ export class PauseRelay {
     this.#settling = true;
     for (let late = this.#late(); late.length > 0; late = this.#late()) {
       const word = this.#paused ? 'pause' : 'resume';
-      for (const one of late) one.told = this.#paused;
+      for (const one of late) {
+        one.told = this.#paused;
+        if (!this.#paused) one.resumed += 1;
+      }
       // A child that cannot be told has ended, or is being cancelled with this workflow.
       await Promise.allSettled(late.map(({ child }) => child.signal(word)));
     }

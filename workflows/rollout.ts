@@ -50,6 +50,8 @@ export const resumeSignal = defineSignal('resume');
 export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
   /** Absent: it is not held. */
   readonly held?: Trip;
+  /** Absent: never. */
+  readonly resumed?: number;
   /** Who has the context in its cache. */
   readonly worker?: string;
   readonly state: LoopState;
@@ -99,6 +101,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
     lines = [],
     paused = false,
     held = null,
+    resumed = 0,
     spentMs = null,
     ownMs = 0,
   } = progress ?? {};
@@ -118,6 +121,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
     doing: held ? tripLine(held) : '',
     paused,
     held,
+    resumed,
     collected: null,
     rounds: 0,
   };
@@ -125,7 +129,7 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
 
 function progressOf(
   state: LoopState,
-  { sandbox, contextTokens, worker, lines, paused, held, gates, clock }: Context,
+  { sandbox, contextTokens, worker, lines, paused, held, resumed, gates, clock }: Context,
 ): RolloutProgress {
   return {
     state,
@@ -135,6 +139,7 @@ function progressOf(
     lines,
     paused,
     ...(held && { held }),
+    ...(resumed > 0 && { resumed }),
     allowed: gates.allowed,
     ...clock.spent(Date.now()),
   };
@@ -195,6 +200,7 @@ function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
 function resume(context: Context): void {
   context.paused = false;
   context.held = null;
+  context.resumed += 1;
 }
 
 /** A paused rollout ends its turn, and then begins nothing; after its last turn it is collected and graded. One that is held does nothing. */
@@ -264,7 +270,7 @@ async function hold(failure: Failure, state: LoopState, context: Context): Promi
   context.held = trip;
   context.doing = tripLine(trip);
   showDoing(context);
-  await reportHeld(trip);
+  await reportHeld(trip, context.resumed);
   return state;
 }
 

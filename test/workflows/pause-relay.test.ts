@@ -130,6 +130,21 @@ it('one that stands still by itself is resumed, though nobody told it to pause, 
   expect([stands.words, other.words]).toEqual([['resume'], ['pause', 'resume']]);
 });
 
+it('a word of a child that stood still is old where a resumption is on its way to it, and no other word is', async () => {
+  const { child } = nursery(async () => undefined);
+  const relay = new PauseRelay();
+  relay.add('0', child(0));
+  for (const paused of [true, false, true, false]) {
+    relay.set(paused);
+    await settled();
+  }
+  expect([0, 1, 2, 3].map((heard) => relay.isResumed('0', heard))).toEqual([true, true, false, false]);
+  // It does not say how many it has heard; nobody knows it; it was begun anew; it runs since before.
+  expect([relay.isResumed('0'), relay.isResumed('1', 0)]).toEqual([false, false]);
+  relay.add('0', child(0));
+  expect(relay.isResumed('0', 0)).toBe(false);
+});
+
 it.each([
   [false, 'resume'],
   [true, 'pause'],

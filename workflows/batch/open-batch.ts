@@ -91,6 +91,8 @@ export class OpenBatch {
   #expired = false;
   #paused: boolean;
   #held: Trip | null;
+  /** How often it was. */
+  #resumed: number;
   #started: number;
   /** Nothing more begins in this history. */
   #resting = false;
@@ -112,6 +114,7 @@ export class OpenBatch {
     this.#begunAt = progress?.begunAt ?? Date.now();
     this.#paused = progress?.paused ?? false;
     this.#held = progress?.held ?? null;
+    this.#resumed = progress?.resumed ?? 0;
     this.#clock = new WorkClock(progress?.stoodMs);
     if (this.#paused) this.#clock.stop(Date.now());
     this.#started = progress?.started ?? 0;
@@ -148,6 +151,7 @@ export class OpenBatch {
       started: this.#started,
       paused: this.#paused,
       ...(this.#held && { held: this.#held }),
+      ...(this.#resumed > 0 && { resumed: this.#resumed }),
       stoodMs: this.#clock.stoodMs(Date.now()),
       sampling: this.#sampling.progress,
       ...this.#roster.progress,
@@ -195,22 +199,23 @@ export class OpenBatch {
     this.#relay.set(paused);
     if (paused) return this.#clock.stop(Date.now());
     this.#held = null;
+    this.#resumed += 1;
     this.#show();
     this.#clock.goOn(Date.now());
     this.#failures.reset();
     this.#admit();
   }
 
-  /** It stands still until it is resumed; so does the batch, and its run with it. */
-  rolloutHeld(id: string, trip: Trip): void {
+  /** It stands still until it is resumed; so does the batch, and its run with it. `resumed`: how often it had been. */
+  rolloutHeld(id: string, trip: Trip, resumed?: number): void {
     const index = this.#children.indexOf(id);
-    if (index === undefined || !this.#roster.isOpen(index)) return;
+    if (index === undefined || !this.#roster.isOpen(index) || this.#relay.isResumed(id, resumed)) return;
     this.#relay.stands(id);
     this.pause(true);
     if (this.#held) return;
     this.#held = trip;
     this.#show();
-    this.#underWay.track(this.#failures.held(trip, this.#input.name));
+    this.#underWay.track(this.#failures.held(trip, this.#input.name, this.#resumed));
   }
 
   stageEnded(id: string, stage: 'init' | GatedStage): void {

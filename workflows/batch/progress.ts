@@ -14,6 +14,8 @@ export interface BatchProgress extends RosterProgress {
   readonly paused: boolean;
   /** Why it paused by itself; absent: it did not. */
   readonly held?: Trip;
+  /** How often it was resumed; absent: never. */
+  readonly resumed?: number;
   /** Milliseconds of pauses since it began; absent: none. */
   readonly stoodMs?: number;
   readonly sampling: SamplingProgress;

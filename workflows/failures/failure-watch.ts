@@ -8,8 +8,12 @@ import { type BreakerState, CircuitBreaker, endOf, type Trip, windowOf } from '.
 import type { BatchInput, TimedEnd } from '../messages/batch.ts';
 import type { RolloutResult } from '../messages/rollout.ts';
 
-/** To the parent: too many rollouts failed alike; or a rollout of the named batch, which stands still by itself, is held. */
-export const circuitOpenedSignal = defineSignal<[Trip, string?]>('circuitOpened');
+/**
+ * To the parent: too many rollouts failed alike; or a rollout of the named batch, which stands still by itself, is held.
+ * The number says how many resumptions the sender had heard by then.
+ */
+export const circuitOpenedSignal = defineSignal<CircuitOpened>('circuitOpened');
+export type CircuitOpened = [trip: Trip, held?: string, resumed?: number];
 
 /** What a long batch carries over of it. */
 export interface WatchProgress {
@@ -54,12 +58,12 @@ export class FailureWatch {
         .catch(() => undefined);
   }
 
-  /** A rollout of `batch` is held, and the batch with it. Returns when the parent has been told, or has ended. */
-  async held(trip: Trip, batch: string): Promise<void> {
+  /** A rollout of `batch` is held, and the batch with it, which was `resumed` so often. Returns when the parent has been told, or has ended. */
+  async held(trip: Trip, batch: string, resumed: number): Promise<void> {
     const { parent } = workflowInfo();
     if (parent)
       await getExternalWorkflowHandle(parent.workflowId)
-        .signal(circuitOpenedSignal, trip, batch)
+        .signal(circuitOpenedSignal, trip, batch, resumed)
         .catch(() => undefined);
   }
 

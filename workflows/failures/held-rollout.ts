@@ -8,8 +8,9 @@ import type { Failure } from '../../agents/finish-reason.ts';
 import type { LoopState } from '../rollout/rollout-loop.ts';
 import type { Trip } from './circuit-breaker.ts';
 
-/** To the parent: this child stands still until it is resumed. */
-export const rolloutHeldSignal = defineSignal<[string, Trip]>('rolloutHeld');
+/** To the parent: this child stands still until it is resumed; it has heard so many resumptions before. */
+export const rolloutHeldSignal = defineSignal<RolloutHeld>('rolloutHeld');
+export type RolloutHeld = [rollout: string, trip: Trip, resumed?: number];
 
 const WORK: Readonly<Partial<Record<LoopState['phase'], string>>> = {
   prepare: 'the sandbox',
@@ -27,11 +28,11 @@ export function heldTrip(failure: Failure, state: LoopState, rollout: string): T
   return { ...failure, failed: 1, of: 1, work: `${workOf(state)} of ${rollout}` };
 }
 
-/** A parent that has ended pauses nothing: the rollout stands still all the same. */
-export async function reportHeld(trip: Trip): Promise<void> {
+/** `resumed`: how often it was so far. A parent that has ended pauses nothing: the rollout stands still all the same. */
+export async function reportHeld(trip: Trip, resumed: number): Promise<void> {
   const { parent, workflowId } = workflowInfo();
   if (!parent) return;
   await getExternalWorkflowHandle(parent.workflowId)
-    .signal(rolloutHeldSignal, workflowId, trip)
+    .signal(rolloutHeldSignal, workflowId, trip, resumed)
     .catch(() => undefined);
 }

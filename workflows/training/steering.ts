@@ -14,7 +14,7 @@ import {
 } from '@temporalio/workflow';
 import { type Details, stalledSignal } from '../details.ts';
 import type { Trip } from '../failures/circuit-breaker.ts';
-import { circuitOpenedSignal } from '../failures/failure-watch.ts';
+import { type CircuitOpened, circuitOpenedSignal } from '../failures/failure-watch.ts';
 import { hearSignals, on } from '../hear-signals.ts';
 import type { RunConfig } from '../messages/run-config.ts';
 import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
@@ -53,6 +53,8 @@ export class Steering {
   #pauseAt: PausePoint | null;
   /** Why a batch that runs since before this history paused it. */
   #earlyTrip: Trip | null = null;
+  /** Batches that run since before this history, and stand still by themselves. */
+  readonly #earlyHeld = new Set<string>();
   /** Of units that run since before the run started from its records. */
   readonly #early: UnitReport[] = [];
 
@@ -63,12 +65,7 @@ export class Steering {
     hearSignals(
       on<[PausePoint?]>(pauseTrainSignal, (point) => this.#pause(point === 'step' ? 'step' : 'turn')),
       on(resumeTrainSignal, () => this.#pause(null)),
-      on<[Trip, string?]>(circuitOpenedSignal, (trip, held) => {
-        if (held !== undefined) this.#training?.stands(held);
-        this.#pause('turn');
-        if (this.#training) this.#training.trip(trip);
-        else this.#earlyTrip = trip;
-      }),
+      on<CircuitOpened>(circuitOpenedSignal, (trip, held, resumed) => this.#opened(trip, held, resumed)),
       on(stalledSignal, (lines) => details.stuck(lines)),
       on(unitEndedSignal, (report) => {
         if (this.#training) this.#training.unitEnded(report);
@@ -90,10 +87,21 @@ export class Steering {
 
   /** Hands over what was said before. */
   begun(training: Training): void {
+    // What resumed the run before it began is to reach them.
+    for (const batch of this.#earlyHeld) training.stands(batch);
     training.pauseAt = this.#pauseAt;
     if (this.#earlyTrip) training.trip(this.#earlyTrip);
     for (const report of this.#early) training.unitEnded(report);
     this.#training = training;
+  }
+
+  #opened(trip: Trip, held: string | undefined, resumed: number | undefined): void {
+    if (held !== undefined && this.#training?.isResumed(held, resumed)) return;
+    if (held !== undefined && !this.#training) this.#earlyHeld.add(held);
+    if (held !== undefined) this.#training?.stands(held);
+    this.#pause('turn');
+    if (this.#training) this.#training.trip(trip);
+    else this.#earlyTrip = trip;
   }
 
   #pause(point: PausePoint | null): void {

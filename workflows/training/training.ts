@@ -163,6 +163,11 @@ export class Training {
     this.#overlap?.lookSoon();
   }
 
+  /** The batch of this name goes on: it is being resumed, though it stood still when it had been `resumed` so often. */
+  isResumed(batch: string, resumed: number | undefined): boolean {
+    return this.#pause.relay.isResumed(batch, resumed);
+  }
+
   /** The batch of this name stands still by itself, since one of its rollouts is held. */
   stands(batch: string): void {
     this.#pause.relay.stands(batch);

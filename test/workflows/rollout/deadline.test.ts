@@ -102,7 +102,7 @@ describe('time that machines lost', () => {
       },
     };
     expect(await rollOut()).toMatchObject({ ...graded, attempt });
-    expect(tries).toBe(2);
+    expect(tries).toBeGreaterThan(1);
   });
 
   it('to a worker that has its cache, and is gone, is not the rollout\u2019s', async () => {

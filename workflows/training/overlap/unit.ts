@@ -13,8 +13,7 @@ import {
   type ChildWorkflowHandle,
 } from '@temporalio/workflow';
 import { batch as batchWorkflow } from '../../batch.ts';
-import type { Trip } from '../../failures/circuit-breaker.ts';
-import { circuitOpenedSignal } from '../../failures/failure-watch.ts';
+import { type CircuitOpened, circuitOpenedSignal } from '../../failures/failure-watch.ts';
 import { endOfChild } from '../../end-of-child.ts';
 import { mendable } from '../../failures/mendable.ts';
 import { hearSignals, on } from '../../hear-signals.ts';
@@ -68,14 +67,20 @@ async function report(train: string, said: UnitReport): Promise<void> {
 
 export async function unit(input: UnitInput): Promise<void> {
   const relay = new PauseRelay();
+  let resumed = 0;
   hearSignals(
     on(pauseSignal, () => relay.set(true)),
-    on(resumeSignal, () => relay.set(false)),
-    on<[Trip, string?]>(circuitOpenedSignal, (trip, held) => {
+    on(resumeSignal, () => {
+      resumed += 1;
+      relay.set(false);
+    }),
+    on<CircuitOpened>(circuitOpenedSignal, (trip, held, heard) => {
+      if (held !== undefined && relay.isResumed(held, heard)) return;
       if (held !== undefined) relay.stands(held);
+      const said: CircuitOpened = held === undefined ? [trip] : [trip, held, resumed];
       // A run that is gone pauses no more.
       getExternalWorkflowHandle(input.train)
-        .signal(circuitOpenedSignal, trip, ...(held === undefined ? [] : [held]))
+        .signal(circuitOpenedSignal, ...said)
         .catch(() => undefined);
     }),
   );
