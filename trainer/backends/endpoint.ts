@@ -31,7 +31,7 @@ export interface Endpoint {
   readonly tokensPerMinute?: number;
   /** Times that one activity attempt asks, when the server is busy or out of order. */
   readonly maxTries: number;
-  /** How long a turn goes on asking a server that is down, from one activity attempt to the next; at least `timeoutSeconds`. */
+  /** How long a turn goes on asking a server that is down, over all activity attempts that found it so; at least `timeoutSeconds`. */
   readonly patienceSeconds: number;
   /** What the server calls the limit of an answer: newer models of OpenAI know the second name alone. */
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';

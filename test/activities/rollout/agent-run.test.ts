@@ -191,6 +191,28 @@ describe('agentRun', () => {
     expect(renewals()).toBe(before);
   });
 
+  it('ends by itself half a minute after the deadline, whatever holds it up', async () => {
+    const { store, provider } = world.now;
+    const connect = vi.fn(() => new Promise<never>(() => undefined));
+    const stuck = createAgentRunActivities({
+      store,
+      provider: Object.assign(Object.create(provider) as typeof provider, { connect }),
+      host: 'here',
+      sandboxTtlSeconds: 60,
+    });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+    let ended: unknown;
+    const work = inActivity(() => stuck.agentRun({ ...input, withinMs: 5000 })).catch(
+      (error: unknown) => (ended = error),
+    );
+    await vi.advanceTimersByTimeAsync(34_900);
+    expect(ended).toBeUndefined();
+    await vi.advanceTimersByTimeAsync(200);
+    vi.useRealTimers();
+    await work;
+    expect(ended).toMatchObject({ type: 'DeadlinePassed', nonRetryable: true });
+  });
+
   it('says that a sandbox is lost in a way that no retry follows', async () => {
     await policyCalled('ls');
     await world.now.provider.destroy(sandbox);

@@ -59,7 +59,7 @@ export const breaker: readonly Mutation[] = [
     name: 'a run whose breaker opened goes on',
     fault: FAULT,
     file: 'workflows/training/steering.ts',
-    before: "this.#pause('turn');\n        if (this.#training) this.#training.trip(trip);",
+    before: "this.#pause('turn');\n    if (this.#training) this.#training.trip(trip);",
     after: 'if (this.#training) this.#training.trip(trip);',
     tests: [{ file: BREAKING_TEST, test: 'a run whose rollouts fail alike is paused' }],
   },

@@ -3,25 +3,82 @@
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = 'an endpoint is down, or takes requests and never answers';
+const DISK = 'the disk is full or can only be read, or another program holds the store locked';
 const ENDPOINT_DOWN_TEST = 'test/workflows/failures/endpoint-down.test.ts';
+const TRIES_TEST = 'test/activities/tries.test.ts';
 
 export const endpoints: readonly Mutation[] = [
   {
-    name: 'patience that ends in the middle of a try is told as the deadline of the rollout',
+    name: 'an endpoint that never answers is asked for as long as the rollout has',
     fault: FAULT,
-    file: 'workflows/rollout/rollout-stages.ts',
-    before: 'if (!wasOutOfTime(error) || endpoint.patienceSeconds * 1000 >= withinMs) throw error;',
-    after: 'if (!wasOutOfTime(error) || withinMs >= 0) throw error;',
-    tests: [{ file: ENDPOINT_DOWN_TEST, test: 'a server that takes a request and never answers is down as well' }],
+    file: 'activities/sampling/endpoint-patience.ts',
+    before: 'return within({ ms, clock, over }, signal, ask);',
+    after: 'return within({ ms: ms * 1e6, clock, over }, signal, ask);',
+    tests: [
+      {
+        file: ENDPOINT_DOWN_TEST,
+        test: 'a server that takes a request and never answers is down as well',
+        hangs: true,
+      },
+    ],
   },
   {
-    name: 'a deadline of the rollout is told as an endpoint that is down',
+    name: 'a patience that is over is not the last failure',
     fault: FAULT,
-    file: 'workflows/rollout/rollout-stages.ts',
-    before: ' || endpoint.patienceSeconds * 1000 >= withinMs) throw error;',
-    after: ') throw error;',
+    file: 'activities/own-patience.ts',
+    before: '+ LEAST_MS >= ms;',
+    after: '+ LEAST_MS >= ms * 1e6;',
     tests: [
-      { file: ENDPOINT_DOWN_TEST, test: "the rollout's own time, where it is shorter, is a deadline all the same" },
+      { file: TRIES_TEST, test: 'patience is spent by tries that found the server down' },
+      { file: ENDPOINT_DOWN_TEST, test: 'patience ends: the rollout fails as the server did', hangs: true },
+    ],
+  },
+  {
+    name: 'other failures of an endpoint’s turn have its patience too',
+    fault: FAULT,
+    file: 'activities/own-patience.ts',
+    before: "return end === 'failed' && classOfError(error) === failure;",
+    after: "return end === 'failed' && classOfError(error) !== 'store-unavailable' && failure !== 'internal';",
+    tests: [{ file: TRIES_TEST, test: 'what an endpoint may fail with for long takes nothing from other failures' }],
+  },
+  {
+    name: 'a full disk between two tries spends the patience with an endpoint',
+    fault: DISK,
+    file: 'activities/own-patience.ts',
+    before: 'const wasNext = last.key === keys.oneTry({ ...info, attempt: info.attempt - 1 });',
+    after: 'const wasNext = last.key !== keys.oneTry(info);',
+    tests: [
+      { file: TRIES_TEST, test: 'patience is spent by tries that found the server down' },
+      { file: TRIES_TEST, test: 'a try has what is left of the patience' },
+    ],
+  },
+  {
+    name: 'the server ends a turn of an endpoint when its patience is over',
+    fault: DISK,
+    file: 'workflows/activities.ts',
+    before: "  ...onEndpoints,\n  retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },",
+    after:
+      "  ...onEndpoints,\n  scheduleToCloseTimeout: 2000,\n  retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },",
+    tests: [
+      { file: ENDPOINT_DOWN_TEST, test: 'a full disk in the middle of a try, and between two, spends no patience' },
+    ],
+  },
+  {
+    name: 'a wait for a disk is a try’s own time',
+    fault: DISK,
+    file: 'activities/own-time.ts',
+    before: 'return Date.now() - this.#begun - this.waitedMs;',
+    after: 'return Date.now() - this.#begun;',
+    tests: [
+      {
+        file: 'test/activities/own-time.test.ts',
+        test: 'a disk that is waited for within a try takes none of its time',
+      },
+      { file: ENDPOINT_DOWN_TEST, test: 'a full disk in the middle of a try, and between two, spends no patience' },
+      {
+        file: 'test/workflows/rollout/deadline.test.ts',
+        test: 'to a disk that was waited for within a try is not the rollout',
+      },
     ],
   },
 ];

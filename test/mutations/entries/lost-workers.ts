@@ -10,6 +10,10 @@ const UPDATE =
 const TRIES_TEST = 'test/activities/tries.test.ts';
 const KILLED_TEST = 'test/workflows/failures/killed-workers.test.ts';
 const HELD_TEST = 'test/workflows/failures/held-rollouts.test.ts';
+const RELAY_TEST = 'test/workflows/pause-relay.test.ts';
+const LATE_HOLDS_TEST = 'test/workflows/failures/late-holds.test.ts';
+const OWN_TIME_TEST = 'test/activities/own-time.test.ts';
+const DEADLINE_TEST = 'test/workflows/rollout/deadline.test.ts';
 const GENERATE_TEST = 'test/activities/rollout/generate.test.ts';
 const TRIES = 'activities/tries.ts';
 
@@ -50,8 +54,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a full disk is tried for ever where an endpoint is',
     fault: DISK,
     file: TRIES,
-    before: "isOfStore(failure.type ?? '') ? own :",
-    after: "isOfStore(failure.type ?? '') && !own ? own :",
+    before: 'if (isOfStore(name)) return info.attempt - (await onRecord(store, info)) >= most;',
+    after: 'if (isOfStore(name)) return !patience && info.attempt - (await onRecord(store, info)) >= most;',
     tests: [{ file: TRIES_TEST, test: 'what is tried for ever ends for a full disk as a place’s failures do' }],
   },
   {
@@ -71,17 +75,17 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'no failure is the last one',
     fault: FAULT,
     file: TRIES,
-    before: 'if (failures < most || failure.nonRetryable) return failure;',
-    after: 'if (failures < 1000 * most || failure.nonRetryable) return failure;',
+    before: 'if (!last || failure.nonRetryable) return failure;',
+    after: 'if (last !== null || failure.nonRetryable) return failure;',
     tests: [{ file: TRIES_TEST, test: 'a failure is for good when as many were thrown as may be' }],
   },
   {
     name: 'lost workers count as failures',
     fault: FAULT,
     file: TRIES,
-    before:
-      "return (await limits.store.list<TryRecord>(keys.tries(info))).filter(({ value }) => value.end === 'failed').length;",
-    after: 'return info.attempt;',
+    before: 'const tries = await store.list<TryRecord>(keys.tries(info));',
+    after:
+      "const tries = Array.from({ length: info.attempt }, () => ({ value: { end: 'failed', error: '' } as const }));",
     tests: [{ file: TRIES_TEST, test: 'workers that are lost spend none of what failures may' }],
   },
   {
@@ -165,7 +169,7 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a rollout that is held tells nobody',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: '  await reportHeld(trip);\n',
+    before: '  await reportHeld(trip, context.resumed);\n',
     after: '',
     tests: [{ file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' }],
   },
@@ -181,7 +185,7 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a batch does not tell its run of a rollout that is held',
     fault: FAULT,
     file: 'workflows/batch/open-batch.ts',
-    before: '    this.#underWay.track(this.#failures.held(trip, this.#input.name));\n',
+    before: '    this.#underWay.track(this.#failures.held(trip, this.#input.name, this.#resumed));\n',
     after: '',
     tests: [
       { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' },
@@ -192,10 +196,9 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a unit does not tell its run of a rollout that is held',
     fault: FAULT,
     file: 'workflows/training/overlap/unit.ts',
-    before:
-      'getExternalWorkflowHandle(input.train)\n        .signal(circuitOpenedSignal, trip, ...(held === undefined ? [] : [held]))\n',
+    before: 'getExternalWorkflowHandle(input.train)\n        .signal(circuitOpenedSignal, ...said)\n',
     after:
-      'if (held === undefined)\n        getExternalWorkflowHandle(input.train)\n          .signal(circuitOpenedSignal, trip, ...(held === undefined ? [] : [held]))\n  ',
+      'if (held === undefined)\n        getExternalWorkflowHandle(input.train)\n          .signal(circuitOpenedSignal, ...said)\n  ',
     tests: [{ file: HELD_TEST, test: 'a run (async) whose computeReward in group-2/ cannot go on pauses' }],
   },
   {
@@ -212,6 +215,91 @@ export const lostWorkers: readonly Mutation[] = [
     ],
   },
   {
+    name: 'a held word that crosses a resumption pauses those that it reaches',
+    fault: FAULT,
+    file: 'workflows/pause-relay.ts',
+    before: '(this.#children.get(id)?.resumed ?? 0) > heard;',
+    after: '(this.#children.get(id)?.resumed ?? 0) > heard + 1e9;',
+    tests: [
+      { file: RELAY_TEST, test: 'a word of a child that stood still is old where a resumption is on its way to it' },
+      { file: LATE_HOLDS_TEST, test: 'a batch ignores that one was held which it has resumed since' },
+      { file: LATE_HOLDS_TEST, test: 'a train ignores that one was held which it has resumed since' },
+      { file: LATE_HOLDS_TEST, test: 'a evalSweep ignores that one was held which it has resumed since' },
+    ],
+  },
+  {
+    name: 'a rollout does not count its resumptions',
+    fault: FAULT,
+    file: 'workflows/rollout.ts',
+    before: '  context.resumed += 1;\n',
+    after: '',
+    tests: [{ file: LATE_HOLDS_TEST, test: 'a rollout that is held again after it was resumed pauses its run again' }],
+  },
+  {
+    name: 'a batch does not count its resumptions',
+    fault: FAULT,
+    file: 'workflows/batch/open-batch.ts',
+    before: '    this.#resumed += 1;\n',
+    after: '',
+    tests: [{ file: LATE_HOLDS_TEST, test: 'a rollout that is held again after it was resumed pauses its run again' }],
+  },
+  {
+    name: 'a unit does not count its resumptions',
+    fault: FAULT,
+    file: 'workflows/training/overlap/unit.ts',
+    before: '      resumed += 1;\n',
+    after: '',
+    tests: [{ file: LATE_HOLDS_TEST, test: 'a rollout that is held again after it was resumed pauses its run again' }],
+  },
+  {
+    name: 'a batch that stands still before a new history of its run has begun is not resumed by that',
+    fault: FAULT,
+    file: 'workflows/training/steering.ts',
+    before: '    for (const batch of this.#earlyHeld) training.stands(batch);\n',
+    after: '',
+    tests: [
+      { file: LATE_HOLDS_TEST, test: 'a batch that stood still, and whose run was resumed, before its new history' },
+    ],
+  },
+  {
+    name: 'the time that a lost worker took is its rollout’s',
+    fault: FAULT,
+    file: 'activities/own-time.ts',
+    before: 'return lost > 0 ? { ...outcome, lostMs: lost } : outcome;',
+    after: 'return lost < 0 ? { ...outcome, lostMs: lost } : outcome;',
+    tests: [
+      { file: KILLED_TEST, test: 'a rollout whose worker is killed has the time again that it takes to find that out' },
+      { file: OWN_TIME_TEST, test: 'what earlier tries took is told as lost' },
+      { file: DEADLINE_TEST, test: 'to an earlier try of agentRun is not the rollout' },
+    ],
+  },
+  {
+    name: 'all tries of a sampling together have what is left of the deadline',
+    fault: FAULT,
+    file: 'workflows/activities.ts',
+    before: "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);",
+    after:
+      "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: 3000 });",
+    tests: [{ file: DEADLINE_TEST, test: 'to an earlier try of generate is not the rollout' }],
+  },
+  {
+    name: 'the wait for a worker that has the cache, and is gone, is the rollout’s',
+    fault: FAULT,
+    file: 'workflows/rollout/generate-near-cache.ts',
+    before: 'lostMs: nearMs + (outcome.lostMs ?? 0)',
+    after: 'lostMs: 0 * nearMs + (outcome.lostMs ?? 0)',
+    tests: [{ file: DEADLINE_TEST, test: 'to a worker that has its cache, and is gone, is not the rollout' }],
+  },
+  {
+    name: 'the time until a rollout is held is its own',
+    fault: FAULT,
+    file: 'workflows/rollout.ts',
+    before:
+      '    // Where the rollout goes on after that, machines took the time.\n    context.clock.stoodStill(Date.now() - since);\n',
+    after: '    void since;\n',
+    tests: [{ file: DEADLINE_TEST, test: 'before the rollout was held is not the rollout' }],
+  },
+  {
     name: 'a run that pauses for nothing holds its rollouts',
     fault: FAULT,
     file: 'workflows/batch/children.ts',
@@ -223,8 +311,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'an eval does not hear of a rollout that is held',
     fault: FAULT,
     file: 'workflows/eval-sweep.ts',
-    before: '    sweep()?.trip(trip, held);\n',
-    after: '    void [trip, held];\n',
+    before: '      sweep()?.trip(trip, held, resumed);\n',
+    after: '      void [trip, held, resumed];\n',
     tests: [{ file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }],
   },
   {

@@ -58,8 +58,8 @@ export const sandboxOwners: readonly Mutation[] = [
     name: 'a group that stood still when its run was terminated is not told that the run goes on',
     fault: TERMINATED,
     file: 'workflows/pause-relay.ts',
-    before: 'told: !this.#paused });',
-    after: 'told: this.#paused });',
+    before: 'told: !this.#paused, resumed: 0 });',
+    after: 'told: this.#paused, resumed: 0 });',
     tests: [
       { file: 'test/workflows/pause-relay.test.ts', test: 'one that runs since before is told the last word' },
       {

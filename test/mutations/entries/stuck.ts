@@ -105,25 +105,48 @@ export const stuck: readonly Mutation[] = [
   {
     name: 'a rollout has no deadline while it samples',
     fault: FAULT,
-    file: 'workflows/activities.ts',
-    before: "return proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: ms });",
-    after: "void ms;\n  return proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);",
-    tests: [{ file: WORKFLOWS_TEST, test: 'is masked at its deadline, in the middle of generate' }],
+    file: 'activities/own-time.ts',
+    before: 'if (ms === Number.POSITIVE_INFINITY) return work(signal);',
+    after: 'if (ms > 0) return work(signal);',
+    tests: [
+      { file: WORKFLOWS_TEST, test: 'is masked at its deadline, in the middle of generate' },
+      { file: 'test/activities/own-time.test.ts', test: 'a try that is over its time ends', hangs: true },
+    ],
   },
   {
     name: 'a rollout has no deadline while its tools run',
     fault: FAULT,
-    file: 'workflows/activities.ts',
-    before: 'scheduleToCloseTimeout: withinMs,',
-    after: 'scheduleToCloseTimeout: Math.max(withinMs, OUTAGE_SECONDS * 1000),',
-    tests: [{ file: WORKFLOWS_TEST, test: 'is masked at its deadline, in the middle of agentRun' }],
+    file: 'activities/rollout/agent-run.ts',
+    before: 'inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS,',
+    after: 'inItsTime(withinMs === undefined || TURN_ENDS_MS ? undefined : withinMs,',
+    tests: [
+      {
+        file: 'test/activities/rollout/agent-run.test.ts',
+        test: 'ends by itself half a minute after the deadline',
+        hangs: true,
+      },
+    ],
+  },
+  {
+    name: 'a deadline that its worker told is another failure',
+    fault: FAULT,
+    file: 'workflows/failures/failure-policy.ts',
+    before: "errors: ['DeadlinePassed'],",
+    after: 'errors: [],',
+    tests: [
+      { file: WORKFLOWS_TEST, test: 'is masked at its deadline, in the middle of agentRun' },
+      {
+        file: 'test/workflows/failures/endpoint-down.test.ts',
+        test: "the rollout's own time, where it is shorter, is a deadline all the same",
+      },
+    ],
   },
   {
     name: 'a pause spends the deadline of a rollout',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: 'context.clock.stoodStill(Date.now() - since);',
-    after: 'context.clock.stoodStill(0 * since);',
+    before: '  } finally {\n    context.clock.stoodStill(Date.now() - since);',
+    after: '  } finally {\n    context.clock.stoodStill(0 * since);',
     tests: [{ file: WORKFLOWS_TEST, test: 'spends none of its deadline while it is paused' }],
   },
   {

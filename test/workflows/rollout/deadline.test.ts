@@ -90,7 +90,7 @@ describe('time that machines lost', () => {
     ['agentRun', 1],
     ['restoreSandbox', 1],
     ['prepareSandbox', 2],
-  ])('to an earlier try of %s is not the rollout\u2019s', async (lossy, attempt) => {
+  ])('to an earlier try of %s is not the rollout’s', async (lossy, attempt) => {
     const losesItsSandbox = lossy.endsWith('Sandbox');
     let tries = 0;
     world.script = {
@@ -105,18 +105,18 @@ describe('time that machines lost', () => {
     expect(tries).toBeGreaterThan(1);
   });
 
-  it('to a worker that has its cache, and is gone, is not the rollout\u2019s', async () => {
+  it('to a worker that has its cache, and is gone, is not the rollout’s', async () => {
     // Whoever waits for it does so for five seconds.
     world.script = { worker: () => 'gone' };
     expect(await rollOut()).toMatchObject(graded);
   });
 
-  it('to a disk that was waited for within a try is not the rollout\u2019s', async () => {
+  it('to a disk that was waited for within a try is not the rollout’s', async () => {
     world.script = { before: (activity) => (activity === 'generate' ? waitsForDisk(DEADLINE + 1) : undefined) };
     expect(await rollOut()).toMatchObject(graded);
   });
 
-  it('before the rollout was held is not the rollout\u2019s', async () => {
+  it('before the rollout was held is not the rollout’s', async () => {
     let tries = 0;
     world.script = {
       before: (activity) => {
