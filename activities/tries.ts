@@ -107,12 +107,15 @@ interface Counted {
 
 /** Where the store fails, its own failure takes the place of one that it cannot count: it holds the rollout, and masks none. */
 async function counted(failure: ApplicationFailure, limits: Limits, one: Try): Promise<Counted> {
-  const { store, place } = limits;
+  const { store, place, patience } = limits;
   const { info } = one;
   try {
     return { failure, last: await classified(() => isLast(failure, limits, one)) };
   } catch (error) {
     const holds = error instanceof ApplicationFailure && FAILURES[classOfError(error.type ?? '')].recovery === 'hold';
+    // Nothing says when it began: it counts from the first try on.
+    if (!holds && patience && isOf(patience, { end: 'failed', error: failure.type ?? '' }))
+      return { failure, last: isSpent(patience, Date.now() - info.scheduledTimestampMs, failure) };
     const failures = info.attempt - (await onRecord(store, info).catch(() => 0));
     return { failure: holds ? error : failure, last: failures >= RETRIES[place].attempts };
   }

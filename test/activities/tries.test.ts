@@ -255,6 +255,18 @@ it('what an endpoint may fail with for long takes nothing from other failures, a
   expect(await thrown(last, 'TypeError')).toMatchObject({ type: 'TypeError', nonRetryable: true });
 });
 
+it('where patience cannot be read, it counts from the first try on', async () => {
+  const broken = () => Promise.reject(new TypeError('no such table'));
+  const store = { putOnce: broken, list: broken } as unknown as Store;
+  const down = () => Promise.reject(Object.assign(new Error('refused'), { name: 'EndpointUnavailable' }));
+  const ended = (agoMs: number) =>
+    execution(20, () => tried({ store, place, patience }, down), {
+      over: { scheduledTimestampMs: Date.now() - agoMs },
+    }).catch((error: unknown) => error);
+  expect(await ended(60_000)).toMatchObject({ type: 'EndpointUnavailable', nonRetryable: false });
+  expect(await ended(100_000)).toMatchObject({ type: 'EndpointUnavailable', nonRetryable: true });
+});
+
 it('a damaged record of the tries is told as damage at once', async () => {
   const corrupt = () =>
     Promise.reject(Object.assign(new Error('the record is not what was written'), { name: 'StoreCorrupt' }));
