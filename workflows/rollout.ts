@@ -50,7 +50,7 @@ export const resumeSignal = defineSignal('resume');
 export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
   /** Absent: it is not held. */
   readonly held?: Trip;
-  /** Absent: never. */
+  /** How often it was; absent: nobody counted. */
   readonly resumed?: number;
   /** Who has the context in its cache. */
   readonly worker?: string;
@@ -101,10 +101,10 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
     lines = [],
     paused = false,
     held = null,
-    resumed = 0,
     spentMs = null,
     ownMs = 0,
   } = progress ?? {};
+  const resumed = progress ? (progress.resumed ?? null) : 0;
   const gates = new StageGates(input.gates, allowed);
   const clock = new RolloutClock(input.agent, { spentMs, ownMs }, Date.now());
   const limits = { maxTurns: input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
@@ -139,7 +139,7 @@ function progressOf(
     lines,
     paused,
     ...(held && { held }),
-    ...(resumed > 0 && { resumed }),
+    ...(resumed === null ? {} : { resumed }),
     allowed: gates.allowed,
     ...clock.spent(Date.now()),
   };
@@ -200,7 +200,7 @@ function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
 function resume(context: Context): void {
   context.paused = false;
   context.held = null;
-  context.resumed += 1;
+  if (context.resumed !== null) context.resumed += 1;
 }
 
 /** A paused rollout ends its turn, and then begins nothing; after its last turn it is collected and graded. One that is held does nothing. */

@@ -91,8 +91,8 @@ export class OpenBatch {
   #expired = false;
   #paused: boolean;
   #held: Trip | null;
-  /** How often it was. */
-  #resumed: number;
+  /** How often it was resumed; `null`: nobody knows. */
+  #resumed: number | null;
   #started: number;
   /** Nothing more begins in this history. */
   #resting = false;
@@ -114,7 +114,7 @@ export class OpenBatch {
     this.#begunAt = progress?.begunAt ?? Date.now();
     this.#paused = progress?.paused ?? false;
     this.#held = progress?.held ?? null;
-    this.#resumed = progress?.resumed ?? 0;
+    this.#resumed = progress ? (progress.resumed ?? null) : 0;
     this.#clock = new WorkClock(progress?.stoodMs);
     if (this.#paused) this.#clock.stop(Date.now());
     this.#started = progress?.started ?? 0;
@@ -151,7 +151,7 @@ export class OpenBatch {
       started: this.#started,
       paused: this.#paused,
       ...(this.#held && { held: this.#held }),
-      ...(this.#resumed > 0 && { resumed: this.#resumed }),
+      ...(this.#resumed === null ? {} : { resumed: this.#resumed }),
       stoodMs: this.#clock.stoodMs(Date.now()),
       sampling: this.#sampling.progress,
       ...this.#roster.progress,
@@ -199,7 +199,7 @@ export class OpenBatch {
     this.#relay.set(paused);
     if (paused) return this.#clock.stop(Date.now());
     this.#held = null;
-    this.#resumed += 1;
+    if (this.#resumed !== null) this.#resumed += 1;
     this.#show();
     this.#clock.goOn(Date.now());
     this.#failures.reset();

@@ -14,7 +14,7 @@ export interface BatchProgress extends RosterProgress {
   readonly paused: boolean;
   /** Why it paused by itself; absent: it did not. */
   readonly held?: Trip;
-  /** How often it was resumed; absent: never. */
+  /** How often it was resumed; absent: nobody counted. */
   readonly resumed?: number;
   /** Milliseconds of pauses since it began; absent: none. */
   readonly stoodMs?: number;

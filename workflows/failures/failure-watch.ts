@@ -58,12 +58,13 @@ export class FailureWatch {
         .catch(() => undefined);
   }
 
-  /** A rollout of `batch` is held, and the batch with it, which was `resumed` so often. Returns when the parent has been told, or has ended. */
-  async held(trip: Trip, batch: string, resumed: number): Promise<void> {
+  /** A rollout of `batch` is held, and the batch with it, which was `resumed` so often, where that is known. Returns when the parent has been told, or has ended. */
+  async held(trip: Trip, batch: string, resumed: number | null): Promise<void> {
+    const said: CircuitOpened = resumed === null ? [trip, batch] : [trip, batch, resumed];
     const { parent } = workflowInfo();
     if (parent)
       await getExternalWorkflowHandle(parent.workflowId)
-        .signal(circuitOpenedSignal, trip, batch, resumed)
+        .signal(circuitOpenedSignal, ...said)
         .catch(() => undefined);
   }
 

@@ -28,11 +28,12 @@ export function heldTrip(failure: Failure, state: LoopState, rollout: string): T
   return { ...failure, failed: 1, of: 1, work: `${workOf(state)} of ${rollout}` };
 }
 
-/** `resumed`: how often it was so far. A parent that has ended pauses nothing: the rollout stands still all the same. */
-export async function reportHeld(trip: Trip, resumed: number): Promise<void> {
+/** `resumed`: how often it was so far, where that is known. A parent that has ended pauses nothing: the rollout stands still all the same. */
+export async function reportHeld(trip: Trip, resumed: number | null): Promise<void> {
   const { parent, workflowId } = workflowInfo();
   if (!parent) return;
+  const said: RolloutHeld = resumed === null ? [workflowId, trip] : [workflowId, trip, resumed];
   await getExternalWorkflowHandle(parent.workflowId)
-    .signal(rolloutHeldSignal, workflowId, trip, resumed)
+    .signal(rolloutHeldSignal, ...said)
     .catch(() => undefined);
 }

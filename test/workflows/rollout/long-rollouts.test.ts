@@ -2,7 +2,9 @@
  * Hunts rollouts that end at Temporal's limit on histories, and words that are lost when one goes on in a new history.
  * The server is real, the activities are scripted. Not asserted: a policy that really takes hundreds of turns.
  */
+import { ApplicationFailure } from '@temporalio/common';
 import { expect, it } from 'vitest';
+import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
 import type { BatchResult } from '../../../workflows/messages/batch.ts';
 import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
@@ -137,6 +139,38 @@ it('a pause and a cancellation of the parent reach children in their later histo
   expect(events?.filter(({ timerFiredEventAttributes }) => timerFiredEventAttributes)).toEqual([]);
   await expect.poll(() => world.now.log.live).toBe(0);
   for (const child of children) await expect.poll(async () => (await child.describe()).status.name).toBe('CANCELLED');
+});
+
+it('a rollout that is held again in a later history than it was resumed in pauses its batch again', async () => {
+  const mended = new Set<number>();
+  world.script = {
+    turn: turnsTo(20),
+    before: (activity, { turn = 0 }) => {
+      if (activity === 'generate' && (turn === 2 || turn === 18) && !mended.has(turn))
+        throw ApplicationFailure.nonRetryable('50 workers ended in it', 'WorkersLost');
+    },
+  };
+  const parent = await world.start('batch', 'train/r/step-3', {
+    run: 'r',
+    name: 'step-3',
+    step: 3,
+    tasks: ['t-train-0'],
+    samples: 1,
+    policy,
+    agent,
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
+    seed: 1,
+    dispatcher: { type: 'batch' },
+  });
+  for (const turn of [2, 18]) {
+    await expect
+      .poll(async () => (await parent.query<BatchStatus>('status')).tripped?.work)
+      .toContain(`the sampling of turn ${turn} of`);
+    mended.add(turn);
+    await parent.signal('resume');
+  }
+  expect(await parent.result()).toMatchObject({ graded: 1, failures: {} });
+  expect((await historiesOf('train/r/step-3/t-train-0/0')).length).toBeGreaterThan(2);
 });
 
 it('a cancelled rollout releases its sandbox in whichever history it is', async () => {
