@@ -107,8 +107,11 @@ describe('time that machines lost', () => {
 
   it('to a worker that has its cache, and is gone, is not the rollout’s', async () => {
     // Whoever waits for it does so for five seconds.
-    world.script = { worker: () => 'gone' };
-    expect(await rollOut()).toMatchObject(graded);
+    world.script = {
+      turn: ({ turn }) => (turn < 3 ? 'calls' : 'finish'),
+      worker: ({ turn }) => (turn === 1 ? 'gone' : undefined),
+    };
+    expect(await rollOut()).toMatchObject({ ...graded, turns: 3 });
   });
 
   it('to a disk that was waited for within a try is not the rollout’s', async () => {
