@@ -10,6 +10,7 @@ import { createAgentRunActivities } from '../../activities/rollout/agent-run.ts'
 import { generateTurn } from '../../activities/rollout/generate.ts';
 import { createInitActivities } from '../../activities/rollout/init.ts';
 import { createRewardActivities } from '../../activities/rollout/reward.ts';
+import { patienceOf, whilePatient } from '../../activities/sampling/endpoint-patience.ts';
 import { createShardActivities } from '../../activities/update/sharded-update.ts';
 import { updateOnce } from '../../activities/update/update.ts';
 import { patienceLeft } from '../../activities/own-patience.ts';
@@ -17,6 +18,7 @@ import { OwnClock } from '../../activities/own-time.ts';
 import { keys } from '../../activities/records.ts';
 import { checkWorkersLost, tried } from '../../activities/tries.ts';
 import type { Store } from '../../store/store.ts';
+import type { Endpoint } from '../../trainer/backends/endpoint.ts';
 import { LOST_WORKERS, RETRIES, TRIES_SPENT } from '../../workflows/failures/failure-policy.ts';
 import { finishCall, saying } from './scripted-parts.ts';
 import { algorithm, attemptOf, ended, environment, RUN, turnInput, useWorld } from './world.ts';
@@ -58,6 +60,16 @@ const patience = {
   ms: 100_000,
   told: (why: string) => `within patienceSeconds (${why})`,
 } as const;
+const endpoint: Endpoint = {
+  baseUrl: 'http://127.0.0.1:9/v1',
+  model: 'm',
+  mode: 'chat',
+  timeoutSeconds: 5,
+  maxConcurrent: 1,
+  maxTries: 1,
+  patienceSeconds: 8,
+  maxTokensField: 'max_tokens',
+};
 const failing = () => Promise.reject(Object.assign(new Error('the grader died'), { name: 'GraderFailed' }));
 const failed = (attempt: number, given: Attempt = {}) =>
   execution(attempt, () => tried(limits(), failing), given).catch((error: unknown) => error);
@@ -253,6 +265,26 @@ it('what an endpoint may fail with for long takes nothing from other failures, a
   for (let attempt = 21; attempt < last; attempt += 1)
     expect(await thrown(attempt, 'TypeError')).toMatchObject({ nonRetryable: false });
   expect(await thrown(last, 'TypeError')).toMatchObject({ type: 'TypeError', nonRetryable: true });
+});
+
+it('a call that hangs ends with the patience, and is the last', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'Date'] });
+  const ask = (signal: AbortSignal) =>
+    whilePatient(endpoint, world.now.store, signal, () => new Promise<never>(() => undefined));
+  let ended: unknown;
+  const over = { scheduledTimestampMs: Date.now() };
+  const policy = { endpoint, version: 0 };
+  execution(1, () => tried({ ...limits(), ...patienceOf(policy) }, ask), { over }).catch(
+    (error: unknown) => (ended = error),
+  );
+  await vi.advanceTimersByTimeAsync(8100);
+  vi.useRealTimers();
+  await expect.poll(() => ended).toBeDefined();
+  expect(ended).toMatchObject({
+    type: 'EndpointUnavailable',
+    nonRetryable: true,
+    message: expect.stringContaining('patienceSeconds, which is 8 s (the last call had no answer yet') as string,
+  });
 });
 
 it('where patience cannot be read, it counts from the first try on', async () => {

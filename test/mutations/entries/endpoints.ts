@@ -9,18 +9,20 @@ const TRIES_TEST = 'test/activities/tries.test.ts';
 
 export const endpoints: readonly Mutation[] = [
   {
+    name: 'patience that ends in the middle of a try is told as the deadline of the rollout',
+    fault: FAULT,
+    file: 'activities/sampling/endpoint-patience.ts',
+    before: "new EndpointUnavailable('the last call had no answer yet', undefined);",
+    after: "Object.assign(new EndpointUnavailable('over', undefined), { name: 'DeadlinePassed' });",
+    tests: [{ file: ENDPOINT_DOWN_TEST, test: 'a server that takes a request and never answers is down as well' }],
+  },
+  {
     name: 'an endpoint that never answers is asked for as long as the rollout has',
     fault: FAULT,
     file: 'activities/sampling/endpoint-patience.ts',
     before: 'return within({ ms, clock, over }, signal, ask);',
     after: 'return within({ ms: ms * 1e6, clock, over }, signal, ask);',
-    tests: [
-      {
-        file: ENDPOINT_DOWN_TEST,
-        test: 'a server that takes a request and never answers is down as well',
-        hangs: true,
-      },
-    ],
+    tests: [{ file: TRIES_TEST, test: 'a call that hangs ends with the patience, and is the last' }],
   },
   {
     name: 'a patience that is over is not the last failure',
@@ -30,7 +32,7 @@ export const endpoints: readonly Mutation[] = [
     after: '+ LEAST_MS >= ms * 1e6;',
     tests: [
       { file: TRIES_TEST, test: 'patience is spent by tries that found the server down' },
-      { file: ENDPOINT_DOWN_TEST, test: 'patience ends: the rollout fails as the server did', hangs: true },
+      { file: TRIES_TEST, test: 'a call that hangs ends with the patience, and is the last' },
     ],
   },
   {

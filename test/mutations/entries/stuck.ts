@@ -110,7 +110,7 @@ export const stuck: readonly Mutation[] = [
     after: 'if (ms > 0) return work(signal);',
     tests: [
       { file: WORKFLOWS_TEST, test: 'is masked at its deadline, in the middle of generate' },
-      { file: 'test/activities/own-time.test.ts', test: 'a try that is over its time ends', hangs: true },
+      { file: 'test/activities/own-time.test.ts', test: 'a try that is over its time ends' },
     ],
   },
   {
@@ -120,11 +120,7 @@ export const stuck: readonly Mutation[] = [
     before: 'inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS,',
     after: 'inItsTime(withinMs === undefined || TURN_ENDS_MS ? undefined : withinMs,',
     tests: [
-      {
-        file: 'test/activities/rollout/agent-run.test.ts',
-        test: 'ends by itself half a minute after the deadline',
-        hangs: true,
-      },
+      { file: 'test/activities/rollout/agent-run.test.ts', test: 'ends by itself half a minute after the deadline' },
     ],
   },
   {
