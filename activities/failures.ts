@@ -1,10 +1,11 @@
 /** From our error classes to Temporal's: the class name is the failure's type, and decides whether a retry makes sense. */
 
+import { UserInputError } from '../protocol/user-input-error.ts';
 import { ApplicationFailure } from '@temporalio/common';
-import type { FailureClass } from '../agents/finish-reason.ts';
+import type { FailureClass } from '../protocol/finish-reason.ts';
 import { named } from '../store/disk-errors.ts';
-import { messageWithPlace } from '../tasks/own-frame.ts';
-import { FINAL_ERRORS } from '../workflows/failures/failure-policy.ts';
+import { messageWithPlace } from '../modules/own-frame.ts';
+import { FINAL_ERRORS } from '../protocol/failure-policy.ts';
 
 /** The same input fails the same way: told at once, never retried. */
 const FINAL = new Set([...FINAL_ERRORS, 'NoValidRollouts', 'ModelUnavailable', 'PlanLost', 'OwnCodeFailed']);
@@ -113,28 +114,7 @@ export class EndpointUnavailable extends Error {
   }
 }
 
-/** JSON has no word for a number that is none, or too large. */
-const written = (value: unknown): string => (typeof value === 'number' ? String(value) : JSON.stringify(value));
-
 /** A run's module is not there any more as the run began with it. */
 export class ModuleChanged extends Error {
   override readonly name = 'ModuleChanged';
-}
-
-/** What a user got wrong: the field, its value (`undefined`: it is missing), and what to do. */
-export class UserInputError extends Error {
-  override readonly name = 'UserInputError';
-  readonly field: string;
-  readonly value: unknown;
-  readonly remedy: string;
-
-  constructor(field: string, value: unknown, remedy: string, options?: ErrorOptions) {
-    super(
-      value === undefined ? `${field} is missing; ${remedy}` : `${field}: ${written(value)} cannot be used; ${remedy}`,
-      options,
-    );
-    this.field = field;
-    this.value = value ?? null;
-    this.remedy = remedy;
-  }
 }

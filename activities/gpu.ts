@@ -2,12 +2,12 @@
 
 import { Context } from '@temporalio/activity';
 import type { GpuActivities } from '../workflows/activities.ts';
-import { type GenerateDeps, generateTurn } from './rollout/generate.ts';
+import { type GenerateDeps, generateTurn } from './generate/generate.ts';
 import { classified } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { inItsTime } from './own-time.ts';
-import { checkEndpoint } from './sampling/endpoint-offer.ts';
-import { patienceOf } from './sampling/endpoint-patience.ts';
+import { checkEndpoint } from './generate/endpoint-offer.ts';
+import { patienceOf } from './generate/endpoint-patience.ts';
 import { tried } from './tries.ts';
 import { updateOnce } from './update/update.ts';
 

@@ -5,11 +5,11 @@
 
 import type { Info } from '@temporalio/activity';
 import type { ApplicationFailure } from '@temporalio/common';
-import type { FailureClass } from '../agents/finish-reason.ts';
+import type { FailureClass } from '../protocol/finish-reason.ts';
 import type { Store } from '../store/store.ts';
-import { classOfError } from '../workflows/failures/failure-policy.ts';
+import { classOfError } from '../protocol/failure-policy.ts';
 import { type OwnClock, scheduled } from './own-time.ts';
-import { keys, type TryRecord } from './records.ts';
+import { keys, type TryRecord } from '../protocol/records.ts';
 
 export interface Patience {
   readonly failure: FailureClass;

@@ -13,13 +13,13 @@ import {
   RETRIES,
   type RetryPlace,
   TRIES_SPENT,
-} from '../workflows/failures/failure-policy.ts';
+} from '../protocol/failure-policy.ts';
 import { classified } from './failures.ts';
 import { wasCancelled, wasStopped, withHeartbeat } from './heartbeat.ts';
 import { orAborted } from './or-aborted.ts';
 import { isOf, isSpent, type Patience, spentBefore, type Try } from './own-patience.ts';
 import { OwnClock, scheduled } from './own-time.ts';
-import { keys, type TryRecord } from './records.ts';
+import { keys, type TryRecord } from '../protocol/records.ts';
 import { watchStandstill } from './standstill.ts';
 
 /** Too many workers ended while they did the same thing: it may be what ends them. */

@@ -3,16 +3,11 @@
  * nothing here throws, whatever the text is.
  */
 
-import { isObject, type ToolCall, toolCallOf } from './message.ts';
-import { entriesOf, readWritten, type Written } from './written-json.ts';
+import { type ParsedTurn, isObject, type ToolCall, toolCallOf } from '../protocol/message.ts';
+import { entriesOf, readWritten, type Written } from '../protocol/written-json.ts';
 
 /** How calls are written: OpenHands' and SkyRL's tags, or Hermes' JSON (Qwen's template). */
 export type ToolCallFormat = 'function-xml' | 'hermes-json';
-
-export type ParsedTurn =
-  | { readonly kind: 'calls'; readonly content: string; readonly calls: readonly ToolCall[] }
-  | { readonly kind: 'no-call'; readonly content: string }
-  | { readonly kind: 'malformed'; readonly content: string; readonly error: string };
 
 interface Section {
   /** Between `open` and the next `>`; of at least one character, and without a line end. */

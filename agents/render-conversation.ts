@@ -3,7 +3,7 @@
  * a chat template rewrites what came before, the caller is told, and a new training sequence starts.
  */
 
-import type { Message, ToolSchema } from './message.ts';
+import type { Message, ToolSchema } from '../protocol/message.ts';
 
 /** What rendering needs of a tokenizer and its chat template. */
 export interface ChatTokenizer {

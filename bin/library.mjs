@@ -24,4 +24,4 @@ export const {
   ToolArgumentError,
   Unreachable,
   WrongStack,
-} = await import('../dist/cli/index.js');
+} = await import('../dist/client/index.js');

@@ -1,9 +1,9 @@
 /** One call of the command line, from arguments to exit code: with `--json`, stdout gets one document whatever happens. */
 
 import { CommanderError } from 'commander';
-import { visible, visibleJson } from '../agents/visible.ts';
-import { wrongStackIn } from '../workers/stack/stack-identity.ts';
-import { errorDocument, exitCodeOf } from './errors.ts';
+import { visible, visibleJson } from '../reports/visible.ts';
+import { wrongStackIn } from '../connection/stack-identity.ts';
+import { errorDocument, exitCodeOf } from '../client/errors.ts';
 import { buildProgram, isHelp } from './program.ts';
 import type { Outcome, Work } from './verb.ts';
 import type { VerbEntry } from './verbs/index.ts';

@@ -1,6 +1,6 @@
 /** Whole numbers off the command line, checked before anything begins. */
 
-import { UserInputError } from './errors.ts';
+import { UserInputError } from '../client/errors.ts';
 
 /** Errors: `UserInputError` that names the option, what was given, and what to give. */
 export function wholeNumber(option: string, text: string, least: number, most?: number): number {

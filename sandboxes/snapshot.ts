@@ -5,7 +5,8 @@
 
 import { createHash } from 'node:crypto';
 
-import type { ObjectRef, Store } from '../store/store.ts';
+import type { Store } from '../store/store.ts';
+import type { ObjectRef } from '../protocol/stages.ts';
 import {
   type Sandbox,
   SandboxImpossible,

@@ -13,8 +13,8 @@ import { exitCodeOf, lastLine, tallyVitest } from './test/tally.mjs';
 
 const SUBJECTS = {
   'algorithms.json': ['test/trainer/algorithms/'],
-  'dispatch.json': ['test/cli/bench/dispatch/simulate.test.ts'],
-  'dispatch-ties.json': ['test/cli/bench/dispatch/reference.test.ts'],
+  'dispatch.json': ['test/benchmarks/dispatch/simulate.test.ts'],
+  'dispatch-ties.json': ['test/benchmarks/dispatch/reference.test.ts'],
   'tool-arguments.json': ['test/trainer/tokenizer/tool-arguments.test.ts'],
   'transitions.json': ['test/trainer/data/merge-transitions.test.ts', 'test/trainer/data/merge-steps.test.ts'],
 };

@@ -2,7 +2,8 @@
 
 import { createHash } from 'node:crypto';
 import { checksumOf, checksumOfAll } from './checksum.ts';
-import type { Execution, ObjectRef, RolloutEvent } from './store.ts';
+import type { Execution, RolloutEvent } from './store.ts';
+import type { ObjectRef } from '../protocol/stages.ts';
 
 export interface ResultRow {
   readonly key: string;

@@ -24,7 +24,8 @@ import { named, StoreCorrupt } from './disk-errors.ts';
 import { namedStore } from './named-store.ts';
 import type { Patience } from './patience.ts';
 import { checkFormat, FORMAT } from './store-format.ts';
-import type { Execution, Lease, ObjectRef, RolloutEvent, Store } from './store.ts';
+import type { Execution, Lease, RolloutEvent, Store } from './store.ts';
+import type { ObjectRef } from '../protocol/stages.ts';
 
 const SCHEMA = `
 CREATE TABLE results (key TEXT PRIMARY KEY, value TEXT NOT NULL, sum INTEGER NOT NULL) WITHOUT ROWID;

@@ -3,8 +3,7 @@
  * key and never changed; the event table is append-only; objects are named by the SHA-256 of their bytes.
  */
 
-/** A reference to immutable bytes in the store: `sha256:<hex>`. */
-export type ObjectRef = `sha256:${string}`;
+import type { ObjectRef } from '../protocol/stages.ts';
 
 /** What a rollout went through, in the order of the append-only table. */
 export type RolloutEventName =

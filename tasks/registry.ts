@@ -1,8 +1,8 @@
 /** The environments by name: a task id begins with its environment's. */
 
-import { didYouMean } from '../trainer/algorithms/closest.ts';
-import { Registry, UnknownName } from '../trainer/algorithms/registry.ts';
-import { Definition } from './check-definition.ts';
+import { didYouMean } from '../modules/closest.ts';
+import { Registry, UnknownName } from '../modules/registry.ts';
+import { Definition } from '../modules/check-definition.ts';
 import { sweMini } from './swe-mini/environment.ts';
 import { type Environment, UnknownTask } from './task.ts';
 

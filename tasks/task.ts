@@ -1,6 +1,7 @@
 /** A task: one problem, made from its id alone, so that any worker can rebuild it. */
 
-import type { Message } from '../agents/message.ts';
+import type { Verdict } from '../protocol/stages.ts';
+import type { Message } from '../protocol/message.ts';
 import type { Sandbox, SandboxProvider, SandboxSpec } from '../sandboxes/sandbox.ts';
 
 export type Split = 'train' | 'held-out';
@@ -13,11 +14,6 @@ export interface Task {
   readonly messages: readonly Message[];
   readonly tools: readonly string[];
 }
-
-/** The grader's word, as data: only `graded` carries a reward. */
-export type Verdict =
-  | { readonly code: 'graded'; readonly reward: number; readonly passed: boolean; readonly reason: string }
-  | { readonly code: 'grader-failed'; readonly reason: string };
 
 /** A task id, or an index, that its environment has no task of. */
 export class UnknownTask extends Error {

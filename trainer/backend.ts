@@ -5,7 +5,9 @@
 
 import type { AdamWSettings } from './optimizer/adamw.ts';
 import type { Checkpoint, CheckpointRecord } from './checkpoints/checkpoint.ts';
-import type { Datum, GenerateCost, GenerateRequest, GenerateResult, NewLora, UpdateSettings } from './engine.ts';
+import type { Datum, GenerateRequest, GenerateResult } from './engine.ts';
+import type { GenerateCost } from '../protocol/sampling.ts';
+import type { NewLora, UpdateSettings } from '../protocol/algorithm.ts';
 import type { TokenStatistics } from './learner.ts';
 import type { Batching } from './model/packed-batch.ts';
 import type { Objective } from './training/objective.ts';

@@ -3,27 +3,8 @@
  * position), whatever runs beside it; an update writes a new version and changes no old one.
  */
 
-import type { KlEstimator } from './algorithms/kl/estimate.ts';
-import type { LossSettings } from './algorithms/losses/settings.ts';
-import type { OffPolicySettings } from './algorithms/off-policy/settings.ts';
-import type { LossReduction } from './algorithms/reductions/reduce.ts';
-import type { CriticSettings } from './critic/settings.ts';
-import type { LoraSettings } from './lora/lora-settings.ts';
-
-export interface SamplingParameters {
-  /** 0 is greedy. */
-  readonly temperature: number;
-  readonly topP: number;
-  /** 0 is off. */
-  readonly topK: number;
-  /** Tokens less likely than this share of the likeliest are never drawn; 0, or left out, is off. */
-  readonly minP?: number | undefined;
-  /** Logits of tokens that are in the context are divided by it (multiplied where negative); 1, or left out, is off. */
-  readonly repetitionPenalty?: number | undefined;
-  /** Texts that end the answer, with the token that completes one; none when left out. */
-  readonly stop?: readonly string[] | undefined;
-  readonly maxTokens: number;
-}
+import type { SamplingParameters, GenerateCost } from '../protocol/sampling.ts';
+import type { NewLora, UpdateSettings, UpdateMetrics, LoraSettings } from '../protocol/algorithm.ts';
 
 export interface GenerateRequest {
   /** Directory of the weights (Hugging Face layout) and the policy version that they are. */
@@ -68,18 +49,6 @@ export interface GenerateResult {
   readonly promptLogprobs?: ReadonlyArray<PromptLogprob | null>;
 }
 
-/** What a call took: it depends on what ran beside, and nothing that is computed depends on it. */
-export interface GenerateCost {
-  /** Until it was let in. */
-  readonly queueSeconds: number;
-  /** From then on. */
-  readonly seconds: number;
-  /** Tokens of the prompt that were found in the cache. */
-  readonly cachedTokens: number;
-  /** Sequences in the passes that it had part in, itself counted: the mean. */
-  readonly batchSize: number;
-}
-
 /** What a sequence's advantage is estimated from. */
 export interface Credit {
   /** Of the whole rollout. */
@@ -102,62 +71,6 @@ export interface Datum {
   /** Of every token that counts, where the caller knows it; else it is estimated from the `credit` of all data. */
   readonly advantage?: number;
   readonly credit?: Credit;
-}
-
-/** An adapter to put beside a policy that has none; the seed is of its first numbers. */
-export interface NewLora extends LoraSettings {
-  readonly seed: number;
-}
-
-/** KL to the reference policy: in the loss, or taken off each token's reward. */
-export interface KlSettings {
-  readonly in: 'loss' | 'reward';
-  readonly estimator: KlEstimator;
-  readonly coefficient: number;
-}
-
-/** How one update learns; what is left out takes SkyRL's default. */
-export interface UpdateSettings extends Partial<Omit<LossSettings, 'noiseKey' | 'offPolicyCorrection'>> {
-  /** Absent: none; the log-probabilities that were recorded then stand for the old policy's. */
-  readonly offPolicyCorrection?: Partial<OffPolicySettings>;
-  readonly learningRate: number;
-  readonly epochs: number;
-  readonly minibatches: number;
-  /** Gradients of a larger norm are scaled down to it; `null`: none is. */
-  readonly maxGradNorm: number | null;
-  readonly weightDecay: number;
-  readonly betas: readonly [number, number];
-  readonly epsilon: number;
-  /** Tokens of a pass: padded, or with `packing` as they are. */
-  readonly microBatchTokens: number;
-  /** Sequences stand in a pass one after the other, without padding; left out: false. */
-  readonly packing?: boolean;
-  /** Layers are computed again in the backward pass, which takes less memory and more time; left out: false. */
-  readonly gradientCheckpointing?: boolean;
-  /** A module whose `defineAdvantage` and `defineLoss` are in force then: an absolute path. */
-  readonly module?: string;
-  /** An estimator's name; left out: `grpo`. */
-  readonly advantage?: string;
-  readonly normaliseByStd?: boolean;
-  /** Discount per token; left out: 1. */
-  readonly gamma?: number;
-  /** `gae`: how much of the later tokens' errors counts, λ; left out: 1. */
-  readonly lambd?: number;
-  /** How far from where it was a value may move before its loss no longer falls; `null`: as far as it likes. Left out: 0.2. */
-  readonly valueClip?: number | null;
-  /** A critic is trained beside the policy, before it; absent: there is none. */
-  readonly critic?: CriticSettings;
-  /** Mean 0 and deviation 1 over all tokens of the update. */
-  readonly advantageBatchNormalise?: boolean;
-  /** A loss's name; left out: `regular`. */
-  readonly loss?: string;
-  /** Left out: `token_mean`. */
-  readonly lossReduction?: LossReduction;
-  /** `seq_mean_token_sum_norm`: what every sequence is divided by. */
-  readonly maxSequenceTokens?: number;
-  /** Weight of the mean entropy in the loss, with a minus; left out: 0. */
-  readonly entropyCoefficient?: number;
-  readonly kl?: KlSettings;
 }
 
 export interface UpdateRequest {
@@ -208,20 +121,6 @@ export interface RoundRequest {
 
 export interface ShardRequest extends RoundRequest {
   readonly shard: number;
-}
-
-export interface UpdateMetrics {
-  readonly loss: number;
-  readonly kl: number;
-  readonly entropy: number;
-  readonly gradNorm: number;
-  readonly clipFraction: number;
-  readonly trainedTokens: number;
-  readonly logprobDrift: { readonly meanAbs: number; readonly maxAbs: number };
-  /** Everything else that was measured, by SkyRL's names where it has one. */
-  readonly metrics?: Readonly<Record<string, number>>;
-  /** Of the weights written: see the contract of `summary.json`. */
-  readonly sha256: string;
 }
 
 export interface Engine {

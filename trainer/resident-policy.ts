@@ -2,7 +2,7 @@
 
 import { AdamW } from './optimizer/adamw.ts';
 import type { StateToLoad } from './backend.ts';
-import type { NewLora } from './engine.ts';
+import type { NewLora } from '../protocol/algorithm.ts';
 import { Learner } from './learner.ts';
 import { readAdapterJson } from './lora/adapter-files.ts';
 import { newAdapter } from './lora/new-adapter.ts';

@@ -3,8 +3,8 @@
  * workers that share the processors stand in. Pure: it is told the environment and the machine.
  */
 
-import { UserInputError } from '../activities/failures.ts';
-import type { TrainingPlacement } from '../workflows/messages/run-config.ts';
+import { UserInputError } from '../protocol/user-input-error.ts';
+import type { TrainingPlacement } from '../protocol/run-config.ts';
 
 export const GPU_DUTIES = ['both', 'generate', 'train'] as const;
 export type GpuDuty = (typeof GPU_DUTIES)[number];

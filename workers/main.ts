@@ -3,15 +3,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { visible } from '../agents/visible.ts';
+import { visible } from '../reports/visible.ts';
 import { outliveFullLog } from './full-log.ts';
 import { DIGESTS_VARIABLE, moduleDigests, readAsStarted } from './allowed/modules.ts';
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from './own-modules.ts';
 import { installRuntime } from './run-worker.ts';
-import { makeHome } from './stack/home-folder.ts';
-import { stackHome } from './stack/stack-paths.ts';
+import { makeHome } from '../connection/home-folder.ts';
+import { stackHome } from '../connection/stack-paths.ts';
 import { readWorkerSettings, type Role, ROLES, type WorkerSettings } from './settings.ts';
-import { connectWorker, type WorkerConnection } from './temporal-connection.ts';
+import { connectWorker, type WorkerConnection } from '../connection/temporal-connection.ts';
 
 const CLOSE_MS = 5_000;
 

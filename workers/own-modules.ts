@@ -6,9 +6,9 @@
 import { existsSync } from 'node:fs';
 import { delimiter, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { UserInputError } from '../activities/failures.ts';
-import { copyOf, importOwn } from '../tasks/import-own.ts';
-import { messageWithPlace } from '../tasks/own-frame.ts';
+import { UserInputError } from '../protocol/user-input-error.ts';
+import { copyOf, importOwn } from '../modules/import-own.ts';
+import { messageWithPlace } from '../modules/own-frame.ts';
 
 /** Paths, separated as those of PATH are. */
 export const MODULES_VARIABLE = 'LONGHAUL_MODULES';

@@ -1,7 +1,7 @@
 /** Whether the owner of a sandbox's lease, a rollout's workflow, may still act: asked of Temporal, not of local memory. */
 
 import { Client } from '@temporalio/client';
-import type { WorkerConnection } from './temporal-connection.ts';
+import type { WorkerConnection } from '../connection/temporal-connection.ts';
 
 const ANSWERS_WITHIN_MS = 5_000;
 /** A continued workflow is asked for by its id alone: then its newest run answers. */

@@ -1,7 +1,7 @@
 /** Whether the owner of a sandbox's lease, a rollout's workflow, waits for something after which it needs the sandbox: asked of Temporal. */
 
 import { Client, WorkflowNotFoundError } from '@temporalio/client';
-import type { WorkerConnection } from './temporal-connection.ts';
+import type { WorkerConnection } from '../connection/temporal-connection.ts';
 import { pendingOf } from './watchdog/find-stalls.ts';
 import { WORKFLOW_TASK } from './watchdog/stall.ts';
 

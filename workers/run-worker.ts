@@ -7,11 +7,11 @@ import { mkdir, rename, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { startTimeOf } from '#setup/process-identity.mjs';
 import { DefaultLogger, Runtime, Worker, type WorkerOptions } from '@temporalio/worker';
-import { visible } from '../agents/visible.ts';
+import { visible } from '../reports/visible.ts';
 import { guardPlaces } from './allowed/guard.ts';
 import { readPlaces } from './allowed/places.ts';
 import type { Role, WorkerSettings } from './settings.ts';
-import type { WorkerConnection } from './temporal-connection.ts';
+import type { WorkerConnection } from '../connection/temporal-connection.ts';
 import { holderOf, placeOf, watchPlace } from './watch-place.ts';
 
 /** Pollers that never scale: autoscaling ones left stragglers of a minute. */

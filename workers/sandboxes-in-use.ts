@@ -1,6 +1,6 @@
 /** The sandboxes that a home leaves when another kind is asked for: while one of them lives, the home cannot turn from them. */
 
-import { UserInputError } from '../activities/failures.ts';
+import { UserInputError } from '../protocol/user-input-error.ts';
 import { endSandbox } from '../sandboxes/bubblewrap/end.ts';
 import type { HostProvider } from '../sandboxes/supervised/provider.ts';
 import { hasEnded, listFolders } from '../sandboxes/supervised/state.ts';

@@ -2,11 +2,11 @@
 
 import { availableParallelism, hostname, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { UserInputError } from '../activities/failures.ts';
-import { allowedEndpoints, allowedKeys, BadEntry } from '../trainer/backends/allowed-addresses.ts';
+import { UserInputError } from '../protocol/user-input-error.ts';
+import { allowedEndpoints, allowedKeys, BadEntry } from '../endpoints/allowed-addresses.ts';
 import { LIMITS } from '../tasks/swe-mini/world.ts';
 import { type GpuDuty, POOL_VARIABLE, readGpuDuty, readGpuPool } from './gpu-pool.ts';
-import { stackHome } from './stack/stack-paths.ts';
+import { stackHome } from '../connection/stack-paths.ts';
 
 export const ROLES = ['orchestrator', 'init', 'agent-run', 'reward', 'gpu'] as const;
 export type Role = (typeof ROLES)[number];

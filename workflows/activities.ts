@@ -1,12 +1,8 @@
 /** The activities as workflows see them: types, queues, deadlines and retry limits. No code of theirs is imported. */
 
 import { proxyActivities } from '@temporalio/workflow';
-import type { Verdict } from '../tasks/task.ts';
-import type { BatchInput } from './messages/batch.ts';
-import type { PolicyRef } from './messages/policy.ts';
-import type { RolloutResult } from './messages/rollout.ts';
-import type { ConfigChange, RunConfig, TrainingPlacement } from './messages/run-config.ts';
 import type {
+  Verdict,
   AgentRunInput,
   AgentRunOutcome,
   Attempt,
@@ -17,13 +13,17 @@ import type {
   RestoreInput,
   RewardInput,
   SandboxRef,
-} from './messages/stages.ts';
-import type { EvaluationRecord, StepRecord } from './messages/step-record.ts';
-import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds } from './messages/update.ts';
-import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from './messages/eval.ts';
-import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from './failures/failure-policy.ts';
-import { hostQueue, QUEUES, workerQueue } from './queues.ts';
-import type { AdmissionState } from './training/overlap/admission.ts';
+} from '../protocol/stages.ts';
+import type { BatchInput } from '../protocol/batch.ts';
+import type { PolicyRef } from '../protocol/policy.ts';
+import type { RolloutResult } from '../protocol/rollout.ts';
+import type { ConfigChange, RunConfig, TrainingPlacement } from '../protocol/run-config.ts';
+import type { EvaluationRecord, StepRecord } from '../protocol/step-record.ts';
+import type { RoundInput, ShardInput, UpdateInput, UpdateOutcome, UpdateRounds } from '../protocol/update.ts';
+import type { CellHeadline, OpenedSweep, PlannedChunk, SweepCell } from '../protocol/eval.ts';
+import { type Backoff, FINAL_ERRORS, OUTAGE_SECONDS, RETRIES } from '../protocol/failure-policy.ts';
+import { hostQueue, QUEUES, workerQueue } from '../protocol/queues.ts';
+import type { AdmissionState } from '../protocol/admission.ts';
 
 export interface InitActivities {
   prepareSandbox(input: Attempt): Promise<SandboxRef>;

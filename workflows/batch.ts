@@ -22,7 +22,7 @@ import { refusedInput } from './batch/refused-input.ts';
 import { refusedStraggler } from './batch/stragglers.ts';
 import { type RolloutHeld, rolloutHeldSignal } from './failures/held-rollout.ts';
 import { hearSignals, on } from './hear-signals.ts';
-import type { BatchInput, BatchResult } from './messages/batch.ts';
+import type { BatchInput, BatchResult } from '../protocol/batch.ts';
 import { rolloutEndedSignal } from './rollout/report-end.ts';
 import { resolvePolicy } from './rollout/resolve-policy.ts';
 import { refuse } from './rollout/resolve-rollout.ts';

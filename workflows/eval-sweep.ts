@@ -26,7 +26,7 @@ import { orchestrator } from './activities.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { Details, stalledSignal } from './details.ts';
 import { endOfChild } from './end-of-child.ts';
-import { type Trip, tripLine } from './failures/circuit-breaker.ts';
+import { type Trip, tripLine } from '../protocol/breaker.ts';
 import { type CircuitOpened, circuitOpenedSignal } from './failures/failure-watch.ts';
 import { checkEndpointOnce } from './rollout/check-endpoint.ts';
 import type {
@@ -37,11 +37,11 @@ import type {
   SweepChunk,
   SweepResult,
   SweepStatus,
-} from './messages/eval.ts';
+} from '../protocol/eval.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
-import { policyVersionKey, runKey } from './search-attributes.ts';
+import { policyVersionKey, runKey } from '../protocol/search-attributes.ts';
 import { whenFree } from './start-child-when-free.ts';
 
 export const sweepStatusQuery = defineQuery<SweepStatus>('status');

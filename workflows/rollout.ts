@@ -16,10 +16,10 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { Failure } from '../agents/finish-reason.ts';
+import type { Failure } from '../protocol/finish-reason.ts';
 import { classify } from './failures/classify-failure.ts';
-import { tripLine } from './failures/circuit-breaker.ts';
-import { BUDGET, FAILURES } from './failures/failure-policy.ts';
+import { tripLine, type Trip } from '../protocol/breaker.ts';
+import { BUDGET, FAILURES } from '../protocol/failure-policy.ts';
 import { heldTrip, reportHeld } from './failures/held-rollout.ts';
 import { hearSignals, on } from './hear-signals.ts';
 import { isLost, renewalOf } from './rollout/hold-sandbox.ts';
@@ -27,12 +27,11 @@ import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from '.
 import type { Context } from './rollout/rollout-context.ts';
 import { atDeadline, hasDeadline, perform, release, showDoing } from './rollout/rollout-stages.ts';
 import { RolloutClock, type Spent } from './rollout/rollout-clock.ts';
-import { failureKey, finishKey, rewardKey, stageKey } from './search-attributes.ts';
+import { failureKey, finishKey, rewardKey, stageKey } from '../protocol/search-attributes.ts';
 import { reportingEnd } from './rollout/report-end.ts';
 import { resolveRollout } from './rollout/resolve-rollout.ts';
 import { proceedSignal, StageGates } from './rollout/stage-gates.ts';
-import type { Trip } from './failures/circuit-breaker.ts';
-import type { GatedStage, RolloutInput, RolloutResult } from './messages/rollout.ts';
+import type { GatedStage, RolloutInput, RolloutResult } from '../protocol/rollout.ts';
 
 export interface RolloutState extends LoopState {
   readonly task: string;

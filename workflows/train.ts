@@ -18,8 +18,8 @@ import {
 } from '@temporalio/workflow';
 import { orchestrator } from './activities.ts';
 import { Details } from './details.ts';
-import type { PolicyRef } from './messages/policy.ts';
-import { policyVersionKey, runKey, stepKey } from './search-attributes.ts';
+import type { PolicyRef } from '../protocol/policy.ts';
+import { policyVersionKey, runKey, stepKey } from '../protocol/search-attributes.ts';
 import type { TrainProgress } from './training/progress.ts';
 import { Steering } from './training/steering.ts';
 import { Training } from './training/training.ts';

@@ -7,9 +7,9 @@ import { comparesGroups } from '../../trainer/algorithms/advantages/registry.ts'
 import { donorsOf, mayReplace } from '../../trainer/algorithms/filters/dynamic-sampling.ts';
 import { keepVarying } from '../../trainer/algorithms/filters/zero-variance.ts';
 import { SAME_REWARD } from '../../workflows/batch/ledger.ts';
-import type { ReplaceSettings } from '../../workflows/messages/batch.ts';
-import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
-import type { UpdateInput } from '../../workflows/messages/update.ts';
+import type { ReplaceSettings } from '../../protocol/batch.ts';
+import type { AlgorithmSettings } from '../../protocol/run-config.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
 import type { Member } from './rollout-metrics.ts';
 
 /** A group that was drawn: the members that are valid, and why each of the others is not. */

@@ -1,9 +1,10 @@
 /** The temperature of turns whose records do not say it: those of before it was noted. */
 
 import type { Store } from '../../store/store.ts';
-import type { UpdateInput } from '../../workflows/messages/update.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
 import { changed } from '../../workflows/training/reconfigure.ts';
-import { changesOfRun, type GenerateRecord, keys, type RunRecord } from '../records.ts';
+import { type GenerateRecord, keys, type RunRecord } from '../../protocol/records.ts';
+import { changesOfRun } from '../../store/read-records.ts';
 
 export const saysTemperature = ({ sampled, temperature }: GenerateRecord): boolean =>
   sampled.length === 0 || temperature !== undefined;

@@ -1,8 +1,8 @@
 /** What a step's valid rollouts scored and said, by SkyRL's names. */
 
 import { generatorMetrics } from '../../trainer/algorithms/metrics/generator-metrics.ts';
-import type { GenerateRecord, OutcomeRecord } from '../records.ts';
-import { spreadOf, timeMetrics } from './spread.ts';
+import type { GenerateRecord, OutcomeRecord } from '../../protocol/records.ts';
+import { spreadOf, timeMetrics } from '../../reports/spread.ts';
 
 /** A rollout that was graded, with its model calls. */
 export interface Member {

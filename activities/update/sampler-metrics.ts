@@ -1,7 +1,7 @@
 /** What a step's model calls took, summed over the workers that made them: for charts; nothing that is learnt depends on it. */
 
-import type { GenerateCost } from '../../trainer/engine.ts';
-import type { GenerateRecord } from '../records.ts';
+import type { GenerateCost } from '../../protocol/sampling.ts';
+import type { GenerateRecord } from '../../protocol/records.ts';
 
 /** A call with the tokens of its prompt. */
 interface Call {

@@ -9,8 +9,8 @@ import { patiently, type Patience, WORKER_PATIENCE } from '../../store/patience.
 import type { Store } from '../../store/store.ts';
 import type { PoolEngine, UpdateRequest } from '../../trainer/engine.ts';
 import type { ShardActivities } from '../../workflows/activities.ts';
-import type { RoundInput, UpdateInput, UpdateRounds } from '../../workflows/messages/update.ts';
-import { keys } from '../records.ts';
+import type { RoundInput, UpdateInput, UpdateRounds } from '../../protocol/update.ts';
+import { keys } from '../../protocol/records.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './room.ts';
 import { trainingDataOf } from './training-data.ts';

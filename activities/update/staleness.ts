@@ -1,7 +1,7 @@
 /** How far off policy a step's tokens are, from the versions that sampled them: counted, never estimated. */
 
-import type { Staleness } from '../../workflows/messages/step-record.ts';
-import { spreadOf } from './spread.ts';
+import type { Staleness } from '../../protocol/step-record.ts';
+import { spreadOf } from '../../reports/spread.ts';
 
 /** `tokens`: by the version that sampled them. `version`: the one that is trained. All 0 without a token. */
 export function stalenessOf(tokens: ReadonlyMap<number, number>, version: number): Staleness {

@@ -8,8 +8,8 @@ import type { Store } from '../../store/store.ts';
 import { isMadeFrom, readCheckpointRecord, removeCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
 import { CheckpointTorn, readVerifiedRecord } from '../../trainer/checkpoints/verified-checkpoint.ts';
 import type { UpdateRequest } from '../../trainer/engine.ts';
-import type { UpdateInput } from '../../workflows/messages/update.ts';
-import { keys, type UpdateEntry } from '../records.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
+import { keys, type UpdateEntry } from '../../protocol/records.ts';
 import type { TrainingData } from './training-data.ts';
 
 /** SHA-256, as hexadecimal digits. Errors: `CheckpointTorn`. */

@@ -3,10 +3,10 @@
 import type { Store } from '../../store/store.ts';
 import { learningRateAt } from '../../trainer/optimizer/learning-rate.ts';
 import type { UpdateRequest } from '../../trainer/engine.ts';
-import type { UpdateInput } from '../../workflows/messages/update.ts';
-import { klCoefficientOf } from '../algorithm/kl-coefficient.ts';
-import { keys, type RunRecord } from '../records.ts';
-import { checkpointDir } from '../run/run-summary.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
+import { klCoefficientOf } from './kl-coefficient.ts';
+import { keys, type RunRecord } from '../../protocol/records.ts';
+import { checkpointDir } from '../../reports/run-summary.ts';
 import type { TrainingData } from './training-data.ts';
 import { nameOfInput } from './update-input.ts';
 

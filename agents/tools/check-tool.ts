@@ -1,6 +1,6 @@
 /** A tool of one's own, looked at whole when it is defined: every parameter is one that its arguments can be checked by. */
 
-import { Definition } from '../../tasks/check-definition.ts';
+import { Definition } from '../../modules/check-definition.ts';
 
 /** What OpenAI's API takes for a function's name. */
 const NAME = /^[A-Za-z0-9_-]{1,64}$/;

@@ -1,6 +1,6 @@
 /** The tools by the names that policies call them by: those that come with Longhaul, and one's own. */
 
-import { Registry } from '../../trainer/algorithms/registry.ts';
+import { Registry } from '../../modules/registry.ts';
 import { bash } from './bash.ts';
 import { checkTool } from './check-tool.ts';
 import { editor } from './editor.ts';

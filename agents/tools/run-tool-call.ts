@@ -1,7 +1,7 @@
 /** Runs one tool call: whatever the policy wrote, the answer is an observation, and only a lost sandbox is an error. */
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import type { ToolCall } from '../message.ts';
+import type { ToolCall } from '../../protocol/message.ts';
 import { toolRegistry } from './registry.ts';
 import { type Observation, refusal, type Tool, type ToolContext } from './tool.ts';
 

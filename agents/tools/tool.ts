@@ -4,7 +4,7 @@
  */
 
 import type { Sandbox } from '../../sandboxes/sandbox.ts';
-import type { ToolCall, ToolSchema } from '../message.ts';
+import type { ToolCall, ToolSchema } from '../../protocol/message.ts';
 import { type Arguments, ToolArgumentError, type ToolParameters, readArguments } from './arguments.ts';
 
 export interface ToolContext {

@@ -1,6 +1,6 @@
 /** What the inputs of workflows may name here: addresses and names of variables, never a value. */
 
-import { addressText, ENDPOINTS_VARIABLE, KEYS_VARIABLE, keyText } from '../../trainer/backends/allowed-addresses.ts';
+import { addressText, ENDPOINTS_VARIABLE, KEYS_VARIABLE, keyText } from '../../endpoints/allowed-addresses.ts';
 import { readAllowedAddresses } from '../../workers/settings.ts';
 import { type Finding, finding } from './finding.ts';
 

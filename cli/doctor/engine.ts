@@ -3,7 +3,7 @@
 import { ask, which } from '#setup/command.mjs';
 import { loadEngine } from '#setup/engine-binding.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
-import { gpuWorkers } from '../../workers/stack/stack-plan.ts';
+import { gpuWorkers } from '../../stack/stack-plan.ts';
 import { type Finding, finding } from './finding.ts';
 
 export function examineEngine(root: string, env: NodeJS.ProcessEnv): Finding {

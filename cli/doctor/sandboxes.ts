@@ -4,8 +4,8 @@ import { join } from 'node:path';
 import { ask, which } from '#setup/command.mjs';
 import { askedFor, describeChoice, readChoice } from '../../workers/sandbox-choice.ts';
 import { readSandboxSettings, type SandboxSettings } from '../../workers/settings.ts';
-import { stackHome } from '../../workers/stack/stack-paths.ts';
-import { UserInputError } from '../errors.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import { UserInputError } from '../../client/errors.ts';
 import { examineDocker } from './docker.ts';
 import { type Finding, finding } from './finding.ts';
 

@@ -2,10 +2,10 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { runOfKey, type StepEntry } from '../../activities/records.ts';
+import { runOfKey, type StepEntry } from '../../protocol/records.ts';
 import { type DamagedRow, type StoreReport, verifyStore, wholeRecords } from '../../store/verify-store.ts';
 import { verifyCheckpoint } from '../../trainer/checkpoints/verify-checkpoint.ts';
-import { stackHome } from '../../workers/stack/stack-paths.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
 import type { VerbContext } from '../verb.ts';
 
 /** Damaged things that are named; all are counted. */

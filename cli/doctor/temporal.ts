@@ -3,9 +3,9 @@
 import { ask } from '#setup/command.mjs';
 import { cacheDirectory } from '#setup/paths.mjs';
 import { findTemporal } from '#setup/temporal.mjs';
-import { chooseCluster } from '../../workers/stack/choose-cluster.ts';
-import { checkCluster } from '../../workers/temporal-server/cluster-health.ts';
-import { noteOnPriorities } from '../../workers/temporal-server/priorities.ts';
+import { chooseCluster } from '../../stack/choose-cluster.ts';
+import { checkCluster } from '../../stack/temporal-server/cluster-health.ts';
+import { noteOnPriorities } from '../../stack/temporal-server/priorities.ts';
 import { type Finding, finding } from './finding.ts';
 
 export async function examineTemporal(env: NodeJS.ProcessEnv): Promise<Finding> {

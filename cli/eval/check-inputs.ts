@@ -2,10 +2,11 @@
 
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
-import { checkEndpoint, parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
-import { checkTasks } from '../../activities/evaluation/sweep/sweep-config.ts';
-import { checkPolicy } from '../../activities/run/open-run.ts';
-import type { SweepConfig } from '../../workflows/messages/eval.ts';
+import { checkEndpoint } from '../../activities/orchestrator/sweep/resolve-policy.ts';
+import { parsePolicyReference } from '../../config/policy-reference.ts';
+import { checkTasks } from '../../config/sweep-config.ts';
+import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import type { SweepConfig } from '../../protocol/eval.ts';
 
 /** A run's checkpoints are known to the workers alone. Errors: `UserInputError` for tasks or directories that are not there. */
 export async function checkEvalInputs({ tasks, policies }: SweepConfig): Promise<void> {

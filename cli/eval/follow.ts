@@ -1,13 +1,13 @@
 /** Follows an eval on the terminal until it ends: a line per cell, a bar for the batch under way. It only reads. */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
-import { StallTeller } from '../access/stall-teller.ts';
-import { awayLine } from '../access/disks.ts';
-import { whileAway } from '../access/while-away.ts';
+import { tripLine } from '../../protocol/breaker.ts';
+import { StallTeller } from '../connect/stall-teller.ts';
+import { awayLine } from '../connect/disks.ts';
+import { whileAway } from '../../client/while-away.ts';
 import type { BatchStatus } from '../../workflows/batch/open-batch.ts';
-import type { SweepStatus } from '../../workflows/messages/eval.ts';
-import type { Longhaul } from '../longhaul.ts';
+import type { SweepStatus } from '../../protocol/eval.ts';
+import type { Longhaul } from '../../client/longhaul.ts';
 import type { Screen } from '../train/follow.ts';
 import { barText } from '../train/format.ts';
 import { cellLine } from './format.ts';

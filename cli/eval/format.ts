@@ -2,9 +2,9 @@
 
 import { dispatching } from '../train/plan.ts';
 import { join } from 'node:path';
-import { evalFolder } from '../../activities/evaluation/eval-records.ts';
-import type { EvalResults } from '../../activities/evaluation/eval-results.ts';
-import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../workflows/messages/eval.ts';
+import { evalFolder } from '../../reports/evaluation/eval-records.ts';
+import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
+import type { CellHeadline, CellResult, Estimate, SweepConfig, SweepPolicy } from '../../protocol/eval.ts';
 import { table } from '../table.ts';
 
 const number = (value: number) => value.toFixed(3);

@@ -1,9 +1,9 @@
 /** Evals as verbs of runs name them, `eval/ID`, and what this working directory's store has of one. */
 
-import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eval-results.ts';
-import type { EvalRecord } from '../../activities/evaluation/eval-records.ts';
+import { type EvalResults, evalResultsOf } from '../../reports/evaluation/eval-results.ts';
+import type { EvalRecord } from '../../reports/evaluation/eval-records.ts';
 import type { Store } from '../../store/store.ts';
-import { UserInputError } from '../errors.ts';
+import { UserInputError } from '../../client/errors.ts';
 
 const PREFIX = 'eval/';
 

@@ -1,12 +1,12 @@
 /** An eval's configuration from a YAML file and the command line's settings; what is wrong is refused before any work. */
 
 import { dirname } from 'node:path';
-import { parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
-import { resolveSweepConfig } from '../../activities/evaluation/sweep/sweep-config.ts';
-import { placeEndpoint } from '../../activities/evaluation/sweep/sweep-policies.ts';
+import { parsePolicyReference } from '../../config/policy-reference.ts';
+import { resolveSweepConfig } from '../../config/sweep-config.ts';
+import { placeEndpoint } from '../../config/sweep-policies.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
-import type { SweepConfig } from '../../workflows/messages/eval.ts';
-import { isTree, nameOfFile, readSettings } from '../train/read-config.ts';
+import type { SweepConfig } from '../../protocol/eval.ts';
+import { isTree, nameOfFile, readSettings } from '../../config/read-config.ts';
 
 export interface EvalConfigOptions {
   readonly evalId?: string;

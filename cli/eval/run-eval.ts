@@ -5,15 +5,15 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type EvalResults, evalResultsOf } from '../../activities/evaluation/eval-results.ts';
-import { evalFolder, evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
-import { checkUnchanged } from '../../activities/evaluation/sweep/open-sweep.ts';
+import { type EvalResults, evalResultsOf } from '../../reports/evaluation/eval-results.ts';
+import { evalFolder, evalKeys, type EvalRecord } from '../../reports/evaluation/eval-records.ts';
+import { checkUnchanged } from '../../activities/orchestrator/sweep/open-sweep.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { refuseUnusableDisks, stackPlaces } from '../../workers/stack/disk-room.ts';
-import { stackHome } from '../../workers/stack/stack-paths.ts';
-import type { SweepConfig } from '../../workflows/messages/eval.ts';
-import { type Stack, withStack } from '../access/with-stack.ts';
-import { exitCodeOf, Interrupted, JobFailed } from '../errors.ts';
+import { refuseUnusableDisks, stackPlaces } from '../../stack/disk-room.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import type { SweepConfig } from '../../protocol/eval.ts';
+import { type Stack, withStack } from '../connect/with-stack.ts';
+import { exitCodeOf, Interrupted, JobFailed } from '../../client/errors.ts';
 import type { Screen } from '../train/follow.ts';
 import { failureOf } from '../train/run-failure.ts';
 import { checkEvalInputs } from './check-inputs.ts';

@@ -3,15 +3,16 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
-import { findPolicy, parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
+import { findPolicy } from '../../activities/orchestrator/sweep/resolve-policy.ts';
+import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../workflows/rollout/resolve-rollout.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';
-import type { PolicyRef } from '../../workflows/messages/policy.ts';
-import type { RolloutInput } from '../../workflows/messages/rollout.ts';
-import { withLocalStore } from '../access/local-store.ts';
-import { UserInputError } from '../errors.ts';
+import type { PolicyRef } from '../../protocol/policy.ts';
+import type { RolloutInput } from '../../protocol/rollout.ts';
+import { withLocalStore } from '../connect/local-store.ts';
+import { UserInputError } from '../../client/errors.ts';
 import type { VerbContext } from '../verb.ts';
 
 export interface PolicyOptions {

@@ -6,19 +6,19 @@
 import { type WorkflowHandle, WorkflowNotFoundError } from '@temporalio/client';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type Trajectory, trajectoryOf } from '../../activities/run/trajectories.ts';
+import { type Trajectory, trajectoryOf } from '../../reports/trajectories.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack.ts';
-import { stackHome } from '../../workers/stack/stack-paths.ts';
-import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
+import { ensureStack, type RunningStack } from '../../stack/ensure-stack.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import { tripLine } from '../../protocol/breaker.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
-import type { RolloutInput, RolloutResult } from '../../workflows/messages/rollout.ts';
-import { allowRollout } from '../access/allow-named.ts';
-import { whileAway } from '../access/while-away.ts';
-import { exitCodeOf, Interrupted, UserInputError } from '../errors.ts';
-import { Longhaul } from '../longhaul.ts';
+import type { RolloutInput, RolloutResult } from '../../protocol/rollout.ts';
+import { allowRollout } from '../connect/allow-named.ts';
+import { whileAway } from '../../client/while-away.ts';
+import { exitCodeOf, Interrupted, UserInputError } from '../../client/errors.ts';
+import { Longhaul } from '../../client/longhaul.ts';
 import type { VerbContext } from '../verb.ts';
 import { TurnTeller } from './show-turns.ts';
 

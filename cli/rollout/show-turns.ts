@@ -1,7 +1,8 @@
 /** One rollout's conversation as it happens, read from the store: every message is told once, in order. */
 
-import { actsOf, answerTo, type GenerateRecord, sampledTokensOf, spoken, turnsOf } from '../../activities/records.ts';
-import type { Message } from '../../agents/message.ts';
+import { answerTo, type GenerateRecord, sampledTokensOf, spoken } from '../../protocol/records.ts';
+import { actsOf, turnsOf } from '../../store/read-records.ts';
+import type { Message } from '../../protocol/message.ts';
 import type { Store } from '../../store/store.ts';
 import { messageText } from '../train/format.ts';
 

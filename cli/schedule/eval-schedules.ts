@@ -14,11 +14,11 @@ import {
   WorkflowFailedError,
   WorkflowNotFoundError,
 } from '@temporalio/client';
-import { LONGEST_SECONDS } from '../../workflows/limits.ts';
-import { QUEUES } from '../../workflows/queues.ts';
-import type { SweepConfig, SweepResult } from '../../workflows/messages/eval.ts';
-import { Unreachable, UserInputError } from '../errors.ts';
-import { summaryOf } from '../longhaul.ts';
+import { LONGEST_SECONDS } from '../../protocol/limits.ts';
+import { QUEUES } from '../../protocol/queues.ts';
+import type { SweepConfig, SweepResult } from '../../protocol/eval.ts';
+import { Unreachable, UserInputError } from '../../client/errors.ts';
+import { summaryOf } from '../../client/longhaul.ts';
 
 const PREFIX = 'eval-schedule/';
 

@@ -3,10 +3,10 @@
 import { basename } from 'node:path';
 import { createEmbeddedEngine, EngineLost } from '../../trainer/embedded/embedded-engine.ts';
 import { fingerprintOf } from '../../trainer/checkpoints/policy-files.ts';
-import type { ChatModel } from '../../trainer/serving/chat-completions.ts';
-import { ApiServer, LOOPBACK, type ServerLimits } from '../../trainer/serving/http-server.ts';
+import type { ChatModel } from '../../servers/openai/chat-completions.ts';
+import { ApiServer, LOOPBACK, type ServerLimits } from '../../servers/openai/http-server.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
-import { JobFailed, UserInputError } from '../errors.ts';
+import { JobFailed, UserInputError } from '../../client/errors.ts';
 import { chooseReference } from '../rollout/choose-policy.ts';
 import type { VerbContext } from '../verb.ts';
 

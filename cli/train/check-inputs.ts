@@ -2,10 +2,10 @@
 
 import { basename, join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
-import { checkTasksOfRun } from '../../activities/run/check-tasks.ts';
-import { checkPolicy } from '../../activities/run/open-run.ts';
-import type { RunConfig } from '../../workflows/messages/run-config.ts';
-import { UserInputError } from '../errors.ts';
+import { checkTasksOfRun } from '../../config/check-tasks.ts';
+import { checkPolicy } from '../../activities/orchestrator/open-run.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
+import { UserInputError } from '../../client/errors.ts';
 
 /** `starter` is a name in evals and rollouts, and a path here: as in examples/, where a configuration is likely to come from. */
 async function checkBase(base: string): Promise<void> {

@@ -2,12 +2,12 @@
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { type RunSummary, summaryOf, type TemporalPlace } from '../../activities/run/run-summary.ts';
+import { type RunSummary, summaryOf, type TemporalPlace } from '../../reports/run-summary.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { stackHome, stackPaths } from '../../workers/stack/stack-paths.ts';
-import { readStackState } from '../../workers/stack/stack-state.ts';
-import type { RunConfig } from '../../workflows/messages/run-config.ts';
-import { UserInputError } from '../errors.ts';
+import { stackHome, stackPaths } from '../../connection/stack-paths.ts';
+import { readStackState } from '../../connection/stack-state.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
+import { UserInputError } from '../../client/errors.ts';
 import { checkInputs } from './check-inputs.ts';
 import { existingRun } from './existing-run.ts';
 import type { Screen } from './follow.ts';

@@ -3,11 +3,11 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { parse } from 'yaml';
-import { keys, type RunRecord } from '../../activities/records.ts';
-import { resolveRunConfig } from '../../activities/run/run-config.ts';
+import { keys, type RunRecord } from '../../protocol/records.ts';
+import { resolveRunConfig } from '../../config/run-config.ts';
 import type { Store } from '../../store/store.ts';
-import type { RunConfig } from '../../workflows/messages/run-config.ts';
-import { UserInputError } from '../errors.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
+import { UserInputError } from '../../client/errors.ts';
 
 export interface Difference {
   /** Dotted. */

@@ -5,16 +5,16 @@
 
 import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { visible } from '../../agents/visible.ts';
-import type { RunSummary } from '../../activities/run/run-summary.ts';
+import { visible } from '../../reports/visible.ts';
+import type { RunSummary } from '../../reports/run-summary.ts';
 import type { BatchStatus } from '../../workflows/batch/open-batch.ts';
-import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
-import { awayLine } from '../access/disks.ts';
-import { StallTeller } from '../access/stall-teller.ts';
-import { whileAway } from '../access/while-away.ts';
+import { tripLine } from '../../protocol/breaker.ts';
+import type { TrainStatus } from '../../protocol/train-status.ts';
+import { awayLine } from '../connect/disks.ts';
+import { StallTeller } from '../connect/stall-teller.ts';
+import { whileAway } from '../../client/while-away.ts';
 import { breakLine, fitLine } from '../fit-line.ts';
-import { RunHandle } from '../run-handle.ts';
+import { RunHandle } from '../../client/run-handle.ts';
 import { type BatchProgress, evaluationLines, evaluationName, progressBar, stepLine } from './format.ts';
 
 const POLL_MS = 1000;

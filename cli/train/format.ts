@@ -1,11 +1,11 @@
 /** A run as lines of text: one per step, one bar for what is under way. Pure; the terminal is somebody else's. */
 
-import type { Message } from '../../agents/message.ts';
-import { visible } from '../../agents/visible.ts';
-import type { Trajectory } from '../../activities/run/trajectories.ts';
-import { tripLine } from '../../workflows/failures/circuit-breaker.ts';
-import type { EvaluationRecord, StepRecord } from '../../workflows/messages/step-record.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
+import type { Message } from '../../protocol/message.ts';
+import { visible } from '../../reports/visible.ts';
+import type { Trajectory } from '../../reports/trajectories.ts';
+import { tripLine } from '../../protocol/breaker.ts';
+import type { EvaluationRecord, StepRecord } from '../../protocol/step-record.ts';
+import type { TrainStatus } from '../../protocol/train-status.ts';
 
 const percent = (rate: number) => `${(100 * rate).toFixed(1)}%`;
 

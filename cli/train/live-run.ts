@@ -3,8 +3,8 @@
 import { type Client, ServiceError, WorkflowNotFoundError } from '@temporalio/client';
 import { findStalls } from '../../workers/watchdog/find-stalls.ts';
 import { type Stall, stallLines } from '../../workers/watchdog/stall.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
-import { RunHandle } from '../run-handle.ts';
+import type { TrainStatus } from '../../protocol/train-status.ts';
+import { RunHandle } from '../../client/run-handle.ts';
 import { progressOf } from './follow.ts';
 import { type BatchProgress, liveLines } from './format.ts';
 

@@ -8,11 +8,11 @@ import { layoutOf, parameterCount } from '../../trainer/model/parameters.ts';
 import { cacheBudget } from '../../trainer/sampler/cache/cache-budget.ts';
 import { gpuDevices } from '../../workers/gpu-devices.ts';
 import { planGpuPool } from '../../workers/gpu-pool.ts';
-import { chooseCluster } from '../../workers/stack/choose-cluster.ts';
-import { stackPaths } from '../../workers/stack/stack-paths.ts';
-import { readStackState } from '../../workers/stack/stack-state.ts';
-import { readRetention, RETENTION_VARIABLE } from '../../workers/temporal-server/retention.ts';
-import type { RunConfig } from '../../workflows/messages/run-config.ts';
+import { chooseCluster } from '../../stack/choose-cluster.ts';
+import { stackPaths } from '../../connection/stack-paths.ts';
+import { readStackState } from '../../connection/stack-state.ts';
+import { readRetention, RETENTION_VARIABLE } from '../../stack/temporal-server/retention.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
 
 const FLOAT = 4;
 /** Node, TensorFlow's library and its threads, before a policy is there. */

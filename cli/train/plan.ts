@@ -1,7 +1,7 @@
 /** What a run will do, before it does it. */
 
-import type { DispatcherSettings } from '../../workflows/messages/batch.ts';
-import type { RunConfig } from '../../workflows/messages/run-config.ts';
+import type { DispatcherSettings } from '../../protocol/batch.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
 
 export function dispatching({ type, maxParallelAgents, maxEvalParallelAgents }: DispatcherSettings): string {
   if (type === 'batch') return 'all rollouts at once';

@@ -1,12 +1,12 @@
 /** What a user sees when a run has ended: before and after, where the files are, one trajectory, what to do next. */
 
 import { join } from 'node:path';
-import type { RunSummary } from '../../activities/run/run-summary.ts';
-import { trajectoryOf } from '../../activities/run/trajectories.ts';
+import type { RunSummary } from '../../reports/run-summary.ts';
+import { trajectoryOf } from '../../reports/trajectories.ts';
 import type { Store } from '../../store/store.ts';
-import { UnknownName } from '../../trainer/algorithms/registry.ts';
-import { batchesOf, type OutcomeRecord } from '../../activities/records.ts';
-import type { EvaluationRecord } from '../../workflows/messages/step-record.ts';
+import { UnknownName } from '../../modules/registry.ts';
+import { batchesOf, type OutcomeRecord } from '../../protocol/records.ts';
+import type { EvaluationRecord } from '../../protocol/step-record.ts';
 import { table } from '../table.ts';
 import { evaluationLines, trajectoryText } from './format.ts';
 

@@ -1,7 +1,7 @@
 /** How a run's end reads to its user: a summary that is not `completed`, or a workflow that never came to have one. */
 
-import type { RunSummary } from '../../activities/run/run-summary.ts';
-import { JobFailed, RunRefused, exitCodeOf } from '../errors.ts';
+import type { RunSummary } from '../../reports/run-summary.ts';
+import { JobFailed, RunRefused, exitCodeOf } from '../../client/errors.ts';
 
 const isRefusal = (error: Error): boolean => [error.name, 'type' in error ? error.type : ''].includes('UserInputError');
 

@@ -3,15 +3,15 @@
  * does not need this process: interrupting it stops nothing.
  */
 
-import { summaryOf, type TemporalPlace } from '../../activities/run/run-summary.ts';
-import { RunTallies } from '../../activities/run/run-tally.ts';
+import { summaryOf, type TemporalPlace } from '../../reports/run-summary.ts';
+import { RunTallies } from '../../reports/run-tally.ts';
 import type { Store } from '../../store/store.ts';
-import { refuseUnusableDisks, stackPlaces } from '../../workers/stack/disk-room.ts';
-import { stackHome } from '../../workers/stack/stack-paths.ts';
-import type { RunConfig } from '../../workflows/messages/run-config.ts';
-import { type Stack, withStack } from '../access/with-stack.ts';
-import { exitCodeOf, Interrupted } from '../errors.ts';
-import type { Longhaul } from '../longhaul.ts';
+import { refuseUnusableDisks, stackPlaces } from '../../stack/disk-room.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
+import { type Stack, withStack } from '../connect/with-stack.ts';
+import { exitCodeOf, Interrupted } from '../../client/errors.ts';
+import type { Longhaul } from '../../client/longhaul.ts';
 import { alreadyEnded, endOf, type TrainEnd } from './ended-run.ts';
 import { followRun, type Screen, screenOn } from './follow.ts';
 import { memoryLines } from './memory-plan.ts';

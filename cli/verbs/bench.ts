@@ -1,6 +1,6 @@
 /** `longhaul bench NAME`: measures one part against a peer in the same run. */
 
-import { Interrupted } from '../errors.ts';
+import { Interrupted } from '../../client/errors.ts';
 import type { Verb, Work } from '../verb.ts';
 import { asyncBench } from './bench/async.ts';
 import { batchBench } from './bench/batch.ts';

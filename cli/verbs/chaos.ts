@@ -1,7 +1,7 @@
 /** `longhaul chaos`: kills processes of a running job at random, and accounts for everything. */
 
 import { resolve } from 'node:path';
-import { type ChaosReport, runChaos } from '../chaos/run-chaos.ts';
+import { type ChaosReport, runChaos } from '../../chaos/run-chaos.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 import { wholeNumber } from '../whole-number.ts';
 

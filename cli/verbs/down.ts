@@ -1,8 +1,8 @@
 /** `longhaul down`: drains and stops the stack of this folder; what was under way goes on after the next `up`. */
 
-import { UserInputError } from '../errors.ts';
-import { stackHome } from '../../workers/stack/stack-paths.ts';
-import { stopStack } from '../../workers/stack/stop-stack.ts';
+import { UserInputError } from '../../client/errors.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import { stopStack } from '../../stack/stop-stack.ts';
 import type { Verb } from '../verb.ts';
 
 export const down: Verb = {

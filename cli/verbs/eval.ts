@@ -1,7 +1,7 @@
 /** `longhaul eval`: pass@k and mean reward of policies on tasks. */
 
-import { allowEval } from '../access/allow-named.ts';
-import { loadModules } from '../access/own-modules.ts';
+import { allowEval } from '../connect/allow-named.ts';
+import { loadModules } from '../connect/own-modules.ts';
 import { checkEvalInputs } from '../eval/check-inputs.ts';
 import { evalPlanLines } from '../eval/format.ts';
 import { readSweepConfig } from '../eval/read-config.ts';

@@ -1,11 +1,11 @@
 /** `longhaul prune`: what ended runs and evals need no more leaves the store. */
 
 import { join } from 'node:path';
-import { type Prunable, prunable, type Pruned, pruneRecords } from '../../activities/run/prune-records.ts';
-import type { EvalRecord } from '../../activities/evaluation/eval-records.ts';
-import { stackHome } from '../../workers/stack/stack-paths.ts';
-import { type LocalStore, withLocalStore } from '../access/local-store.ts';
-import { Interrupted, UserInputError } from '../errors.ts';
+import { type Prunable, prunable, type Pruned, pruneRecords } from '../../activities/orchestrator/prune-records.ts';
+import type { EvalRecord } from '../../reports/evaluation/eval-records.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import { type LocalStore, withLocalStore } from '../connect/local-store.ts';
+import { Interrupted, UserInputError } from '../../client/errors.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { table } from '../table.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';

@@ -1,9 +1,9 @@
 /** `longhaul ps`: the processes of the stack as they are at this moment. */
 
-import { withServerAsked } from '../../workers/stack/processes/ask-server.ts';
-import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
-import { stackHome } from '../../workers/stack/stack-paths.ts';
-import { tellOfDisks } from '../access/disks.ts';
+import { withServerAsked } from '../../stack/processes/ask-server.ts';
+import { listProcesses } from '../../stack/processes/list-processes.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import { tellOfDisks } from '../connect/disks.ts';
 import { table } from '../table.ts';
 import type { Verb } from '../verb.ts';
 

@@ -1,12 +1,12 @@
 /** `longhaul rollout`: one rollout, its turns shown as they happen. */
 
 import type { Command } from 'commander';
-import { checkTask } from '../../activities/run/check-tasks.ts';
-import { messageWithPlace } from '../../tasks/own-frame.ts';
-import type { RolloutInput } from '../../workflows/messages/rollout.ts';
-import { loadModules } from '../access/own-modules.ts';
-import { JobFailed, UserInputError } from '../errors.ts';
-import { newRolloutId } from '../longhaul.ts';
+import { checkTask } from '../../config/check-tasks.ts';
+import { messageWithPlace } from '../../modules/own-frame.ts';
+import type { RolloutInput } from '../../protocol/rollout.ts';
+import { loadModules } from '../connect/own-modules.ts';
+import { JobFailed, UserInputError } from '../../client/errors.ts';
+import { newRolloutId } from '../../client/longhaul.ts';
 import { choosePolicy, type PolicyOptions } from '../rollout/choose-policy.ts';
 import { type RolloutEnd, runRollout } from '../rollout/run-rollout.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';

@@ -1,16 +1,16 @@
 /** `longhaul rollouts` and `trajectory`: what happened, rollout by rollout and turn by turn. */
 
-import { keys, type OutcomeRecord } from '../../activities/records.ts';
-import { eventsOfRun } from '../../activities/run/rollout-ends.ts';
-import { trajectoryOf } from '../../activities/run/trajectories.ts';
+import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { eventsOfRun } from '../../reports/rollout-ends.ts';
+import { trajectoryOf } from '../../reports/trajectories.ts';
 import type { Store } from '../../store/store.ts';
-import { UserInputError } from '../errors.ts';
-import { isSingleRollout, rolloutNames } from '../access/known-names.ts';
-import { didYouMean, fullName } from '../access/names.ts';
-import { loadModules } from '../access/own-modules.ts';
+import { UserInputError } from '../../client/errors.ts';
+import { isSingleRollout, rolloutNames } from '../connect/known-names.ts';
+import { didYouMean, fullName } from '../connect/names.ts';
+import { loadModules } from '../connect/own-modules.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
-import { knownNames, withLocalStore } from '../access/local-store.ts';
-import { rolloutPrefixes } from '../access/rollout-prefixes.ts';
+import { knownNames, withLocalStore } from '../connect/local-store.ts';
+import { rolloutPrefixes } from '../connect/rollout-prefixes.ts';
 import { table } from '../table.ts';
 import { trajectoryText } from '../train/format.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';

@@ -1,6 +1,6 @@
 /** `longhaul runs`, `show`, `watch`: what runs there are, one of them, and one of them live. */
 
-import { Interrupted, Unreachable, UserInputError } from '../errors.ts';
+import { Interrupted, Unreachable, UserInputError } from '../../client/errors.ts';
 import { evalReportLines } from '../eval/format.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { requireCompleted } from '../train/run-failure.ts';
@@ -8,14 +8,14 @@ import { followRun, type Screen, screenOn } from '../train/follow.ts';
 import { evaluationLines, evaluationName, stepLine } from '../train/format.ts';
 import { ANSWERS_WITHIN_MS, askLive, linesOfLive, type Live, whyUnanswered, whyUnknown } from '../train/live-run.ts';
 import { reportLines } from '../train/report.ts';
-import { tellOfDisks } from '../access/disks.ts';
-import { type LocalStore, withLocalStore } from '../access/local-store.ts';
-import { evalsAndRollouts, type Work } from '../access/all-work.ts';
-import { evalNames, isSingleRollout } from '../access/known-names.ts';
-import { fullName } from '../access/names.ts';
-import { withLonghaul } from '../access/with-run.ts';
+import { tellOfDisks } from '../connect/disks.ts';
+import { type LocalStore, withLocalStore } from '../connect/local-store.ts';
+import { evalsAndRollouts, type Work } from '../connect/all-work.ts';
+import { evalNames, isSingleRollout } from '../connect/known-names.ts';
+import { fullName } from '../connect/names.ts';
+import { withLonghaul } from '../connect/with-run.ts';
 import { table } from '../table.ts';
-import { type Trip, tripLine } from '../../workflows/failures/circuit-breaker.ts';
+import { type Trip, tripLine } from '../../protocol/breaker.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 import { singleRollout, trajectory } from './rollouts.ts';
 

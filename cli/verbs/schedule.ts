@@ -1,13 +1,13 @@
 /** `longhaul schedule`: evals by the clock. */
 
 import type { Command } from 'commander';
-import { parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
-import type { SweepConfig } from '../../workflows/messages/eval.ts';
-import { allowEval } from '../access/allow-named.ts';
-import { knownRuns } from '../access/local-store.ts';
-import { loadModules } from '../access/own-modules.ts';
-import { withLonghaul } from '../access/with-run.ts';
-import { UserInputError } from '../errors.ts';
+import { parsePolicyReference } from '../../config/policy-reference.ts';
+import type { SweepConfig } from '../../protocol/eval.ts';
+import { allowEval } from '../connect/allow-named.ts';
+import { knownRuns } from '../connect/local-store.ts';
+import { loadModules } from '../connect/own-modules.ts';
+import { withLonghaul } from '../connect/with-run.ts';
+import { UserInputError } from '../../client/errors.ts';
 import { checkEvalInputs } from '../eval/check-inputs.ts';
 import { estimateText } from '../eval/format.ts';
 import { readSweepConfig } from '../eval/read-config.ts';

@@ -1,6 +1,6 @@
 /** `longhaul serve`: a policy behind OpenAI's API. */
 
-import { UserInputError } from '../errors.ts';
+import { UserInputError } from '../../client/errors.ts';
 import { runServe } from '../serve/run-serve.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 import { wholeNumber } from '../whole-number.ts';

@@ -1,7 +1,7 @@
 /** `longhaul sft`: a supervised warm start from demonstrations, on the engine that reinforcement uses. */
 
-import { Interrupted } from '../errors.ts';
-import { readSftConfig } from '../sft/sft-config.ts';
+import { Interrupted } from '../../client/errors.ts';
+import { readSftConfig } from '../../recipes/sft/sft-config.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 interface Options {
@@ -12,7 +12,7 @@ interface Options {
 async function sft(file: string, { out }: Options, { note, say, signal }: VerbContext): Promise<Outcome> {
   const config = await readSftConfig(file, out);
   // Only where it is used: the engine takes its time to load, and says so.
-  const { runSftConfig } = await import('../sft/run-sft.ts');
+  const { runSftConfig } = await import('../../recipes/sft/run-sft.ts');
   try {
     const document = await runSftConfig(config, note, signal);
     say(`wrote ${config.out}: ${document.parameters} parameters, sha256 ${document.sha256}`);

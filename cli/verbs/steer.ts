@@ -1,14 +1,14 @@
 /** `longhaul pause`, `resume`, `cancel`, `set`: steering a live run. */
 
 import { WorkflowNotFoundError, WorkflowUpdateFailedError } from '@temporalio/client';
-import { Interrupted, UserInputError } from '../errors.ts';
-import { withNamed, withRun, withSteered } from '../access/with-run.ts';
+import { Interrupted, UserInputError } from '../../client/errors.ts';
+import { withNamed, withRun, withSteered } from '../connect/with-run.ts';
 import { evalOf } from '../eval/local-eval.ts';
-import type { DurableHandle } from '../durable-handle.ts';
-import { RunHandle } from '../run-handle.ts';
+import type { DurableHandle } from '../../client/durable-handle.ts';
+import { RunHandle } from '../../client/run-handle.ts';
 import { RECONFIGURABLE } from '../../workflows/training/reconfigure.ts';
-import type { RunConfig } from '../../workflows/messages/run-config.ts';
-import type { PausePoint } from '../../workflows/messages/train-status.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
+import type { PausePoint } from '../../protocol/train-status.ts';
 import type { Verb } from '../verb.ts';
 
 function signalVerb(done: string, act: (handle: DurableHandle<unknown, unknown>) => Promise<unknown>): Verb {

@@ -1,11 +1,11 @@
 /** `longhaul times`: where the time of a run's rollouts went, by their histories in Temporal. */
 
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import { keys, type OutcomeRecord } from '../../activities/records.ts';
-import { withLocalStore } from '../access/local-store.ts';
-import { rolloutPrefixes } from '../access/rollout-prefixes.ts';
-import { withLonghaul } from '../access/with-run.ts';
-import { UserInputError } from '../errors.ts';
+import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { withLocalStore } from '../connect/local-store.ts';
+import { rolloutPrefixes } from '../connect/rollout-prefixes.ts';
+import { withLonghaul } from '../connect/with-run.ts';
+import { UserInputError } from '../../client/errors.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { meanOf, timesLines } from '../times/mean-times.ts';
 import { type HistoryEvent, type RolloutTimes, timesOf } from '../times/rollout-times.ts';

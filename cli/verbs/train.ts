@@ -1,16 +1,16 @@
 /** `longhaul train`: starts a run, or attaches to it if it exists, and follows it to its end. */
 
-import { allowRun } from '../access/allow-named.ts';
-import { loadModules } from '../access/own-modules.ts';
+import { allowRun } from '../connect/allow-named.ts';
+import { loadModules } from '../connect/own-modules.ts';
 import { checkInputs } from '../train/check-inputs.ts';
-import { readRunConfig } from '../train/read-config.ts';
+import { readRunConfig } from '../../config/read-config.ts';
 import { memoryLines } from '../train/memory-plan.ts';
 import { planLines } from '../train/plan.ts';
 import { improved } from '../train/report.ts';
 import { runTrain } from '../train/run-train.ts';
 import { requireCompleted } from '../train/run-failure.ts';
-import { stackHome } from '../../workers/stack/stack-paths.ts';
-import { JobFailed } from '../errors.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import { JobFailed } from '../../client/errors.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 interface Options {

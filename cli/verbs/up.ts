@@ -1,17 +1,17 @@
 /** `longhaul up`: brings the stack up; attached, it shows what happens to it until Ctrl-C drains and stops it. */
 
 import { join } from 'node:path';
-import { Interrupted, UserInputError } from '../errors.ts';
+import { Interrupted, UserInputError } from '../../client/errors.ts';
 import { followFile } from '../follow-file.ts';
 import { POOL_VARIABLE } from '../../workers/gpu-pool.ts';
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from '../../workers/own-modules.ts';
-import { ensureStack, type RunningStack } from '../../workers/stack/ensure-stack.ts';
-import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
-import { gpuWorkers } from '../../workers/stack/stack-plan.ts';
-import { ROLES_VARIABLE, stackSettings } from '../../workers/stack/stack-settings.ts';
-import { stackHome, stackPaths, supervisorLog } from '../../workers/stack/stack-paths.ts';
-import { stopStack } from '../../workers/stack/stop-stack.ts';
-import { RETENTION_VARIABLE } from '../../workers/temporal-server/retention.ts';
+import { ensureStack, type RunningStack } from '../../stack/ensure-stack.ts';
+import { listProcesses } from '../../stack/processes/list-processes.ts';
+import { gpuWorkers } from '../../stack/stack-plan.ts';
+import { ROLES_VARIABLE, stackSettings } from '../../stack/stack-settings.ts';
+import { stackHome, stackPaths, supervisorLog } from '../../connection/stack-paths.ts';
+import { stopStack } from '../../stack/stop-stack.ts';
+import { RETENTION_VARIABLE } from '../../stack/temporal-server/retention.ts';
 import type { Verb, VerbContext } from '../verb.ts';
 
 interface Options {

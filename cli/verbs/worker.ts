@@ -1,7 +1,7 @@
 /** `longhaul worker --role ROLE`: one worker process in the foreground, for machines that join a cluster. */
 
 import { loadOwnModules, MODULES_VARIABLE, ownModules } from '../../workers/own-modules.ts';
-import { UserInputError } from '../errors.ts';
+import { UserInputError } from '../../client/errors.ts';
 import { runRole } from '../../workers/main.ts';
 import { ROLES } from '../../workers/settings.ts';
 import type { Verb } from '../verb.ts';

@@ -9,7 +9,7 @@ import { relative, sep } from 'node:path';
 export const MOST_SECOND_TRIES = 5;
 
 /** Below these a test that fails sometimes is what is looked for. */
-const NEVER = ['test/store/', 'test/workflows/', 'test/e2e/', 'test/cli/chaos/'];
+const NEVER = ['test/store/', 'test/workflows/', 'test/e2e/', 'test/chaos/'];
 
 /** Failed tests of vitest's JSON report that may have a second try: `{ file, name }`, the file relative to `root`; none where they are too many. */
 export function secondTriesOf(report, root) {

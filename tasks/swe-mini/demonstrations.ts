@@ -3,7 +3,7 @@
  * id, the quality that was asked for, and a variant number alone.
  */
 
-import type { Message, ToolCall } from '../../agents/message.ts';
+import type { Message, ToolCall } from '../../protocol/message.ts';
 import { NOT_FINISHED } from '../../agents/tools/finish.ts';
 import { createRandom, type Random } from '../random.ts';
 import type { Edit, Family } from './draft.ts';

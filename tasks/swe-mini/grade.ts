@@ -16,9 +16,15 @@
  * takes as much processor time: a host that stands still, or is overloaded, is late with that one too.
  */
 
-import type { ExecResult, Sandbox, SandboxProvider, SandboxSpec } from '../../sandboxes/sandbox.ts';
-import { SandboxLost, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
-import type { Verdict } from '../task.ts';
+import {
+  type ExecResult,
+  type Sandbox,
+  type SandboxProvider,
+  type SandboxSpec,
+  SandboxLost,
+  SandboxUnavailable,
+} from '../../sandboxes/sandbox.ts';
+import type { Verdict } from '../../protocol/stages.ts';
 import { whyNoDiff } from './collect.ts';
 import type { Case, Problem } from './problem.ts';
 import { pythonRepr } from './python.ts';

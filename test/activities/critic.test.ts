@@ -2,15 +2,15 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { resolveRunConfig } from '../../activities/run/run-config.ts';
-import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../activities/records.ts';
+import { resolveRunConfig } from '../../config/run-config.ts';
+import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../protocol/records.ts';
 import { roomForCheckpoint } from '../../activities/update/room.ts';
 import { updateOnce } from '../../activities/update/update.ts';
 import { readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
 import type { Engine, UpdateRequest } from '../../trainer/engine.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
 import { Updater } from '../../trainer/update.ts';
-import type { AlgorithmSettings } from '../../workflows/messages/run-config.ts';
+import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import { useSmallDisk } from './small-disk.ts';
 import { attemptOf, ended, orchestratorActivities, RUN, useWorld } from './world.ts';
 

@@ -4,18 +4,19 @@
  */
 import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, describe, expect, it } from 'vitest';
-import { classified, EndpointUnavailable, UserInputError } from '../../activities/failures.ts';
-import { checkEndpoint } from '../../activities/sampling/endpoint-offer.ts';
-import { generateTurn } from '../../activities/rollout/generate.ts';
-import { type ActRecord, type GenerateRecord, keys } from '../../activities/records.ts';
+import { classified, EndpointUnavailable } from '../../activities/failures.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import { checkEndpoint } from '../../activities/generate/endpoint-offer.ts';
+import { generateTurn } from '../../activities/generate/generate.ts';
+import { type ActRecord, type GenerateRecord, keys } from '../../protocol/records.ts';
 import { trainingDataOf } from '../../activities/update/training-data.ts';
-import { trajectoryOf } from '../../activities/run/trajectories.ts';
+import { trajectoryOf } from '../../reports/trajectories.ts';
 import { malformedChatCallHint, noChatCallHint } from '../../agents/hints.ts';
 import { trajectoryText } from '../../cli/train/format.ts';
-import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
+import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { resolvePolicy } from '../../workflows/rollout/resolve-policy.ts';
-import type { EndpointPolicy } from '../../workflows/messages/policy.ts';
-import type { GenerateInput } from '../../workflows/messages/stages.ts';
+import type { EndpointPolicy } from '../../protocol/policy.ts';
+import type { GenerateInput } from '../../protocol/stages.ts';
 import { type Answer, type Handler, type LoopbackServer, startLoopback } from '../support/endpoint/http-server.ts';
 import { type Served, serveEngine } from '../support/endpoint/serve-engine.ts';
 import { call, characterTokenizer, finishCall, saying, ScriptedEngine } from './scripted-parts.ts';

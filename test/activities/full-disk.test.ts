@@ -5,14 +5,8 @@
 import { appendFileSync, readdirSync, readFileSync, rmSync, truncateSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import {
-  type GenerateRecord,
-  keys,
-  type RunRecord,
-  type StepEntry,
-  type UpdateEntry,
-} from '../../activities/records.ts';
-import { writeRunFiles } from '../../activities/run/run-folder.ts';
+import { type GenerateRecord, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../protocol/records.ts';
+import { writeRunFiles } from '../../activities/orchestrator/run-folder.ts';
 import { updateOnce } from '../../activities/update/update.ts';
 import { pausedBy } from '../../store/patience.ts';
 import { useSmallDisk } from './small-disk.ts';

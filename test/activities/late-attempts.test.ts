@@ -5,13 +5,14 @@
  * the checkpoint's folder; see test/sandboxes/journal.test.ts and test/trainer/update.test.ts.
  */
 import { expect, it, vi } from 'vitest';
-import { createAgentRunActivities } from '../../activities/rollout/agent-run.ts';
-import { generateTurn } from '../../activities/rollout/generate.ts';
-import { type ActRecord, type GenerateRecord, keys, type OutcomeRecord } from '../../activities/records.ts';
-import { createRewardActivities } from '../../activities/rollout/reward.ts';
+import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
+import { generateTurn } from '../../activities/generate/generate.ts';
+import { type ActRecord, type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { updateOnce } from '../../activities/update/update.ts';
-import type { GenerateResult, UpdateMetrics } from '../../trainer/engine.ts';
-import type { Verdict } from '../../tasks/task.ts';
+import type { GenerateResult } from '../../trainer/engine.ts';
+import type { UpdateMetrics } from '../../protocol/algorithm.ts';
+import type { Verdict } from '../../protocol/stages.ts';
 import { call, finishCall, saying, someMetrics } from './scripted-parts.ts';
 import { algorithm, attemptOf, dyingAt, ended, environment, inActivity, RUN, turnInput, useWorld } from './world.ts';
 

@@ -1,18 +1,14 @@
 /** A tokenizer, an engine, sandboxes and an environment that do what a test says, and write down what was asked of them. */
 
 import { createHash } from 'node:crypto';
-import type { PolicyTokenizer } from '../../activities/rollout/generate.ts';
-import type { Message } from '../../agents/message.ts';
+import type { PolicyTokenizer } from '../../activities/generate/generate.ts';
+import type { Message } from '../../protocol/message.ts';
 import { type ExecCall, type Sandbox, SandboxLost, type SandboxProvider } from '../../sandboxes/sandbox.ts';
-import type { Environment, Verdict } from '../../tasks/task.ts';
-import type {
-  Engine,
-  GenerateCost,
-  GenerateRequest,
-  GenerateResult,
-  UpdateMetrics,
-  UpdateRequest,
-} from '../../trainer/engine.ts';
+import type { Environment } from '../../tasks/task.ts';
+import type { Verdict } from '../../protocol/stages.ts';
+import type { Engine, GenerateRequest, GenerateResult, UpdateRequest } from '../../trainer/engine.ts';
+import type { GenerateCost } from '../../protocol/sampling.ts';
+import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 
 const END = 0;
 /** Ids from here on are second names of characters: text that is decoded and encoded again gets other ids. */

@@ -6,20 +6,20 @@
 import { asyncLocalStorage, type Context, type Info } from '@temporalio/activity';
 import { CancelledFailure } from '@temporalio/common';
 import { expect, it, vi } from 'vitest';
-import { createAgentRunActivities } from '../../activities/rollout/agent-run.ts';
-import { generateTurn } from '../../activities/rollout/generate.ts';
-import { createInitActivities } from '../../activities/rollout/init.ts';
-import { createRewardActivities } from '../../activities/rollout/reward.ts';
-import { patienceOf, whilePatient } from '../../activities/sampling/endpoint-patience.ts';
+import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
+import { generateTurn } from '../../activities/generate/generate.ts';
+import { createInitActivities } from '../../activities/init/init.ts';
+import { createRewardActivities } from '../../activities/reward/reward.ts';
+import { patienceOf, whilePatient } from '../../activities/generate/endpoint-patience.ts';
 import { createShardActivities } from '../../activities/update/sharded-update.ts';
 import { updateOnce } from '../../activities/update/update.ts';
 import { patienceLeft } from '../../activities/own-patience.ts';
 import { OwnClock } from '../../activities/own-time.ts';
-import { keys } from '../../activities/records.ts';
+import { keys } from '../../protocol/records.ts';
 import { checkWorkersLost, tried } from '../../activities/tries.ts';
 import type { Store } from '../../store/store.ts';
-import type { Endpoint } from '../../trainer/backends/endpoint.ts';
-import { LOST_WORKERS, RETRIES, TRIES_SPENT } from '../../workflows/failures/failure-policy.ts';
+import type { Endpoint } from '../../protocol/endpoint.ts';
+import { LOST_WORKERS, RETRIES, TRIES_SPENT } from '../../protocol/failure-policy.ts';
 import { finishCall, saying } from './scripted-parts.ts';
 import { algorithm, attemptOf, ended, environment, RUN, turnInput, useWorld } from './world.ts';
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { parseToolCalls, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
-import { MAX_DEPTH } from '../../agents/written-json.ts';
+import { MAX_DEPTH } from '../../protocol/written-json.ts';
 
 describe('function-xml', () => {
   const parse = (text: string) => parseToolCalls(text, 'function-xml');

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Message } from '../../agents/message.ts';
+import type { Message } from '../../protocol/message.ts';
 import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
 
 /** Characters as tokens, and a template written out by hand: what is tested is where text is cut. */

@@ -4,13 +4,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
-import { keys, type OutcomeRecord, type RunRecord } from '../../activities/records.ts';
-import { didYouMean, fullName } from '../../cli/access/names.ts';
-import { Longhaul } from '../../cli/longhaul.ts';
+import { evalKeys, type EvalRecord } from '../../reports/evaluation/eval-records.ts';
+import { keys, type OutcomeRecord, type RunRecord } from '../../protocol/records.ts';
+import { didYouMean, fullName } from '../../cli/connect/names.ts';
+import { Longhaul } from '../../client/longhaul.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { type PrivateServer, startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul all work-'));
 const home = join(dir, 'home');

@@ -1,7 +1,7 @@
 /** Hunts a benchmark that leaves the shape which scripts read, or that leaves out a provider without a word. */
 
 import { expect, test } from 'vitest';
-import { benchSandbox } from '../../cli/bench/sandbox.ts';
+import { benchSandbox } from '../../benchmarks/sandbox.ts';
 import { dockerForTests } from '../support/docker-daemon.ts';
 
 test('every provider is measured, the first at the top', async () => {

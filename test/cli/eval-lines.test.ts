@@ -1,6 +1,6 @@
 /** Hunts an account of an eval whose sum is none. */
 import { expect, it } from 'vitest';
-import type { EvalResults } from '../../activities/evaluation/eval-results.ts';
+import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
 import { evalReportLines } from '../../cli/eval/format.ts';
 
 const accounting = { dispatched: 24, trained: 0, masked: 1, dropped: 0, evaluated: 16, duplicated: 0, lost: 0 };

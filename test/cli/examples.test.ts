@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
-import { readSftConfig } from '../../cli/sft/sft-config.ts';
+import { readSftConfig } from '../../recipes/sft/sft-config.ts';
 import { longhaul } from '../support/cli.ts';
 
 const examples = fileURLToPath(new URL('../../examples', import.meta.url));

@@ -2,13 +2,13 @@
 
 import type { Client } from '@temporalio/client';
 import { expect, it } from 'vitest';
-import { keys, type RunRecord } from '../../activities/records.ts';
-import { withLocalStore } from '../../cli/access/local-store.ts';
-import type { Longhaul } from '../../cli/longhaul.ts';
+import { keys, type RunRecord } from '../../protocol/records.ts';
+import { withLocalStore } from '../../cli/connect/local-store.ts';
+import type { Longhaul } from '../../client/longhaul.ts';
 import { followed } from '../../cli/train/run-train.ts';
 import type { VerbContext } from '../../cli/verb.ts';
 import type { RolloutEvent, Store } from '../../store/store.ts';
-import type { RunConfig } from '../../workflows/messages/run-config.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
 import { RUN, useWorld } from '../activities/world.ts';
 
 const world = useWorld();

@@ -5,13 +5,13 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { keys, type OutcomeRecord, type RunEnd, type RunRecord, type StepEntry } from '../../activities/records.ts';
+import { keys, type OutcomeRecord, type RunEnd, type RunRecord, type StepEntry } from '../../protocol/records.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { whyUnknown } from '../../cli/train/live-run.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import type { RunConfig } from '../../workflows/messages/run-config.ts';
-import { stackPaths } from '../../workers/stack/stack-paths.ts';
-import { writeStackState } from '../../workers/stack/stack-state.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
+import { stackPaths } from '../../connection/stack-paths.ts';
+import { writeStackState } from '../../connection/stack-state.ts';
 
 let directory: string;
 beforeEach(() => {

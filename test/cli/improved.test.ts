@@ -1,9 +1,9 @@
 /** Hunts runs that are called better because fewer of their rollouts failed. */
 import { expect, it } from 'vitest';
-import type { RunSummary } from '../../activities/run/run-summary.ts';
+import type { RunSummary } from '../../reports/run-summary.ts';
 import { improved } from '../../cli/train/report.ts';
 import { evaluationLines } from '../../cli/train/format.ts';
-import type { EvaluationRecord } from '../../workflows/messages/step-record.ts';
+import type { EvaluationRecord } from '../../protocol/step-record.ts';
 
 /** An evaluation of ten rollouts; without `failed`, as runs of older builds have it. */
 function evaluation(passed: number, failed?: number): EvaluationRecord {

@@ -1,8 +1,8 @@
 /** Hunts types of the library that say nothing of what a run is made of: the compiler is the test. */
 
 import { expect, expectTypeOf, it } from 'vitest';
-import type { Longhaul, RunConfig, RunSettings } from '../../cli/index.ts';
-import { resolveRunConfig } from '../../activities/run/run-config.ts';
+import type { Longhaul, RunConfig, RunSettings } from '../../client/index.ts';
+import { resolveRunConfig } from '../../config/run-config.ts';
 
 const least: RunSettings = { policy: { base: '/p' }, task: { name: 'swe-mini' } };
 

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { screenOn } from '../../cli/train/follow.ts';
 import { breakLine, fitLine } from '../../cli/fit-line.ts';
 import { barText, liveLines, progressBar, stepLine } from '../../cli/train/format.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
+import type { TrainStatus } from '../../protocol/train-status.ts';
 
 const status: TrainStatus = {
   run: 'r',

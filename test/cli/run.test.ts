@@ -1,7 +1,7 @@
 /** Hunts exit codes that say something else than what happened, and anything on stdout beside the one JSON document. */
 
 import { expect, test } from 'vitest';
-import { Interrupted, JobFailed, UserInputError, Unreachable } from '../../cli/errors.ts';
+import { Interrupted, JobFailed, UserInputError, Unreachable } from '../../client/errors.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import type { Work } from '../../cli/verb.ts';
 import type { VerbEntry } from '../../cli/verbs/index.ts';

@@ -9,15 +9,15 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
-import { keys, type RunEnd, type RunRecord } from '../../activities/records.ts';
-import { exitCodeOf, UserInputError } from '../../cli/errors.ts';
-import { Longhaul } from '../../cli/longhaul.ts';
+import { keys, type RunEnd, type RunRecord } from '../../protocol/records.ts';
+import { exitCodeOf, UserInputError } from '../../client/errors.ts';
+import { Longhaul } from '../../client/longhaul.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { followRun } from '../../cli/train/follow.ts';
 import { failureOf } from '../../cli/train/run-failure.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { type PrivateServer, startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 
 const directory = mkdtempSync(join(tmpdir(), 'longhaul-verbs-'));
 const home = join(directory, 'home');
@@ -214,7 +214,7 @@ test('a program that waits is killed: its run goes on, and the same call attache
   writeFileSync(join(base, 'tokenizer.json'), 'not yet');
   const settings = config('waited', base);
   const program = `
-    import { Longhaul } from ${JSON.stringify(join(packageRoot, 'cli', 'longhaul.ts'))};
+    import { Longhaul } from ${JSON.stringify(join(packageRoot, 'client', 'longhaul.ts'))};
     const longhaul = await Longhaul.connect({ address: ${JSON.stringify(server.address)} });
     const run = await longhaul.train(${JSON.stringify(settings)}, { again: true });
     process.stdout.write('waits');

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it, vi } from 'vitest';
 import { stringify } from 'yaml';
-import { keys, type RunRecord, type StepEntry } from '../../activities/records.ts';
+import { keys, type RunRecord, type StepEntry } from '../../protocol/records.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import type { ScheduleDetails, ScheduleView } from '../../cli/schedule/eval-schedules.ts';
 import { makePolicy, useEvalWorld } from '../support/eval-world.ts';

@@ -5,10 +5,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vitest';
 import { stringify } from 'yaml';
-import { keys, type RunEnd, type RunRecord } from '../../activities/records.ts';
+import { keys, type RunEnd, type RunRecord } from '../../protocol/records.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import { resolveRunConfig } from '../../activities/run/run-config.ts';
+import { resolveRunConfig } from '../../config/run-config.ts';
 import { type RefusingServer, startRefusingServer } from '../support/refusing-server.ts';
 
 let directory: string;

@@ -7,8 +7,8 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { startTimeOf } from '../../scripts/setup/process-identity.mjs';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
-import type { ListedStack } from '../../workers/stack/processes/list-processes.ts';
-import { stopStack } from '../../workers/stack/stop-stack.ts';
+import type { ListedStack } from '../../stack/processes/list-processes.ts';
+import { stopStack } from '../../stack/stop-stack.ts';
 
 const program = join(packageRoot, 'bin', 'longhaul.mjs');
 const { TEMPORAL_ADDRESS: _address, LONGHAUL_HOME: _home, LONGHAUL_ROLES: _roles, ...env } = process.env;

@@ -12,8 +12,8 @@ import {
   type OutcomeRecord,
   type RunEnd,
   type RunRecord,
-} from '../../activities/records.ts';
-import { visible, visibleJson } from '../../agents/visible.ts';
+} from '../../protocol/records.ts';
+import { visible, visibleJson } from '../../reports/visible.ts';
 import { runCommandLine } from '../../cli/run.ts';
 import { screenOn } from '../../cli/train/follow.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';

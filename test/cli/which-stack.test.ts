@@ -9,10 +9,10 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { runCommandLine } from '../../cli/run.ts';
 import { ownIdentity, type ProcessIdentity } from '../../scripts/setup/process-identity.mjs';
-import { stackPaths } from '../../workers/stack/stack-paths.ts';
-import { type StackState, writeStackState } from '../../workers/stack/stack-state.ts';
-import { clusterId } from '../../workers/temporal-server/cluster-health.ts';
-import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { stackPaths } from '../../connection/stack-paths.ts';
+import { type StackState, writeStackState } from '../../connection/stack-state.ts';
+import { clusterId } from '../../stack/temporal-server/cluster-health.ts';
+import { type PrivateServer, startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul two stacks-'));
 let server: PrivateServer;

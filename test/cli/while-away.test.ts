@@ -1,11 +1,11 @@
 /** Hunts a `train` or `watch` that ends with an error because the server was started again while it followed a run. */
 import { type Client, ServiceError } from '@temporalio/client';
 import { expect, it, vi } from 'vitest';
-import { whileAway } from '../../cli/access/while-away.ts';
-import { EvalHandle } from '../../cli/eval-handle.ts';
+import { whileAway } from '../../client/while-away.ts';
+import { EvalHandle } from '../../client/eval-handle.ts';
 import { followEval } from '../../cli/eval/follow.ts';
-import type { Longhaul } from '../../cli/longhaul.ts';
-import { RunHandle } from '../../cli/run-handle.ts';
+import type { Longhaul } from '../../client/longhaul.ts';
+import { RunHandle } from '../../client/run-handle.ts';
 import { followRun } from '../../cli/train/follow.ts';
 
 const away = (over: object = {}) => {

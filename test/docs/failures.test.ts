@@ -16,7 +16,7 @@ import {
   OUTAGE_SECONDS,
   RETRIES,
   type FailurePolicy,
-} from '../../workflows/failures/failure-policy.ts';
+} from '../../protocol/failure-policy.ts';
 import { root } from './markdown.ts';
 
 const design = readFileSync(join(root, 'docs/design.md'), 'utf8');

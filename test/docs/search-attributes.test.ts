@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { SEARCH_ATTRIBUTES } from '../../workers/temporal-server/search-attributes.ts';
+import { SEARCH_ATTRIBUTES } from '../../stack/temporal-server/search-attributes.ts';
 import { root } from './markdown.ts';
 
 it('docs/temporal-ui.md lists every search attribute with its type, and no other', () => {

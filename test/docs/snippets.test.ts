@@ -14,7 +14,7 @@ let output = '';
 
 /** Outside of the repository, where a reader's program is: `longhaul` is the library's entry. */
 function writeProject(): void {
-  const compilerOptions = { noEmit: true, paths: { longhaul: [join(root, 'cli/index.ts')] } };
+  const compilerOptions = { noEmit: true, paths: { longhaul: [join(root, 'client/index.ts')] } };
   writeFileSync(
     join(dir, 'tsconfig.json'),
     JSON.stringify({

@@ -8,8 +8,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { RunSummary } from '../../activities/run/run-summary.ts';
-import type { ChaosReport } from '../../cli/chaos/run-chaos.ts';
+import type { RunSummary } from '../../reports/run-summary.ts';
+import type { ChaosReport } from '../../chaos/run-chaos.ts';
 import { askedHere, longhaul } from '../support/cli.ts';
 
 interface Event {

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, it } from 'vitest';
-import type { EvalResults } from '../../activities/evaluation/eval-results.ts';
+import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
 import type { MeanTimes } from '../../cli/times/mean-times.ts';
 import { longhaul, longhaulJson } from '../support/cli.ts';
 

@@ -8,7 +8,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import * as library from '../../cli/index.ts';
+import * as library from '../../client/index.ts';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 import type { CliResult } from '../support/cli.ts';
 import { packAndInstall } from '../support/pack.ts';

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
-import { stopStack } from '../../workers/stack/stop-stack.ts';
+import { stopStack } from '../../stack/stop-stack.ts';
 import type { CliResult } from '../support/cli.ts';
 import { type LoopbackServer, startLoopback } from '../support/endpoint/http-server.ts';
 import { installPackage } from '../support/install-package.ts';

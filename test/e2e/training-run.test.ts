@@ -9,11 +9,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
-import type { RunSummary } from '../../activities/run/run-summary.ts';
+import type { RunSummary } from '../../reports/run-summary.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
-import { listProcesses } from '../../workers/stack/processes/list-processes.ts';
-import type { StepRecord } from '../../workflows/messages/step-record.ts';
+import { listProcesses } from '../../stack/processes/list-processes.ts';
+import type { StepRecord } from '../../protocol/step-record.ts';
 import { askedHere, longhaul, longhaulJson } from '../support/cli.ts';
 
 interface Event {

@@ -8,7 +8,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { type PythonPackages, pythonPackagesWithPeft } from '../../cli/bench/engine/python-packages.ts';
+import { type PythonPackages, pythonPackagesWithPeft } from '../../benchmarks/engine/python-packages.ts';
 import { writeCheckpoint } from '../../trainer/checkpoints/checkpoint.ts';
 import { criticCheckpoint, disposeCritic, loadCritic, loadMoments } from '../../trainer/critic/critic.ts';
 import { newAdapter } from '../../trainer/lora/new-adapter.ts';

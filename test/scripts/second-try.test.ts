@@ -37,7 +37,7 @@ test.each([
   'test/store/line.test.ts',
   'test/workflows/batch/x.test.ts',
   'test/e2e/eval.test.ts',
-  'test/cli/chaos/own-docker.test.ts',
+  'test/chaos/own-docker.test.ts',
 ])('never where races are hunted: %s', (file) => {
   expect(secondTriesOf(reportOf({ [file]: ['fails'], 'test/cli/up.test.ts': ['late'] }), '/project')).toEqual([
     { file: 'test/cli/up.test.ts', name: 'late' },

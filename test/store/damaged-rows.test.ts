@@ -8,7 +8,8 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
-import type { ObjectRef, Store } from '../../store/store.ts';
+import type { Store } from '../../store/store.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
 import { changeOnDisk } from './change-on-disk.ts';
 
 let dir: string;

@@ -21,7 +21,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { classified } from '../../activities/failures.ts';
-import { removeLeftovers, writeAside } from '../../activities/write-aside.ts';
+import { removeLeftovers, writeAside } from '../../store/write-aside.ts';
 import { patiently, pausedBy } from '../../store/patience.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';

@@ -10,8 +10,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { serverProgram } from '../../workers/stack/stack-plan.ts';
-import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { serverProgram } from '../../stack/stack-plan.ts';
+import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import { restoreFailed, type Script, sandboxLost } from './scripted-activities.ts';
 import { startWorld } from './workflow-world.ts';
 

@@ -13,12 +13,12 @@ import type {
   SweepActivities,
 } from '../../workflows/activities.ts';
 import { patiently } from '../../store/patience.ts';
-import { resolveRunConfig } from '../../activities/run/run-config.ts';
-import type { CellHeadline, SweepConfig } from '../../workflows/messages/eval.ts';
-import type { ConfigChange } from '../../workflows/messages/run-config.ts';
-import type { AgentRunInput, GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
-import type { StepRecord } from '../../workflows/messages/step-record.ts';
-import type { UpdateInput } from '../../workflows/messages/update.ts';
+import { resolveRunConfig } from '../../config/run-config.ts';
+import type { CellHeadline, SweepConfig } from '../../protocol/eval.ts';
+import type { ConfigChange } from '../../protocol/run-config.ts';
+import type { AgentRunInput, GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
+import type { StepRecord } from '../../protocol/step-record.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
 
 export interface Script {
   /** What the policy does in a turn. */

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach } from 'vitest';
-import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { type PrivateServer, startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import type { Script } from './scripted-activities.ts';
 import { startWorld, type World } from './workflow-world.ts';
 

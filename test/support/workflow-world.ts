@@ -5,13 +5,13 @@ import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { classified } from '../../activities/failures.ts';
 import { inItsTime, OwnClock } from '../../activities/own-time.ts';
-import { TURN_ENDS_MS } from '../../activities/rollout/agent-run.ts';
-import { patienceOf, whilePatient } from '../../activities/sampling/endpoint-patience.ts';
+import { TURN_ENDS_MS } from '../../activities/agent-run/agent-run.ts';
+import { patienceOf, whilePatient } from '../../activities/generate/endpoint-patience.ts';
 import { reported } from '../../activities/tries.ts';
-import type { RolloutPolicy } from '../../workflows/messages/policy.ts';
-import type { RetryPlace } from '../../workflows/failures/failure-policy.ts';
+import type { RolloutPolicy } from '../../protocol/policy.ts';
+import type { RetryPlace } from '../../protocol/failure-policy.ts';
 import { buildWorkflowBundle } from '../../workers/workflow-bundle.ts';
-import { hostQueue, QUEUES } from '../../workflows/queues.ts';
+import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import { type Log, type Script, type ScriptedActivities, scriptedActivities } from './scripted-activities.ts';
 import { quietTemporal } from './quiet-temporal.ts';
 

@@ -6,7 +6,7 @@ import { checkTool } from '../../agents/tools/check-tool.ts';
 import { defineTool } from '../../agents/tools/registry.ts';
 import { defineTask, environmentNamed, environmentOf } from '../../tasks/registry.ts';
 import type { Environment } from '../../tasks/task.ts';
-import { checkAskedTasks } from '../../activities/run/check-tasks.ts';
+import { checkAskedTasks } from '../../config/check-tasks.ts';
 
 const run = () => Promise.resolve('');
 const tool = {

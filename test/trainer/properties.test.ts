@@ -10,7 +10,7 @@ import { microBatches } from '../../trainer/data/batching.ts';
 import { Learner } from '../../trainer/learner.ts';
 import { adapterJson } from '../../trainer/lora/adapter-config.ts';
 import type { AdapterWeights } from '../../trainer/lora/adapter-layout.ts';
-import { LORA_TARGETS } from '../../trainer/lora/lora-settings.ts';
+import { LORA_TARGETS } from '../../protocol/algorithm.ts';
 import { newAdapter } from '../../trainer/lora/new-adapter.ts';
 import { type ModelConfig, modelConfigJson, parseModelConfig } from '../../trainer/model/config.ts';
 import { Policy } from '../../trainer/model/policy.ts';

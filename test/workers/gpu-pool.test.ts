@@ -3,7 +3,7 @@
 import { describe, expect, it } from 'vitest';
 import { planGpuPool, readGpuDuty, readGpuPool, refusedPlacement } from '../../workers/gpu-pool.ts';
 import { queuesOf } from '../../workers/roles/gpu.ts';
-import { gpuWorkers, stackPlan } from '../../workers/stack/stack-plan.ts';
+import { gpuWorkers, stackPlan } from '../../stack/stack-plan.ts';
 import { gpuDevices } from '../../workers/gpu-devices.ts';
 
 const pool = (text: string) => readGpuPool({ LONGHAUL_GPU_WORKERS: text });

@@ -8,9 +8,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { folderOf } from '../../sandboxes/supervised/state.ts';
-import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
-import { choosePort } from '../../workers/temporal-server/free-port.ts';
-import { serverArguments } from '../../workers/temporal-server/server-arguments.ts';
+import { type PrivateServer, startPrivateServer } from '../../stack/temporal-server/private-server.ts';
+import { choosePort } from '../../stack/temporal-server/free-port.ts';
+import { serverArguments } from '../../stack/temporal-server/server-arguments.ts';
 import { type Bench, openBubblewrapBench, openDockerBench, specOf } from '../sandboxes/harness.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-listeners-'));
@@ -77,10 +77,22 @@ it('no other source of ours listens but the door of the UI and `serve`, which as
   const folders = [
     'activities',
     'agents',
+    'benchmarks',
     'bin',
+    'chaos',
     'cli',
+    'client',
+    'config',
+    'connection',
+    'endpoints',
+    'modules',
+    'protocol',
+    'recipes',
+    'reports',
     'sandboxes',
     'scripts',
+    'servers',
+    'stack',
     'store',
     'tasks',
     'trainer',
@@ -95,14 +107,14 @@ it('no other source of ours listens but the door of the UI and `serve`, which as
       /\.(ts|mts|mjs)$/u.test(name) && /\bcreateServer\b|\.listen\(/u.test(readFileSync(join(root, name), 'utf8')),
   );
   expect(listening).toEqual([
-    'trainer/serving/http-server.ts',
-    'workers/stack/ui-proxy.ts',
-    'workers/temporal-server/free-port.ts',
+    'servers/openai/http-server.ts',
+    'stack/ui-proxy.ts',
+    'stack/temporal-server/free-port.ts',
   ]);
-  expect(readFileSync(join(root, 'workers/temporal-server/free-port.ts'), 'utf8')).toContain(
+  expect(readFileSync(join(root, 'stack/temporal-server/free-port.ts'), 'utf8')).toContain(
     "const LOOPBACK = '127.0.0.1'",
   );
-  expect(readFileSync(join(root, 'workers/stack/ui-proxy.ts'), 'utf8')).toContain("host: '127.0.0.1', exclusive: true");
+  expect(readFileSync(join(root, 'stack/ui-proxy.ts'), 'utf8')).toContain("host: '127.0.0.1', exclusive: true");
 });
 
 describe('the socket of a sandbox', () => {

@@ -5,7 +5,7 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import { expect, test } from 'vitest';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
 

@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
 import { packageRoot } from '../../scripts/setup/paths.mjs';
-import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
+import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import { watchPlace } from '../../workers/watch-place.ts';
 
 let dir: string;

@@ -9,14 +9,14 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { StallTeller } from '../../cli/access/stall-teller.ts';
+import { StallTeller } from '../../cli/connect/stall-teller.ts';
 import { askLive, linesOfLive } from '../../cli/train/live-run.ts';
 import { chooseWorkflows, type OpenWorkflow } from '../../workers/watchdog/choose-workflows.ts';
 import { findStalls, openRuns, pendingOf } from '../../workers/watchdog/find-stalls.ts';
 import { type Pending, stallLines, stallOf } from '../../workers/watchdog/stall.ts';
 import { startWatchdog } from '../../workers/watchdog/watchdog.ts';
-import { startPrivateServer } from '../../workers/temporal-server/private-server.ts';
-import { FAILURES } from '../../workflows/failures/failure-policy.ts';
+import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
+import { FAILURES } from '../../protocol/failure-policy.ts';
 import { inCode } from '../../workflows/details.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 

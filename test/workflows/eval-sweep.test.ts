@@ -8,11 +8,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, describe, expect, it } from 'vitest';
-import type { EvalResults } from '../../activities/evaluation/eval-results.ts';
-import { evalKeys, type EvalRecord } from '../../activities/evaluation/eval-records.ts';
-import type { EvalSettings } from '../../activities/evaluation/sweep/sweep-config.ts';
-import { Longhaul } from '../../cli/longhaul.ts';
-import type { SweepResult, SweepStatus } from '../../workflows/messages/eval.ts';
+import type { EvalResults } from '../../reports/evaluation/eval-results.ts';
+import { evalKeys, type EvalRecord } from '../../reports/evaluation/eval-records.ts';
+import type { EvalSettings } from '../../config/sweep-config.ts';
+import { Longhaul } from '../../client/longhaul.ts';
+import type { SweepResult, SweepStatus } from '../../protocol/eval.ts';
 import { makePolicy, useEvalWorld } from '../support/eval-world.ts';
 import { sandboxLost } from '../support/scripted-activities.ts';
 

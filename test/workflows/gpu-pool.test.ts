@@ -8,11 +8,11 @@ import { join } from 'node:path';
 import { ApplicationFailure } from '@temporalio/common';
 import { NativeConnection, Worker } from '@temporalio/worker';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type PrivateServer, startPrivateServer } from '../../workers/temporal-server/private-server.ts';
-import { QUEUES, workerQueue } from '../../workflows/queues.ts';
-import type { GenerateInput, GenerateOutcome } from '../../workflows/messages/stages.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
-import type { UpdateInput } from '../../workflows/messages/update.ts';
+import { type PrivateServer, startPrivateServer } from '../../stack/temporal-server/private-server.ts';
+import { QUEUES, workerQueue } from '../../protocol/queues.ts';
+import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
+import type { TrainStatus } from '../../protocol/train-status.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
 import type { Script } from '../support/scripted-activities.ts';
 import { startWorld, type World } from '../support/workflow-world.ts';
 

@@ -6,8 +6,8 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import type { Trip } from '../../workflows/failures/circuit-breaker.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
+import type { Trip } from '../../protocol/breaker.ts';
+import type { TrainStatus } from '../../protocol/train-status.ts';
 import { lasting } from '../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 

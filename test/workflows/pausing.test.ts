@@ -1,14 +1,14 @@
 /**
  * Hunts pauses that reach too little, that are lost, or that cost a sandbox. The server is real, activities are scripted.
- * Not asserted: that a real sandbox outlives its time to live while paused (test/activities/rollout/agent-run.test.ts renews it).
+ * Not asserted: that a real sandbox outlives its time to live while paused (test/activities/agent-run/agent-run.test.ts renews it).
  */
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { describe, expect, it } from 'vitest';
 import type { BatchStatus } from '../../workflows/batch/open-batch.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
-import type { BatchResult } from '../../workflows/messages/batch.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
+import type { BatchResult } from '../../protocol/batch.ts';
+import type { TrainStatus } from '../../protocol/train-status.ts';
 import { sandboxLost } from '../support/scripted-activities.ts';
 import { standstill } from '../support/standstill.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';

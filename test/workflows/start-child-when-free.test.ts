@@ -6,7 +6,7 @@ import fc from 'fast-check';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { PATIENCE_MS, pauseAfter } from '../../workflows/start-child-when-free.ts';
-import type { BatchResult } from '../../workflows/messages/batch.ts';
+import type { BatchResult } from '../../protocol/batch.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();

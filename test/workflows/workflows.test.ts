@@ -6,11 +6,11 @@ import { WorkflowFailedError } from '@temporalio/client';
 import { ApplicationFailure, defaultPayloadConverter } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { BatchResult } from '../../workflows/messages/batch.ts';
-import type { RolloutResult } from '../../workflows/messages/rollout.ts';
+import type { BatchResult } from '../../protocol/batch.ts';
+import type { RolloutResult } from '../../protocol/rollout.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
-import type { TrainStatus } from '../../workflows/messages/train-status.ts';
-import type { UpdateInput } from '../../workflows/messages/update.ts';
+import type { TrainStatus } from '../../protocol/train-status.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
 import { restoreFailed, sandboxLost } from '../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 

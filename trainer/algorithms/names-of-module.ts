@@ -2,7 +2,7 @@
 
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { copyOf } from '../../tasks/import-own.ts';
+import { copyOf } from '../../modules/import-own.ts';
 
 export interface Names {
   readonly advantage: readonly string[];

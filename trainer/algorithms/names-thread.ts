@@ -1,7 +1,7 @@
 /** The thread of `namesOfModule`: it loads that module and no other, and says what there is then. */
 
 import { parentPort, workerData } from 'node:worker_threads';
-import { readFromCopy } from '../../tasks/import-own.ts';
+import { readFromCopy } from '../../modules/import-own.ts';
 import { advantageEstimators } from './advantages/registry.ts';
 import { loadAlgorithms } from './load-module.ts';
 import { policyLosses } from './losses/registry.ts';

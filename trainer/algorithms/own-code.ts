@@ -1,6 +1,6 @@
 /** Code of the user's own inside an update: what it throws is named as its, since no retry and no machine mends it. */
 
-import { messageWithPlace } from '../../tasks/own-frame.ts';
+import { messageWithPlace } from '../../modules/own-frame.ts';
 import { LossRefused } from './losses/loss.ts';
 
 /** A loss or an estimator of one's own threw. */

@@ -4,8 +4,7 @@ import { copyFile, mkdir, open, readFile, readdir, rename, rm } from 'node:fs/pr
 import path from 'node:path';
 import type { AdapterJson } from '../lora/adapter-config.ts';
 import { adapterConfigFile, adapterFile } from '../lora/adapter-files.ts';
-import { modelConfigJson } from '../model/config.ts';
-import type { ModelConfig } from '../model/config.ts';
+import { modelConfigJson, type ModelConfig } from '../model/config.ts';
 import { type NamedTensor, readSafetensors, writeSafetensors } from '../model/safetensors.ts';
 import { type Weights, saveWeights, weightsDigest } from '../model/weights.ts';
 

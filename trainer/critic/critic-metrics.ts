@@ -1,6 +1,6 @@
 /** What a critic's part of an update measures, by SkyRL's names where it has one (`critic/…`). */
 
-import type { CriticSettings } from './settings.ts';
+import type { CriticSettings } from '../../protocol/algorithm.ts';
 
 /** What a tally holds, as data. */
 export interface CriticTallyData {

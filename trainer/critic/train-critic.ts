@@ -4,14 +4,13 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { criticLoss } from '../algorithms/critic-loss.ts';
 import { startsOf } from '../algorithms/rows.ts';
 import { microBatchesFor, shuffled, split } from '../data/batching.ts';
-import type { UpdateSettings } from '../engine.ts';
+import { type UpdateSettings, type CriticSettings, DEFAULT_VALUE_CLIP } from '../../protocol/algorithm.ts';
 import { batchOf } from '../model/packed-batch.ts';
 import { NoCredit } from '../training/advantages.ts';
 import { joined, ones } from '../training/arrays.ts';
 import type { Sample } from '../training/sample.ts';
 import { type Critic, stepCritic } from './critic.ts';
 import { criticMetrics, CriticTally } from './critic-metrics.ts';
-import { type CriticSettings, DEFAULT_VALUE_CLIP } from './settings.ts';
 
 /** A sequence of which some tokens count; all arrays are as long as these. */
 export interface ValuedSequence {

@@ -4,7 +4,8 @@
  */
 
 import type { Backend } from '../backend.ts';
-import type { GenerateCost, GenerateRequest, GenerateResult } from '../engine.ts';
+import type { GenerateRequest, GenerateResult } from '../engine.ts';
+import type { GenerateCost } from '../../protocol/sampling.ts';
 import type { EngineStats, Trained, TrainingWork } from './messages.ts';
 import type { Sampler } from '../sampler/sampler.ts';
 

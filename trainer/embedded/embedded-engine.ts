@@ -2,7 +2,6 @@
 
 import { SHARE_ENV, Worker } from 'node:worker_threads';
 import type {
-  GenerateCost,
   GenerateRequest,
   GenerateResult,
   PlannedUpdate,
@@ -10,9 +9,10 @@ import type {
   PoolEngine,
   RoundRequest,
   ShardRequest,
-  UpdateMetrics,
   UpdateRequest,
 } from '../engine.ts';
+import type { GenerateCost } from '../../protocol/sampling.ts';
+import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import {
   type EngineStats,
   type FromThread,

@@ -1,16 +1,16 @@
 /** What the engine's thread and its owner say to each other; every request has an id, and exactly one last answer. */
 
 import type {
-  GenerateCost,
   GenerateRequest,
   GenerateResult,
   PlannedUpdate,
   PlanRequest,
   RoundRequest,
   ShardRequest,
-  UpdateMetrics,
   UpdateRequest,
 } from '../engine.ts';
+import type { GenerateCost } from '../../protocol/sampling.ts';
+import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { PackedData } from './packed-data.ts';
 import type { SamplerOptions, SamplerStats } from '../sampler/sampler.ts';
 

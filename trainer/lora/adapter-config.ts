@@ -1,7 +1,7 @@
 /** `adapter_config.json` of PEFT: which modules an adapter stands beside, and how much it counts; the rest is refused by name. */
 
 import { type Layout, type Part, VALUE_HEAD } from '../model/parameters.ts';
-import type { LoraSettings } from './lora-settings.ts';
+import type { LoraSettings } from '../../protocol/algorithm.ts';
 
 export type AdapterJson = Readonly<Record<string, unknown>>;
 

@@ -7,7 +7,7 @@ import type { NamedTensor } from '../model/safetensors.ts';
 import { noiseOf } from '../sampler/noise.ts';
 import { adapterJson, adapterModules } from './adapter-config.ts';
 import { type AdapterWeights, adapterLayout } from './adapter-layout.ts';
-import type { LoraSettings } from './lora-settings.ts';
+import type { LoraSettings } from '../../protocol/algorithm.ts';
 
 /**
  * Beside the policy in the directory `base`. A is uniform within ±1/sqrt(in) (He et al. 2015 with a = sqrt(5), as PyTorch begins a linear layer).

@@ -4,7 +4,7 @@ import { type Tensor, add, div, inGraph, reshape, scale, sqrt, square, sub, sumL
 import { type Layout, type Trainable, packFlat, unpackFlat } from '../model/parameters.ts';
 import type { NamedTensor } from '../model/safetensors.ts';
 import { tf } from '../tensorflow.ts';
-import type { AdamWSettings } from './adamw-settings.ts';
+import type { AdamWSettings } from '../../protocol/algorithm.ts';
 
 export type { AdamWSettings };
 

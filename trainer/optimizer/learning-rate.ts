@@ -1,16 +1,6 @@
 /** How the learning rate moves over a training: linear warm-up, then constant, or falling to a fraction of itself. */
 
-export const RATE_SCHEDULES = ['constant', 'linear', 'cosine'] as const;
-
-export interface RateSchedule {
-  /** The highest. */
-  readonly learningRate: number;
-  /** Steps during which the rate rises linearly; `transformers` begins at 0, a step in which nothing is learnt, here it is 1/warmup. */
-  readonly warmup: number;
-  readonly schedule: (typeof RATE_SCHEDULES)[number];
-  /** Where the rate falls to, as a fraction of `learningRate`; 0 when left out. */
-  readonly finalRate?: number;
-}
+import type { RateSchedule } from '../../protocol/algorithm.ts';
 
 /** The rate of `step`, from 0, of `steps`. Past the last one it stays where it fell to. */
 export function learningRateAt(

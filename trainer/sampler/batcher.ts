@@ -4,8 +4,9 @@
  * tokens as fit beside. The other policies' sequences stand still meanwhile, and keep what they have.
  */
 
-import type { GenerateCost, GenerateResult } from '../engine.ts';
-import { type BlockCache, type BlockUse, type Sequence } from './cache/block-cache.ts';
+import type { GenerateResult } from '../engine.ts';
+import type { GenerateCost } from '../../protocol/sampling.ts';
+import type { BlockCache, BlockUse, Sequence } from './cache/block-cache.ts';
 import type { Generation } from './generation.ts';
 import type { Decoder, DecoderModel, PassResult, PassRow } from './pass/decoder.ts';
 import { NonFiniteLogits } from './sample-token.ts';

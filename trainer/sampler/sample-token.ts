@@ -3,7 +3,8 @@
  * the whole distribution at the sampling temperature, before any filter, as float32: what the compiled decoder says too.
  */
 
-import type { SamplingParameters, TokenLogprob } from '../engine.ts';
+import type { TokenLogprob } from '../engine.ts';
+import type { SamplingParameters } from '../../protocol/sampling.ts';
 import type { Drawn } from './pass/decoder.ts';
 
 /** The policy's logits hold NaN or infinity: its weights are broken, and no token of it means anything. */

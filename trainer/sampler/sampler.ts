@@ -4,7 +4,8 @@
  */
 
 import { setImmediate } from 'node:timers/promises';
-import type { GenerateCost, GenerateRequest, GenerateResult } from '../engine.ts';
+import type { GenerateRequest, GenerateResult } from '../engine.ts';
+import type { GenerateCost } from '../../protocol/sampling.ts';
 import { Batcher, type Running } from './batcher.ts';
 import { BlockCache } from './cache/block-cache.ts';
 import { blocksWithin, cacheBudget } from './cache/cache-budget.ts';

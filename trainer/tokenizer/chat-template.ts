@@ -1,8 +1,8 @@
 /** Hugging Face chat templates: the same messages give the same text, whatever the day is. */
 
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
-import type { Message, ToolSchema } from '../../agents/message.ts';
-import { readWritten } from '../../agents/written-json.ts';
+import type { Message, ToolSchema } from '../../protocol/message.ts';
+import { readWritten } from '../../protocol/written-json.ts';
 import { type TextSpan, markGeneration, takeSpans } from './assistant-mask.ts';
 import { allowEmptyLoops } from './jinja/empty-loops.ts';
 import { keepWhatLoopsPrinted } from './jinja/loop-controls.ts';

@@ -3,7 +3,7 @@
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { Tokenizer as TokenizerCore } from '@huggingface/tokenizers';
-import type { Message, ToolSchema } from '../../agents/message.ts';
+import type { Message, ToolSchema } from '../../protocol/message.ts';
 import { type TextSpan, assistantMask } from './assistant-mask.ts';
 import { ChatTemplate, templateMessage, templateTool } from './chat-template.ts';
 import { EXACT } from './lazy-decoder.ts';

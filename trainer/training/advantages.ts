@@ -6,7 +6,8 @@ import { advantageEstimators } from '../algorithms/advantages/registry.ts';
 import { penaliseRewards } from '../algorithms/kl/in-reward.ts';
 import { normaliseAdvantages } from '../algorithms/reductions/normalise.ts';
 import { startsOf } from '../algorithms/rows.ts';
-import type { Credit, Datum, UpdateSettings } from '../engine.ts';
+import type { Credit, Datum } from '../engine.ts';
+import type { UpdateSettings } from '../../protocol/algorithm.ts';
 import { joined, ones, parted } from './arrays.ts';
 import type { Sample } from './sample.ts';
 

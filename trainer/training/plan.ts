@@ -1,9 +1,10 @@
 /** An update as it will be made: minibatches (one optimizer step each) of micro-batches (one pass each), their advantages scaled. */
 
-import { type LossReduction, reductionScales } from '../algorithms/reductions/reduce.ts';
+import { reductionScales } from '../algorithms/reductions/reduce.ts';
+import type { LossReduction, UpdateSettings } from '../../protocol/algorithm.ts';
 import { startsOf } from '../algorithms/rows.ts';
 import { microBatchesFor, shuffled, split } from '../data/batching.ts';
-import type { Datum, UpdateSettings } from '../engine.ts';
+import type { Datum } from '../engine.ts';
 import { ones, parted } from './arrays.ts';
 import type { TokenSequence } from '../model/token-batch.ts';
 import type { Sample } from './sample.ts';

@@ -1,8 +1,8 @@
 /** An update's settings as the parts read them, with SkyRL's defaults for what is left out. */
 
-import { DEFAULT_LOSS_SETTINGS, type LossSettings } from '../algorithms/losses/settings.ts';
-import { isCorrecting, NO_CORRECTION, type OffPolicySettings } from '../algorithms/off-policy/settings.ts';
-import type { UpdateSettings } from '../engine.ts';
+import { DEFAULT_LOSS_SETTINGS } from '../algorithms/losses/settings.ts';
+import type { LossSettings, OffPolicySettings, UpdateSettings } from '../../protocol/algorithm.ts';
+import { isCorrecting, NO_CORRECTION } from '../algorithms/off-policy/settings.ts';
 
 /** The settings of the loss, for the pass that `noiseKey` names. */
 export function lossSettings(settings: UpdateSettings, noiseKey?: string): LossSettings {

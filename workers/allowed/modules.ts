@@ -7,8 +7,9 @@ import { createHash } from 'node:crypto';
 import { chmodSync, mkdirSync, readFileSync } from 'node:fs';
 import { delimiter, dirname, extname, join } from 'node:path';
 import { writeWhole } from '#setup/files.mjs';
-import { ModuleChanged, UserInputError } from '../../activities/failures.ts';
-import { readFromCopy } from '../../tasks/import-own.ts';
+import { ModuleChanged } from '../../activities/failures.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import { readFromCopy } from '../../modules/import-own.ts';
 import { wordsOf } from './local-words.ts';
 
 /** `PATH=SHA256`, separated as those of PATH are: what the stack's modules were when it was started. */

@@ -1,8 +1,8 @@
 /** What the input of each activity names on this machine: folders and modules, under the field's own name. */
 
 import { resolve } from 'node:path';
-import { evalFolder } from '../../activities/evaluation/eval-records.ts';
-import { parsePolicyReference } from '../../activities/evaluation/sweep/policy-reference.ts';
+import { evalFolder } from '../../reports/evaluation/eval-records.ts';
+import { parsePolicyReference } from '../../config/policy-reference.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 
 /** `policy`: a folder that may lead to another one; `run`: a folder that is made for a run or an eval. */

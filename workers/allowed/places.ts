@@ -6,9 +6,9 @@
 import { realpathSync } from 'node:fs';
 import { basename, delimiter, dirname, isAbsolute, join, parse, relative, resolve, sep } from 'node:path';
 import { cacheDirectory, packageRoot } from '#setup/paths.mjs';
-import { UserInputError } from '../../activities/failures.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
 import { hubCache } from '../../trainer/hub/hub-cache.ts';
-import { stackHome } from '../stack/stack-paths.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
 import { wordsOf } from './local-words.ts';
 
 /** Folders to read from, separated as those of PATH are. */

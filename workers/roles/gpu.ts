@@ -1,22 +1,23 @@
 /** The GPU process: one engine per device; samples and trains. No workflow runs here. */
 
 import { Worker } from '@temporalio/worker';
-import { classified, UserInputError } from '../../activities/failures.ts';
+import { classified } from '../../activities/failures.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
 import { createShardActivities } from '../../activities/update/sharded-update.ts';
-import type { GenerateDeps, PolicyTokenizer } from '../../activities/rollout/generate.ts';
+import type { GenerateDeps, PolicyTokenizer } from '../../activities/generate/generate.ts';
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
-import { EndpointClient } from '../../trainer/backends/endpoint-client.ts';
+import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { fingerprintOf, MadeOfFiles } from '../../trainer/checkpoints/policy-files.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
 import type { GpuActivities } from '../../workflows/activities.ts';
-import { QUEUES, workerQueue } from '../../workflows/queues.ts';
+import { QUEUES, workerQueue } from '../../protocol/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import { endingWhenLost } from './ending-when-lost.ts';
 import { reportSampling } from './report-sampling.ts';
 import type { WorkerSettings } from '../settings.ts';
-import type { WorkerConnection } from '../temporal-connection.ts';
+import type { WorkerConnection } from '../../connection/temporal-connection.ts';
 
 /** A worker that only samples was asked to train: nothing but another setting of the run helps. */
 const refused = (): Promise<never> =>

@@ -1,18 +1,18 @@
 /** The processes of a sandbox host: `init` makes sandboxes, `agent-run` acts in them, `reward` grades in fresh ones. */
 
 import { Worker } from '@temporalio/worker';
-import { createAgentRunActivities } from '../../activities/rollout/agent-run.ts';
-import { createInitActivities } from '../../activities/rollout/init.ts';
-import { createRewardActivities } from '../../activities/rollout/reward.ts';
+import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
+import { createInitActivities } from '../../activities/init/init.ts';
+import { createRewardActivities } from '../../activities/reward/reward.ts';
 import { startSweeper } from '../../sandboxes/sweep.ts';
-import { hostQueue, QUEUES } from '../../workflows/queues.ts';
+import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';
 import { openPooledProvider, openSandboxProvider, withoutPool } from '../sandbox-provider.ts';
 import { ownerLives } from '../owner-lives.ts';
 import { ownerWaits } from '../owner-waits.ts';
 import type { WorkerSettings } from '../settings.ts';
-import type { WorkerConnection } from '../temporal-connection.ts';
+import type { WorkerConnection } from '../../connection/temporal-connection.ts';
 
 export async function runInit(settings: WorkerSettings, temporal: WorkerConnection): Promise<void> {
   const store = openWorkerStore(settings);

@@ -5,7 +5,7 @@
 
 import type { NativeConnection, WorkerDeploymentOptions } from '@temporalio/worker';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { UserInputError } from '../../activities/failures.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
 
 export const DEPLOYMENT = 'longhaul';
 

@@ -3,7 +3,7 @@
 import { type Client, type WorkflowExecutionDescription, WorkflowNotFoundError } from '@temporalio/client';
 import { ApplicationFailure, DefaultFailureConverter, defaultPayloadConverter } from '@temporalio/common';
 import { classOfCause } from '../../workflows/failures/classify-failure.ts';
-import { hostQueue, QUEUES } from '../../workflows/queues.ts';
+import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import { chooseWorkflows, type OpenWorkflow } from './choose-workflows.ts';
 import { failedTaskOf } from './failed-task.ts';
 import { FAILING_ATTEMPT, type Pending, type Stall, stallOf, WORKFLOW_TASK } from './stall.ts';

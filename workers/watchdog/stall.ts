@@ -1,8 +1,8 @@
 /** When something that a run waits for has taken too long, and what to do about it. Pure: it is told the time. */
 
-import type { FailureClass } from '../../agents/finish-reason.ts';
-import { FAILURES } from '../../workflows/failures/failure-policy.ts';
-import { QUEUES } from '../../workflows/queues.ts';
+import type { FailureClass } from '../../protocol/finish-reason.ts';
+import { FAILURES } from '../../protocol/failure-policy.ts';
+import { QUEUES } from '../../protocol/queues.ts';
 
 /** One thing that one workflow waits for. */
 export interface Pending {

@@ -4,7 +4,7 @@
  */
 
 import { Client } from '@temporalio/client';
-import type { WorkerConnection } from '../temporal-connection.ts';
+import type { WorkerConnection } from '../../connection/temporal-connection.ts';
 import { findStalls, openRuns, ownerOf } from './find-stalls.ts';
 import { stallLines } from './stall.ts';
 import { RunTeller } from './tell-run.ts';

@@ -4,7 +4,7 @@
  */
 
 import type { Caps } from './dispatcher.ts';
-import type { BatchInput, DispatcherSettings } from '../messages/batch.ts';
+import type { BatchInput, DispatcherSettings } from '../../protocol/batch.ts';
 
 export const DISPATCHER_TYPES = ['batch', 'bounded', 'pipeline'] as const;
 

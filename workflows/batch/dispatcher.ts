@@ -4,7 +4,7 @@
  * agent-run, whoever would have asked first with fewer inits at once.
  */
 
-import type { Stage } from '../messages/rollout.ts';
+import type { Stage } from '../../protocol/rollout.ts';
 import { type Packed, packed, unpacked } from './packed.ts';
 import { ReadyOrder } from './ready-order.ts';
 

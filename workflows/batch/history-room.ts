@@ -1,7 +1,7 @@
 /** What of a batch may still begin in the history that it is in, and what must end in it. */
 
 import { patched, workflowInfo } from '@temporalio/workflow';
-import type { GatedStage } from '../messages/rollout.ts';
+import type { GatedStage } from '../../protocol/rollout.ts';
 import { CHUNK } from './chunks.ts';
 import { hasRoom, isFull } from './long-batch.ts';
 

@@ -3,9 +3,9 @@
  * results, so that it stays small however large the batch is; failures alone are kept until they are on record.
  */
 
-import type { FailureClass } from '../../agents/finish-reason.ts';
-import type { BatchResult } from '../messages/batch.ts';
-import type { RolloutResult } from '../messages/rollout.ts';
+import type { FailureClass } from '../../protocol/finish-reason.ts';
+import type { BatchResult } from '../../protocol/batch.ts';
+import type { RolloutResult } from '../../protocol/rollout.ts';
 
 /** Of one group that is not complete yet. */
 export interface GroupTally {

@@ -13,10 +13,10 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
-import { type Trip, tripLine } from '../failures/circuit-breaker.ts';
+import { type Trip, tripLine } from '../../protocol/breaker.ts';
 import { FailureWatch } from '../failures/failure-watch.ts';
-import type { BatchInput, BatchResult } from '../messages/batch.ts';
-import type { GatedStage, RolloutResult } from '../messages/rollout.ts';
+import type { BatchInput, BatchResult } from '../../protocol/batch.ts';
+import type { GatedStage, RolloutResult } from '../../protocol/rollout.ts';
 import { PauseRelay } from '../pause-relay.ts';
 import { unfinished } from '../rollout/report-end.ts';
 import { inCode } from '../details.ts';

@@ -1,6 +1,6 @@
 /** What a long batch carries over continue-as-new: numbers and places, a few bytes for each rollout that is left. */
 
-import type { Trip } from '../failures/circuit-breaker.ts';
+import type { Trip } from '../../protocol/breaker.ts';
 import type { WatchProgress } from '../failures/failure-watch.ts';
 import type { SamplingProgress } from './sampling/dynamic-sampling.ts';
 import type { LedgerProgress } from './ledger.ts';

@@ -1,7 +1,7 @@
 /** The first thing of a batch's input that cannot be used, whoever wrote it, in whatever language. Pure. */
 
-import { MOST_ROLLOUTS, MOST_TASKS } from '../limits.ts';
-import type { BatchInput } from '../messages/batch.ts';
+import { MOST_ROLLOUTS, MOST_TASKS } from '../../protocol/limits.ts';
+import type { BatchInput } from '../../protocol/batch.ts';
 import type { RefusedSetting } from './dispatch-schedule.ts';
 
 const isText = (value: unknown): boolean => typeof value === 'string' && value !== '';

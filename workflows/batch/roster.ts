@@ -3,7 +3,7 @@
  * may begin and what has to be ended, and the batch does it. A rollout ends once.
  */
 
-import type { RolloutResult } from '../messages/rollout.ts';
+import type { RolloutResult } from '../../protocol/rollout.ts';
 import { type Admission, type Caps, Dispatcher, type DispatcherProgress } from './dispatcher.ts';
 import { type Packed, packed, unpacked } from './packed.ts';
 import { GIVEN_UP, type GivenUpReason } from './stragglers.ts';

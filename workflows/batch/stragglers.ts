@@ -3,8 +3,8 @@
  * given up. What is given up is masked with its reason, never rewarded.
  */
 
-import { LONGEST_SECONDS } from '../limits.ts';
-import type { StragglerSettings } from '../messages/batch.ts';
+import { LONGEST_SECONDS } from '../../protocol/limits.ts';
+import type { StragglerSettings } from '../../protocol/batch.ts';
 import type { GroupTally } from './ledger.ts';
 
 /** `deadline`: the batch's time was over. `straggler`: the group was complete without this one. */

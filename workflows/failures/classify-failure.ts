@@ -1,8 +1,8 @@
 /** From what an activity's last attempt failed with to the class of a rollout's failure. */
 
 import { ActivityFailure, ApplicationFailure, rootCause, TimeoutFailure } from '@temporalio/common';
-import { classOfError } from './failure-policy.ts';
-import type { Failure, FailureClass } from '../../agents/finish-reason.ts';
+import { classOfError } from '../../protocol/failure-policy.ts';
+import type { Failure, FailureClass } from '../../protocol/finish-reason.ts';
 
 /** Room for a line and the file and line that it names. */
 const LONGEST_MESSAGE = 500;

@@ -4,9 +4,10 @@
  */
 
 import { defineSignal, getExternalWorkflowHandle, workflowInfo } from '@temporalio/workflow';
-import { type BreakerState, CircuitBreaker, endOf, type Trip, windowOf } from './circuit-breaker.ts';
-import type { BatchInput, TimedEnd } from '../messages/batch.ts';
-import type { RolloutResult } from '../messages/rollout.ts';
+import { type BreakerState, CircuitBreaker, endOf, windowOf } from './circuit-breaker.ts';
+import type { Trip } from '../../protocol/breaker.ts';
+import type { BatchInput, TimedEnd } from '../../protocol/batch.ts';
+import type { RolloutResult } from '../../protocol/rollout.ts';
 
 /**
  * To the parent: too many rollouts failed alike; or a rollout of the named batch, which stands still by itself, is held.

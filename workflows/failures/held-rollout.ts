@@ -4,9 +4,9 @@
  */
 
 import { defineSignal, getExternalWorkflowHandle, workflowInfo } from '@temporalio/workflow';
-import type { Failure } from '../../agents/finish-reason.ts';
+import type { Failure } from '../../protocol/finish-reason.ts';
 import type { LoopState } from '../rollout/rollout-loop.ts';
-import type { Trip } from './circuit-breaker.ts';
+import type { Trip } from '../../protocol/breaker.ts';
 
 /** To the parent: this child stands still until it is resumed; it has heard so many resumptions before. */
 export const rolloutHeldSignal = defineSignal<RolloutHeld>('rolloutHeld');

@@ -12,8 +12,8 @@ import {
   TerminatedFailure,
   TimeoutFailure,
 } from '@temporalio/workflow';
-import type { Failure } from '../../agents/finish-reason.ts';
-import { classOfError, FAILURES, TRIES_SPENT } from './failure-policy.ts';
+import type { Failure } from '../../protocol/finish-reason.ts';
+import { classOfError, FAILURES, TRIES_SPENT } from '../../protocol/failure-policy.ts';
 
 const messageOf = (error: Error): string => (rootCause(error) ?? error.message).slice(0, 300);
 

@@ -4,16 +4,10 @@
  * somebody looked is not heard: it may have been mended. Pure.
  */
 
-import type { FailureClass } from '../../agents/finish-reason.ts';
-import type { BatchResult } from '../messages/batch.ts';
-import {
-  type BreakerSettings,
-  type BreakerState,
-  CircuitBreaker,
-  type End,
-  type Trip,
-  windowOf,
-} from './circuit-breaker.ts';
+import type { FailureClass } from '../../protocol/finish-reason.ts';
+import type { BatchResult } from '../../protocol/batch.ts';
+import { type BreakerState, CircuitBreaker, windowOf } from './circuit-breaker.ts';
+import type { BreakerSettings, End, Trip } from '../../protocol/breaker.ts';
 
 /** How a batch's rollouts ended, as it tells its run. */
 export type BatchEnds = Pick<BatchResult, 'rollouts' | 'failures' | 'said' | 'ends'>;

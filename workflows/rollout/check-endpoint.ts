@@ -3,7 +3,7 @@
 import { isCancellation } from '@temporalio/workflow';
 import { endpoints } from '../activities.ts';
 import { classify } from '../failures/classify-failure.ts';
-import type { CheckEndpointInput } from '../messages/stages.ts';
+import type { CheckEndpointInput } from '../../protocol/stages.ts';
 
 /** Errors: the activity's failure, of the class `bad-input`; cancellation. */
 export async function checkEndpointOnce(input: CheckEndpointInput): Promise<void> {

@@ -5,8 +5,8 @@
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/workflow';
 import { gpu, onWorker } from '../activities.ts';
-import { FINAL_ERRORS } from '../failures/failure-policy.ts';
-import type { GenerateInput, GenerateOutcome } from '../messages/stages.ts';
+import { FINAL_ERRORS } from '../../protocol/failure-policy.ts';
+import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 
 /** Of a rollout. */
 export interface CachePlace {

@@ -4,7 +4,7 @@ import { isCancellation } from '@temporalio/workflow';
 import { onHost } from '../activities.ts';
 import { classify } from '../failures/classify-failure.ts';
 import type { Context } from './rollout-context.ts';
-import type { SandboxRef } from '../messages/stages.ts';
+import type { SandboxRef } from '../../protocol/stages.ts';
 
 /** Of sandboxes whose host did not say how long they live. */
 const DEFAULT_TTL_SECONDS = 1800;

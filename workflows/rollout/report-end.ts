@@ -11,7 +11,7 @@ import {
   isCancellation,
   workflowInfo,
 } from '@temporalio/workflow';
-import type { RolloutInput, RolloutResult } from '../messages/rollout.ts';
+import type { RolloutInput, RolloutResult } from '../../protocol/rollout.ts';
 
 /** To the parent. */
 export const rolloutEndedSignal = defineSignal<[RolloutResult]>('rolloutEnded');

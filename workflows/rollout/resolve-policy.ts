@@ -3,8 +3,8 @@
  * whoever asks, and a key that was given by mistake is never repeated.
  */
 
-import type { Endpoint } from '../../trainer/backends/endpoint.ts';
-import type { RolloutPolicy } from '../messages/policy.ts';
+import type { Endpoint } from '../../protocol/endpoint.ts';
+import type { RolloutPolicy } from '../../protocol/policy.ts';
 
 /** Throws; `value` is only what may be printed. */
 export type Refuse = (field: string, value: unknown, remedy: string) => never;

@@ -1,12 +1,12 @@
 /** A rollout's input with every default filled in; what is wrong is refused before any work starts. */
 
 import { ApplicationFailure } from '@temporalio/common';
-import type { SamplingParameters } from '../../trainer/engine.ts';
-import { OUTAGE_SECONDS } from '../failures/failure-policy.ts';
-import { LONGEST_SECONDS } from '../limits.ts';
+import type { SamplingParameters } from '../../protocol/sampling.ts';
+import { OUTAGE_SECONDS } from '../../protocol/failure-policy.ts';
+import { LONGEST_SECONDS } from '../../protocol/limits.ts';
 import { resolvePolicy } from './resolve-policy.ts';
-import type { RolloutPolicy } from '../messages/policy.ts';
-import type { AgentSettings, GatedStage, RolloutInput } from '../messages/rollout.ts';
+import type { RolloutPolicy } from '../../protocol/policy.ts';
+import type { AgentSettings, GatedStage, RolloutInput } from '../../protocol/rollout.ts';
 
 export const DEFAULT_AGENT: Required<AgentSettings> = {
   maxTurns: 30,

@@ -3,8 +3,8 @@
  * all of its histories; and how much of that was the policy's own. Pure: it is told the time.
  */
 
-import { OUTAGE_SECONDS } from '../failures/failure-policy.ts';
-import type { AgentSettings } from '../messages/rollout.ts';
+import { OUTAGE_SECONDS } from '../../protocol/failure-policy.ts';
+import type { AgentSettings } from '../../protocol/rollout.ts';
 import type { LoopEvent, LoopState } from './rollout-loop.ts';
 
 /** From here on a deadline that passes is the policy's own doing: most of the time went into what it sampled and ran. */

@@ -3,9 +3,9 @@
 import type { ResolvedRollout } from './resolve-rollout.ts';
 import type { LoopLimits } from './rollout-loop.ts';
 import type { RolloutClock } from './rollout-clock.ts';
-import type { Trip } from '../failures/circuit-breaker.ts';
+import type { Trip } from '../../protocol/breaker.ts';
 import type { StageGates } from './stage-gates.ts';
-import type { CollectOutcome, SandboxRef } from '../messages/stages.ts';
+import type { CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 
 /** What only the running workflow knows beside the loop's state. */
 export interface Context {

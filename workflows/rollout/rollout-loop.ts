@@ -3,10 +3,10 @@
  * no randomness and no I/O, so the workflow, an in-memory runner and the tests run the very same loop.
  */
 
-import type { FailureClass, FinishReason } from '../../agents/finish-reason.ts';
-import { FAILURES } from '../failures/failure-policy.ts';
-import type { Stage } from '../messages/rollout.ts';
-import type { AgentRunInput, GenerateOutcome } from '../messages/stages.ts';
+import type { FailureClass, FinishReason } from '../../protocol/finish-reason.ts';
+import { FAILURES } from '../../protocol/failure-policy.ts';
+import type { Stage } from '../../protocol/rollout.ts';
+import type { AgentRunInput, GenerateOutcome } from '../../protocol/stages.ts';
 
 export interface LoopLimits {
   readonly maxTurns: number;

@@ -4,16 +4,16 @@
  */
 
 import { CancellationScope, condition, patched, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
-import type { Failure } from '../../agents/finish-reason.ts';
+import type { Failure } from '../../protocol/finish-reason.ts';
 import { init, onEndpoint, onHost, releasing, reward } from '../activities.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
-import { BUDGET } from '../failures/failure-policy.ts';
+import { BUDGET } from '../../protocol/failure-policy.ts';
 import { generateNearCache } from './generate-near-cache.ts';
 import { isLost, renewalOf } from './hold-sandbox.ts';
 import { collectsWith, type LoopEvent, type LoopState } from './rollout-loop.ts';
-import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from '../messages/stages.ts';
+import type { Attempt, CollectOutcome, GenerateInput, GenerateOutcome, SandboxRef } from '../../protocol/stages.ts';
 import type { Context } from './rollout-context.ts';
 
 /** Lines that Temporal's UI shows of a rollout. */

@@ -4,7 +4,7 @@
  */
 
 import { defineSignal, getExternalWorkflowHandle, workflowInfo } from '@temporalio/workflow';
-import type { GatedStage } from '../messages/rollout.ts';
+import type { GatedStage } from '../../protocol/rollout.ts';
 
 /** From the parent: the named stage may begin. */
 export const proceedSignal = defineSignal<[GatedStage]>('proceed');

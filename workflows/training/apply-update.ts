@@ -5,8 +5,8 @@
 
 import { ActivityFailure, ApplicationFailure, log, patched } from '@temporalio/workflow';
 import { training } from '../activities.ts';
-import type { TrainingPlacement } from '../messages/run-config.ts';
-import type { UpdateInput, UpdateOutcome } from '../messages/update.ts';
+import type { TrainingPlacement } from '../../protocol/run-config.ts';
+import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
 
 /** So often an update is laid down; then something takes it away each time. */
 const PLANS = 3;

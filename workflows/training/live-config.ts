@@ -5,7 +5,7 @@
 
 import { patched } from '@temporalio/workflow';
 import { orchestrator } from '../activities.ts';
-import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
+import type { ConfigChange, RunConfig } from '../../protocol/run-config.ts';
 import { changed, changesOf, type Reconfiguration } from './reconfigure.ts';
 
 export class LiveConfig {

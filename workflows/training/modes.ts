@@ -1,10 +1,11 @@
 /** What the modes of training mean to admission: units of rollouts, how many a step takes, and their bounds. Pure. */
 
-import type { PolicyRef } from '../messages/policy.ts';
-import type { RunConfig, TrainingSettings } from '../messages/run-config.ts';
-import { MOST_GROUPS_AT_ONCE } from '../limits.ts';
+import type { PolicyRef } from '../../protocol/policy.ts';
+import type { RunConfig, TrainingSettings } from '../../protocol/run-config.ts';
+import { MOST_GROUPS_AT_ONCE } from '../../protocol/limits.ts';
 import { maxStalenessOf } from './settings.ts';
-import type { AdmissionLimits, Unit } from './overlap/admission.ts';
+import type { AdmissionLimits } from './overlap/admission.ts';
+import type { Unit } from '../../protocol/admission.ts';
 import { type Drawn, tasksOfGroup, tasksOfStep } from './step-tasks.ts';
 
 export function modeOf({ training }: RunConfig): TrainingSettings['mode'] {

@@ -1,12 +1,12 @@
 /** What a run carries over continue-as-new: small, and enough to go on from. */
 
-import type { Trip } from '../failures/circuit-breaker.ts';
+import type { Trip } from '../../protocol/breaker.ts';
 import type { RunFailuresState } from '../failures/run-failures.ts';
-import type { PolicyRef } from '../messages/policy.ts';
-import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
-import type { StepRecord } from '../messages/step-record.ts';
-import type { PausePoint } from '../messages/train-status.ts';
-import type { AdmissionState } from './overlap/admission.ts';
+import type { PolicyRef } from '../../protocol/policy.ts';
+import type { ConfigChange, RunConfig } from '../../protocol/run-config.ts';
+import type { StepRecord } from '../../protocol/step-record.ts';
+import type { PausePoint } from '../../protocol/train-status.ts';
+import type { AdmissionState } from '../../protocol/admission.ts';
 import type { StartedAgain } from './overlap/overlap.ts';
 
 export interface TrainProgress {

@@ -1,8 +1,8 @@
 /** What can be changed on a live run, and by which names; what cannot is refused by field, value and remedy. Pure. */
 
 import { refusedSetting } from '../batch/dispatch-schedule.ts';
-import type { DispatcherSettings } from '../messages/batch.ts';
-import type { ConfigChange, RunConfig } from '../messages/run-config.ts';
+import type { DispatcherSettings } from '../../protocol/batch.ts';
+import type { ConfigChange, RunConfig } from '../../protocol/run-config.ts';
 import { mostGroupsOfStep } from './settings.ts';
 
 /** Widths of the dispatcher: they hold from the next batch on. */

@@ -3,10 +3,10 @@
 import { ParentClosePolicy, startChild } from '@temporalio/workflow';
 import { batch as batchWorkflow } from '../batch.ts';
 import { endOfChild } from '../end-of-child.ts';
-import type { BatchInput, BatchResult } from '../messages/batch.ts';
-import type { TrainStatus } from '../messages/train-status.ts';
+import type { BatchInput, BatchResult } from '../../protocol/batch.ts';
+import type { TrainStatus } from '../../protocol/train-status.ts';
 import type { PauseRelay } from '../pause-relay.ts';
-import { policyVersionKey, runKey, stepKey } from '../search-attributes.ts';
+import { policyVersionKey, runKey, stepKey } from '../../protocol/search-attributes.ts';
 import { whenFree } from '../start-child-when-free.ts';
 import { aimOf } from './step-tasks.ts';
 

@@ -5,10 +5,10 @@
 
 import { CancellationScope, condition, log, patched } from '@temporalio/workflow';
 import type { Details } from '../details.ts';
-import { type Trip, tripLine, ungradedTrip } from '../failures/circuit-breaker.ts';
+import { type Trip, tripLine, ungradedTrip } from '../../protocol/breaker.ts';
 import { mendable } from '../failures/mendable.ts';
-import type { StepRecord } from '../messages/step-record.ts';
-import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
+import type { StepRecord } from '../../protocol/step-record.ts';
+import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import { PauseRelay } from '../pause-relay.ts';
 import { WorkClock } from '../work-clock.ts';
 

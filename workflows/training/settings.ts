@@ -1,8 +1,8 @@
 /** The settings of training's modes: defaults, and what is refused since the chosen mode would not read it. Pure. */
 
 import type { RefusedSetting } from '../batch/dispatch-schedule.ts';
-import type { TrainingSettings } from '../messages/run-config.ts';
-import { MOST_GROUPS_OF_A_HISTORY } from '../limits.ts';
+import type { TrainingSettings } from '../../protocol/run-config.ts';
+import { MOST_GROUPS_OF_A_HISTORY } from '../../protocol/limits.ts';
 
 /** As SkyRL's `max_staleness_steps`. */
 const MAX_STALENESS_STEPS = 4;

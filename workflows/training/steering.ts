@@ -13,11 +13,11 @@ import {
   setHandler,
 } from '@temporalio/workflow';
 import { type Details, stalledSignal } from '../details.ts';
-import type { Trip } from '../failures/circuit-breaker.ts';
+import type { Trip } from '../../protocol/breaker.ts';
 import { type CircuitOpened, circuitOpenedSignal } from '../failures/failure-watch.ts';
 import { hearSignals, on } from '../hear-signals.ts';
-import type { RunConfig } from '../messages/run-config.ts';
-import type { PausePoint, TrainStatus } from '../messages/train-status.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
+import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import { checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import type { Training } from './training.ts';
 import { type UnitReport, unitEndedSignal, unitMissedSignal } from './overlap/unit-report.ts';

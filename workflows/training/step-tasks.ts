@@ -3,11 +3,11 @@
  * tasks are drawn in every mode, and again after a restart.
  */
 
-import { DEFAULT_BREAKER, type End } from '../failures/circuit-breaker.ts';
+import { DEFAULT_BREAKER, type End } from '../../protocol/breaker.ts';
 import { selectTasks } from './select-tasks.ts';
-import type { BatchInput } from '../messages/batch.ts';
-import type { PolicyRef } from '../messages/policy.ts';
-import type { BatchSettings, RunConfig } from '../messages/run-config.ts';
+import type { BatchInput } from '../../protocol/batch.ts';
+import type { PolicyRef } from '../../protocol/policy.ts';
+import type { BatchSettings, RunConfig } from '../../protocol/run-config.ts';
 
 /** What is absent where groups are not drawn by need. */
 type ByNeed = Pick<BatchInput, 'wanted' | 'replace'>;

@@ -1,8 +1,8 @@
 /** `longhaul bench async`: modes of training on rollouts with long tails. */
 
-import { benchAsync } from '../../bench/async/async.ts';
-import { MIXES, MODES } from '../../bench/async/mix.ts';
-import { UserInputError } from '../../errors.ts';
+import { benchAsync } from '../../../benchmarks/async/async.ts';
+import { MIXES, MODES } from '../../../benchmarks/async/mix.ts';
+import { UserInputError } from '../../../client/errors.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { wholeNumber } from '../../whole-number.ts';
 

@@ -1,7 +1,7 @@
 /** `longhaul bench batch`: one large batch beside a small one. */
 
-import { benchBatch } from '../../bench/batch.ts';
-import { UserInputError } from '../../errors.ts';
+import { benchBatch } from '../../../benchmarks/batch.ts';
+import { UserInputError } from '../../../client/errors.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { wholeNumber } from '../../whole-number.ts';
 

@@ -1,8 +1,8 @@
 /** `longhaul bench dispatch`: dispatchers against SkyRL-Agent's order. */
 
-import { CASES_FILE, type DispatchCase, readCases } from '../../bench/dispatch/cases.ts';
-import { benchDispatch } from '../../bench/dispatch/dispatch.ts';
-import { UserInputError } from '../../errors.ts';
+import { CASES_FILE, type DispatchCase, readCases } from '../../../benchmarks/dispatch/cases.ts';
+import { benchDispatch } from '../../../benchmarks/dispatch/dispatch.ts';
+import { UserInputError } from '../../../client/errors.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { resolve } from 'node:path';
 

@@ -1,6 +1,6 @@
 /** `longhaul bench durability`: Temporal and records on disk against memory. */
 
-import { goOnAsShipped } from '../../bench/as-shipped.ts';
+import { goOnAsShipped } from '../../../benchmarks/as-shipped.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { wholeNumber } from '../../whole-number.ts';
 
@@ -20,7 +20,7 @@ async function durability(options: DurabilityFlags, context: VerbContext): Promi
   };
   await goOnAsShipped(context.signal);
   // Only where it is used: the engine takes as long to load as other benches to begin.
-  const { benchDurability } = await import('../../bench/durability/durability.ts');
+  const { benchDurability } = await import('../../../benchmarks/durability/durability.ts');
   const document = await benchDurability(asked, context.note);
   const { durable, inMemory } = document.stepsPerSecond;
   context.say(

@@ -1,7 +1,7 @@
 /** Options of the benches of the engine, and one model after the other. */
 
-import { BENCH_MODELS, type BenchModel } from '../../bench/engine/bench-models.ts';
-import { UserInputError } from '../../errors.ts';
+import { BENCH_MODELS, type BenchModel } from '../../../benchmarks/engine/bench-models.ts';
+import { UserInputError } from '../../../client/errors.ts';
 
 export interface EngineFlags {
   readonly model: string;

@@ -1,6 +1,6 @@
 /** `longhaul bench orchestration`: what workflows cost beside bare activities. */
 
-import { goOnAsShipped } from '../../bench/as-shipped.ts';
+import { goOnAsShipped } from '../../../benchmarks/as-shipped.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { wholeNumber } from '../../whole-number.ts';
 
@@ -20,7 +20,7 @@ async function orchestration(options: Options, context: VerbContext): Promise<Ou
   };
   await goOnAsShipped(context.signal);
   // Not loaded twice.
-  const { benchOrchestration } = await import('../../bench/orchestration.ts');
+  const { benchOrchestration } = await import('../../../benchmarks/orchestration.ts');
   const document = await benchOrchestration(asked);
   context.say(`${document.rollouts} rollouts of ${document.turns} turns`);
   context.say(

@@ -1,7 +1,7 @@
 /** `longhaul bench pool`: updates by several workers against one. */
 
-import { BENCH_MODELS } from '../../bench/engine/bench-models.ts';
-import { benchPool } from '../../bench/pool/pool.ts';
+import { BENCH_MODELS } from '../../../benchmarks/engine/bench-models.ts';
+import { benchPool } from '../../../benchmarks/pool/pool.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { benchModels } from './engine-options.ts';
 import { wholeNumber } from '../../whole-number.ts';

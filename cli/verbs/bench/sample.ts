@@ -1,7 +1,7 @@
 /** `longhaul bench sample`: sampling against transformers. */
 
-import { BENCH_MODELS } from '../../bench/engine/bench-models.ts';
-import { benchSample } from '../../bench/engine/sample.ts';
+import { BENCH_MODELS } from '../../../benchmarks/engine/bench-models.ts';
+import { benchSample } from '../../../benchmarks/engine/sample.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { type EngineFlags, perModel } from './engine-options.ts';
 import { wholeNumber } from '../../whole-number.ts';

@@ -1,7 +1,7 @@
 /** `longhaul bench sandbox`: what sandboxes cost. */
 
-import { benchSandbox, type SandboxBench } from '../../bench/sandbox.ts';
-import { UserInputError } from '../../errors.ts';
+import { benchSandbox, type SandboxBench } from '../../../benchmarks/sandbox.ts';
+import { UserInputError } from '../../../client/errors.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { wholeNumber } from '../../whole-number.ts';
 

@@ -3,8 +3,8 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { type SoakReport, soakRollouts, soakSteps } from '../../bench/soak/soak.ts';
-import { Interrupted, JobFailed } from '../../errors.ts';
+import { type SoakReport, soakRollouts, soakSteps } from '../../../benchmarks/soak/soak.ts';
+import { Interrupted, JobFailed } from '../../../client/errors.ts';
 import { table } from '../../table.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { wholeNumber } from '../../whole-number.ts';

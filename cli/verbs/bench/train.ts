@@ -1,7 +1,7 @@
 /** `longhaul bench train`: training against PyTorch. */
 
-import { BENCH_MODELS } from '../../bench/engine/bench-models.ts';
-import { benchTrain } from '../../bench/engine/train.ts';
+import { BENCH_MODELS } from '../../../benchmarks/engine/bench-models.ts';
+import { benchTrain } from '../../../benchmarks/engine/train.ts';
 import type { Outcome, Verb, VerbContext } from '../../verb.ts';
 import { type EngineFlags, perModel } from './engine-options.ts';
 import { wholeNumber } from '../../whole-number.ts';

@@ -1,9 +1,9 @@
 /** Hunts turns that are trained on at another temperature than they were sampled at. */
 import { describe, expect, it } from 'vitest';
-import { type GenerateRecord, keys, type RunRecord } from '../../../activities/records.ts';
-import { resolveRunConfig } from '../../../activities/run/run-config.ts';
+import { type GenerateRecord, keys, type RunRecord } from '../../../protocol/records.ts';
+import { resolveRunConfig } from '../../../config/run-config.ts';
 import { trainingDataOf } from '../../../activities/update/training-data.ts';
-import type { ConfigChange } from '../../../workflows/messages/run-config.ts';
+import type { ConfigChange } from '../../../protocol/run-config.ts';
 import { algorithm, attemptOf, ended, RUN, useWorld } from '../world.ts';
 
 const world = useWorld();

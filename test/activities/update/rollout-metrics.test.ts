@@ -1,9 +1,9 @@
 /** Hunts numbers under SkyRL's names that mean something else here. */
 
 import { expect, it } from 'vitest';
-import type { GenerateRecord, OutcomeRecord } from '../../../activities/records.ts';
+import type { GenerateRecord, OutcomeRecord } from '../../../protocol/records.ts';
 import { type Member, rolloutMetrics } from '../../../activities/update/rollout-metrics.ts';
-import { percentile, spreadOf, timeMetrics } from '../../../activities/update/spread.ts';
+import { percentile, spreadOf, timeMetrics } from '../../../reports/spread.ts';
 
 const some = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 const turn = (appended: number, sampled: number, more: Partial<GenerateRecord> = {}): GenerateRecord => ({

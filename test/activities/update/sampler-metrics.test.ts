@@ -1,8 +1,8 @@
 /** Hunts a hit rate over the wrong prompts (a later turn's prompt is all that came before), and a division by nothing. */
 import { describe, expect, it } from 'vitest';
-import type { GenerateRecord } from '../../../activities/records.ts';
+import type { GenerateRecord } from '../../../protocol/records.ts';
 import { samplerMetrics } from '../../../activities/update/sampler-metrics.ts';
-import type { GenerateCost } from '../../../trainer/engine.ts';
+import type { GenerateCost } from '../../../protocol/sampling.ts';
 
 function turn(appended: number, sampled: number, cost?: GenerateCost, reset = false): GenerateRecord {
   const ids = (count: number) => Array.from({ length: count }, () => 1);

@@ -7,8 +7,8 @@ import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../activities/records.ts';
-import { resolveRunConfig } from '../../../activities/run/run-config.ts';
+import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../protocol/records.ts';
+import { resolveRunConfig } from '../../../config/run-config.ts';
 import { clearUpdates, createShardActivities } from '../../../activities/update/sharded-update.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
@@ -16,7 +16,7 @@ import type { Engine, PoolEngine } from '../../../trainer/engine.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { Updater } from '../../../trainer/update.ts';
 import type { ShardActivities } from '../../../workflows/activities.ts';
-import type { UpdateInput } from '../../../workflows/messages/update.ts';
+import type { UpdateInput } from '../../../protocol/update.ts';
 import {
   algorithm,
   attemptOf,

@@ -1,11 +1,11 @@
 /** Hunts rollouts that get no fate or two, and baselines that failures have a part in. */
 import { describe, expect, it } from 'vitest';
-import { type GenerateRecord, keys } from '../../../activities/records.ts';
+import { type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { trainingDataOf } from '../../../activities/update/training-data.ts';
 import type { Datum } from '../../../trainer/engine.ts';
 import { creditSamples } from '../../../trainer/training/advantages.ts';
 import type { Sample } from '../../../trainer/training/sample.ts';
-import type { AlgorithmSettings } from '../../../workflows/messages/run-config.ts';
+import type { AlgorithmSettings } from '../../../protocol/run-config.ts';
 import { algorithm, attemptOf, ended, RUN, useWorld } from '../world.ts';
 
 const world = useWorld();

@@ -6,7 +6,7 @@ import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type GenerateRecord, keys, type UpdateEntry } from '../../../activities/records.ts';
+import { type GenerateRecord, keys, type UpdateEntry } from '../../../protocol/records.ts';
 import { createShardActivities } from '../../../activities/update/sharded-update.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
 import { clearOther } from '../../../activities/update/update-input.ts';
@@ -15,7 +15,7 @@ import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
 import type { PoolEngine } from '../../../trainer/engine.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { Updater } from '../../../trainer/update.ts';
-import type { UpdateInput } from '../../../workflows/messages/update.ts';
+import type { UpdateInput } from '../../../protocol/update.ts';
 import { algorithm, attemptOf, dyingAt, ended, inActivity, RUN, useWorld } from '../world.ts';
 
 const world = useWorld();

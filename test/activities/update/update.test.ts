@@ -2,12 +2,12 @@
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { classified } from '../../../activities/failures.ts';
-import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../activities/records.ts';
-import { summaryOf } from '../../../activities/run/run-summary.ts';
+import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../protocol/records.ts';
+import { summaryOf } from '../../../reports/run-summary.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
 import type { Store } from '../../../store/store.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
-import type { UpdateMetrics } from '../../../trainer/engine.ts';
+import type { UpdateMetrics } from '../../../protocol/algorithm.ts';
 import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
 import { someMetrics } from '../scripted-parts.ts';
 import { algorithm, attemptOf, dyingAt, ended, eventLines, orchestratorActivities, RUN, useWorld } from '../world.ts';

@@ -3,8 +3,8 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { evalKeys } from '../../../activities/evaluation/eval-records.ts';
-import { keys, runOfKey, type StepEntry } from '../../../activities/records.ts';
+import { evalKeys } from '../../../reports/evaluation/eval-records.ts';
+import { keys, runOfKey, type StepEntry } from '../../../protocol/records.ts';
 import type { StoreVerdict } from '../../../cli/doctor/store.ts';
 import { runCommandLine } from '../../../cli/run.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';

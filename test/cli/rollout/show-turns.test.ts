@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeEach, expect, it } from 'vitest';
-import { type ActRecord, type GenerateRecord, keys } from '../../../activities/records.ts';
+import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { TurnTeller } from '../../../cli/rollout/show-turns.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { readSettings } from '../../../cli/train/read-config.ts';
+import { readSettings } from '../../../config/read-config.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'longhaul-config-files-'));
 afterAll(() => rmSync(dir, { recursive: true }));

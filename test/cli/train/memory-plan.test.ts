@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
 import { packageRoot } from '../../../scripts/setup/paths.mjs';
-import { resolveRunConfig } from '../../../activities/run/run-config.ts';
+import { resolveRunConfig } from '../../../config/run-config.ts';
 import { engineMemory, memoryLines } from '../../../cli/train/memory-plan.ts';
 import { readModelConfig } from '../../../trainer/model/describe-policy.ts';
 

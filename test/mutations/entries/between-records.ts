@@ -5,17 +5,17 @@ import type { Mutation } from '../mutation.ts';
 const FAULT = 'a process dies between two records';
 const AGAIN =
   'a run is cancelled, or fails, with rollouts under way, and is begun again (`train(config, { again: true })`, or any Temporal client)';
-const AGAIN_TEST = 'test/activities/run/run-begun-again.test.ts';
-const AGENT_RUN_TEST = 'test/activities/rollout/agent-run.test.ts';
-const BUDGET_TEST = 'test/activities/rollout/message-budget.test.ts';
-const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
+const AGAIN_TEST = 'test/activities/orchestrator/run-begun-again.test.ts';
+const AGENT_RUN_TEST = 'test/activities/agent-run/agent-run.test.ts';
+const BUDGET_TEST = 'test/activities/agent-run/message-budget.test.ts';
+const REWARD_TEST = 'test/activities/reward/reward.test.ts';
 const UPDATE_TEST = 'test/activities/update/update.test.ts';
 
 export const betweenRecords: readonly Mutation[] = [
   {
     name: 'answers are recorded only with their whole turn',
     fault: FAULT,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });',
     after: 'return { ...told, ...observation, ms, sandbox: sandbox.id };',
     tests: [{ file: AGENT_RUN_TEST, test: 'records every answer before the next call runs' }],
@@ -23,7 +23,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a recorded answer is asked of the tool again',
     fault: FAULT,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: 'const known = await store.get<AnswerRecord>(key);',
     after: 'const known = undefined as AnswerRecord | undefined;',
     tests: [
@@ -37,7 +37,7 @@ export const betweenRecords: readonly Mutation[] = [
     name: 'an answer on record is taken for whatever call has its place',
     fault:
       'an answer on record is that of another call (a part of the store was lost, two stacks wrote under one name)',
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: '  if (isOther) throw new AnswerMismatch(key, known.name, call.name);\n',
     after: '  if (isOther && key === call.name) throw new AnswerMismatch(key, known.name, call.name);\n',
     tests: [{ file: AGENT_RUN_TEST, test: 'takes no answer on record for one to another command' }],
@@ -45,7 +45,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: "a message's calls are run for as long as there are any",
     fault: 'a message makes more calls, or longer ones, than its activity has time for',
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: 'const refused = budget.refused(index);',
     after: 'const refused = budget.refused(Number.NaN);',
     tests: [{ file: BUDGET_TEST, test: 'are so many at most, and the others are told so' }],
@@ -53,7 +53,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'what calls took before a worker was killed is forgotten',
     fault: 'a message makes more calls, or longer ones, than its activity has time for',
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: '...observation, ms, sandbox: sandbox.id });',
     after: '...observation, sandbox: sandbox.id });',
     tests: [
@@ -63,7 +63,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: "a turn's recorded answers are not looked for",
     fault: FAULT,
-    file: 'activities/rollout/agent-run.ts',
+    file: 'activities/agent-run/agent-run.ts',
     before: '(await store.get<ActRecord>(keys.act(input, turn)))',
     after: '(undefined as ActRecord | undefined)',
     tests: [{ file: AGENT_RUN_TEST, test: 'returns what is on record without touching the sandbox' }],
@@ -71,7 +71,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'executions are not journalled before they begin',
     fault: FAULT,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: "await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);",
     after: '',
     tests: [{ file: AGENT_RUN_TEST, test: 'under the same key, and counts the repeat' }],
@@ -79,7 +79,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a sandbox is released before its diff is on record',
     fault: FAULT,
-    file: 'activities/rollout/agent-run.ts',
+    file: 'activities/agent-run/agent-run.ts',
     before:
       'const outcome = known ?? (await withSandbox(deps, input, (sandbox) => takenOut(input, sandbox, deps)));\n        await release(deps, input.sandbox);',
     after:
@@ -91,7 +91,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a diff on record is taken again',
     fault: FAULT,
-    file: 'activities/rollout/agent-run.ts',
+    file: 'activities/agent-run/agent-run.ts',
     before: 'const known = await store.get<CollectOutcome>(keys.collect(input));',
     after: 'const known = undefined as CollectOutcome | undefined;',
     tests: [
@@ -101,7 +101,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a diff that was taken out with the last turn is taken again',
     fault: FAULT,
-    file: 'activities/rollout/agent-run.ts',
+    file: 'activities/agent-run/agent-run.ts',
     before: 'const isOver = (await store.get<CollectOutcome>(keys.collect(input))) !== undefined;',
     after: 'const isOver = false;',
     tests: [
@@ -111,7 +111,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a last turn on record keeps its sandbox',
     fault: FAULT,
-    file: 'activities/rollout/agent-run.ts',
+    file: 'activities/agent-run/agent-run.ts',
     before: 'if (!collected) return outcome;\n  await release(deps, input.sandbox);',
     after: 'if (!collected) return outcome;\n  if (!isDone) await release(deps, input.sandbox);',
     tests: [{ file: AGENT_RUN_TEST, test: 'killed at releaseLease' }],
@@ -119,7 +119,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'an outcome is written only by who graded',
     fault: FAULT,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before: 'const verdict = known ?? (await gradeOnce(input, deps, signal));',
     after: 'if (known) return known;\n          const verdict = await gradeOnce(input, deps, signal);',
     tests: [{ file: REWARD_TEST, test: 'after a crash behind the verdict writes the outcome without grading again' }],
@@ -127,7 +127,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a verdict on record is not looked for',
     fault: FAULT,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before: 'known ?? (await gradeOnce(input, deps, signal))',
     after: 'await gradeOnce(input, deps, signal)',
     tests: [{ file: REWARD_TEST, test: 'after a crash behind the verdict writes the outcome without grading again' }],
@@ -156,7 +156,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a rollout may end in two ways',
     fault: FAULT,
-    file: 'activities/run/rollout-ends.ts',
+    file: 'reports/rollout-ends.ts',
     before: 'const kept = await store.putOnce(keys.end(end.rollout), end);',
     after: 'const kept = end;',
     tests: [{ file: UPDATE_TEST, test: 'also where an outcome appears between an update and its retry' }],
@@ -164,7 +164,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'a run that is begun again keeps the end that it had',
     fault: AGAIN,
-    file: 'activities/run/run-end.ts',
+    file: 'reports/run-end.ts',
     before: '  await store.putOnce<RunAgain>(keys.runAgain(run, known.ends.length), again);\n',
     after: '',
     tests: [
@@ -177,7 +177,7 @@ export const betweenRecords: readonly Mutation[] = [
   {
     name: 'an execution takes back its own end when it opens its run late',
     fault: AGAIN,
-    file: 'activities/run/run-end.ts',
+    file: 'reports/run-end.ts',
     before: "if (!end || end.status === 'completed' || end.execution === execution) return false;",
     after: "if (!end || end.status === 'completed') return false;",
     tests: [

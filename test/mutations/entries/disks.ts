@@ -12,12 +12,12 @@ const DOCTOR_STORE_TEST = 'test/cli/doctor/store.test.ts';
 const HELD_WORK_TEST = 'test/workflows/failures/held-work.test.ts';
 const ASKED =
   "a disk of the store, of Temporal's database or of the runs is full, has no inodes left or can only be read, and somebody asks what is wrong";
-const DISK_ROOM_TEST = 'test/workers/stack/disk-room.test.ts';
+const DISK_ROOM_TEST = 'test/stack/disk-room.test.ts';
 const DISK_ERRORS_TEST = 'test/store/disk-errors.test.ts';
 const FULL_DISK_TEST = 'test/activities/full-disk.test.ts';
 const LINE_TEST = 'test/store/line.test.ts';
 const HEARTBEAT_TEST = 'test/activities/heartbeat.test.ts';
-const FULL_STACK_TEST = 'test/workers/stack/full-disk.test.ts';
+const FULL_STACK_TEST = 'test/stack/full-disk.test.ts';
 
 export const disks: readonly Mutation[] = [
   {
@@ -52,7 +52,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a state of the stack that cannot be written ends its supervisor',
     fault: FULL,
-    file: 'workers/stack/supervisor.ts',
+    file: 'stack/supervisor.ts',
     before: 'if (!isAgain) this.#say(',
     after: 'if (!isAgain) throw error;\n      this.#say(',
     tests: [
@@ -92,7 +92,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'what could not be written stays aside',
     fault: FULL,
-    file: 'activities/write-aside.ts',
+    file: 'store/write-aside.ts',
     before: 'await rm(aside, { force: true }).catch(() => undefined);',
     after: '',
     tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written file and nothing aside' }],
@@ -100,7 +100,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'files are written in place',
     fault: FULL,
-    file: 'activities/write-aside.ts',
+    file: 'store/write-aside.ts',
     before: 'const aside = `${path}.partial-${randomUUID()}`;',
     after: 'const aside = path;',
     tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written file and nothing aside' }],
@@ -108,7 +108,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'what killed writers left aside stays',
     fault: FULL,
-    file: 'activities/write-aside.ts',
+    file: 'store/write-aside.ts',
     before:
       'if (ASIDE.test(name) && now - (await modified(path)) >= idleMs) await rm(path, { recursive: true, force: true });',
     after: 'if (ASIDE.test(name) && idleMs < 0) await rm(path, { recursive: true, force: true });',
@@ -189,7 +189,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'files of a run are added to, not written anew',
     fault: FULL,
-    file: 'activities/write-aside.ts',
+    file: 'store/write-aside.ts',
     before: 'await rename(aside, path);',
     after: 'if (!(await stat(path).catch(() => undefined))) await rename(aside, path);',
     tests: [{ file: FULL_DISK_TEST, test: 'are whole again after the next step' }],
@@ -240,7 +240,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a turn that is missing makes a shorter rollout',
     fault: RECORD,
-    file: 'activities/records.ts',
+    file: 'store/read-records.ts',
     before: 'if (rows[i]?.key !== key) throw new StoreCorrupt(',
     after: 'if (i < 0) throw new StoreCorrupt(',
     tests: [{ file: DAMAGED_STORE_TEST, test: 'a turn that is missing' }],
@@ -256,7 +256,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'damage is tried again',
     fault: RECORD,
-    file: 'workflows/failures/failure-policy.ts',
+    file: 'protocol/failure-policy.ts',
     before: "errors: ['StoreCorrupt'],\n    retried: [],",
     after: "errors: ['StoreCorrupt'],\n    retried: ['gpu'],",
     tests: [{ file: DAMAGED_STORE_TEST, test: 'an update reads no turn of which a digit changed' }],
@@ -264,7 +264,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a damaged record that an update needs ends the run',
     fault: RECORD,
-    file: 'workflows/failures/failure-policy.ts',
+    file: 'protocol/failure-policy.ts',
     before: "errors: ['StoreCorrupt'],\n    retried: [],\n    recovery: 'hold',",
     after: "errors: ['StoreCorrupt'],\n    retried: [],\n    recovery: 'mask',",
     tests: [
@@ -310,7 +310,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a disk without room is no trouble',
     fault: ASKED,
-    file: 'workers/stack/disk-room.ts',
+    file: 'stack/disk-room.ts',
     before: 'if (free < NEEDED_BYTES',
     after: 'if (free < 0',
     tests: [
@@ -324,7 +324,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a disk without inodes is no trouble',
     fault: ASKED,
-    file: 'workers/stack/disk-room.ts',
+    file: 'stack/disk-room.ts',
     before: 'if (files === 0 || ffree >= NEEDED_FILES) return undefined;',
     after: 'if (files >= 0 || ffree >= NEEDED_FILES) return undefined;',
     tests: [{ file: DISK_ROOM_TEST, test: 'without inodes is told as that' }],
@@ -332,7 +332,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a disk that can only be read is no trouble',
     fault: ASKED,
-    file: 'workers/stack/disk-room.ts',
+    file: 'stack/disk-room.ts',
     before: '!isWritable(dir)',
     after: "dir === ''",
     tests: [{ file: DISK_ROOM_TEST, test: 'that can only be read is told as that' }],
@@ -340,7 +340,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a stack is brought up on a full disk',
     fault: ASKED,
-    file: 'workers/stack/ensure-stack.ts',
+    file: 'stack/ensure-stack.ts',
     before: '  refuseUnusableDisks(stackPlaces(paths.home));\n',
     after: '',
     tests: [{ file: DISK_ROOM_TEST, test: 'train, eval and up say so and start nothing' }],

@@ -11,7 +11,7 @@ export const endpoints: readonly Mutation[] = [
   {
     name: 'patience that ends in the middle of a try is told as the deadline of the rollout',
     fault: FAULT,
-    file: 'activities/sampling/endpoint-patience.ts',
+    file: 'activities/generate/endpoint-patience.ts',
     before: "new EndpointUnavailable('the last call had no answer yet', undefined);",
     after: "Object.assign(new EndpointUnavailable('over', undefined), { name: 'DeadlinePassed' });",
     tests: [{ file: ENDPOINT_DOWN_TEST, test: 'a server that takes a request and never answers is down as well' }],
@@ -19,7 +19,7 @@ export const endpoints: readonly Mutation[] = [
   {
     name: 'an endpoint that never answers is asked for as long as the rollout has',
     fault: FAULT,
-    file: 'activities/sampling/endpoint-patience.ts',
+    file: 'activities/generate/endpoint-patience.ts',
     before: 'return within({ ms, clock, over }, signal, ask);',
     after: 'return within({ ms: ms * 1e6, clock, over }, signal, ask);',
     tests: [{ file: TRIES_TEST, test: 'a call that hangs ends with the patience, and is the last' }],

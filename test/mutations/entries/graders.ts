@@ -6,18 +6,18 @@ const FAULT =
   "a grader's sandbox is killed, or the grader fails, or a signal, a lack of memory or a host that stands still ends it";
 const COLLECTION = 'a signal, a lack of memory or a host that stands still ends the taking of what is graded';
 const GIVEN_UP = 'a grading is cancelled, or given up by the server';
-const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
+const REWARD_TEST = 'test/activities/reward/reward.test.ts';
 const KILLED_TEST = 'test/tasks/swe-mini/killed-grader.test.ts';
 const HOST_AT_FAULT_TEST = 'test/tasks/swe-mini/host-at-fault.test.ts';
 const HOSTILE_TEST = 'test/tasks/swe-mini/hostile.test.ts';
-const GRADING_ENDS_TEST = 'test/activities/rollout/grading-ends.test.ts';
+const GRADING_ENDS_TEST = 'test/activities/reward/grading-ends.test.ts';
 const CANCELLED_GRADING_TEST = 'test/workflows/rollout/cancelled-grading.test.ts';
 
 export const graders: readonly Mutation[] = [
   {
     name: 'a grader that lost its sandbox is not told from a rollout that did',
     fault: FAULT,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before:
       'if (error instanceof SandboxLost || error instanceof SandboxUnavailable)\n    throw new GraderFailed(error.message, { cause: error });\n  ',
     after: '',
@@ -26,7 +26,7 @@ export const graders: readonly Mutation[] = [
   {
     name: "a grader's own failure is a reward of 0",
     fault: FAULT,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before:
       "if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);\n    return await recorded(verdict, input, execution, store);",
     after:
@@ -41,7 +41,7 @@ export const graders: readonly Mutation[] = [
   {
     name: 'it is graded again in the same sandbox',
     fault: FAULT,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before: 'grade-${execution}`',
     after: 'grade-${Math.min(Number(execution), 1)}`',
     tests: [
@@ -221,7 +221,7 @@ export const graders: readonly Mutation[] = [
   {
     name: "a grader's sandbox outlives its execution",
     fault: GIVEN_UP,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before: 'await sandboxes.end();',
     after: '',
     tests: [{ file: GRADING_ENDS_TEST, test: 'is ended with its execution, also where the grader forgets it' }],
@@ -245,7 +245,7 @@ export const graders: readonly Mutation[] = [
   {
     name: "a killed worker's grader is left to its lease",
     fault: GIVEN_UP,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before: 'if (last === 0) return;',
     after: 'if (last >= 0) return;',
     tests: [
@@ -256,7 +256,7 @@ export const graders: readonly Mutation[] = [
   {
     name: 'a grader that lost its sandbox to a retry has its word',
     fault: GIVEN_UP,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before: 'if ((await store.begun(executionOf(input))) === execution) return store.putOnce(key, verdict);',
     after: 'if (execution > 0) return store.putOnce(key, verdict);',
     tests: [{ file: GRADING_ENDS_TEST, test: 'ends what that left before it makes a sandbox of its own' }],

@@ -4,16 +4,16 @@ import type { Mutation } from '../mutation.ts';
 
 const INPUT = "a workflow's input names a key, an address, a folder or a module that its workers were not given";
 const PAGE = "a web page sends requests to the stack's ports";
-const ADDRESSES_TEST = 'test/trainer/backends/allowed-addresses.test.ts';
+const ADDRESSES_TEST = 'test/endpoints/allowed-addresses.test.ts';
 const GUARD_TEST = 'test/workers/allowed/guard.test.ts';
-const DOOR_TEST = 'test/workers/stack/ui-proxy.test.ts';
-const HTTP_TEST = 'test/workers/temporal-server/closed-http.test.ts';
+const DOOR_TEST = 'test/stack/ui-proxy.test.ts';
+const HTTP_TEST = 'test/stack/temporal-server/closed-http.test.ts';
 
 export const inputs: readonly Mutation[] = [
   {
     name: 'a listed key goes to any address',
     fault: INPUT,
-    file: 'trainer/backends/endpoint-client.ts',
+    file: 'endpoints/endpoint-client.ts',
     before: 'one.name === apiKeyEnv && covers(one, url)',
     after: 'one.name === apiKeyEnv',
     tests: [
@@ -26,7 +26,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'any variable is a key',
     fault: INPUT,
-    file: 'trainer/backends/endpoint-client.ts',
+    file: 'endpoints/endpoint-client.ts',
     before: 'if (!this.#keys.some(',
     after: 'if (this.#keys.length > 99 && !this.#keys.some(',
     tests: [
@@ -39,7 +39,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'a metadata service is an endpoint',
     fault: INPUT,
-    file: 'trainer/backends/post-json.ts',
+    file: 'endpoints/post-json.ts',
     before: 'if (!isNamed) checkHost(target);\n',
     after: '',
     tests: [{ file: ADDRESSES_TEST, test: 'that is no endpoint is never asked' }],
@@ -112,7 +112,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'the HTTP API answers web pages',
     fault: PAGE,
-    file: 'workers/temporal-server/server-arguments.ts',
+    file: 'stack/temporal-server/server-arguments.ts',
     before: "'frontend.httpAllowedHosts': ['closed/'],",
     after: "'frontend.httpAllowedHosts': ['*'],",
     tests: [{ file: HTTP_TEST, test: 'a foreign page starts no workflow by the HTTP API, and reads none' }],
@@ -120,7 +120,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'the UI answers a name that was resolved anew',
     fault: PAGE,
-    file: 'workers/stack/ui-proxy.ts',
+    file: 'stack/ui-proxy.ts',
     before: 'if (!LOOPBACK.test(host)) return',
     after: 'if (host === undefined) return',
     tests: [{ file: DOOR_TEST, test: 'such a name with the port reads nothing and starts nothing' }],
@@ -128,7 +128,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'the UI answers pages of other origins',
     fault: PAGE,
-    file: 'workers/stack/ui-proxy.ts',
+    file: 'stack/ui-proxy.ts',
     before: 'if (origin !== undefined && ',
     after: "if (origin === '' && ",
     tests: [{ file: DOOR_TEST, test: 'another site reads nothing and starts nothing' }],
@@ -136,7 +136,7 @@ export const inputs: readonly Mutation[] = [
   {
     name: 'a request within a request reaches the UI',
     fault: PAGE,
-    file: 'workers/stack/ui-proxy.ts',
+    file: 'stack/ui-proxy.ts',
     before: "else if (asked.headers['transfer-encoding'] !== undefined) end(",
     after: "else if (asked.headers['transfer-encoding'] === 'identity') end(",
     tests: [{ file: DOOR_TEST, test: 'a request within a request, which nobody would look at, does not pass' }],

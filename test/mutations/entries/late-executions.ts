@@ -4,7 +4,7 @@ import type { Mutation } from '../mutation.ts';
 
 const FAULT = 'a worker stands still for longer than 15 s and then goes on';
 const LATE_ATTEMPTS_TEST = 'test/activities/late-attempts.test.ts';
-const INIT_TEST = 'test/activities/rollout/init.test.ts';
+const INIT_TEST = 'test/activities/init/init.test.ts';
 const JOURNAL_TEST = 'test/sandboxes/journal.test.ts';
 
 const COUNTED = 'a rollout was counted as failed (masked, or given up as a straggler), and its grader ends after all';
@@ -27,7 +27,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a turn is reported as it was sampled, not as it is on record',
     fault: FAULT,
-    file: 'activities/rollout/generate.ts',
+    file: 'activities/generate/generate.ts',
     before: 'record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));',
     after: 'record = await sample({ ...input, policy }, deps, signal, priority); await store.putOnce(key, record);',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a turn that was sampled late is not the turn' }],
@@ -35,7 +35,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: "a tool's answer is told as it came, not as it is on record",
     fault: FAULT,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: 'return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });',
     after:
       'const own: AnswerRecord = { ...told, ...observation, ms, sandbox: sandbox.id };\n  await store.putOnce<AnswerRecord>(key, own);\n  return own;',
@@ -44,7 +44,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a collected diff is reported as it was taken, not as it is on record',
     fault: FAULT,
-    file: 'activities/rollout/agent-run.ts',
+    file: 'activities/agent-run/agent-run.ts',
     before:
       'return await store.putOnceWithObject<CollectOutcome>(key, bytes, (artifact) => ({ artifact, bytes: bytes.length }));',
     after:
@@ -54,7 +54,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a verdict is reported as it was given, not as it is on record',
     fault: FAULT,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before: 'if (known) return known;\n',
     after: 'if (known) return verdict;\n',
     tests: [{ file: LATE_ATTEMPTS_TEST, test: 'a verdict that came late is no verdict' }],
@@ -62,7 +62,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a late failure ends the sandbox of a newer execution',
     fault: FAULT,
-    file: 'activities/rollout/init.ts',
+    file: 'activities/init/init.ts',
     before: 'return (await store.begun(key)) === execution;',
     after: 'return execution > 0;',
     tests: [
@@ -115,12 +115,12 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a verdict that comes after the failure is told as if it counted',
     fault: COUNTED,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before: "if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');\n",
     after: '',
     tests: [
       {
-        file: 'test/activities/rollout/reward.test.ts',
+        file: 'test/activities/reward/reward.test.ts',
         test: 'a verdict that comes after the failure is on record changes nothing, and says so',
       },
     ],

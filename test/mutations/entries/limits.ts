@@ -5,7 +5,7 @@ import type { Mutation } from '../mutation.ts';
 const DEADLINE = "a rollout's deadline passes";
 const LENGTH = 'a batch costs more events than it was thought to, because its rollouts fail one by one';
 const DEADLINE_TEST = 'test/workflows/rollout/deadline.test.ts';
-const BUDGET_TEST = 'test/activities/rollout/message-budget.test.ts';
+const BUDGET_TEST = 'test/activities/agent-run/message-budget.test.ts';
 const LONG_BATCHES_TEST = 'test/workflows/batch/long-batches.test.ts';
 
 export const limits: readonly Mutation[] = [
@@ -31,7 +31,7 @@ export const limits: readonly Mutation[] = [
   {
     name: 'a call outlasts the deadline',
     fault: DEADLINE,
-    file: 'activities/rollout/message-budget.ts',
+    file: 'activities/agent-run/message-budget.ts',
     before: 'this.#seconds = Math.min(LIMITS_PER_MESSAGE * toolTimeoutSeconds, withinMs / 1000);',
     after: 'void withinMs;\n    this.#seconds = LIMITS_PER_MESSAGE * toolTimeoutSeconds;',
     tests: [{ file: BUDGET_TEST, test: 'end with the rollout’s deadline where that comes first', hangs: true }],

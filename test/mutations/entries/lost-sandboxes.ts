@@ -5,7 +5,7 @@ import type { Mutation } from '../mutation.ts';
 const LOST = 'a sandbox is killed, or its first process';
 const DAEMON = 'the Docker daemon is killed';
 const RESTORED_ROLLOUT_TEST = 'test/workflows/rollout/restored-rollout.test.ts';
-const RESTORE_TEST = 'test/activities/rollout/restore.test.ts';
+const RESTORE_TEST = 'test/activities/init/restore.test.ts';
 const WORKFLOWS_TEST = 'test/workflows/workflows.test.ts';
 const TRAPS_TEST = 'test/sandboxes/docker/traps.test.ts';
 const PODMAN_TEST = 'test/sandboxes/podman/life.test.ts';
@@ -27,7 +27,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'a restored sandbox has run nothing',
     fault: LOST,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: 'for (const [turn, record] of turns) {',
     after: 'for (const [turn, record] of turns.slice(turns.length)) {',
     tests: [{ file: RESTORE_TEST, test: 'has run the recorded calls again in their order' }],
@@ -35,7 +35,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'what only read is believed without its answer',
     fault: LOST,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: 'return !record.untouched || record.messages[index]?.content === content;',
     after: 'return index >= 0 || record.messages[index]?.content === content;',
     tests: [{ file: RESTORE_TEST, test: 'vouch for a sandbox that nothing has changed by their answers' }],
@@ -43,7 +43,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: "a restored sandbox's digest is not compared",
     fault: LOST,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: 'if (now !== digest',
     after: 'if (now === undefined',
     tests: [{ file: RESTORE_TEST, test: 'whose state differs is given up' }],
@@ -51,7 +51,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'what was never known of a lost sandbox is taken for equal',
     fault: LOST,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: 'digest === undefined && !untouched',
     after: 'turns.length === 0',
     tests: [{ file: RESTORE_TEST, test: 'cannot be vouched for where the lost one' }],
@@ -59,7 +59,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'what the lost sandbox answered in the middle of a turn is not run in its successor',
     fault: LOST,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before:
       "if (known && (known.sandbox ?? sandbox.id) !== sandbox.id) await run(call, turn, index, 'replay', acting);",
     after: '',
@@ -68,7 +68,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'a turn that ended elsewhere is taken for one that ended here',
     fault: LOST,
-    file: 'activities/rollout/tool-calls.ts',
+    file: 'activities/agent-run/tool-calls.ts',
     before: 'return restored !== undefined && restored.turn >= turn;',
     after: 'return true;',
     tests: [
@@ -78,7 +78,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'a restored sandbox is restored again',
     fault: LOST,
-    file: 'activities/rollout/restore.ts',
+    file: 'activities/init/restore.ts',
     before: 'if (await store.get<RestoredRecord>(keys.restored(id))) {',
     after: 'if (id === undefined) {',
     tests: [{ file: RESTORE_TEST, test: 'that was lost in its turn is not made again under the same name' }],
@@ -86,7 +86,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: "the lost sandbox's lease is kept",
     fault: LOST,
-    file: 'activities/rollout/restore.ts',
+    file: 'activities/init/restore.ts',
     before: 'await store.releaseLease(lost);',
     after: '',
     tests: [{ file: RESTORE_TEST, test: 'has run the recorded calls again in their order', hangs: true }],
@@ -118,7 +118,7 @@ export const lostSandboxes: readonly Mutation[] = [
   {
     name: 'sandboxes are restored without a limit',
     fault: LOST,
-    file: 'workflows/failures/failure-policy.ts',
+    file: 'protocol/failure-policy.ts',
     before: 'export const BUDGET = { restores: 3, attempts: 3 } as const;',
     after: 'export const BUDGET = { restores: 3, attempts: 4 } as const;',
     tests: [

@@ -14,7 +14,7 @@ const RELAY_TEST = 'test/workflows/pause-relay.test.ts';
 const LATE_HOLDS_TEST = 'test/workflows/failures/late-holds.test.ts';
 const OWN_TIME_TEST = 'test/activities/own-time.test.ts';
 const DEADLINE_TEST = 'test/workflows/rollout/deadline.test.ts';
-const GENERATE_TEST = 'test/activities/rollout/generate.test.ts';
+const GENERATE_TEST = 'test/activities/generate/generate.test.ts';
 const TRIES = 'activities/tries.ts';
 
 export const lostWorkers: readonly Mutation[] = [
@@ -128,7 +128,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'who is resumed goes on with the tries that are spent',
     fault: FAULT,
-    file: 'activities/records.ts',
+    file: 'protocol/records.ts',
     before: "${workflowExecution?.runId ?? ''}/${activityId}/`",
     after: "${workflowExecution?.runId ?? ''}/${activityId.slice(0, 0)}/`",
     tests: [
@@ -331,7 +331,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'rollouts are masked for a torn checkpoint',
     fault: TORN,
-    file: 'workflows/failures/failure-policy.ts',
+    file: 'protocol/failure-policy.ts',
     before: "errors: ['CheckpointTorn'],\n    retried: ['gpu'],\n    recovery: 'hold',",
     after: "errors: ['CheckpointTorn'],\n    retried: ['gpu'],\n    recovery: 'mask',",
     tests: [
@@ -345,7 +345,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'a policy whose files are gone is an error of no class',
     fault: TORN,
-    file: 'activities/rollout/generate.ts',
+    file: 'activities/generate/generate.ts',
     before: 'const found = await intact(dir, () => digestOf(dir)).catch(',
     after: 'const found = await digestOf(dir).catch(',
     tests: [{ file: GENERATE_TEST, test: 'a policy whose folder is gone is a torn checkpoint' }],
@@ -353,7 +353,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'rollouts are masked for a disk that is full',
     fault: DISK,
-    file: 'workflows/failures/failure-policy.ts',
+    file: 'protocol/failure-policy.ts',
     before: "retried: ['init', 'gpu', 'agent-run', 'reward'],\n    recovery: 'hold',",
     after: "retried: ['init', 'gpu', 'agent-run', 'reward'],\n    recovery: 'mask',",
     tests: [{ file: HELD_TEST, test: 'a run (one-step-off) whose agentRun in step-1/ cannot go on pauses' }],

@@ -4,13 +4,13 @@ import type { Mutation } from '../mutation.ts';
 
 const PRUNED =
   'records of an ended run are pruned: the command is killed, the run is begun again meanwhile, or another run records the same artifact';
-const PRUNE_TEST = 'test/activities/run/prune-records.test.ts';
+const PRUNE_TEST = 'test/activities/orchestrator/prune-records.test.ts';
 
 export const pruning: readonly Mutation[] = [
   {
     name: 'turns go before their trajectory is kept',
     fault: PRUNED,
-    file: 'activities/run/prune-records.ts',
+    file: 'activities/orchestrator/prune-records.ts',
     before: 'for (const outcome of some) await keepTrajectory(outcome, store);',
     after: 'if (some.length === 0) await keepTrajectory(some[0] as OutcomeRecord, store);',
     tests: [{ file: PRUNE_TEST, test: 'leaves the trajectory as it was, and nothing that only the work read' }],
@@ -18,7 +18,7 @@ export const pruning: readonly Mutation[] = [
   {
     name: 'a trajectory is kept without its last turn',
     fault: PRUNED,
-    file: 'activities/run/trajectories.ts',
+    file: 'reports/trajectories.ts',
     before: "outcome.status === 'graded' ? outcome.turns : 0",
     after: '0',
     tests: [
@@ -28,7 +28,7 @@ export const pruning: readonly Mutation[] = [
   {
     name: 'an interrupted prune leaves objects that nothing names',
     fault: PRUNED,
-    file: 'activities/run/prune-records.ts',
+    file: 'activities/orchestrator/prune-records.ts',
     before: "'verdict', 'tries'] as const",
     after: "'verdict', 'tries', 'collect'] as const",
     tests: [
@@ -38,7 +38,7 @@ export const pruning: readonly Mutation[] = [
   {
     name: 'a run that is begun again while it is pruned loses its turns',
     fault: PRUNED,
-    file: 'activities/run/prune-records.ts',
+    file: 'activities/orchestrator/prune-records.ts',
     before: '  if ((await prunable(name, store)) !== undefined) return;\n',
     after: '  return;\n',
     tests: [{ file: PRUNE_TEST, test: 'gives way to a run that is begun again at the same moment' }],
@@ -46,7 +46,7 @@ export const pruning: readonly Mutation[] = [
   {
     name: 'a pruned run is begun again',
     fault: PRUNED,
-    file: 'activities/run/prune-records.ts',
+    file: 'activities/orchestrator/prune-records.ts',
     before: '  if (mark === undefined) return;\n',
     after: "  if (mark === undefined || mark.at !== '') return;\n",
     tests: [{ file: PRUNE_TEST, test: 'is refused to a run that is begun again, before anything is changed' }],

@@ -9,7 +9,7 @@ const BUSY = 'a worker starts on a machine so busy that bubblewrap does not answ
 const CLOCK = "the machine's clock is set, ahead or back";
 const WAITS =
   "a turn waits for longer than a sandbox lives unused (GPU workers are down, an evaluation waits for an update, a host's worker or the orchestrator is gone)";
-const INIT_TEST = 'test/activities/rollout/init.test.ts';
+const INIT_TEST = 'test/activities/init/init.test.ts';
 const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
 const DOCKER_LIFECYCLE_TEST = 'test/sandboxes/docker/lifecycle.test.ts';
 const SWEEP_TEST = 'test/sandboxes/sweep.test.ts';
@@ -22,7 +22,7 @@ export const sandboxOwners: readonly Mutation[] = [
   {
     name: 'each execution makes a sandbox of its own',
     fault: HALF_MADE,
-    file: 'activities/rollout/init.ts',
+    file: 'activities/init/init.ts',
     before: 'const sandbox = attemptKey(input);\n  const acted = ',
     after:
       'const sandbox = `${attemptKey(input)}.${await store.begun(`init:${attemptKey(input)}`)}`;\n  const acted = ',
@@ -31,7 +31,7 @@ export const sandboxOwners: readonly Mutation[] = [
   {
     name: 'what could not be made keeps its lease',
     fault: HALF_MADE,
-    file: 'activities/rollout/init.ts',
+    file: 'activities/init/init.ts',
     before: 'if (mayEnd && !(await holdsWork(error, input, signal, deps))) await unmake(sandbox, deps);',
     after: '',
     tests: [{ file: INIT_TEST, test: 'because it could not be made, neither lease nor remains stay' }],
@@ -96,7 +96,7 @@ export const sandboxOwners: readonly Mutation[] = [
   {
     name: 'an attempt that acted before gets a fresh sandbox without what it did',
     fault: TERMINATED,
-    file: 'activities/rollout/init.ts',
+    file: 'activities/init/init.ts',
     before:
       'const hasActed = async (input: Attempt, store: Store) => (await store.list(keys.answers(input))).length > 0;',
     after:

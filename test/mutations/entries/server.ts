@@ -4,16 +4,16 @@ import type { Mutation } from '../mutation.ts';
 
 const KILLED = 'the Temporal server is killed';
 const AWAY = 'the server stays away for 30 s';
-const ENSURE_STACK_TEST = 'test/workers/stack/ensure-stack.test.ts';
+const ENSURE_STACK_TEST = 'test/stack/ensure-stack.test.ts';
 const WHILE_AWAY_TEST = 'test/cli/while-away.test.ts';
-const REWARD_TEST = 'test/activities/rollout/reward.test.ts';
+const REWARD_TEST = 'test/activities/reward/reward.test.ts';
 const UNDELIVERED_COMPLETION_TEST = 'test/workflows/failures/undelivered-completion.test.ts';
 
 export const server: readonly Mutation[] = [
   {
     name: 'the server forgets what it knew',
     fault: KILLED,
-    file: 'workers/temporal-server/server-arguments.ts',
+    file: 'stack/temporal-server/server-arguments.ts',
     before: '`--db-filename=${settings.database}`,',
     after: '`--db-filename=${settings.database}-${Date.now()}`,',
     tests: [
@@ -26,7 +26,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'the server has another address each time',
     fault: KILLED,
-    file: 'workers/stack/supervisor.ts',
+    file: 'stack/supervisor.ts',
     before: 'ports ??= await choosePorts(this.#paths.home, this.#previous);',
     after: 'ports ??= await choosePorts(this.#paths.home, undefined);',
     tests: [
@@ -39,7 +39,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a server that is away is asked once',
     fault: KILLED,
-    file: 'cli/access/while-away.ts',
+    file: 'client/while-away.ts',
     before: 'if (!isAbsence(error)) throw error;',
     after: 'throw error;',
     tests: [
@@ -51,7 +51,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a server that is away is asked for ever',
     fault: KILLED,
-    file: 'cli/access/while-away.ts',
+    file: 'client/while-away.ts',
     before: 'if (now - since > limitMs) throw error;\n',
     after: '',
     tests: [{ file: WHILE_AWAY_TEST, test: 'gives up when the server has been away for too long', hangs: true }],
@@ -59,7 +59,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a server is away since it was asked',
     fault: KILLED,
-    file: 'cli/access/while-away.ts',
+    file: 'client/while-away.ts',
     before: 'since ??= now;',
     after: 'since ??= asked;',
     tests: [{ file: WHILE_AWAY_TEST, test: 'counts from when the server went away, not from when it was asked' }],
@@ -67,7 +67,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a server that refuses is waited for',
     fault: KILLED,
-    file: 'cli/access/while-away.ts',
+    file: 'client/while-away.ts',
     before: '!REFUSALS.has(',
     after: '!new Set().has(',
     tests: [{ file: WHILE_AWAY_TEST, test: 'does not wait for who answers with a refusal', hangs: true }],
@@ -75,7 +75,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a program that waits for an end does not wait for the server',
     fault: KILLED,
-    file: 'cli/durable-handle.ts',
+    file: 'client/durable-handle.ts',
     before: 'return whileAway(() => this.handle.result() as Promise<Result>);',
     after: 'return this.handle.result() as Promise<Result>;',
     tests: [{ file: WHILE_AWAY_TEST, test: 'a program waits through it for the end of its run, and for each step' }],
@@ -83,7 +83,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a program that waits for steps does not wait for the server',
     fault: KILLED,
-    file: 'cli/run-handle.ts',
+    file: 'client/run-handle.ts',
     before: '!(await whileAway(() => this.isRunning(), { signal: left, ref: false }))',
     after: '!(await this.isRunning())',
     tests: [{ file: WHILE_AWAY_TEST, test: 'a program waits through it for the end of its run, and for each step' }],
@@ -109,7 +109,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a recorded turn is sampled again',
     fault: AWAY,
-    file: 'activities/rollout/generate.ts',
+    file: 'activities/generate/generate.ts',
     before: 'let record = await store.get<GenerateRecord>(key);',
     after: 'let record = undefined as GenerateRecord | undefined;',
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],
@@ -117,7 +117,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a recorded verdict is given again',
     fault: AWAY,
-    file: 'activities/rollout/reward.ts',
+    file: 'activities/reward/reward.ts',
     before: 'known ?? (await gradeOnce(input, deps, signal))',
     after: 'await gradeOnce(input, deps, signal)',
     tests: [{ file: REWARD_TEST, test: 'after a crash behind the verdict writes the outcome without grading again' }],
@@ -125,7 +125,7 @@ export const server: readonly Mutation[] = [
   {
     name: 'a recorded diff is taken again',
     fault: AWAY,
-    file: 'activities/rollout/agent-run.ts',
+    file: 'activities/agent-run/agent-run.ts',
     before: 'const known = await store.get<CollectOutcome>(keys.collect(input));',
     after: 'const known = undefined as CollectOutcome | undefined;',
     tests: [{ file: UNDELIVERED_COMPLETION_TEST, test: 'a finished and recorded call never runs again' }],

@@ -53,7 +53,7 @@ export const sharedPool: readonly Mutation[] = [
   {
     name: "the engine is not told an activity's priority",
     fault: FAULT,
-    file: 'activities/rollout/generate.ts',
+    file: 'activities/generate/generate.ts',
     before: '...(priority === undefined ? {} : { priority })',
     after: '...(priority === undefined ? {} : {})',
     tests: [

@@ -116,17 +116,17 @@ export const stuck: readonly Mutation[] = [
   {
     name: 'a rollout has no deadline while its tools run',
     fault: FAULT,
-    file: 'activities/rollout/agent-run.ts',
+    file: 'activities/agent-run/agent-run.ts',
     before: 'inItsTime(withinMs === undefined ? undefined : withinMs + TURN_ENDS_MS,',
     after: 'inItsTime(withinMs === undefined || TURN_ENDS_MS ? undefined : withinMs,',
     tests: [
-      { file: 'test/activities/rollout/agent-run.test.ts', test: 'ends by itself half a minute after the deadline' },
+      { file: 'test/activities/agent-run/agent-run.test.ts', test: 'ends by itself half a minute after the deadline' },
     ],
   },
   {
     name: 'a deadline that its worker told is another failure',
     fault: FAULT,
-    file: 'workflows/failures/failure-policy.ts',
+    file: 'protocol/failure-policy.ts',
     before: "errors: ['DeadlinePassed'],",
     after: 'errors: [],',
     tests: [

@@ -5,10 +5,10 @@ import type { Mutation } from '../mutation.ts';
 const KILLED = 'the supervisor is killed';
 const STANDS_STILL = 'a process of the stack is stopped (SIGSTOP), hangs, or has ended without anybody taking note';
 const BY_HAND = "a worker is started by hand in a stack's folder";
-const LIST_PROCESSES_TEST = 'test/workers/stack/processes/list-processes.test.ts';
+const LIST_PROCESSES_TEST = 'test/stack/processes/list-processes.test.ts';
 const CLIENT = 'the program that waits is killed, or its terminal closed';
-const SUPERVISOR_TEST = 'test/workers/stack/supervisor.test.ts';
-const STACK_SETTINGS_TEST = 'test/workers/stack/stack-settings.test.ts';
+const SUPERVISOR_TEST = 'test/stack/supervisor.test.ts';
+const STACK_SETTINGS_TEST = 'test/stack/stack-settings.test.ts';
 const WATCH_PLACE_TEST = 'test/workers/watch-place.test.ts';
 const RUNS_ON_TEMPORAL_TEST = 'test/cli/runs-on-temporal.test.ts';
 
@@ -16,7 +16,7 @@ export const supervisor: readonly Mutation[] = [
   {
     name: 'the next supervisor adopts nothing',
     fault: KILLED,
-    file: 'workers/stack/processes/managed-process.ts',
+    file: 'stack/processes/managed-process.ts',
     before: 'const adoptable = found !== undefined && previous?.digest === this.spec.digest && isAlive(found);',
     after: 'const adoptable = found !== undefined && previous?.digest !== this.spec.digest && isAlive(found);',
     tests: [
@@ -29,7 +29,7 @@ export const supervisor: readonly Mutation[] = [
   {
     name: 'what is wanted with other arguments runs on beside its successor',
     fault: KILLED,
-    file: 'workers/stack/supervisor.ts',
+    file: 'stack/supervisor.ts',
     before: 'await this.#endUnwanted(specs);\n',
     after: '',
     tests: [
@@ -42,7 +42,7 @@ export const supervisor: readonly Mutation[] = [
   {
     name: 'who takes processes over forgets what they were told',
     fault: KILLED,
-    file: 'workers/stack/ensure-stack.ts',
+    file: 'stack/ensure-stack.ts',
     before: 'return running.settings ?? {};',
     after: 'return {};',
     tests: [
@@ -55,7 +55,7 @@ export const supervisor: readonly Mutation[] = [
   {
     name: 'the death of an adopted worker is not noticed',
     fault: KILLED,
-    file: 'workers/stack/processes/managed-process.ts',
+    file: 'stack/processes/managed-process.ts',
     before: 'while (isAlive(identity)) await sleep(ADOPTED_POLL_MS);',
     after: 'while (identity.pid > 0) await sleep(ADOPTED_POLL_MS);',
     tests: [
@@ -102,7 +102,7 @@ export const supervisor: readonly Mutation[] = [
   {
     name: 'who asks for a live run again ends it and begins anew',
     fault: CLIENT,
-    file: 'cli/longhaul.ts',
+    file: 'client/longhaul.ts',
     before:
       '          : WorkflowIdReusePolicy.REJECT_DUPLICATE,\n        workflowIdConflictPolicy: WorkflowIdConflictPolicy.USE_EXISTING,',
     after:
@@ -117,7 +117,7 @@ export const supervisor: readonly Mutation[] = [
   {
     name: 'a process that is stopped is called ready',
     fault: STANDS_STILL,
-    file: 'workers/stack/processes/list-processes.ts',
+    file: 'stack/processes/list-processes.ts',
     before: "if (standing === 'stopped'",
     after: "if (standing === 'zombie'",
     tests: [{ file: LIST_PROCESSES_TEST, test: 'a worker and a supervisor that are stopped are shown so' }],
@@ -125,7 +125,7 @@ export const supervisor: readonly Mutation[] = [
   {
     name: 'a worker that says no more that it works is called ready',
     fault: STANDS_STILL,
-    file: 'workers/stack/processes/list-processes.ts',
+    file: 'stack/processes/list-processes.ts',
     before: 'if (quiet < SILENT_MS) return { state };',
     after: 'if (quiet >= 0) return { state };',
     tests: [{ file: LIST_PROCESSES_TEST, test: 'a worker that has not said for a minute that it works is silent' }],

@@ -220,11 +220,11 @@ export const updates: readonly Mutation[] = [
   {
     name: 'a turn does not say its temperature',
     fault: TEMPERATURES,
-    file: 'activities/sampling/sample-ids.ts',
+    file: 'activities/generate/sample-ids.ts',
     before: '    temperature: sampling.temperature,\n',
     after: '',
     tests: [
-      { file: 'test/activities/rollout/generate.test.ts', test: 'keeps the temperature 0.6 that it was sampled at' },
+      { file: 'test/activities/generate/generate.test.ts', test: 'keeps the temperature 0.6 that it was sampled at' },
     ],
   },
   {

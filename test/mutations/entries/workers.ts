@@ -3,15 +3,15 @@
 import type { Mutation } from '../mutation.ts';
 
 const KILLED = 'a worker is killed, idle or busy';
-const SUPERVISOR_TEST = 'test/workers/stack/supervisor.test.ts';
-const GENERATE_TEST = 'test/activities/rollout/generate.test.ts';
+const SUPERVISOR_TEST = 'test/stack/supervisor.test.ts';
+const GENERATE_TEST = 'test/activities/generate/generate.test.ts';
 const SILENT_WORKERS_TEST = 'test/workflows/failures/silent-workers.test.ts';
 
 export const workers: readonly Mutation[] = [
   {
     name: 'a dead worker is not started again',
     fault: KILLED,
-    file: 'workers/stack/processes/managed-process.ts',
+    file: 'stack/processes/managed-process.ts',
     before: 'this.#restarts += 1;\n      this.#running = this.#spawn();',
     after: 'return;',
     tests: [{ file: SUPERVISOR_TEST, test: 'a worker that is killed starts again, and the stack says so' }],
@@ -19,7 +19,7 @@ export const workers: readonly Mutation[] = [
   {
     name: 'a model call that begins again samples with other noise',
     fault: KILLED,
-    file: 'activities/rollout/generate.ts',
+    file: 'activities/generate/generate.ts',
     before: 'noiseKey,\n        ...call,',
     after: 'noiseKey: `${noiseKey} ${Date.now()}`,\n        ...call,',
     tests: [

@@ -3,9 +3,9 @@
 import type { Mutation } from '../mutation.ts';
 
 const FAULT = "the stack is down, and another one's server has its port";
-const LINK = 'workers/stack/stack-link.ts';
+const LINK = 'connection/stack-link.ts';
 const CLIENT_TEST = 'test/cli/wrong-stack.test.ts';
-const WORKER_TEST = 'test/workers/stack/stack-watch.test.ts';
+const WORKER_TEST = 'test/connection/stack-watch.test.ts';
 const REFUSED = "another stack's server at the port is refused by name";
 
 export const wrongStack: readonly Mutation[] = [

@@ -3,10 +3,10 @@
  * log-probabilities out. OpenAI's paths, and vLLM's fields in them, are those of `longhaul serve` itself.
  */
 
-import type { PolicyTokenizer } from '../../../activities/rollout/generate.ts';
+import type { PolicyTokenizer } from '../../../activities/generate/generate.ts';
 import type { Engine, GenerateResult } from '../../../trainer/engine.ts';
-import { asApiError } from '../../../trainer/serving/api-error.ts';
-import { replyTo } from '../../../trainer/serving/api.ts';
+import { asApiError } from '../../../servers/openai/api-error.ts';
+import { replyTo } from '../../../servers/openai/api.ts';
 import type { Answer, Asked, Handler } from './http-server.ts';
 
 export interface Served {

@@ -2,7 +2,7 @@
 
 import { describe, expect, it } from 'vitest';
 
-import type { Message } from '../../../agents/message.ts';
+import type { Message } from '../../../protocol/message.ts';
 import { NOT_FINISHED } from '../../../agents/tools/finish.ts';
 import { runToolCall } from '../../../agents/tools/run-tool-call.ts';
 import type { Sandbox } from '../../../sandboxes/sandbox.ts';

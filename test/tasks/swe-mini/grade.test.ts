@@ -2,12 +2,11 @@
 
 import { afterAll, describe, expect, it } from 'vitest';
 
-import type { SandboxProvider } from '../../../sandboxes/sandbox.ts';
-import { SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
+import { type SandboxProvider, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { sweMini } from '../../../tasks/swe-mini/environment.ts';
 import { driver, judge } from '../../../tasks/swe-mini/grade.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
-import type { Verdict } from '../../../tasks/task.ts';
+import type { Verdict } from '../../../protocol/stages.ts';
 import { openBench, sh } from '../../sandboxes/harness.ts';
 
 const { provider } = await openBench();

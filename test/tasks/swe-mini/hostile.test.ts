@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import type { ExecCall, Sandbox, SandboxProvider, SandboxSpec } from '../../../sandboxes/sandbox.ts';
 import { sweMini } from '../../../tasks/swe-mini/environment.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
-import type { Verdict } from '../../../tasks/task.ts';
+import type { Verdict } from '../../../protocol/stages.ts';
 import { openBench, sh } from '../../sandboxes/harness.ts';
 
 const { provider, kind } = await openBench();

@@ -10,7 +10,7 @@ import { describe, expect, it } from 'vitest';
 import type { SandboxProvider } from '../../../sandboxes/sandbox.ts';
 import { sweMini } from '../../../tasks/swe-mini/environment.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
-import type { Verdict } from '../../../tasks/task.ts';
+import type { Verdict } from '../../../protocol/stages.ts';
 import { eventually, openBench } from '../../sandboxes/harness.ts';
 
 const { provider } = await openBench();

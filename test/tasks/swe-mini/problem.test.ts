@@ -5,9 +5,8 @@ import { describe, expect, it } from 'vitest';
 import { FAMILIES } from '../../../tasks/swe-mini/draft.ts';
 import { splitOfName } from '../../../tasks/swe-mini/names.ts';
 import { makeProblem, parseTaskId, type Problem } from '../../../tasks/swe-mini/problem.ts';
-import { UnknownTask } from '../../../tasks/task.ts';
+import { UnknownTask, type Split } from '../../../tasks/task.ts';
 import { workingTree } from '../../../tasks/swe-mini/repository.ts';
-import type { Split } from '../../../tasks/task.ts';
 
 const problems = (split: Split, count: number): Problem[] =>
   Array.from({ length: count }, (_, i) => makeProblem(`swe-mini-${split}-${i}`));

@@ -1,7 +1,7 @@
 /** Rewards to gradient in one piece, against SkyRL's own functions: the seams between the parts are what is hunted. */
 
 import { klLoss } from '../../../trainer/algorithms/kl/loss.ts';
-import type { KlEstimator } from '../../../trainer/algorithms/kl/estimate.ts';
+import type { KlEstimator } from '../../../protocol/algorithm.ts';
 import { policyLoss } from '../../../trainer/algorithms/losses/policy-loss.ts';
 import { policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
 import { estimated } from './advantages.ts';

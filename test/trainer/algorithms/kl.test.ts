@@ -2,7 +2,8 @@
 
 import { expect } from 'vitest';
 import { nextKlCoefficient } from '../../../trainer/algorithms/kl/controller.ts';
-import { type KlEstimator, klEstimate } from '../../../trainer/algorithms/kl/estimate.ts';
+import { klEstimate } from '../../../trainer/algorithms/kl/estimate.ts';
+import type { KlEstimator } from '../../../protocol/algorithm.ts';
 import { penaliseRewards } from '../../../trainer/algorithms/kl/in-reward.ts';
 import { klLoss } from '../../../trainer/algorithms/kl/loss.ts';
 import { close, closeAll, eachCase, flat, lengthsOf, mustFail, type Named, type Table } from './vectors.ts';

@@ -1,7 +1,8 @@
 /** Reductions and normalisation over minibatches of a table, as SkyRL's trainer applies them. */
 
 import { normaliseAdvantages } from '../../../trainer/algorithms/reductions/normalise.ts';
-import { type LossReduction, reduceAdvantages } from '../../../trainer/algorithms/reductions/reduce.ts';
+import { reduceAdvantages } from '../../../trainer/algorithms/reductions/reduce.ts';
+import type { LossReduction } from '../../../protocol/algorithm.ts';
 import { flat, lengthsOf, type Table } from './vectors.ts';
 
 type Bounds = ReadonlyArray<readonly [number, number]>;

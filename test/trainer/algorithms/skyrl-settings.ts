@@ -1,7 +1,8 @@
 /** SkyRL's names of settings to ours. */
 
-import { DEFAULT_LOSS_SETTINGS, type LossSettings } from '../../../trainer/algorithms/losses/settings.ts';
-import { NO_CORRECTION, type OffPolicySettings } from '../../../trainer/algorithms/off-policy/settings.ts';
+import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/algorithms/losses/settings.ts';
+import type { LossSettings, OffPolicySettings } from '../../../protocol/algorithm.ts';
+import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy/settings.ts';
 
 const OFF_POLICY: Readonly<Record<string, keyof OffPolicySettings>> = {
   tis_ratio_type: 'tisRatioType',

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { GenerateCost, GenerateRequest } from '../../../trainer/engine.ts';
+import type { GenerateRequest } from '../../../trainer/engine.ts';
+import type { GenerateCost } from '../../../protocol/sampling.ts';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import { ContextTooLong, InvalidRequest } from '../../../trainer/sampler/generation.ts';
 import type { LoadedPolicy } from '../../../trainer/sampler/policy-loader.ts';

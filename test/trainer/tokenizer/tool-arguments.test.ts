@@ -5,9 +5,9 @@
 
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { argumentsText, type Message } from '../../../agents/message.ts';
+import { argumentsText, type Message } from '../../../protocol/message.ts';
 import { parseToolCalls } from '../../../agents/parse-tool-calls.ts';
-import { plainOf, readWritten, writtenText } from '../../../agents/written-json.ts';
+import { plainOf, readWritten, writtenText } from '../../../protocol/written-json.ts';
 import { ChatTemplate, templateMessage } from '../../../trainer/tokenizer/chat-template.ts';
 import { readJson, vectors } from '../tiny-policy.ts';
 

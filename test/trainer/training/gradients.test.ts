@@ -3,7 +3,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { criticLoss } from '../../../trainer/algorithms/critic-loss.ts';
-import { KL_ESTIMATORS } from '../../../trainer/algorithms/kl/estimate.ts';
+import { KL_ESTIMATORS } from '../../../protocol/algorithm.ts';
 import { klLoss } from '../../../trainer/algorithms/kl/loss.ts';
 import { policyLoss } from '../../../trainer/algorithms/losses/policy-loss.ts';
 import { LOSSES } from '../../../trainer/algorithms/losses/registry.ts';

@@ -2,7 +2,7 @@
 
 import path from 'node:path';
 import { expect, test } from 'vitest';
-import type { UpdateMetrics, UpdateSettings } from '../../../trainer/engine.ts';
+import type { UpdateMetrics, UpdateSettings } from '../../../protocol/algorithm.ts';
 import { differenceMetrics, recordedDifferences } from '../../../trainer/training/logprob-difference.ts';
 import type { Sample } from '../../../trainer/training/sample.ts';
 import { Updater } from '../../../trainer/update.ts';

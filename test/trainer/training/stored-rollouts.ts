@@ -1,6 +1,7 @@
 /** Rollouts as they are stored, of the tiny policy: log-probabilities near what it gives, rewards by group. */
 
-import type { Datum, UpdateSettings } from '../../../trainer/engine.ts';
+import type { Datum } from '../../../trainer/engine.ts';
+import type { UpdateSettings } from '../../../protocol/algorithm.ts';
 import { tokenBatch } from '../../../trainer/model/token-batch.ts';
 import { loadLearner, qwen3Dir, someTokens } from '../tiny-policy.ts';
 

@@ -3,7 +3,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { expect } from 'vitest';
-import { readWritten } from '../../../agents/written-json.ts';
+import { readWritten } from '../../../protocol/written-json.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { readJson, vectors } from '../tiny-policy.ts';
 

@@ -8,11 +8,11 @@ import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from '
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
+import { type PrivateServer, startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
 import { deploymentOptions, isVersioned, promote, unfinishedBuilds } from '../../../workers/versioning/deployment.ts';
 import { EarlierBuilds } from '../../../workers/versioning/earlier-builds.ts';
 import { buildIdOf, buildWorkflowBundle } from '../../../workers/workflow-bundle.ts';
-import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
+import { hostQueue, QUEUES } from '../../../protocol/queues.ts';
 import { type Log, scriptedActivities } from '../../support/scripted-activities.ts';
 import { quietTemporal } from '../../support/quiet-temporal.ts';
 

@@ -10,7 +10,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { CHUNK } from '../../../workflows/batch/chunks.ts';
 import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { BatchProgress } from '../../../workflows/batch/progress.ts';
-import type { BatchResult } from '../../../workflows/messages/batch.ts';
+import type { BatchResult } from '../../../protocol/batch.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
 import { lasting } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';

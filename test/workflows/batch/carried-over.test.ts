@@ -9,8 +9,8 @@ import type { Caps } from '../../../workflows/batch/dispatcher.ts';
 import { BatchLedger } from '../../../workflows/batch/ledger.ts';
 import { packed, unpacked } from '../../../workflows/batch/packed.ts';
 import { Roster } from '../../../workflows/batch/roster.ts';
-import { MOST_ROLLOUTS, MOST_TASKS } from '../../../workflows/limits.ts';
-import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
+import { MOST_ROLLOUTS, MOST_TASKS } from '../../../protocol/limits.ts';
+import type { RolloutResult } from '../../../protocol/rollout.ts';
 
 const MOST_BYTES = 2 * 1024 * 1024;
 const samples = MOST_ROLLOUTS / MOST_TASKS;

@@ -1,7 +1,7 @@
 /** Settings of the dispatchers: what each type takes, and that what it does not take is refused by name, not ignored. */
 import { describe, expect, it } from 'vitest';
 import { refusedSetting, resolveDispatcher, scheduleOf } from '../../../workflows/batch/dispatch-schedule.ts';
-import type { DispatcherSettings } from '../../../workflows/messages/batch.ts';
+import type { DispatcherSettings } from '../../../protocol/batch.ts';
 
 describe('dispatcher settings', () => {
   it.each([

@@ -6,8 +6,8 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { beginOrder, scheduleOf } from '../../../workflows/batch/dispatch-schedule.ts';
 import { type Caps, Dispatcher, gatesOf } from '../../../workflows/batch/dispatcher.ts';
-import type { DispatcherSettings } from '../../../workflows/messages/batch.ts';
-import type { Stage } from '../../../workflows/messages/rollout.ts';
+import type { DispatcherSettings } from '../../../protocol/batch.ts';
+import type { Stage } from '../../../protocol/rollout.ts';
 
 const STAGES = ['init', 'agent-run', 'reward'] as const;
 const FREE: Caps = { open: Infinity, init: Infinity, 'agent-run': Infinity, reward: Infinity };

@@ -4,10 +4,10 @@
  */
 import { expect, it } from 'vitest';
 import { createGpuActivities } from '../../../activities/gpu.ts';
-import { emptyEngine, emptyEnvironment, emptyTokenizer } from '../../../cli/bench/empty-parts.ts';
+import { emptyEngine, emptyEnvironment, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
 import { defineTask } from '../../../tasks/registry.ts';
-import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
-import type { BatchPriority } from '../../../workflows/messages/batch.ts';
+import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
+import type { BatchPriority } from '../../../protocol/batch.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const asked: Array<readonly [rollout: string, priority: number | undefined]> = [];

@@ -6,7 +6,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import type { BatchResult } from '../../../workflows/messages/batch.ts';
+import type { BatchResult } from '../../../protocol/batch.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();

@@ -9,7 +9,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { BatchProgress } from '../../../workflows/batch/progress.ts';
 import { hasRoom, isFull, isLong } from '../../../workflows/batch/long-batch.ts';
-import type { BatchResult, DispatcherSettings } from '../../../workflows/messages/batch.ts';
+import type { BatchResult, DispatcherSettings } from '../../../protocol/batch.ts';
 import { lasting, sandboxLost } from '../../support/scripted-activities.ts';
 import { standstill } from '../../support/standstill.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';

@@ -9,9 +9,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
+import { type PrivateServer, startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
 import { buildWorkflowBundle } from '../../../workers/workflow-bundle.ts';
-import type { BatchPriority } from '../../../workflows/messages/batch.ts';
+import type { BatchPriority } from '../../../protocol/batch.ts';
 import { type Log, scriptedActivities } from '../../support/scripted-activities.ts';
 import { quietTemporal } from '../../support/quiet-temporal.ts';
 

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Caps } from '../../../workflows/batch/dispatcher.ts';
 import { Roster } from '../../../workflows/batch/roster.ts';
-import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
+import type { RolloutResult } from '../../../protocol/rollout.ts';
 
 const picks = fc.infiniteStream(fc.nat({ max: 10_000 }));
 const caps = (open: number): Caps => ({ open, init: open, 'agent-run': open, reward: open });

@@ -7,8 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { BatchLedger, varies } from '../../../workflows/batch/ledger.ts';
 import { Countdown, isCompleteWithoutRest, refusedStraggler } from '../../../workflows/batch/stragglers.ts';
-import type { BatchResult } from '../../../workflows/messages/batch.ts';
-import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
+import type { BatchResult } from '../../../protocol/batch.ts';
+import type { RolloutResult } from '../../../protocol/rollout.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const result = (reward: number | undefined): RolloutResult => ({

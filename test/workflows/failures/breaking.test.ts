@@ -5,8 +5,8 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { resolveRunConfig } from '../../../activities/run/run-config.ts';
-import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
+import { resolveRunConfig } from '../../../config/run-config.ts';
+import type { TrainStatus } from '../../../protocol/train-status.ts';
 import { standstill } from '../../support/standstill.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 

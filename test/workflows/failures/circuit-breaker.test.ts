@@ -1,9 +1,10 @@
 /** Hunts a breaker that opens for what a policy did, that never opens, or that opens twice for one cause. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { FailureClass } from '../../../agents/finish-reason.ts';
-import { CircuitBreaker, tripLine, type Trip } from '../../../workflows/failures/circuit-breaker.ts';
-import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
+import type { FailureClass } from '../../../protocol/finish-reason.ts';
+import { CircuitBreaker } from '../../../workflows/failures/circuit-breaker.ts';
+import { tripLine, type Trip } from '../../../protocol/breaker.ts';
+import { FAILURES } from '../../../protocol/failure-policy.ts';
 
 const settings = { inARow: 3, share: 0.5 };
 const ends = (...failures: Array<FailureClass | undefined>) =>

@@ -5,9 +5,9 @@
 import { Context } from '@temporalio/activity';
 import { ApplicationFailure } from '@temporalio/common';
 import { expect, it } from 'vitest';
-import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
-import type { EndpointPolicy } from '../../../workflows/messages/policy.ts';
-import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
+import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
+import type { EndpointPolicy } from '../../../protocol/policy.ts';
+import type { RolloutResult } from '../../../protocol/rollout.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
 import { sandboxLost, waitsForDisk } from '../../support/scripted-activities.ts';
 import { startLoopback } from '../../support/endpoint/http-server.ts';

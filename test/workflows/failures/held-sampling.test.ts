@@ -7,11 +7,11 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { createGpuActivities } from '../../../activities/gpu.ts';
-import type { GenerateRecord } from '../../../activities/records.ts';
-import { emptyEngine, emptyEnvironment, emptyTokenizer } from '../../../cli/bench/empty-parts.ts';
+import type { GenerateRecord } from '../../../protocol/records.ts';
+import { emptyEngine, emptyEnvironment, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
 import { defineTask } from '../../../tasks/registry.ts';
 import { fingerprintOf, MadeOfFiles } from '../../../trainer/checkpoints/policy-files.ts';
-import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
+import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 

@@ -8,14 +8,14 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { classified } from '../../../activities/failures.ts';
 import { withHeartbeat } from '../../../activities/heartbeat.ts';
-import { type GenerateRecord, keys, type OutcomeRecord } from '../../../activities/records.ts';
+import { type GenerateRecord, keys, type OutcomeRecord } from '../../../protocol/records.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import { Updater } from '../../../trainer/update.ts';
-import { rolloutIds } from '../../../workflows/batch/rollout-ids.ts';
-import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
-import type { UpdateInput, UpdateOutcome } from '../../../workflows/messages/update.ts';
+import { rolloutIds } from '../../../protocol/rollout-ids.ts';
+import type { TrainStatus } from '../../../protocol/train-status.ts';
+import type { UpdateInput, UpdateOutcome } from '../../../protocol/update.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const base = join(import.meta.dirname, '../../vectors/models/qwen3-tiny');

@@ -8,10 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { liveLines } from '../../../cli/train/format.ts';
 import { inCode } from '../../../workflows/details.ts';
-import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
-import type { TrainingSettings } from '../../../workflows/messages/run-config.ts';
-import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
-import type { UpdateInput } from '../../../workflows/messages/update.ts';
+import { FAILURES } from '../../../protocol/failure-policy.ts';
+import type { TrainingSettings } from '../../../protocol/run-config.ts';
+import type { TrainStatus } from '../../../protocol/train-status.ts';
+import type { UpdateInput } from '../../../protocol/update.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();

@@ -7,8 +7,8 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { join } from 'node:path';
 import { afterEach, expect, it } from 'vitest';
-import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
-import { RETRIES } from '../../../workflows/failures/failure-policy.ts';
+import type { RolloutResult } from '../../../protocol/rollout.ts';
+import { RETRIES } from '../../../protocol/failure-policy.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const nobody = {} as never;

@@ -1,7 +1,8 @@
 /** Hunts machines that fail in batches too small to notice, and a run that is paused again for what somebody has looked at. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { CircuitBreaker, type End } from '../../../workflows/failures/circuit-breaker.ts';
+import { CircuitBreaker } from '../../../workflows/failures/circuit-breaker.ts';
+import type { End } from '../../../protocol/breaker.ts';
 import { type BatchEnds, RunFailures } from '../../../workflows/failures/run-failures.ts';
 
 const settings = { inARow: 8, share: 0.5 };

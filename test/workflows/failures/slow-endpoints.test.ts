@@ -8,19 +8,19 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
+import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
 import { createGpuActivities } from '../../../activities/gpu.ts';
-import { createInitActivities } from '../../../activities/rollout/init.ts';
-import { createRewardActivities } from '../../../activities/rollout/reward.ts';
-import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../cli/bench/empty-parts.ts';
-import { startOwnWorkers } from '../../../cli/bench/own-temporal.ts';
+import { createInitActivities } from '../../../activities/init/init.ts';
+import { createRewardActivities } from '../../../activities/reward/reward.ts';
+import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
+import { startOwnWorkers } from '../../../benchmarks/own-temporal.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
 import { defineTask } from '../../../tasks/registry.ts';
-import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
+import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import { queuesOf } from '../../../workers/roles/gpu.ts';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
-import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
+import { type PrivateServer, startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
+import { hostQueue, QUEUES } from '../../../protocol/queues.ts';
 import { type Handler, type LoopbackServer, startLoopback } from '../../support/endpoint/http-server.ts';
 import { quietTemporal } from '../../support/quiet-temporal.ts';
 
@@ -73,7 +73,7 @@ beforeAll(async () => {
   });
   stop = await startOwnWorkers({
     address: temporal.address,
-    workflows: '../../../cli/bench/workflows',
+    workflows: '../../../benchmarks/workflows',
     from: import.meta,
     slots: SLOTS,
     cachedWorkflows: 10,

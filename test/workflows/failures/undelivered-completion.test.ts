@@ -6,14 +6,14 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, expect, it } from 'vitest';
-import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
+import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
 import { createGpuActivities } from '../../../activities/gpu.ts';
-import { createInitActivities } from '../../../activities/rollout/init.ts';
-import { createRewardActivities } from '../../../activities/rollout/reward.ts';
-import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../cli/bench/empty-parts.ts';
+import { createInitActivities } from '../../../activities/init/init.ts';
+import { createRewardActivities } from '../../../activities/reward/reward.ts';
+import { emptyEngine, emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
 import type { Store } from '../../../store/store.ts';
 import { defineTask } from '../../../tasks/registry.ts';
-import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
+import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 
 const TURNS = 3;

@@ -1,12 +1,12 @@
 /**
  * Hunts a grader that does not hear that nobody waits for it any more: real Temporal, store and bubblewrap sandboxes,
- * with a grader that sleeps. Not asserted: other ends of an execution; see test/activities/rollout/grading-ends.test.ts.
+ * with a grader that sleeps. Not asserted: other ends of an execution; see test/activities/reward/grading-ends.test.ts.
  */
 import { expect, it } from 'vitest';
-import { createRewardActivities } from '../../../activities/rollout/reward.ts';
+import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import type { SandboxProvider } from '../../../sandboxes/sandbox.ts';
 import { defineTask } from '../../../tasks/registry.ts';
-import type { Verdict } from '../../../tasks/task.ts';
+import type { Verdict } from '../../../protocol/stages.ts';
 import { ScriptedEnvironment } from '../../activities/scripted-parts.ts';
 import { callOf, openBench, specOf } from '../../sandboxes/harness.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';

@@ -1,12 +1,12 @@
 /**
  * Hunts deadlines that a policy escapes its reward by, and those that machines spent and that cost it one. The server is
  * real, activities are scripted: they say how long the policy itself took. That a sandbox says so, and ends its calls
- * with the deadline: test/activities/rollout/message-budget.test.ts.
+ * with the deadline: test/activities/agent-run/message-budget.test.ts.
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { AgentSettings, RolloutResult } from '../../../workflows/messages/rollout.ts';
+import type { AgentSettings, RolloutResult } from '../../../protocol/rollout.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
 import { initialState, reduce } from '../../../workflows/rollout/rollout-loop.ts';
 import { RolloutClock } from '../../../workflows/rollout/rollout-clock.ts';

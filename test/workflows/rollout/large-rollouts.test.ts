@@ -7,23 +7,23 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
+import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
 import { createGpuActivities } from '../../../activities/gpu.ts';
-import { createInitActivities } from '../../../activities/rollout/init.ts';
-import { actsOf, turnsOf } from '../../../activities/records.ts';
-import { createRewardActivities } from '../../../activities/rollout/reward.ts';
+import { createInitActivities } from '../../../activities/init/init.ts';
+import { actsOf, turnsOf } from '../../../store/read-records.ts';
+import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import { transitionsOf } from '../../../activities/update/training-data.ts';
-import { emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../cli/bench/empty-parts.ts';
-import { largestPayload } from '../../../cli/bench/payload-sizes.ts';
-import { startOwnWorkers } from '../../../cli/bench/own-temporal.ts';
+import { emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
+import { largestPayload } from '../../../benchmarks/payload-sizes.ts';
+import { startOwnWorkers } from '../../../benchmarks/own-temporal.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';
 import { defineTask } from '../../../tasks/registry.ts';
-import { EndpointClient } from '../../../trainer/backends/endpoint-client.ts';
+import { EndpointClient } from '../../../endpoints/endpoint-client.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import { mergeTransitions } from '../../../trainer/data/merge-transitions.ts';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
-import { hostQueue, QUEUES } from '../../../workflows/queues.ts';
+import { type PrivateServer, startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
+import { hostQueue, QUEUES } from '../../../protocol/queues.ts';
 
 const [TURNS, TOKENS_A_TURN, HOST] = [33, 4000, 'test-host'];
 const OBSERVATION = 'an observation\n'.repeat(70_000);
@@ -67,7 +67,7 @@ beforeAll(async () => {
   const limits = { host: HOST, maxLiveSandboxes: 10, sandboxTtlSeconds: 600 };
   stop = await startOwnWorkers({
     address: server.address,
-    workflows: '../../../cli/bench/workflows',
+    workflows: '../../../benchmarks/workflows',
     from: import.meta,
     slots: 10,
     cachedWorkflows: 10,

@@ -6,8 +6,8 @@ import { ApplicationFailure } from '@temporalio/common';
 import { expect, it } from 'vitest';
 import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
-import type { BatchResult } from '../../../workflows/messages/batch.ts';
-import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
+import type { BatchResult } from '../../../protocol/batch.ts';
+import type { RolloutResult } from '../../../protocol/rollout.ts';
 import { lasting, restoreFailed, sandboxLost } from '../../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 

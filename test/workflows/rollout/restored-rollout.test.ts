@@ -5,15 +5,16 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { createAgentRunActivities } from '../../../activities/rollout/agent-run.ts';
-import { createInitActivities } from '../../../activities/rollout/init.ts';
-import { actsOf, type GenerateRecord, keys, turnsOf } from '../../../activities/records.ts';
-import { createRewardActivities } from '../../../activities/rollout/reward.ts';
-import type { ToolCall } from '../../../agents/message.ts';
+import { createAgentRunActivities } from '../../../activities/agent-run/agent-run.ts';
+import { createInitActivities } from '../../../activities/init/init.ts';
+import { type GenerateRecord, keys } from '../../../protocol/records.ts';
+import { actsOf, turnsOf } from '../../../store/read-records.ts';
+import { createRewardActivities } from '../../../activities/reward/reward.ts';
+import type { ToolCall } from '../../../protocol/message.ts';
 import { killProcess } from '../../../sandboxes/supervised/process-identity.ts';
 import { folderOf, readIdentity } from '../../../sandboxes/supervised/state.ts';
-import type { RolloutResult } from '../../../workflows/messages/rollout.ts';
-import type { CollectOutcome, GenerateInput, GenerateOutcome } from '../../../workflows/messages/stages.ts';
+import type { RolloutResult } from '../../../protocol/rollout.ts';
+import type { CollectOutcome, GenerateInput, GenerateOutcome } from '../../../protocol/stages.ts';
 import { type Bench, openBench } from '../../sandboxes/harness.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
 

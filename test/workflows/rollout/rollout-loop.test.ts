@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { FailureClass } from '../../../agents/finish-reason.ts';
-import { FAILURES } from '../../../workflows/failures/failure-policy.ts';
+import type { FailureClass } from '../../../protocol/finish-reason.ts';
+import { FAILURES } from '../../../protocol/failure-policy.ts';
 import {
   collectsWith,
   initialState,

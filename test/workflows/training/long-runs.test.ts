@@ -4,8 +4,8 @@
  */
 import { WorkflowUpdateFailedError } from '@temporalio/client';
 import { expect, it } from 'vitest';
-import type { RunConfig } from '../../../workflows/messages/run-config.ts';
-import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
+import type { RunConfig } from '../../../protocol/run-config.ts';
+import type { TrainStatus } from '../../../protocol/train-status.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld(['--dynamic-config-value=limit.historyCount.suggestContinueAsNew=60']);

@@ -1,6 +1,6 @@
 /** Hunts changes of a live run that are taken for another setting, that reach too far, or that say nothing of what was before. */
 import { describe, expect, it } from 'vitest';
-import { resolveRunConfig } from '../../../activities/run/run-config.ts';
+import { resolveRunConfig } from '../../../config/run-config.ts';
 import { changed, changesOf, checkEffect, checkReconfiguration } from '../../../workflows/training/reconfigure.ts';
 
 const config = resolveRunConfig({ run: 'r', policy: { base: '/p' }, task: { name: 't' }, steps: 9 }, '/');

@@ -6,11 +6,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
-import { type PrivateServer, startPrivateServer } from '../../../workers/temporal-server/private-server.ts';
+import { type PrivateServer, startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
 import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { OpenedRun, StepToRecord } from '../../../workflows/activities.ts';
-import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
-import type { UpdateInput } from '../../../workflows/messages/update.ts';
+import type { TrainStatus } from '../../../protocol/train-status.ts';
+import type { UpdateInput } from '../../../protocol/update.ts';
 import type { Script } from '../../support/scripted-activities.ts';
 import { startWorld, type World } from '../../support/workflow-world.ts';
 

@@ -5,8 +5,8 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import type { BatchResult } from '../../../workflows/messages/batch.ts';
-import type { TrainStatus } from '../../../workflows/messages/train-status.ts';
+import type { BatchResult } from '../../../protocol/batch.ts';
+import type { TrainStatus } from '../../../protocol/train-status.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();

@@ -1,7 +1,7 @@
 /** Hunts tasks that another mode would not draw, and noise that two rollouts share. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { resolveRunConfig } from '../../../activities/run/run-config.ts';
+import { resolveRunConfig } from '../../../config/run-config.ts';
 import { boundedLimitsOf, limitsOf } from '../../../workflows/training/modes.ts';
 import { Admission } from '../../../workflows/training/overlap/admission.ts';
 import { aimOf, byNeedOf, tasksOfGroup, tasksOfStep } from '../../../workflows/training/step-tasks.ts';

@@ -1,7 +1,7 @@
 /** The advantage estimators by name; the built-in names are SkyRL's. */
 
 import { guarded, miscounted } from '../own-code.ts';
-import { Registry } from '../registry.ts';
+import { Registry } from '../../../modules/registry.ts';
 import type { AdvantageEstimator, TokenAdvantages, TokenRewards } from './estimator.ts';
 import { gaeAdvantages, valuesOf } from './gae.ts';
 import { grpoAdvantages } from './grpo.ts';

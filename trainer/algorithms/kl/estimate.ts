@@ -1,9 +1,7 @@
 /** Estimates of KL(policy ‖ reference) from the log-probabilities of one sampled token, and their derivatives. */
 
+import { KL_ESTIMATORS, type KlEstimator } from '../../../protocol/algorithm.ts';
 import { clamp, MAX_LOG_RATIO } from '../rows.ts';
-
-export const KL_ESTIMATORS = ['k1', 'k2', 'k3', 'abs'] as const;
-export type KlEstimator = (typeof KL_ESTIMATORS)[number];
 
 export interface KlEstimate {
   readonly kl: number;

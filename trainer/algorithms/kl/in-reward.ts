@@ -1,7 +1,8 @@
 /** KL as a penalty on each token's reward, before advantages are estimated. */
 
 import { type Values, at, countOf, eachRow } from '../rows.ts';
-import { type KlEstimator, klEstimate } from './estimate.ts';
+import { klEstimate } from './estimate.ts';
+import type { KlEstimator } from '../../../protocol/algorithm.ts';
 import type { KlTokens } from './loss.ts';
 
 export interface PenalisedRewards {

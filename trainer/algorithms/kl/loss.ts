@@ -1,7 +1,8 @@
 /** The KL term of a loss: its value and gradient over the sequences of a batch. */
 
 import { type Masked, type Values, at, countOf, eachRow } from '../rows.ts';
-import { type KlEstimator, klEstimate } from './estimate.ts';
+import { klEstimate } from './estimate.ts';
+import type { KlEstimator } from '../../../protocol/algorithm.ts';
 
 export interface KlTokens extends Masked {
   readonly logprobs: Values;

@@ -2,7 +2,7 @@
 
 import { at, clamp, clampedExp, countOf, maskedMean } from '../rows.ts';
 import { LossRefused, type Metrics, type PolicyLossDefinition, type PolicyTokens, rolloutOf, termsOf } from './loss.ts';
-import type { LossSettings } from './settings.ts';
+import type { LossSettings } from '../../../protocol/algorithm.ts';
 
 /** Extremes are over the tokens that count; where none does, over all. */
 function metricsOf(mask: PolicyTokens['mask'], ratios: Float64Array, low: number, high: number): Metrics {

@@ -5,7 +5,7 @@ import { at, countOf, maskedMean } from '../rows.ts';
 import { covariances } from './covariance.ts';
 import { type PolicyLossDefinition, type PolicyTokens, termsOf } from './loss.ts';
 import { clipped } from './ppo.ts';
-import type { LossSettings } from './settings.ts';
+import type { LossSettings } from '../../../protocol/algorithm.ts';
 
 /** 1 for each token that is left out. */
 function leftOut(

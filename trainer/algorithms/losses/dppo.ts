@@ -3,7 +3,7 @@
 import { at, maskedMean } from '../rows.ts';
 import { LossRefused, type PolicyLossDefinition, termsOf } from './loss.ts';
 import { ratioOf } from './ppo.ts';
-import type { LossSettings } from './settings.ts';
+import type { LossSettings } from '../../../protocol/algorithm.ts';
 
 /** Keeps the logarithm finite where a token is all but certain. */
 const EPSILON = 1e-8;

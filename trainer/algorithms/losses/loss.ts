@@ -1,7 +1,7 @@
 /** What a policy loss is: for each token its value and its derivative by the token's own log-probability. Pure, in float64. */
 
 import type { Masked, Values } from '../rows.ts';
-import type { LossSettings } from './settings.ts';
+import type { LossSettings } from '../../../protocol/algorithm.ts';
 
 /** Tokens of a pass; log-probabilities in nats. */
 export interface PolicyTokens extends Masked {

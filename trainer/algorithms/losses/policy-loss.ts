@@ -4,7 +4,7 @@ import { type Correction, correctOffPolicy } from '../off-policy/correct.ts';
 import { isCorrecting } from '../off-policy/settings.ts';
 import { at } from '../rows.ts';
 import type { Metrics, PolicyLossDefinition, PolicyTokens } from './loss.ts';
-import type { LossSettings } from './settings.ts';
+import type { LossSettings } from '../../../protocol/algorithm.ts';
 
 export interface PolicyLoss {
   /** Σ over the tokens that count. */

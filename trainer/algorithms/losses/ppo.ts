@@ -2,7 +2,7 @@
 
 import { at, clamp, MAX_LOG_RATIO, maskedMean } from '../rows.ts';
 import { type PolicyLossDefinition, type PolicyTokens, type TokenTerms, termsOf } from './loss.ts';
-import type { LossSettings } from './settings.ts';
+import type { LossSettings } from '../../../protocol/algorithm.ts';
 
 /** [ratio, its derivative by the log-probability]: clamped to e^±20, where it no longer changes. */
 export function ratioOf(logprob: number, anchor: number): readonly [number, number] {

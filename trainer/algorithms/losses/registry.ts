@@ -1,7 +1,7 @@
 /** The policy losses by name; the built-in names are SkyRL's. */
 
 import { guarded, miscounted } from '../own-code.ts';
-import { Registry } from '../registry.ts';
+import { Registry } from '../../../modules/registry.ts';
 import { cispo } from './cispo.ts';
 import { clipCov } from './clip-cov.ts';
 import { crossEntropy } from './cross-entropy.ts';

@@ -8,7 +8,8 @@ import { type Masked, type Values, at, clampedExp } from '../rows.ts';
 import { ratioStatistics } from './ratio-statistics.ts';
 import type { RatioTokens } from './ratio-tokens.ts';
 import { outlierMask, sequenceMask, tokenMask } from './masks.ts';
-import { checkCorrection, isCorrecting, masksOutliers, masksTokens, type OffPolicySettings } from './settings.ts';
+import { checkCorrection, isCorrecting, masksOutliers, masksTokens } from './settings.ts';
+import type { OffPolicySettings } from '../../../protocol/algorithm.ts';
 import { tisWeights } from './tis.ts';
 
 export interface OffPolicyTokens extends Masked {

@@ -1,23 +1,6 @@
 /** What is done about data that another policy sampled, or the same one with other arithmetic; SkyRL's defaults. */
 
-export interface OffPolicySettings {
-  /** Truncated importance sampling: the loss is weighted by the ratio of each token, or of the whole sequence. */
-  readonly tisRatioType: (typeof TIS_RATIOS)[number];
-  readonly tokenTisRatioClipHigh: number;
-  readonly sequenceTisRatioClipHigh: number;
-  /** Sequences whose ratio (geometric mean, or product) is outside of its range are left out. */
-  readonly sequenceMaskMetric: (typeof SEQUENCE_MASKS)[number];
-  readonly geoMaskLow: number;
-  readonly geoMaskHigh: number;
-  readonly productMaskLow: number;
-  readonly productMaskHigh: number;
-  /** A sequence with a single token outside is left out; either bound may be absent. */
-  readonly outlierTokenIsThresholdLow?: number | undefined;
-  readonly outlierTokenIsThresholdHigh?: number | undefined;
-  /** Tokens outside are left out; in force where both are given. */
-  readonly tokenMaskIsThresholdLow?: number | undefined;
-  readonly tokenMaskIsThresholdHigh?: number | undefined;
-}
+import { TIS_RATIOS, SEQUENCE_MASKS, type OffPolicySettings } from '../../../protocol/algorithm.ts';
 
 export const NO_CORRECTION: OffPolicySettings = {
   tisRatioType: 'none',
@@ -42,9 +25,6 @@ export const masksTokens = ({ tokenMaskIsThresholdLow, tokenMaskIsThresholdHigh 
 export class BadCorrection extends Error {
   override readonly name = 'BadCorrection';
 }
-
-export const TIS_RATIOS = ['none', 'token', 'sequence'] as const;
-export const SEQUENCE_MASKS = ['none', 'geometric', 'product'] as const;
 
 /** Errors: `BadCorrection` for a kind that there is not. */
 export function checkCorrection({ tisRatioType, sequenceMaskMetric }: OffPolicySettings): void {

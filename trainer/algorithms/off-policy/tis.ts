@@ -3,7 +3,7 @@
 import type { Metrics } from '../losses/loss.ts';
 import { at, clampedExp, countOf, eachRow, rowCount, sumOver } from '../rows.ts';
 import type { RatioTokens } from './ratio-tokens.ts';
-import type { OffPolicySettings } from './settings.ts';
+import type { OffPolicySettings } from '../../../protocol/algorithm.ts';
 
 export interface TisWeights {
   /** One for each token; in `sequence` all of a sequence are the same. */

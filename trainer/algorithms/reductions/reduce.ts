@@ -1,15 +1,7 @@
 /** Loss reductions: advantages are scaled before, so that a plain sum over all micro-batches of a minibatch is the mean that was asked for. */
 
+import { LOSS_REDUCTIONS, type LossReduction } from '../../../protocol/algorithm.ts';
 import { type Masked, type Values, at, countOf, eachRow, rowCount } from '../rows.ts';
-
-export const LOSS_REDUCTIONS = [
-  'token_mean',
-  'token_mean_legacy',
-  'sequence_mean',
-  'seq_mean_token_sum_norm',
-  'prompt_mean',
-] as const;
-export type LossReduction = (typeof LOSS_REDUCTIONS)[number];
 
 /** A minibatch as a reduction sees it. */
 export interface ReducedBatch extends Masked {

@@ -4,7 +4,7 @@
  */
 
 import { Environment } from '@huggingface/jinja';
-import { entriesOf, WrittenFloat } from '../../../agents/written-json.ts';
+import { entriesOf, WrittenFloat } from '../../../protocol/written-json.ts';
 
 /** A value of the library's: of a list and an object, of such again. */
 export interface Value {

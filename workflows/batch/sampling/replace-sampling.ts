@@ -3,7 +3,7 @@
  * groups vary in reward. Pure.
  */
 
-import type { ReplaceSettings } from '../../messages/batch.ts';
+import type { ReplaceSettings } from '../../../protocol/batch.ts';
 import type { SamplingRule } from './dynamic-sampling.ts';
 
 /** The next batch begins where the last one has ended without enough; `varied` is of the one that was drawn last. */

@@ -5,28 +5,7 @@
  * that have begun can still be trained on in time, and a step takes first what a later one could not take any more.
  */
 
-/** Rollouts that are trained on together: a group, or a whole step's batch. */
-export interface Unit {
-  /** From 1, in the order of their begin. */
-  readonly number: number;
-  /** The policy that it began with. */
-  readonly policy: { readonly dir: string; readonly version: number };
-  /** The last step that may train on it. */
-  readonly lastStep: number;
-}
-
-export interface EndedUnit extends Unit {
-  /** Of its tasks, the first so many were rolled out. */
-  readonly groups: number;
-}
-
-/** JSON, so that it can be carried into a new history and kept in the store. */
-export interface AdmissionState {
-  readonly begun: number;
-  readonly running: readonly Unit[];
-  /** Not trained on yet, in the order of their end. */
-  readonly ended: readonly EndedUnit[];
-}
+import type { Unit, EndedUnit, AdmissionState } from '../../../protocol/admission.ts';
 
 export interface AdmissionLimits {
   /** Steps of the run. */

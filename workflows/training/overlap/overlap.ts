@@ -4,13 +4,14 @@
  */
 
 import { ApplicationFailure, CancellationScope, condition, patched, sleep } from '@temporalio/workflow';
-import type { Trip } from '../../failures/circuit-breaker.ts';
+import type { Trip } from '../../../protocol/breaker.ts';
 import type { RunFailures } from '../../failures/run-failures.ts';
 import type { PauseRelay } from '../../pause-relay.ts';
-import type { PolicyRef } from '../../messages/policy.ts';
-import type { PausePoint, TrainStatus } from '../../messages/train-status.ts';
-import type { UpdateInput } from '../../messages/update.ts';
-import { Admission, type AdmissionState, type EndedUnit, NOTHING_BEGUN, type Unit } from './admission.ts';
+import type { PolicyRef } from '../../../protocol/policy.ts';
+import type { PausePoint, TrainStatus } from '../../../protocol/train-status.ts';
+import type { UpdateInput } from '../../../protocol/update.ts';
+import { Admission, NOTHING_BEGUN } from './admission.ts';
+import type { AdmissionState, EndedUnit, Unit } from '../../../protocol/admission.ts';
 import { boundedLimitsOf, drawnBy, modeOf, unitsPerStep } from '../modes.ts';
 import { aimOf, byNeedOf } from '../step-tasks.ts';
 import type { UnitReport } from './unit-report.ts';

@@ -1,7 +1,7 @@
 /** What a run hears of its units' ends: by signals, which find the run whatever history it is in. */
 
 import { defineSignal } from '@temporalio/workflow';
-import type { Failure } from '../../../agents/finish-reason.ts';
+import type { Failure } from '../../../protocol/finish-reason.ts';
 import type { BatchEnds } from '../../failures/run-failures.ts';
 
 export type UnitReport =

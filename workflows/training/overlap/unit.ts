@@ -19,9 +19,9 @@ import { mendable } from '../../failures/mendable.ts';
 import { hearSignals, on } from '../../hear-signals.ts';
 import { PauseRelay } from '../../pause-relay.ts';
 import { pauseSignal, resumeSignal } from '../../rollout.ts';
-import { policyVersionKey, runKey, stepKey } from '../../search-attributes.ts';
+import { policyVersionKey, runKey, stepKey } from '../../../protocol/search-attributes.ts';
 import { whenFree } from '../../start-child-when-free.ts';
-import type { BatchInput } from '../../messages/batch.ts';
+import type { BatchInput } from '../../../protocol/batch.ts';
 import { aimOf } from '../step-tasks.ts';
 import { type UnitReport, unitEndedSignal } from './unit-report.ts';
 

@@ -10,11 +10,11 @@ import {
   startChild,
   TerminatedFailure,
 } from '@temporalio/workflow';
-import type { End } from '../../failures/circuit-breaker.ts';
-import { policyVersionKey, runKey, stepKey } from '../../search-attributes.ts';
-import type { RunConfig } from '../../messages/run-config.ts';
-import type { RolledOut } from '../../messages/update.ts';
-import type { EndedUnit, Unit } from './admission.ts';
+import type { End } from '../../../protocol/breaker.ts';
+import { policyVersionKey, runKey, stepKey } from '../../../protocol/search-attributes.ts';
+import type { RunConfig } from '../../../protocol/run-config.ts';
+import type { RolledOut } from '../../../protocol/update.ts';
+import type { EndedUnit, Unit } from '../../../protocol/admission.ts';
 import { drawnBy, policyOf } from '../modes.ts';
 import { batchInput } from '../step-tasks.ts';
 import { unit as unitWorkflow } from './unit.ts';

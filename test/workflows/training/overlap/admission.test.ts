@@ -4,12 +4,8 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  Admission,
-  type AdmissionLimits,
-  type EndedUnit,
-  NOTHING_BEGUN,
-} from '../../../../workflows/training/overlap/admission.ts';
+import { Admission, type AdmissionLimits, NOTHING_BEGUN } from '../../../../workflows/training/overlap/admission.ts';
+import type { EndedUnit } from '../../../../protocol/admission.ts';
 
 const dir = (version: number) => ({ dir: `v${version}`, version });
 

@@ -5,9 +5,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import type { TrainingSettings } from '../../../../workflows/messages/run-config.ts';
-import type { TrainStatus } from '../../../../workflows/messages/train-status.ts';
-import type { UpdateInput } from '../../../../workflows/messages/update.ts';
+import type { TrainingSettings } from '../../../../protocol/run-config.ts';
+import type { TrainStatus } from '../../../../protocol/train-status.ts';
+import type { UpdateInput } from '../../../../protocol/update.ts';
 import { lasting } from '../../../support/scripted-activities.ts';
 import { standstill } from '../../../support/standstill.ts';
 import { useWorkflowWorld } from '../../../support/use-world.ts';

@@ -1,0 +1,68 @@
+/**
+ * What the calls of one message may take together, so that they end within their activity's limit: a message that would
+ * not is answered, never a time-out of the activity, which would mask the rollout and leave it without its reward.
+ */
+
+import { type Observation, refusal } from '../../agents/tools/tool.ts';
+import type { Sandbox } from '../../sandboxes/sandbox.ts';
+
+/** Calls of one message that are run: each costs some time of its own, however short its command is. */
+export const MAX_CALLS = 32;
+/** In limits of one call. The last one to begin may take another: `agentRun` has four, and ten minutes for all else. */
+const LIMITS_PER_MESSAGE = 3;
+/** Of a call that begins before the deadline, however little before. */
+const LEAST_MS = 1000;
+
+export class MessageBudget {
+  readonly #callMs: number;
+  readonly #seconds: number;
+  /** The deadline comes before the message has had its time. */
+  readonly #endsSoon: boolean;
+  #spentMs = 0;
+
+  /** `withinMs`: until the rollout's deadline. */
+  constructor(toolTimeoutSeconds: number, withinMs = Number.POSITIVE_INFINITY) {
+    this.#callMs = toolTimeoutSeconds * 1000;
+    this.#seconds = Math.min(LIMITS_PER_MESSAGE * toolTimeoutSeconds, withinMs / 1000);
+    this.#endsSoon = this.#seconds < LIMITS_PER_MESSAGE * toolTimeoutSeconds;
+  }
+
+  /** That the next call may take. */
+  get timeoutMs(): number {
+    return this.#endsSoon
+      ? Math.max(LEAST_MS, Math.min(this.#callMs, this.#seconds * 1000 - this.#spentMs))
+      : this.#callMs;
+  }
+
+  spend(ms: number): void {
+    this.#spentMs += ms;
+  }
+
+  /** What the call is told that may not begin any more; `undefined`: it may. */
+  refused(index: number): Observation | undefined {
+    if (index >= MAX_CALLS)
+      return refusal(`not run: a message may make ${MAX_CALLS} calls. Make the others in the next one.`);
+    if (this.#spentMs < this.#seconds * 1000) return undefined;
+    return refusal(
+      `not run: the calls of this message have taken their ${Math.ceil(this.#seconds)} seconds. Make it in the next one.`,
+    );
+  }
+}
+
+/** A sandbox that tells how long its commands ran, as its own journal says: the same for a call that is asked for again. */
+export function timed(sandbox: Sandbox, spend: (ms: number) => void): Sandbox {
+  return {
+    id: sandbox.id,
+    exec: async (call) => {
+      const result = await sandbox.exec(call);
+      spend(result.durationMs);
+      return result;
+    },
+    write: (call) => sandbox.write(call),
+    written: (callId) => sandbox.written(callId),
+    read: (path, maxBytes) => sandbox.read(path, maxBytes),
+    ...(sandbox.state && { state: sandbox.state.bind(sandbox) }),
+    renew: (ttlSeconds) => sandbox.renew(ttlSeconds),
+    close: () => sandbox.close(),
+  };
+}

@@ -1,0 +1,260 @@
+/**
+ * A turn's tool calls: each has one journal key, in whichever sandbox it runs, and one answer on record. In a sandbox
+ * that took the place of a lost one, what was answered before is run again and its answer stays as it was.
+ */
+
+import { createHash } from 'node:crypto';
+import type { Message, ToolCall } from '../../protocol/message.ts';
+import { AFTER_FINISH, NOT_FINISHED } from '../../agents/tools/finish.ts';
+import { onlyReads, runToolCall } from '../../agents/tools/run-tool-call.ts';
+import type { Observation } from '../../agents/tools/tool.ts';
+import type { Sandbox } from '../../sandboxes/sandbox.ts';
+import { workspaceDigest } from '../../sandboxes/workspace-digest.ts';
+import type { Store } from '../../store/store.ts';
+import { environmentOf } from '../../tasks/registry.ts';
+import type { Attempt } from '../../protocol/stages.ts';
+import { AnswerMismatch, RestoreFailed } from '../failures.ts';
+import {
+  type ActRecord,
+  type AnswerRecord,
+  attemptKey,
+  type GenerateRecord,
+  keys,
+  type RestoredRecord,
+} from '../../protocol/records.ts';
+import { actsOf } from '../../store/read-records.ts';
+import { MessageBudget, timed } from './message-budget.ts';
+
+/** Where and for how long an attempt's calls run. */
+export interface Acting {
+  readonly attempt: Attempt;
+  readonly sandbox: Sandbox;
+  readonly store: Store;
+  readonly toolTimeoutSeconds: number;
+  /** Until the rollout's deadline; absent: time enough. */
+  readonly withinMs?: number | undefined;
+}
+
+interface TurnCalls {
+  /** Those before `finish`, which runs nowhere, and all where it is not called. */
+  readonly run: readonly ToolCall[];
+  /** From `finish` on. */
+  readonly rest: readonly ToolCall[];
+}
+
+async function callsOf({ store, attempt }: Pick<Acting, 'attempt' | 'store'>, turn: number): Promise<TurnCalls> {
+  const key = keys.generate(attempt, turn);
+  const record = await store.get<GenerateRecord>(key);
+  if (record?.parsed.kind !== 'calls') throw new Error(`${key} holds no tool calls`);
+  const { calls } = record.parsed;
+  const finish = calls.findIndex((call) => call.name === 'finish');
+  const end = finish < 0 ? calls.length : finish;
+  return { run: calls.slice(0, end), rest: calls.slice(end) };
+}
+
+interface Ran {
+  readonly observation: Observation;
+  readonly ms: number;
+}
+
+async function run(
+  call: ToolCall,
+  turn: number,
+  index: number,
+  kind: 'tool' | 'replay',
+  acting: Acting,
+  timeoutMs = acting.toolTimeoutSeconds * 1000,
+): Promise<Ran> {
+  const { attempt, sandbox, store } = acting;
+  const callId = `${attemptKey(attempt)}/${turn}/${index}`;
+  await store.begin(kind === 'tool' ? `tool:${callId}` : `replay:${sandbox.id}/${turn}/${index}`);
+  let ms = 0;
+  const clocked = timed(sandbox, (more) => {
+    ms += more;
+  });
+  return { observation: await runToolCall(call, toolsOf(attempt), clocked, { callId, timeoutMs }), ms };
+}
+
+function messageOf({ role, name, content }: AnswerRecord): Message {
+  return { role, name, content };
+}
+
+/** What a call is, whatever order its arguments were written in. */
+function digestOf({ name, arguments: given }: ToolCall): string {
+  const sorted = Object.entries(given).toSorted(([a], [b]) => (a < b ? -1 : 1));
+  return createHash('sha256')
+    .update(JSON.stringify([name, sorted]))
+    .digest('hex');
+}
+
+/** Errors: `AnswerMismatch` where what is on record answers another call. */
+async function knownAnswer(
+  call: ToolCall,
+  turn: number,
+  index: number,
+  { attempt, store }: Pick<Acting, 'attempt' | 'store'>,
+): Promise<AnswerRecord | undefined> {
+  const key = keys.answer(attempt, turn, index);
+  const known = await store.get<AnswerRecord>(key);
+  const isOther =
+    known !== undefined && (known.name !== call.name || (known.call !== undefined && known.call !== digestOf(call)));
+  if (isOther) throw new AnswerMismatch(key, known.name, call.name);
+  return known;
+}
+
+/** On record before the next call begins: a view that is repeated would see what later calls have changed. */
+async function answerOf(
+  call: ToolCall,
+  turn: number,
+  index: number,
+  budget: MessageBudget,
+  acting: Acting,
+): Promise<AnswerRecord> {
+  const { attempt, sandbox, store } = acting;
+  const key = keys.answer(attempt, turn, index);
+  const known = await knownAnswer(call, turn, index, acting);
+  // In the sandbox that took over, the journal knows what was replayed already.
+  if (known && (known.sandbox ?? sandbox.id) !== sandbox.id) await run(call, turn, index, 'replay', acting);
+  if (known) return known;
+  const told = { role: 'tool', name: call.name, call: digestOf(call) } as const;
+  const refused = budget.refused(index);
+  if (refused) return store.putOnce<AnswerRecord>(key, { ...told, ...refused, notRun: true });
+  const { observation, ms } = await run(call, turn, index, 'tool', acting, budget.timeoutMs);
+  return store.putOnce<AnswerRecord>(key, { ...told, ...observation, ms, sandbox: sandbox.id });
+}
+
+/** A policy that was refused a call has not finished: every call of its message is answered, since it goes on from them. */
+function toldIn({ rest }: TurnCalls, answers: readonly AnswerRecord[]): Pick<ActRecord, 'messages' | 'unfinished'> {
+  const messages = answers.map(messageOf);
+  if (rest.length === 0 || !answers.some(({ refused }) => refused)) return { messages };
+  const notTaken = rest.map(({ name }, i): Message => ({
+    role: 'tool',
+    name,
+    content: i === 0 ? NOT_FINISHED : AFTER_FINISH,
+  }));
+  return { messages: [...messages, ...notTaken], unfinished: true };
+}
+
+function ranIn(answers: readonly AnswerRecord[]): Pick<ActRecord, 'sandbox'> {
+  const sandbox = answers.findLast((answer) => answer.sandbox !== undefined)?.sandbox;
+  return sandbox === undefined ? {} : { sandbox };
+}
+
+function toolsOf({ task }: Attempt): readonly string[] {
+  return environmentOf(task).load(task).tools;
+}
+
+type Left = Pick<ActRecord, 'digest' | 'untouched'>;
+
+/** What the turn left; after calls that only read it is what was there before. */
+async function leftBy(calls: readonly ToolCall[], turn: number, { attempt, sandbox, store }: Acting): Promise<Left> {
+  const acts = [...(await actsOf(store, attempt))].filter(([before]) => before < turn).toSorted(([a], [b]) => a - b);
+  const { digest: known, untouched }: Left = acts.at(-1)?.[1] ?? { untouched: true };
+  const hasRead = calls.every((call) => onlyReads(call, toolsOf(attempt)));
+  if (untouched && hasRead) return { untouched };
+  // A workspace that was too large to be told once is not looked at again.
+  if (hasRead || (!untouched && known === undefined)) return known === undefined ? {} : { digest: known };
+  const digest = await workspaceDigest(sandbox, `${attemptKey(attempt)}/${turn}/digest`);
+  return digest === undefined ? {} : { digest };
+}
+
+/**
+ * Runs what has no answer yet, and records the turn. `isLast` says of a turn that is `unfinished` or not whether
+ * nothing runs after it: then what it leaves is not told.
+ */
+export async function actTurn(
+  acting: Acting,
+  turn: number,
+  isLast: (told: Pick<ActRecord, 'unfinished'>) => Promise<boolean>,
+): Promise<ActRecord> {
+  const { attempt, sandbox, store } = acting;
+  const calls = await callsOf(acting, turn);
+  const budget = new MessageBudget(acting.toolTimeoutSeconds, acting.withinMs);
+  const answers: AnswerRecord[] = [];
+  for (const [index, call] of calls.run.entries()) {
+    const answer = await answerOf(call, turn, index, budget, acting);
+    budget.spend(answer.ms ?? 0);
+    answers.push(answer);
+  }
+  const told = toldIn(calls, answers);
+  let ms = answers.reduce((sum, answer) => sum + (answer.ms ?? 0), 0);
+  // How long a look at the workspace takes is the policy's doing as well.
+  const clocked = timed(sandbox, (more) => {
+    ms += more;
+  });
+  const left = (await isLast(told))
+    ? {}
+    : await leftBy(
+        calls.run.filter((_, index) => !answers[index]?.notRun),
+        turn,
+        { ...acting, sandbox: clocked },
+      );
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), {
+    ...told,
+    ...(ms > 0 && { ms }),
+    sandbox: sandbox.id,
+    ...left,
+  });
+}
+
+/** Records the turn after which all was taken out of the sandbox, which may be gone: its answers are on record. */
+export async function recordLastTurn(
+  { attempt, store }: Pick<Acting, 'attempt' | 'store'>,
+  turn: number,
+): Promise<ActRecord> {
+  const calls = await callsOf({ attempt, store }, turn);
+  const answers = await Promise.all(calls.run.map((call, index) => knownAnswer(call, turn, index, { attempt, store })));
+  const known = answers.filter((answer) => answer !== undefined);
+  if (known.length < answers.length)
+    throw new Error(`${keys.collect(attempt)} is on record without all answers of turn ${turn}`);
+  return store.putOnce<ActRecord>(keys.act(attempt, turn), { ...toldIn(calls, known), ...ranIn(known) });
+}
+
+/** Where nothing but reading was done, the same answers vouch for the same workspace. */
+function sameAnswer(record: ActRecord, index: number, content: string): boolean {
+  return !record.untouched || record.messages[index]?.content === content;
+}
+
+/**
+ * Runs the calls of `turns`, which are on record, again, and compares what the last of them leaves.
+ * Errors: `RestoreFailed` where that differs from what was, or where that was never known; `AnswerMismatch`.
+ */
+export async function replayTurns(
+  acting: Acting,
+  turns: ReadonlyArray<readonly [turn: number, record: ActRecord]>,
+): Promise<void> {
+  const last = turns.at(-1);
+  if (!last) return;
+  const { attempt, sandbox } = acting;
+  const [lastTurn, { digest, untouched }] = last;
+  if (digest === undefined && !untouched)
+    throw new RestoreFailed(`${attemptKey(attempt)}: turn ${lastTurn} has no digest to compare with`);
+  for (const [turn, record] of turns) {
+    for (const [index, call] of (await callsOf(acting, turn)).run.entries()) {
+      if ((await knownAnswer(call, turn, index, acting))?.notRun) continue;
+      const { observation } = await run(call, turn, index, 'replay', acting);
+      if (!sameAnswer(record, index, observation.content))
+        throw new RestoreFailed(
+          `${attemptKey(attempt)}: call ${index} of turn ${turn}, which only reads, has another answer in the new sandbox`,
+        );
+    }
+  }
+  if (digest === undefined) return;
+  const now = await workspaceDigest(sandbox, `${attemptKey(attempt)}/${lastTurn}/digest-replayed`);
+  if (now !== digest)
+    throw new RestoreFailed(
+      `${attemptKey(attempt)}: after turn ${lastTurn} the workspace was ${digest.slice(0, 12)}, and replayed it is ${now?.slice(0, 12) ?? 'not to be told'}`,
+    );
+}
+
+/** Whether the turn's calls ran in this sandbox, or were run again in it. */
+export async function isHere(
+  { sandbox }: { readonly sandbox: string },
+  turn: number,
+  record: ActRecord,
+  store: Store,
+): Promise<boolean> {
+  if ((record.sandbox ?? sandbox) === sandbox) return true;
+  const restored = await store.get<RestoredRecord>(keys.restored(sandbox));
+  return restored !== undefined && restored.turn >= turn;
+}

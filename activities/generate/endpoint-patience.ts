@@ -1,0 +1,38 @@
+/** How long a server that is down is asked, as its endpoint's settings say: over all tries of a turn, and within one. */
+
+import type { Store } from '../../store/store.ts';
+import type { Endpoint } from '../../protocol/endpoint.ts';
+import type { RolloutPolicy } from '../../protocol/policy.ts';
+import { EndpointUnavailable } from '../failures.ts';
+import { type Patience, patienceLeft } from '../own-patience.ts';
+import { OwnClock, within } from '../own-time.ts';
+
+function patienceWith({ baseUrl, patienceSeconds }: Endpoint): Patience {
+  return {
+    failure: 'endpoint-unavailable',
+    ms: patienceSeconds * 1000,
+    told: (why) =>
+      `${baseUrl} gave no answer within patienceSeconds, which is ${patienceSeconds} s (${why.slice(0, 200)})`,
+  };
+}
+
+/** Of the tries of a turn. */
+export function patienceOf(policy: RolloutPolicy): { readonly patience?: Patience } {
+  return 'endpoint' in policy ? { patience: patienceWith(policy.endpoint) } : {};
+}
+
+/**
+ * A server that takes a request and never answers it is as unavailable as one that refuses: `ask` is ended when its
+ * patience is. Errors: those of `ask`; `EndpointUnavailable`; the reason of `signal`.
+ */
+export async function whilePatient<T>(
+  endpoint: Endpoint,
+  store: Pick<Store, 'list'>,
+  signal: AbortSignal,
+  ask: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const clock = new OwnClock();
+  const ms = await patienceLeft(patienceWith(endpoint), store, clock);
+  const over = () => new EndpointUnavailable('the last call had no answer yet', undefined);
+  return within({ ms, clock, over }, signal, ask);
+}

@@ -1,0 +1,205 @@
+/**
+ * One turn of the policy: ids in, ids out. The turn is sampled once under its key; a repeated call returns the turn
+ * that was recorded, and what was sampled is never re-encoded.
+ */
+
+import { existsSync } from 'node:fs';
+import type { Store } from '../../store/store.ts';
+import { CheckpointTorn, intact } from '../../trainer/checkpoints/verified-checkpoint.ts';
+import type { Engine } from '../../trainer/engine.ts';
+import type { GenerateCost } from '../../protocol/sampling.ts';
+import type { EndpointClient } from '../../endpoints/endpoint-client.ts';
+import type { PolicyRef, RolloutPolicy } from '../../protocol/policy.ts';
+import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import {
+  contextTokensAfter,
+  type GenerateRecord,
+  keys,
+  sampledTokensOf,
+  type UpdateEntry,
+} from '../../protocol/records.ts';
+import { turnsOf } from '../../store/read-records.ts';
+import { checkWorkersLost } from '../tries.ts';
+import { whilePatient } from './endpoint-patience.ts';
+import { sampleEndpoint } from './sample-endpoint.ts';
+import { type PolicyTokenizer, sampleIds } from './sample-ids.ts';
+
+export type { PolicyTokenizer } from './sample-ids.ts';
+
+export interface GenerateDeps {
+  readonly store: Store;
+  readonly engine: Engine;
+  /** For policies behind other servers. */
+  readonly endpoints: EndpointClient;
+  /** As the directory's files are now, like `digestOf`. */
+  readonly tokenizerOf: (policyDir: string) => Promise<PolicyTokenizer>;
+  /** `fingerprintOf` the policy in a directory. */
+  readonly digestOf: (policyDir: string) => Promise<string>;
+  /** This worker's name, where a rollout's next turn has others to choose from. */
+  readonly worker?: string;
+}
+
+/**
+ * A folder that never was is a name that is wrong: nobody could bring it back, and a rollout that is held would wait for ever.
+ * One that the rollout has sampled from, or that belongs to a run on record, was there. Errors: `UserInputError`.
+ */
+async function refuseUnknown(
+  { dir, digest }: PolicyRef,
+  { run, attempt, turn }: GenerateInput,
+  store: Store,
+): Promise<void> {
+  if (digest !== undefined || attempt > 1 || turn > 1 || existsSync(dir)) return;
+  if ((await store.get(keys.run(run))) !== undefined) return;
+  throw new UserInputError(
+    'policy.dir',
+    dir,
+    'there is no such folder where the gpu worker runs: give a directory in Hugging Face layout',
+  );
+}
+
+/**
+ * Errors: `CheckpointTorn` where the directory holds another policy than the one that the rollout was started with, or none;
+ * `UserInputError` where it never was there.
+ */
+async function checkedDigest(
+  policy: PolicyRef,
+  input: GenerateInput,
+  { digestOf, store }: GenerateDeps,
+): Promise<string> {
+  const { dir, digest } = policy;
+  const found = await intact(dir, () => digestOf(dir)).catch(async (error: unknown) => {
+    if (error instanceof CheckpointTorn) await refuseUnknown(policy, input, store);
+    throw error;
+  });
+  if (digest === undefined || digest === found) return found;
+  throw new CheckpointTorn(dir, 'its files are not those that this was started with');
+}
+
+/** The policy itself, or the newest version that its run has made since: which one it was is in the turn's record. */
+async function newest(policy: RolloutPolicy, store: Store): Promise<RolloutPolicy> {
+  if (!('newestOf' in policy) || policy.newestOf === undefined) return policy;
+  let { dir, version } = policy;
+  for (;;) {
+    const next = await store.get<UpdateEntry>(keys.update(policy.newestOf, version + 1));
+    if (!next) return { dir, version };
+    ({ dir, version } = next.policy);
+  }
+}
+
+async function sample(
+  input: GenerateInput,
+  deps: GenerateDeps,
+  signal: AbortSignal,
+  priority: number | undefined,
+): Promise<GenerateRecord> {
+  const { policy, rollout, noiseKey } = input;
+  if ('endpoint' in policy) {
+    const { endpoint } = policy;
+    return whilePatient(endpoint, deps.store, signal, (own) => sampleEndpoint(input, endpoint, deps, own));
+  }
+  const digest = await checkedDigest(policy, input, deps);
+  let cost: GenerateCost | undefined;
+  const record = await sampleIds(
+    input,
+    await intact(policy.dir, () => deps.tokenizerOf(policy.dir)),
+    deps.store,
+    async (call) => {
+      const request = {
+        policy: { ...policy, digest },
+        cacheKey: rollout,
+        noiseKey,
+        ...call,
+        ...(priority === undefined ? {} : { priority }),
+      };
+      const { finishReason, tokens, logprobs, stopText } = await deps.engine.generate(
+        request,
+        signal,
+        (told) => (cost = told),
+      );
+      return { tokens, logprobs, finish: finishReason, ...(stopText === undefined ? {} : { stopText }) };
+    },
+  );
+  return { ...record, digest, ...(cost && { cost }) };
+}
+
+function lineOf({ parsed, end }: GenerateRecord): string {
+  if (end !== 'stop') return end;
+  if (parsed.kind !== 'calls') return parsed.kind;
+  const calls = parsed.calls.map(({ name, arguments: given }) => {
+    const words = Object.values(given).map((value) => (typeof value === 'string' ? value : JSON.stringify(value)));
+    return `${name} ${words.join(' ')}`.trim().replaceAll(/\s+/g, ' ').slice(0, 80);
+  });
+  return calls.join('; ').slice(0, 160);
+}
+
+function kindOf({ parsed, end }: GenerateRecord): GenerateOutcome['kind'] {
+  if (end === 'context-full' || end === 'refused') return end;
+  if (end === 'length') return 'response-cut';
+  if (parsed.kind !== 'calls') return 'hint';
+  return parsed.calls.some((call) => call.name === 'finish') ? 'finish' : 'calls';
+}
+
+function callsToRun({ parsed }: GenerateRecord): number {
+  if (parsed.kind !== 'calls') return 0;
+  const finish = parsed.calls.findIndex((call) => call.name === 'finish');
+  return finish < 0 ? parsed.calls.length : finish;
+}
+
+/** A checkpoint that retention has taken away is still what its records say. */
+async function presentDigest({ policy }: GenerateInput, { digestOf }: GenerateDeps): Promise<string | undefined> {
+  if ('endpoint' in policy) return undefined;
+  return policy.digest ?? digestOf(policy.dir).catch(() => undefined);
+}
+
+/** A rollout's records are one policy's: those of another would be passed off as its own. */
+async function checkSamePolicy(
+  key: string,
+  { version, endpoint, digest }: GenerateRecord,
+  input: GenerateInput,
+  deps: GenerateDeps,
+): Promise<void> {
+  const { policy } = input;
+  const remedy = (by: string) => `${key} was sampled by ${by}; give another policy a rollout id of its own`;
+  const follows = 'newestOf' in policy && policy.newestOf !== undefined && version > policy.version;
+  if (version !== policy.version && !follows)
+    throw new UserInputError('policy.version', policy.version, remedy(`version ${version}`));
+  const asked = 'endpoint' in policy ? policy.endpoint.model : undefined;
+  if (asked !== endpoint?.model)
+    throw new UserInputError('policy', asked ?? policy, remedy(endpoint?.model ?? 'a policy of a directory'));
+  // Of a policy that its run trains meanwhile, the directory that was given holds another version.
+  const now = digest === undefined || follows ? undefined : await presentDigest(input, deps);
+  if (now !== undefined && now !== digest) throw new UserInputError('policy', policy, remedy('other files'));
+}
+
+/** `priority`: when its turn comes in the engine. */
+export async function generateTurn(
+  input: GenerateInput,
+  deps: GenerateDeps,
+  signal: AbortSignal,
+  priority?: number,
+): Promise<GenerateOutcome> {
+  const { store } = deps;
+  const key = keys.generate(input, input.turn);
+  let record = await store.get<GenerateRecord>(key);
+  if (!record) {
+    await checkWorkersLost(store);
+    await store.begin(`model:${key}`);
+    const policy = await newest(input.policy, store);
+    record = await store.putOnce(key, await sample({ ...input, policy }, deps, signal, priority));
+  }
+  await checkSamePolicy(key, record, input, deps);
+  const { run, rollout, attempt } = input;
+  const at = new Date().toISOString();
+  await store.append([{ run, rollout, attempt, event: 'turn', at, detail: String(input.turn) }]);
+  const turns = (await turnsOf(store, input)).slice(0, input.turn);
+  return {
+    kind: kindOf(record),
+    calls: callsToRun(record),
+    contextTokens: contextTokensAfter(turns),
+    sampledTokens: sampledTokensOf(record),
+    line: lineOf(record),
+    ...(record.cost && { ms: Math.round(record.cost.seconds * 1000) }),
+    ...(deps.worker === undefined || 'endpoint' in input.policy ? {} : { worker: deps.worker }),
+  };
+}

@@ -1,0 +1,87 @@
+/** One turn in chat: the transcript goes out in OpenAI's form, built from the records, and the answer is kept as it came. */
+
+import { malformedChatCallHint, noChatCallHint } from '../../agents/hints.ts';
+import type { Store } from '../../store/store.ts';
+import { environmentOf } from '../../tasks/registry.ts';
+import { chatAnswerMessages, type ChatCall, chatTurnMessage, parseChatTurn } from '../../endpoints/chat.ts';
+import type { ChatAnswer } from '../../protocol/endpoint.ts';
+import type { GenerateInput } from '../../protocol/stages.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import { answerTo, contextTokensAfter, type GenerateRecord } from '../../protocol/records.ts';
+import { actsOf, turnsOf } from '../../store/read-records.ts';
+import { schemasOf } from './sample-ids.ts';
+
+const UNTRAINABLE = 'the endpoint was asked in chat, which gives no token ids';
+
+/** The messages of a task, and of the turns so far. */
+async function transcriptOf(
+  input: GenerateInput,
+  earlier: readonly GenerateRecord[],
+  store: Store,
+): Promise<ChatCall['messages']> {
+  const acts = await actsOf(store, input);
+  const given = environmentOf(input.task)
+    .load(input.task)
+    .messages.map(({ role, content }) => ({ role, content }));
+  const said = earlier.flatMap((turn, i) => {
+    if (!turn.chat) return [];
+    const answers = chatAnswerMessages(turn.chat.turn, answerTo(turn, acts.get(i + 1)));
+    return [chatTurnMessage(turn.chat.turn, turn.parsed.kind === 'calls'), ...answers];
+  });
+  return [...given, ...said];
+}
+
+function readAnswer({ turn, finish, usage }: ChatAnswer): Pick<GenerateRecord, 'parsed' | 'hint' | 'chat' | 'end'> {
+  const chat = { turn, usage };
+  if (finish === 'unreadable') {
+    const error = 'The server itself did not understand it.';
+    return { chat, end: 'stop', parsed: { kind: 'malformed', content: '', error }, hint: malformedChatCallHint(error) };
+  }
+  const end = finish === 'filtered' ? 'refused' : finish;
+  if (end !== 'stop') return { chat, end, parsed: { kind: 'no-call', content: turn.content || (turn.refusal ?? '') } };
+  const parsed = parseChatTurn(turn);
+  if (parsed.kind === 'calls') return { chat, end, parsed };
+  return {
+    chat,
+    end,
+    parsed,
+    hint: parsed.kind === 'malformed' ? malformedChatCallHint(parsed.error) : noChatCallHint,
+  };
+}
+
+/** Samples the turn by `ask`, or finds that there is no room for it. `ask` gives `null` where the server found none. */
+export async function sampleChat(
+  input: GenerateInput,
+  store: Store,
+  ask: (call: ChatCall) => Promise<ChatAnswer | null>,
+): Promise<GenerateRecord> {
+  const { sampling, maxContextTokens, turn, policy } = input;
+  if (sampling.topK > 0) {
+    throw new UserInputError(
+      'sampling.topK',
+      sampling.topK,
+      'give 0: the chat API has no such setting (an endpoint in mode chat may take it by extraBody)',
+    );
+  }
+  const earlier = (await turnsOf(store, input)).slice(0, turn - 1);
+  const room = maxContextTokens - contextTokensAfter(earlier);
+  const base = {
+    version: policy.version,
+    appended: [],
+    reset: false,
+    sampled: [],
+    logprobs: [],
+    untrainable: UNTRAINABLE,
+  };
+  const full: GenerateRecord = { ...base, end: 'context-full', parsed: { kind: 'no-call', content: '' } };
+  if (room <= 0) return full;
+  const call: ChatCall = {
+    messages: await transcriptOf(input, earlier, store),
+    tools: schemasOf(environmentOf(input.task).load(input.task).tools),
+    sampling: { ...sampling, maxTokens: Math.min(sampling.maxTokens, room) },
+  };
+  const answer = await ask(call);
+  if (!answer) return full;
+  const read = readAnswer(answer);
+  return { ...base, ...read, end: read.end === 'length' && room <= sampling.maxTokens ? 'context-full' : read.end };
+}

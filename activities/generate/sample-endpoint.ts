@@ -1,0 +1,98 @@
+/**
+ * One turn of a policy behind an endpoint, by ids where it offers them and by chat otherwise. What it offers is found
+ * once a run and recorded, so that no two turns of a rollout are asked in different ways.
+ */
+
+import { createHash } from 'node:crypto';
+import type { ChatAnswer, Endpoint, Offer } from '../../protocol/endpoint.ts';
+import { EndpointError } from '../../endpoints/endpoint-error.ts';
+import { cutAtStop, dialectOf, whyUntrainable } from '../../endpoints/tokens/sample-tokens.ts';
+import type { GenerateInput } from '../../protocol/stages.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import type { GenerateRecord } from '../../protocol/records.ts';
+import { endpointFailure } from './endpoint-failure.ts';
+import { type EndpointDeps, endpointTokenizer, offerOf } from './endpoint-offer.ts';
+import { sampleChat } from './sample-chat.ts';
+import { type IdsAnswer, type IdsCall, sampleIds } from './sample-ids.ts';
+
+/** Servers take 31 bits everywhere. */
+function seedOf(noiseKey: string): number {
+  return createHash('sha256').update(noiseKey).digest().readUInt32BE(0) >>> 1;
+}
+
+/** `null` where the context was full: an observation of the loop, not an error. */
+async function unlessFull<T>(work: Promise<T>): Promise<T | null> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof EndpointError && error.kind === 'context-full') return null;
+    throw error;
+  }
+}
+
+/** What the model said and its server could not read is a mistake of the policy's: it is told, and goes on. */
+async function chatAnswer(asked: Promise<ChatAnswer>): Promise<ChatAnswer | null> {
+  try {
+    return await unlessFull(asked);
+  } catch (error) {
+    if (!(error instanceof EndpointError) || error.kind !== 'unreadable') throw error;
+    return { turn: { content: '', toolCalls: [] }, finish: 'unreadable', usage: null };
+  }
+}
+
+async function byIds(
+  input: GenerateInput,
+  endpoint: Endpoint,
+  offer: Extract<Offer, { mode: 'tokens' }>,
+  deps: EndpointDeps,
+  signal: AbortSignal,
+) {
+  const { protocol, contextTokens = Number.POSITIVE_INFINITY } = offer;
+  const ask = async (call: IdsCall): Promise<IdsAnswer> => {
+    const whole = { ...call, seed: seedOf(input.noiseKey) };
+    const answer = await unlessFull(deps.endpoints.sampleTokens(endpoint, protocol, whole, signal));
+    if (!answer) return { tokens: [], logprobs: [], finish: 'context-full' };
+    const { tokens, logprobs, finish } = cutAtStop(answer, whole);
+    const untrainable = whyUntrainable(answer, dialectOf(protocol), whole);
+    return {
+      tokens,
+      logprobs: logprobs ?? [],
+      finish: finish === 'filtered' ? 'refused' : finish,
+      ...(untrainable === undefined ? {} : { untrainable }),
+    };
+  };
+  const within = { ...input, maxContextTokens: Math.min(input.maxContextTokens, contextTokens) };
+  return sampleIds(within, await endpointTokenizer(endpoint, deps), deps.store, ask);
+}
+
+/** What servers name in different ways, or have not: told, not ignored. */
+function refuseUnsent({ minP, repetitionPenalty, stop }: GenerateInput['sampling']): void {
+  for (const [field, value] of Object.entries({ minP, repetitionPenalty, stop })) {
+    if (value === undefined) continue;
+    throw new UserInputError(
+      `sampling.${field}`,
+      value,
+      'leave it out: endpoints are not sent it (their extraBody may)',
+    );
+  }
+}
+
+/** Errors: `UserInputError` for what a user must change; `EndpointUnavailable` for what a later attempt may cure. */
+export async function sampleEndpoint(
+  input: GenerateInput,
+  endpoint: Endpoint,
+  deps: EndpointDeps,
+  signal: AbortSignal,
+): Promise<GenerateRecord> {
+  refuseUnsent(input.sampling);
+  try {
+    const offer = await offerOf(input.run, endpoint, deps, signal);
+    const record =
+      offer.mode === 'tokens'
+        ? await byIds(input, endpoint, offer, deps, signal)
+        : await sampleChat(input, deps.store, (call) => chatAnswer(deps.endpoints.chat(endpoint, call, signal)));
+    return { ...record, endpoint: { baseUrl: endpoint.baseUrl, model: endpoint.model, offer } };
+  } catch (error) {
+    throw error instanceof EndpointError ? endpointFailure(error, endpoint) : error;
+  }
+}

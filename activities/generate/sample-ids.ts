@@ -1,0 +1,118 @@
+/** One turn in token ids: the context only grows by what is appended, and what was sampled is read once, by its ids. */
+
+import { malformedCallHint, noCallHint } from '../../agents/hints.ts';
+import type { ToolSchema, ParsedTurn } from '../../protocol/message.ts';
+import { parseToolCalls, type ToolCallFormat, toolCallFormatOf } from '../../agents/parse-tool-calls.ts';
+import { type ChatTokenizer, renderContinuation, renderPrompt } from '../../agents/render-conversation.ts';
+import { toolNamed } from '../../agents/tools/registry.ts';
+import type { Store } from '../../store/store.ts';
+import { environmentOf } from '../../tasks/registry.ts';
+import type { SamplingParameters } from '../../protocol/sampling.ts';
+import type { GenerateInput } from '../../protocol/stages.ts';
+import { answerTo, contextAfter, type GenerateRecord, spoken } from '../../protocol/records.ts';
+import { actsOf, turnsOf } from '../../store/read-records.ts';
+
+/** A policy's tokenizer with what the agent loop asks of it. */
+export interface PolicyTokenizer extends ChatTokenizer {
+  readonly chatTemplate: string;
+  readonly stopTokenIds: readonly number[];
+}
+
+/** What the policy is asked in one turn, and what comes back, whoever samples. */
+export interface IdsCall {
+  readonly tokens: readonly number[];
+  readonly sampling: SamplingParameters;
+  readonly stopTokenIds: readonly number[];
+}
+
+export interface IdsAnswer {
+  readonly tokens: readonly number[];
+  readonly logprobs: readonly number[];
+  readonly finish: 'stop' | 'length' | 'refused' | 'context-full';
+  readonly untrainable?: string;
+  /** The text that ended it, where no token did. */
+  readonly stopText?: string;
+}
+
+/** Errors: `UnknownName`, with the known ones. */
+export function schemasOf(tools: readonly string[]): ToolSchema[] {
+  return tools.map((name) => toolNamed(name).schema);
+}
+
+/** A finished turn as it was read, with a hint where it held no usable call. What cannot be read is kept as it was said. */
+function readTurn(text: string, format: ToolCallFormat): Pick<GenerateRecord, 'parsed' | 'hint'> {
+  const parsed = parseToolCalls(text, format);
+  if (parsed.kind === 'calls') return { parsed };
+  if (parsed.kind === 'no-call') return { parsed, hint: noCallHint(format) };
+  return { parsed: { ...parsed, content: text }, hint: malformedCallHint(format, parsed.error) };
+}
+
+interface Prompt {
+  readonly appended: readonly number[];
+  readonly reset: boolean;
+  readonly context: readonly number[];
+}
+
+async function promptOf(input: GenerateInput, tokenizer: PolicyTokenizer, store: Store): Promise<Prompt> {
+  const { messages, tools } = environmentOf(input.task).load(input.task);
+  const schemas = schemasOf(tools);
+  const turns = await turnsOf(store, input);
+  const earlier = turns.slice(0, input.turn - 1);
+  const last = earlier.at(-1);
+  if (!last) {
+    const appended = renderPrompt(tokenizer, messages, schemas);
+    return { appended, reset: false, context: appended };
+  }
+  const acts = await actsOf(store, input);
+  const added = answerTo(last, acts.get(input.turn - 1));
+  const past = contextAfter(earlier);
+  const following = renderContinuation(tokenizer, messages, added, schemas);
+  // A turn that a text ended lacks the token that ends one.
+  const appended = following && [
+    ...(last.stopText === undefined ? [] : tokenizer.encode(tokenizer.endOfTurn)),
+    ...following,
+  ];
+  if (appended) return { appended, reset: false, context: [...past, ...appended] };
+  const whole = earlier.flatMap((turn, i) => [spoken(turn), ...answerTo(turn, acts.get(i + 1))]);
+  const afresh = renderPrompt(tokenizer, [...messages, ...whole], schemas);
+  return { appended: afresh, reset: true, context: afresh };
+}
+
+/** Samples the turn by `ask`, or finds that there is no room for it. */
+export async function sampleIds(
+  input: GenerateInput,
+  tokenizer: PolicyTokenizer,
+  store: Store,
+  ask: (call: IdsCall) => Promise<IdsAnswer>,
+): Promise<GenerateRecord> {
+  const { appended, reset, context } = await promptOf(input, tokenizer, store);
+  const room = input.maxContextTokens - context.length;
+  const nothing: ParsedTurn = { kind: 'no-call', content: '' };
+  const { version } = input.policy;
+  if (room <= 0) {
+    return { version, appended, reset, sampled: [], logprobs: [], end: 'context-full', parsed: nothing };
+  }
+  const { maxTokens } = input.sampling;
+  const sampling = { ...input.sampling, maxTokens: Math.min(maxTokens, room) };
+  const { tokens, logprobs, finish, untrainable, stopText } = await ask({
+    tokens: context,
+    sampling,
+    stopTokenIds: tokenizer.stopTokenIds,
+  });
+  const stopped = finish === 'stop';
+  const text = tokenizer.decode(stopped && stopText === undefined ? tokens.slice(0, -1) : tokens);
+  return {
+    version,
+    appended,
+    reset,
+    sampled: tokens,
+    logprobs,
+    temperature: sampling.temperature,
+    end: finish === 'length' && room <= maxTokens ? 'context-full' : finish,
+    ...(stopped
+      ? readTurn(text, toolCallFormatOf(tokenizer.chatTemplate))
+      : { parsed: { kind: 'no-call', content: text } }),
+    ...(untrainable === undefined ? {} : { untrainable }),
+    ...(stopText === undefined ? {} : { stopText }),
+  };
+}

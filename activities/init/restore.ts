@@ -1,0 +1,55 @@
+/**
+ * A lost sandbox's place is taken by a fresh one in the same state: the attempt's recorded calls are run again in it,
+ * and its digest is compared. The policy is asked nothing, and no answer on record changes.
+ */
+
+import { keptAlive, sandboxLeases } from '../../sandboxes/leases.ts';
+import type { SandboxProvider } from '../../sandboxes/sandbox.ts';
+import type { Store } from '../../store/store.ts';
+import { environmentOf } from '../../tasks/registry.ts';
+import type { RestoreInput } from '../../protocol/stages.ts';
+import { keys, type RestoredRecord, sandboxKey } from '../../protocol/records.ts';
+import { actsOf } from '../../store/read-records.ts';
+import { replayTurns } from '../agent-run/tool-calls.ts';
+
+export interface RestoreDeps {
+  readonly store: Store;
+  readonly provider: SandboxProvider;
+  readonly host: string;
+  readonly sandboxTtlSeconds: number;
+}
+
+/** The sandbox whose place is taken, and its lease: wherever it was, its room is free. */
+export async function forgetLost(
+  input: RestoreInput,
+  { store, provider }: Pick<RestoreDeps, 'store' | 'provider'>,
+): Promise<void> {
+  const lost = sandboxKey(input, input.restore - 1);
+  await provider.destroy(lost);
+  await store.releaseLease(lost);
+}
+
+/**
+ * Asked for twice, it is the same sandbox; one that has acted since is not touched.
+ * Errors: `RestoreFailed`; `SandboxLost` where it was restored and is gone again; those of `create`.
+ */
+export async function restoreSandbox(input: RestoreInput, deps: RestoreDeps): Promise<string> {
+  const { store, provider, host, sandboxTtlSeconds } = deps;
+  const id = sandboxKey(input, input.restore);
+  if (await store.get<RestoredRecord>(keys.restored(id))) {
+    (await provider.connect(id)).close();
+    return id;
+  }
+  const leases = sandboxLeases(store, host, Number.MAX_SAFE_INTEGER);
+  const spec = environmentOf(input.task).sandbox(input.task, id);
+  const sandbox = await provider.create({ ...spec, ttlSeconds: sandboxTtlSeconds });
+  try {
+    const turns = [...(await actsOf(store, input))];
+    const acting = { attempt: input, sandbox, store, toolTimeoutSeconds: input.toolTimeoutSeconds };
+    await keptAlive(leases, sandbox, input.rollout, sandboxTtlSeconds, () => replayTurns(acting, turns));
+    await store.putOnce<RestoredRecord>(keys.restored(id), { turn: turns.at(-1)?.[0] ?? 0 });
+  } finally {
+    sandbox.close();
+  }
+  return id;
+}

@@ -1,0 +1,66 @@
+/** A run's module of one's own: what the workers that train would refuse after the first rollouts is refused when the run opens. */
+
+import type { Store } from '../../store/store.ts';
+import { advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
+import { loadAlgorithms } from '../../trainer/algorithms/load-module.ts';
+import { policyLosses } from '../../trainer/algorithms/losses/registry.ts';
+import { namesOfModule } from '../../trainer/algorithms/names-of-module.ts';
+import { NameTaken } from '../../modules/registry.ts';
+import type { AlgorithmSettings, RunConfig } from '../../protocol/run-config.ts';
+import { checkDefinitions } from '../../config/algorithm/config.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import { keys, type RunRecord } from '../../protocol/records.ts';
+import { endOfRun } from '../../reports/run-end.ts';
+
+function refuse(module: string, error: unknown): never {
+  const reason = error instanceof Error ? error.message : String(error);
+  throw new UserInputError('algorithm.module', module, `it must load on the workers (${reason})`);
+}
+
+/** Modules of the runs that have not ended: the same workers load them. */
+async function modulesOfOthers(run: string, store: Store): Promise<string[]> {
+  const modules: string[] = [];
+  for (const { value } of await store.list<RunRecord>(keys.run(''))) {
+    const module = value.config?.algorithm.module;
+    if (value.run !== run && module !== undefined && !(await endOfRun(value.run, store))) modules.push(module);
+  }
+  return modules;
+}
+
+/** A name that is known here by another module is unknown, or another run's, where this one alone is loaded: in the thread that trains. */
+async function checkOwnNames(module: string, { advantage, loss = 'regular' }: AlgorithmSettings): Promise<void> {
+  const asked = [
+    ['advantage', advantage, advantageEstimators.moduleOf(advantage)],
+    ['loss', loss, policyLosses.moduleOf(loss)],
+  ] as const;
+  const foreign = asked.filter(([, , by]) => by !== undefined && by !== module);
+  if (foreign.length === 0) return;
+  const names = await namesOfModule(module).catch((error: unknown) => refuse(module, error));
+  for (const [kind, name, by] of foreign) {
+    if (!names[kind].includes(name))
+      throw new UserInputError(
+        `algorithm.${kind}`,
+        name,
+        `algorithm.module does not define it: name ${by}, which does, or import it there`,
+      );
+  }
+}
+
+/**
+ * Errors: `UserInputError` for a module that cannot be loaded, that defines a name which another run's module has, or that
+ * does not define what is asked for.
+ */
+export async function checkModule({ run, algorithm }: RunConfig, store: Store): Promise<void> {
+  const { module } = algorithm;
+  if (module !== undefined) {
+    for (const other of await modulesOfOthers(run, store)) {
+      await loadAlgorithms(other).catch((error: unknown) => {
+        // What else is wrong with another's module is no matter of this run.
+        if (error instanceof NameTaken && error.modules.includes(module)) refuse(module, error);
+      });
+    }
+    await loadAlgorithms(module).catch((error: unknown) => refuse(module, error));
+    await checkOwnNames(module, algorithm);
+  }
+  checkDefinitions(algorithm);
+}

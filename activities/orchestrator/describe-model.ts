@@ -1,0 +1,25 @@
+/** What is known of a model before it is read: one that cannot be used here is refused at once, by the setting that names it. */
+
+import { UnsupportedAdapter } from '../../trainer/lora/adapter-config.ts';
+import { UnsupportedModel } from '../../trainer/model/config.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+
+/** Numbers of parameters and of vocabulary entries of the policy in a directory. */
+export type DescribePolicy = (dir: string) => Promise<{ parameters: number; vocabulary: number }>;
+
+/** Trying again cures none of them. */
+const refused = [UnsupportedModel, UnsupportedAdapter, SyntaxError];
+
+/** Errors: `UserInputError` for `field` where the configuration asks for what is not implemented, or cannot be read. */
+export async function describeModel(
+  field: string,
+  dir: string,
+  describePolicy: DescribePolicy,
+): ReturnType<DescribePolicy> {
+  try {
+    return await describePolicy(dir);
+  } catch (error) {
+    if (!refused.some((kind) => error instanceof kind)) throw error;
+    throw new UserInputError(field, dir, `give another model: ${String(error)}`, { cause: error });
+  }
+}

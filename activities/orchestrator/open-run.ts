@@ -1,0 +1,188 @@
+/**
+ * Opens a run: its folder and its record are made once, and a name stands for one configuration from then on. What
+ * contradicts that is refused before anything is written.
+ */
+
+import { createHash } from 'node:crypto';
+import { access, mkdir, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import type { Store } from '../../store/store.ts';
+import { resolveModel } from '../../trainer/hub/resolve-model.ts';
+import type { OpenedRun } from '../../workflows/activities.ts';
+import { NOTHING_BEGUN } from '../../workflows/training/overlap/admission.ts';
+import type { PolicyRef } from '../../protocol/policy.ts';
+import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import { keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../protocol/records.ts';
+import { changesOfRun } from '../../store/read-records.ts';
+import { checkPolicyAdapter } from './check-adapter.ts';
+import { checkCritic } from './check-critic.ts';
+import { checkModule } from './check-module.ts';
+import { checkTasksOfRun } from '../../config/check-tasks.ts';
+import { type DescribePolicy, describeModel } from './describe-model.ts';
+import { resolveRunConfig } from '../../config/run-config.ts';
+import { removeLeftovers, writeAside } from '../../store/write-aside.ts';
+
+/** What has not been written to for so long has no writer. */
+const LEFT_MS = 10 * 60_000;
+
+export interface OpenRunDeps {
+  readonly store: Store;
+  readonly describePolicy: DescribePolicy;
+  /** Why the GPU workers could not train a run of this placement; absent: nothing is known of them. */
+  readonly refusedPlacement?: (placement: TrainingPlacement) => string | undefined;
+}
+
+/**
+ * The directory of a policy that is a path or a hub id. Errors: `UserInputError` for `field` unless it is in Hugging
+ * Face layout; `ModelUnavailable`.
+ */
+export async function checkPolicy(policy: string, field = 'policy.base'): Promise<string> {
+  const dir = await resolveModel(policy);
+  for (const file of ['config.json', 'tokenizer.json']) {
+    await access(join(dir, file)).catch(() => {
+      throw new UserInputError(field, dir, `give a directory with ${file}: a model in Hugging Face layout`);
+    });
+  }
+  return dir;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The configuration with the workflow's own name for the run; one that says another name is refused. */
+function named(given: unknown, run: string | undefined): unknown {
+  if (run === undefined || !isObject(given)) return given;
+  if (given['run'] !== undefined && given['run'] !== run) {
+    throw new UserInputError(
+      'run',
+      given['run'],
+      `the workflow is train/${run}: leave \`run\` out, or give the workflow its name`,
+    );
+  }
+  return { ...given, run };
+}
+
+/** By sorted fields, so that the order in which a configuration was written makes no other one. */
+function leaves(value: unknown, path: string): Array<readonly [string, string]> {
+  if (!isObject(value)) return value === undefined ? [] : [[path, JSON.stringify(value)]];
+  const names = Object.keys(value).sort();
+  return names.flatMap((name) => leaves(value[name], path === '' ? name : `${path}.${name}`));
+}
+
+/** SHA-256 of the fields and their values, as hexadecimal digits. */
+export function configDigest(config: object): string {
+  return createHash('sha256')
+    .update(JSON.stringify(leaves(config, '')))
+    .digest('hex');
+}
+
+/** What already stands under a name, and what is asked for now. */
+interface Compared {
+  readonly kind: 'run' | 'eval';
+  readonly name: string;
+  readonly known: object;
+  readonly asked: object;
+  /** What to do instead of keeping what it began with. */
+  readonly instead?: string;
+}
+
+/** A name's results are on record: under another configuration they would be passed off as that one's. */
+export function refuseOtherConfig({ kind, name, known, asked, instead }: Compared): void {
+  const [before, now] = [new Map(leaves(known, '')), new Map(leaves(asked, ''))];
+  const field = [...new Set([...before.keys(), ...now.keys()])]
+    .sort()
+    .find((leaf) => before.get(leaf) !== now.get(leaf));
+  if (field === undefined) return;
+  const value: unknown = JSON.parse(now.get(field) ?? 'null');
+  throw new UserInputError(
+    field,
+    value,
+    `${kind} ${name} began with ${before.get(field) ?? 'none'}; keep that, ${instead ?? `or give another ${kind} name`}`,
+  );
+}
+
+function checkSameConfig(config: RunConfig, { config: known, configSha256 }: RunRecord): void {
+  if (!known || configSha256 === configDigest(config)) return;
+  refuseOtherConfig({ kind: 'run', name: config.run, known, asked: config });
+}
+
+async function checkFolder(run: string, runDir: string): Promise<void> {
+  const found = await readdir(join(runDir, 'checkpoints')).catch(() => []);
+  if (found.length === 0) return;
+  const remedy = `${runDir} has checkpoints of a run that this store does not know; give another run name, or move that folder away`;
+  throw new UserInputError('run', run, remedy);
+}
+
+/**
+ * Where rollouts and updates overlap, which groups a step trains on follows from when they ended: a run that starts
+ * again goes on from the last step on record. One that is synchronous goes through its records from the first step.
+ */
+async function onRecord(run: string, base: PolicyRef, store: Store): Promise<Pick<OpenedRun, 'recorded' | 'resume'>> {
+  const last = (await store.list<StepEntry>(`step:${run}/`)).at(-1)?.value;
+  const next = await store.get<UpdateEntry>(keys.update(run, (last?.record.step ?? 0) + 1));
+  // It was made, and the run ended before its step was on record: that step trains on the same.
+  const owed = next?.units ? { owed: next.units } : {};
+  if (last === undefined)
+    return next?.units ? { resume: { step: 0, policy: base, overlap: NOTHING_BEGUN, ...owed } } : {};
+  const recorded = last.record.step;
+  return {
+    recorded,
+    ...(last.overlap && { resume: { step: recorded, policy: last.policy, overlap: last.overlap, ...owed } }),
+  };
+}
+
+/**
+ * `run`, where given, is the name that the workflow's id says.
+ * Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already.
+ */
+export async function openRun(
+  given: unknown,
+  run: string | undefined,
+  { store, describePolicy, refusedPlacement }: OpenRunDeps,
+): Promise<OpenedRun> {
+  const config = resolveRunConfig(named(given, run), process.cwd());
+  const { placement = 'colocated' } = config.training ?? {};
+  const refused = refusedPlacement?.(placement);
+  if (refused !== undefined) throw new UserInputError('training.placement', placement, refused);
+  await checkModule(config, store);
+  checkTasksOfRun(config);
+  const runDir = join(config.dir, config.run);
+  const known = await store.get<RunRecord>(keys.run(config.run));
+  // A hub's revision may move: the run goes on with the snapshot that it began with.
+  const base = await checkPolicy(
+    known?.config?.policy.base === config.policy.base ? known.policy.base : config.policy.base,
+  );
+  if (!known) {
+    await checkFolder(config.run, runDir);
+    await checkPolicyAdapter('policy.lora', config.policy.lora, base);
+  }
+  const described = await describeModel('policy.base', base, describePolicy);
+  const critic = await checkCritic(config, base, described.vocabulary, describePolicy);
+  const record = await store.putOnce<RunRecord>(keys.run(config.run), {
+    run: config.run,
+    runDir,
+    seed: config.seed,
+    startedAt: new Date().toISOString(),
+    policy: { base, ...described },
+    ...(critic === undefined ? {} : { critic: { base: critic } }),
+    task: { name: config.task.name, train: config.task.train, heldOut: config.evaluation.tasks },
+    config,
+    configSha256: configDigest(config),
+  });
+  checkSameConfig(config, record);
+  await mkdir(record.runDir, { recursive: true });
+  await removeLeftovers(record.runDir, LEFT_MS);
+  await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
+  const changes = await changesOfRun(store, config.run);
+  const policy = { dir: record.policy.base, version: 0 };
+  return {
+    config,
+    runDir: record.runDir,
+    policy,
+    ...(changes.length > 0 ? { changes } : {}),
+    ...(await onRecord(config.run, policy, store)),
+  };
+}

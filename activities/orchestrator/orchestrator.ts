@@ -1,0 +1,157 @@
+/** The `orchestrator` queue: bookkeeping of runs. Every activity may run twice and leaves the same records and files. */
+
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { RolloutEvent, Store } from '../../store/store.ts';
+import type { OrchestratorActivities, StepToRecord } from '../../workflows/activities.ts';
+import { rolloutIds } from '../../protocol/rollout-ids.ts';
+import type { RolloutResult } from '../../protocol/rollout.ts';
+import { classified } from '../failures.ts';
+import { withHeartbeat } from '../heartbeat.ts';
+import { learningCurve } from '../../reports/learning-curve.ts';
+import { type OpenRunDeps, openRun } from './open-run.ts';
+import { batchesOf, type EvaluationEntry, keys, type OutcomeRecord, type StepEntry } from '../../protocol/records.ts';
+import { recordEnds, unfinishedOf } from '../../reports/rollout-ends.ts';
+import { refusePruned } from './prune-records.ts';
+import { goOn, recordEndOfRun, wentOnAt } from '../../reports/run-end.ts';
+import { writeChanges, writeRunFiles } from './run-folder.ts';
+import { checkpointDir, type TemporalPlace } from '../../reports/run-summary.ts';
+import { RunTallies } from '../../reports/run-tally.ts';
+import { clearUpdates } from '../update/sharded-update.ts';
+import { summariseEvaluation } from './summarise-evaluation.ts';
+import { writeTrajectories } from '../../reports/trajectories.ts';
+import { removeLeftovers, writeAside } from '../../store/write-aside.ts';
+
+export interface OrchestratorDeps extends OpenRunDeps {
+  readonly temporal: TemporalPlace;
+}
+
+/** Bookkeeping of a long run reads much: a worker that died at it is found out by its silence, not by the deadline. */
+function kept<T>(body: () => Promise<T>): Promise<T> {
+  return classified(() => withHeartbeat(body));
+}
+
+function now(): string {
+  return new Date().toISOString();
+}
+
+async function recordFailures(run: string, failures: readonly RolloutResult[], store: Store): Promise<void> {
+  for (const { rollout, task, attempt, turns, finish, failure, message } of failures) {
+    await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
+      rollout,
+      task,
+      attempt,
+      turns,
+      status: 'failed',
+      reward: null,
+      passed: false,
+      finish: finish ?? null,
+      failure: failure ?? 'internal',
+      reason: message ?? '',
+    });
+  }
+}
+
+/**
+ * A completed run drops what no step waits for: rollouts of these batches, and those from before it went on after an end
+ * that it had no more need of. Any other one without an end is lost.
+ */
+async function dropUntrained(run: string, untrained: readonly string[], store: Store): Promise<void> {
+  const wentOn = await wentOnAt(run, store);
+  const isMeant = ({ rollout, at }: RolloutEvent) =>
+    (wentOn !== undefined && at < wentOn) || untrained.some((batch) => rollout.startsWith(`${batch}/`));
+  const open = unfinishedOf(await store.events(run)).filter(isMeant);
+  const at = now();
+  await recordEnds(
+    store,
+    open.map(({ rollout, attempt }) => ({
+      run,
+      rollout,
+      attempt,
+      event: 'dropped' as const,
+      at,
+      detail: 'run-completed',
+    })),
+  );
+}
+
+/** The oldest policy that something samples from after `step`: the live one, or that of a rollout under way. */
+function oldestInUse(step: number, overlap: StepToRecord['overlap']): number {
+  return Math.min(step, ...(overlap?.running ?? []).map(({ policy }) => policy.version));
+}
+
+/** Checkpoints that nobody asked to keep go, but for those from `oldest` on, and the one that it was made from. */
+async function pruneCheckpoints(run: string, runDir: string, oldest: number, store: Store): Promise<void> {
+  const entries = await store.list<StepEntry>(`step:${run}/`);
+  for (const { value } of entries) {
+    const old = value.record.step;
+    if (!value.keep && old < oldest - 1) await rm(checkpointDir(runDir, old), { recursive: true, force: true });
+  }
+}
+
+export function createOrchestratorActivities(deps: OrchestratorDeps): OrchestratorActivities {
+  const { store, temporal } = deps;
+  const tallies = new RunTallies(store);
+  const writeFiles = (run: string, runDir: string) => writeRunFiles(run, runDir, store, temporal, tallies);
+  return {
+    openRun: (given, run, execution) =>
+      kept(async () => {
+        const opened = await openRun(given, run, deps);
+        await refusePruned(opened.config.run, store);
+        const goesOn = await goOn(opened.config.run, execution, store);
+        // It may have been pruned between the two.
+        await refusePruned(opened.config.run, store);
+        if (goesOn) await writeFiles(opened.config.run, opened.runDir);
+        return opened;
+      }),
+
+    recordChanges: ({ run, runDir, key, changes }) =>
+      kept(async () => {
+        await store.putOnce(keys.changes(run, key), changes);
+        await writeChanges(run, runDir, store);
+      }),
+
+    recordDispatched: ({ run, batch, tasks, samples, firstSample }) =>
+      kept(async () => {
+        const at = now();
+        const ids = rolloutIds(batch, tasks, samples, firstSample);
+        await store.append(ids.map((rollout) => ({ run, rollout, attempt: 1, event: 'dispatched', at })));
+      }),
+
+    recordFailures: ({ run, failures }) => kept(() => recordFailures(run, failures, store)),
+
+    summariseEvaluation: (input) => kept(() => summariseEvaluation(input, store)),
+
+    recordStep: ({ run, runDir, record, policy, sha256, keep, overlap }) =>
+      kept(async () => {
+        const entry = { record, policy, sha256, keep, ...(overlap ? { overlap } : {}) };
+        await store.putOnce<StepEntry>(keys.step(run, record.step), entry);
+        await writeTrajectories({ run, name: `step-${record.step}`, batches: batchesOf(record) }, runDir, store);
+        await writeFiles(run, runDir);
+        await pruneCheckpoints(run, runDir, oldestInUse(record.step, overlap), store);
+      }),
+
+    recordEvaluation: ({ run, runDir, step, evaluation }) =>
+      kept(async () => {
+        await store.putOnce<EvaluationEntry>(keys.evaluation(run, step), { step, evaluation });
+        await writeTrajectories({ run, name: `eval-${step}-sampled` }, runDir, store);
+        await writeTrajectories({ run, name: `eval-${step}-greedy` }, runDir, store);
+        await writeFiles(run, runDir);
+      }),
+
+    closeRun: ({ run, runDir, status, message = '', untrained = [], execution }) =>
+      kept(async () => {
+        if (status === 'completed') await dropUntrained(run, untrained, store);
+        await recordEndOfRun(
+          run,
+          { status, finishedAt: now(), message, ...(execution === undefined ? {} : { execution }) },
+          store,
+        );
+        const summary = await writeFiles(run, runDir);
+        await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));
+        await clearUpdates(runDir);
+        // Nobody writes any more: what is aside is of writers that were killed.
+        await removeLeftovers(runDir, 0);
+      }),
+  };
+}

@@ -1,0 +1,193 @@
+/**
+ * Takes from the store what an ended run or eval needs no more: each call's tokens and answers, artifacts, and the
+ * journal of its executions. Every trajectory is put together first and stays, as do outcomes, ends, events, steps and
+ * results. A run that was pruned cannot be begun again.
+ */
+
+import { setImmediate as otherWork } from 'node:timers/promises';
+import { type Prefixes, type Removed, type RemovedNaming, storeBytes, StorePruner } from '../../store/sqlite-prune.ts';
+import type { Store } from '../../store/store.ts';
+import type { ObjectRef } from '../../protocol/stages.ts';
+import { evalRun } from '../../reports/evaluation/eval-records.ts';
+import { evalResultsOf } from '../../reports/evaluation/eval-results.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import { keys, type OutcomeRecord, type PrunedRecord } from '../../protocol/records.ts';
+import { endOfRun } from '../../reports/run-end.ts';
+import { keepTrajectory } from '../../reports/trajectories.ts';
+
+/** What names an object, which goes with the last record that names it. */
+const NAMING = 'collect:';
+/** Other kinds of records, and of executions in the journal, that only the work itself reads. */
+const RECORDS = ['generate', 'act', 'answer', 'restored', 'verdict', 'tries'] as const;
+const EXECUTIONS = ['init', 'restore', 'model:generate', 'tool', 'replay', 'collect', 'reward'] as const;
+
+const spentUnder = (begins: readonly string[]): Prefixes => ({
+  results: begins.flatMap((begin) => RECORDS.map((kind) => `${kind}:${begin}`)),
+  executions: begins.flatMap((begin) => EXECUTIONS.map((kind) => `${kind}:${begin}`)),
+});
+
+/** A run by its name, an eval as `eval/ID`. */
+export interface Prunable {
+  readonly name: string;
+  readonly status: 'completed' | 'failed' | 'cancelled';
+  readonly finishedAt: string;
+}
+
+export interface Pruned extends Prunable {
+  readonly rollouts: number;
+  /** What is deleted below, or would be: records, executions of the journal, and at most so many objects where nothing is. */
+  readonly results: number;
+  readonly executions: number;
+  readonly objects: number;
+}
+
+const EVAL = 'eval/';
+const isEval = (name: string): boolean => name.startsWith(EVAL);
+
+/** What its rollouts' ids begin with. */
+const prefixOf = (name: string): string => (isEval(name) ? `${name}/` : `train/${name}/`);
+
+/** `undefined` where it is under way. */
+export async function prunable(name: string, store: Store): Promise<Prunable | undefined> {
+  if (!isEval(name)) {
+    const end = await endOfRun(name, store);
+    return end && { name, status: end.status, finishedAt: end.finishedAt };
+  }
+  const results = await evalResultsOf(name.slice(EVAL.length), store);
+  if (results === undefined || results.status === 'running' || results.finishedAt === null) return undefined;
+  return { name: evalRun(results.eval), status: results.status, finishedAt: results.finishedAt };
+}
+
+/** Errors: `UserInputError` for what was begun again meanwhile. */
+async function mark(name: string, store: Store, pruner: StorePruner): Promise<void> {
+  const key = keys.pruned(name);
+  if ((await store.get<PrunedRecord>(key)) !== undefined) return;
+  await store.putOnce<PrunedRecord>(key, { at: new Date().toISOString() });
+  if ((await prunable(name, store)) !== undefined) return;
+  // A run says that it goes on before it looks for the mark the last time: one of the two saw the other.
+  pruner.deleteResult(key);
+  throw new UserInputError('RUN', name, 'it was begun again just now: give it when it has ended');
+}
+
+/** Errors: `UserInputError` where the records are gone that it would go through again. */
+export async function refusePruned(run: string, store: Store): Promise<void> {
+  const mark = await store.get<PrunedRecord>(keys.pruned(run));
+  if (mark === undefined) return;
+  throw new UserInputError(
+    'run',
+    run,
+    `its records were pruned at ${mark.at}, so it cannot be begun again; give another run name (policy.base: a checkpoint of it goes on from there)`,
+  );
+}
+
+export interface PruneOptions {
+  readonly dryRun: boolean;
+  readonly note: (line: string) => void;
+  readonly signal: AbortSignal;
+}
+
+/** Rollouts of one transaction, and between two lines of progress. */
+const BATCH = 50;
+const SAY_EVERY = 500;
+/** Rollouts whose artifacts go in one transaction: each such transaction reads every run's records of artifacts. */
+const NAMING_BATCH = 500;
+
+/** Each rollout's trajectory is kept before its turns go. */
+async function pruneRollouts(
+  outcomes: readonly OutcomeRecord[],
+  store: Store,
+  pruner: StorePruner,
+  { note, signal }: PruneOptions,
+): Promise<Removed> {
+  let sum: Removed = { results: 0, executions: 0 };
+  for (let from = 0; from < outcomes.length; from += BATCH) {
+    signal.throwIfAborted();
+    const some = outcomes.slice(from, from + BATCH);
+    for (const outcome of some) await keepTrajectory(outcome, store);
+    sum = plus(sum, pruner.delete(spentUnder(some.map(({ rollout }) => `${rollout}#`))));
+    if (from > 0 && from % SAY_EVERY === 0) note(`${from} of ${outcomes.length} rollouts`);
+    await otherWork();
+  }
+  return sum;
+}
+
+/** Artifacts of those whose records begin so, each in the transaction in which the last record that names it goes: who dies here leaves both. */
+async function pruneArtifacts(
+  begins: readonly string[],
+  pruner: StorePruner,
+  signal: AbortSignal,
+): Promise<RemovedNaming> {
+  let sum: RemovedNaming = { results: 0, objects: 0 };
+  for (let from = 0; from < begins.length; from += NAMING_BATCH) {
+    signal.throwIfAborted();
+    const some = begins.slice(from, from + NAMING_BATCH).map((begin) => `${NAMING}${begin}`);
+    const { results, objects } = pruner.deleteNaming(some, NAMING);
+    sum = { results: sum.results + results, objects: sum.objects + objects };
+    await otherWork();
+  }
+  return sum;
+}
+
+const plus = (a: Removed, b: Removed): Removed => ({
+  results: a.results + b.results,
+  executions: a.executions + b.executions,
+});
+
+async function pruneOne(one: Prunable, store: Store, pruner: StorePruner, options: PruneOptions): Promise<Pruned> {
+  const prefix = prefixOf(one.name);
+  const outcomes = (await store.list<OutcomeRecord>(keys.outcome(prefix))).map(({ value }) => value);
+  // Read through the store: one that names another object than was written is told before anything goes.
+  const naming = await store.list<{ readonly artifact: ObjectRef }>(`${NAMING}${prefix}`);
+  // What the run itself asked for, its updates, is under its own id.
+  const all = spentUnder([prefix, prefix.replace(/\/$/, '#')]);
+  const found = { ...one, rollouts: outcomes.length };
+  if (options.dryRun) {
+    const { results, executions } = pruner.count(all);
+    return {
+      ...found,
+      results: results + naming.length,
+      executions,
+      objects: new Set(naming.map(({ value }) => value.artifact)).size,
+    };
+  }
+  options.note(`${one.name}: ${outcomes.length} rollouts`);
+  await mark(one.name, store, pruner);
+  const removed = await pruneRollouts(outcomes, store, pruner, options);
+  // What never came to an end is nobody's any more, but an eval's: that may be begun again at any time.
+  const rest = isEval(one.name) ? { results: 0, executions: 0 } : pruner.delete(all);
+  const ended = outcomes.map(({ rollout }) => `${rollout}#`);
+  const { results, objects } = await pruneArtifacts(
+    isEval(one.name) ? ended : [...ended, prefix],
+    pruner,
+    options.signal,
+  );
+  return { ...found, ...plus(plus(removed, rest), { results, executions: 0 }), objects };
+}
+
+export interface PruneReport {
+  readonly pruned: readonly Pruned[];
+  /** Of the store's file, before and after. */
+  readonly bytes: { readonly before: number; readonly after: number };
+  /** Whether the file gave its free pages back: it does not while something is under way that would wait for it. */
+  readonly shrunk: boolean;
+}
+
+/** `shrink`: nothing else is under way. Interrupted at any moment it is finished by the next call. */
+export async function pruneRecords(
+  those: readonly Prunable[],
+  dir: string,
+  store: Store,
+  { shrink, ...options }: PruneOptions & { readonly shrink: boolean },
+): Promise<PruneReport> {
+  const pruner = new StorePruner(dir);
+  try {
+    const before = storeBytes(dir);
+    const pruned: Pruned[] = [];
+    for (const one of those) pruned.push(await pruneOne(one, store, pruner, options));
+    const shrunk = shrink && !options.dryRun;
+    if (shrunk) pruner.shrink();
+    return { pruned, bytes: { before, after: storeBytes(dir) }, shrunk };
+  } finally {
+    pruner.close();
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * An evaluation in numbers: what failed stays in the denominator and is told by its reason, so that neither a drop nor
+ * a rise of the infrastructure's failures can pass for the policy's.
+ */
+
+import type { Store } from '../../store/store.ts';
+import { environmentOf } from '../../tasks/registry.ts';
+import { rolloutIds } from '../../protocol/rollout-ids.ts';
+import type { EvaluationRecord } from '../../protocol/step-record.ts';
+import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { scoresOf } from '../../reports/evaluation/evaluation-metrics.ts';
+import { type RolloutEnd, recordEnds } from '../../reports/rollout-ends.ts';
+
+export interface EvaluationInput {
+  readonly run: string;
+  readonly tasks: readonly string[];
+  /** Prefixes of the rollouts' ids: those sampled at temperature 1, and the greedy ones. */
+  readonly sampled: string;
+  readonly greedy: string | null;
+}
+
+interface Member {
+  readonly rollout: string;
+  readonly outcome: OutcomeRecord | undefined;
+}
+
+async function membersOf(prefix: string, tasks: readonly string[], store: Store): Promise<Member[]> {
+  const ids = rolloutIds(prefix, tasks, 1);
+  return Promise.all(
+    ids.map(async (rollout) => ({ rollout, outcome: await store.get<OutcomeRecord>(keys.outcome(rollout)) })),
+  );
+}
+
+/** Why a rollout was not graded; `undefined` where it was. */
+function failureOf({ outcome }: Member): string | undefined {
+  if (!outcome) return 'no-outcome';
+  return outcome.status === 'failed' ? (outcome.failure ?? 'internal') : undefined;
+}
+
+function passRate(members: readonly Member[]): number {
+  return members.filter(({ outcome }) => outcome?.passed).length / members.length;
+}
+
+function byFamily(tasks: readonly string[], sampled: readonly Member[]): EvaluationRecord['byFamily'] {
+  const groups = new Map<string, Member[]>();
+  for (const [index, task] of tasks.entries()) {
+    const member = sampled[index];
+    const { family } = environmentOf(task).load(task);
+    if (member) groups.set(family, [...(groups.get(family) ?? []), member]);
+  }
+  return Object.fromEntries(
+    [...groups]
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([family, list]) => [family, { rollouts: list.length, passRate: passRate(list) }]),
+  );
+}
+
+function endOf(run: string, member: Member, at: string): RolloutEnd {
+  const { rollout, outcome } = member;
+  const failure = failureOf(member);
+  const end = { run, rollout, attempt: outcome?.attempt ?? 1, at };
+  return failure === undefined ? { ...end, event: 'evaluated' } : { ...end, event: 'masked', detail: failure };
+}
+
+/** Ends the evaluation's rollouts, graded ones as `evaluated` and failed ones as `masked`, and counts them. */
+export async function summariseEvaluation(
+  { run, tasks, sampled, greedy }: EvaluationInput,
+  store: Store,
+): Promise<EvaluationRecord> {
+  const members = await membersOf(sampled, tasks, store);
+  const greedyMembers = greedy === null ? [] : await membersOf(greedy, tasks, store);
+  const at = new Date().toISOString();
+  await recordEnds(
+    store,
+    [...members, ...greedyMembers].map((member) => endOf(run, member, at)),
+  );
+  const graded = members.filter((member) => failureOf(member) === undefined);
+  const failed: Record<string, number> = {};
+  for (const reason of members.map(failureOf)) if (reason !== undefined) failed[reason] = (failed[reason] ?? 0) + 1;
+  const scores = scoresOf(graded.map(({ outcome }) => outcome?.reward ?? 0));
+  return {
+    passRate: passRate(members),
+    gradedPassRate: graded.length > 0 ? passRate(graded) : null,
+    failed,
+    ...(scores && { scores }),
+    greedyPassRate: greedy === null ? null : passRate(greedyMembers),
+    rollouts: members.length,
+    byFamily: byFamily(tasks, members),
+  };
+}

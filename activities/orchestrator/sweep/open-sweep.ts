@@ -1,0 +1,167 @@
+/**
+ * Opens a sweep: its policies are resolved once, and a name stands for one configuration and these policies from then
+ * on. Started again, it is in its next round, and rollouts that an earlier one left without an end have one.
+ */
+
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { stringify } from 'yaml';
+import type { Store } from '../../../store/store.ts';
+import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
+import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy } from '../../../protocol/eval.ts';
+import type { RolloutPolicy } from '../../../protocol/policy.ts';
+import { UserInputError } from '../../../protocol/user-input-error.ts';
+import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
+import { writeAside } from '../../../store/write-aside.ts';
+import { evalFolder, evalKeys, type EvalRecord, type EvalRound } from '../../../reports/evaluation/eval-records.ts';
+import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
+import { settleEnds } from './settle-ends.ts';
+import { checkTasks, resolveSweepConfig } from '../../../config/sweep-config.ts';
+
+export interface OpenSweepInput {
+  readonly given: unknown;
+  /** The name that the workflow's id says. */
+  readonly eval: string;
+  /** Of the workflow's first execution: every start has its own. */
+  readonly execution: string;
+}
+
+/** The workflow's name stands; a scheduled sweep's is that of the configuration and the time. */
+function named(given: unknown, id: string): unknown {
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) return given;
+  const said = (given as Record<string, unknown>)['eval'];
+  if (said !== undefined && said !== id && !(typeof said === 'string' && id.startsWith(`${said}-`))) {
+    throw new UserInputError(
+      'eval',
+      said,
+      `the workflow is eval/${id}: leave \`eval\` out, or give the workflow its name`,
+    );
+  }
+  return { ...given, eval: id };
+}
+
+/** How a server is reached, and how hard it may be asked, says nothing of the policy. */
+const ACCESS: readonly string[] = [
+  'apiKeyEnv',
+  'timeoutSeconds',
+  'maxConcurrent',
+  'requestsPerMinute',
+  'tokensPerMinute',
+  'maxTries',
+  'patienceSeconds',
+];
+
+function comparablePolicy(policy: SweepPolicy): object {
+  if (!('endpoint' in policy)) return { policy: policy.policy };
+  return { endpoint: Object.fromEntries(Object.entries(policy.endpoint).filter(([name]) => !ACCESS.includes(name))) };
+}
+
+/** What makes results comparable; how many sandboxes a host can hold does not. */
+function comparable({
+  dispatcher: _dispatcher,
+  maxFailed: _maxFailed,
+  dir: _dir,
+  policies,
+  ...rest
+}: SweepConfig): object {
+  return { ...rest, policies: Object.fromEntries(policies.map((policy) => [policy.name, comparablePolicy(policy)])) };
+}
+
+/**
+ * Weights that were changed under their name would be told as the same policy's.
+ * Errors: `UserInputError` for the first setting or policy that is not what the eval began with.
+ */
+export async function checkUnchanged(config: SweepConfig, record: EvalRecord): Promise<void> {
+  refuseOtherConfig({ kind: 'eval', name: config.eval, known: comparable(record.config), asked: comparable(config) });
+  for (const known of record.policies) {
+    // An endpoint's settings are compared above; what its server holds cannot be.
+    if ('endpoint' in known || known.from !== undefined) continue;
+    const { name, policy, ref, fingerprint } = known;
+    await checkPolicy(ref.dir, `policies.${name}`);
+    if ((await fingerprintOf(ref.dir)) === fingerprint) continue;
+    throw new UserInputError(
+      `policies.${name}`,
+      policy,
+      `its files are not those that eval ${config.eval} began with; give another eval name`,
+    );
+  }
+}
+
+async function resolved(policy: SweepPolicy, evalDir: string, store: Store): Promise<ResolvedPolicy> {
+  if (!('endpoint' in policy)) return resolvePolicy(policy, evalDir, store);
+  await checkEndpoint(policy.endpoint, `policies.${policy.name}`);
+  return policy;
+}
+
+async function recordOf(config: SweepConfig, store: Store): Promise<EvalRecord> {
+  const key = evalKeys.record(config.eval);
+  const known = await store.get<EvalRecord>(key);
+  if (known) {
+    await checkUnchanged(config, known);
+    return known;
+  }
+  const evalDir = evalFolder(config.dir, config.eval);
+  await mkdir(evalDir, { recursive: true });
+  const policies: ResolvedPolicy[] = [];
+  for (const policy of config.policies) policies.push(await resolved(policy, evalDir, store));
+  return store.putOnce<EvalRecord>(key, {
+    eval: config.eval,
+    evalDir,
+    startedAt: new Date().toISOString(),
+    config,
+    policies,
+  });
+}
+
+/** The same execution is in the same round however often it asks. */
+async function roundOf(id: string, execution: string, store: Store): Promise<number> {
+  for (let round = 1; ; round += 1) {
+    const kept = await store.putOnce<EvalRound>(evalKeys.round(id, round), {
+      execution,
+      startedAt: new Date().toISOString(),
+    });
+    if (kept.execution === execution) return round;
+  }
+}
+
+/** An endpoint by what is asked for now: a limit or a key's name may have been mended since the eval began. */
+function refOf(known: ResolvedPolicy, config: SweepConfig): RolloutPolicy {
+  if (!('endpoint' in known)) return known.ref;
+  const asked = config.policies.find(({ name }) => name === known.name);
+  return { endpoint: asked && 'endpoint' in asked ? asked.endpoint : known.endpoint, version: 0 };
+}
+
+function cellsOf({ policies }: EvalRecord, config: SweepConfig): SweepCell[] {
+  return policies.flatMap((policy) =>
+    config.sampling.map(({ name, samples, ...sampling }) => ({
+      name: `${policy.name}/${name}`,
+      policyName: policy.name,
+      samplingName: name,
+      policy: refOf(policy, config),
+      sampling,
+      samples,
+    })),
+  );
+}
+
+/** Errors: `UserInputError` for what cannot be used, and for a name that stands for something else already. */
+export async function openSweep({ given, eval: id, execution }: OpenSweepInput, store: Store): Promise<OpenedSweep> {
+  const config = resolveSweepConfig(named(given, id), process.cwd());
+  checkTasks(config.tasks);
+  const record = await recordOf(config, store);
+  const round = await roundOf(id, execution, store);
+  if (round > 1) await settleEnds(id, 'superseded', store, round);
+  await mkdir(record.evalDir, { recursive: true });
+  await writeAside(join(record.evalDir, 'config.yaml'), stringify(config));
+  const { seed, agent, dispatcher, maxFailed } = config;
+  return {
+    eval: id,
+    evalDir: record.evalDir,
+    round,
+    seed,
+    agent,
+    dispatcher,
+    maxFailed,
+    cells: cellsOf(record, config),
+  };
+}

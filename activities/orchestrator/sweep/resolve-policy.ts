@@ -1,0 +1,88 @@
+/**
+ * What a policy of a sweep may be called, and the directory that the name stands for. A sweep resolves its policies
+ * once, when it starts, and keeps what it needs of a run's checkpoint: the run's retention cannot take it away.
+ */
+
+import { parsePolicyReference } from '../../../config/policy-reference.ts';
+import type { ResolvedReference, SweepReference } from '../../../protocol/eval.ts';
+import { access } from 'node:fs/promises';
+import { join } from 'node:path';
+import { packageRoot } from '#setup/paths.mjs';
+import type { Store } from '../../../store/store.ts';
+import { resolveModel } from '../../../trainer/hub/resolve-model.ts';
+import type { Endpoint } from '../../../protocol/endpoint.ts';
+import { fingerprintOf } from '../../../trainer/checkpoints/policy-files.ts';
+import type { PolicyRef } from '../../../protocol/policy.ts';
+import { UserInputError } from '../../../protocol/user-input-error.ts';
+import { checkPolicy } from '../open-run.ts';
+import { keys, type RunRecord, type StepEntry } from '../../../protocol/records.ts';
+import { pinCheckpoint } from './pin-checkpoint.ts';
+
+async function checkpointsOf(run: string, field: string, text: string, store: Store) {
+  const record = await store.get<RunRecord>(keys.run(run));
+  const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
+  if (record) return { base: record.policy.base, steps };
+  const known = (await store.list<RunRecord>('run:')).map(({ value }) => value.run);
+  throw new UserInputError(
+    field,
+    text,
+    known.length > 0 ? `give one of the runs ${known.join(', ')}` : 'there is no run here',
+  );
+}
+
+/** Where a reference leads, before anything is kept of it. */
+export interface Found {
+  readonly ref: PolicyRef;
+  readonly from?: { readonly run: string; readonly step: number };
+}
+
+/** Errors: `UserInputError` for a run or a step that is not there. */
+export async function findPolicy(text: string, field: string, store: Store): Promise<Found> {
+  const reference = parsePolicyReference(text);
+  if (reference.kind === 'starter') return { ref: { dir: join(packageRoot, 'examples', 'starter'), version: 0 } };
+  if (reference.kind === 'directory') return { ref: { dir: await resolveModel(reference.dir), version: 0 } };
+  const { run } = reference;
+  const { base, steps } = await checkpointsOf(run, field, text, store);
+  const step = reference.kind === 'latest' ? (steps.at(-1)?.record.step ?? 0) : reference.step;
+  if (step === 0) return { ref: { dir: base, version: 0 } };
+  const entry = steps.find(({ record }) => record.step === step);
+  if (!entry) throw new UserInputError(field, text, `run ${run} has made ${steps.length} steps; give one of them`);
+  return { ref: entry.policy, from: { run, step } };
+}
+
+/** Errors: `UserInputError` for a tokenizer that is not there. */
+export async function checkEndpoint({ tokenizer }: Endpoint, field: string): Promise<void> {
+  if (tokenizer === undefined) return;
+  await access(join(tokenizer, 'tokenizer.json')).catch(() => {
+    throw new UserInputError(
+      `${field}.endpoint.tokenizer`,
+      tokenizer,
+      "give a directory with the served model's tokenizer.json",
+    );
+  });
+}
+
+/**
+ * The policy in a directory that stays as it is for as long as the eval's folder does.
+ * Errors: `UserInputError` for what is not there. Any other error says that a checkpoint went while it was taken: asked
+ * again, `latest:RUN` is the one after it.
+ */
+export async function resolvePolicy(policy: SweepReference, evalDir: string, store: Store): Promise<ResolvedReference> {
+  const field = `policies.${policy.name}`;
+  const { ref, from } = await findPolicy(policy.policy, field, store);
+  if (from === undefined) {
+    await checkPolicy(ref.dir, field);
+    const fingerprint = await fingerprintOf(ref.dir);
+    return { ...policy, ref: { ...ref, digest: fingerprint }, fingerprint };
+  }
+  const dir = await pinCheckpoint(ref.dir, join(evalDir, 'policies', `${from.run}@${from.step}`), () => {
+    if (parsePolicyReference(policy.policy).kind === 'latest') return new Error(`${ref.dir} went while it was taken`);
+    return new UserInputError(
+      field,
+      policy.policy,
+      `the run has not kept that checkpoint (${ref.dir}); give another step`,
+    );
+  });
+  const fingerprint = await fingerprintOf(dir);
+  return { ...policy, ref: { dir, version: ref.version, digest: fingerprint }, fingerprint, from };
+}

@@ -1,0 +1,160 @@
+/**
+ * The `reward` queue: grades what was collected, in a fresh sandbox, which ends with the execution that made it, or with
+ * the next one where that was killed. A grader's own failure is retried in another one and is never a reward.
+ */
+
+import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
+import { GRADER_LEASE, sandboxLeases } from '../../sandboxes/leases.ts';
+import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
+import { named, passes } from '../../store/disk-errors.ts';
+import type { Lease, Store } from '../../store/store.ts';
+import type { Environment } from '../../tasks/task.ts';
+import type { Verdict, RewardInput } from '../../protocol/stages.ts';
+import { messageWithPlace, ownFrame } from '../../modules/own-frame.ts';
+import { environmentOf } from '../../tasks/registry.ts';
+import type { RewardActivities } from '../../workflows/activities.ts';
+import { FailedBefore } from '../failures.ts';
+import { orAborted } from '../or-aborted.ts';
+import { attemptKey, keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { checkWorkersLost, tried } from '../tries.ts';
+
+export interface RewardDeps {
+  readonly store: Store;
+  readonly provider: SandboxProvider;
+  readonly host: string;
+}
+
+/** The grader, not the policy, is to blame: retried, then masked. */
+export class GraderFailed extends Error {
+  override readonly name = 'GraderFailed';
+}
+
+/**
+ * A sandbox that is lost while it grades is none of the rollout's: the next try has another one. What a grader of one's
+ * own throws is its failure, named by where it threw, unless the disk threw it.
+ */
+function blameGrader(error: unknown): never {
+  if (error instanceof SandboxLost || error instanceof SandboxUnavailable)
+    throw new GraderFailed(error.message, { cause: error });
+  // A disk that is full is nobody's code: the rollout is held until it is mended.
+  if (passes(named(error, 'the disk of this worker')) || ownFrame(error) === undefined) throw error;
+  // No cause: its message would be shown instead, without the place.
+  const failed = new GraderFailed(`the grader threw ${nameOf(error)}${messageWithPlace(error)}`);
+  if (error instanceof Error && error.stack !== undefined)
+    failed.stack = `${failed.name}: ${failed.message}\n${error.stack}`;
+  throw failed;
+}
+
+const nameOf = (error: unknown): string => (error instanceof Error ? `${error.name}: ` : '');
+
+/** A grader that throws at once is one that fails. */
+async function gradeBy(environment: Environment, ...args: Parameters<Environment['grade']>): Promise<Verdict> {
+  try {
+    return checkedVerdict(await environment.grade(...args), environment.name);
+  } catch (error) {
+    return blameGrader(error);
+  }
+}
+
+/** Errors: `GraderFailed` for what is no verdict: it would be trained on as it is. */
+function checkedVerdict(verdict: Verdict, name: string): Verdict {
+  const given = verdict as Partial<Record<string, unknown>> | undefined;
+  if (given?.['code'] === 'grader-failed') return verdict;
+  const isGraded =
+    given?.['code'] === 'graded' &&
+    typeof given['reward'] === 'number' &&
+    Number.isFinite(given['reward']) &&
+    typeof given['passed'] === 'boolean';
+  if (isGraded) return verdict;
+  throw new GraderFailed(
+    `grade of ${name} gave ${JSON.stringify(verdict) ?? 'nothing'}: give { code: 'graded', reward: a number, passed: true or false, reason }`,
+  );
+}
+
+type Graded = Extract<Verdict, { code: 'graded' }>;
+
+const executionOf = (input: RewardInput): string => `reward:${attemptKey(input)}`;
+const sandboxOf = (input: RewardInput, execution: number | '' = ''): string =>
+  `${attemptKey(input)}/grade-${execution}`;
+
+/**
+ * A worker that was killed ends nothing, and its retry is the first to know: what executions up to `last` made here would
+ * take room until their leases run out. What cannot be ended now is left to those.
+ */
+async function endEarlier(input: RewardInput, last: number, { store, provider, host }: RewardDeps): Promise<void> {
+  if (last === 0) return;
+  const prefix = sandboxOf(input);
+  const isEarlier = ({ id, host: its }: Lease) =>
+    its === host && id.startsWith(prefix) && Number.parseInt(id.slice(prefix.length), 10) <= last;
+  const earlier = (await store.leases(GRADER_LEASE)).filter(isEarlier);
+  const ends = earlier.map(async ({ id }) => {
+    await provider.destroy(id);
+    await store.releaseLease(id);
+  });
+  await Promise.allSettled(ends);
+}
+
+/** On record, unless a newer execution has begun: that has ended this one's sandbox, and the grader may have taken it for the work's fault. */
+async function recorded(verdict: Graded, input: RewardInput, execution: number, store: Store): Promise<Graded> {
+  const key = keys.verdict(input);
+  if ((await store.begun(executionOf(input))) === execution) return store.putOnce(key, verdict);
+  const known = await store.get<Graded>(key);
+  if (known) return known;
+  throw new GraderFailed('another execution grades this by now');
+}
+
+/** Of a grader that is given up, cancelled or not, nothing counts any more: neither its word nor its failure. */
+async function gradeOnce(
+  input: RewardInput,
+  { store, provider, host }: RewardDeps,
+  signal: AbortSignal,
+): Promise<Graded> {
+  await checkWorkersLost(store);
+  const execution = await store.begin(executionOf(input));
+  await endEarlier(input, execution - 1, { store, provider, host });
+  const sandbox = sandboxOf(input, execution);
+  const artifact = await store.getObject(input.artifact);
+  const sandboxes = new LeasedProvider(
+    provider,
+    sandboxLeases(store, host, Number.MAX_SAFE_INTEGER, GRADER_LEASE),
+    input.rollout,
+  );
+  try {
+    const verdict = await orAborted(
+      () => gradeBy(environmentOf(input.task), input.task, artifact, sandboxes, sandbox),
+      signal,
+    );
+    if (verdict.code !== 'graded') throw new GraderFailed(verdict.reason);
+    return await recorded(verdict, input, execution, store);
+  } finally {
+    await sandboxes.end();
+  }
+}
+
+export function createRewardActivities(deps: RewardDeps): RewardActivities {
+  const { store } = deps;
+  return {
+    computeReward: (input) =>
+      tried({ store, place: 'reward' }, async (signal) => {
+        const { run, rollout, attempt, task, turns, finish } = input;
+        const known = await store.get<Graded>(keys.verdict(input));
+        if (known) await endEarlier(input, await store.begun(executionOf(input)), deps);
+        const verdict = known ?? (await gradeOnce(input, deps, signal));
+        const outcome = await store.putOnce<OutcomeRecord>(keys.outcome(rollout), {
+          rollout,
+          task,
+          attempt,
+          turns,
+          status: 'graded',
+          reward: verdict.reward,
+          passed: verdict.passed,
+          finish,
+          failure: null,
+          reason: verdict.reason,
+        });
+        if (outcome.status === 'failed') throw new FailedBefore(rollout, outcome.failure ?? 'internal');
+        await store.append([{ run, rollout, attempt, event: 'graded', at: new Date().toISOString() }]);
+        return verdict;
+      }),
+  };
+}

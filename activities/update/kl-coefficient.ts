@@ -1,0 +1,34 @@
+/** The weight of KL in a step's update: the configuration's at first, then as its controller says, from what is on record. */
+
+import { nextKlCoefficient } from '../../trainer/algorithms/kl/controller.ts';
+import type { Store } from '../../store/store.ts';
+import type { AlgorithmSettings } from '../../protocol/run-config.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
+import { keys, type UpdateEntry } from '../../protocol/records.ts';
+
+type Kl = NonNullable<AlgorithmSettings['kl']>;
+
+/** The weight that a step was trained with, the KL that it measured, and over how many sequences. */
+export const COEFFICIENT = 'policy/kl_coefficient';
+const MEASURED = ['loss/avg_kl', 'policy/policy_kl'] as const;
+const SEQUENCES = 'policy/num_sequences';
+
+function next(
+  { controller, target = 0.1, horizon = 10_000 }: Kl,
+  metrics: Readonly<Record<string, number>>,
+  weight: number,
+): number {
+  const measured = MEASURED.map((name) => metrics[name]).find((value) => value !== undefined);
+  if (controller !== 'adaptive' || measured === undefined) return weight;
+  return nextKlCoefficient(weight, { controller, target, horizon }, measured, metrics[SEQUENCES] ?? 0);
+}
+
+/** A function of the records alone: an update that is tried again takes the same. */
+export async function klCoefficientOf(
+  kl: Kl,
+  { run, step }: Pick<UpdateInput, 'run' | 'step'>,
+  store: Store,
+): Promise<number> {
+  const metrics = (await store.get<UpdateEntry>(keys.update(run, step - 1)))?.metrics ?? {};
+  return kl.controller === 'adaptive' ? next(kl, metrics, metrics[COEFFICIENT] ?? kl.coefficient) : kl.coefficient;
+}

@@ -1,0 +1,56 @@
+/** The runs of `bench async`: how long each rollout and each update takes, in units of the mix's own. */
+
+import { resolveRunConfig } from '../../config/run-config.ts';
+import { noiseOf } from '../../trainer/sampler/noise.ts';
+import type { RunConfig, TrainingSettings } from '../../protocol/run-config.ts';
+
+export interface AsyncMix {
+  readonly name: string;
+  readonly steps: number;
+  /** Groups of a step, and rollouts of a group. */
+  readonly groups: number;
+  readonly samples: number;
+  /** Rollouts at once. */
+  readonly places: number;
+  /** Of a rollout: log-normal, cut off at `longest` by its time limit. */
+  readonly median: number;
+  readonly sigma: number;
+  readonly longest: number;
+  readonly update: number;
+}
+
+const SHAPE = { steps: 20, groups: 8, samples: 8, places: 64, median: 10, longest: 200 };
+
+/** An update costs a third of a rollout's median; tails as of agents: the slowest of 64 takes some 5, 11 and 26 medians. */
+export const MIXES: readonly AsyncMix[] = [
+  { ...SHAPE, name: 'light-tailed', sigma: 0.7, update: 3 },
+  { ...SHAPE, name: 'long-tailed', sigma: 1, update: 3 },
+  { ...SHAPE, name: 'long-tailed, long updates', sigma: 1, update: 30 },
+  { ...SHAPE, name: 'heavy-tailed', sigma: 1.35, update: 3 },
+];
+
+/** The same rollout takes the same time in every mode. */
+export function durationOf({ median, sigma, longest }: AsyncMix, task: string, sample: number): number {
+  const noise = noiseOf(`duration ${task} ${sample}`);
+  // Box and Muller.
+  const normal = Math.sqrt(-2 * Math.log(1 - noise(0))) * Math.cos(2 * Math.PI * noise(1));
+  return Math.min(longest, median * Math.exp(sigma * normal));
+}
+
+export const MODES = ['sync', 'one-step-off', 'async'] as const satisfies ReadonlyArray<TrainingSettings['mode']>;
+
+export function configOf(mix: AsyncMix, mode: TrainingSettings['mode'], maxStalenessSteps: number): RunConfig {
+  return resolveRunConfig(
+    {
+      run: `${mix.name.replaceAll(/[^a-z]+/g, '-')}-${mode}`,
+      policy: { base: '/none' },
+      steps: mix.steps,
+      task: { name: 't', train: mix.groups * mix.steps },
+      batch: { tasks: mix.groups, samples: mix.samples },
+      dispatcher: { type: 'bounded', maxParallelAgents: mix.places },
+      training: { mode, ...(mode === 'async' ? { maxStalenessSteps } : {}) },
+      evaluation: { tasks: 1, greedy: false },
+    },
+    '/',
+  );
+}

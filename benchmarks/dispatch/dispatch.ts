@@ -1,0 +1,186 @@
+/**
+ * `bench dispatch`: how long a batch takes in our orders and in SkyRL-Agent's, all of them through the real workflows
+ * on real Temporal, over activities that sleep. All batches share one server and run side by side.
+ */
+
+import { Client, Connection } from '@temporalio/client';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { QUEUES } from '../../protocol/queues.ts';
+import type { BatchInput } from '../../protocol/batch.ts';
+import { startOwnWorkers, withOwnTemporal } from '../own-temporal.ts';
+import { type DispatchCase, liveSandboxesCap, lowerBound } from './cases.ts';
+import { measure, type Measures } from './measure.ts';
+import { type Order, ORDERS, scheduleFor, settingsFor } from './orders.ts';
+import { simulated } from './simulate.ts';
+import { type Job, sleepingActivities } from './sleeping-parts.ts';
+import type { batch, referenceBatch } from './workflows.ts';
+
+export interface DispatchOptions {
+  readonly cases: readonly DispatchCase[];
+  /** Seconds for one unit of a case. */
+  readonly scale: number;
+  readonly note: (line: string) => void;
+}
+
+const idOf = (given: DispatchCase, order: Order) => `dispatch/${given.name}/${order}`;
+
+function inputOf(given: DispatchCase, order: Order): BatchInput {
+  return {
+    run: 'bench',
+    name: order,
+    step: 1,
+    tasks: Array.from({ length: given.tasks }, (_, i) => String(i)),
+    samples: given.samples,
+    policy: { dir: 'empty', version: 0 },
+    agent: { maxTurns: 1, maxContextTokens: 1, toolTimeoutSeconds: 60 },
+    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 1 },
+    seed: 0,
+    dispatcher: settingsFor(order, given),
+  };
+}
+
+/** A batch that takes several times what its stages take will not end by itself. */
+function deadlineOf(given: DispatchCase, order: Order, scale: number): `${number}s` {
+  return `${Math.ceil(3 * scale * simulated(given, order).makespan + 300)}s`;
+}
+
+/** Starts a batch; `result` is what it came to, in the case's own units. */
+async function begin(
+  client: Client,
+  given: DispatchCase,
+  order: Order,
+  job: Job,
+  scale: number,
+): Promise<{ result: Promise<Measures> }> {
+  const options = {
+    taskQueue: QUEUES.orchestrator,
+    workflowId: idOf(given, order),
+    workflowExecutionTimeout: deadlineOf(given, order, scale),
+  };
+  const input = inputOf(given, order);
+  const reference = { run: given.maxParallelAgents, evaluation: given.maxEvalParallelAgents };
+  const handle = await (order === 'reference'
+    ? client.workflow.start<typeof referenceBatch>('referenceBatch', { ...options, args: [{ ...input, reference }] })
+    : client.workflow.start<typeof batch>('batch', { ...options, args: [input] }));
+  const result = async () => {
+    const { seconds, graded } = await handle.result().finally(() => (job.over = true));
+    const stages = 3 * given.times.length;
+    if (graded !== given.times.length || job.intervals.length !== stages) {
+      throw new Error(
+        `${idOf(given, order)}: ${job.intervals.length} stages ran for ${stages}; on an overloaded machine give a larger --scale`,
+      );
+    }
+    return measure(job.intervals, given.maxParallelAgents, seconds / scale);
+  };
+  return { result: result() };
+}
+
+/** A batch's first rollouts begin all at once: the next batch starts when these are under way. */
+async function firstWave(given: DispatchCase, order: Order, job: Job): Promise<void> {
+  const { caps } = scheduleFor(order, given);
+  const wave = Math.min(given.times.length, caps.open, caps.init);
+  while (job.begun < wave && !job.over) await sleep(50);
+}
+
+/** What a worker does for the first time takes longer: a small batch behind every gate, of no time at all. */
+async function warmUp(client: Client, jobs: Map<string, Job>): Promise<void> {
+  const times = Array.from({ length: 40 }, () => ({ init: 0, 'agent-run': 0, reward: 0 }));
+  const given = { name: 'warm-up', tasks: 10, samples: 4, maxParallelAgents: 4, maxEvalParallelAgents: 4, times };
+  const job: Job = { given, begun: 0, over: false, intervals: [] };
+  jobs.set(idOf(given, 'pipeline'), job);
+  await (
+    await begin(client, given, 'pipeline', job, 1)
+  ).result;
+}
+
+function mix(given: DispatchCase, measured: Readonly<Record<Order, Measures>>) {
+  const of = <K extends keyof Measures>(key: K, orders: readonly Order[] = ORDERS) =>
+    Object.fromEntries(orders.map((order) => [order, measured[order][key]])) as Record<Order, Measures[K]>;
+  const virtual = ORDERS.map((order) => [order, simulated(given, order).makespan]);
+  return {
+    name: given.name,
+    lowerBound: lowerBound(given),
+    reference: measured.reference.makespan,
+    makespan: of('makespan', ['batch', 'bounded', 'pipeline']),
+    runUtilisation: of('runUtilisation'),
+    liveSandboxesPeak: of('liveSandboxesPeak'),
+    liveSandboxesCap: liveSandboxesCap(given),
+    speedup: measured.bounded.makespan / measured.pipeline.makespan,
+    /** The same orders on a clock on which nothing but the stages takes time. */
+    virtualClock: Object.fromEntries(virtual) as Record<Order, number>,
+  };
+}
+
+/** Side by side; all-at-once batches on their own, since their waves would slow down every other one. */
+const PHASES: ReadonlyArray<readonly Order[]> = [['bounded', 'pipeline', 'reference'], ['batch']];
+
+/** Every case in the orders of a phase; by batch. */
+async function runPhase(
+  client: Client,
+  jobs: Map<string, Job>,
+  orders: readonly Order[],
+  { cases, scale }: DispatchOptions,
+) {
+  const results: Array<Promise<readonly [string, Measures]>> = [];
+  for (const given of cases) {
+    for (const order of orders) {
+      const id = idOf(given, order);
+      const job: Job = { given, begun: 0, over: false, intervals: [] };
+      jobs.set(id, job);
+      const { result } = await begin(client, given, order, job, scale);
+      const named = result.then((measures) => [id, measures] as const);
+      // Looked at below, when every batch has begun.
+      named.catch(() => undefined);
+      results.push(named);
+      await firstWave(given, order, job);
+    }
+  }
+  return Promise.all(results);
+}
+
+async function measureAll(client: Client, jobs: Map<string, Job>, options: DispatchOptions) {
+  await warmUp(client, jobs);
+  const measured = new Map<string, Measures>();
+  for (const orders of PHASES) {
+    for (const [id, measures] of await runPhase(client, jobs, orders, options)) measured.set(id, measures);
+    options.note(`${orders.join(', ')}: ended`);
+  }
+  const found = (given: DispatchCase, order: Order) => {
+    const measures = measured.get(idOf(given, order));
+    if (!measures) throw new TypeError(`${idOf(given, order)} belongs to no phase`);
+    return measures;
+  };
+  return options.cases.map((given) =>
+    mix(given, Object.fromEntries(ORDERS.map((order) => [order, found(given, order)])) as Record<Order, Measures>),
+  );
+}
+
+/** Starts and stops its own server and workers. */
+export async function benchDispatch(options: DispatchOptions) {
+  return withOwnTemporal(async ({ address }) => {
+    const jobs = new Map<string, Job>();
+    const rollouts = options.cases.reduce((sum, { times }) => sum + times.length, 0);
+    const activities = sleepingActivities(jobs, options.scale);
+    const stop = await startOwnWorkers({
+      address,
+      workflows: './workflows',
+      from: import.meta,
+      activities,
+      slots: 4 * rollouts + 40,
+      cachedWorkflows: 4 * rollouts + 100,
+      // Hundreds sleep at once, each for long: at the usual pace their heartbeats would be most of the server's work.
+      heartbeatEvery: '10s',
+    });
+    const connection = await Connection.connect({ address });
+    try {
+      const begun = performance.now();
+      const mixes = await measureAll(new Client({ connection }), jobs, options);
+      const logs = mixes.map(({ makespan, reference }) => Math.log(makespan.pipeline / reference));
+      const pipelineToReference = Math.exp(logs.reduce((sum, log) => sum + log, 0) / logs.length);
+      return { scale: options.scale, seconds: (performance.now() - begun) / 1000, pipelineToReference, mixes };
+    } finally {
+      await connection.close();
+      await stop();
+    }
+  });
+}

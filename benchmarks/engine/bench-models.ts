@@ -1,0 +1,56 @@
+/** What the engine is measured with: the starter policy, and a random Qwen3 of a size where products of matrices weigh more. */
+
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { packageRoot } from '#setup/paths.mjs';
+import { modelConfigJson, parseModelConfig } from '../../trainer/model/config.ts';
+import { initializeWeights } from '../../trainer/model/initialize.ts';
+import { saveWeights } from '../../trainer/model/weights.ts';
+import { noiseOf } from '../../trainer/sampler/noise.ts';
+
+export const BENCH_MODELS = ['starter', 'qwen3-60m'] as const;
+export type BenchModel = (typeof BENCH_MODELS)[number];
+
+/** 64M parameters; embeddings are tied to nothing, so that the head is a product of its own. */
+const QWEN3_60M = {
+  architectures: ['Qwen3ForCausalLM'],
+  model_type: 'qwen3',
+  vocab_size: 32_000,
+  hidden_size: 512,
+  intermediate_size: 2048,
+  num_hidden_layers: 8,
+  num_attention_heads: 8,
+  num_key_value_heads: 4,
+  head_dim: 64,
+  rms_norm_eps: 1e-6,
+  rope_theta: 1_000_000,
+  max_position_embeddings: 4096,
+  tie_word_embeddings: false,
+  initializer_range: 0.02,
+  eos_token_id: 0,
+};
+
+/** The model's directory; a random one is made in `scratch`. */
+export async function benchModel(name: BenchModel, scratch: string): Promise<string> {
+  if (name === 'starter') return join(packageRoot, 'examples', 'starter');
+  const dir = join(scratch, name);
+  const config = parseModelConfig(QWEN3_60M);
+  await mkdir(dir, { recursive: true });
+  await writeFile(join(dir, 'config.json'), JSON.stringify({ ...modelConfigJson(config), attention_dropout: 0 }));
+  await saveWeights(dir, initializeWeights(config, 'bench'));
+  return dir;
+}
+
+/** `rows` sequences of `length` ids below `vocabulary`, the same for the same `key`. */
+export function randomIds(rows: number, length: number, vocabulary: number, key: string): number[][] {
+  return Array.from({ length: rows }, (_, row) => {
+    const noise = noiseOf(`${key} ${row}`);
+    return Array.from({ length }, (_id, at) => Math.floor(noise(at) * vocabulary));
+  });
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  const [low, high] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.floor(sorted.length / 2)]];
+  return ((low ?? Number.NaN) + (high ?? Number.NaN)) / 2;
+}

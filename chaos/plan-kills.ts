@@ -1,0 +1,78 @@
+/**
+ * Which process is killed when: a function of the seed and of nothing else. Every target comes once before any comes
+ * again, and each is met idle and busy in turn.
+ */
+
+import { createRandom } from '../tasks/random.ts';
+
+export const TARGETS = [
+  'orchestrator',
+  'init',
+  'agent-run',
+  'reward',
+  'gpu',
+  /** The GPU worker while it makes an update. */
+  'trainer',
+  'temporal',
+  /** The server, and nobody starts it again for 30 s. */
+  'temporal-down',
+  'supervisor',
+  /** Every process of one sandbox, inside and outside. */
+  'sandbox',
+  /** The first process of one sandbox. */
+  'sandbox-supervisor',
+  /** The program that waits for the run. */
+  'client',
+  /** Docker's daemon, where the command has started one. */
+  'dockerd',
+] as const;
+export type Target = (typeof TARGETS)[number];
+
+export type Activity = 'idle' | 'busy';
+
+export interface PlannedKill {
+  readonly target: Target;
+  /** What it should be doing; where that does not come about in time, it is killed as it is. */
+  readonly state: Activity;
+  /** From the moment at which the stack stands again, milliseconds. */
+  readonly pauseMs: number;
+  /** The recovery of the kill before is not waited for. */
+  readonly together: boolean;
+  /** Nobody may start it again for so long, milliseconds. */
+  readonly heldMs: number;
+  /** Picks one of several (sandboxes); in [0, 1). */
+  readonly choice: number;
+}
+
+const HELD_MS = 30_000;
+const LONGEST_PAUSE_MS = 1500;
+/** What a second kill on its heels would keep from coming back for reasons that are not its own. */
+const ALONE: ReadonlySet<Target> = new Set(['temporal', 'temporal-down', 'dockerd']);
+
+/** Without `ownDocker` there is no daemon to kill. */
+export function planKills(seed: number, kills: number, ownDocker = false): PlannedKill[] {
+  const random = createRandom(`chaos ${seed}`);
+  const targets = TARGETS.filter((target) => ownDocker || target !== 'dockerd');
+  const first = new Map<Target, boolean>(targets.map((target) => [target, random.chance(0.5)]));
+  const plan: PlannedKill[] = [];
+  for (let round = 0; plan.length < kills; round += 1) {
+    for (const target of random.shuffle(targets).slice(0, kills - plan.length)) {
+      const before = plan.at(-1);
+      const busy = target === 'trainer' || (first.get(target) === true) === (round % 2 === 0);
+      const near = before !== undefined && !ALONE.has(before.target) && !ALONE.has(target);
+      // A supervisor is busy while it starts something again.
+      const together = near && (target === 'supervisor' ? busy : random.chance(0.2));
+      const pauseMs = random.integer(0, together ? 300 : LONGEST_PAUSE_MS);
+      const heldMs = target === 'temporal-down' ? HELD_MS : 0;
+      plan.push({
+        target,
+        state: busy ? 'busy' : 'idle',
+        pauseMs,
+        together,
+        heldMs,
+        choice: random.integer(0, 9999) / 10_000,
+      });
+    }
+  }
+  return plan;
+}

@@ -1,0 +1,58 @@
+/** The stack that is disturbed: of the command's own, in a folder of its own, whatever the surroundings name. */
+
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { stackPaths } from '../connection/stack-paths.ts';
+import { readStackState, type StackState } from '../connection/stack-state.ts';
+import type { Store } from '../store/store.ts';
+import type { Longhaul } from '../client/longhaul.ts';
+import type { RunHandle } from '../client/run-handle.ts';
+import type { Journal } from './journal.ts';
+import type { ListSandboxes } from './live-sandboxes.ts';
+import type { OwnDocker } from './own-docker.ts';
+import type { WaitingClient } from './waiting-client.ts';
+
+export interface Stage {
+  /** The command's folder; its runs are in `runs/`. */
+  readonly dir: string;
+  /** The stack's state. */
+  readonly home: string;
+  readonly env: NodeJS.ProcessEnv;
+  readonly store: Store;
+  readonly longhaul: Longhaul;
+  /** The run that is disturbed. */
+  readonly run: RunHandle;
+  readonly journal: Journal;
+  readonly client: WaitingClient;
+  readonly sandboxes: ListSandboxes;
+  /** The daemon that makes the sandboxes, where it is the command's own. */
+  readonly docker?: OwnDocker;
+  /** A line of progress. */
+  readonly note: (line: string) => void;
+}
+
+/** No cluster, role or folder of the caller's is touched: the settings that name them are left out. There is one GPU worker, whom the plan can name. */
+export function ownEnvironment(env: NodeJS.ProcessEnv, dir: string): NodeJS.ProcessEnv {
+  const named = /^(TEMPORAL_|LONGHAUL_(HOME|ROLES|HOST|MODULES|MODULE_DIGESTS|WORKER_NAME|TEMPORAL_UI)$)/u;
+  const kept = Object.entries(env).filter(([name]) => !named.test(name));
+  const profiles = join(dir, 'temporal.toml');
+  mkdirSync(dir, { recursive: true });
+  writeFileSync(profiles, '[profile.default]\n');
+  return {
+    ...Object.fromEntries(kept),
+    LONGHAUL_HOME: join(dir, '.longhaul'),
+    LONGHAUL_GPU_WORKERS: '1',
+    LONGHAUL_RUN_PLACES: dir,
+    TEMPORAL_CONFIG_FILE: profiles,
+  };
+}
+
+export function stackState(home: string): StackState | undefined {
+  return readStackState(stackPaths(home).state);
+}
+
+/** The process of the stack under this name; the supervisor is one as well. */
+export function processOf(home: string, name: string) {
+  const state = stackState(home);
+  return name === 'supervisor' ? state?.supervisor : state?.processes.find((one) => one.name === name)?.process;
+}

@@ -1,0 +1,79 @@
+/** Whether something waits for a worker of a role: by the pending activities of the run's workflows, as Temporal has them. */
+
+import { type Client, isGrpcServiceError } from '@temporalio/client';
+import { keys } from '../protocol/records.ts';
+import type { Store } from '../store/store.ts';
+import type { Role } from '../workers/settings.ts';
+import type {
+  AgentRunActivities,
+  GpuActivities,
+  InitActivities,
+  RewardActivities,
+  ShardActivities,
+} from '../workflows/activities.ts';
+
+type Name = keyof (InitActivities & GpuActivities & ShardActivities & AgentRunActivities & RewardActivities);
+
+const ROLE_OF: Readonly<Record<Name, Role>> = {
+  prepareSandbox: 'init',
+  restoreSandbox: 'init',
+  checkEndpoint: 'gpu',
+  generate: 'gpu',
+  update: 'gpu',
+  planUpdate: 'gpu',
+  forwardBackward: 'gpu',
+  optimStep: 'gpu',
+  agentRun: 'agent-run',
+  collect: 'agent-run',
+  releaseSandbox: 'agent-run',
+  holdSandbox: 'agent-run',
+  computeReward: 'reward',
+};
+
+/** `PENDING_ACTIVITY_STATE_SCHEDULED` of temporal/api/enums/v1/workflow.proto: no worker has it. */
+const SCHEDULED = 1;
+/** Of gRPC's status codes. */
+const NOT_FOUND = 5;
+
+export interface Pending {
+  readonly activityType?: { readonly name?: string | null } | null;
+  readonly state?: number | null;
+  /** When it is due; in the future between two attempts. */
+  readonly scheduledTime?: { readonly seconds?: unknown } | null;
+}
+
+/** Activities of this role that a worker could begin at `now`, milliseconds. */
+export function due(pending: readonly Pending[], role: Role, now: number): number {
+  return pending.filter(({ activityType, state, scheduledTime }) => {
+    const own = (ROLE_OF as Readonly<Record<string, Role>>)[activityType?.name ?? ''] === role;
+    return own && state === SCHEDULED && Number(scheduledTime?.seconds ?? 0) * 1000 <= now;
+  }).length;
+}
+
+async function pendingOf(client: Client, workflowId: string): Promise<readonly Pending[]> {
+  const asked = { namespace: client.options.namespace, execution: { workflowId } };
+  try {
+    return (await client.workflowService.describeWorkflowExecution(asked)).pendingActivities ?? [];
+  } catch (error) {
+    // Dispatched, and not begun yet.
+    if (isGrpcServiceError(error) && error.code === NOT_FOUND) return [];
+    throw error;
+  }
+}
+
+/** Rollouts that have begun and not ended. */
+async function openRollouts(run: string, store: Store): Promise<string[]> {
+  const dispatched = (await store.events(run)).flatMap(({ event, rollout }) =>
+    event === 'dispatched' ? [rollout] : [],
+  );
+  const outcomes = await Promise.all(dispatched.map((rollout) => store.get(keys.outcome(rollout))));
+  return dispatched.filter((_, i) => outcomes[i] === undefined);
+}
+
+/** Asks after the run and each of its rollouts. Errors: those of a server that does not answer. */
+export async function workWaits(client: Client, store: Store, run: string, role: Role): Promise<boolean> {
+  for (const id of [`train/${run}`, ...(await openRollouts(run, store))]) {
+    if (due(await pendingOf(client, id), role, Date.now()) > 0) return true;
+  }
+  return false;
+}

@@ -1,0 +1,59 @@
+/** What the user names by the command line, the workers of this folder's stack may use: it is written down in its home. */
+
+import { dirname } from 'node:path';
+import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
+import { type LocalWord, sayWord } from '../../workers/allowed/local-words.ts';
+import { keptCopy, moduleDigest } from '../../workers/allowed/modules.ts';
+import { type Named, namedInInput } from '../../workers/allowed/named-in-input.ts';
+import { realPath } from '../../workers/allowed/places.ts';
+import { refuseUnusableDisks, stackPlaces } from '../../stack/disk-room.ts';
+import { stackHome } from '../../connection/stack-paths.ts';
+import type { SweepConfig } from '../../protocol/eval.ts';
+import type { RolloutInput } from '../../protocol/rollout.ts';
+import type { RunConfig } from '../../protocol/run-config.ts';
+import { UserInputError } from '../../client/errors.ts';
+import type { VerbContext } from '../verb.ts';
+
+type Surroundings = Pick<VerbContext, 'env' | 'cwd'>;
+
+function moduleWord(field: string, path: string): LocalWord {
+  try {
+    return { kind: 'module', path, sha256: moduleDigest(path) };
+  } catch (error) {
+    throw new UserInputError(field, path, `give a module that can be read (${(error as Error).message})`, {
+      cause: error,
+    });
+  }
+}
+
+/** An adapter leads to its base. */
+async function wordsFor({ field, path, kind }: Named): Promise<LocalWord[]> {
+  if (kind === 'module') return [moduleWord(field, path)];
+  if (kind === 'run') return [{ kind: 'write', path: realPath(dirname(path)) }];
+  const base = kind === 'policy' ? await weightsDirectory(path).catch(() => path) : path;
+  return [...new Set([path, base])].map((dir) => ({ kind: 'read', path: realPath(dir) }));
+}
+
+async function allow({ env, cwd }: Surroundings, named: readonly Named[]): Promise<void> {
+  const home = stackHome(env, cwd);
+  refuseUnusableDisks(stackPlaces(home));
+  for (const one of named) {
+    for (const word of await wordsFor(one)) {
+      if (word.kind === 'module') keptCopy(home, word.path, word.sha256);
+      sayWord(home, word);
+    }
+  }
+}
+
+/** Errors: `UserInputError` for a module that cannot be read; `DiskUnusable`. */
+export function allowRun(around: Surroundings, config: RunConfig): Promise<void> {
+  return allow(around, namedInInput('openRun', [config, config.run]));
+}
+
+export function allowEval(around: Surroundings, config: SweepConfig): Promise<void> {
+  return allow(around, namedInInput('openSweep', [{ given: config, eval: config.eval }]));
+}
+
+export function allowRollout(around: Surroundings, input: RolloutInput): Promise<void> {
+  return allow(around, namedInInput('generate', [input]));
+}

@@ -1,0 +1,70 @@
+/** The store of this working directory's stack: what runs, rollouts and trajectories are read from. */
+
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { type RunSummary, summaryOf } from '../../reports/run-summary.ts';
+import { RunTallies } from '../../reports/run-tally.ts';
+import type { RunRecord } from '../../protocol/records.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { Store } from '../../store/store.ts';
+import { stackHome, stackPaths } from '../../connection/stack-paths.ts';
+import { readStackState } from '../../connection/stack-state.ts';
+import { UserInputError } from '../../client/errors.ts';
+import type { VerbContext } from '../verb.ts';
+import { evalNames, rolloutNames } from './known-names.ts';
+import { didYouMean } from './names.ts';
+
+export interface LocalStore {
+  readonly store: Store;
+  /** Asked again, it reads only the events that are new. */
+  summary(run: string): Promise<RunSummary>;
+  runs(): Promise<RunRecord[]>;
+}
+
+/** The names of the runs in this working directory's store; none where there is no store. */
+export async function knownRuns(context: VerbContext): Promise<string[]> {
+  if (!existsSync(join(stackHome(context.env, context.cwd), 'store'))) return [];
+  return withLocalStore(context, async (local) => (await local.runs()).map(({ run }) => run));
+}
+
+/** As `knownRuns`, with evals as `eval/ID`, and single rollouts that have ended. */
+export async function knownNames(context: VerbContext): Promise<string[]> {
+  if (!existsSync(join(stackHome(context.env, context.cwd), 'store'))) return [];
+  return withLocalStore(context, async (local) => [
+    ...(await local.runs()).map(({ run }) => run),
+    ...(await evalNames(local.store)),
+    ...(await rolloutNames(local.store)),
+  ]);
+}
+
+/** Opens the store, hands it to `body`, closes it. Errors: `UserInputError` where there is none. */
+export async function withLocalStore<T>(context: VerbContext, body: (local: LocalStore) => Promise<T>): Promise<T> {
+  const home = stackHome(context.env, context.cwd);
+  const dir = join(home, 'store');
+  if (!existsSync(dir)) {
+    throw new UserInputError('LONGHAUL_HOME', home, 'start a run first, or go to the folder that it was started in');
+  }
+  const stack = readStackState(stackPaths(home).state);
+  const temporal = { address: stack?.address ?? '', namespace: stack?.namespace ?? 'default', ui: stack?.ui ?? '' };
+  const store = openSqliteStore(dir);
+  const tallies = new RunTallies(store);
+  const runs = async () => (await store.list<RunRecord>('run:')).map(({ value }) => value);
+  try {
+    return await body({
+      store,
+      runs,
+      async summary(run) {
+        const summary = await summaryOf(run, store, temporal, tallies);
+        if (summary) return summary;
+        const known = (await runs()).map((record) => record.run);
+        throw new UserInputError(
+          'RUN',
+          run,
+          known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet',
+        );
+      },
+    });
+  } finally {
+    await store.close();
+  }
+}

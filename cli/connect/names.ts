@@ -1,0 +1,52 @@
+/** Names of runs, evals and rollouts as people type them: in full, by a start that only one has, or nearly right. */
+
+import { UserInputError } from '../../client/errors.ts';
+
+const SHOWN = 10;
+
+/** The last part of an id: what sets one rollout of a task apart from another, and an eval's own name. */
+const lastPart = (name: string): string => name.slice(name.lastIndexOf('/') + 1);
+
+/**
+ * The one of `names` that `given` is, or that alone begins with it, as a whole or in its last part; `undefined` where
+ * none does. Errors: `UserInputError` for `field`, with the candidates, where several do.
+ */
+export function fullName(given: string, names: readonly string[], field: string): string | undefined {
+  if (names.includes(given)) return given;
+  const matches = [...new Set(names)].filter((name) => name.startsWith(given) || lastPart(name).startsWith(given));
+  if (matches.length <= 1) return matches[0];
+  const more = matches.length > SHOWN ? `, … (${matches.length} in all)` : '';
+  throw new UserInputError(
+    field,
+    given,
+    `several begin with it: give one of ${matches.slice(0, SHOWN).join(', ')}${more}`,
+  );
+}
+
+/** Insertions, deletions and changes of characters that lead from one to the other (Levenshtein). */
+function distance(one: string, other: string): number {
+  let row = Array.from({ length: other.length + 1 }, (_, index) => index);
+  for (const [at, character] of Array.from(one).entries()) {
+    const next = [at + 1];
+    for (const [index, expected] of Array.from(other).entries()) {
+      next.push(
+        Math.min(
+          (next[index] ?? 0) + 1,
+          (row[index + 1] ?? 0) + 1,
+          (row[index] ?? 0) + (character === expected ? 0 : 1),
+        ),
+      );
+    }
+    row = next;
+  }
+  return row.at(-1) ?? 0;
+}
+
+/** `did you mean NAME? ` for the name that is nearest to `given`; empty where none is near. */
+export function didYouMean(given: string, names: readonly string[]): string {
+  const near = names
+    .map((name) => ({ name, by: Math.min(distance(given, name), distance(given, lastPart(name))) }))
+    .filter(({ by }) => by <= Math.max(1, Math.floor(given.length / 3)))
+    .sort((a, b) => a.by - b.by);
+  return near[0] === undefined ? '' : `did you mean ${near[0].name}? `;
+}

@@ -1,0 +1,20 @@
+/** Modules of one's own in the command line's process, for what looks up tasks there. */
+
+import { delimiter } from 'node:path';
+import { loadOwnModules, MODULES_VARIABLE, ownModules } from '../../workers/own-modules.ts';
+import { stackHome, stackPaths } from '../../connection/stack-paths.ts';
+import { readStackState } from '../../connection/stack-state.ts';
+import { runningStack } from '../../connection/stack-now.ts';
+import type { VerbContext } from '../verb.ts';
+
+/**
+ * Loads those that the environment names; where it names none, those of the stack that is up here, and for what only
+ * shows records those of the stack that was. Errors: `UserInputError` for one that does not load.
+ */
+export async function loadModules({ env, cwd }: VerbContext, from: 'running' | 'last' = 'running'): Promise<void> {
+  const given = ownModules(env, cwd);
+  if (given.length > 0) return loadOwnModules(given);
+  const paths = stackPaths(stackHome(env, cwd));
+  const stack = from === 'last' ? readStackState(paths.state) : runningStack(paths);
+  await loadOwnModules((stack?.settings?.[MODULES_VARIABLE] ?? '').split(delimiter).filter((path) => path !== ''));
+}

@@ -1,0 +1,31 @@
+/** Which rollouts belong to a run, an eval, or one step of a run. */
+
+import { batchesOf, keys, type StepEntry } from '../../protocol/records.ts';
+import type { Store } from '../../store/store.ts';
+import { UserInputError } from '../../client/errors.ts';
+import { evalOf } from '../eval/local-eval.ts';
+
+/** What their ids begin with. Errors: `UserInputError` for a step that is none. */
+export async function rolloutPrefixes(run: string, step: string | undefined, store: Store): Promise<string[]> {
+  if (evalOf(run) !== undefined) {
+    if (step !== undefined) throw new UserInputError('--step', step, 'an eval has no steps; leave it out');
+    return [`${run}/`];
+  }
+  if (step === undefined) return [`train/${run}/`];
+  if (!/^\d+$/.test(step)) throw new UserInputError('--step', step, 'give a whole number');
+  const entry = await store.get<StepEntry>(keys.step(run, Number(step)));
+  const prefixes = batchesOf(entry?.record ?? { step: Number(step) }).map((batch) => `train/${run}/${batch}/`);
+  if (
+    entry !== undefined ||
+    (await store.events(run)).some(({ rollout }) => prefixes.some((prefix) => rollout.startsWith(prefix)))
+  )
+    return prefixes;
+  const made = (await store.list<StepEntry>(`step:${run}/`)).at(-1)?.value.record.step ?? 0;
+  throw new UserInputError(
+    '--step',
+    step,
+    made === 0
+      ? 'leave it out: the run has made no step yet'
+      : `give one from 1 to ${made}: the run has no rollouts of another`,
+  );
+}

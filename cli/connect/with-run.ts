@@ -1,0 +1,100 @@
+/** A handle on a run of the stack that this working directory (or Temporal's environment) points to. */
+
+import { WorkflowNotFoundError } from '@temporalio/client';
+import { UserInputError } from '../../client/errors.ts';
+import { DurableHandle } from '../../client/durable-handle.ts';
+import { evalOf } from '../eval/local-eval.ts';
+import { Longhaul } from '../../client/longhaul.ts';
+import type { RunHandle } from '../../client/run-handle.ts';
+import type { VerbContext } from '../verb.ts';
+import { isSingleRollout, singleRollouts } from './known-names.ts';
+import { knownNames, knownRuns } from './local-store.ts';
+import { didYouMean, fullName } from './names.ts';
+
+/** Errors: those of `connectClient`. */
+export async function withLonghaul<T>(context: VerbContext, body: (longhaul: Longhaul) => Promise<T>): Promise<T> {
+  const longhaul = await Longhaul.connect({}, context);
+  try {
+    return await body(longhaul);
+  } finally {
+    await longhaul.close();
+  }
+}
+
+/** Errors: `UserInputError` where no such run is going on; `Unreachable` when Temporal does not answer. */
+export function withRun<T>(context: VerbContext, run: string, body: (handle: RunHandle) => Promise<T>): Promise<T> {
+  return reached(context, run, (longhaul) => body(longhaul.run(run)));
+}
+
+async function reached<T>(context: VerbContext, name: string, body: (longhaul: Longhaul) => Promise<T>): Promise<T> {
+  try {
+    return await withLonghaul(context, body);
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError)) throw error;
+    throw new UserInputError('RUN', name, await remedyFor(name, context));
+  }
+}
+
+/** As `withRun`, for a run, as `eval/ID` for an eval, or by its workflow id for a rollout on its own. */
+export function withSteered<T>(
+  context: VerbContext,
+  name: string,
+  body: (handle: DurableHandle<unknown, unknown>) => Promise<T>,
+): Promise<T> {
+  return reached(context, name, (longhaul) => steered(longhaul, name, body));
+}
+
+function handleOf(longhaul: Longhaul, name: string): DurableHandle<unknown, unknown> {
+  const id = evalOf(name);
+  if (id !== undefined) return longhaul.evaluation(id);
+  return isSingleRollout(name) ? new DurableHandle(longhaul.client, name) : longhaul.run(name);
+}
+
+const liveRollouts = async (longhaul: Longhaul): Promise<string[]> =>
+  (await singleRollouts(longhaul, true)).map(({ id }) => id);
+
+/** A program may have given a rollout any id: what is no live run of that name may be one. */
+async function steered<T>(
+  longhaul: Longhaul,
+  name: string,
+  body: (handle: DurableHandle<unknown, unknown>) => Promise<T>,
+): Promise<T> {
+  try {
+    return await body(handleOf(longhaul, name));
+  } catch (error) {
+    if (!(error instanceof WorkflowNotFoundError) || !(await liveRollouts(longhaul)).includes(name)) throw error;
+    return body(new DurableHandle(longhaul.client, name));
+  }
+}
+
+/**
+ * As `withSteered`, and for the start of a name that only one has here. What goes on under
+ * exactly the name that was given comes first. `body` throws `WorkflowNotFoundError` for what has ended.
+ */
+export function withNamed<T>(
+  context: VerbContext,
+  given: string,
+  body: (handle: DurableHandle<unknown, unknown>, name: string) => Promise<T>,
+): Promise<T> {
+  return reached(context, given, async (longhaul) => {
+    try {
+      return await steered(longhaul, given, (handle) => body(handle, given));
+    } catch (error) {
+      if (!(error instanceof WorkflowNotFoundError)) throw error;
+      const name = fullName(given, [...(await knownNames(context)), ...(await liveRollouts(longhaul))], 'RUN');
+      if (name === undefined || name === given) throw error;
+      return steered(longhaul, name, (handle) => body(handle, name));
+    }
+  });
+}
+
+/** Temporal says the same of a run that has ended as of one that never was. */
+async function remedyFor(run: string, context: VerbContext): Promise<string> {
+  if (evalOf(run) !== undefined) return 'no eval of that name is going on';
+  const known = await knownRuns(context);
+  if (isSingleRollout(run))
+    return `no rollout of that id goes on${(await knownNames(context)).includes(run) ? `; look at it with: npx longhaul trajectory ${run}` : ''}`;
+  if (known.includes(run))
+    return `it has ended; look at it with: npx longhaul show ${run}, or resume one that failed or was cancelled: npx longhaul train CONFIG --again`;
+  return known.length > 0 ? `${didYouMean(run, known)}give one of ${known.join(', ')}` : 'there is no run yet';
+}

@@ -1,0 +1,33 @@
+/** The stack of this working directory, brought up where it is not, with a client and the store: closed afterwards. */
+
+import { join } from 'node:path';
+import type { TemporalPlace } from '../../reports/run-summary.ts';
+import { openSqliteStore } from '../../store/sqlite-store.ts';
+import type { Store } from '../../store/store.ts';
+import { ensureStack } from '../../stack/ensure-stack.ts';
+import { Longhaul } from '../../client/longhaul.ts';
+import type { Screen } from '../train/follow.ts';
+
+export interface Stack {
+  readonly longhaul: Longhaul;
+  readonly store: Store;
+  readonly temporal: TemporalPlace;
+}
+
+/** Errors: `Unreachable` when the stack does not come up; that of `signal` where it fires before `body` begins. */
+export async function withStack<T>(
+  screen: Screen,
+  signal: AbortSignal,
+  body: (stack: Stack) => Promise<T>,
+): Promise<T> {
+  const { address, namespace, ui, stateDir } = await ensureStack({ say: (line) => screen.line(line), signal });
+  const longhaul = await Longhaul.connect({ home: stateDir, namespace });
+  const store = openSqliteStore(join(stateDir, 'store'));
+  try {
+    signal.throwIfAborted();
+    return await body({ longhaul, store, temporal: { address, namespace, ui } });
+  } finally {
+    await store.close();
+    await longhaul.close();
+  }
+}

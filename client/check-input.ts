@@ -1,0 +1,31 @@
+/** A rollout's input looked at before it starts: a name that means nothing would be a default that nobody asked for. */
+
+import { z } from 'zod';
+import { agentSchema, parseSettings, samplingSchema } from '../config/run-config.ts';
+import { resolvePolicy } from '../workflows/rollout/resolve-policy.ts';
+import type { RolloutInput } from '../protocol/rollout.ts';
+import { UserInputError } from './errors.ts';
+
+const number = z.int().min(0).optional();
+
+const schema = z.strictObject({
+  task: z.string().min(1),
+  policy: z.unknown(),
+  agent: agentSchema.optional(),
+  sampling: samplingSchema.optional(),
+  run: z.string().min(1).optional(),
+  step: number,
+  sample: number,
+  seed: number,
+  gates: z.array(z.enum(['agent-run', 'reward'])).optional(),
+  reportsEnd: z.boolean().optional(),
+  holds: z.boolean().optional(),
+});
+
+/** Errors: `UserInputError`; a key that is in the wrong place is never repeated. */
+export function checkRolloutInput(input: RolloutInput): void {
+  resolvePolicy(input.policy, (field, value, remedy) => {
+    throw new UserInputError(field, value, remedy);
+  });
+  parseSettings(schema, input);
+}

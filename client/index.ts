@@ -1,0 +1,45 @@
+/** What `import … from 'longhaul'` gives. */
+
+export { Longhaul } from './longhaul.ts';
+export { EvalHandle } from './eval-handle.ts';
+export { RunHandle } from './run-handle.ts';
+export { StepsMissed } from './steps/new-steps.ts';
+export { Unreachable, WrongStack } from './errors.ts';
+export type { RunSettings } from '../config/run-config.ts';
+export type { EvalSettings } from '../config/sweep-config.ts';
+export type { CellHeadline, Estimate, SweepResult, SweepStatus } from '../protocol/eval.ts';
+export type { ConnectOptions } from './connect.ts';
+export { defineTask } from '../tasks/registry.ts';
+export { defineTool } from '../agents/tools/registry.ts';
+export { ToolArgumentError } from '../agents/tools/arguments.ts';
+export { defineAdvantage } from '../trainer/algorithms/advantages/registry.ts';
+export { defineLoss } from '../trainer/algorithms/losses/registry.ts';
+export type {
+  AdvantageEstimator,
+  AdvantageSettings,
+  TokenAdvantages,
+  TokenRewards,
+} from '../trainer/algorithms/advantages/estimator.ts';
+export type { PolicyLossDefinition, PolicyTokens, TokenTerms } from '../trainer/algorithms/losses/loss.ts';
+export type { LossSettings } from '../protocol/algorithm.ts';
+export type { Arguments, ToolParameter, ToolParameters } from '../agents/tools/arguments.ts';
+export type { Message, ToolCall, ToolSchema } from '../protocol/message.ts';
+export type { Observation, Tool, ToolContext, ToolDefinition } from '../agents/tools/tool.ts';
+export type { Environment, Split, Task } from '../tasks/task.ts';
+export type { Verdict } from '../protocol/stages.ts';
+export type {
+  ExecCall,
+  ExecResult,
+  ReadResult,
+  Sandbox,
+  SandboxFile,
+  SandboxLimits,
+  SandboxProfile,
+  SandboxProvider,
+  SandboxSpec,
+  WriteCall,
+} from '../sandboxes/sandbox.ts';
+export type { RolloutInput, RolloutResult } from '../protocol/rollout.ts';
+export type { RunConfig } from '../protocol/run-config.ts';
+export type { StepRecord } from '../protocol/step-record.ts';
+export type { TrainStatus } from '../protocol/train-status.ts';

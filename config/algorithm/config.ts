@@ -1,0 +1,125 @@
+/** The schema of `algorithm`: names, bounds, and which setting has an effect where. One without effect is refused, not kept. */
+
+import { z } from 'zod';
+import { ADVANTAGES, advantageEstimators } from '../../trainer/algorithms/advantages/registry.ts';
+import { LOSSES, policyLosses } from '../../trainer/algorithms/losses/registry.ts';
+import { LOSS_REDUCTIONS, RATE_SCHEDULES } from '../../protocol/algorithm.ts';
+import type { AlgorithmSettings } from '../../protocol/run-config.ts';
+import { UserInputError } from '../../protocol/user-input-error.ts';
+import { filled, refusedBy } from './conditional-settings.ts';
+import { criticSchema } from './critic-schema.ts';
+import { gradientBound } from './gradient-bound.ts';
+import { klSchema } from './kl-schema.ts';
+import { cispo, clipCov, dppo, klCov, sapo } from './loss-schemas.ts';
+import { offPolicyCorrectionSchema } from './off-policy-schema.ts';
+import { RULES } from './rules.ts';
+
+const count = z.int().min(1);
+const positive = z.number().positive();
+const share = z.number().min(0).max(1);
+
+const nameOf = (fallback: string) => z.string().min(1).default(fallback);
+
+const given = z.strictObject({
+  module: z.string().min(1).optional(),
+  advantage: nameOf('grpo'),
+  normaliseByStd: z.boolean().optional(),
+  gamma: share.optional(),
+  lambd: share.optional(),
+  critic: criticSchema.optional(),
+  valueClip: positive.nullable().optional(),
+  advantageBatchNormalise: z.boolean().default(false),
+  zeroVarianceFilter: z.boolean().optional(),
+  overlongFilter: z.boolean().default(false),
+  loss: nameOf('regular'),
+  lossReduction: z.enum(LOSS_REDUCTIONS).optional(),
+  maxSequenceTokens: count.optional(),
+  clipLow: share.optional(),
+  clipHigh: z.number().min(0).optional(),
+  clipRatioC: z.number().gt(1).optional(),
+  cispo: cispo.optional(),
+  sapo: sapo.optional(),
+  dppo: dppo.optional(),
+  klCov: klCov.optional(),
+  clipCov: clipCov.optional(),
+  offPolicyCorrection: offPolicyCorrectionSchema.optional(),
+  kl: klSchema.optional(),
+  entropyCoefficient: z.number().min(0).default(0),
+  learningRate: positive.default(1e-6),
+  warmup: z.int().min(0).default(0),
+  schedule: z.enum(RATE_SCHEDULES).default('constant'),
+  finalRate: share.default(0),
+  epochs: count.default(1),
+  minibatches: count.default(1),
+  maxGradNorm: gradientBound,
+  weightDecay: z.number().min(0).default(0),
+  betas: z.tuple([z.number().min(0).lt(1), z.number().min(0).lt(1)]).default([0.9, 0.999]),
+  epsilon: positive.default(1e-8),
+  microBatchTokens: count.default(8192),
+  packing: z.boolean().default(false),
+  gradientCheckpointing: z.boolean().default(false),
+});
+
+function checkRules(settings: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void {
+  const refused = refusedBy(RULES, settings);
+  if (refused) context.addIssue({ code: 'custom', path: [refused.field], message: refused.remedy });
+  if (settings['lossReduction'] === 'seq_mean_token_sum_norm' && settings['maxSequenceTokens'] === undefined) {
+    context.addIssue({
+      code: 'custom',
+      path: ['maxSequenceTokens'],
+      message: 'give the tokens that every sequence is divided by',
+    });
+  }
+  if (settings['module'] !== undefined) return;
+  for (const [kind, builtIn] of [
+    ['advantage', ADVANTAGES],
+    ['loss', LOSSES],
+  ] as const) {
+    if (String(settings[kind]) in builtIn) continue;
+    const remedy = `give one of ${Object.keys(builtIn).join(', ')}, or the module that defines it (algorithm.module)`;
+    context.addIssue({ code: 'custom', path: [kind], message: remedy });
+  }
+}
+
+/** What it gives can be given again, and gives the same. */
+export const algorithmSchema = given.superRefine(checkRules).transform((settings) => {
+  const { kl: klGiven, ...rest } = filled(RULES, settings);
+  return {
+    ...rest,
+    ...((klGiven as { in?: string } | undefined)?.in === 'none' || klGiven === undefined ? {} : { kl: klGiven }),
+  };
+});
+
+/** Errors: `UserInputError` for what does not go with the definitions, once `algorithm.module` has been loaded. */
+export function checkDefinitions({
+  advantage,
+  loss = 'regular',
+  offPolicyCorrection,
+  critic,
+}: AlgorithmSettings): void {
+  for (const [kind, name, registry] of [
+    ['advantage', advantage, advantageEstimators],
+    ['loss', loss, policyLosses],
+  ] as const) {
+    if (!registry.has(name))
+      throw new UserInputError(
+        `algorithm.${kind}`,
+        name,
+        `algorithm.module does not define it; there are ${registry.names().join(', ')}`,
+      );
+  }
+  if (critic !== undefined && advantageEstimators.get(advantage).over !== 'token') {
+    throw new UserInputError(
+      'algorithm.critic',
+      critic,
+      `leave it out: ${advantage} compares a group's rewards, and says no token's return`,
+    );
+  }
+  if (offPolicyCorrection !== undefined && !policyLosses.get(loss).correctable) {
+    throw new UserInputError(
+      'algorithm.offPolicyCorrection',
+      offPolicyCorrection,
+      `leave it out: ${loss} says that it takes none`,
+    );
+  }
+}

@@ -1,0 +1,60 @@
+/** The settings that a schema knows, by name: what a misspelt one was meant to be, and where it belongs. */
+
+import type { z } from 'zod';
+import { closest } from '../modules/closest.ts';
+
+interface Definition {
+  readonly type: string;
+  readonly innerType?: z.ZodType;
+  readonly in?: z.ZodType;
+  readonly options?: readonly z.ZodType[];
+  readonly element?: z.ZodType;
+  readonly shape?: Readonly<Record<string, z.ZodType>>;
+}
+
+const definitionOf = (schema: z.ZodType): Definition => schema._zod.def as unknown as Definition;
+
+/** The objects that a value of this schema may be: through defaults, transformations and unions. */
+function objectsOf(schema: z.ZodType): Array<Readonly<Record<string, z.ZodType>>> {
+  const { shape, innerType, in: from, options = [] } = definitionOf(schema);
+  if (shape !== undefined) return [shape];
+  return [innerType, from, ...options].filter((one) => one !== undefined).flatMap(objectsOf);
+}
+
+function elementsOf(schema: z.ZodType): z.ZodType[] {
+  const { element, innerType, in: from, options = [] } = definitionOf(schema);
+  if (element !== undefined) return [element];
+  return [innerType, from, ...options].filter((one) => one !== undefined).flatMap(elementsOf);
+}
+
+/** The schemas of what is at `path`. */
+function at(schema: z.ZodType, path: readonly PropertyKey[]): z.ZodType[] {
+  const [key, ...rest] = path;
+  if (key === undefined) return [schema];
+  const below =
+    typeof key === 'number' ? elementsOf(schema) : objectsOf(schema).flatMap((shape) => shape[String(key)] ?? []);
+  return below.flatMap((one) => at(one, rest));
+}
+
+/** The names of the settings at `path`, where it is a mapping. */
+export function settingsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  return at(schema, path)
+    .flatMap(objectsOf)
+    .flatMap((shape) => Object.keys(shape));
+}
+
+/** Dotted paths of all settings below; of a list, those of its first element. */
+function pathsBelow(schema: z.ZodType, prefix = ''): string[] {
+  const named = objectsOf(schema).flatMap((shape) =>
+    Object.entries(shape).flatMap(([name, one]) => [`${prefix}${name}`, ...pathsBelow(one, `${prefix}${name}.`)]),
+  );
+  return [...named, ...elementsOf(schema).flatMap((one) => pathsBelow(one, `${prefix}0.`))];
+}
+
+/** The dotted name that `name`, unknown at `path`, was probably meant to be: one beside it, or one of this name elsewhere. */
+export function meantSetting(schema: z.ZodType, path: readonly PropertyKey[], name: string): string | undefined {
+  const near = closest(name, settingsAt(schema, path));
+  if (near !== undefined) return [...path, near].join('.');
+  const elsewhere = new Set(pathsBelow(schema).filter((one) => one.split('.').at(-1) === name));
+  return elsewhere.size === 1 ? [...elsewhere][0] : undefined;
+}

@@ -1,0 +1,34 @@
+/** What a policy may be called: in an eval, on the command line. */
+
+export type PolicyReference =
+  | { readonly kind: 'starter' }
+  | { readonly kind: 'directory'; readonly dir: string }
+  | { readonly kind: 'checkpoint'; readonly run: string; readonly step: number }
+  | { readonly kind: 'latest'; readonly run: string };
+
+const RUN = '[A-Za-z0-9][A-Za-z0-9._-]{0,99}';
+
+const LATEST = new RegExp(`^latest:(${RUN})$`);
+
+const CHECKPOINT = new RegExp(`^(${RUN})@(0|[1-9]\\d{0,8})$`);
+
+/**
+ * `starter`: the built-in one; `RUN@STEP`: a checkpoint of a run; `latest:RUN`: what the run published last; anything
+ * else is a directory in Hugging Face layout (`./starter` is one too).
+ */
+export function parsePolicyReference(text: string): PolicyReference {
+  if (text === 'starter') return { kind: 'starter' };
+  const [, latest] = LATEST.exec(text) ?? [];
+  if (latest !== undefined) return { kind: 'latest', run: latest };
+  const [, run, step] = CHECKPOINT.exec(text) ?? [];
+  if (run !== undefined) return { kind: 'checkpoint', run, step: Number(step) };
+  return { kind: 'directory', dir: text };
+}
+
+/** A name for results and ids: letters, digits, dot, dash, underscore and `@`. */
+export function defaultPolicyName(text: string): string {
+  const reference = parsePolicyReference(text);
+  const name =
+    reference.kind === 'directory' ? (text.split('/').findLast((part) => /\w/.test(part)) ?? 'policy') : text;
+  return name.replaceAll(/[^A-Za-z0-9._@-]+/g, '-').replace(/^[^A-Za-z0-9]+/, '') || 'policy';
+}

@@ -1,0 +1,117 @@
+/** A run's configuration from a YAML file and the command line's settings; what is wrong is refused before any work. */
+
+import { readFile } from 'node:fs/promises';
+import { basename, dirname, resolve } from 'node:path';
+import { parseDocument } from 'yaml';
+import { UserInputError } from '../protocol/user-input-error.ts';
+import { resolveRunConfig } from './run-config.ts';
+import { absoluteModel } from '../trainer/hub/hub-id.ts';
+import type { RunConfig } from '../protocol/run-config.ts';
+
+export interface ConfigOptions {
+  readonly runId?: string;
+  /** `a.b=c`, the value in YAML. */
+  readonly set?: readonly string[];
+}
+
+export type Tree = Record<string, unknown>;
+
+export function isTree(value: unknown): value is Tree {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+const UNREADABLE: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'that is a folder',
+  EACCES: 'this account may not read it',
+  ENOTDIR: 'a part of its path is no folder',
+};
+
+/** Errors: what is wrong with it in a line, and the line of `text`; a tag that means nothing here too, since its value would be taken for a text. */
+function parsed(text: string): unknown {
+  const document = parseDocument(text);
+  const [problem] = [...document.errors, ...document.warnings];
+  if (problem) {
+    const [at] = problem.linePos ?? [];
+    const line = (at === undefined ? '' : (text.split('\n')[at.line - 1] ?? '')).trim().slice(0, 80);
+    throw new SyntaxError(
+      `${problem.message.split('\n')[0]?.replace(/:$/, '')}${line === '' ? '' : `: ${JSON.stringify(line)}`}`,
+    );
+  }
+  return document.toJS();
+}
+
+async function readTree(path: string): Promise<Tree> {
+  let text: string;
+  try {
+    text = await readFile(path, 'utf8');
+  } catch (error) {
+    const { code = 'error' } = error as NodeJS.ErrnoException;
+    throw new UserInputError('CONFIG', path, `give a YAML file that can be read: ${UNREADABLE[code] ?? code}`);
+  }
+  let tree: unknown;
+  try {
+    tree = parsed(text);
+  } catch (error) {
+    throw new UserInputError('CONFIG', path, `mend its YAML: ${(error as Error).message}`);
+  }
+  if (!isTree(tree)) throw new UserInputError('CONFIG', path, 'give a YAML mapping of settings');
+  return tree;
+}
+
+function settingOf(assignment: string, text: string): unknown {
+  try {
+    return parsed(text);
+  } catch (error) {
+    throw new UserInputError('--set', assignment, `mend the YAML of its value: ${(error as Error).message}`);
+  }
+}
+
+/** `tree` with one setting changed, along its dotted path. */
+function assigned(tree: Tree, assignment: string): Tree {
+  const at = assignment.indexOf('=');
+  if (at < 1) throw new UserInputError('--set', assignment, 'write it as a.b=c');
+  const path = assignment.slice(0, at).split('.');
+  if (path.includes('')) throw new UserInputError('--set', assignment, 'write it as a.b=c');
+  const value = settingOf(assignment, assignment.slice(at + 1));
+  const place = (node: Tree, [key = '', ...rest]: readonly string[]): Tree => {
+    if (rest.length === 0) return { ...node, [key]: value };
+    const child = node[key];
+    return { ...node, [key]: place(isTree(child) ? child : {}, rest) };
+  };
+  return place(tree, path);
+}
+
+/** Settings of a YAML file with those of the command line over them. Errors: `UserInputError`. */
+export async function readSettings(path: string, set: readonly string[] = []): Promise<Tree> {
+  let tree = await readTree(path);
+  for (const assignment of set) tree = assigned(tree, assignment);
+  return tree;
+}
+
+/** The name for what a file configures that has none of its own. */
+export function nameOfFile(path: string): string {
+  return basename(path).replace(/\.ya?ml$/, '');
+}
+
+/** `tree` with the text at `path`, where there is one, put by `place`. */
+function placed(tree: Tree, [key = '', ...rest]: readonly string[], place: (text: string) => string): Tree {
+  const value = tree[key];
+  if (rest.length > 0) return isTree(value) ? { ...tree, [key]: placed(value, rest, place) } : tree;
+  return typeof value === 'string' && value !== '' ? { ...tree, [key]: place(value) } : tree;
+}
+
+/**
+ * The resolved configuration. What the file names (policies, a module) is taken from its folder, `dir` from `cwd`; without
+ * a run id in either place the file's name is the run.
+ * Errors: `UserInputError` naming the field, its value and the remedy.
+ */
+export async function readRunConfig(path: string, options: ConfigOptions, cwd: string): Promise<RunConfig> {
+  const folder = dirname(resolve(cwd, path));
+  const model = (text: string) => absoluteModel(text, folder);
+  let tree = placed(await readSettings(path, options.set), ['policy', 'base'], model);
+  tree = placed(tree, ['algorithm', 'critic', 'base'], model);
+  tree = placed(tree, ['algorithm', 'module'], (text) => resolve(folder, text));
+  const run = options.runId ?? tree['run'] ?? nameOfFile(path);
+  return resolveRunConfig({ ...tree, run }, cwd);
+}

@@ -1,0 +1,300 @@
+/** The run configuration's schema: every field, its default and its bounds. Unknown fields are refused by name. */
+
+import { isAbsolute, resolve } from 'node:path';
+import { z } from 'zod';
+import { comparesGroups } from '../trainer/algorithms/advantages/registry.ts';
+import { absoluteModel } from '../trainer/hub/hub-id.ts';
+import { refusedStraggler } from '../workflows/batch/stragglers.ts';
+import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
+import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
+import { OUTAGE_SECONDS } from '../protocol/failure-policy.ts';
+import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_POOL, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
+import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
+import type { DispatcherSettings, StragglerSettings } from '../protocol/batch.ts';
+import type { AlgorithmSettings, RunConfig } from '../protocol/run-config.ts';
+import { algorithmSchema } from './algorithm/config.ts';
+import { loraSchema } from './algorithm/lora-schema.ts';
+import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
+import { needsCorrection } from './algorithm/rules.ts';
+import { UserInputError } from '../protocol/user-input-error.ts';
+import { innermost } from './innermost-issue.ts';
+import { remedyOf } from './issue-remedy.ts';
+import { meantSetting, settingsAt } from './known-settings.ts';
+import { rightName } from './right-name.ts';
+
+const count = z.int().min(1);
+const width = z.int().min(1).optional();
+
+export const agentSchema = z.strictObject({
+  maxTurns: count.default(30),
+  maxContextTokens: count.default(32_768),
+  toolTimeoutSeconds: z.number().min(1).max(3600).default(120),
+  deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(OUTAGE_SECONDS),
+  atDeadline: z.enum(['grade', 'mask']).optional(),
+});
+
+export const samplingSchema = z.strictObject({
+  temperature: z.number().min(0).max(10).default(1),
+  topP: z.number().gt(0).max(1).default(1),
+  topK: z.int().min(0).default(0),
+  minP: z.number().min(0).max(1).optional(),
+  repetitionPenalty: z.number().positive().max(10).optional(),
+  stop: z.array(z.string().min(1)).max(16).optional(),
+  maxTokens: count.default(4096),
+});
+
+export const dispatcherSchema = z
+  .strictObject({
+    type: z.enum(DISPATCHER_TYPES).default('pipeline'),
+    maxParallelAgents: width,
+    maxEvalParallelAgents: width,
+  })
+  .superRefine((settings, context) => {
+    const refused = refusedSetting(settings as DispatcherSettings);
+    if (refused) context.addIssue({ code: 'custom', path: [refused.field], message: refused.remedy });
+  })
+  .transform((settings) => resolveDispatcher(settings as DispatcherSettings));
+
+const steps = z.int().min(0).optional();
+
+const training = z
+  .strictObject({
+    mode: z.enum(['sync', 'one-step-off', 'async']).default('sync'),
+    maxStalenessSteps: steps,
+    rolloutVersion: z.enum(['newest', 'begin']).optional(),
+    maskStalenessSteps: steps,
+    shards: z.int().min(1).max(64).optional(),
+    placement: z.enum(['colocated', 'apart']).optional(),
+  })
+  .superRefine((settings, context) => {
+    const refused = refusedTraining(settings);
+    if (refused) context.addIssue({ code: 'custom', path: [refused.field], message: refused.remedy });
+  })
+  .transform(resolveTraining);
+
+export const RUN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$/;
+
+export const runConfigSchema = z.strictObject({
+  run: z.string().regex(RUN_ID, 'give letters, digits, dot, dash and underscore, at most 100').default('default'),
+  dir: z.string().default('runs'),
+  seed: z.int().min(0).default(1),
+  steps: count.default(20),
+  policy: z.strictObject({ base: z.string().min(1), lora: loraSchema.optional() }),
+  task: z.strictObject({ name: z.string().min(1), train: count.max(MOST_POOL).default(1000) }),
+  batch: z
+    .strictObject({
+      tasks: count.default(8),
+      samples: count.default(8),
+      dynamicSampling: z
+        .strictObject({
+          type: z.enum(['none', 'filter', 'replace']).default('none'),
+          maxSampleBatches: count.default(4),
+          minReplaceRatio: z.number().min(0).lt(1).optional(),
+        })
+        .superRefine(({ type, minReplaceRatio }, context) => {
+          if (type === 'replace' || minReplaceRatio === undefined) return;
+          context.addIssue({
+            code: 'custom',
+            path: ['minReplaceRatio'],
+            message: 'leave it out, or give type: replace',
+          });
+        })
+        .transform(({ type, minReplaceRatio = 0.3, ...rest }) => ({
+          type,
+          ...rest,
+          ...(type === 'replace' && { minReplaceRatio }),
+        }))
+        .prefault({}),
+      stragglers: z
+        .strictObject({
+          deadlineSeconds: z.number().positive().optional(),
+          completeGroupWithout: z.int().min(0).optional(),
+        })
+        .optional(),
+    })
+    .superRefine(({ samples, stragglers }, context) => {
+      const refused = stragglers ? refusedStraggler(stragglers as StragglerSettings, samples) : undefined;
+      if (refused) context.addIssue({ code: 'custom', path: ['stragglers', refused.field], message: refused.remedy });
+    })
+    .prefault({}),
+  agent: agentSchema.prefault({}),
+  sampling: samplingSchema.prefault({}),
+  dispatcher: dispatcherSchema.prefault({}),
+  training: training.prefault({}),
+  algorithm: algorithmSchema.prefault({}),
+  evaluation: z
+    .strictObject({
+      tasks: count.max(MOST_TASKS).default(200),
+      greedy: z.boolean().default(true),
+      every: z.int().min(0).default(0),
+    })
+    .prefault({}),
+  checkpoint: z.strictObject({ every: z.int().min(0).default(0) }).prefault({}),
+  breaker: z
+    .strictObject({
+      inARow: z.int().min(0).default(DEFAULT_BREAKER.inARow),
+      share: z.number().gt(0).max(1).default(DEFAULT_BREAKER.share),
+    })
+    .prefault({}),
+});
+
+/** A run's configuration as it is written, defaults left out. */
+export type RunSettings = z.input<typeof runConfigSchema>;
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  let at = value;
+  for (const key of path)
+    at = typeof at === 'object' && at !== null ? (at as Record<PropertyKey, unknown>)[key] : undefined;
+  return at;
+}
+
+/** Told apart from a setting that there is not: somebody who asks for this wants the reason. */
+function refuseEndpoint(given: unknown): void {
+  const policy = valueAt(given, ['policy']);
+  const base = valueAt(policy, ['base']);
+  const isAddress = typeof base === 'string' && /^https?:\/\//.test(base);
+  if (!isAddress && valueAt(policy, ['endpoint']) === undefined) return;
+  const remedy =
+    'an endpoint cannot be trained, since its server takes no updates (and many give no log-probabilities); ' +
+    'give policy.base, a directory in Hugging Face layout, and keep endpoints for evaluation and single rollouts';
+  throw new UserInputError(isAddress ? 'policy.base' : 'policy.endpoint', '(an endpoint)', remedy);
+}
+
+/** What there is no setting for may be a key that was put where it does not belong: errors end in histories and logs. */
+function shown(name: string, value: unknown): unknown {
+  const maySay =
+    typeof value === 'string' ? !/key|token|secret|pass|auth|credential/i.test(name) : typeof value !== 'object';
+  return maySay ? value : '(not shown)';
+}
+
+function unknownRemedy(schema: z.ZodType, given: unknown, path: readonly PropertyKey[], name: string): string {
+  const right = rightName(schema, given, path, name);
+  if (right !== undefined) return `write it as ${right}`;
+  const meant = meantSetting(schema, path, name);
+  return `remove it, there is no such setting${meant === undefined ? '' : `; did you mean ${meant}?`}`;
+}
+
+/** Said before anything else: what seems to be missing may be the setting that is misspelt. */
+function unknownSetting(
+  schema: z.ZodType,
+  given: unknown,
+  { path, keys: [name = ''] }: z.core.$ZodIssueUnrecognizedKeys,
+): UserInputError {
+  const value = valueAt(given, [...path, name]) ?? null;
+  return new UserInputError([...path, name].join('.'), shown(name, value), unknownRemedy(schema, given, path, name));
+}
+
+/**
+ * `given` with the schema's defaults filled in.
+ * Errors: `UserInputError` for a setting that there is not, else for the first field that cannot be used.
+ */
+export function parseSettings<T>(schema: z.ZodType<T>, given: unknown): T {
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const issues = parsed.error.issues.map(innermost);
+  const [unknown] = issues.filter((issue) => issue.code === 'unrecognized_keys');
+  if (unknown) throw unknownSetting(schema, given, unknown);
+  const [issue] = issues;
+  const path = issue?.path ?? [];
+  // A name with nothing behind it (`steps:`) is as good as none.
+  const value = valueAt(given, path) ?? undefined;
+  throw new UserInputError(
+    path.join('.') || 'configuration',
+    value,
+    issue ? remedyOf(issue, settingsAt(schema, path)) : 'see the documentation',
+  );
+}
+
+type ParsedConfig = z.output<typeof runConfigSchema>;
+
+/** In async each group is in the run's own history, which goes on in a new one between two steps alone. */
+function checkGroups(tasks: number, training: ParsedConfig['training']): void {
+  const bound = maxStalenessOf(training);
+  const most = mostGroupsOfStep(bound);
+  if (training.mode !== 'async' || tasks <= most) return;
+  if (most < 1)
+    throw new UserInputError('training.maxStalenessSteps', bound, `give at most ${MOST_GROUPS_OF_A_HISTORY - 2}`);
+  throw new UserInputError(
+    'batch.tasks',
+    tasks,
+    `give at most ${most} (with maxStalenessSteps: ${bound}) and more steps, or training.mode: sync or one-step-off`,
+  );
+}
+
+/** Errors: `UserInputError` for a group or a step that cannot be drawn, or could not teach. */
+function checkBatch({ batch, task, training, algorithm }: ParsedConfig): void {
+  const { mode } = training;
+  const {
+    tasks,
+    samples,
+    dynamicSampling: { type, maxSampleBatches },
+  } = batch;
+  const { advantage = '', zeroVarianceFilter } = algorithm as Partial<AlgorithmSettings>;
+  if (samples < 2 && comparesGroups(advantage)) {
+    throw new UserInputError(
+      'batch.samples',
+      samples,
+      `give 2 or more: ${advantage} compares the rollouts of a group with each other (reinforce++ and gae do not)`,
+    );
+  }
+  if (tasks > task.train) throw new UserInputError('batch.tasks', tasks, `give at most task.train (${task.train})`);
+  const drawn = tasks * (type === 'none' ? 1 : maxSampleBatches);
+  if (drawn > MOST_TASKS)
+    throw new UserInputError(
+      'batch.tasks',
+      tasks,
+      `give less: a step may draw ${MOST_TASKS} tasks (times maxSampleBatches) at most`,
+    );
+  if (drawn * samples > MOST_ROLLOUTS)
+    throw new UserInputError('batch.samples', samples, `give less: a step may have ${MOST_ROLLOUTS} rollouts at most`);
+  checkGroups(tasks, training);
+  if (type === 'none') return;
+  if (tasks * maxSampleBatches > task.train) {
+    throw new UserInputError(
+      'batch.dynamicSampling.maxSampleBatches',
+      maxSampleBatches,
+      `times batch.tasks (${tasks}) it must be at most task.train (${task.train})`,
+    );
+  }
+  if (type === 'replace' && mode === 'async') {
+    throw new UserInputError(
+      'batch.dynamicSampling.type',
+      type,
+      'give filter, or training.mode: sync or one-step-off: in async groups are trained on as they end, and no batch is judged as one',
+    );
+  }
+  if (zeroVarianceFilter === false) {
+    throw new UserInputError(
+      'algorithm.zeroVarianceFilter',
+      false,
+      'give true, or batch.dynamicSampling.type: none: dynamic sampling trains on groups that vary alone',
+    );
+  }
+}
+
+/**
+ * Fills in the defaults; relative paths are taken from `cwd`.
+ * Errors: `UserInputError` for the first field that cannot be used.
+ */
+export function resolveRunConfig(given: unknown, cwd: string): RunConfig {
+  refuseEndpoint(given);
+  const config = parseSettings(runConfigSchema, given);
+  const { module, offPolicyCorrection, critic } = config.algorithm as Partial<AlgorithmSettings>;
+  checkBatch(config);
+  // What overlaps with updates is off policy: uncorrected only where that is asked for, or where the loss sees to it itself.
+  const corrects =
+    config.training.mode !== 'sync' && offPolicyCorrection === undefined && needsCorrection(config.algorithm);
+  const correction = corrects ? { offPolicyCorrection: offPolicyCorrectionSchema.parse({}) } : {};
+  const absolute = (path: string) => (isAbsolute(path) ? path : resolve(cwd, path));
+  return {
+    ...config,
+    dir: absolute(config.dir),
+    policy: { ...config.policy, base: absoluteModel(config.policy.base, cwd) },
+    algorithm: {
+      ...config.algorithm,
+      ...correction,
+      ...(critic?.base !== undefined && { critic: { ...critic, base: absoluteModel(critic.base, cwd) } }),
+      ...(module !== undefined && { module: absolute(module) }),
+    },
+  } as unknown as RunConfig;
+}

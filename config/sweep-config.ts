@@ -1,0 +1,140 @@
+/** The sweep configuration's schema: every field, its default and its bounds. Unknown fields are refused by name. */
+
+import { isAbsolute, resolve } from 'node:path';
+import { z } from 'zod';
+import { messageWithPlace } from '../modules/own-frame.ts';
+import { environmentNamed } from '../tasks/registry.ts';
+import { MOST_ROLLOUTS } from '../protocol/limits.ts';
+import type { SweepConfig, SweepSampling, TaskSelection } from '../protocol/eval.ts';
+import { UserInputError } from '../protocol/user-input-error.ts';
+import { checkAskedTasks, checkTask } from './check-tasks.ts';
+import { agentSchema, dispatcherSchema, parseSettings, samplingSchema } from './run-config.ts';
+import { checkWrittenPolicies, part, policySchema, resolveWritten } from './sweep-policies.ts';
+
+const count = z.int().min(1);
+/** A schedule appends the time that it fired at: `NAME-2026-01-31T06:00:00Z`. */
+const EVAL_ID = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,149}$/;
+
+const tasksSchema = z.union(
+  [
+    z.strictObject({
+      name: z.string().min(1),
+      split: z.enum(['train', 'held-out']).default('held-out'),
+      from: z.int().min(0).default(0),
+      count: count.max(MOST_ROLLOUTS).default(200),
+    }),
+    z.strictObject({ ids: z.array(z.string().min(1)).min(1) }),
+  ],
+  'give { name, split, from, count } or { ids: [...] }',
+);
+
+const sweepSampling = samplingSchema.extend({ name: part.optional(), samples: count.optional() });
+
+export const sweepConfigSchema = z.strictObject({
+  eval: z
+    .string()
+    .regex(EVAL_ID, 'give letters, digits, dot, colon, dash and underscore, at most 150')
+    .default('default'),
+  dir: z.string().default('evals'),
+  seed: z.int().min(0).default(1),
+  tasks: tasksSchema,
+  policies: z.array(policySchema).min(1),
+  sampling: z.array(sweepSampling).min(1).prefault([{}]),
+  samples: count.default(1),
+  passAt: z.array(count).min(1).default([1]),
+  agent: agentSchema.prefault({}),
+  dispatcher: dispatcherSchema.prefault({}),
+  maxFailed: z.number().min(0).max(1).default(0.1),
+  bootstrap: z
+    .strictObject({
+      resamples: z.int().min(100).max(100_000).default(2000),
+      confidence: z.number().gt(0).lt(1).default(0.95),
+    })
+    .prefault({}),
+});
+
+/** A sweep's configuration as it is written, defaults left out. */
+export type EvalSettings = z.input<typeof sweepConfigSchema>;
+
+function refuseTwins(
+  field: string,
+  names: readonly string[],
+  remedy = 'give each one a name of its own: { name: …, … }',
+): void {
+  const twin = names.find((name, i) => names.indexOf(name) !== i);
+  if (twin !== undefined) throw new UserInputError(field, twin, remedy);
+}
+
+/** A greedy rollout says the same each time: one is enough, where no other number is asked for. */
+function samplingsOf({ sampling, samples }: z.infer<typeof sweepConfigSchema>): SweepSampling[] {
+  const samplings = sampling.map((one) => ({
+    ...one,
+    name: one.name ?? (one.temperature === 0 ? 'greedy' : `t${one.temperature}`),
+    samples: one.samples ?? (one.temperature === 0 ? 1 : samples),
+  }));
+  refuseTwins(
+    'sampling',
+    samplings.map(({ name }) => name),
+  );
+  return samplings;
+}
+
+/** The ids of the tasks, in their order. */
+export function taskIdsOf(tasks: TaskSelection): readonly string[] {
+  if ('ids' in tasks) return tasks.ids;
+  const environment = environmentNamed(tasks.name);
+  return Array.from({ length: tasks.count }, (_, i) => environment.taskId(tasks.split, tasks.from + i));
+}
+
+/** Errors: `UserInputError` for a task that the environments do not know. */
+export function checkTasks(tasks: TaskSelection): readonly string[] {
+  if (!('ids' in tasks)) {
+    checkAskedTasks({ ...tasks, fields: { name: 'tasks.name', count: 'tasks.count' } });
+    return taskIdsOf(tasks);
+  }
+  for (const id of tasks.ids) {
+    try {
+      checkTask(id);
+    } catch (error) {
+      throw new UserInputError('tasks.ids', id, `name tasks that are known (${messageWithPlace(error)})`, {
+        cause: error,
+      });
+    }
+  }
+  return tasks.ids;
+}
+
+/**
+ * Fills in the defaults; relative paths are taken from `cwd`.
+ * Errors: `UserInputError` for the first field that cannot be used.
+ */
+export function resolveSweepConfig(given: unknown, cwd: string): SweepConfig {
+  checkWrittenPolicies(given, cwd);
+  const parsed = parseSettings(sweepConfigSchema, given);
+  const sampling = samplingsOf(parsed);
+  const most = Math.max(...sampling.map(({ samples }) => samples));
+  const beyond = parsed.passAt.find((k) => k > most);
+  if (beyond !== undefined) throw new UserInputError('passAt', beyond, `give at most samples (${most})`);
+  const tasks = 'ids' in parsed.tasks ? parsed.tasks.ids.length : parsed.tasks.count;
+  if (tasks * most > MOST_ROLLOUTS)
+    throw new UserInputError(
+      'samples',
+      most,
+      `give less: a policy under one sampling setting may have ${MOST_ROLLOUTS} rollouts at most, and there are ${tasks} tasks`,
+    );
+  if ('ids' in parsed.tasks)
+    refuseTwins('tasks.ids', parsed.tasks.ids, 'name each task once (samples says how often each is rolled out)');
+  const { samples: _samples, policies: written, dir, passAt, ...rest } = parsed;
+  const policies = written.map((one, i) => resolveWritten(one, i, cwd));
+  refuseTwins(
+    'policies',
+    policies.map(({ name }) => name),
+  );
+  return {
+    ...rest,
+    dir: isAbsolute(dir) ? dir : resolve(cwd, dir),
+    policies,
+    sampling,
+    passAt: [...new Set(passAt)].sort((a, b) => a - b),
+  } as SweepConfig;
+}

@@ -1,0 +1,170 @@
+/**
+ * Asks endpoints: within each one's limits, again where a later try may succeed, and with what fits its context. It
+ * remembers nothing but the limits; whoever calls records what was answered.
+ */
+
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  type AllowedAddress,
+  allowedEndpoints,
+  type AllowedKey,
+  allowedKeys,
+  covers,
+  ENDPOINTS_VARIABLE,
+  KEYS_VARIABLE,
+} from './allowed-addresses.ts';
+import { type ChatCall, chatRequest, promptTokensAbout, promptTokensIn, readChat } from './chat.ts';
+import { type ChatAnswer, type Endpoint, nativeUrl, openAiUrl, type TokenProtocol } from '../protocol/endpoint.ts';
+import { EndpointError } from './endpoint-error.ts';
+import { type Exchange, exchangeJson } from './post-json.ts';
+import { RateLimiter } from './rate-limiter.ts';
+import { PATIENCE_MS, retryWaitMs } from './retry-wait.ts';
+import { dialectOf } from './tokens/sample-tokens.ts';
+import type { TokenAnswer, TokenCall } from './tokens/token-call.ts';
+
+/** What is left of the server's context for an answer, where its refusal says so and asking for less makes sense. */
+function roomIn(error: unknown, asked: number, promptTokens?: number): number | undefined {
+  if (!(error instanceof EndpointError) || error.kind !== 'context-full' || !error.context) return undefined;
+  const prompt = promptTokens ?? error.context.prompt;
+  const room = prompt === undefined ? 0 : error.context.limit - prompt;
+  return room > 0 && room < asked ? room : undefined;
+}
+
+/** What a request takes of the limit of tokens a minute. */
+interface Cost {
+  readonly tokens: number;
+  /** How many more (or fewer) it was, by the answer. */
+  readonly more?: (answer: unknown) => number;
+}
+
+/** What comes back is told to the limiter before it lets the next request in. */
+async function exchangeWithin(limiter: RateLimiter, exchange: Exchange, { more }: Cost): Promise<unknown> {
+  try {
+    const answer = await exchangeJson(exchange);
+    if (more) limiter.charge(more(answer));
+    return answer;
+  } catch (error) {
+    if (error instanceof EndpointError && error.isTransient && error.retryAfterMs)
+      limiter.pause(Math.min(error.retryAfterMs, PATIENCE_MS));
+    throw error;
+  }
+}
+
+export class EndpointClient {
+  readonly #env: NodeJS.ProcessEnv;
+  readonly #keys: readonly AllowedKey[];
+  readonly #endpoints: readonly AllowedAddress[] | undefined;
+  readonly #limiters = new Map<string, RateLimiter>();
+
+  /** Errors: `BadEntry` for what the environment allows in words that cannot be read. */
+  constructor(env: NodeJS.ProcessEnv = process.env) {
+    this.#env = env;
+    this.#keys = allowedKeys(env);
+    this.#endpoints = allowedEndpoints(env);
+  }
+
+  /**
+   * Errors: `EndpointError`; the reason of `signal`. An answer that was cut because the context is full says `length`.
+   */
+  sampleTokens(
+    endpoint: Endpoint,
+    protocol: TokenProtocol,
+    call: TokenCall,
+    signal: AbortSignal,
+  ): Promise<TokenAnswer> {
+    const dialect = dialectOf(protocol);
+    const url = dialect.native ? nativeUrl(endpoint, dialect.path) : openAiUrl(endpoint, dialect.path);
+    const ask = async (maxTokens: number) => {
+      const sized = { ...call, sampling: { ...call.sampling, maxTokens } };
+      const body = dialect.request(endpoint.model, sized);
+      return dialect.read(
+        await this.#post(endpoint, url, body, { tokens: call.tokens.length + maxTokens }, signal),
+        sized,
+      );
+    };
+    return this.#fitting(ask, call.sampling.maxTokens, call.tokens.length);
+  }
+
+  /** Errors: as above. */
+  chat(endpoint: Endpoint, call: ChatCall, signal: AbortSignal): Promise<ChatAnswer> {
+    const url = openAiUrl(endpoint, 'chat/completions');
+    const about = promptTokensAbout(call);
+    const more = (answer: unknown) => (promptTokensIn(answer) ?? about) - about;
+    const ask = async (maxTokens: number) => {
+      const body = chatRequest(endpoint, { ...call, sampling: { ...call.sampling, maxTokens } });
+      return readChat(await this.#post(endpoint, url, body, { tokens: about + maxTokens, more }, signal));
+    };
+    return this.#fitting(ask, call.sampling.maxTokens);
+  }
+
+  /** Errors: as above. */
+  get(endpoint: Endpoint, url: string, signal: AbortSignal): Promise<unknown> {
+    return this.#post(endpoint, url, undefined, { tokens: 0 }, signal);
+  }
+
+  async #fitting<T>(ask: (maxTokens: number) => Promise<T>, maxTokens: number, promptTokens?: number): Promise<T> {
+    try {
+      return await ask(maxTokens);
+    } catch (error) {
+      const room = roomIn(error, maxTokens, promptTokens);
+      if (room === undefined) throw error;
+      return await ask(room);
+    }
+  }
+
+  async #post(endpoint: Endpoint, url: string, body: unknown, cost: Cost, signal: AbortSignal): Promise<unknown> {
+    const limiter = this.#limiterOf(endpoint);
+    const isNamed = this.#isNamed(url);
+    const apiKey = this.#keyOf(endpoint, url);
+    const exchange = {
+      url,
+      body,
+      isNamed,
+      timeoutMs: endpoint.timeoutSeconds * 1000,
+      signal,
+      ...(apiKey === undefined ? {} : { apiKey }),
+    };
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await limiter.run(cost.tokens, signal, () => exchangeWithin(limiter, exchange, cost));
+      } catch (error) {
+        if (!(error instanceof EndpointError)) throw error;
+        const wait = retryWaitMs(error, tries, endpoint.maxTries, Math.random());
+        if (wait === undefined) throw error;
+        await sleep(wait, undefined, { signal });
+      }
+    }
+  }
+
+  /** Whether the operator named the address; where some are named, no other is asked. */
+  #isNamed(url: string): boolean {
+    const named = [...(this.#endpoints ?? []), ...this.#keys].some((one) => covers(one, url));
+    if (named || this.#endpoints === undefined) return named;
+    throw new EndpointError('address-not-allowed', `${ENDPOINTS_VARIABLE} of this worker does not name ${url}`);
+  }
+
+  /** A key is sent where the operator's list says, and read from the environment when a request is sent. */
+  #keyOf({ apiKeyEnv }: Endpoint, url: string): string | undefined {
+    if (apiKeyEnv === undefined) return undefined;
+    if (!this.#keys.some((one) => one.name === apiKeyEnv && covers(one, url))) {
+      throw new EndpointError(
+        'key-not-allowed',
+        `${KEYS_VARIABLE} of this worker does not name ${apiKeyEnv} for ${url}`,
+      );
+    }
+    const key = this.#env[apiKeyEnv];
+    if (!key)
+      throw new EndpointError('auth', `the environment variable ${apiKeyEnv} is not set where this worker runs`);
+    return key;
+  }
+
+  /** Of one server, model and key, whichever rollout asks; other limits are another agreement with the server. */
+  #limiterOf({ baseUrl, model, apiKeyEnv, maxConcurrent, requestsPerMinute, tokensPerMinute }: Endpoint): RateLimiter {
+    const name = JSON.stringify([baseUrl, model, apiKeyEnv, maxConcurrent, requestsPerMinute, tokensPerMinute]);
+    const known = this.#limiters.get(name);
+    if (known) return known;
+    const limiter = new RateLimiter({ maxConcurrent, requestsPerMinute, tokensPerMinute });
+    this.#limiters.set(name, limiter);
+    return limiter;
+  }
+}

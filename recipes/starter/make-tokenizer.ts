@@ -1,0 +1,31 @@
+/** The starter policy's tokenizer, made from the demonstrations of its first training tasks: same generator, same bytes. */
+
+import type { Message } from '../../protocol/message.ts';
+import { ChatTemplate, templateMessage } from '../../trainer/tokenizer/chat-template.ts';
+import { demonstrate } from '../../tasks/swe-mini/demonstrations.ts';
+import { SYLLABLES } from '../../tasks/swe-mini/names.ts';
+import { CHAT_TEMPLATE } from './chat-template.ts';
+import { makeTokenizerFiles, type TokenizerFiles } from './tokenizer-files.ts';
+
+export interface StarterTokenizerOptions {
+  /** Ids in all: a multiple of 16 keeps the engine's rows aligned. */
+  readonly size: number;
+  /** Demonstrations whose texts the merges are learnt from. */
+  readonly conversations: number;
+  /** Longest context that the policy is meant for, in tokens. */
+  readonly maxLength: number;
+}
+
+export function makeStarterTokenizer({ size, conversations, maxLength }: StarterTokenizerOptions): TokenizerFiles {
+  const template = new ChatTemplate(CHAT_TEMPLATE, {});
+  const render = (messages: readonly Message[]): string =>
+    template.render({
+      messages: messages.map(templateMessage),
+      tools: null,
+      variables: { add_generation_prompt: false },
+    });
+  const texts = Array.from({ length: conversations }, (_, i) =>
+    render(demonstrate(`swe-mini-train-${i}`, 'even').messages),
+  );
+  return makeTokenizerFiles(SYLLABLES, texts, size, maxLength);
+}

@@ -1,0 +1,56 @@
+/**
+ * The rollouts of a cell over all rounds: each sample of each task stands for one of them, the graded one where there
+ * is one. What was said to have been masked stays so, whatever a worker that was cut off still reports.
+ */
+
+import type { Store } from '../../store/store.ts';
+import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import type { RolloutEnd } from '../rollout-ends.ts';
+import { evalRun } from './eval-records.ts';
+
+export interface Member {
+  readonly task: string;
+  readonly sample: number;
+  /** `undefined` where nothing is on record. */
+  readonly outcome: OutcomeRecord | undefined;
+}
+
+/** Why a rollout does not count; `undefined` where it was graded. */
+export function failureOf({ outcome }: Pick<Member, 'outcome'>): string | undefined {
+  if (!outcome) return 'no-outcome';
+  return outcome.status === 'failed' ? (outcome.failure ?? 'internal') : undefined;
+}
+
+function sampleOf({ rollout }: OutcomeRecord): number {
+  return Number(rollout.slice(rollout.lastIndexOf('/') + 1));
+}
+
+const placeOf = (task: string, sample: number) => `${task}/${sample}`;
+
+/** Outcomes of the cell by task and sample, the best known of each. */
+async function outcomesOf(id: string, cell: string, store: Store): Promise<Map<string, OutcomeRecord>> {
+  const prefix = `${evalRun(id)}/${cell}/`;
+  const ends = await store.list<RolloutEnd>(keys.end(prefix));
+  const masked = new Set(ends.filter(({ value }) => value.event === 'masked').map(({ value }) => value.rollout));
+  const found = new Map<string, OutcomeRecord>();
+  for (const { value: outcome } of await store.list<OutcomeRecord>(keys.outcome(prefix))) {
+    const place = placeOf(outcome.task, sampleOf(outcome));
+    if (outcome.status === 'graded' && masked.has(outcome.rollout)) continue;
+    if (found.get(place)?.status !== 'graded') found.set(place, outcome);
+  }
+  return found;
+}
+
+/** Task-major, every sample of every task. */
+export async function membersOf(
+  id: string,
+  cell: string,
+  tasks: readonly string[],
+  samples: number,
+  store: Store,
+): Promise<Member[]> {
+  const found = await outcomesOf(id, cell, store);
+  return tasks.flatMap((task) =>
+    Array.from({ length: samples }, (_, sample) => ({ task, sample, outcome: found.get(placeOf(task, sample)) })),
+  );
+}

@@ -1,0 +1,44 @@
+/** The document of `results.json`: an eval in numbers, from the store alone. */
+
+import { accountFor } from '../accounting.ts';
+import type { Store } from '../../store/store.ts';
+import { type CellResult, type EvalEnd, evalKeys, type EvalRecord, type EvalRound, evalRun } from './eval-records.ts';
+import type { ResolvedPolicy } from '../../protocol/eval.ts';
+
+function told(resolved: ResolvedPolicy) {
+  if ('endpoint' in resolved) return resolved;
+  const { name, policy, ref, from, fingerprint } = resolved;
+  return { name, policy, ...ref, ...(from ? { from } : {}), fingerprint };
+}
+
+/** `undefined` for an eval that is not there. */
+export async function evalResultsOf(id: string, store: Store) {
+  const record = await store.get<EvalRecord>(evalKeys.record(id));
+  if (!record) return undefined;
+  const { config, policies, startedAt, evalDir } = record;
+  const rounds = (await store.list<EvalRound>(`eval-round:${id}/`)).length;
+  const end = await store.get<EvalEnd>(evalKeys.end(id, rounds));
+  const latest = new Map<string, CellResult>();
+  for (const { value } of await store.list<CellResult>(`eval-cell:${id}/`)) latest.set(value.cell, value);
+  return {
+    eval: id,
+    status: end?.status ?? ('running' as const),
+    startedAt,
+    finishedAt: end?.finishedAt ?? null,
+    ...(end?.message ? { message: end.message } : {}),
+    rounds,
+    workflowId: evalRun(id),
+    evalDir,
+    seed: config.seed,
+    tasks: 'ids' in config.tasks ? { count: config.tasks.ids.length } : config.tasks,
+    policies: policies.map(told),
+    sampling: config.sampling,
+    confidence: config.bootstrap.confidence,
+    cells: policies.flatMap((policy) =>
+      config.sampling.flatMap(({ name }) => latest.get(`${policy.name}/${name}`) ?? []),
+    ),
+    accounting: accountFor(await store.events(evalRun(id)), end !== undefined),
+  };
+}
+
+export type EvalResults = NonNullable<Awaited<ReturnType<typeof evalResultsOf>>>;

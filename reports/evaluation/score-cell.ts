@@ -1,0 +1,84 @@
+/**
+ * A cell in numbers. What failed stays in the denominator and is told by its reason, beside the same over the graded
+ * rollouts: neither a drop nor a rise of the infrastructure's failures can pass for the policy's.
+ */
+
+import type { BootstrapSettings, CellResult, Estimate, Scores } from '../../protocol/eval.ts';
+import { bootstrapMean } from './bootstrap.ts';
+import { failureOf, type Member } from './cell-members.ts';
+import { passAtK } from './pass-at-k.ts';
+
+export interface CellSettings {
+  readonly cell: string;
+  readonly policy: string;
+  readonly sampling: string;
+  readonly samples: number;
+  readonly passAt: readonly number[];
+  readonly bootstrap: BootstrapSettings;
+  /** Names the draws of the intervals. */
+  readonly seed: number;
+  readonly familyOf: (task: string) => string;
+}
+
+function byTask(members: readonly Member[]): Member[][] {
+  const groups = new Map<string, Member[]>();
+  for (const member of members) groups.set(member.task, [...(groups.get(member.task) ?? []), member]);
+  return [...groups.values()];
+}
+
+const passes = (members: readonly Member[]) => members.filter(({ outcome }) => outcome?.passed).length;
+const meanReward = (members: readonly Member[]) =>
+  members.reduce((sum, { outcome }) => sum + (outcome?.reward ?? 0), 0) / members.length;
+
+/**
+ * Each measure is a mean over tasks, so that a task with fewer graded rollouts counts as much as another. All measures
+ * see the same draws of tasks: what is equal has equal intervals.
+ */
+function scores(members: readonly Member[], stream: string, { passAt, samples, bootstrap }: CellSettings): Scores {
+  const tasks = byTask(members);
+  const estimates = passAt.flatMap((k): Array<readonly [string, Estimate]> => {
+    const enough = k <= samples ? tasks.filter((task) => task.length >= k) : [];
+    const estimate = bootstrapMean(
+      enough.map((task) => passAtK(task.length, passes(task), k)),
+      stream,
+      bootstrap,
+    );
+    return estimate ? [[String(k), estimate]] : [];
+  });
+  return {
+    tasks: tasks.length,
+    rollouts: members.length,
+    meanReward: bootstrapMean(tasks.map(meanReward), stream, bootstrap),
+    passAt: Object.fromEntries(estimates),
+  };
+}
+
+function byFamily(members: readonly Member[], stream: string, settings: CellSettings): Record<string, Scores> {
+  const families = new Map<string, Member[]>();
+  for (const member of members) {
+    const family = settings.familyOf(member.task);
+    const list = families.get(family);
+    if (list) list.push(member);
+    else families.set(family, [member]);
+  }
+  const sorted = [...families].sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(sorted.map(([family, list]) => [family, scores(list, `${stream}/${family}`, settings)]));
+}
+
+export function scoreCell(members: readonly Member[], settings: CellSettings): CellResult {
+  const { cell, policy, sampling, seed } = settings;
+  const stream = `eval/${seed}`;
+  const failed: Record<string, number> = {};
+  for (const reason of members.map(failureOf)) if (reason !== undefined) failed[reason] = (failed[reason] ?? 0) + 1;
+  const graded = members.filter((member) => failureOf(member) === undefined);
+  return {
+    cell,
+    policy,
+    sampling,
+    ...scores(members, stream, settings),
+    graded: graded.length,
+    failed,
+    ofGraded: scores(graded, stream, settings),
+    byFamily: byFamily(members, stream, settings),
+  };
+}

@@ -1,0 +1,82 @@
+/** The document of `summary.json`: a run in numbers, from the store alone. */
+
+import { join } from 'node:path';
+import type { Store } from '../store/store.ts';
+import type { StepRecord } from '../protocol/step-record.ts';
+import {
+  batchesOf,
+  type EvaluationEntry,
+  keys,
+  type RunRecord,
+  type StepEntry,
+  type UpdateEntry,
+} from '../protocol/records.ts';
+import { changesOfRun } from '../store/read-records.ts';
+import { endOfRun, wasStopped } from './run-end.ts';
+import { RunTallies } from './run-tally.ts';
+
+export interface TemporalPlace {
+  readonly address: string;
+  readonly namespace: string;
+  readonly ui: string;
+}
+
+/** A step's record with what was measured by SkyRL's names. */
+type StepSummary = StepRecord & { readonly metrics?: Readonly<Record<string, number>> };
+
+export function checkpointDir(runDir: string, step: number): string {
+  return join(runDir, 'checkpoints', `step-${step}`);
+}
+
+/** A record with what else was measured of it, where anything was. */
+export function withMetrics<T extends { readonly metrics?: Readonly<Record<string, number>> }>(
+  record: T,
+  more: Readonly<Record<string, number>> = {},
+): T {
+  return Object.keys(more).length === 0 ? record : { ...record, metrics: { ...record.metrics, ...more } };
+}
+
+/** `undefined` for a run that is not there. Who asks again gives its `tallies`, which read each event once. */
+export async function summaryOf(run: string, store: Store, temporal: TemporalPlace, tallies = new RunTallies(store)) {
+  const record = await store.get<RunRecord>(keys.run(run));
+  if (!record) return undefined;
+  const steps = (await store.list<StepEntry>(`step:${run}/`)).map(({ value }) => value);
+  const evaluations = (await store.list<EvaluationEntry>(`evaluation:${run}/`)).map(({ value }) => value);
+  const updates = new Map(
+    (await store.list<UpdateEntry>(`update:${run}/`)).map(({ value }) => [value.record.step, value.metrics]),
+  );
+  const { account, times } = await tallies.of(run);
+  const end = await endOfRun(run, store);
+  const after = evaluations.length > 1 ? evaluations.at(-1) : undefined;
+  const changes = await changesOfRun(store, run);
+  const planned = changes.findLast(({ field }) => field === 'steps')?.to ?? record.config?.steps;
+  return {
+    runId: run,
+    status: end?.status ?? ('running' as const),
+    startedAt: record.startedAt,
+    finishedAt: end?.finishedAt ?? null,
+    ...(end?.message ? { message: end.message } : {}),
+    seed: record.seed,
+    temporal: { ...temporal, workflowId: `train/${run}` },
+    policy: record.policy,
+    task: record.task,
+    evaluation: {
+      before: evaluations[0]?.evaluation ?? null,
+      after: after?.evaluation ?? null,
+      all: evaluations.map(({ step, evaluation }) => ({ step, ...evaluation })),
+    },
+    /** Settings that were changed while it ran; `config.yaml` is what it began with. */
+    changes,
+    /** How many steps it is to make, by its configuration and what was changed since. */
+    ...(planned === undefined ? {} : { plannedSteps: Number(planned) }),
+    steps: steps.map(({ record }) =>
+      withMetrics<StepSummary>(record, { ...updates.get(record.step), ...times.metrics(batchesOf(record)) }),
+    ),
+    checkpoints: steps
+      .filter((entry) => entry.keep)
+      .map(({ record: { step }, sha256 }) => ({ step, path: join('checkpoints', `step-${step}`), sha256 })),
+    accounting: account.totals(end !== undefined, wasStopped(end)),
+  };
+}
+
+export type RunSummary = NonNullable<Awaited<ReturnType<typeof summaryOf>>>;

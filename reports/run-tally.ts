@@ -1,0 +1,60 @@
+/**
+ * What the files of a run tell of its events, each event read once: a run of weeks has millions, and its files are
+ * written after every step.
+ */
+
+import { Account } from './accounting.ts';
+import type { RolloutEvent, Store } from '../store/store.ts';
+import { TrajectoryTimes } from './trajectory-times.ts';
+
+const ENDS: ReadonlySet<string> = new Set(['trained', 'masked', 'dropped', 'evaluated']);
+
+/** Runs whose tally is kept in memory: one that comes back is read again. */
+const KEPT = 16;
+
+export class RunTally {
+  readonly account = new Account();
+  /** When the last rollout of each batch ended, by the batch's name (`step-3`, `eval-0-sampled`); seconds since the epoch. */
+  readonly batchEnds = new Map<string, number>();
+  readonly times = new TrajectoryTimes();
+
+  add(event: RolloutEvent): void {
+    this.account.add(event);
+    this.times.add(event);
+    if (!ENDS.has(event.event)) return;
+    const batch = event.rollout.split('/')[2] ?? '';
+    this.batchEnds.set(batch, Math.max(this.batchEnds.get(batch) ?? 0, Date.parse(event.at) / 1000));
+  }
+}
+
+/** One process's tallies; another process has its own, and comes to the same. */
+export class RunTallies {
+  readonly #store: Store;
+  readonly #known = new Map<string, { readonly tally: RunTally; last: number; reading: Promise<void> }>();
+
+  constructor(store: Store) {
+    this.#store = store;
+  }
+
+  /** With everything that is in the store by now. */
+  async of(run: string): Promise<RunTally> {
+    const entry = this.#known.get(run) ?? { tally: new RunTally(), last: 0, reading: Promise.resolve() };
+    this.#known.delete(run);
+    this.#known.set(run, entry);
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= KEPT) break;
+      this.#known.delete(oldest);
+    }
+    // One reader after the other, so that no event counts twice; one that fails leaves what it did not add to the next.
+    const read = entry.reading
+      .catch(() => undefined)
+      .then(async () => {
+        const { events, last } = await this.#store.eventsSince(run, entry.last);
+        for (const event of events) entry.tally.add(event);
+        entry.last = last;
+      });
+    entry.reading = read;
+    await read;
+    return entry.tally;
+  }
+}

@@ -1,0 +1,27 @@
+/** The life of a supervisor process: the only one of its stack, draining at SIGTERM, deaf to the terminal. */
+
+import { tryLock } from '#setup/process-lock.mjs';
+import { outliveFullLog } from '../workers/full-log.ts';
+import { makeHome } from '../connection/home-folder.ts';
+import type { StackPlan } from './stack-plan.ts';
+import { stackPaths } from '../connection/stack-paths.ts';
+import { Supervisor } from './supervisor.ts';
+
+/** Returns when the stack is down, or at once when another supervisor has this home. */
+export async function runSupervisor(home: string, plan: () => StackPlan): Promise<void> {
+  const paths = stackPaths(home);
+  makeHome(home);
+  const release = tryLock(paths.lock);
+  if (release === undefined) return;
+  outliveFullLog();
+  const stop = new AbortController();
+  process.on('SIGTERM', () => stop.abort());
+  process.on('SIGINT', () => stop.abort());
+  process.on('SIGHUP', () => undefined);
+  const say = (line: string) => process.stdout.write(`${new Date().toISOString()} ${line}\n`);
+  try {
+    await new Supervisor(paths, plan(), say).run(stop.signal);
+  } finally {
+    release();
+  }
+}

@@ -1,0 +1,39 @@
+/** An attempt's records, read back whole. */
+
+import { StoreCorrupt } from './disk-errors.ts';
+import type { Store } from './store.ts';
+import { type ActRecord, attemptKey, type GenerateRecord, keys, padded } from '../protocol/records.ts';
+import type { Attempt } from '../protocol/stages.ts';
+import type { ConfigChange } from '../protocol/run-config.ts';
+
+/** What was changed on the live run, oldest first. */
+export async function changesOfRun(store: Store, run: string): Promise<ConfigChange[]> {
+  return (await store.list<ConfigChange[]>(keys.changes(run, ''))).flatMap(({ value }) => value);
+}
+
+/**
+ * The model calls of an attempt, in order, `atLeast` so many. Errors: `StoreCorrupt` where one is missing: a context without
+ * it would be another one.
+ */
+export async function turnsOf(
+  store: Store,
+  attempt: Pick<Attempt, 'rollout' | 'attempt'>,
+  atLeast = 0,
+): Promise<GenerateRecord[]> {
+  const prefix = `generate:${attemptKey(attempt)}/`;
+  const rows = await store.list<GenerateRecord>(prefix);
+  for (let i = 0; i < Math.max(rows.length, atLeast); i += 1) {
+    const key = `${prefix}${padded(i + 1)}`;
+    if (rows[i]?.key !== key) throw new StoreCorrupt('', `the record ${key} is missing`, { key });
+  }
+  return rows.map(({ value }) => value);
+}
+
+/** The tools' answers of an attempt, by turn. */
+export async function actsOf(
+  store: Store,
+  attempt: Pick<Attempt, 'rollout' | 'attempt'>,
+): Promise<Map<number, ActRecord>> {
+  const rows = await store.list<ActRecord>(`act:${attemptKey(attempt)}/`);
+  return new Map(rows.map(({ key, value }) => [Number(key.slice(key.lastIndexOf('/') + 1)), value]));
+}

@@ -1,0 +1,309 @@
+/**
+ * Hunts turns that are sampled twice, contexts that do not extend what was sampled, and endings read wrongly. Not
+ * asserted: what the engine samples.
+ */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it } from 'vitest';
+import { type GenerateDeps, generateTurn } from '../../../activities/generate/generate.ts';
+import { type ActRecord, type GenerateRecord, keys } from '../../../protocol/records.ts';
+import { malformedCallHint, noCallHint } from '../../../agents/hints.ts';
+import type { GenerateResult } from '../../../trainer/engine.ts';
+import type { GenerateInput } from '../../../protocol/stages.ts';
+import { call, characterTokenizer, finishCall, saying } from '../scripted-parts.ts';
+import { eventLines, RUN, turnInput, useWorld } from '../world.ts';
+
+const world = useWorld();
+const { signal } = new AbortController();
+const encode = (text: string) => characterTokenizer().encode(text);
+const PROMPT = encode('user:Solve toy-train-0.$\nassistant:');
+
+const asRecorded = ({ tokens, logprobs }: GenerateResult) => ({ sampled: tokens, logprobs });
+const generate = (input: GenerateInput) => generateTurn(input, world.now.deps, signal);
+const recordOf = (turn: number) => world.now.store.get<GenerateRecord>(keys.generate(turnInput(turn), turn));
+const answered = (turn: number, content: string) =>
+  world.now.store.putOnce<ActRecord>(keys.act(turnInput(turn), turn), {
+    messages: [{ role: 'tool', name: 'bash', content }],
+  });
+
+describe('a turn', () => {
+  it('asks the engine for the policy, the noise and the sampling that it was given', async () => {
+    world.now.engine.answers = [saying(call('ls'))];
+    const input = turnInput(1);
+    const outcome = await generate(input);
+    const { rollout, policy, sampling, noiseKey } = input;
+    expect(world.now.engine.requests).toEqual([
+      {
+        policy: { ...policy, digest: 'files of /policy' },
+        cacheKey: rollout,
+        tokens: PROMPT,
+        sampling,
+        stopTokenIds: [0],
+        noiseKey,
+      },
+    ]);
+    expect(world.now.engine.signals).toEqual([signal]);
+    const sampledTokens = saying(call('ls')).tokens.length;
+    expect(outcome).toEqual({
+      kind: 'calls',
+      calls: 1,
+      contextTokens: PROMPT.length + sampledTokens,
+      sampledTokens,
+      line: 'bash ls',
+    });
+    expect(await recordOf(1)).toMatchObject({
+      version: 3,
+      appended: PROMPT,
+      reset: false,
+      ...asRecorded(saying(call('ls'))),
+    });
+  });
+
+  it.each([0.6, 0])('keeps the temperature %d that it was sampled at', async (temperature) => {
+    world.now.engine.answers = [saying(call('ls'))];
+    await generate(turnInput(1, { sampling: { ...turnInput(1).sampling, temperature } }));
+    expect((await recordOf(1))?.temperature).toBe(temperature);
+  });
+
+  it('keeps what the call took, where the engine tells it', async () => {
+    const cost = { queueSeconds: 0.1, seconds: 0.5, cachedTokens: 3, batchSize: 2 };
+    world.now.engine.cost = cost;
+    world.now.engine.answers = [saying(call('ls'))];
+    await generate(turnInput(1));
+    expect((await recordOf(1))?.cost).toEqual(cost);
+  });
+
+  it('says who has its context only where there are several, and the engine is ours', async () => {
+    world.now.engine.answers = [saying(call('ls'))];
+    const named = await generateTurn(turnInput(1), { ...world.now.deps, worker: 'host/gpu-2' }, signal);
+    expect(named.worker).toBe('host/gpu-2');
+    expect(await generate(turnInput(1))).not.toHaveProperty('worker');
+  });
+
+  it('is sampled once: a repeated call returns what was recorded, and its event is there once', async () => {
+    world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
+    const first = await generate(turnInput(1));
+    expect(await generate(turnInput(1))).toEqual(first);
+    expect(world.now.engine.requests.length).toBe(1);
+    expect(await eventLines(world.now.store)).toEqual(['turn 1']);
+    expect(await world.now.store.repeats()).toEqual({ model: 0 });
+  });
+
+  it('that two attempts sample at once is what the first to end sampled, for both', async () => {
+    const held = [Promise.withResolvers<GenerateResult>(), Promise.withResolvers<GenerateResult>()] as const;
+    world.now.engine.answers = [() => held[0].promise, () => held[1].promise];
+    const attempts = [generate(turnInput(1)), generate(turnInput(1))] as const;
+    held[1].resolve(saying(finishCall));
+    const second = await attempts[1];
+    held[0].resolve(saying(call('ls')));
+    expect(second).toMatchObject({ kind: 'finish', calls: 0 });
+    expect(await attempts[0]).toEqual(second);
+    expect((await recordOf(1))?.sampled).toEqual(saying(finishCall).tokens);
+    expect(await eventLines(world.now.store)).toEqual(['turn 1']);
+    expect(await world.now.store.repeats()).toEqual({ model: 1 });
+  });
+
+  it('of another policy is refused, not passed off as the one that was asked for', async () => {
+    world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
+    await generate(turnInput(1));
+    const refused = generate(turnInput(1, { policy: { dir: '/other', version: 4 } }));
+    await expect(refused).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.version', value: 4 });
+    expect(world.now.engine.requests.length).toBe(1);
+    expect((await recordOf(1))?.version).toBe(3);
+  });
+
+  it('of another directory, or of files written over those that sampled, is refused; files that are gone change nothing', async () => {
+    world.now.engine.answers = [saying(call('ls'))];
+    const first = await generate(turnInput(1));
+    const elsewhere = generate(turnInput(1, { policy: { dir: '/other', version: 3 } }));
+    await expect(elsewhere).rejects.toMatchObject({
+      name: 'UserInputError',
+      field: 'policy',
+      remedy: expect.stringContaining('sampled by other files') as string,
+    });
+    const told = (digestOf: GenerateDeps['digestOf']) =>
+      generateTurn(turnInput(1), { ...world.now.deps, digestOf }, signal);
+    await expect(told(async () => 'other files')).rejects.toMatchObject({ field: 'policy' });
+    expect(await told(() => Promise.reject(new Error('gone')))).toEqual(first);
+    expect(world.now.engine.requests.length).toBe(1);
+  });
+
+  const ofFolder = (input: GenerateInput) =>
+    generateTurn(input, { ...world.now.deps, digestOf: (dir) => readdir(dir).then(String) }, signal);
+
+  it.each([
+    ['was known by its files', { policy: { dir: '/gone', version: 3, digest: 'of before' } }],
+    ['has sampled a turn', { turn: 2 }],
+    ['sampled an earlier attempt', { attempt: 2 }],
+    ['is that of a run', {}],
+  ])('a policy whose folder is gone is a torn checkpoint, where it %s', async (where, over) => {
+    if (where === 'is that of a run') await world.now.store.putOnce(keys.run(RUN), { run: RUN });
+    await expect(ofFolder(turnInput(1, { policy: { dir: '/gone', version: 3 }, ...over }))).rejects.toMatchObject({
+      name: 'CheckpointTorn',
+      dir: '/gone',
+    });
+  });
+
+  it('a folder that never was is a wrong input: nobody could bring it back', async () => {
+    const mistyped = ofFolder(turnInput(1, { policy: { dir: '/typo', version: 0 } }));
+    await expect(mistyped).rejects.toMatchObject({ name: 'UserInputError', field: 'policy.dir', value: '/typo' });
+  });
+
+  it('a folder that is there and lacks a file is a torn checkpoint', async () => {
+    const { dir, deps } = world.now;
+    const cut = generateTurn(
+      turnInput(1, { policy: { dir, version: 0 } }),
+      { ...deps, digestOf: () => readdir(join(dir, 'gone')).then(String) },
+      signal,
+    );
+    await expect(cut).rejects.toMatchObject({ name: 'CheckpointTorn', dir });
+  });
+
+  it('asks nothing of files that are not those that the rollout was started with', async () => {
+    const refused = generate(turnInput(1, { policy: { dir: '/policy', version: 3, digest: 'of before' } }));
+    await expect(refused).rejects.toMatchObject({ name: 'CheckpointTorn', dir: '/policy' });
+    expect(world.now.engine.requests).toEqual([]);
+  });
+
+  it('that the engine failed at is not recorded', async () => {
+    world.now.engine.answers = [() => Promise.reject(new Error('the engine broke')), saying(finishCall)];
+    await expect(generate(turnInput(1))).rejects.toThrow('the engine broke');
+    expect(await recordOf(1)).toBeUndefined();
+    expect(await eventLines(world.now.store)).toEqual([]);
+    expect(await generate(turnInput(1))).toMatchObject({ kind: 'finish' });
+  });
+});
+
+describe('the context', () => {
+  it('grows by appended ids alone: what was sampled is never encoded again', async () => {
+    world.now.engine.answers = [saying(call('ls')), saying(call('cat a')), saying(finishCall)];
+    await generate(turnInput(1));
+    await answered(1, 'a b');
+    await generate(turnInput(2));
+    await answered(2, 'text');
+    await generate(turnInput(3));
+    const second = [...PROMPT, ...saying(call('ls')).tokens, ...encode('\ntool:a b$\nassistant:')];
+    const third = [...second, ...saying(call('cat a')).tokens, ...encode('\ntool:text$\nassistant:')];
+    expect(world.now.engine.requests.map(({ tokens }) => tokens)).toEqual([PROMPT, second, third]);
+    expect(await eventLines(world.now.store)).toEqual(['turn 1', 'turn 2', 'turn 3']);
+  });
+
+  it.each([
+    ['no call', 'I think so.', noCallHint('function-xml')],
+    [
+      'a call that is cut',
+      '<function=bash>\n<parameter=command>ls',
+      malformedCallHint('function-xml', 'The call has no closing </function>.'),
+    ],
+  ])('after %s goes on with a hint', async (_, text, hint) => {
+    world.now.engine.answers = [saying(text), saying(finishCall)];
+    expect(await generate(turnInput(1))).toMatchObject({ kind: 'hint', calls: 0 });
+    await generate(turnInput(2));
+    expect(world.now.engine.requests[1]?.tokens).toEqual([
+      ...PROMPT,
+      ...saying(text).tokens,
+      ...encode(`\nuser:${hint}$\nassistant:`),
+    ]);
+  });
+
+  it('starts anew where the template rewrites the past', async () => {
+    const tokenizer = characterTokenizer({ stable: false });
+    const deps = { ...world.now.deps, tokenizerOf: async () => tokenizer };
+    world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
+    await generateTurn(turnInput(1), deps, signal);
+    await answered(1, 'a b');
+    const outcome = await generateTurn(turnInput(2), deps, signal);
+    const afresh = encode('user:Solve toy-train-0.$\nassistant:$\ntool:a b$\nassistant:');
+    expect(world.now.engine.requests[1]?.tokens).toEqual(afresh);
+    expect(await recordOf(2)).toMatchObject({ appended: afresh, reset: true });
+    expect(outcome.contextTokens).toBe(afresh.length + saying(finishCall).tokens.length);
+  });
+});
+
+describe('an ending', () => {
+  it('by finish runs the calls before it, and none after it', async () => {
+    world.now.engine.answers = [saying(call('ls') + finishCall + call('rm -r .'))];
+    expect(await generate(turnInput(1))).toMatchObject({ kind: 'finish', calls: 1 });
+  });
+
+  it('by a full context does not ask the engine', async () => {
+    const input = turnInput(1, { maxContextTokens: PROMPT.length });
+    expect(await generate(input)).toEqual({
+      kind: 'context-full',
+      calls: 0,
+      contextTokens: PROMPT.length,
+      sampledTokens: 0,
+      line: 'context-full',
+    });
+    expect(world.now.engine.requests).toEqual([]);
+    expect(await recordOf(1)).toMatchObject({ appended: PROMPT, sampled: [], end: 'context-full' });
+  });
+
+  it.each([
+    ['the context is full', 5, 'context-full', 5],
+    ['the turn is too long', 500, 'response-cut', 100],
+  ])('where %s is told from the other, and a cut call is never run', async (_, room, kind, maxTokens) => {
+    world.now.engine.answers = [saying(call('ls'), 'length')];
+    const outcome = await generate(turnInput(1, { maxContextTokens: PROMPT.length + room }));
+    expect(outcome).toMatchObject({ kind, calls: 0 });
+    expect(world.now.engine.requests[0]?.sampling.maxTokens).toBe(maxTokens);
+    expect((await recordOf(1))?.parsed.kind).toBe('no-call');
+  });
+
+  it('by a stop token that just fits is no cut', async () => {
+    const { tokens } = saying(finishCall);
+    world.now.engine.answers = [saying(finishCall)];
+    expect(await generate(turnInput(1, { maxContextTokens: PROMPT.length + tokens.length }))).toMatchObject({
+      kind: 'finish',
+    });
+  });
+});
+
+describe('a policy that a run trains meanwhile', () => {
+  const following = (turn: number) => turnInput(turn, { policy: { dir: '/policy', version: 3, newestOf: 'r' } });
+  const updated = (version: number) =>
+    world.now.store.putOnce(keys.update('r', version), { policy: { dir: `/v${version}`, version } });
+
+  it('is asked in its newest version at each turn, and the turn says which one that was', async () => {
+    world.now.engine.answers = [saying(call('ls')), saying(finishCall)];
+    await generate(following(1));
+    await answered(1, 'files');
+    await updated(4);
+    await updated(5);
+    await generate(following(2));
+    expect(world.now.engine.requests.map(({ policy }) => policy)).toMatchObject([
+      { dir: '/policy', version: 3 },
+      { dir: '/v5', version: 5 },
+    ]);
+    expect([(await recordOf(1))?.version, (await recordOf(2))?.version]).toEqual([3, 5]);
+  });
+
+  it('has its recorded turns returned after more updates, but none from before it began', async () => {
+    world.now.engine.answers = [saying(finishCall)];
+    await updated(4);
+    const first = await generate(following(1));
+    await updated(5);
+    expect(await generate(following(1))).toEqual(first);
+    const later = turnInput(1, { policy: { dir: '/v5', version: 5, newestOf: 'r' } });
+    await expect(generate(later)).rejects.toThrow(/sampled by version 4/);
+  });
+});
+
+describe('a turn that a text ended', () => {
+  it('keeps the text, and the next prompt begins with the token that it lacks', async () => {
+    const { tokens, logprobs } = saying(call('ls'));
+    const stopText = '</tool_call>';
+    world.now.engine.answers = [
+      { tokens: tokens.slice(0, -1), logprobs: logprobs.slice(0, -1), finishReason: 'stop', stopText },
+      saying(finishCall),
+    ];
+    expect(await generate(turnInput(1))).toMatchObject({ kind: 'calls', calls: 1 });
+    await answered(1, 'a.py');
+    await generate(turnInput(2));
+    const [first, second] = [await recordOf(1), await recordOf(2)];
+    expect(first).toMatchObject({ end: 'stop', stopText, sampled: tokens.slice(0, -1) });
+    expect(second?.reset).toBe(false);
+    expect(second?.appended[0]).toBe(tokens.at(-1));
+    expect(world.now.engine.requests[1]?.tokens).toEqual([...PROMPT, ...tokens, ...(second?.appended.slice(1) ?? [])]);
+  });
+});

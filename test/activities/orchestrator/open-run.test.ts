@@ -1,0 +1,459 @@
+/** Hunts bad input that is accepted, or refused without saying which field, which value and what to do. */
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { parse } from 'yaml';
+import { UserInputError } from '../../../protocol/user-input-error.ts';
+import { keys, type RunRecord } from '../../../protocol/records.ts';
+import { modelConfigJson } from '../../../trainer/model/config.ts';
+import { describePolicy } from '../../../trainer/model/describe-policy.ts';
+import { smallConfig } from '../../trainer/tiny-policy.ts';
+import { orchestratorActivities, RUN, useWorld } from '../world.ts';
+
+const world = useWorld();
+
+function open(given: unknown, run?: string) {
+  const { store } = world.now;
+  const describePolicy = async () => ({ parameters: 12, vocabulary: 34 });
+  return orchestratorActivities({ store, temporal: { address: '', namespace: '', ui: '' }, describePolicy }).openRun(
+    given,
+    run as string,
+  );
+}
+const base = () => join(world.now.dir, 'policy');
+const good = () => ({
+  run: RUN,
+  dir: join(world.now.dir, 'runs'),
+  seed: 5,
+  policy: { base: base() },
+  task: { name: 'toy', train: 10 },
+});
+
+beforeEach(() => {
+  mkdirSync(base());
+  for (const file of ['config.json', 'tokenizer.json']) writeFileSync(join(base(), file), '{}');
+});
+
+it('makes the folder with the resolved configuration, and records the run', async () => {
+  const { config, runDir, policy } = await open(good());
+  expect(runDir).toBe(join(world.now.dir, 'runs', RUN));
+  expect(policy).toEqual({ dir: base(), version: 0 });
+  expect(config).toMatchObject({
+    seed: 5,
+    steps: 20,
+    batch: { tasks: 8, samples: 8 },
+    algorithm: { advantage: 'grpo' },
+  });
+  expect(parse(readFileSync(join(runDir, 'config.yaml'), 'utf8'))).toEqual(config);
+  expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({
+    run: RUN,
+    runDir,
+    seed: 5,
+    policy: { base: base(), parameters: 12, vocabulary: 34 },
+    task: { name: 'toy', train: 10, heldOut: 200 },
+  });
+});
+
+it('that the GPU workers could not train is refused before anything is written', async () => {
+  const parts = {
+    store: world.now.store,
+    temporal: { address: '', namespace: '', ui: '' },
+    describePolicy: async () => ({ parameters: 1, vocabulary: 1 }),
+  };
+  const activities = orchestratorActivities({
+    ...parts,
+    refusedPlacement: (placement) => (placement === 'apart' ? 'one worker does both' : undefined),
+  });
+  await expect(activities.openRun({ ...good(), training: { placement: 'apart' } }, RUN)).rejects.toMatchObject({
+    type: 'UserInputError',
+    message: expect.stringContaining('training.placement: "apart"') as unknown,
+  });
+  expect(await world.now.store.get(keys.run(RUN))).toBeUndefined();
+  expect((await activities.openRun(good(), RUN)).config.training).toEqual({ mode: 'sync' });
+});
+
+it('twice is the run that it was', async () => {
+  const first = await open(good());
+  const record = await world.now.store.get(keys.run(RUN));
+  expect(await open(good())).toEqual(first);
+  expect(await world.now.store.get(keys.run(RUN))).toEqual(record);
+});
+
+const refusal = async (opening: Promise<unknown>) => {
+  const refused: unknown = await opening.catch((error: unknown) => error);
+  expect(refused).toMatchObject({ type: 'UserInputError', nonRetryable: true });
+  return (refused as { cause: UserInputError }).cause;
+};
+
+it('takes the name that the workflow has, and refuses another one', async () => {
+  const { run: _, ...nameless } = good();
+  const { config, runDir } = await open(nameless, 'mine');
+  expect([config.run, runDir]).toEqual(['mine', join(world.now.dir, 'runs', 'mine')]);
+  expect((await open(good(), RUN)).config.run).toBe(RUN);
+  expect(await refusal(open(good(), 'mine'))).toMatchObject({
+    field: 'run',
+    value: RUN,
+    remedy: expect.stringContaining('train/mine') as string,
+  });
+});
+
+it('refuses a known name with another configuration, and leaves the first one on disk', async () => {
+  const { config, runDir } = await open(good());
+  const { seed, ...rest } = good();
+  expect((await open({ ...rest, seed })).config).toEqual(config);
+  const refused = await refusal(open({ ...good(), sampling: { temperature: 0.5 }, steps: 7 }));
+  expect(refused).toMatchObject({
+    field: 'sampling.temperature',
+    value: 0.5,
+    remedy: expect.stringMatching(/began with 1; .*another run name/) as string,
+  });
+  expect(await refusal(open({ ...good(), dispatcher: { maxParallelAgents: 3 } }))).toMatchObject({
+    field: 'dispatcher.maxParallelAgents',
+    value: 3,
+  });
+  expect(parse(readFileSync(join(runDir, 'config.yaml'), 'utf8'))).toEqual(config);
+});
+
+it('refuses a folder with the weights of a run that the store does not know', async () => {
+  const runDir = join(world.now.dir, 'runs', RUN);
+  mkdirSync(join(runDir, 'checkpoints', 'step-3'), { recursive: true });
+  expect(await refusal(open(good()))).toMatchObject({
+    field: 'run',
+    value: RUN,
+    remedy: expect.stringContaining(runDir) as string,
+  });
+  rmSync(join(runDir, 'checkpoints'), { recursive: true });
+  await open(good());
+  mkdirSync(join(runDir, 'checkpoints', 'step-1'), { recursive: true });
+  expect((await open(good())).runDir).toBe(runDir);
+});
+
+it.each([
+  ['an unknown field', { colour: 'red' }, 'colour', 'red', /there is no such setting/],
+  ['an unknown nested field', { sampling: { warmth: 2 } }, 'sampling.warmth', 2, /there is no such setting/],
+  ['groups of one', { batch: { samples: 1 } }, 'batch.samples', 1, /compares the rollouts of a group/],
+  ['more tasks a step than there are', { batch: { tasks: 11 } }, 'batch.tasks', 11, /task\.train \(10\)/],
+  ['a task nobody knows', { task: { name: 'nope', train: 10 } }, 'task.name', 'nope', /toy/],
+  ['a run name that is no folder name', { run: '../up' }, 'run', '../up', /letters, digits/],
+  ['a number of steps that is none', { steps: 0 }, 'steps', 0, /1/],
+])('refuses %s', async (_, change, field, value, remedy) => {
+  const refused: unknown = await open({ ...good(), ...change }).catch((error: unknown) => error);
+  expect(refused).toMatchObject({ type: 'UserInputError', nonRetryable: true });
+  const { cause } = refused as { cause: unknown };
+  expect(cause).toBeInstanceOf(UserInputError);
+  expect(cause).toMatchObject({ field, value, remedy: expect.stringMatching(remedy) as string });
+  expect(await world.now.store.get(keys.run(RUN))).toBeUndefined();
+});
+
+it.each(['config.json', 'tokenizer.json'])('refuses a policy without %s', async (file) => {
+  rmSync(join(base(), file));
+  await expect(open(good())).rejects.toMatchObject({
+    cause: {
+      field: 'policy.base',
+      value: base(),
+      remedy: `give a directory with ${file}: a model in Hugging Face layout`,
+    },
+  });
+});
+
+it('knows what was changed on the live run, in its order, once each; the folder tells of it', async () => {
+  const { store } = world.now;
+  const { runDir, config, changes: none } = await open(good());
+  expect(none).toBeUndefined();
+  const activities = orchestratorActivities({
+    store,
+    temporal: { address: '', namespace: '', ui: '' },
+    describePolicy: async () => ({ parameters: 1, vocabulary: 1 }),
+  });
+  const change = (step: number, to: number) => ({
+    at: `2026-01-01T00:00:0${step}.000Z`,
+    step,
+    field: 'steps',
+    from: 20,
+    to,
+  });
+  for (const step of [2, 1, 2]) {
+    const made = change(step, 30 + step);
+    await activities.recordChanges({ run: RUN, runDir, key: `${made.at}/00001/u`, changes: [made] });
+  }
+  const expected = [change(1, 31), change(2, 32)];
+  expect(await open(good())).toMatchObject({ config, changes: expected });
+  const lines = readFileSync(join(runDir, 'changes.jsonl'), 'utf8').trim().split('\n');
+  expect(lines.map((line) => JSON.parse(line) as unknown)).toEqual(expected);
+});
+
+it('goes on from the last step on record where rollouts overlap with updates, and from the first where they do not', async () => {
+  const { store } = world.now;
+  const step = (n: number, overlap?: object) => ({
+    record: { step: n },
+    policy: { dir: `/v${n}`, version: n },
+    sha256: 'x',
+    keep: false,
+    ...(overlap ? { overlap } : {}),
+  });
+  await open(good());
+  expect((await open(good())).recorded).toBeUndefined();
+  await store.putOnce(keys.step(RUN, 1), step(1));
+  const again = await open(good());
+  expect(again.recorded).toBe(1);
+  expect(again.resume).toBeUndefined();
+  const overlap = { begun: 5, running: [{ number: 4, policy: { dir: '/v1', version: 1 }, lastStep: 4 }], ended: [] };
+  await store.putOnce(keys.step(RUN, 2), step(2, overlap));
+  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap });
+  await store.putOnce(keys.update(RUN, 3), { units: [4, 5] });
+  expect((await open(good())).resume).toEqual({ step: 2, policy: { dir: '/v2', version: 2 }, overlap, owed: [4, 5] });
+});
+
+it('trains the first step on what its update was made of, where nothing but that is on record', async () => {
+  await world.now.store.putOnce(keys.update(RUN, 1), { units: [1, 3] });
+  const { resume, policy } = await open(good());
+  expect(resume).toEqual({ step: 0, policy, overlap: { begun: 0, running: [], ended: [] }, owed: [1, 3] });
+});
+
+it('a module of one own is loaded before anything is made, and must define what is asked for', async () => {
+  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
+  const module = join(world.now.dir, 'losses.mjs');
+  const algorithm = { loss: 'open-run-test', module };
+  await expect(open({ ...good(), algorithm })).rejects.toMatchObject({
+    cause: { field: 'algorithm.module', remedy: expect.stringMatching(/must load on the workers/) },
+  });
+  writeFileSync(
+    module,
+    `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss('open-run-test', { correctable: false, terms: () => { throw new Error(); } });\n`,
+  );
+  expect((await open({ ...good(), algorithm })).config.algorithm).toMatchObject({ loss: 'open-run-test', module });
+  await expect(open({ ...good(), run: 'b', algorithm: { ...algorithm, loss: 'another' } })).rejects.toMatchObject({
+    cause: { field: 'algorithm.loss', remedy: expect.stringMatching(/does not define it; there are regular/) },
+  });
+  await expect(
+    open({ ...good(), run: 'b', algorithm: { ...algorithm, offPolicyCorrection: {} } }),
+  ).rejects.toMatchObject({ cause: { field: 'algorithm.offPolicyCorrection' } });
+});
+
+describe('a base that is an adapter', () => {
+  const adapter = { r: 4, lora_alpha: 8, target_modules: ['v_proj', 'q_proj'] };
+  const own = { rank: 4, alpha: 8, targetModules: ['q_proj', 'v_proj'] };
+  const write = (more: object = {}) =>
+    writeFileSync(join(base(), 'adapter_config.json'), JSON.stringify({ ...adapter, ...more }));
+  const withLora = (lora: object, run = RUN) => open({ ...good(), run, policy: { base: base(), lora } });
+
+  it('goes on as the one that it is: policy.lora has to say the same, or is left out', async () => {
+    write({ rank_pattern: {}, use_rslora: false, layers_to_transform: null });
+    for (const lora of [{}, { ...own, rank: 8 }, { ...own, alpha: 16 }, { ...own, targetModules: ['q_proj'] }]) {
+      expect(await refusal(withLora(lora))).toMatchObject({
+        field: 'policy.lora',
+        value: lora,
+        remedy: expect.stringMatching(
+          /^give {"rank":4,"alpha":8,"targetModules":\["v_proj","q_proj"\]}, .*leave it out: it goes on all the same/,
+        ) as string,
+      });
+    }
+    expect(await world.now.store.get(keys.run(RUN))).toBeUndefined();
+    await withLora(own);
+    await open({ ...good(), run: 'unsaid' });
+  });
+
+  it.each([
+    { use_rslora: true },
+    { rank_pattern: { q_proj: 2 } },
+    { alpha_pattern: { q_proj: 2 } },
+    { layers_to_transform: [0] },
+    { exclude_modules: ['v_proj'] },
+  ])('with %j cannot be said', async (more) => {
+    write(more);
+    expect(await refusal(withLora(own))).toMatchObject({
+      field: 'policy.lora',
+      value: own,
+      remedy: expect.stringMatching(new RegExp(`^leave it out: .*${Object.keys(more)[0]} = `)) as string,
+    });
+    await open(good());
+  });
+
+  it('does not stop a run that is on record, whatever it began with', async () => {
+    await withLora({});
+    write();
+    expect((await withLora({})).config.policy.lora).toMatchObject({ rank: 8 });
+  });
+});
+
+it.each([
+  ['is not implemented', '{"model_type":"mixtral"}', /model_type = "mixtral" is not supported: use a dense text model/],
+  ['is no JSON', '{', /give another model: SyntaxError/],
+])('a model whose configuration %s is refused at once, a critic too', async (_, text, remedy) => {
+  const parts = { store: world.now.store, temporal: { address: '', namespace: '', ui: '' }, describePolicy };
+  const opening = (given: object) => orchestratorActivities(parts).openRun({ ...good(), ...given }, RUN);
+  writeFileSync(join(base(), 'config.json'), text);
+  expect(await refusal(opening({}))).toMatchObject({
+    field: 'policy.base',
+    value: base(),
+    remedy: expect.stringMatching(remedy) as string,
+  });
+  const critic = join(world.now.dir, 'critic');
+  mkdirSync(critic);
+  renameSync(join(base(), 'config.json'), join(critic, 'config.json'));
+  writeFileSync(join(base(), 'config.json'), JSON.stringify(modelConfigJson(smallConfig)));
+  expect(await refusal(opening({ algorithm: { advantage: 'gae', critic: { base: critic } } }))).toMatchObject({
+    field: 'algorithm.critic.base',
+    value: critic,
+    remedy: expect.stringMatching(remedy) as string,
+  });
+});
+
+it('a loss that only the module of another run defines is refused: the thread that trains has not loaded that one', async () => {
+  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
+  const [theirs, imports, empty] = ['theirs', 'imports', 'empty'].map((name) => join(world.now.dir, `${name}.mjs`)) as [
+    string,
+    string,
+    string,
+  ];
+  writeFileSync(
+    theirs,
+    `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss('of-theirs', { correctable: false, terms: () => { throw new Error(); } });\n`,
+  );
+  writeFileSync(imports, "import './theirs.mjs';\n");
+  writeFileSync(empty, '');
+  const asking = (run: string, module: string) => ({ ...good(), run, algorithm: { loss: 'of-theirs', module } });
+  await open(asking('a', theirs));
+  expect(await refusal(open(asking('b', empty)))).toMatchObject({
+    field: 'algorithm.loss',
+    value: 'of-theirs',
+    remedy: `algorithm.module does not define it: name ${theirs}, which does, or import it there`,
+  });
+  expect(await world.now.store.get(keys.run('b'))).toBeUndefined();
+  // One that imports it has it too.
+  expect((await open(asking('c', imports))).config.algorithm).toMatchObject({ loss: 'of-theirs', module: imports });
+});
+
+describe('a loss of one own that another module defines too', () => {
+  const registry = join(import.meta.dirname, '../../../trainer/algorithms/losses/registry.ts');
+  /** A module that defines `loss`, and a run that asks for it. */
+  function asking(run: string, loss: string) {
+    const module = join(world.now.dir, `${run}.mjs`);
+    writeFileSync(
+      module,
+      `import { defineLoss } from ${JSON.stringify(registry)};\ndefineLoss(${JSON.stringify(loss)}, { correctable: false, terms: () => { throw new Error(); } });\n`,
+    );
+    return { ...good(), run, algorithm: { loss, module } };
+  }
+  const both = (first: string, now: string) => ({
+    field: 'algorithm.module',
+    remedy: expect.stringContaining(
+      `by ${join(world.now.dir, first)}.mjs, and ${join(world.now.dir, now)}.mjs defines it too: give another name`,
+    ) as string,
+  });
+
+  it('is refused with both before anything is made', async () => {
+    await open(asking('one', 'asked-for-twice'));
+    expect(await refusal(open(asking('two', 'asked-for-twice')))).toMatchObject(both('one', 'two'));
+    expect(await world.now.store.get(keys.run('two'))).toBeUndefined();
+    expect(existsSync(join(world.now.dir, 'runs', 'two'))).toBe(false);
+  });
+
+  it('is refused too where this process has not loaded that one yet: the workers of its run have', async () => {
+    const { store } = world.now;
+    const onRecord = async (run: string, loss: string) => {
+      const record = {
+        run,
+        runDir: '/runs',
+        seed: 1,
+        startedAt: '',
+        policy: { base: '/p', parameters: 1, vocabulary: 1 },
+        task: { name: 'toy', train: 1, heldOut: 1 },
+      };
+      await store.putOnce(keys.run(run), { ...record, config: asking(run, loss) });
+    };
+    await onRecord('under-way', 'not-loaded-here');
+    expect(await refusal(open(asking('three', 'not-loaded-here')))).toMatchObject(both('under-way', 'three'));
+    const before = asking('before', 'loaded-before');
+    await open(before);
+    await store.putOnce(keys.runEnd('before'), { status: 'completed', finishedAt: '', message: '' });
+    await onRecord('since', 'loaded-before');
+    expect(await refusal(open({ ...before, run: 'once-more' }))).toMatchObject(both('before', 'since'));
+    await onRecord('over', 'of-a-run-that-ended');
+    await store.putOnce(keys.runEnd('over'), { status: 'completed', finishedAt: '', message: '' });
+    await onRecord('gone', 'of-a-run-that-ended');
+    rmSync(join(world.now.dir, 'gone.mjs'));
+    expect((await open(asking('four', 'of-a-run-that-ended'))).config.algorithm.loss).toBe('of-a-run-that-ended');
+  });
+});
+
+describe('what a critic begins as', () => {
+  const withCritic = (critic: object) => ({ ...good(), algorithm: { advantage: 'gae', critic } });
+  const other = () => join(world.now.dir, 'critic');
+  beforeEach(() => {
+    mkdirSync(other());
+    writeFileSync(join(other(), 'config.json'), '{}');
+  });
+
+  it('is the base policy, or the directory that is named, on record with the run', async () => {
+    await open(withCritic({}));
+    expect(await world.now.store.get<RunRecord>(keys.run(RUN))).toMatchObject({ critic: { base: base() } });
+    await open({ ...withCritic({ base: other() }), run: 'second' });
+    expect(await world.now.store.get<RunRecord>(keys.run('second'))).toMatchObject({ critic: { base: other() } });
+    await open({ ...good(), run: 'third' });
+    expect(await world.now.store.get<RunRecord>(keys.run('third'))).not.toHaveProperty('critic');
+  });
+
+  it('is refused where it is no model, has other tokens, or the base policy has a critic beside it', async () => {
+    const field = 'algorithm.critic.base';
+    expect(await refusal(open(withCritic({ base: join(world.now.dir, 'none') })))).toMatchObject({
+      field,
+      remedy: expect.stringContaining('config.json') as string,
+    });
+    writeFileSync(
+      join(base(), 'longhaul.json'),
+      JSON.stringify({ step: 1, version: 1, sha256: 'a', critic: { sha256: 'b' } }),
+    );
+    expect(await refusal(open(withCritic({ base: other() })))).toMatchObject({
+      field,
+      remedy: expect.stringContaining('has a critic beside it') as string,
+    });
+    expect(await open(withCritic({}))).toMatchObject({ runDir: expect.any(String) as string });
+    rmSync(join(base(), 'longhaul.json'));
+    const { store } = world.now;
+    const describePolicy = async (dir: string) => ({ parameters: 12, vocabulary: dir === other() ? 35 : 34 });
+    const opening = orchestratorActivities({
+      store,
+      temporal: { address: '', namespace: '', ui: '' },
+      describePolicy,
+    }).openRun({ ...withCritic({ base: other() }), run: 'fourth' }, 'fourth');
+    expect(await refusal(opening)).toMatchObject({
+      field,
+      remedy: expect.stringMatching(/35 vocabulary entries, the policy 34/) as string,
+    });
+  });
+
+  it('may be an adapter, which goes on as the one that it is: other settings are refused, with its own', async () => {
+    const field = 'algorithm.critic.lora';
+    const json = JSON.stringify({ r: 4, lora_alpha: 8, target_modules: ['v_proj', 'q_proj'] });
+    writeFileSync(join(other(), 'adapter_config.json'), json);
+    const own = { rank: 4, alpha: 8, targetModules: ['q_proj', 'v_proj'] };
+    const refused = await refusal(open(withCritic({ base: other(), lora: {} })));
+    expect(refused).toMatchObject({
+      field,
+      value: { rank: 8 },
+      remedy: expect.stringMatching(
+        /^give {"rank":4,"alpha":8,"targetModules":\["v_proj","q_proj"\]}, .*leave it out: then it is trained whole/,
+      ) as string,
+    });
+    await open({ ...withCritic({ base: other(), lora: own }), run: 'same' });
+    await open({ ...withCritic({ base: other() }), run: 'whole' });
+    await open({ ...withCritic({ lora: {} }), run: 'new' });
+    // One beside the base policy goes on as well.
+    writeFileSync(
+      join(base(), 'longhaul.json'),
+      JSON.stringify({ step: 1, version: 1, sha256: 'a', critic: { sha256: 'b' } }),
+    );
+    await open({ ...withCritic({ lora: {} }), run: 'beside-whole' });
+    mkdirSync(join(base(), 'critic'));
+    writeFileSync(join(base(), 'critic', 'adapter_config.json'), json);
+    for (const lora of [{}, { ...own, rank: 8 }, { ...own, alpha: 16 }, { ...own, targetModules: ['q_proj'] }]) {
+      expect(await refusal(open({ ...withCritic({ lora }), run: 'other' }))).toMatchObject({
+        field,
+        remedy: expect.stringContaining('goes on all the same') as string,
+      });
+    }
+    await open({ ...withCritic({ lora: own }), run: 'beside' });
+    await open({ ...withCritic({}), run: 'beside-unsaid' });
+  });
+});

@@ -1,0 +1,49 @@
+/** Hunts an in-memory runner that is faster because its store answers otherwise: both stores are asked the same. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { MemoryStore } from '../../../benchmarks/durability/memory-store.ts';
+import { openSqliteStore } from '../../../store/sqlite-store.ts';
+import type { Store } from '../../../store/store.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-memory-store-'));
+let durable: Store;
+beforeAll(() => {
+  durable = openSqliteStore(dir);
+});
+afterAll(async () => {
+  await durable.close();
+  rmSync(dir, { recursive: true });
+});
+
+it('keeps the first value and lists by prefix, as the durable store does', async () => {
+  let round = 0;
+  const name = fc.stringMatching(/^[ab](\/[ab1#]{1,2}){0,3}$/);
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.tuple(name, fc.integer()), { maxLength: 20 }), name, async (entries, prefix) => {
+      const memory = new MemoryStore();
+      round += 1;
+      for (const [key, value] of entries) {
+        expect(await memory.putOnce(`${round}/${key}`, value)).toEqual(await durable.putOnce(`${round}/${key}`, value));
+      }
+      for (const asked of [`${round}/${prefix}`, `${round}/${prefix}/`, `${round}/`])
+        expect(await memory.list(asked)).toEqual(await durable.list(asked));
+      for (const [key] of entries)
+        expect(await memory.get(`${round}/${key}`)).toEqual(await durable.get(`${round}/${key}`));
+    }),
+    { numRuns: 60 },
+  );
+});
+
+it('counts executions and keeps objects, as the durable store does', async () => {
+  const memory = new MemoryStore();
+  for (const key of ['model:a', 'tool:a', 'model:a']) expect(await memory.begin(key)).toBe(await durable.begin(key));
+  expect(await memory.begun('model:a')).toBe(2);
+  const keysOf = async (store: Store) => (await store.executions(1)).map(({ key }) => key);
+  expect(await keysOf(memory)).toEqual(await keysOf(durable));
+  const ref = await memory.putObject(Buffer.from('x'));
+  expect(ref).toBe(await durable.putObject(Buffer.from('x')));
+  expect(Buffer.from(await memory.getObject(ref)).toString()).toBe('x');
+});

@@ -1,0 +1,56 @@
+/** Hunts a chaos that begins to work with options that it cannot use. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, expect, it } from 'vitest';
+import { ownEnvironment } from '../../chaos/stage.ts';
+import { runCommandLine } from '../../cli/run.ts';
+
+const dir = mkdtempSync(join(tmpdir(), 'longhaul-chaos-options-'));
+afterAll(() => rmSync(dir, { recursive: true }));
+
+it.each([
+  [['--kills', '0'], '--kills: "0" cannot be used; give a whole number from 1 to 10000'],
+  [['--kills', 'many'], '--kills: "many" cannot be used'],
+  [['--kills', '1.5'], '--kills: "1.5" cannot be used'],
+  [['--seed', '-1'], '--seed: "-1" cannot be used; give a whole number from 0'],
+  [['--seed', ''], '--seed: "" cannot be used'],
+  [['--dir', dir], 'cannot be used; give a folder that is empty or not there yet'],
+  [['--dir', import.meta.filename], 'cannot be used; give a folder that is empty or not there yet (EEXIST'],
+])('%j is refused with its remedy', async (args, message) => {
+  writeFileSync(join(dir, 'something'), '');
+  const said: string[] = [];
+  const around = {
+    out: () => undefined,
+    err: (text: string) => said.push(text),
+    env: {},
+    cwd: dir,
+    signal: new AbortController().signal,
+  };
+  expect(await runCommandLine(['chaos', ...args], around)).toBe(2);
+  expect(said.join('')).toContain(message);
+});
+
+it("leaves the caller's cluster, roles and folder alone", () => {
+  const env = ownEnvironment(
+    {
+      PATH: '/bin',
+      TEMPORAL_ADDRESS: 'a:1',
+      TEMPORAL_PROFILE: 'p',
+      LONGHAUL_ROLES: 'gpu',
+      LONGHAUL_HOME: '/x',
+      LONGHAUL_MODULES: 'own.ts',
+      LONGHAUL_GPU_WORKERS: 'generate,train',
+      LONGHAUL_CACHE: '/c',
+    },
+    join(dir, 'own'),
+  );
+  expect(env).toEqual({
+    PATH: '/bin',
+    LONGHAUL_CACHE: '/c',
+    LONGHAUL_HOME: join(dir, 'own', '.longhaul'),
+    LONGHAUL_GPU_WORKERS: '1',
+    LONGHAUL_RUN_PLACES: join(dir, 'own'),
+    TEMPORAL_CONFIG_FILE: join(dir, 'own', 'temporal.toml'),
+  });
+});

@@ -1,0 +1,40 @@
+/** Hunts an unknown setting that is refused without a word on the one that was meant. */
+
+import { expect, it } from 'vitest';
+import { resolveSweepConfig } from '../../config/sweep-config.ts';
+import { resolveRunConfig } from '../../config/run-config.ts';
+
+const least = { policy: { base: '/p' }, task: { name: 'swe-mini' } };
+
+it.each([
+  [{ stepz: 3 }, 'did you mean steps?'],
+  [{ sampling: { temprature: 1 } }, 'did you mean sampling.temperature?'],
+  [{ batch: { dynamicSampling: { tipe: 'none' } } }, 'did you mean batch.dynamicSampling.type?'],
+  [{ maxTurns: 3 }, 'did you mean agent.maxTurns?'],
+  [{ algorithm: { learningrate: 1 } }, 'did you mean algorithm.learningRate?'],
+])('a run with %j', (wrong, words) => {
+  expect(() => resolveRunConfig({ ...least, ...wrong }, '/')).toThrow(words);
+});
+
+it('an eval, in a list too; and nothing is meant where nothing is near', () => {
+  const sweep = { tasks: { name: 'swe-mini' }, policies: ['starter'] };
+  expect(() => resolveSweepConfig({ ...sweep, sample: 3 }, '/')).toThrow('did you mean samples?');
+  expect(() => resolveSweepConfig({ ...sweep, sampling: [{ temprature: 3 }] }, '/')).toThrow(
+    'did you mean sampling.0.temperature?',
+  );
+  expect(() => resolveSweepConfig({ ...sweep, topK: 3 }, '/')).toThrow('did you mean sampling.0.topK?');
+  expect(() => resolveRunConfig({ ...least, zzzzzz: 1 }, '/')).toThrow(/there is no such setting$/);
+});
+
+it('a name that is misspelt is not said to be missing, and one that is missing or empty is', () => {
+  expect(() => resolveRunConfig({ policy: { base: '/p' }, tsk: { name: 'swe-mini' } }, '/')).toThrow(
+    /^tsk: .*did you mean task\?$/,
+  );
+  expect(() => resolveRunConfig({ policy: { base: '/p' } }, '/')).toThrow(
+    'task is missing; give a mapping of settings: name, train',
+  );
+  expect(() => resolveRunConfig({ ...least, steps: null }, '/')).toThrow('steps is missing; give a number');
+  expect(() => resolveRunConfig({ ...least, zzzzzz: null }, '/')).toThrow(
+    'zzzzzz: "(not shown)" cannot be used; remove it',
+  );
+});

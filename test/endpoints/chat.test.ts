@@ -1,0 +1,102 @@
+/** Hunts chat answers that are misread because a server writes them a little otherwise than OpenAI does. */
+import { describe, expect, it } from 'vitest';
+import { MAX_DEPTH } from '../../protocol/written-json.ts';
+import { chatRequest, parseChatTurn, readChat } from '../../endpoints/chat.ts';
+import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';
+
+const endpointOf = (over: object) =>
+  resolveEndpoint({ baseUrl: 'http://h/v1', model: 'm', mode: 'chat', ...over }, 'endpoint', (field) => {
+    throw new Error(field);
+  });
+const call = {
+  messages: [{ role: 'user', content: 'hi' }],
+  tools: [],
+  sampling: { temperature: 0.5, topP: 0.9, topK: 0, maxTokens: 7 },
+};
+const saying = (message: object, rest: object = {}) => ({ choices: [{ finish_reason: 'stop', message, ...rest }] });
+
+describe('a request', () => {
+  it('without tools names none: an empty list is refused by some', () => {
+    expect(chatRequest(endpointOf({}), call)).toEqual({
+      model: 'm',
+      messages: call.messages,
+      temperature: 0.5,
+      top_p: 0.9,
+      max_tokens: 7,
+      stream: false,
+    });
+  });
+
+  it("has the server's own name for the limit, and its own fields", () => {
+    const own = {
+      maxTokensField: 'max_completion_tokens',
+      extraBody: { chat_template_kwargs: { enable_thinking: false } },
+    };
+    const request = chatRequest(endpointOf(own), call);
+    expect(request).toMatchObject({ max_completion_tokens: 7, chat_template_kwargs: { enable_thinking: false } });
+    expect(request).not.toHaveProperty('max_tokens');
+  });
+});
+
+describe('an answer', () => {
+  it.each([
+    ['text', '{"command":"ls"}', '{"command":"ls"}'],
+    ['an object', { command: 'ls' }, '{"command":"ls"}'],
+    ['nothing', null, '{}'],
+  ])('with arguments as %s is read', (_, given, text) => {
+    const { turn } = readChat(
+      saying({ content: null, tool_calls: [{ function: { name: 'bash', arguments: given } }] }),
+    );
+    expect(turn).toEqual({ content: '', toolCalls: [{ id: 'call_0', name: 'bash', arguments: text }] });
+    expect(parseChatTurn(turn).kind).toBe('calls');
+  });
+
+  it('without counts says so, instead of counting nothing', () => {
+    expect(readChat(saying({ content: 'hi' })).usage).toBeNull();
+  });
+
+  it('with thoughts keeps them apart from what was said', () => {
+    const { turn } = readChat(saying({ content: 'hi', reasoning_content: 'hm' }));
+    expect(turn).toEqual({ content: 'hi', toolCalls: [], reasoning: 'hm' });
+    expect(parseChatTurn(turn)).toEqual({ kind: 'no-call', content: 'hi' });
+  });
+
+  it("with thoughts under vLLM's later name for them keeps them too", () => {
+    expect(readChat(saying({ content: 'hi', reasoning: 'hm' })).turn).toEqual({
+      content: 'hi',
+      toolCalls: [],
+      reasoning: 'hm',
+    });
+    expect(readChat(saying({ content: 'hi', reasoning: null })).turn).toEqual({ content: 'hi', toolCalls: [] });
+  });
+
+  // An error here would be the worker's, and would mask the rollout.
+  it('with arguments that are nested too deep is no call, as text or as an object', () => {
+    for (const depth of [MAX_DEPTH, 2_500, 10_000]) {
+      const text = `{"a": ${'['.repeat(depth)}${']'.repeat(depth)}}`;
+      const answer = (given: unknown) =>
+        readChat(saying({ content: null, tool_calls: [{ function: { name: 'bash', arguments: given } }] }));
+      expect(parseChatTurn(answer(text).turn)).toMatchObject({
+        kind: 'malformed',
+        error: expect.stringMatching(/nested more than \d+ deep/) as unknown,
+      });
+      expect(answer(JSON.parse(text))).toEqual({
+        turn: { content: '', toolCalls: [] },
+        finish: 'unreadable',
+        usage: null,
+      });
+    }
+    const most = `{"a":${'['.repeat(MAX_DEPTH - 1)}${']'.repeat(MAX_DEPTH - 1)}}`;
+    for (const given of [most, JSON.parse(most) as unknown])
+      expect(
+        parseChatTurn(readChat(saying({ tool_calls: [{ function: { name: 'bash', arguments: given } }] })).turn).kind,
+      ).toBe('calls');
+  });
+
+  it.each([
+    ['no choice', { choices: [] }],
+    ['a choice without a message', { choices: [{ text: 'hi' }] }],
+  ])('that is %s is no answer', (_, body) => {
+    expect(() => readChat(body)).toThrow(expect.objectContaining({ kind: 'protocol' }));
+  });
+});

@@ -1,0 +1,58 @@
+/** Hunts settings of supervised training that have no effect and are not refused. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { readSftConfig } from '../../../recipes/sft/sft-config.ts';
+
+let dir = '';
+beforeEach(() => {
+  dir = mkdtempSync(join(tmpdir(), 'longhaul-sft-config-'));
+});
+afterEach(() => rmSync(dir, { recursive: true }));
+
+function read(settings: object) {
+  const file = join(dir, 'sft.json');
+  writeFileSync(
+    file,
+    JSON.stringify({
+      out: 'out',
+      initial: dir,
+      stages: [{ data: 'clean', steps: 1, batchSize: 1, learningRate: 1 }],
+      ...settings,
+    }),
+  );
+  return readSftConfig(file, undefined);
+}
+
+it('lora has to say what an adapter that is gone on with is', async () => {
+  await read({ lora: {} });
+  writeFileSync(join(dir, 'adapter_config.json'), JSON.stringify({ r: 4, lora_alpha: 8, target_modules: ['q_proj'] }));
+  const own = { rank: 4, alpha: 8, targetModules: ['q_proj'] };
+  await expect(read({ lora: { ...own, rank: 8 } })).rejects.toMatchObject({
+    name: 'UserInputError',
+    field: 'lora',
+    value: { rank: 8 },
+    remedy: expect.stringMatching(/^give {"rank":4,.*leave it out/) as string,
+  });
+  expect(await read({ lora: own })).toMatchObject({ initial: dir, out: join(dir, 'out'), lora: own });
+  expect(await read({})).not.toHaveProperty('lora');
+});
+
+it.each([
+  [{ stagez: [], stages: undefined }, 'stagez', 'did you mean stages?'],
+  [{ packin: true }, 'packin', 'did you mean packing?'],
+  [
+    { stages: [{ data: 'clean', stps: 1, batchSize: 1, learningRate: 1 }] },
+    'stages.0.stps',
+    'did you mean stages.0.steps?',
+  ],
+  [{ lora: { rnk: 4 } }, 'lora.rnk', 'did you mean lora.rank?'],
+  [{ batchSize: 4 }, 'batchSize', 'did you mean stages.0.batchSize?'],
+])('an unknown setting says which one was meant: %j', async (settings, field, meant) => {
+  await expect(read(settings)).rejects.toMatchObject({
+    name: 'UserInputError',
+    field,
+    remedy: expect.stringContaining(meant) as string,
+  });
+});

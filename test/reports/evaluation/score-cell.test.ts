@@ -1,0 +1,78 @@
+/** Hunts numbers that infrastructure's failures move without being told, and families or tasks that weigh too much. */
+import { expect, it } from 'vitest';
+import type { Member } from '../../../reports/evaluation/cell-members.ts';
+import { scoreCell } from '../../../reports/evaluation/score-cell.ts';
+import type { FailureClass } from '../../../protocol/finish-reason.ts';
+
+function member(task: string, sample: number, end: number | FailureClass | undefined): Member {
+  if (end === undefined) return { task, sample, outcome: undefined };
+  const graded = typeof end === 'number';
+  const outcome = {
+    rollout: `r/${task}/${sample}`,
+    task,
+    attempt: 1,
+    turns: 1,
+    finish: null,
+    reason: '',
+    status: graded ? ('graded' as const) : ('failed' as const),
+    reward: graded ? end : null,
+    passed: graded && end >= 1,
+    failure: graded ? null : end,
+  };
+  return { task, sample, outcome };
+}
+
+const settings = {
+  cell: 'p/s',
+  policy: 'p',
+  sampling: 's',
+  samples: 2,
+  passAt: [1, 2, 4],
+  bootstrap: { resamples: 200, confidence: 0.95 },
+  seed: 1,
+  familyOf: (task: string) => task.slice(0, 1),
+};
+
+it('counts what failed as not passed, tells it by reason, and leaves it out beside', () => {
+  const members = [
+    member('a1', 0, 1),
+    member('a1', 1, 0.5),
+    member('a2', 0, 1),
+    member('a2', 1, 'sandbox-lost'),
+    member('b1', 0, undefined),
+    member('b1', 1, 'deadline'),
+  ];
+  const scored = scoreCell(members, settings);
+  expect(scored).toMatchObject({
+    tasks: 3,
+    rollouts: 6,
+    graded: 3,
+    failed: { 'sandbox-lost': 1, 'no-outcome': 1, deadline: 1 },
+  });
+  expect(scored.meanReward?.mean).toBeCloseTo((0.75 + 0.5 + 0) / 3, 12);
+  expect(scored.passAt['1']?.mean).toBeCloseTo((0.5 + 0.5 + 0) / 3, 12);
+  expect(scored.passAt['2']?.mean).toBeCloseTo(2 / 3, 12);
+  // Two samples cannot tell pass@4.
+  expect(Object.keys(scored.passAt)).toEqual(['1', '2']);
+  // Of the graded ones a1 has two samples, a2 one, b1 none.
+  expect(scored.ofGraded).toMatchObject({ tasks: 2, rollouts: 3, passAt: { '2': { mean: 1 } } });
+  expect(scored.ofGraded.passAt['1']?.mean).toBeCloseTo((0.5 + 1) / 2, 12);
+  expect(scored.byFamily).toMatchObject({
+    a: { tasks: 2, rollouts: 4, passAt: { '1': { mean: 0.5 } } },
+    b: { tasks: 1, passAt: { '1': { mean: 0 } } },
+  });
+});
+
+it('of a cell without one graded rollout says 0 of all, and nothing of the graded', () => {
+  const scored = scoreCell([member('a1', 0, 'deadline')], { ...settings, samples: 1 });
+  expect(scored).toMatchObject({
+    graded: 0,
+    passAt: { '1': { mean: 0, low: 0, high: 0 } },
+    ofGraded: { tasks: 0, rollouts: 0, meanReward: null, passAt: {} },
+  });
+});
+
+it('is the same each time', () => {
+  const members = Array.from({ length: 40 }, (_, i) => member(`t${i >> 1}`, i & 1, i % 3 === 0 ? 1 : 0));
+  expect(scoreCell(members, settings)).toEqual(scoreCell(members, settings));
+});

@@ -1,0 +1,55 @@
+/** Hunts conversations that leave out what the policy was told, or how it said it. */
+import { expect, it } from 'vitest';
+import { generateTurn } from '../../activities/generate/generate.ts';
+import { type ActRecord, keys } from '../../protocol/records.ts';
+import { trajectoryOf } from '../../reports/trajectories.ts';
+import { malformedCallHint, noCallHint } from '../../agents/hints.ts';
+import { call, finishCall, saying } from '../activities/scripted-parts.ts';
+import { attemptOf, ended, turnInput, useWorld } from '../activities/world.ts';
+
+const world = useWorld();
+const { rollout } = attemptOf();
+
+async function rolledOut(...turns: readonly string[]): Promise<void> {
+  world.now.engine.answers = turns.map((text) => saying(text));
+  for (const i of turns.keys()) {
+    const { calls } = await generateTurn(turnInput(i + 1), world.now.deps, new AbortController().signal);
+    const messages = [{ role: 'tool' as const, name: 'bash', content: `answer ${i + 1}` }];
+    if (calls > 0) await world.now.store.putOnce<ActRecord>(keys.act(turnInput(i + 1), i + 1), { messages });
+  }
+  await ended(world.now.store, 0, 0, 1);
+}
+
+it('is all that the policy saw and said, hints among it', async () => {
+  const cut = 'Now: <function=bash>\n<parameter=command>ls';
+  await rolledOut('I think so.', cut, call('ls'), finishCall);
+  const trajectory = await trajectoryOf(rollout, world.now.store);
+  expect(trajectory?.messages).toEqual([
+    { role: 'user', content: 'Solve toy-train-0.' },
+    { role: 'assistant', content: 'I think so.' },
+    { role: 'user', content: noCallHint('function-xml') },
+    { role: 'assistant', content: cut },
+    { role: 'user', content: malformedCallHint('function-xml', 'The call has no closing </function>.') },
+    { role: 'assistant', content: '', toolCalls: [{ name: 'bash', arguments: { command: 'ls' } }] },
+    { role: 'tool', name: 'bash', content: 'answer 3' },
+    { role: 'assistant', content: '', toolCalls: [{ name: 'finish', arguments: {} }] },
+  ]);
+  const last = world.now.engine.requests[3]?.tokens.length ?? 0;
+  expect(trajectory).toMatchObject({
+    policyVersions: [3],
+    contextTokens: last + saying(finishCall).tokens.length,
+    reward: 1,
+  });
+});
+
+it('ends with what the policy said where nobody answered it any more', async () => {
+  await rolledOut('I give up.');
+  expect((await trajectoryOf(rollout, world.now.store))?.messages.at(-1)).toEqual({
+    role: 'assistant',
+    content: 'I give up.',
+  });
+});
+
+it('is there only once the rollout has ended', async () => {
+  expect(await trajectoryOf(rollout, world.now.store)).toBeUndefined();
+});
