@@ -1,6 +1,5 @@
 /** From our error classes to Temporal's: the class name is the failure's type, and decides whether a retry makes sense. */
 
-import { UserInputError } from '../protocol/user-input-error.ts';
 import { ApplicationFailure } from '@temporalio/common';
 import type { FailureClass } from '../protocol/finish-reason.ts';
 import { named } from '../store/disk-errors.ts';

@@ -41,7 +41,7 @@ const testsOf = (name) => (name.startsWith('models/') ? MODELS : SUBJECTS[name])
 function entries(folder) {
   const top = readdirSync(folder).filter((name) => name.endsWith('.json'));
   const models = existsSync(join(folder, 'models')) ? readdirSync(join(folder, 'models')) : [];
-  return [...top, ...models.map((name) => `models/${name}`)].sort();
+  return [...top, ...models.map((name) => `models/${name}`)].sort((a, b) => (a < b ? -1 : 1));
 }
 
 const folder = resolve(process.env.LONGHAUL_VECTORS ?? join(packageRoot, 'test', 'vectors'));

@@ -1,7 +1,6 @@
 /** Takes the stack down: drained by its supervisor, or, where that is gone, process by process. Nothing is left over. */
 
 import { survivors } from '../connection/stack-now.ts';
-import { isAlive } from '#setup/process-identity.mjs';
 import { lockHolder, tryLock } from '#setup/process-lock.mjs';
 import { SERVER } from './embedded-server.ts';
 import { type StackPaths, stackHome, stackPaths } from '../connection/stack-paths.ts';
