@@ -3,9 +3,10 @@
  * It does not assert which kernels TensorFlow picks.
  */
 
-import { readdirSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { describe, expect, it } from 'vitest';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 import { attributes } from '../../../trainer/graph/attributes.ts';
 import { inFrame } from '../../../trainer/graph/device-tensors.ts';
 import { type Edge, GraphBuilder } from '../../../trainer/graph/graph-builder.ts';
@@ -70,8 +71,13 @@ describe('GraphSession', () => {
   });
 
   it('says what is wrong with a graph, and leaves no folder behind', () => {
-    const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith('longhaul-graph-'));
-    const before = folders();
+    // Of its own: other processes make graphs meanwhile.
+    const temporary = mkdtempSync(join(tmpdir(), 'longhaul-graphs-of-a-test-'));
+    vi.stubEnv('TMPDIR', temporary);
+    onTestFinished(() => {
+      vi.unstubAllEnvs();
+      rmSync(temporary, { recursive: true });
+    });
     const graph = new GraphBuilder();
     graph.run('NoSuchOp', {}, []);
     expect(() => new GraphSession(graph.nodes)).toThrow(/NoSuchOp/);
@@ -79,7 +85,7 @@ describe('GraphSession', () => {
     expect(() => run(session, add, [1, 2, 3])).toThrow(/uninitialized|not been initialized/i);
     expect(() => run(session, { ...add, output: 'nothing' as Edge }, [1, 2, 3])).toThrow(/nothing|not be found/);
     session.dispose();
-    expect(folders().filter((name) => !before.includes(name))).toEqual([]);
+    expect(readdirSync(temporary)).toEqual([]);
   });
 
   it('holds no memory for runs that are over', () => {
