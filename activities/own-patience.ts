@@ -1,6 +1,6 @@
 /**
- * How long failures of one class may go on, from one try of an activity to the next: what is spent is the time of the
- * tries that failed so, and the pauses between two of them. Lost workers, and a disk that is waited for, spend none.
+ * How long an activity is retried while it fails with one class. The time of the tries that failed so is spent, and the
+ * pauses between two of them. Lost workers and waits for a disk spend none.
  */
 
 import type { Info } from '@temporalio/activity';
@@ -14,7 +14,7 @@ import { keys, type TryRecord } from '../protocol/records.ts';
 export interface Patience {
   readonly failure: FailureClass;
   readonly ms: number;
-  /** What the last failure is told as. */
+  /** The message of the last failure. */
   readonly told: (message: string) => string;
 }
 
@@ -54,7 +54,7 @@ export function isSpent({ ms }: Patience, spentMs: number, { nextRetryDelay }: A
   return spentMs + (typeof nextRetryDelay === 'number' ? nextRetryDelay : 0) + LEAST_MS >= ms;
 }
 
-/** Milliseconds that this try may go on, so that it can still say what it waited for. Errors: those of the store. */
+/** Milliseconds that this try may take, so that it can still report what it waited for. Errors: those of the store. */
 export async function patienceLeft(patience: Patience, store: Pick<Store, 'list'>, clock: OwnClock): Promise<number> {
   const info = scheduled();
   if (!info) return Number.POSITIVE_INFINITY;

@@ -37,13 +37,13 @@ export class OwnClock {
   }
 }
 
-/** Pauses between two looks at a clock, which may stand still: the shortest, and the longest that a timer has. */
+/** Pauses between two reads of a clock, which may stand still: the shortest, and the longest that a timer has. */
 const SHORTEST_MS = 20;
 const LONGEST_MS = 2 ** 31 - 1;
 
 /**
  * Does `work` for `ms` by `clock`; past that its signal is aborted, and it fails with what `over` gives, however long it
- * goes on. Errors: those of `work`; the reason of `signal`.
+ * still runs. Errors: those of `work`; the reason of `signal`.
  */
 export async function within<T>(
   { ms, clock, over }: { readonly ms: number; readonly clock: OwnClock; readonly over: () => Error },
@@ -74,7 +74,7 @@ function lostMs(clock: OwnClock): number {
 }
 
 /**
- * One try of a rollout's activity, which has what is left of the deadline for itself, and tells what was lost beside.
+ * One try of a rollout's activity, which has what is left of the deadline for itself, and reports the time that was lost beside it.
  * Errors: those of `work`; `DeadlinePassed`; the reason of `signal`.
  */
 export async function inItsTime<T extends object>(
