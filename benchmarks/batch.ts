@@ -18,7 +18,6 @@ import type { BatchInput, BatchResult, DispatcherSettings } from '../protocol/ba
 import { emptyEnvironment } from './empty-parts.ts';
 import { emptyActivities } from './orchestration.ts';
 import { startOwnWorkers, withOwnTemporal } from './own-temporal.ts';
-import { largestPayload } from './payload-sizes.ts';
 
 export interface BatchBenchOptions {
   /** Rollouts of each batch, the smallest first. */
@@ -157,4 +156,16 @@ export async function benchBatch(options: BatchBenchOptions) {
   }
   const memoryRatio = (batches.at(-1)?.orchestrator.peakMiB ?? 0) / (batches[0]?.orchestrator.peakMiB ?? 1);
   return { type: options.type, turns: options.turns, batches, memoryRatio };
+}
+
+/** Sizes of what a history carries, as the server keeps it. */
+function payloadBytes(value: unknown): number[] {
+  if (value instanceof Uint8Array) return [value.length];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.values(value).flatMap(payloadBytes);
+}
+
+/** Bytes of the largest single payload in any of its events; 0 without one. */
+export function largestPayload({ events }: { readonly events?: unknown }): number {
+  return Math.max(0, ...payloadBytes(events));
 }

@@ -18,10 +18,9 @@ import type { RolloutInput, RolloutResult } from '../protocol/rollout.ts';
 import { naming } from '../connection/stack-identity.ts';
 import { type ConnectOptions, connectClient, type Surroundings } from './connect.ts';
 import { EvalHandle } from './eval-handle.ts';
-import { refuseOtherSweep, sweepMemo } from './same-sweep.ts';
+import { refuseOtherSweep, sweepMemo, refuseOtherRun, runMemo } from './same-settings.ts';
 import { checkRolloutInput } from './check-input.ts';
 import { RunHandle } from './run-handle.ts';
-import { refuseOtherRun, runMemo } from './same-run.ts';
 
 export function newRolloutId(task: string): string {
   return `rollout/${task}/${randomUUID().slice(0, 8)}`;

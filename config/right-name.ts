@@ -1,7 +1,6 @@
 /** What a setting is called here that somebody knows by another spelling: SkyRL's, above all. */
 
 import type { z } from 'zod';
-import { innermost } from './innermost-issue.ts';
 
 /** Settings that SkyRL has in other places too. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
@@ -43,4 +42,22 @@ export function rightName(
   );
   if (isUnknown) return Object.hasOwn(ELSEWHERE, name) ? ELSEWHERE[name] : undefined;
   return [...path, to].join('.');
+}
+
+type Issue = z.core.$ZodIssue;
+
+/** What is wrong with a setting that may be one of several kinds: told of the kind that was clearly meant, where one was. */
+const isOfOtherType = (issues: readonly Issue[]): boolean =>
+  issues.some(({ code, path }) => code === 'invalid_type' && path.length === 0);
+
+/** The issue itself where it is of no union, or where no kind has the fewest things wrong. */
+export function innermost(issue: Issue): Issue {
+  if (issue.code !== 'invalid_union') return issue;
+  const kinds = issue.errors.filter((issues) => !isOfOtherType(issues));
+  const fewest = Math.min(...kinds.map((issues) => issues.length));
+  const [meant, ...others] = kinds.filter((issues) => issues.length === fewest);
+  const found = meant?.[0];
+  return found === undefined || others.length > 0
+    ? issue
+    : innermost({ ...found, path: [...issue.path, ...found.path] });
 }

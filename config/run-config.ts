@@ -17,10 +17,9 @@ import { loraSchema } from './algorithm/lora-schema.ts';
 import { offPolicyCorrectionSchema } from './algorithm/off-policy-schema.ts';
 import { needsCorrection } from './algorithm/rules.ts';
 import { UserInputError } from '../protocol/user-input-error.ts';
-import { innermost } from './innermost-issue.ts';
+import { innermost, rightName } from './right-name.ts';
 import { remedyOf } from './issue-remedy.ts';
 import { meantSetting, settingsAt } from './known-settings.ts';
-import { rightName } from './right-name.ts';
 
 const count = z.int().min(1);
 const width = z.int().min(1).optional();

@@ -3,6 +3,7 @@
  * remembers nothing but the limits; whoever calls records what was answered.
  */
 
+import { EndpointError } from './endpoint-error.ts';
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   type AllowedAddress,
@@ -15,10 +16,8 @@ import {
 } from './allowed-addresses.ts';
 import { type ChatCall, chatRequest, promptTokensAbout, promptTokensIn, readChat } from './chat.ts';
 import { type ChatAnswer, type Endpoint, nativeUrl, openAiUrl, type TokenProtocol } from '../protocol/endpoint.ts';
-import { EndpointError } from './endpoint-error.ts';
 import { type Exchange, exchangeJson } from './post-json.ts';
 import { RateLimiter } from './rate-limiter.ts';
-import { PATIENCE_MS, retryWaitMs } from './retry-wait.ts';
 import { dialectOf } from './tokens/sample-tokens.ts';
 import type { TokenAnswer, TokenCall } from './tokens/token-call.ts';
 
@@ -167,4 +166,22 @@ export class EndpointClient {
     this.#limiters.set(name, limiter);
     return limiter;
   }
+}
+
+const FIRST_MS = 500;
+
+const LONGEST_MS = 30_000;
+
+/** A server that asks for longer is asked again by a later attempt of the activity, not by one that holds a slot. */
+export const PATIENCE_MS = 60_000;
+
+/**
+ * Milliseconds to wait before try `tries + 1`; `undefined` when this attempt should end. `chance` in [0, 1) spreads
+ * those that failed together.
+ */
+export function retryWaitMs(error: EndpointError, tries: number, maxTries: number, chance: number): number | undefined {
+  if (!error.isTransient || tries >= maxTries) return undefined;
+  const backoff = Math.min(LONGEST_MS, FIRST_MS * 2 ** (tries - 1)) * (0.5 + chance / 2);
+  const wait = Math.max(error.retryAfterMs ?? 0, backoff);
+  return wait > PATIENCE_MS ? undefined : wait;
 }

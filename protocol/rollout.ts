@@ -59,3 +59,8 @@ export interface RolloutResult {
   readonly failure?: FailureClass;
   readonly message?: string;
 }
+
+/** Workflow ids of a batch's rollouts, task-major: `BATCH/TASK/K`, K from `firstSample` on. */
+export function rolloutIds(batch: string, tasks: readonly string[], samples: number, firstSample = 0): string[] {
+  return tasks.flatMap((task) => Array.from({ length: samples }, (_, k) => `${batch}/${task}/${firstSample + k}`));
+}

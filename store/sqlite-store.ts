@@ -18,8 +18,9 @@ import {
   type ObjectRow,
   refOf,
   type ResultRow,
+  checksumOf,
+  checksumOfAll,
 } from './checked-rows.ts';
-import { checksumOf, checksumOfAll } from './checksum.ts';
 import { named, StoreCorrupt } from './disk-errors.ts';
 import { namedStore } from './named-store.ts';
 import type { Patience } from './patience.ts';

@@ -5,7 +5,7 @@
 
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import { rolloutIds } from '../../protocol/rollout-ids.ts';
+import { rolloutIds } from '../../protocol/rollout.ts';
 import type { EvaluationRecord } from '../../protocol/step-record.ts';
 import { keys, type OutcomeRecord } from '../../protocol/records.ts';
 import { scoresOf } from '../../reports/evaluation/evaluation-metrics.ts';

@@ -3,18 +3,18 @@
  * valid ones enter their group's baseline.
  */
 
+import type { Store } from '../../store/store.ts';
+import type { UpdateInput } from '../../protocol/update.ts';
+import { changed } from '../../workflows/training/reconfigure.ts';
+import { type GenerateRecord, keys, type RunRecord, type OutcomeRecord } from '../../protocol/records.ts';
+import { changesOfRun, turnsOf } from '../../store/read-records.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { StoreCorrupt } from '../../store/disk-errors.ts';
-import type { Store } from '../../store/store.ts';
 import type { Datum } from '../../trainer/engine.ts';
 import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
-import type { UpdateInput } from '../../protocol/update.ts';
-import { rolloutIds } from '../../protocol/rollout-ids.ts';
+import { rolloutIds } from '../../protocol/rollout.ts';
 import { copiesOf, type Group, isLearnt, judge } from './choose-groups.ts';
-import { type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
-import { turnsOf } from '../../store/read-records.ts';
-import { configuredTemperature, saysTemperature } from './configured-temperature.ts';
 import { type Member, rolloutMetrics } from './rollout-metrics.ts';
 import { samplerMetrics } from './sampler-metrics.ts';
 import { asyncMetrics } from './staleness.ts';
@@ -202,4 +202,19 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
       ...(replace && { 'reward/num_replaced_groups': copies.length }),
     },
   };
+}
+
+/** The temperature of turns whose records do not say it: those of before it was noted. */
+export const saysTemperature = ({ sampled, temperature }: GenerateRecord): boolean =>
+  sampled.length === 0 || temperature !== undefined;
+
+/** As the run was configured when the step began; 1 where the run's record does not say that either. */
+export async function configuredTemperature(
+  { run, step = 1 }: Partial<Pick<UpdateInput, 'run' | 'step'>>,
+  store: Store,
+): Promise<number> {
+  const config = run === undefined ? undefined : (await store.get<RunRecord>(keys.run(run)))?.config;
+  if (run === undefined || config === undefined) return 1;
+  const before = (await changesOfRun(store, run)).filter((change) => change.step < step);
+  return changed(config, before).sampling.temperature;
 }

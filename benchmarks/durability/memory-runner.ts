@@ -13,7 +13,7 @@ import {
   reduce,
   stageOf,
 } from '../../workflows/rollout/rollout-loop.ts';
-import { rolloutIds } from '../../protocol/rollout-ids.ts';
+import { rolloutIds } from '../../protocol/rollout.ts';
 import { selectTasks } from '../../workflows/training/select-tasks.ts';
 import type {
   AgentRunActivities,

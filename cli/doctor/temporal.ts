@@ -5,7 +5,6 @@ import { cacheDirectory } from '#setup/paths.mjs';
 import { findTemporal } from '#setup/temporal.mjs';
 import { chooseCluster } from '../../stack/choose-cluster.ts';
 import { checkCluster } from '../../stack/temporal-server/cluster-health.ts';
-import { noteOnPriorities } from '../../stack/temporal-server/priorities.ts';
 import { type Finding, finding } from './finding.ts';
 
 export async function examineTemporal(env: NodeJS.ProcessEnv): Promise<Finding> {
@@ -19,4 +18,19 @@ export async function examineTemporal(env: NodeJS.ProcessEnv): Promise<Finding> 
   const where = `${cluster.address}, namespace ${cluster.namespace}`;
   const found = version === undefined ? undefined : [where, ...noteOnPriorities(version)].join(', ');
   return finding('Temporal', true, found, `start the cluster at ${where}, or unset TEMPORAL_ADDRESS`);
+}
+
+/** The first whose matcher looks at priority keys without being told to. */
+const LOOKS_FROM = [1, 31] as const;
+
+/** A word on a server that may not; none where the version says nothing. */
+export function noteOnPriorities(version: string): string[] {
+  const [, major = '', minor = ''] = /^v?(\d+)\.(\d+)/u.exec(version) ?? [];
+  if (major === '') return [];
+  const late = Number(major) > LOOKS_FROM[0] || (Number(major) === LOOKS_FROM[0] && Number(minor) >= LOOKS_FROM[1]);
+  return late
+    ? []
+    : [
+        `server ${version}: its queues give out training's work before that of sweeps with matching.useNewMatcher: true alone`,
+      ];
 }

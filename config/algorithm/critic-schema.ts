@@ -2,8 +2,12 @@
 
 import { z } from 'zod';
 import { RATE_SCHEDULES } from '../../protocol/algorithm.ts';
-import { gradientBound } from './gradient-bound.ts';
 import { loraSchema } from './lora-schema.ts';
+
+/** `.inf` is what YAML and PyTorch have for no bound; kept as `null`, since JSON has no infinity. */
+export const gradientBound = z
+  .preprocess((value) => (value === Infinity ? null : value), z.number().positive().nullable())
+  .default(1);
 
 const count = z.int().min(1);
 const beta = z.number().min(0).lt(1);

@@ -6,7 +6,6 @@
 import type { BootstrapSettings, CellResult, Estimate, Scores } from '../../protocol/eval.ts';
 import { bootstrapMean } from './bootstrap.ts';
 import { failureOf, type Member } from './cell-members.ts';
-import { passAtK } from './pass-at-k.ts';
 
 export interface CellSettings {
   readonly cell: string;
@@ -81,4 +80,19 @@ export function scoreCell(members: readonly Member[], settings: CellSettings): C
     ofGraded: scores(graded, stream, settings),
     byFamily: byFamily(members, stream, settings),
   };
+}
+
+/**
+ * 1 − C(n−c, k) / C(n, k), of Chen et al. 2021 ("Evaluating Large Language Models Trained on Code", equation 1), as a
+ * product, so that no binomial overflows: `passed` of `samples` passed. The fraction of passes ^ k would be biased.
+ * Errors: `RangeError` unless 1 ≤ k ≤ samples and 0 ≤ passed ≤ samples.
+ */
+export function passAtK(samples: number, passed: number, k: number): number {
+  if (!(k >= 1 && k <= samples && passed >= 0 && passed <= samples)) {
+    throw new RangeError(`pass@${k} cannot be told from ${passed} passes of ${samples} samples`);
+  }
+  if (samples - passed < k) return 1;
+  let noneOfThem = 1;
+  for (let i = samples - passed + 1; i <= samples; i += 1) noneOfThem *= 1 - k / i;
+  return 1 - noneOfThem;
 }

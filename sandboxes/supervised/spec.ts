@@ -4,7 +4,6 @@ import { isAbsolute, normalize } from 'node:path';
 
 import { SandboxImpossible, type SandboxSpec } from '../sandbox.ts';
 import type { SupervisorSpec } from '../supervisor/client.ts';
-import { sandboxEnvironment } from './environment.ts';
 
 const MIB = 1 << 20;
 const OPEN_FILES = 1024;
@@ -67,4 +66,26 @@ export function supervisorSpec(spec: SandboxSpec, whole: HostLimits): Supervisor
     env: sandboxEnvironment(whole.path, spec.env),
     files: spec.files.map((file) => ({ path: file.path, mode: file.mode ?? 0o644, content: file.content })),
   };
+}
+
+/** The variables of every sandbox: the same world at every start and with every provider. */
+const fixed: Readonly<Record<string, string>> = {
+  PATH: '/usr/bin:/bin',
+  HOME: '/tmp/home',
+  USER: 'agent',
+  LOGNAME: 'agent',
+  SHELL: '/bin/bash',
+  TERM: 'dumb',
+  TZ: 'UTC',
+  LANG: 'C.UTF-8',
+  LC_ALL: 'C.UTF-8',
+  PYTHONHASHSEED: '0',
+  PYTHONDONTWRITEBYTECODE: '1',
+  GIT_PAGER: 'cat',
+  PAGER: 'cat',
+};
+
+/** `KEY=VALUE` strings; the task's own variables come last. */
+export function sandboxEnvironment(path: string, own: Readonly<Record<string, string>>): string[] {
+  return Object.entries({ ...fixed, PATH: path, ...own }).map(([key, value]) => `${key}=${value}`);
 }

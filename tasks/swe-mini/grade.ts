@@ -27,8 +27,7 @@ import {
 import type { Verdict } from '../../protocol/stages.ts';
 import { whyNoDiff } from './collect.ts';
 import type { Case, Problem } from './problem.ts';
-import { pythonRepr } from './python.ts';
-import { workingTree } from './repository.ts';
+import { pythonRepr, workingTree } from './repository.ts';
 import { spend } from './tidy.ts';
 import { LIMITS, WORKDIR } from './world.ts';
 

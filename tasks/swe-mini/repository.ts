@@ -3,9 +3,9 @@
  * its module, so that nothing in it tells the fix.
  */
 
+import type { Value } from './draft.ts';
 import { type Commit, type GitRepository, makeGitRepository, type Tree } from './git-objects.ts';
 import { parseTaskId, type Case, type Module, type Problem } from './problem.ts';
-import { pythonRepr } from './python.ts';
 
 /** Prints a line per test that fails and how many pass: nothing in it changes from run to run. */
 const RUNNER = `"""Runs the tests in tests/ and prints what fails; prints no timings."""
@@ -88,4 +88,14 @@ export function makeRepository(problem: Problem): GitRepository {
     commit(`Add ${second?.name}`, 2, (path) => !path.startsWith('tests/')),
     commit('Add tests', 3, () => true),
   ]);
+}
+
+/** Both a literal and what `repr` prints. */
+export function pythonRepr(value: Value): string {
+  if (typeof value === 'boolean') return value ? 'True' : 'False';
+  if (typeof value === 'number') return String(value);
+  if (Array.isArray(value)) return `[${value.join(', ')}]`;
+  return `{${Object.entries(value)
+    .map(([key, item]) => `'${key}': ${item}`)
+    .join(', ')}}`;
 }

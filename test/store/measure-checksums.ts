@@ -6,8 +6,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { damageOf, type EventRow, type ResultRow } from '../../store/checked-rows.ts';
-import { checksumOf, checksumOfAll } from '../../store/checksum.ts';
+import { damageOf, type EventRow, type ResultRow, checksumOf, checksumOfAll } from '../../store/checked-rows.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 
 const ROWS = 2_000;

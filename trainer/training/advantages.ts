@@ -1,10 +1,10 @@
 /** From rewards to an advantage for each token that counts: rollouts are compared within their group, or token by token. */
 
-import { advantagesByGroup } from '../algorithms/advantages/by-group.ts';
+import { advantagesByGroup } from '../algorithms/advantages/grpo.ts';
 import type { AdvantageSettings } from '../algorithms/advantages/estimator.ts';
 import { advantageEstimators } from '../algorithms/advantages/registry.ts';
 import { penaliseRewards } from '../algorithms/kl/in-reward.ts';
-import { normaliseAdvantages } from '../algorithms/reductions/normalise.ts';
+import { normaliseAdvantages } from '../algorithms/reductions/reduce.ts';
 import { startsOf } from '../algorithms/rows.ts';
 import type { Credit, Datum } from '../engine.ts';
 import type { UpdateSettings } from '../../protocol/algorithm.ts';
@@ -156,4 +156,24 @@ export function creditSamples(samples: readonly Sample[], settings: UpdateSettin
     estimate(rollouts, settings),
     rollouts.flatMap((rollout) => rollout.samples),
   );
+}
+
+/** What an update's advantages are like before they are scaled: mean, mean size and deviation over the tokens that count. */
+export function advantageMetrics(advantages: readonly Float64Array[]): Record<string, number> {
+  let [count, sum, size, squares] = [0, 0, 0, 0];
+  for (const part of advantages) {
+    for (const advantage of part) {
+      count += 1;
+      sum += advantage;
+      size += Math.abs(advantage);
+      squares += advantage ** 2;
+    }
+  }
+  if (count === 0) return {};
+  const mean = sum / count;
+  return {
+    'loss/avg_raw_advantages': mean,
+    'loss/avg_raw_advantages_abs': size / count,
+    'loss/std_raw_advantages': Math.sqrt(Math.max(0, squares / count - mean ** 2)),
+  };
 }

@@ -1,6 +1,5 @@
 /** An update's settings as the parts read them, with SkyRL's defaults for what is left out. */
 
-import { DEFAULT_LOSS_SETTINGS } from '../algorithms/losses/settings.ts';
 import type { LossSettings, OffPolicySettings, UpdateSettings } from '../../protocol/algorithm.ts';
 import { isCorrecting, NO_CORRECTION } from '../algorithms/off-policy/settings.ts';
 
@@ -34,3 +33,15 @@ export function recomputesOld(settings: UpdateSettings): boolean {
 function correctionOf({ offPolicyCorrection }: UpdateSettings): OffPolicySettings | undefined {
   return offPolicyCorrection && { ...NO_CORRECTION, ...offPolicyCorrection };
 }
+
+/** Settings of the policy losses, with SkyRL's values as defaults; each loss reads its own and the clip range alone. */
+export const DEFAULT_LOSS_SETTINGS: LossSettings = {
+  clipLow: 0.2,
+  clipHigh: 0.2,
+  clipRatioC: 3,
+  cispo: { clipLow: 1, clipHigh: 4, anchor: 'old' },
+  sapo: { tauPositive: 1, tauNegative: 1.05 },
+  dppo: { divergence: 'binary_tv', deltaLow: 0.2, deltaHigh: 0.2 },
+  klCov: { fraction: 0.2, coefficient: 1 },
+  clipCov: { ratio: 0.0002, lowerBound: 1, upperBound: 5 },
+};

@@ -7,14 +7,13 @@ import {
   startChild,
   workflowInfo,
 } from '@temporalio/workflow';
-import { chunksOf } from './chunks.ts';
-import { rolloutIds } from '../../protocol/rollout-ids.ts';
+import { chunksOf } from './history-room.ts';
+import { rolloutIds, type GatedStage } from '../../protocol/rollout.ts';
 import { rollout as rolloutWorkflow } from '../rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from '../../protocol/search-attributes.ts';
 import { proceedSignal } from '../rollout/stage-gates.ts';
 import { whenFree } from '../start-child-when-free.ts';
 import type { BatchInput } from '../../protocol/batch.ts';
-import type { GatedStage } from '../../protocol/rollout.ts';
 
 /**
  * Of Temporal's priority keys, 1 (first) to 5. A rollout hands its own on to what it starts; training's rollouts have

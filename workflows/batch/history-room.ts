@@ -2,7 +2,6 @@
 
 import { patched, workflowInfo } from '@temporalio/workflow';
 import type { GatedStage } from '../../protocol/rollout.ts';
-import { CHUNK } from './chunks.ts';
 import { hasRoom, isFull } from './long-batch.ts';
 
 export class HistoryRoom {
@@ -58,4 +57,11 @@ export class HistoryRoom {
   ended(index: number): void {
     this.#bound.delete(index);
   }
+}
+
+/** Children being started, signalled or cancelled at once: far below Temporal's limits on what is pending, on commands and on bytes. */
+export const CHUNK = 100;
+
+export function chunksOf<T>(all: readonly T[]): T[][] {
+  return Array.from({ length: Math.ceil(all.length / CHUNK) }, (_, i) => all.slice(i * CHUNK, (i + 1) * CHUNK));
 }

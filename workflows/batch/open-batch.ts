@@ -21,16 +21,19 @@ import { PauseRelay } from '../pause-relay.ts';
 import { unfinished } from '../rollout/report-end.ts';
 import { inCode } from '../details.ts';
 import { Children } from './children.ts';
-import { chunksOf } from './chunks.ts';
+import { chunksOf, HistoryRoom } from './history-room.ts';
 import { beginOrder, type Schedule } from './dispatch-schedule.ts';
 import { gatesOf } from './dispatcher.ts';
-import { DynamicSampling, type SamplingRule } from './sampling/dynamic-sampling.ts';
-import { allAtOnce, untilVaried } from './sampling/filter-sampling.ts';
+import {
+  DynamicSampling,
+  type SamplingRule,
+  allAtOnce,
+  untilVaried,
+  untilReplaceable,
+} from './sampling/dynamic-sampling.ts';
 import { BatchLedger, type GroupTally, varies } from './ledger.ts';
-import { HistoryRoom } from './history-room.ts';
 import { Probe } from './probe.ts';
 import type { BatchProgress } from './progress.ts';
-import { untilReplaceable } from './sampling/replace-sampling.ts';
 import { Roster } from './roster.ts';
 import { Countdown, type GivenUpReason, isCompleteWithoutRest } from './stragglers.ts';
 import { UnderWay } from './under-way.ts';

@@ -221,7 +221,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a checksum does not cover the key',
     fault: RECORD,
-    file: 'store/checksum.ts',
+    file: 'store/checked-rows.ts',
     before: 'crc32(`${key}\\0`)',
     after: 'crc32(`${key.length}\\0`)',
     tests: [{ file: DAMAGED_ROWS_TEST, test: 'two records under the keys of each other are found' }],

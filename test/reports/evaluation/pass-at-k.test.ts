@@ -1,7 +1,7 @@
 /** Hunts a pass@k that is biased, or that overflows: held against counting every subset, and every hypergeometric chance. */
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { passAtK } from '../../../reports/evaluation/pass-at-k.ts';
+import { passAtK } from '../../../reports/evaluation/score-cell.ts';
 
 /** Of all subsets of k samples, the share that holds a pass: no formula, counting. */
 function byCounting(samples: number, passed: number, k: number): number {

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { nextQuickDeaths, restartDelayMs, STABLE_MS } from '../../../stack/processes/restart-policy.ts';
+import { nextQuickDeaths, restartDelayMs, STABLE_MS } from '../../../stack/processes/managed-process.ts';
 
 test('the first restart comes at once, later ones ever more slowly, up to half a minute', () => {
   const delays = Array.from({ length: 10 }, (_, index) => restartDelayMs(index + 1));

@@ -3,8 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { examineTemporal } from '../../../cli/doctor/temporal.ts';
-import { noteOnPriorities } from '../../../stack/temporal-server/priorities.ts';
+import { examineTemporal, noteOnPriorities } from '../../../cli/doctor/temporal.ts';
 import { startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
 
 it.each(['1.29.1', 'v1.30.4', '1.9.0'])('a server %s has to be told to look at priority keys', (version) => {

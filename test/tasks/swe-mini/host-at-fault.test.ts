@@ -14,7 +14,7 @@ import {
 import { collectDiff } from '../../../tasks/swe-mini/collect.ts';
 import { gradeDiff } from '../../../tasks/swe-mini/grade.ts';
 import { makeProblem } from '../../../tasks/swe-mini/problem.ts';
-import { pythonRepr } from '../../../tasks/swe-mini/python.ts';
+import { pythonRepr } from '../../../tasks/swe-mini/repository.ts';
 
 const ended: ExecResult = {
   exitCode: 0,

@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 
 import { type Edit, FAMILIES } from '../../../tasks/swe-mini/draft.ts';
 import { type Case, makeProblem, type Problem } from '../../../tasks/swe-mini/problem.ts';
-import { pythonRepr } from '../../../tasks/swe-mini/python.ts';
+import { pythonRepr } from '../../../tasks/swe-mini/repository.ts';
 
 const PROGRAM = `
 import json, sys

@@ -1,7 +1,6 @@
 /** Reductions and normalisation over minibatches of a table, as SkyRL's trainer applies them. */
 
-import { normaliseAdvantages } from '../../../trainer/algorithms/reductions/normalise.ts';
-import { reduceAdvantages } from '../../../trainer/algorithms/reductions/reduce.ts';
+import { normaliseAdvantages, reduceAdvantages } from '../../../trainer/algorithms/reductions/reduce.ts';
 import type { LossReduction } from '../../../protocol/algorithm.ts';
 import { flat, lengthsOf, type Table } from './vectors.ts';
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { LossRefused } from '../../../trainer/algorithms/losses/loss.ts';
 import { policyLoss } from '../../../trainer/algorithms/losses/policy-loss.ts';
 import { policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
-import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/algorithms/losses/settings.ts';
+import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/training/settings.ts';
 import type { LossSettings } from '../../../protocol/algorithm.ts';
 import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy/settings.ts';
 

@@ -1,6 +1,6 @@
 /** SkyRL's names of settings to ours. */
 
-import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/algorithms/losses/settings.ts';
+import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/training/settings.ts';
 import type { LossSettings, OffPolicySettings } from '../../../protocol/algorithm.ts';
 import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy/settings.ts';
 

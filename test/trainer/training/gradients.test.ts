@@ -7,7 +7,7 @@ import { KL_ESTIMATORS } from '../../../protocol/algorithm.ts';
 import { klLoss } from '../../../trainer/algorithms/kl/loss.ts';
 import { policyLoss } from '../../../trainer/algorithms/losses/policy-loss.ts';
 import { LOSSES } from '../../../trainer/algorithms/losses/registry.ts';
-import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/algorithms/losses/settings.ts';
+import { DEFAULT_LOSS_SETTINGS } from '../../../trainer/training/settings.ts';
 import { NO_CORRECTION } from '../../../trainer/algorithms/off-policy/settings.ts';
 
 const logprob = fc.double({ min: -4, max: -0.05, noNaN: true });

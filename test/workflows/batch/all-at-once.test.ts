@@ -7,7 +7,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import { CHUNK } from '../../../workflows/batch/chunks.ts';
+import { CHUNK } from '../../../workflows/batch/history-room.ts';
 import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
 import type { BatchProgress } from '../../../workflows/batch/progress.ts';
 import type { BatchResult } from '../../../protocol/batch.ts';

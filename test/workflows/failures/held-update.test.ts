@@ -13,7 +13,7 @@ import { updateOnce } from '../../../activities/update/update.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import { Updater } from '../../../trainer/update.ts';
-import { rolloutIds } from '../../../protocol/rollout-ids.ts';
+import { rolloutIds } from '../../../protocol/rollout.ts';
 import type { TrainStatus } from '../../../protocol/train-status.ts';
 import type { UpdateInput, UpdateOutcome } from '../../../protocol/update.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';

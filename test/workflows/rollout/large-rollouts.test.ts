@@ -14,7 +14,7 @@ import { actsOf, turnsOf } from '../../../store/read-records.ts';
 import { createRewardActivities } from '../../../activities/reward/reward.ts';
 import { transitionsOf } from '../../../activities/update/training-data.ts';
 import { emptyEnvironment, emptyProvider, emptyTokenizer } from '../../../benchmarks/empty-parts.ts';
-import { largestPayload } from '../../../benchmarks/payload-sizes.ts';
+import { largestPayload } from '../../../benchmarks/batch.ts';
 import { startOwnWorkers } from '../../../benchmarks/own-temporal.ts';
 import { openSqliteStore } from '../../../store/sqlite-store.ts';
 import type { Store } from '../../../store/store.ts';

@@ -4,10 +4,8 @@ import { guarded, miscounted } from '../own-code.ts';
 import { Registry } from '../../../modules/registry.ts';
 import type { AdvantageEstimator, TokenAdvantages, TokenRewards } from './estimator.ts';
 import { gaeAdvantages, valuesOf } from './gae.ts';
-import { grpoAdvantages } from './grpo.ts';
-import { maxrlAdvantages } from './maxrl.ts';
+import { grpoAdvantages, maxrlAdvantages, rlooAdvantages } from './grpo.ts';
 import { reinforcePlusPlusAdvantages } from './reinforce-plus-plus.ts';
-import { rlooAdvantages } from './rloo.ts';
 
 const epsilonOf = (epsilon: number | undefined) => (epsilon === undefined ? {} : { epsilon });
 

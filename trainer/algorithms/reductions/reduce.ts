@@ -1,7 +1,7 @@
 /** Loss reductions: advantages are scaled before, so that a plain sum over all micro-batches of a minibatch is the mean that was asked for. */
 
+import { type Values, at, maskedMean, sumOver, type Masked, countOf, eachRow, rowCount } from '../rows.ts';
 import { LOSS_REDUCTIONS, type LossReduction } from '../../../protocol/algorithm.ts';
-import { type Masked, type Values, at, countOf, eachRow, rowCount } from '../rows.ts';
 
 /** A minibatch as a reduction sees it. */
 export interface ReducedBatch extends Masked {
@@ -68,4 +68,15 @@ export function reductionScales(reduction: LossReduction, batch: ReducedBatch): 
 /** Advantages times their scales. Errors: `BadReduction`. */
 export function reduceAdvantages(advantages: Values, reduction: LossReduction, batch: ReducedBatch): Float64Array {
   return reductionScales(reduction, batch).map((scale, i) => scale * at(advantages, i));
+}
+
+/**
+ * (A − mean) / √max(var, 1e-8): the mean over all entries that are given, padding as 0 where there is some; var is the mean
+ * square distance from it over the tokens that count (SkyRL's `advantage_batch_normalize`).
+ */
+export function normaliseAdvantages(advantages: Values, mask: Values): Float64Array {
+  const mean = sumOver(0, mask.length, (i) => at(advantages, i)) / Math.max(1, mask.length);
+  const variance = maskedMean(mask, (i) => (at(advantages, i) - mean) ** 2);
+  const scale = 1 / Math.sqrt(Math.max(variance, 1e-8));
+  return Float64Array.from(advantages, (advantage) => (advantage - mean) * scale);
 }

@@ -4,8 +4,7 @@
  * that it asks for, up to what it announced.
  */
 
-import type { CachedBlock } from './cached-block.ts';
-import { IdleBlocks } from './idle-blocks.ts';
+import { type CachedBlock, IdleBlocks } from './idle-blocks.ts';
 
 /** A running sequence's blocks. */
 export interface Sequence {

@@ -3,8 +3,6 @@
  * ago first, and of one policy those that were left longest ago. What follows a block always goes before it.
  */
 
-import type { CachedBlock } from './cached-block.ts';
-
 export class IdleBlocks {
   /** The policy used last at the end; in each the block left last at the end. */
   readonly #policies = new Map<string, Set<CachedBlock>>();
@@ -51,4 +49,16 @@ export class IdleBlocks {
     }
     return undefined;
   }
+}
+
+/** A block that is not written any more, found by the tokens in it and before it. */
+export interface CachedBlock {
+  readonly index: number;
+  readonly policy: string;
+  readonly parent: CachedBlock | undefined;
+  /** As many as a block has positions, or fewer at a sequence's end; nothing follows those. */
+  readonly tokens: readonly number[];
+  readonly children: Set<CachedBlock>;
+  /** Running sequences that read it. */
+  readers: number;
 }

@@ -3,7 +3,7 @@
  * stands after them stands under a condition instead.
  */
 
-import { identifier, isNode, type Node } from './nodes.ts';
+import { identifier, isNode, list, type Node } from './nodes.ts';
 
 /** Variables of a loop's scope, which a loop inside of it has its own of. */
 const LEFT = '__round_is_left';
@@ -65,5 +65,24 @@ export function keepWhatLoopsPrinted(node: Node): Node {
   if (node.type !== 'For' || (Array.isArray(defaultBlock) && defaultBlock.length > 0)) return node;
   const { body, leaves } = guarded(node['body']);
   if (leaves) node['body'] = [unless(OVER, [set(LEFT, false), ...body])];
+  return node;
+}
+
+/** `operand | default([])`. */
+const orNothing = (operand: unknown): Node => ({
+  type: 'FilterExpression',
+  operand,
+  filter: { type: 'CallExpression', callee: identifier('default'), args: [list()] },
+});
+
+/**
+ * Loops over a variable that is not there run no time, as in Python's Jinja, where the library throws: templates write
+ * `for call in message.tool_calls` for messages that have none.
+ */
+export function allowEmptyLoops(node: Node): Node {
+  if (node.type !== 'For') return node;
+  const { iterable } = node;
+  if (isNode(iterable) && iterable.type === 'SelectExpression') iterable['lhs'] = orNothing(iterable['lhs']);
+  else node['iterable'] = orNothing(iterable);
   return node;
 }
