@@ -1,6 +1,6 @@
 /** From rewards to an advantage for each token that counts: rollouts are compared within their group, or token by token. */
 
-import { advantagesByGroup } from '../algorithms/advantages/grpo.ts';
+import { advantagesByGroup } from '../algorithms/advantages/within-group.ts';
 import type { AdvantageSettings } from '../algorithms/advantages/estimator.ts';
 import { advantageEstimators } from '../algorithms/advantages/registry.ts';
 import { penaliseRewards } from '../algorithms/kl/in-reward.ts';

@@ -24,13 +24,7 @@ import { Children } from './children.ts';
 import { chunksOf, HistoryRoom } from './history-room.ts';
 import { beginOrder, type Schedule } from './dispatch-schedule.ts';
 import { gatesOf } from './dispatcher.ts';
-import {
-  DynamicSampling,
-  type SamplingRule,
-  allAtOnce,
-  untilVaried,
-  untilReplaceable,
-} from './sampling/dynamic-sampling.ts';
+import { DynamicSampling, type SamplingRule, allAtOnce, untilVaried, untilReplaceable } from './dynamic-sampling.ts';
 import { BatchLedger, type GroupTally, varies } from './ledger.ts';
 import { Probe } from './probe.ts';
 import type { BatchProgress } from './progress.ts';

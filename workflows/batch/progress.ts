@@ -2,7 +2,7 @@
 
 import type { Trip } from '../../protocol/breaker.ts';
 import type { WatchProgress } from '../failures/failure-watch.ts';
-import type { SamplingProgress } from './sampling/dynamic-sampling.ts';
+import type { SamplingProgress } from './dynamic-sampling.ts';
 import type { LedgerProgress } from './ledger.ts';
 import type { RosterProgress } from './roster.ts';
 

@@ -1,7 +1,7 @@
 /** Advantages of whole batches and of steps against SkyRL's own functions. */
 
 import { expect, test } from 'vitest';
-import { advantagesByGroup } from '../../../trainer/algorithms/advantages/grpo.ts';
+import { advantagesByGroup } from '../../../trainer/algorithms/advantages/within-group.ts';
 import { advantageEstimators, defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
 import { stepwiseAdvantages } from '../../../trainer/algorithms/advantages/stepwise.ts';
 import { type AdvantageCase, estimated, spread } from './advantages.ts';

@@ -1,6 +1,6 @@
 /** One batch of the vectors through the estimator of its name. */
 
-import { advantagesByGroup } from '../../../trainer/algorithms/advantages/grpo.ts';
+import { advantagesByGroup } from '../../../trainer/algorithms/advantages/within-group.ts';
 import { advantageEstimators } from '../../../trainer/algorithms/advantages/registry.ts';
 import { flat, lengthsOf, type Named, sumOf, type Table } from './vectors.ts';
 

@@ -4,7 +4,7 @@ import { guarded, miscounted } from '../own-code.ts';
 import { Registry } from '../../../modules/registry.ts';
 import type { AdvantageEstimator, TokenAdvantages, TokenRewards } from './estimator.ts';
 import { gaeAdvantages, valuesOf } from './gae.ts';
-import { grpoAdvantages, maxrlAdvantages, rlooAdvantages } from './grpo.ts';
+import { grpoAdvantages, maxrlAdvantages, rlooAdvantages } from './within-group.ts';
 import { reinforcePlusPlusAdvantages } from './reinforce-plus-plus.ts';
 
 const epsilonOf = (epsilon: number | undefined) => (epsilon === undefined ? {} : { epsilon });

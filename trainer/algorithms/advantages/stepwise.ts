@@ -1,6 +1,6 @@
 /** Step-wise training: the steps of a trajectory are rows of their own, and all of them get what its last one gets. */
 
-import { advantagesByGroup } from './grpo.ts';
+import { advantagesByGroup } from './within-group.ts';
 
 export interface Steps {
   /** Of each row. */

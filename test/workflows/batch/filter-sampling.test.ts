@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DynamicSampling, allAtOnce, untilVaried } from '../../../../workflows/batch/sampling/dynamic-sampling.ts';
+import { DynamicSampling, allAtOnce, untilVaried } from '../../../workflows/batch/dynamic-sampling.ts';
 
 /** Ends groups in the order of `picks` until none runs; how many began and varied. */
 function play(varies: readonly boolean[], wanted: number | undefined, picks: Iterator<number>) {

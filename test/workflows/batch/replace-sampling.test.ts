@@ -5,7 +5,7 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { DynamicSampling, untilReplaceable } from '../../../../workflows/batch/sampling/dynamic-sampling.ts';
+import { DynamicSampling, untilReplaceable } from '../../../workflows/batch/dynamic-sampling.ts';
 
 const picks = fc.infiniteStream(fc.nat({ max: 10_000 }));
 

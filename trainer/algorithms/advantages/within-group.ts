@@ -1,4 +1,4 @@
-/** GRPO's advantages, within one group of rollouts of a task; nothing outside of the group has a part in them. */
+/** Advantages within one group of rollouts of a task: GRPO, RLOO and MaxRL. Nothing outside of the group has a part in them. */
 
 export interface GrpoOptions {
   /** Divide by the group's standard deviation. Off: Dr. GRPO (Liu et al. 2025, §3.2). */

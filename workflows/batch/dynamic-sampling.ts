@@ -3,7 +3,7 @@
  * A rule says from the counts alone how many that are; who counts does nothing else.
  */
 
-import type { ReplaceSettings } from '../../../protocol/batch.ts';
+import type { ReplaceSettings } from '../../protocol/batch.ts';
 
 /** Groups so far; carried over to another history. */
 export interface SamplingProgress {
