@@ -11,6 +11,7 @@ import { environmentOf } from '../../tasks/registry.ts';
 import type { InitActivities } from '../../workflows/activities.ts';
 import type { Attempt, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
 import { wasCancelled } from '../heartbeat.ts';
+import { orAborted } from '../or-aborted.ts';
 import { attemptKey, keys, sandboxKey } from '../../protocol/records.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
 import { forgetLost, restoreSandbox } from './restore.ts';
@@ -54,11 +55,7 @@ async function imageOf(
   signal: AbortSignal,
   progress: Progress,
 ): Promise<void> {
-  signal.throwIfAborted();
-  const aborted = new Promise<never>((_, reject) =>
-    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true }),
-  );
-  await Promise.race([provider.prepare?.(spec, progress), aborted]);
+  await orAborted(async () => provider.prepare?.(spec, progress), signal);
   progress(null);
 }
 

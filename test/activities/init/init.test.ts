@@ -1,5 +1,6 @@
 /** Hunts a second sandbox for the same attempt, and more live sandboxes than the host may hold. */
 import { CancelledFailure } from '@temporalio/common';
+import { getEventListeners } from 'node:events';
 import { describe, expect, it, vi } from 'vitest';
 import { createInitActivities } from '../../../activities/init/init.ts';
 import { SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
@@ -46,6 +47,13 @@ it('says in its heartbeats what its image waits for', async () => {
     ready.resolve();
   }
   expect((await made).sandbox).toBe(`${attemptOf().rollout}#1`);
+});
+
+/** Why: a composite signal that somebody listens to is kept by Node for good, and with it all that its activity knew. */
+it('leaves nobody listening for the end of what has ended', async () => {
+  const { signal } = new AbortController();
+  await prepare(0, 2, signal);
+  expect(getEventListeners(signal, 'abort')).toEqual([]);
 });
 
 it('makes no sandbox before there is a lease for it', async () => {
