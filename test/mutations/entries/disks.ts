@@ -74,7 +74,7 @@ export const disks: readonly Mutation[] = [
     name: 'nobody waits for a disk',
     fault: FULL,
     file: 'store/patience.ts',
-    before: 'if (patience === undefined || !passes(error) || Date.now() + pause > until) throw error;',
+    before: 'if (patience === undefined || !isTransient(error) || Date.now() + pause > until) throw error;',
     after: 'throw error;',
     tests: [
       { file: DISK_ERRORS_TEST, test: 'holds a worker up and fails nothing' },
