@@ -16,7 +16,7 @@ import {
   spoken,
 } from '../protocol/records.ts';
 import { actsOf, turnsOf } from '../store/read-records.ts';
-import { writeAtomically } from '../store/write-aside.ts';
+import { writeAtomically } from '../store/atomic-write.ts';
 
 export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
   readonly status: OutcomeRecord['status'];

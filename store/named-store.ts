@@ -1,7 +1,7 @@
 /** A store whose failures carry the class of what the disk did, and whose calls wait for a disk that is full or read-only. */
 
-import { WriteQueue } from './line.ts';
-import { retryWhileDiskUnavailable, type Patience } from './patience.ts';
+import { WriteQueue } from './write-queue.ts';
+import { retryWhileDiskUnavailable, type Patience } from './disk-patience.ts';
 import type { Store } from './store.ts';
 
 /** What a lock keeps out. Readers pass it by, for SQLite's log lets them see what was there before. */
@@ -27,7 +27,11 @@ export function namedStore(store: Store, dir: string, patience: Patience | undef
       if (typeof value !== 'function') return value;
       return (...args: unknown[]) => {
         const work = (): Promise<unknown> => Promise.resolve(value.apply(target, args));
-        return retryWhileDiskUnavailable(dir, patience, line !== undefined && WRITES.has(property) ? () => line.enter(work) : work);
+        return retryWhileDiskUnavailable(
+          dir,
+          patience,
+          line !== undefined && WRITES.has(property) ? () => line.enter(work) : work,
+        );
       };
     },
   });

@@ -23,7 +23,7 @@ import {
 } from './checked-rows.ts';
 import { classifyDiskError, StoreCorrupt } from './disk-errors.ts';
 import { namedStore } from './named-store.ts';
-import type { Patience } from './patience.ts';
+import type { Patience } from './disk-patience.ts';
 import { checkFormat, FORMAT } from './store-format.ts';
 import type { Execution, Lease, RolloutEvent, Store } from './store.ts';
 import type { ObjectRef } from '../protocol/stages.ts';

@@ -16,12 +16,12 @@ import {
 import { refusedSetting, type Schedule, scheduleOf } from './batch/dispatch-schedule.ts';
 import { gatesOf } from './batch/dispatcher.ts';
 import { isLong } from './batch/long-batch.ts';
-import { batchStatusQuery, BatchExecution } from './batch/open-batch.ts';
+import { batchStatusQuery, BatchExecution } from './batch/batch-execution.ts';
 import type { BatchProgress } from './batch/progress.ts';
 import { refusedInput } from './batch/refused-input.ts';
 import { refusedStraggler } from './batch/stragglers.ts';
 import { type RolloutHeld, rolloutHeldSignal } from './failures/held-rollout.ts';
-import { setOrderedSignalHandlers, on } from './hear-signals.ts';
+import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
 import type { BatchInput, BatchResult } from '../protocol/batch.ts';
 import { rolloutEndedSignal } from './rollout/report-end.ts';
 import { resolvePolicy } from './rollout/resolve-policy.ts';

@@ -38,7 +38,7 @@ import type {
   SweepResult,
   SweepStatus,
 } from '../protocol/eval.ts';
-import { setOrderedSignalHandlers, on } from './hear-signals.ts';
+import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
 import { policyVersionKey, runKey } from '../protocol/search-attributes.ts';

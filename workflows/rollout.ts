@@ -21,7 +21,7 @@ import { classify } from './failures/classify-failure.ts';
 import { tripLine, type Trip } from '../protocol/breaker.ts';
 import { BUDGET, FAILURES } from '../protocol/failure-policy.ts';
 import { heldTrip, reportHeld } from './failures/held-rollout.ts';
-import { setOrderedSignalHandlers, on } from './hear-signals.ts';
+import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
 import { isLost, renewalOf } from './rollout/hold-sandbox.ts';
 import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
 import type { Context } from './rollout/rollout-context.ts';

@@ -19,7 +19,7 @@ import { RunTallies } from '../../reports/run-tally.ts';
 import { clearUpdates } from '../update/sharded-update.ts';
 import { summariseEvaluation } from './summarise-evaluation.ts';
 import { writeTrajectories } from '../../reports/trajectories.ts';
-import { removeLeftovers, writeAtomically } from '../../store/write-aside.ts';
+import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
 
 export interface OrchestratorDeps extends OpenRunDeps {
   readonly temporal: TemporalPlace;

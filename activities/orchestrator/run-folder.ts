@@ -10,7 +10,7 @@ import { changesOfRun } from '../../store/read-records.ts';
 import { type RunSummary, summaryOf, type TemporalPlace, withMetrics } from '../../reports/run-summary.ts';
 import { RunTallies } from '../../reports/run-tally.ts';
 import { writeTensorboard } from '../../reports/tensorboard/write-tensorboard.ts';
-import { writeAtomically } from '../../store/write-aside.ts';
+import { writeAtomically } from '../../store/atomic-write.ts';
 
 /** Writes `changes.jsonl`: a line for each setting that was changed on the live run. */
 export async function writeChanges(run: string, runDir: string, store: Store): Promise<void> {

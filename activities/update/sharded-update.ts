@@ -5,14 +5,14 @@
 
 import { readdir, rm, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { retryWhileDiskUnavailable, type Patience, WORKER_PATIENCE } from '../../store/patience.ts';
+import { retryWhileDiskUnavailable, type Patience, WORKER_PATIENCE } from '../../store/disk-patience.ts';
 import type { Store } from '../../store/store.ts';
 import type { PoolEngine, UpdateRequest } from '../../trainer/engine.ts';
 import type { ShardActivities } from '../../workflows/activities.ts';
 import type { RoundInput, UpdateInput, UpdateRounds } from '../../protocol/update.ts';
 import { keys } from '../../protocol/records.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
-import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './room.ts';
+import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './check-disk-space.ts';
 import { trainingDataOf } from './training-data.ts';
 import { clearOther } from './update-input.ts';
 import { teaches, updateRequestOf } from './update-request.ts';
@@ -82,7 +82,9 @@ export function createShardActivities(deps: ShardDeps): ShardActivities {
       tried(limits, async (_signal, progress) => {
         const { dir, plan, round, shard } = input;
         await begun(input, String(shard), store);
-        await retryWhileDiskUnavailable(dir, patience, () => engine.forwardBackward({ dir, plan, round, shard }, progress));
+        await retryWhileDiskUnavailable(dir, patience, () =>
+          engine.forwardBackward({ dir, plan, round, shard }, progress),
+        );
       }),
 
     optimStep: (input) =>

@@ -3,7 +3,7 @@
  * are the workflow's own; they hear of an end when the clock has come to it.
  */
 
-import { StalenessGate } from '../../workflows/training/overlap/admission.ts';
+import { StalenessGate } from '../../workflows/training/overlap/staleness-gate.ts';
 import type { Unit } from '../../protocol/admission.ts';
 import { drawnBy, limitsOf, unitsPerStep } from '../../workflows/training/modes.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';

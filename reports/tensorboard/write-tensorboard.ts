@@ -6,7 +6,7 @@
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { RunSummary } from '../run-summary.ts';
-import { writeAtomically } from '../../store/write-aside.ts';
+import { writeAtomically } from '../../store/atomic-write.ts';
 import { scalarEvent, versionEvent } from './event.ts';
 import { runScalars, secondsOf } from './run-scalars.ts';
 import { tfRecord } from './tfrecord.ts';

@@ -3,7 +3,7 @@ import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { withHeartbeat } from '../../activities/heartbeat.ts';
 import { StoreFull } from '../../store/disk-errors.ts';
-import { retryWhileDiskUnavailable, pausedBy } from '../../store/patience.ts';
+import { retryWhileDiskUnavailable, pausedBy } from '../../store/disk-patience.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }));
 afterEach(() => void vi.useRealTimers());

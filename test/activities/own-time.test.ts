@@ -2,7 +2,7 @@
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { expect, it, vi } from 'vitest';
 import { inItsTime, within, OwnClock } from '../../activities/own-time.ts';
-import { retryWhileDiskUnavailable } from '../../store/patience.ts';
+import { retryWhileDiskUnavailable } from '../../store/disk-patience.ts';
 
 const signal = () => new AbortController().signal;
 const scheduled = <T>(attempt: number, agoMs: number, body: () => Promise<T>): Promise<T> => {

@@ -21,8 +21,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { withFailureMapping } from '../../activities/failures.ts';
-import { removeLeftovers, writeAtomically } from '../../store/write-aside.ts';
-import { retryWhileDiskUnavailable, pausedBy } from '../../store/patience.ts';
+import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
+import { retryWhileDiskUnavailable, pausedBy } from '../../store/disk-patience.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 
@@ -100,7 +100,9 @@ describe('a full disk', () => {
     const file = join(dir, 'run', 'summary.json');
     await writeAtomically(file, '{"step":1}\n');
     fill();
-    const failed = await withFailureMapping(() => writeAtomically(file, 'x'.repeat(1_000_000))).catch((error: unknown) => error);
+    const failed = await withFailureMapping(() => writeAtomically(file, 'x'.repeat(1_000_000))).catch(
+      (error: unknown) => error,
+    );
     expect(failed).toMatchObject({ type: 'StoreFull', nonRetryable: false });
     expect(readFileSync(file, 'utf8')).toBe('{"step":1}\n');
     expect(readdirSync(join(dir, 'run'))).toEqual(['summary.json']);

@@ -12,7 +12,7 @@ import type {
   ShardActivities,
   SweepActivities,
 } from '../../workflows/activities.ts';
-import { retryWhileDiskUnavailable } from '../../store/patience.ts';
+import { retryWhileDiskUnavailable } from '../../store/disk-patience.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import type { CellHeadline, SweepConfig } from '../../protocol/eval.ts';
 import type { ConfigChange } from '../../protocol/run-config.ts';

@@ -4,7 +4,7 @@ import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingSettings } from '../../protocol/run-config.ts';
 import { MOST_GROUPS_AT_ONCE } from '../../protocol/limits.ts';
 import { maxStalenessOf } from './settings.ts';
-import type { StalenessLimits } from './overlap/admission.ts';
+import type { StalenessLimits } from './overlap/staleness-gate.ts';
 import type { Unit } from '../../protocol/admission.ts';
 import { type Drawn, tasksOfGroup, tasksOfStep } from './step-tasks.ts';
 

@@ -15,7 +15,7 @@ import {
 import { type Details, stalledSignal } from '../details.ts';
 import type { Trip } from '../../protocol/breaker.ts';
 import { type CircuitOpened, circuitOpenedSignal } from '../failures/failure-watch.ts';
-import { setOrderedSignalHandlers, on } from '../hear-signals.ts';
+import { setOrderedSignalHandlers, on } from '../ordered-signals.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import { checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';

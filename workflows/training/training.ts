@@ -18,7 +18,7 @@ import { policyVersionKey, stepKey } from '../../protocol/search-attributes.ts';
 import { applyUpdate } from './apply-update.ts';
 import { LiveConfig } from './live-config.ts';
 import { modeOf } from './modes.ts';
-import { AsyncPipeline, type StepRollouts } from './overlap/overlap.ts';
+import { AsyncPipeline, type StepRollouts } from './overlap/async-pipeline.ts';
 import type { TrainProgress } from './progress.ts';
 import type { Reconfiguration } from './reconfigure.ts';
 import { RunBatches } from './run-batches.ts';

@@ -5,7 +5,7 @@
 
 import { join } from 'node:path';
 import type { Store } from '../../../store/store.ts';
-import { writeAtomically } from '../../../store/write-aside.ts';
+import { writeAtomically } from '../../../store/atomic-write.ts';
 import { failureOf, membersOf } from '../../../reports/evaluation/cell-members.ts';
 import { evalKeys, type EvalRecord } from '../../../reports/evaluation/eval-records.ts';
 import { type EvalResults, evalResultsOf } from '../../../reports/evaluation/eval-results.ts';

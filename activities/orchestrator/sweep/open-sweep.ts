@@ -12,7 +12,7 @@ import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy }
 import type { RolloutPolicy } from '../../../protocol/policy.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
-import { writeAtomically } from '../../../store/write-aside.ts';
+import { writeAtomically } from '../../../store/atomic-write.ts';
 import { evalFolder, evalKeys, type EvalRecord, type EvalRound } from '../../../reports/evaluation/eval-records.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';

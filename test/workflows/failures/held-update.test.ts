@@ -63,7 +63,9 @@ async function update(input: UpdateInput): Promise<UpdateOutcome> {
     close: async () => undefined,
   };
   try {
-    return await withFailureMapping(() => withHeartbeat((_signal, progress) => updateOnce(input, store, engine, progress)));
+    return await withFailureMapping(() =>
+      withHeartbeat((_signal, progress) => updateOnce(input, store, engine, progress)),
+    );
   } catch (error) {
     if (!(error instanceof ApplicationFailure) || error.nonRetryable) throw error;
     throw ApplicationFailure.create({ type: error.type ?? '', message: error.message, nextRetryDelay: '20ms' });

@@ -21,7 +21,7 @@ import { PauseRelay } from '../pause-relay.ts';
 import { unfinished } from '../rollout/report-end.ts';
 import { inCode } from '../details.ts';
 import { Children } from './children.ts';
-import { chunksOf, HistoryBudget } from './history-room.ts';
+import { chunksOf, HistoryBudget } from './history-budget.ts';
 import { beginOrder, type Schedule } from './dispatch-schedule.ts';
 import { gatesOf } from './dispatcher.ts';
 import { DynamicSampling, type SamplingRule, allAtOnce, untilVaried, untilReplaceable } from './dynamic-sampling.ts';
@@ -30,7 +30,7 @@ import { Probe } from './probe.ts';
 import type { BatchProgress } from './progress.ts';
 import { Roster } from './roster.ts';
 import { Countdown, type GivenUpReason, isCompleteWithoutRest } from './stragglers.ts';
-import { PendingTasks } from './under-way.ts';
+import { PendingTasks } from './pending-tasks.ts';
 import { WorkClock } from '../work-clock.ts';
 
 /** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */

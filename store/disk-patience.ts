@@ -48,7 +48,11 @@ export function pausedBy(): string | null {
  * Does `work`, again and again while the disk does not let it; `work` must be safe to repeat.
  * Errors: those of `work`, disk errors by their class.
  */
-export async function retryWhileDiskUnavailable<T>(place: string, patience: Patience | undefined, work: () => Promise<T>): Promise<T> {
+export async function retryWhileDiskUnavailable<T>(
+  place: string,
+  patience: Patience | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
   const until = Date.now() + (patience?.totalMs ?? 0);
   let pause = patience?.firstMs ?? 0;
   let waited = false;

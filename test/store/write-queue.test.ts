@@ -9,8 +9,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { StoreBusy, StoreFull } from '../../store/disk-errors.ts';
-import { WriteQueue } from '../../store/line.ts';
-import { pausedBy } from '../../store/patience.ts';
+import { WriteQueue } from '../../store/write-queue.ts';
+import { pausedBy } from '../../store/disk-patience.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 
 const numbers = (length: number) => Array.from({ length }, (_, i) => i);

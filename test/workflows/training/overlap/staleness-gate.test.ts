@@ -4,7 +4,11 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StalenessGate, type StalenessLimits, NOTHING_BEGUN } from '../../../../workflows/training/overlap/admission.ts';
+import {
+  StalenessGate,
+  type StalenessLimits,
+  NOTHING_BEGUN,
+} from '../../../../workflows/training/overlap/staleness-gate.ts';
 import type { EndedUnit } from '../../../../protocol/admission.ts';
 
 const dir = (version: number) => ({ dir: `v${version}`, version });

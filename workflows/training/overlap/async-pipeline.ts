@@ -10,7 +10,7 @@ import type { PauseRelay } from '../../pause-relay.ts';
 import type { PolicyRef } from '../../../protocol/policy.ts';
 import type { PausePoint, TrainStatus } from '../../../protocol/train-status.ts';
 import type { UpdateInput } from '../../../protocol/update.ts';
-import { StalenessGate, NOTHING_BEGUN } from './admission.ts';
+import { StalenessGate, NOTHING_BEGUN } from './staleness-gate.ts';
 import type { AdmissionState, EndedUnit, Unit } from '../../../protocol/admission.ts';
 import { boundedLimitsOf, drawnBy, modeOf, unitsPerStep } from '../modes.ts';
 import { aimOf, byNeedOf } from '../step-tasks.ts';
