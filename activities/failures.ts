@@ -2,7 +2,7 @@
 
 import { ApplicationFailure } from '@temporalio/common';
 import type { FailureClass } from '../protocol/finish-reason.ts';
-import { named } from '../store/disk-errors.ts';
+import { classifyDiskError } from '../store/disk-errors.ts';
 import { messageWithPlace } from '../modules/own-frame.ts';
 import { FINAL_ERRORS } from '../protocol/failure-policy.ts';
 
@@ -26,11 +26,11 @@ function retryDelayOf(error: Error): { readonly nextRetryDelay?: number } {
 }
 
 /** Runs an activity's body; errors leave it as `ApplicationFailure`s that carry their class. */
-export async function classified<T>(body: () => Promise<T>): Promise<T> {
+export async function withFailureMapping<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();
   } catch (thrown) {
-    const error = named(thrown, 'the disk of this worker');
+    const error = classifyDiskError(thrown, 'the disk of this worker');
     if (!(error instanceof Error) || error instanceof ApplicationFailure) throw error;
     if (error.name === 'AbortError' || error.name === 'CancelledFailure') throw error;
     throw failureFrom(error);

@@ -3,7 +3,7 @@
 import { Context } from '@temporalio/activity';
 import type { GpuActivities } from '../workflows/activities.ts';
 import { type GenerateDeps, generateTurn } from './generate/generate.ts';
-import { classified } from './failures.ts';
+import { withFailureMapping } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';
 import { inItsTime } from './own-time.ts';
 import { checkEndpoint } from './generate/endpoint-offer.ts';
@@ -17,7 +17,7 @@ const priorityKey = (): number | undefined => Context.current().info.priority?.p
 export function createGpuActivities(deps: GenerateDeps): GpuActivities {
   const { store } = deps;
   return {
-    checkEndpoint: (input) => classified(() => withHeartbeat((signal) => checkEndpoint(input, deps, signal))),
+    checkEndpoint: (input) => withFailureMapping(() => withHeartbeat((signal) => checkEndpoint(input, deps, signal))),
     generate: (input) =>
       tried({ store, place: 'gpu', ...patienceOf(input.policy) }, (signal) =>
         inItsTime(input.withinMs, signal, (own) => generateTurn(input, deps, own, priorityKey())),

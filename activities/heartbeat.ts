@@ -1,7 +1,7 @@
 /** Keeps an activity's heartbeat going while it works, and hands its cancellation on as an AbortSignal. */
 
 import { Context } from '@temporalio/activity';
-import { pausedBy } from '../store/patience.ts';
+import { pausedBy } from '../store/disk-patience.ts';
 
 const INTERVAL_MS = 2_500;
 

@@ -4,7 +4,7 @@
  */
 
 import { asyncLocalStorage, type Info } from '@temporalio/activity';
-import { waitedForDiskMs } from '../store/patience.ts';
+import { waitedForDiskMs } from '../store/disk-patience.ts';
 import { orAborted } from './or-aborted.ts';
 
 /** What was left of the rollout's deadline has passed within one try. */

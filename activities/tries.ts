@@ -14,7 +14,7 @@ import {
   type RetryPlace,
   TRIES_SPENT,
 } from '../protocol/failure-policy.ts';
-import { classified } from './failures.ts';
+import { withFailureMapping } from './failures.ts';
 import { wasCancelled, wasStopped, withHeartbeat } from './heartbeat.ts';
 import { orAborted } from './or-aborted.ts';
 import { isOf, isSpent, type Patience, spentBefore, type Try } from './own-patience.ts';
@@ -110,7 +110,7 @@ async function counted(failure: ApplicationFailure, limits: Limits, one: Try): P
   const { store, place, patience } = limits;
   const { info } = one;
   try {
-    return { failure, last: await classified(() => isLast(failure, limits, one)) };
+    return { failure, last: await withFailureMapping(() => isLast(failure, limits, one)) };
   } catch (error) {
     const holds = error instanceof ApplicationFailure && FAILURES[classOfError(error.type ?? '')].recovery === 'hold';
     // Nothing says when it began: it counts from the first try on.
@@ -173,7 +173,7 @@ async function withinLimit<T>(info: Info, signal: AbortSignal, work: (signal: Ab
  */
 export async function tried<T>(limits: Limits, work: Work<T>): Promise<T> {
   const info = scheduled();
-  if (!info) return classified(() => withHeartbeat(work));
+  if (!info) return withFailureMapping(() => withHeartbeat(work));
   const stoodStill = watchStandstill();
   const clock = new OwnClock();
   return withHeartbeat(async (signal, progress) => {
@@ -184,7 +184,7 @@ export async function tried<T>(limits: Limits, work: Work<T>): Promise<T> {
     };
     signal.addEventListener('abort', spare, { once: true });
     try {
-      return await classified(() => withinLimit(info, signal, (own) => work(own, progress)));
+      return await withFailureMapping(() => withinLimit(info, signal, (own) => work(own, progress)));
     } catch (error) {
       if (signal.aborted || stoodStill()) throw error;
       throw await reported(error, limits, { info, clock });

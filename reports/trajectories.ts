@@ -16,7 +16,7 @@ import {
   spoken,
 } from '../protocol/records.ts';
 import { actsOf, turnsOf } from '../store/read-records.ts';
-import { writeAside } from '../store/write-aside.ts';
+import { writeAtomically } from '../store/atomic-write.ts';
 
 export interface Trajectory extends Omit<OutcomeRecord, 'status'> {
   readonly status: OutcomeRecord['status'];
@@ -90,5 +90,5 @@ export async function writeTrajectories(
     // Reading is done in this thread: a large step must not hold up its own heartbeat.
     await nextTurn();
   }
-  await writeAside(join(runDir, 'trajectories', `${name}.jsonl`), lines.join(''));
+  await writeAtomically(join(runDir, 'trajectories', `${name}.jsonl`), lines.join(''));
 }

@@ -109,7 +109,7 @@ function ofSqlite(error: Error & { errcode?: unknown }, dir: string): Error | un
 }
 
 /** `error` by its class where the disk is to blame, else as it is. `place`: where it was met, if it does not say so itself. */
-export function named(error: unknown, place: string): unknown {
+export function classifyDiskError(error: unknown, place: string): unknown {
   if (!(error instanceof Error)) return error;
   return ofFiles(error, place) ?? ofSqlite(error, place) ?? error;
 }
@@ -117,6 +117,6 @@ export function named(error: unknown, place: string): unknown {
 const PASSING: ReadonlySet<string> = new Set(['StoreFull', 'StoreReadOnly', 'StoreBusy']);
 
 /** Whether the disk may be well again without anything being done here. */
-export function passes(error: unknown): error is StoreFull | StoreReadOnly | StoreBusy {
+export function isTransient(error: unknown): error is StoreFull | StoreReadOnly | StoreBusy {
   return error instanceof Error && PASSING.has(error.name);
 }

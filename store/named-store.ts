@@ -1,7 +1,7 @@
 /** A store whose failures carry the class of what the disk did, and whose calls wait for a disk that is full or read-only. */
 
-import { Line } from './line.ts';
-import { patiently, type Patience } from './patience.ts';
+import { WriteQueue } from './write-queue.ts';
+import { retryWhileDiskUnavailable, type Patience } from './disk-patience.ts';
 import type { Store } from './store.ts';
 
 /** What a lock keeps out. Readers pass it by, for SQLite's log lets them see what was there before. */
@@ -20,14 +20,18 @@ const WRITES: ReadonlySet<string | symbol> = new Set<keyof Store>([
  * patience, writes stand in line.
  */
 export function namedStore(store: Store, dir: string, patience: Patience | undefined): Store {
-  const line = patience === undefined ? undefined : new Line(dir);
+  const line = patience === undefined ? undefined : new WriteQueue(dir);
   return new Proxy(store, {
     get(target, property) {
       const value: unknown = Reflect.get(target, property, target);
       if (typeof value !== 'function') return value;
       return (...args: unknown[]) => {
         const work = (): Promise<unknown> => Promise.resolve(value.apply(target, args));
-        return patiently(dir, patience, line !== undefined && WRITES.has(property) ? () => line.enter(work) : work);
+        return retryWhileDiskUnavailable(
+          dir,
+          patience,
+          line !== undefined && WRITES.has(property) ? () => line.enter(work) : work,
+        );
       };
     },
   });

@@ -7,7 +7,7 @@ import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterPrefix } from './checked-rows.ts';
-import { named } from './disk-errors.ts';
+import { classifyDiskError } from './disk-errors.ts';
 
 /** Another process's transaction is waited for so long; milliseconds. */
 const BUSY_TIMEOUT_MS = 30_000;
@@ -49,12 +49,12 @@ export class StorePruner {
   /** Of a store that is there. */
   constructor(dir: string) {
     this.#dir = dir;
-    this.#db = this.#named(() => new DatabaseSync(file(dir), { timeout: BUSY_TIMEOUT_MS }));
+    this.#db = this.#classifyDiskError(() => new DatabaseSync(file(dir), { timeout: BUSY_TIMEOUT_MS }));
   }
 
   /** How many rows there are whose keys begin so. */
   count(prefixes: Prefixes): Removed {
-    return this.#named(() =>
+    return this.#classifyDiskError(() =>
       this.#each(
         'SELECT count(*) AS n FROM TABLE WHERE key >= ? AND key < ?',
         prefixes,
@@ -109,7 +109,7 @@ export class StorePruner {
 
   /** Gives the file's free pages back to the disk. It writes the whole file again, and every other writer waits meanwhile. */
   shrink(): void {
-    this.#named(() => this.#db.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)'));
+    this.#classifyDiskError(() => this.#db.exec('VACUUM; PRAGMA wal_checkpoint(TRUNCATE)'));
   }
 
   close(): void {
@@ -128,7 +128,7 @@ export class StorePruner {
   }
 
   #transaction<T>(body: () => T): T {
-    return this.#named(() => {
+    return this.#classifyDiskError(() => {
       this.#db.exec('BEGIN IMMEDIATE');
       try {
         const result = body();
@@ -141,11 +141,11 @@ export class StorePruner {
     });
   }
 
-  #named<T>(body: () => T): T {
+  #classifyDiskError<T>(body: () => T): T {
     try {
       return body();
     } catch (error) {
-      throw named(error, this.#dir);
+      throw classifyDiskError(error, this.#dir);
     }
   }
 }

@@ -21,9 +21,9 @@ import {
   checksumOf,
   checksumOfAll,
 } from './checked-rows.ts';
-import { named, StoreCorrupt } from './disk-errors.ts';
+import { classifyDiskError, StoreCorrupt } from './disk-errors.ts';
 import { namedStore } from './named-store.ts';
-import type { Patience } from './patience.ts';
+import type { Patience } from './disk-patience.ts';
 import { checkFormat, FORMAT } from './store-format.ts';
 import type { Execution, Lease, RolloutEvent, Store } from './store.ts';
 import type { ObjectRef } from '../protocol/stages.ts';
@@ -290,6 +290,6 @@ export function openSqliteStore(dir: string, patience?: Patience): Store {
     const busyTimeoutMs = patience === undefined ? BUSY_TIMEOUT_MS : PATIENT_BUSY_TIMEOUT_MS;
     return namedStore(new SqliteStore(dir, busyTimeoutMs), dir, patience);
   } catch (error) {
-    throw named(error, dir);
+    throw classifyDiskError(error, dir);
   }
 }

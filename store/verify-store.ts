@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setImmediate as otherWork } from 'node:timers/promises';
 import { afterPrefix, type CheckedRow, damageOf, keyOf, nameOf, type ResultRow } from './checked-rows.ts';
-import { named, StoreCorrupt } from './disk-errors.ts';
+import { classifyDiskError, StoreCorrupt } from './disk-errors.ts';
 import { checkFormat } from './store-format.ts';
 
 export const TABLES = { records: 'results', objects: 'objects', events: 'events', executions: 'executions' } as const;
@@ -71,7 +71,7 @@ class Verifier {
         this.#options.signal?.throwIfAborted();
       }
     } catch (error) {
-      const known = named(error, TABLES[kind]);
+      const known = classifyDiskError(error, TABLES[kind]);
       if (!(known instanceof StoreCorrupt) || !(error instanceof Error)) throw known;
       this.#damaged.push({
         kind: 'file',
@@ -104,7 +104,7 @@ class Verifier {
       for (const line of lines)
         if (line !== 'ok') this.#damaged.push({ kind: 'file', key: 'structure', problem: line });
     } catch (error) {
-      if (!(named(error, '') instanceof StoreCorrupt) || !(error instanceof Error)) throw error;
+      if (!(classifyDiskError(error, '') instanceof StoreCorrupt) || !(error instanceof Error)) throw error;
       this.#damaged.push({ kind: 'file', key: 'structure', problem: error.message });
     }
   }
@@ -126,7 +126,7 @@ function readable(body: () => void): boolean {
     body();
     return true;
   } catch (error) {
-    if (!(named(error, '') instanceof StoreCorrupt)) throw error;
+    if (!(classifyDiskError(error, '') instanceof StoreCorrupt)) throw error;
     return false;
   }
 }
@@ -141,7 +141,7 @@ async function reading<T>(dir: string, body: (db: DatabaseSync) => T | Promise<T
     checkFormat(db, dir);
     return await body(db);
   } catch (error) {
-    throw named(error, dir);
+    throw classifyDiskError(error, dir);
   } finally {
     db?.close();
   }

@@ -137,6 +137,6 @@ export interface Engine {
 /** An engine that shares updates with others: a plan, then for each step its shards, in any order and anywhere, and the step. */
 export interface PoolEngine extends Engine {
   planUpdate(request: PlanRequest): Promise<PlannedUpdate>;
-  makeShard(request: ShardRequest, onProgress?: (fraction: number) => void): Promise<void>;
-  applyShards(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void>;
+  forwardBackward(request: ShardRequest, onProgress?: (fraction: number) => void): Promise<void>;
+  optimStep(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void>;
 }

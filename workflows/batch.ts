@@ -16,12 +16,12 @@ import {
 import { refusedSetting, type Schedule, scheduleOf } from './batch/dispatch-schedule.ts';
 import { gatesOf } from './batch/dispatcher.ts';
 import { isLong } from './batch/long-batch.ts';
-import { batchStatusQuery, OpenBatch } from './batch/open-batch.ts';
+import { batchStatusQuery, BatchExecution } from './batch/batch-execution.ts';
 import type { BatchProgress } from './batch/progress.ts';
 import { refusedInput } from './batch/refused-input.ts';
 import { refusedStraggler } from './batch/stragglers.ts';
 import { type RolloutHeld, rolloutHeldSignal } from './failures/held-rollout.ts';
-import { hearSignals, on } from './hear-signals.ts';
+import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
 import type { BatchInput, BatchResult } from '../protocol/batch.ts';
 import { rolloutEndedSignal } from './rollout/report-end.ts';
 import { resolvePolicy } from './rollout/resolve-policy.ts';
@@ -45,7 +45,7 @@ export async function batch(input: BatchInput, progress?: BatchProgress): Promis
   return runBatch(input, scheduleOf(input.dispatcher), progress);
 }
 
-async function endEarly(open: OpenBatch, { unitOf }: BatchInput, error: unknown): Promise<void> {
+async function endEarly(open: BatchExecution, { unitOf }: BatchInput, error: unknown): Promise<void> {
   await open.cancel();
   if (unitOf === undefined || !isCancellation(error)) return;
   // A run that is gone misses nothing.
@@ -62,9 +62,9 @@ export async function runBatch(
 ): Promise<BatchResult> {
   const rollouts = input.tasks.length * input.samples;
   const long = progress !== undefined || isLong(rollouts, gatesOf(rollouts, schedule.caps));
-  const open = new OpenBatch(input, schedule, { long, progress });
+  const open = new BatchExecution(input, schedule, { long, progress });
   setHandler(batchStatusQuery, () => open.status);
-  hearSignals(
+  setOrderedSignalHandlers(
     on(pauseSignal, () => open.pause(true)),
     on(resumeSignal, () => open.pause(false)),
     on(stageEndedSignal, (id, stage) => open.stageEnded(id, stage)),

@@ -38,7 +38,7 @@ import type {
   SweepResult,
   SweepStatus,
 } from '../protocol/eval.ts';
-import { hearSignals, on } from './hear-signals.ts';
+import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
 import { PauseRelay } from './pause-relay.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
 import { policyVersionKey, runKey } from '../protocol/search-attributes.ts';
@@ -227,7 +227,7 @@ function answerFrom(id: string, sweep: () => Sweep | null, details: Details): ()
   };
   const starting: SweepStatus = { eval: id, phase: 'starting', round: 0, cells: 0, done: [], cell: null, batch: null };
   setHandler(sweepStatusQuery, () => sweep()?.status ?? starting);
-  hearSignals(
+  setOrderedSignalHandlers(
     on(pauseSignal, () => pause(true)),
     on(resumeSignal, () => pause(false)),
     on(stalledSignal, (lines) => details.stuck(lines)),

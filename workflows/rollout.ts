@@ -21,7 +21,7 @@ import { classify } from './failures/classify-failure.ts';
 import { tripLine, type Trip } from '../protocol/breaker.ts';
 import { BUDGET, FAILURES } from '../protocol/failure-policy.ts';
 import { heldTrip, reportHeld } from './failures/held-rollout.ts';
-import { hearSignals, on } from './hear-signals.ts';
+import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
 import { isLost, renewalOf } from './rollout/hold-sandbox.ts';
 import { initialState, type LoopEvent, type LoopState, reduce, stageOf } from './rollout/rollout-loop.ts';
 import type { Context } from './rollout/rollout-context.ts';
@@ -146,10 +146,10 @@ function progressOf(
 
 /** `progress` is for continue-as-new alone. */
 export function rollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
-  return reportingEnd(given, () => rollOut(given, progress));
+  return reportingEnd(given, () => runRollout(given, progress));
 }
 
-async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
+async function runRollout(given: RolloutInput, progress?: RolloutProgress): Promise<RolloutResult> {
   const context = contextOf(given, progress);
   let state = progress?.state ?? initialState;
   setHandler(stateQuery, () => ({
@@ -159,7 +159,7 @@ async function rollOut(given: RolloutInput, progress?: RolloutProgress): Promise
     contextTokens: context.contextTokens,
     ...(context.held && { held: context.held }),
   }));
-  hearSignals(
+  setOrderedSignalHandlers(
     on(pauseSignal, () => void (context.paused = true)),
     on(resumeSignal, () => resume(context)),
     on(proceedSignal, (stage) => context.gates.allow(stage)),

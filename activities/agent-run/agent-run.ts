@@ -10,7 +10,7 @@ import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import type { AgentRunActivities } from '../../workflows/activities.ts';
 import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
-import { classified } from '../failures.ts';
+import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { inItsTime } from '../own-time.ts';
 import { type ActRecord, keys } from '../../protocol/records.ts';
@@ -150,7 +150,7 @@ export function createAgentRunActivities(deps: AgentRunDeps): AgentRunActivities
         return outcome;
       }),
 
-    releaseSandbox: (input) => classified(() => withHeartbeat(() => release(deps, input.sandbox))),
+    releaseSandbox: (input) => withFailureMapping(() => withHeartbeat(() => release(deps, input.sandbox))),
 
     holdSandbox: (input) =>
       tried(limits, async () => {

@@ -10,7 +10,7 @@ import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import type { OpenedRun } from '../../workflows/activities.ts';
-import { NOTHING_BEGUN } from '../../workflows/training/overlap/admission.ts';
+import { NOTHING_BEGUN } from '../../workflows/training/overlap/staleness-gate.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
@@ -22,7 +22,7 @@ import { checkModule } from './check-module.ts';
 import { checkTasksOfRun } from '../../config/check-tasks.ts';
 import { type DescribePolicy, describeModel } from './describe-model.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
-import { removeLeftovers, writeAside } from '../../store/write-aside.ts';
+import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
 
 /** What has not been written to for so long has no writer. */
 const LEFT_MS = 10 * 60_000;
@@ -175,7 +175,7 @@ export async function openRun(
   checkSameConfig(config, record);
   await mkdir(record.runDir, { recursive: true });
   await removeLeftovers(record.runDir, LEFT_MS);
-  await writeAside(join(record.runDir, 'config.yaml'), stringify(config));
+  await writeAtomically(join(record.runDir, 'config.yaml'), stringify(config));
   const changes = await changesOfRun(store, config.run);
   const policy = { dir: record.policy.base, version: 0 };
   return {

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { RolloutEvent, Store } from '../../store/store.ts';
 import type { OrchestratorActivities, StepToRecord } from '../../workflows/activities.ts';
 import { rolloutIds, type RolloutResult } from '../../protocol/rollout.ts';
-import { classified } from '../failures.ts';
+import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { learningCurve } from '../../reports/learning-curve.ts';
 import { type OpenRunDeps, openRun } from './open-run.ts';
@@ -19,7 +19,7 @@ import { RunTallies } from '../../reports/run-tally.ts';
 import { clearUpdates } from '../update/sharded-update.ts';
 import { summariseEvaluation } from './summarise-evaluation.ts';
 import { writeTrajectories } from '../../reports/trajectories.ts';
-import { removeLeftovers, writeAside } from '../../store/write-aside.ts';
+import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
 
 export interface OrchestratorDeps extends OpenRunDeps {
   readonly temporal: TemporalPlace;
@@ -27,7 +27,7 @@ export interface OrchestratorDeps extends OpenRunDeps {
 
 /** Bookkeeping of a long run reads much: a worker that died at it is found out by its silence, not by the deadline. */
 function kept<T>(body: () => Promise<T>): Promise<T> {
-  return classified(() => withHeartbeat(body));
+  return withFailureMapping(() => withHeartbeat(body));
 }
 
 function now(): string {
@@ -147,7 +147,7 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
           store,
         );
         const summary = await writeFiles(run, runDir);
-        await writeAside(join(runDir, 'learning-curve.svg'), learningCurve(summary));
+        await writeAtomically(join(runDir, 'learning-curve.svg'), learningCurve(summary));
         await clearUpdates(runDir);
         // Nobody writes any more: what is aside is of writers that were killed.
         await removeLeftovers(runDir, 0);

@@ -10,12 +10,12 @@ import { changesOfRun } from '../../store/read-records.ts';
 import { type RunSummary, summaryOf, type TemporalPlace, withMetrics } from '../../reports/run-summary.ts';
 import { RunTallies } from '../../reports/run-tally.ts';
 import { writeTensorboard } from '../../reports/tensorboard/write-tensorboard.ts';
-import { writeAside } from '../../store/write-aside.ts';
+import { writeAtomically } from '../../store/atomic-write.ts';
 
 /** Writes `changes.jsonl`: a line for each setting that was changed on the live run. */
 export async function writeChanges(run: string, runDir: string, store: Store): Promise<void> {
   const lines = (await changesOfRun(store, run)).map((change) => `${JSON.stringify(change)}\n`);
-  if (lines.length > 0) await writeAside(join(runDir, 'changes.jsonl'), lines.join(''));
+  if (lines.length > 0) await writeAtomically(join(runDir, 'changes.jsonl'), lines.join(''));
 }
 
 /** Writes `summary.json`, `metrics.jsonl` and `tensorboard/`. `tallies` saves reading again what it knows. */
@@ -28,10 +28,10 @@ export async function writeRunFiles(
 ): Promise<RunSummary> {
   const summary = await summaryOf(run, store, temporal, tallies);
   if (!summary) throw new Error(`Run ${run} is not in the store`);
-  await writeAside(join(runDir, 'summary.json'), `${JSON.stringify(summary, null, 2)}\n`);
+  await writeAtomically(join(runDir, 'summary.json'), `${JSON.stringify(summary, null, 2)}\n`);
   const evaluated = new Map(summary.evaluation.all.map((one) => [one.step, evaluationMetrics(one)]));
   const lines = summary.steps.map((step) => `${JSON.stringify(withMetrics(step, evaluated.get(step.step)))}\n`);
-  await writeAside(join(runDir, 'metrics.jsonl'), lines.join(''));
+  await writeAtomically(join(runDir, 'metrics.jsonl'), lines.join(''));
   await writeTensorboard(runDir, summary, (await tallies.of(run)).batchEnds);
   return summary;
 }

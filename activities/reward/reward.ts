@@ -6,7 +6,7 @@
 import { LeasedProvider } from '../../sandboxes/leased-provider.ts';
 import { GRADER_LEASE, sandboxLeases } from '../../sandboxes/leases.ts';
 import { SandboxLost, type SandboxProvider, SandboxUnavailable } from '../../sandboxes/sandbox.ts';
-import { named, passes } from '../../store/disk-errors.ts';
+import { classifyDiskError, isTransient } from '../../store/disk-errors.ts';
 import type { Lease, Store } from '../../store/store.ts';
 import type { Environment } from '../../tasks/task.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
@@ -37,7 +37,7 @@ function blameGrader(error: unknown): never {
   if (error instanceof SandboxLost || error instanceof SandboxUnavailable)
     throw new GraderFailed(error.message, { cause: error });
   // A disk that is full is nobody's code: the rollout is held until it is mended.
-  if (passes(named(error, 'the disk of this worker')) || ownFrame(error) === undefined) throw error;
+  if (isTransient(classifyDiskError(error, 'the disk of this worker')) || ownFrame(error) === undefined) throw error;
   // No cause: its message would be shown instead, without the place.
   const failed = new GraderFailed(`the grader threw ${nameOf(error)}${messageWithPlace(error)}`);
   if (error instanceof Error && error.stack !== undefined)

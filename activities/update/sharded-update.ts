@@ -5,14 +5,14 @@
 
 import { readdir, rm, rmdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import { patiently, type Patience, WORKER_PATIENCE } from '../../store/patience.ts';
+import { retryWhileDiskUnavailable, type Patience, WORKER_PATIENCE } from '../../store/disk-patience.ts';
 import type { Store } from '../../store/store.ts';
 import type { PoolEngine, UpdateRequest } from '../../trainer/engine.ts';
 import type { ShardActivities } from '../../workflows/activities.ts';
 import type { RoundInput, UpdateInput, UpdateRounds } from '../../protocol/update.ts';
 import { keys } from '../../protocol/records.ts';
 import { checkWorkersLost, tried } from '../tries.ts';
-import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './room.ts';
+import { roomForCheckpoint, WEIGHTS_AND_MOMENTS } from './check-disk-space.ts';
 import { trainingDataOf } from './training-data.ts';
 import { clearOther } from './update-input.ts';
 import { teaches, updateRequestOf } from './update-request.ts';
@@ -44,7 +44,7 @@ const NOTHING_TO_SHARE: UpdateRounds = { dir: '', plan: '', rounds: [] };
 
 export interface ShardDeps {
   readonly store: Store;
-  readonly engine: Pick<PoolEngine, 'planUpdate' | 'makeShard' | 'applyShards'>;
+  readonly engine: Pick<PoolEngine, 'planUpdate' | 'forwardBackward' | 'optimStep'>;
   readonly patience?: Patience;
 }
 
@@ -58,7 +58,7 @@ async function planUpdate(
   if (!teaches(prepared)) return NOTHING_TO_SHARE;
   const request = await updateRequestOf(input, prepared, store);
   const [dir, { shards }] = [folderOf(input, request), input];
-  return patiently(request.toDir, patience, async () => {
+  return retryWhileDiskUnavailable(request.toDir, patience, async () => {
     await clearOther(input, request, store);
     // At the same time: a round's state and the next one's, and a gradient for each shard.
     await roomForCheckpoint(request, 2 * WEIGHTS_AND_MOMENTS + shards);
@@ -82,14 +82,16 @@ export function createShardActivities(deps: ShardDeps): ShardActivities {
       tried(limits, async (_signal, progress) => {
         const { dir, plan, round, shard } = input;
         await begun(input, String(shard), store);
-        await patiently(dir, patience, () => engine.makeShard({ dir, plan, round, shard }, progress));
+        await retryWhileDiskUnavailable(dir, patience, () =>
+          engine.forwardBackward({ dir, plan, round, shard }, progress),
+        );
       }),
 
     optimStep: (input) =>
       tried(limits, async (_signal, progress) => {
         const { dir, plan, round } = input;
         await begun(input, 'step', store);
-        await patiently(dir, patience, () => engine.applyShards({ dir, plan, round }, progress));
+        await retryWhileDiskUnavailable(dir, patience, () => engine.optimStep({ dir, plan, round }, progress));
       }),
   };
 }

@@ -3,7 +3,7 @@
  * complete in their directory before the result is recorded, and recorded before it is reported.
  */
 
-import { patiently, type Patience, WORKER_PATIENCE } from '../../store/patience.ts';
+import { retryWhileDiskUnavailable, type Patience, WORKER_PATIENCE } from '../../store/disk-patience.ts';
 import type { Store } from '../../store/store.ts';
 import { carryOver } from '../../trainer/checkpoints/carry-over.ts';
 import { isMadeFrom, readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
@@ -15,7 +15,7 @@ import { COEFFICIENT } from './kl-coefficient.ts';
 import { keys, type OutcomeRecord, type UpdateEntry } from '../../protocol/records.ts';
 import { checkWorkersLost } from '../tries.ts';
 import { type RolloutEnd, recordEnds } from '../../reports/rollout-ends.ts';
-import { roomForCheckpoint } from './room.ts';
+import { roomForCheckpoint } from './check-disk-space.ts';
 import { clearUpdates } from './sharded-update.ts';
 import { stalenessOf } from './staleness.ts';
 import { type TrainingData, trainingDataOf } from './training-data.ts';
@@ -95,7 +95,7 @@ export async function updateOnce(
     const request = await updateRequestOf(input, prepared, store);
     const { toDir } = request;
     const taught = teaches(prepared);
-    const metrics = await patiently(toDir, patience, async () => {
+    const metrics = await retryWhileDiskUnavailable(toDir, patience, async () => {
       await clearOther(input, request, store);
       if (taught && input.shards !== undefined) await checkMade(input, request);
       else await roomForCheckpoint(request);

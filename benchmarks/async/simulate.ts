@@ -3,7 +3,7 @@
  * are the workflow's own; they hear of an end when the clock has come to it.
  */
 
-import { Admission } from '../../workflows/training/overlap/admission.ts';
+import { StalenessGate } from '../../workflows/training/overlap/staleness-gate.ts';
 import type { Unit } from '../../protocol/admission.ts';
 import { drawnBy, limitsOf, unitsPerStep } from '../../workflows/training/modes.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
@@ -32,7 +32,7 @@ function lengthOf(mix: AsyncMix, config: RunConfig, number: number): number {
 }
 
 export function simulateRun(mix: AsyncMix, config: RunConfig): Simulated {
-  const admission = new Admission(unitsPerStep(config));
+  const admission = new StalenessGate(unitsPerStep(config));
   const ends: Array<{ readonly at: number; readonly unit: Unit | null }> = [];
   const ages: number[] = [];
   let [now, version, updates, busy] = [0, 0, false, 0];

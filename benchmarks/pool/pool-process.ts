@@ -32,8 +32,8 @@ const calls: Calls = {
   used: async () => ({ seconds: (process.cpuUsage().user + process.cpuUsage().system) / 1e6 }),
   update: ({ made, ...request }: Asked) => engine.update({ ...request, data: dataOf(made) }),
   plan: ({ made, ...request }: Asked) => engine.planUpdate({ ...request, data: dataOf(made) }),
-  shard: async (given: ShardRequest) => (await engine.makeShard(given), {}),
-  step: async (given: RoundRequest) => (await engine.applyShards(given), {}),
+  shard: async (given: ShardRequest) => (await engine.forwardBackward(given), {}),
+  step: async (given: RoundRequest) => (await engine.optimStep(given), {}),
 };
 
 await answerCalls(calls);

@@ -6,7 +6,7 @@
 import { mkdir, open, readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { RunSummary } from '../run-summary.ts';
-import { writeAside } from '../../store/write-aside.ts';
+import { writeAtomically } from '../../store/atomic-write.ts';
 import { scalarEvent, versionEvent } from './event.ts';
 import { runScalars, secondsOf } from './run-scalars.ts';
 import { tfRecord } from './tfrecord.ts';
@@ -15,7 +15,7 @@ import { tfRecord } from './tfrecord.ts';
 async function extend(path: string, content: Buffer): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   const there = await readFile(path).catch(() => null);
-  if (!there || !content.subarray(0, there.length).equals(there)) return writeAside(path, content);
+  if (!there || !content.subarray(0, there.length).equals(there)) return writeAtomically(path, content);
   if (there.length === content.length) return;
   const file = await open(path, 'r+');
   try {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../protocol/records.ts';
-import { roomForCheckpoint } from '../../activities/update/room.ts';
+import { roomForCheckpoint } from '../../activities/update/check-disk-space.ts';
 import { updateOnce } from '../../activities/update/update.ts';
 import { readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
 import type { Engine, UpdateRequest } from '../../trainer/engine.ts';

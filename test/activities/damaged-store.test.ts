@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { classified } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failures.ts';
 import { type GenerateRecord, keys, type OutcomeRecord, type RunRecord } from '../../protocol/records.ts';
 import { turnsOf } from '../../store/read-records.ts';
 import { createRewardActivities } from '../../activities/reward/reward.ts';
@@ -104,7 +104,7 @@ const update = () => {
     algorithm,
     policy: { dir: '/p', version: 4 },
   };
-  return classified(() => updateOnce(input, store, world.now.engine, () => undefined));
+  return withFailureMapping(() => updateOnce(input, store, world.now.engine, () => undefined));
 };
 const grade = (ref = artifact) =>
   inActivity(() =>

@@ -4,7 +4,7 @@
  */
 import type { ApplicationFailure } from '@temporalio/common';
 import { afterEach, describe, expect, it } from 'vitest';
-import { classified, EndpointUnavailable } from '../../activities/failures.ts';
+import { withFailureMapping, EndpointUnavailable } from '../../activities/failures.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { checkEndpoint } from '../../activities/generate/endpoint-offer.ts';
 import { generateTurn } from '../../activities/generate/generate.ts';
@@ -370,7 +370,7 @@ describe('a failure', () => {
     ['shorter', 2000, undefined],
     ['of no length', undefined, undefined],
   ])('that asks for a wait %s reaches Temporal so', async (_, asked, nextRetryDelay) => {
-    const failed = await classified(() => Promise.reject(new EndpointUnavailable('busy', asked))).catch(
+    const failed = await withFailureMapping(() => Promise.reject(new EndpointUnavailable('busy', asked))).catch(
       (reason: unknown) => reason as ApplicationFailure,
     );
     expect([failed.type, failed.nonRetryable, failed.nextRetryDelay]).toEqual([

@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { type GenerateRecord, keys, type RunRecord, type StepEntry, type UpdateEntry } from '../../protocol/records.ts';
 import { writeRunFiles } from '../../activities/orchestrator/run-folder.ts';
 import { updateOnce } from '../../activities/update/update.ts';
-import { pausedBy } from '../../store/patience.ts';
+import { pausedBy } from '../../store/disk-patience.ts';
 import { useSmallDisk } from './small-disk.ts';
 import { algorithm, attemptOf, ended, RUN, useWorld } from './world.ts';
 

@@ -3,7 +3,7 @@ import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { withHeartbeat } from '../../activities/heartbeat.ts';
 import { StoreFull } from '../../store/disk-errors.ts';
-import { patiently, pausedBy } from '../../store/patience.ts';
+import { retryWhileDiskUnavailable, pausedBy } from '../../store/disk-patience.ts';
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] }));
 afterEach(() => void vi.useRealTimers());
@@ -43,7 +43,7 @@ it('says why the disk holds it up, for as long as it does', async () => {
   const after = Promise.withResolvers<void>();
   const running = run(async (_, progress) => {
     progress('at work');
-    await patiently('/disk', patience, write);
+    await retryWhileDiskUnavailable('/disk', patience, write);
     await after.promise;
   });
   await expect.poll(() => pausedBy()).not.toBeNull();

@@ -2,7 +2,7 @@
 import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { expect, it, vi } from 'vitest';
 import { inItsTime, within, OwnClock } from '../../activities/own-time.ts';
-import { patiently } from '../../store/patience.ts';
+import { retryWhileDiskUnavailable } from '../../store/disk-patience.ts';
 
 const signal = () => new AbortController().signal;
 const scheduled = <T>(attempt: number, agoMs: number, body: () => Promise<T>): Promise<T> => {
@@ -42,7 +42,7 @@ it('a disk that is waited for within a try takes none of its time, and is told a
     return {};
   };
   const outcome = await inItsTime(300, signal(), () =>
-    patiently('the store', { firstMs: 20, longestMs: 20, totalMs: 60_000 }, full),
+    retryWhileDiskUnavailable('the store', { firstMs: 20, longestMs: 20, totalMs: 60_000 }, full),
   );
   expect(outcome.lostMs).toBeGreaterThan(300);
 });

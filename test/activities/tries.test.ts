@@ -359,8 +359,8 @@ function activities() {
   ];
   const engine = {
     planUpdate: () => Promise.reject(new Error('asked')),
-    makeShard: () => Promise.reject(new Error('asked')),
-    applyShards: () => Promise.reject(new Error('asked')),
+    forwardBackward: () => Promise.reject(new Error('asked')),
+    optimStep: () => Promise.reject(new Error('asked')),
   };
   const shards = createShardActivities({ store, engine });
   const update = {

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { classified } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failures.ts';
 import { parseTaskId } from '../../tasks/swe-mini/problem.ts';
 import { readModelConfig } from '../../trainer/model/describe-policy.ts';
 import { ChatTemplate } from '../../trainer/tokenizer/chat-template.ts';
@@ -50,7 +50,7 @@ describe('the table', () => {
     expect(new Set(errors).size).toBe(errors.length);
     for (const name of errors) {
       const thrown = Object.assign(new Error('why'), { name });
-      const failure = await classified(() => Promise.reject(thrown)).catch((error: unknown) => error);
+      const failure = await withFailureMapping(() => Promise.reject(thrown)).catch((error: unknown) => error);
       expect(failure).toMatchObject({ type: name, nonRetryable: FINAL_ERRORS.includes(name) });
       expect(FAILURES[classOfError(name)].errors).toContain(name);
     }
@@ -71,7 +71,7 @@ describe('the table', () => {
         }),
     ];
     for (const call of calls) {
-      const failure = await classified(call).catch((error: unknown) => error);
+      const failure = await withFailureMapping(call).catch((error: unknown) => error);
       expect(failure).toMatchObject({ type: 'UserInputError', nonRetryable: true });
     }
     rmSync(policy, { recursive: true });

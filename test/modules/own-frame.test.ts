@@ -4,7 +4,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, expect, it } from 'vitest';
-import { classified } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failures.ts';
 import { messageWithPlace, ownFrame } from '../../modules/own-frame.ts';
 import { environmentOf } from '../../tasks/registry.ts';
 import { loadOwnModules } from '../../workers/own-modules.ts';
@@ -24,7 +24,7 @@ it("names the first line of the user's own, below what Node and libraries did fo
   const { grade } = (await import(join(dir, 'grader.mjs'))) as { grade: () => unknown };
   const error = thrownBy(grade);
   expect(ownFrame(error)).toBe(`${join(dir, 'grader.mjs')}:2`);
-  await expect(classified(() => Promise.reject(error))).rejects.toThrow(`(${join(dir, 'grader.mjs')}:2)`);
+  await expect(withFailureMapping(() => Promise.reject(error))).rejects.toThrow(`(${join(dir, 'grader.mjs')}:2)`);
   expect(messageWithPlace(thrownBy(() => environmentOf('nothing')))).not.toMatch(/\.ts:\d+/);
 });
 

@@ -34,7 +34,7 @@ test('each failed test is tried again by its file and whole name', () => {
 });
 
 test.each([
-  'test/store/line.test.ts',
+  'test/store/write-queue.test.ts',
   'test/workflows/batch/x.test.ts',
   'test/e2e/eval.test.ts',
   'test/chaos/own-docker.test.ts',

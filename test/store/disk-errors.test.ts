@@ -20,9 +20,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { classified } from '../../activities/failures.ts';
-import { removeLeftovers, writeAside } from '../../store/write-aside.ts';
-import { patiently, pausedBy } from '../../store/patience.ts';
+import { withFailureMapping } from '../../activities/failures.ts';
+import { removeLeftovers, writeAtomically } from '../../store/atomic-write.ts';
+import { retryWhileDiskUnavailable, pausedBy } from '../../store/disk-patience.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 
@@ -98,9 +98,11 @@ describe('a full disk', () => {
 
   it('leaves no half-written file and nothing aside; the file that was there stays whole', async () => {
     const file = join(dir, 'run', 'summary.json');
-    await writeAside(file, '{"step":1}\n');
+    await writeAtomically(file, '{"step":1}\n');
     fill();
-    const failed = await classified(() => writeAside(file, 'x'.repeat(1_000_000))).catch((error: unknown) => error);
+    const failed = await withFailureMapping(() => writeAtomically(file, 'x'.repeat(1_000_000))).catch(
+      (error: unknown) => error,
+    );
     expect(failed).toMatchObject({ type: 'StoreFull', nonRetryable: false });
     expect(readFileSync(file, 'utf8')).toBe('{"step":1}\n');
     expect(readdirSync(join(dir, 'run'))).toEqual(['summary.json']);
@@ -120,8 +122,8 @@ describe('a disk that can only be read', () => {
         message: expect.stringMatching(/can only be read: mount it for writing/),
       }),
     );
-    await expect(writeAside(join(dir, 'summary.json'), '{}')).rejects.toMatchObject({ name: 'StoreReadOnly' });
-    const patient = patiently(dir, impatient, async () => open(join(dir, 'store')));
+    await expect(writeAtomically(join(dir, 'summary.json'), '{}')).rejects.toMatchObject({ name: 'StoreReadOnly' });
+    const patient = retryWhileDiskUnavailable(dir, impatient, async () => open(join(dir, 'store')));
     await expect.poll(() => pausedBy()).toMatch(/can only be read/);
     mount('-o', 'remount,rw', dir);
     expect(await (await patient).get('k')).toBe(1);

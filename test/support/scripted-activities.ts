@@ -12,7 +12,7 @@ import type {
   ShardActivities,
   SweepActivities,
 } from '../../workflows/activities.ts';
-import { patiently } from '../../store/patience.ts';
+import { retryWhileDiskUnavailable } from '../../store/disk-patience.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import type { CellHeadline, SweepConfig } from '../../protocol/eval.ts';
 import type { ConfigChange } from '../../protocol/run-config.ts';
@@ -63,7 +63,7 @@ export const sandboxLost = () =>
 /** For `before`: the disk is full for so long, and the store waits for it. */
 export function waitsForDisk(seconds: number): Promise<void> {
   const until = performance.now() + seconds * 1000;
-  return patiently('the store', { firstMs: 50, longestMs: 50, totalMs: 60_000 }, async () => {
+  return retryWhileDiskUnavailable('the store', { firstMs: 50, longestMs: 50, totalMs: 60_000 }, async () => {
     if (performance.now() < until) throw Object.assign(new Error('no space left on device'), { code: 'ENOSPC' });
   });
 }

@@ -3,7 +3,7 @@
 import { Context } from '@temporalio/activity';
 import { Client, Connection } from '@temporalio/client';
 import { NativeConnection, Worker } from '@temporalio/worker';
-import { classified } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failures.ts';
 import { inItsTime, OwnClock } from '../../activities/own-time.ts';
 import { TURN_ENDS_MS } from '../../activities/agent-run/agent-run.ts';
 import { patienceOf, whilePatient } from '../../activities/generate/endpoint-patience.ts';
@@ -46,7 +46,7 @@ function limited(place: RetryPlace, activities: object): Record<string, (...give
         const one = { info: Context.current().info, clock: new OwnClock() };
         const input: Given = given[0] ?? {};
         const limits = { store, place, ...(input.policy && patienceOf(input.policy)) };
-        return classified(() => inTime(name, input, () => activity(...given))).catch(async (error: unknown) => {
+        return withFailureMapping(() => inTime(name, input, () => activity(...given))).catch(async (error: unknown) => {
           throw await reported(error, limits, one);
         });
       },

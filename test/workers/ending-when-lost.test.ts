@@ -28,7 +28,7 @@ it('hands on all that an engine is asked and told', async () => {
   scripted.cost = { queueSeconds: 0, seconds: 1, cachedTokens: 2, batchSize: 3 };
   scripted.answers = [{ tokens: [1], logprobs: [0], finishReason: 'stop' }];
   const none = () => Promise.reject(new Error('no update was asked for'));
-  const pooled = Object.assign(scripted, { planUpdate: none, makeShard: none, applyShards: none });
+  const pooled = Object.assign(scripted, { planUpdate: none, forwardBackward: none, optimStep: none });
   const told = vi.fn();
   const { signal } = new AbortController();
   await endingWhenLost(pooled).generate(request, signal, told);
@@ -40,7 +40,7 @@ it('does not end for what one request did wrong', async () => {
   const scripted = new ScriptedEngine();
   scripted.answers = [() => Promise.reject(new TypeError('no such token'))];
   const none = () => Promise.reject(new Error('no update was asked for'));
-  const pooled = Object.assign(scripted, { planUpdate: none, makeShard: none, applyShards: none });
+  const pooled = Object.assign(scripted, { planUpdate: none, forwardBackward: none, optimStep: none });
   const end = vi.fn();
   await expect(endingWhenLost(pooled, end).generate(request)).rejects.toThrow('no such token');
   expect(end).not.toHaveBeenCalled();

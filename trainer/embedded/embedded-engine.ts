@@ -112,11 +112,11 @@ class ThreadEngine implements EmbeddedEngine {
     return this.#train({ what: 'plan', request: { ...request, data } }, undefined, buffersOf(data));
   }
 
-  makeShard(request: ShardRequest, onProgress?: (fraction: number) => void): Promise<void> {
+  forwardBackward(request: ShardRequest, onProgress?: (fraction: number) => void): Promise<void> {
     return this.#train({ what: 'shard', request }, onProgress);
   }
 
-  applyShards(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void> {
+  optimStep(request: RoundRequest, onProgress?: (fraction: number) => void): Promise<void> {
     return this.#train({ what: 'step', request }, onProgress);
   }
 

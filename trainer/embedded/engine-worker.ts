@@ -31,10 +31,10 @@ const train: Train = async (work, onProgress) => {
     case 'plan':
       return sharded.planUpdate(unpacked(work.request));
     case 'shard':
-      await sharded.makeShard(work.request, onProgress);
+      await sharded.forwardBackward(work.request, onProgress);
       return undefined;
     case 'step':
-      await sharded.applyShards(work.request, onProgress);
+      await sharded.optimStep(work.request, onProgress);
       return undefined;
   }
 };

@@ -67,7 +67,7 @@ export class ShardedUpdater {
   }
 
   /** Writes one shard of a step's gradient, unless it is there or no longer needed. Errors: `PlanLost`, those of a pass. */
-  async makeShard(request: ShardRequest, onProgress: Progress = () => undefined): Promise<void> {
+  async forwardBackward(request: ShardRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round, shard } = request;
     const at = await this.#planned(request);
     await unlessStateLost(at, round, async () => {
@@ -85,7 +85,7 @@ export class ShardedUpdater {
    * Adds a round's shards in the order of their numbers, takes the step, and saves the next state; one that is there
    * stands. A shard that is missing or torn is made again. Errors: `PlanLost`, `TrainingDiverged`, `CheckpointTorn`.
    */
-  async applyShards(request: RoundRequest, onProgress: Progress = () => undefined): Promise<void> {
+  async optimStep(request: RoundRequest, onProgress: Progress = () => undefined): Promise<void> {
     const { round } = request;
     const at = await this.#planned(request);
     await unlessStateLost(at, round, async () => {

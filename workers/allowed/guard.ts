@@ -5,7 +5,7 @@ import { join, resolve } from 'node:path';
 import type { ActivityInterceptorsFactory } from '@temporalio/worker';
 import { parse } from 'yaml';
 import { evalFolder } from '../../reports/evaluation/eval-records.ts';
-import { classified } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failures.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { weightsDirectory } from '../../trainer/lora/adapter-files.ts';
 import { checkModuleAllowed, type ModuleOfRun, readAsBegun } from './modules.ts';
@@ -66,7 +66,7 @@ export function guardPlaces(places: Places): ActivityInterceptorsFactory {
   return ({ info }) => ({
     inbound: {
       async execute(input, next) {
-        await classified(async () => {
+        await withFailureMapping(async () => {
           const broken = brokenNumber(input.args);
           if (broken !== undefined)
             throw new UserInputError(broken.field, broken.value, 'give a whole number of at least 0');

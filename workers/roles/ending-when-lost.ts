@@ -20,8 +20,8 @@ export function endingWhenLost(engine: PoolEngine, end: () => void = endProcess)
     generate: watched(engine.generate.bind(engine)),
     update: watched(engine.update.bind(engine)),
     planUpdate: watched(engine.planUpdate.bind(engine)),
-    makeShard: watched(engine.makeShard.bind(engine)),
-    applyShards: watched(engine.applyShards.bind(engine)),
+    forwardBackward: watched(engine.forwardBackward.bind(engine)),
+    optimStep: watched(engine.optimStep.bind(engine)),
     close: () => engine.close(),
   };
 }

@@ -1,7 +1,7 @@
 /** The GPU process: one engine per device; samples and trains. No workflow runs here. */
 
 import { Worker } from '@temporalio/worker';
-import { classified } from '../../activities/failures.ts';
+import { withFailureMapping } from '../../activities/failures.ts';
 import { UserInputError } from '../../protocol/user-input-error.ts';
 import { createGpuActivities } from '../../activities/gpu.ts';
 import { createShardActivities } from '../../activities/update/sharded-update.ts';
@@ -21,7 +21,7 @@ import type { WorkerConnection } from '../../connection/temporal-connection.ts';
 
 /** A worker that only samples was asked to train: nothing but another setting of the run helps. */
 const refused = (): Promise<never> =>
-  classified(() =>
+  withFailureMapping(() =>
     Promise.reject(
       new UserInputError('training.placement', 'colocated', 'this pool has workers that only sample: give apart'),
     ),

@@ -7,7 +7,7 @@ import {
   startChild,
   workflowInfo,
 } from '@temporalio/workflow';
-import { chunksOf } from './history-room.ts';
+import { chunksOf } from './history-budget.ts';
 import { rolloutIds, type GatedStage } from '../../protocol/rollout.ts';
 import { rollout as rolloutWorkflow } from '../rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from '../../protocol/search-attributes.ts';

@@ -4,7 +4,7 @@
  * the middle of one hands the rest of it on. Pure.
  */
 
-import { CHUNK } from './history-room.ts';
+import { CHUNK } from './history-budget.ts';
 
 /** The batch, as it is at the moment. */
 export interface ProbeHost {

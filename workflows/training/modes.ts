@@ -4,7 +4,7 @@ import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingSettings } from '../../protocol/run-config.ts';
 import { MOST_GROUPS_AT_ONCE } from '../../protocol/limits.ts';
 import { maxStalenessOf } from './settings.ts';
-import type { AdmissionLimits } from './overlap/admission.ts';
+import type { StalenessLimits } from './overlap/staleness-gate.ts';
 import type { Unit } from '../../protocol/admission.ts';
 import { type Drawn, tasksOfGroup, tasksOfStep } from './step-tasks.ts';
 
@@ -25,13 +25,13 @@ function parallelOf({ batch, dispatcher }: RunConfig): number {
     : Math.max(1, Math.floor(width / batch.samples));
 }
 
-export function limitsOf(config: RunConfig): AdmissionLimits {
+export function limitsOf(config: RunConfig): StalenessLimits {
   const parallel = modeOf(config) === 'async' ? parallelOf(config) : 1;
   return { steps: config.steps, maxStaleness: maxStalenessOf(config.training ?? { mode: 'sync' }), parallel };
 }
 
 /** `isBounded` is asked only where more groups could run at once than one history may have begun: earlier code began them all. */
-export function boundedLimitsOf(config: RunConfig, isBounded: () => boolean): AdmissionLimits {
+export function boundedLimitsOf(config: RunConfig, isBounded: () => boolean): StalenessLimits {
   const limits = limitsOf(config);
   const most = Math.min(limits.parallel, (limits.maxStaleness + 1) * unitsPerStep(config));
   return most > MOST_GROUPS_AT_ONCE && isBounded() ? { ...limits, parallel: MOST_GROUPS_AT_ONCE } : limits;

@@ -7,7 +7,7 @@ import type { ConfigChange, RunConfig } from '../../protocol/run-config.ts';
 import type { StepRecord } from '../../protocol/step-record.ts';
 import type { PausePoint } from '../../protocol/train-status.ts';
 import type { AdmissionState } from '../../protocol/admission.ts';
-import type { StartedAgain } from './overlap/overlap.ts';
+import type { StartedAgain } from './overlap/async-pipeline.ts';
 
 export interface TrainProgress {
   readonly config: RunConfig;

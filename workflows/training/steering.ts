@@ -15,7 +15,7 @@ import {
 import { type Details, stalledSignal } from '../details.ts';
 import type { Trip } from '../../protocol/breaker.ts';
 import { type CircuitOpened, circuitOpenedSignal } from '../failures/failure-watch.ts';
-import { hearSignals, on } from '../hear-signals.ts';
+import { setOrderedSignalHandlers, on } from '../ordered-signals.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import { checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
@@ -62,7 +62,7 @@ export class Steering {
   constructor(run: string, pauseAt: PausePoint | null, details: Details) {
     this.#pauseAt = pauseAt;
     setHandler(trainStatusQuery, () => this.#training?.status ?? startingStatus(run, this.#pauseAt));
-    hearSignals(
+    setOrderedSignalHandlers(
       on<[PausePoint?]>(pauseTrainSignal, (point) => this.#pause(point === 'step' ? 'step' : 'turn')),
       on(resumeTrainSignal, () => this.#pause(null)),
       on<CircuitOpened>(circuitOpenedSignal, (trip, held, resumed) => this.#opened(trip, held, resumed)),

@@ -18,7 +18,7 @@ import { policyVersionKey, stepKey } from '../../protocol/search-attributes.ts';
 import { applyUpdate } from './apply-update.ts';
 import { LiveConfig } from './live-config.ts';
 import { modeOf } from './modes.ts';
-import { Overlap, type StepRollouts } from './overlap/overlap.ts';
+import { AsyncPipeline, type StepRollouts } from './overlap/async-pipeline.ts';
 import type { TrainProgress } from './progress.ts';
 import type { Reconfiguration } from './reconfigure.ts';
 import { RunBatches } from './run-batches.ts';
@@ -36,7 +36,7 @@ export class Training {
   readonly #batches: RunBatches;
   readonly #failures: RunFailures;
   /** `null`: each step rolls out its own batch. */
-  readonly #overlap: Overlap | null;
+  readonly #overlap: AsyncPipeline | null;
   #recent: readonly StepRecord[];
   readonly runDir: string;
   readonly startsAgain: boolean;
@@ -59,7 +59,7 @@ export class Training {
     this.#overlap =
       modeOf(this.config) === 'sync'
         ? null
-        : new Overlap(this, { relay: this.#pause.relay, failures: this.#failures }, progress.overlap, again);
+        : new AsyncPipeline(this, { relay: this.#pause.relay, failures: this.#failures }, progress.overlap, again);
     this.pauseAt = progress.pauseAt;
     if (progress.missed) this.#overlap?.lookSoon();
   }

@@ -5,7 +5,7 @@
 
 import { join } from 'node:path';
 import type { Store } from '../../../store/store.ts';
-import { writeAside } from '../../../store/write-aside.ts';
+import { writeAtomically } from '../../../store/atomic-write.ts';
 import { failureOf, membersOf } from '../../../reports/evaluation/cell-members.ts';
 import { evalKeys, type EvalRecord } from '../../../reports/evaluation/eval-records.ts';
 import { type EvalResults, evalResultsOf } from '../../../reports/evaluation/eval-results.ts';
@@ -45,9 +45,9 @@ export async function writeEvalFiles(id: string, store: Store): Promise<EvalResu
   const record = await store.get<EvalRecord>(evalKeys.record(id));
   const results = await evalResultsOf(id, store);
   if (!record || !results) throw new Error(`Eval ${id} is not in the store`);
-  await writeAside(join(record.evalDir, 'results.json'), `${JSON.stringify(results, null, 2)}\n`);
+  await writeAtomically(join(record.evalDir, 'results.json'), `${JSON.stringify(results, null, 2)}\n`);
   if (results.status === 'running') return results;
-  await writeAside(join(record.evalDir, 'rollouts.jsonl'), (await rolloutLines(record, store)).join(''));
-  if (results.cells.length > 0) await writeAside(join(record.evalDir, 'pass-at-k.svg'), passAtKPlot(results));
+  await writeAtomically(join(record.evalDir, 'rollouts.jsonl'), (await rolloutLines(record, store)).join(''));
+  if (results.cells.length > 0) await writeAtomically(join(record.evalDir, 'pass-at-k.svg'), passAtKPlot(results));
   return results;
 }

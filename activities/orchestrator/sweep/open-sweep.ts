@@ -12,7 +12,7 @@ import type { OpenedSweep, SweepCell, SweepConfig, SweepPolicy, ResolvedPolicy }
 import type { RolloutPolicy } from '../../../protocol/policy.ts';
 import { UserInputError } from '../../../protocol/user-input-error.ts';
 import { checkPolicy, refuseOtherConfig } from '../open-run.ts';
-import { writeAside } from '../../../store/write-aside.ts';
+import { writeAtomically } from '../../../store/atomic-write.ts';
 import { evalFolder, evalKeys, type EvalRecord, type EvalRound } from '../../../reports/evaluation/eval-records.ts';
 import { checkEndpoint, resolvePolicy } from './resolve-policy.ts';
 import { settleEnds } from './settle-ends.ts';
@@ -152,7 +152,7 @@ export async function openSweep({ given, eval: id, execution }: OpenSweepInput, 
   const round = await roundOf(id, execution, store);
   if (round > 1) await settleEnds(id, 'superseded', store, round);
   await mkdir(record.evalDir, { recursive: true });
-  await writeAside(join(record.evalDir, 'config.yaml'), stringify(config));
+  await writeAtomically(join(record.evalDir, 'config.yaml'), stringify(config));
   const { seed, agent, dispatcher, maxFailed } = config;
   return {
     eval: id,

@@ -6,7 +6,7 @@ import type { Store } from '../../../store/store.ts';
 import { environmentOf } from '../../../tasks/registry.ts';
 import type { SweepActivities } from '../../../workflows/activities.ts';
 import type { CellHeadline, PlannedChunk, SweepCell } from '../../../protocol/eval.ts';
-import { classified } from '../../failures.ts';
+import { withFailureMapping } from '../../failures.ts';
 import { withHeartbeat } from '../../heartbeat.ts';
 import { type RolloutEnd, recordEnds } from '../../../reports/rollout-ends.ts';
 import { failureOf, type Member, membersOf } from '../../../reports/evaluation/cell-members.ts';
@@ -103,7 +103,7 @@ async function close(id: string, round: number, end: EvalEnd, store: Store): Pro
 }
 
 export function createSweepActivities({ store }: SweepDeps): SweepActivities {
-  const kept = <T>(body: () => Promise<T>): Promise<T> => classified(() => withHeartbeat(body));
+  const kept = <T>(body: () => Promise<T>): Promise<T> => withFailureMapping(() => withHeartbeat(body));
   return {
     openSweep: (input) => kept(() => openSweep(input, store)),
     nextChunk: ({ eval: id, round, cell, index }) => kept(() => nextChunk(id, round, cell, index, store)),

@@ -82,8 +82,8 @@ function worker(): TestWorker {
     generate: () => Promise.reject(new Error('not asked to sample')),
     update: (request, progress) => updater.run(request, progress),
     planUpdate: (request) => sharded.planUpdate(request),
-    makeShard: (request, progress) => sharded.makeShard(request, progress),
-    applyShards: (request, progress) => sharded.applyShards(request, progress),
+    forwardBackward: (request, progress) => sharded.forwardBackward(request, progress),
+    optimStep: (request, progress) => sharded.optimStep(request, progress),
     close: async () => undefined,
   };
   const activities = createShardActivities({ store, engine });

@@ -34,8 +34,8 @@ function engine(): PoolEngine {
     generate: () => Promise.reject(new Error('not asked to sample')),
     update: (request, progress) => updater.run(request, progress),
     planUpdate: (request) => sharded.planUpdate(request),
-    makeShard: (request, progress) => sharded.makeShard(request, progress),
-    applyShards: (request, progress) => sharded.applyShards(request, progress),
+    forwardBackward: (request, progress) => sharded.forwardBackward(request, progress),
+    optimStep: (request, progress) => sharded.optimStep(request, progress),
     close: async () => undefined,
   };
 }

@@ -1,7 +1,7 @@
 /** Hunts updates that are made twice or reported before they are on record, and ends of rollouts that contradict each other. */
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { classified } from '../../../activities/failures.ts';
+import { withFailureMapping } from '../../../activities/failures.ts';
 import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../protocol/records.ts';
 import { summaryOf } from '../../../reports/run-summary.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
@@ -182,7 +182,7 @@ describe('an update', () => {
       [1, 0],
     ] as const)
       await ended(world.now.store, task, k, 'sandbox-lost');
-    const refused: unknown = await classified(() => update()).catch((error: unknown) => error);
+    const refused: unknown = await withFailureMapping(() => update()).catch((error: unknown) => error);
     expect(refused).toMatchObject({
       type: 'NoValidRollouts',
       nonRetryable: true,

@@ -130,7 +130,7 @@ export const breaker: readonly Mutation[] = [
   {
     name: 'a long batch forgets its failures in a new history',
     fault: FAULT,
-    file: 'workflows/batch/open-batch.ts',
+    file: 'workflows/batch/batch-execution.ts',
     before: 'watch: this.#failures.progress,\n',
     after: '',
     tests: [

@@ -15,7 +15,7 @@ const ASKED =
 const DISK_ROOM_TEST = 'test/stack/disk-room.test.ts';
 const DISK_ERRORS_TEST = 'test/store/disk-errors.test.ts';
 const FULL_DISK_TEST = 'test/activities/full-disk.test.ts';
-const LINE_TEST = 'test/store/line.test.ts';
+const LINE_TEST = 'test/store/write-queue.test.ts';
 const HEARTBEAT_TEST = 'test/activities/heartbeat.test.ts';
 const FULL_STACK_TEST = 'test/stack/full-disk.test.ts';
 
@@ -73,8 +73,8 @@ export const disks: readonly Mutation[] = [
   {
     name: 'nobody waits for a disk',
     fault: FULL,
-    file: 'store/patience.ts',
-    before: 'if (patience === undefined || !passes(error) || Date.now() + pause > until) throw error;',
+    file: 'store/disk-patience.ts',
+    before: 'if (patience === undefined || !isTransient(error) || Date.now() + pause > until) throw error;',
     after: 'throw error;',
     tests: [
       { file: DISK_ERRORS_TEST, test: 'holds a worker up and fails nothing' },
@@ -84,7 +84,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a disk is waited for without a limit',
     fault: FULL,
-    file: 'store/patience.ts',
+    file: 'store/disk-patience.ts',
     before: '|| Date.now() + pause > until) throw error;',
     after: '|| until < 0) throw error;',
     tests: [{ file: DISK_ERRORS_TEST, test: 'is waited for no longer than patience lasts', hangs: true }],
@@ -92,7 +92,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'what could not be written stays aside',
     fault: FULL,
-    file: 'store/write-aside.ts',
+    file: 'store/atomic-write.ts',
     before: 'await rm(aside, { force: true }).catch(() => undefined);',
     after: '',
     tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written file and nothing aside' }],
@@ -100,7 +100,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'files are written in place',
     fault: FULL,
-    file: 'store/write-aside.ts',
+    file: 'store/atomic-write.ts',
     before: 'const aside = `${path}.partial-${randomUUID()}`;',
     after: 'const aside = path;',
     tests: [{ file: DISK_ERRORS_TEST, test: 'leaves no half-written file and nothing aside' }],
@@ -108,7 +108,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'what killed writers left aside stays',
     fault: FULL,
-    file: 'store/write-aside.ts',
+    file: 'store/atomic-write.ts',
     before:
       'if (ASIDE.test(name) && now - (await modified(path)) >= idleMs) await rm(path, { recursive: true, force: true });',
     after: 'if (ASIDE.test(name) && idleMs < 0) await rm(path, { recursive: true, force: true });',
@@ -157,7 +157,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'writers try again what the first of them was refused',
     fault: FULL,
-    file: 'store/line.ts',
+    file: 'store/write-queue.ts',
     before: 'error instanceof StoreBusy ? this.#calls.length : 1',
     after: '1',
     tests: [{ file: LINE_TEST, test: 'what the first is refused, those behind it are without a try' }],
@@ -165,7 +165,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'writers that waited come one after the other, and nothing in between',
     fault: FULL,
-    file: 'store/line.ts',
+    file: 'store/write-queue.ts',
     before: 'if (this.#calls.length > 0) await otherWork();\n',
     after: '',
     tests: [{ file: LINE_TEST, test: 'follow in the order in which they came, other work between any two' }],
@@ -173,7 +173,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'an update does not ask for room before it trains',
     fault: FULL,
-    file: 'activities/update/room.ts',
+    file: 'activities/update/check-disk-space.ts',
     before: 'if (bavail * bsize < needed) throw new StoreFull(parent);\n',
     after: '',
     tests: [{ file: FULL_DISK_TEST, test: 'holds an update up before it trains' }],
@@ -189,7 +189,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'files of a run are added to, not written anew',
     fault: FULL,
-    file: 'store/write-aside.ts',
+    file: 'store/atomic-write.ts',
     before: 'await rename(aside, path);',
     after: 'if (!(await stat(path).catch(() => undefined))) await rename(aside, path);',
     tests: [{ file: FULL_DISK_TEST, test: 'are whole again after the next step' }],

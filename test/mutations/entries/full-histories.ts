@@ -14,14 +14,14 @@ const RELAY_TEST = 'test/workflows/pause-relay.test.ts';
 const PROBE_TEST = 'test/workflows/batch/probe.test.ts';
 const CARRIED_TEST = 'test/workflows/batch/carried-over.test.ts';
 const LONG_ROLLOUTS_TEST = 'test/workflows/rollout/long-rollouts.test.ts';
-const OVERLAP_TEST = 'test/workflows/training/overlap/overlap.test.ts';
-const OPEN_BATCH = 'workflows/batch/open-batch.ts';
+const OVERLAP_TEST = 'test/workflows/training/overlap/async-pipeline.test.ts';
+const OPEN_BATCH = 'workflows/batch/batch-execution.ts';
 
 export const fullHistories: readonly Mutation[] = [
   {
     name: 'all rollouts of a batch begin before one has shown in its history',
     fault: AT_ONCE,
-    file: 'workflows/batch/history-room.ts',
+    file: 'workflows/batch/history-budget.ts',
     before: "this.#inTurn ||= patched('begins-in-turn');",
     after: "this.#inTurn &&= patched('begins-in-turn');",
     tests: [{ file: AT_ONCE_TEST, test: 'begin a chunk at a time' }],
@@ -124,7 +124,7 @@ export const fullHistories: readonly Mutation[] = [
   {
     name: 'a run whose group failed waits for what it no longer begins',
     fault: BY_HAND,
-    file: 'workflows/training/overlap/overlap.ts',
+    file: 'workflows/training/overlap/async-pipeline.ts',
     before: '(this.#queue.length === 0 || this.#failure !== undefined)',
     after: 'this.#queue.length === 0',
     tests: [{ file: OVERLAP_TEST, test: 'is none where a group failed that no step has waited for', hangs: true }],

@@ -88,7 +88,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'a batch ends as if its last failures were on record',
     fault: COUNTED,
-    file: 'workflows/batch/open-batch.ts',
+    file: 'workflows/batch/batch-execution.ts',
     before:
       'await condition(() => this.#underWay.isSettled);\n    // The last record may fail when nothing is waited for any more.\n    this.#underWay.throwIfFailed();\n',
     after: 'await condition(() => this.#underWay.isSettled);\n',
@@ -102,7 +102,7 @@ export const lateExecutions: readonly Mutation[] = [
   {
     name: 'failures are put on record when their batch has ended',
     fault: COUNTED,
-    file: 'workflows/batch/open-batch.ts',
+    file: 'workflows/batch/batch-execution.ts',
     before: '    this.#underWay.watch(this.#recordAsHeard());\n',
     after: '',
     tests: [

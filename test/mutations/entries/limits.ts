@@ -39,7 +39,7 @@ export const limits: readonly Mutation[] = [
   {
     name: 'a batch that was thought short stays in its history',
     fault: LENGTH,
-    file: 'workflows/batch/history-room.ts',
+    file: 'workflows/batch/history-budget.ts',
     before: 'this.#long ||= !hasRoom(',
     after: 'this.#long &&= !hasRoom(',
     tests: [
@@ -49,7 +49,7 @@ export const limits: readonly Mutation[] = [
   {
     name: 'a batch that turned long does not wait for those that must end in its history',
     fault: LENGTH,
-    file: 'workflows/batch/history-room.ts',
+    file: 'workflows/batch/history-budget.ts',
     before: 'return this.isFull && this.#bound.size === 0;',
     after: 'return this.isFull;',
     tests: [

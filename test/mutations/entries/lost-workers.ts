@@ -176,7 +176,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'a batch goes on beside a rollout that is held',
     fault: FAULT,
-    file: 'workflows/batch/open-batch.ts',
+    file: 'workflows/batch/batch-execution.ts',
     before: '    this.#relay.stands(id);\n    this.pause(true);\n',
     after: '    this.#relay.stands(id);\n',
     tests: [{ file: HELD_TEST, test: 'a batch of its own stops the others at a turn' }],
@@ -184,7 +184,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'a batch does not tell its run of a rollout that is held',
     fault: FAULT,
-    file: 'workflows/batch/open-batch.ts',
+    file: 'workflows/batch/batch-execution.ts',
     before: '    this.#underWay.track(this.#failures.held(trip, this.#input.name, this.#resumed));\n',
     after: '',
     tests: [
@@ -251,7 +251,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'a batch does not count its resumptions',
     fault: FAULT,
-    file: 'workflows/batch/open-batch.ts',
+    file: 'workflows/batch/batch-execution.ts',
     before: '    if (this.#resumed !== null) this.#resumed += 1;\n',
     after: '',
     tests: [{ file: LATE_HOLDS_TEST, test: 'a rollout that is held again after it was resumed pauses its run again' }],

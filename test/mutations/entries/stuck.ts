@@ -148,7 +148,7 @@ export const stuck: readonly Mutation[] = [
   {
     name: 'a batch has no deadline',
     fault: FAULT,
-    file: 'workflows/batch/open-batch.ts',
+    file: 'workflows/batch/batch-execution.ts',
     before: "this.#giveUp(this.#children.members(0, this.groups), 'deadline');",
     after: '',
     tests: [

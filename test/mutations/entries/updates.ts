@@ -323,7 +323,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'a group that was cancelled ends its run',
     fault: BY_HAND,
-    file: 'workflows/training/overlap/overlap.ts',
+    file: 'workflows/training/overlap/async-pipeline.ts',
     before: 'if (mendable && this.#host.breaks && !this.#closing) {',
     after: 'if (mendable && this.#host.breaks && this.#closing) {',
     tests: [{ file: HELD_WORK_TEST, test: 'a run (async) whose group-2/unit somebody ends by hand (cancel)' }],
@@ -331,7 +331,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'a group that was cancelled is not begun again',
     fault: BY_HAND,
-    file: 'workflows/training/overlap/overlap.ts',
+    file: 'workflows/training/overlap/async-pipeline.ts',
     before: 'if (!(await isThere())) return false;\n      await sleep',
     after: 'if (!(await isThere())) return true;\n      await sleep',
     tests: [

@@ -3,7 +3,7 @@
  * that do not fit what was asked, which would train the wrong tokens.
  */
 import { expect, test } from 'vitest';
-import { classified } from '../../../activities/failures.ts';
+import { withFailureMapping } from '../../../activities/failures.ts';
 import { advantageEstimators, defineAdvantage } from '../../../trainer/algorithms/advantages/registry.ts';
 import { LossRefused } from '../../../trainer/algorithms/losses/loss.ts';
 import { defineLoss, policyLosses } from '../../../trainer/algorithms/losses/registry.ts';
@@ -31,7 +31,7 @@ test('what a loss of one own throws is final, and names the loss and what it sai
     }),
   );
   expect(policyLosses.get('broken').correctable).toBe(true);
-  await expect(classified(async () => terms('broken'))).rejects.toMatchObject({
+  await expect(withFailureMapping(async () => terms('broken'))).rejects.toMatchObject({
     type: 'OwnCodeFailed',
     nonRetryable: true,
     message: expect.stringMatching(
@@ -61,7 +61,7 @@ test('what an estimator of one own throws is final, and one that is an object of
   const estimate = (rewards: number[]) =>
     estimator.over === 'group' && estimator.estimate(rewards, { normaliseByStd: false, gamma: 1, lambd: 1 });
   expect(estimate([2, 3])).toEqual([0, 1]);
-  await expect(classified(async () => estimate([1]))).rejects.toMatchObject({
+  await expect(withFailureMapping(async () => estimate([1]))).rejects.toMatchObject({
     type: 'OwnCodeFailed',
     nonRetryable: true,
     message: expect.stringContaining('RangeError: too few'),

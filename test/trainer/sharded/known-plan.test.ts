@@ -27,20 +27,20 @@ describe('a worker that has made a shard', () => {
   test('finds out that the update was cleared away, and brings nothing back', () =>
     inScratch(async (dir) => {
       const { request, worker, at } = await planned(dir);
-      await worker.makeShard({ ...at, shard: 0 });
+      await worker.forwardBackward({ ...at, shard: 0 });
       await clear(request);
-      await expect(worker.makeShard({ ...at, shard: 1 })).rejects.toBeInstanceOf(PlanLost);
-      await expect(worker.applyShards(at)).rejects.toBeInstanceOf(PlanLost);
+      await expect(worker.forwardBackward({ ...at, shard: 1 })).rejects.toBeInstanceOf(PlanLost);
+      await expect(worker.optimStep(at)).rejects.toBeInstanceOf(PlanLost);
       expect(existsSync(request.dir)).toBe(false);
     }));
 
   test('finds it out too when that happens while it makes another', () =>
     inScratch(async (dir) => {
       const { request, worker, at } = await planned(dir);
-      await worker.makeShard({ ...at, shard: 0 });
+      await worker.forwardBackward({ ...at, shard: 0 });
       let cleared: Promise<void> | undefined;
       await expect(
-        worker.makeShard({ ...at, shard: 1 }, () => void (cleared ??= clear(request))),
+        worker.forwardBackward({ ...at, shard: 1 }, () => void (cleared ??= clear(request))),
       ).rejects.toBeInstanceOf(PlanLost);
       await cleared;
       expect(existsSync(request.dir)).toBe(false);
@@ -49,14 +49,14 @@ describe('a worker that has made a shard', () => {
   test('does not go on with its plan where another one took its place', () =>
     inScratch(async (dir) => {
       const { request, worker, at } = await planned(dir);
-      await worker.makeShard({ ...at, shard: 0 });
+      await worker.forwardBackward({ ...at, shard: 0 });
       await clear(request);
       const other = await new ShardedUpdater(new EmbeddedTrainer()).planUpdate({
         ...request,
         algorithm: { ...request.algorithm, learningRate: 2e-3 },
       });
-      await expect(worker.makeShard({ ...at, shard: 1 })).rejects.toThrow('has another plan of an update');
-      await worker.makeShard({ ...at, plan: other.plan, shard: 1 });
+      await expect(worker.forwardBackward({ ...at, shard: 1 })).rejects.toThrow('has another plan of an update');
+      await worker.forwardBackward({ ...at, plan: other.plan, shard: 1 });
     }));
 });
 
@@ -66,9 +66,9 @@ describe('a plan in memory', () => {
       const known = new KnownPlan();
       const { worker, at } = await planned(dir, known);
       for (const round of [0, 1]) {
-        await worker.makeShard({ ...at, round, shard: 0 });
+        await worker.forwardBackward({ ...at, round, shard: 0 });
         expect(known.isHeld).toBe(true);
-        await worker.applyShards({ ...at, round });
+        await worker.optimStep({ ...at, round });
       }
       expect(known.isHeld).toBe(false);
     }));
@@ -77,19 +77,19 @@ describe('a plan in memory', () => {
     inScratch(async (dir) => {
       const known = new KnownPlan(1);
       const { worker, at } = await planned(dir, known);
-      await worker.makeShard({ ...at, shard: 0 });
+      await worker.forwardBackward({ ...at, shard: 0 });
       while (known.isHeld) await sleep(5);
-      await worker.makeShard({ ...at, shard: 1 });
-      await worker.applyShards(at);
+      await worker.forwardBackward({ ...at, shard: 1 });
+      await worker.optimStep(at);
     }));
 
   test('is let go where it is found lost', () =>
     inScratch(async (dir) => {
       const known = new KnownPlan();
       const { request, worker, at } = await planned(dir, known);
-      await worker.makeShard({ ...at, shard: 0 });
+      await worker.forwardBackward({ ...at, shard: 0 });
       await clear(request);
-      await expect(worker.makeShard({ ...at, shard: 1 })).rejects.toBeInstanceOf(PlanLost);
+      await expect(worker.forwardBackward({ ...at, shard: 1 })).rejects.toBeInstanceOf(PlanLost);
       expect(known.isHeld).toBe(false);
     }));
 });

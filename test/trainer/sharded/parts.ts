@@ -18,7 +18,8 @@ export async function carryOut(
 ): Promise<void> {
   for (const [round, shards] of rounds.entries()) {
     if (round < begin) continue;
-    for (let shard = shards - 1; shard >= 0; shard--) await who(round, shard).makeShard({ dir, plan, round, shard });
-    await who(round, 'step').applyShards({ dir, plan, round });
+    for (let shard = shards - 1; shard >= 0; shard--)
+      await who(round, shard).forwardBackward({ dir, plan, round, shard });
+    await who(round, 'step').optimStep({ dir, plan, round });
   }
 }

@@ -36,7 +36,7 @@ describe('a plan', () => {
       const planned = await worker().planUpdate(request);
       await truncate(fileOf(request), 300);
       expect(await worker().planUpdate(request)).toEqual(planned);
-      await worker().makeShard({ dir: request.dir, plan: planned.plan, round: 0, shard: 0 });
+      await worker().forwardBackward({ dir: request.dir, plan: planned.plan, round: 0, shard: 0 });
     }));
 
   test('of before there were formats is gone on with', () =>
@@ -47,8 +47,8 @@ describe('a plan', () => {
       );
       expect(await worker().planUpdate(request)).toMatchObject({ plan, rounds: [2, 2] });
       const at = { dir: request.dir, plan, round: 0 };
-      await worker().makeShard({ ...at, shard: 0 });
-      await worker().applyShards(at);
+      await worker().forwardBackward({ ...at, shard: 0 });
+      await worker().optimStep(at);
     }));
 
   test.each([PLAN_FORMAT + 1, '1', null])('of format %j is refused by all that read it, with what helps', (format) =>
@@ -58,8 +58,8 @@ describe('a plan', () => {
       const at = { dir: request.dir, plan, round: 0 };
       for (const read of [
         () => worker().planUpdate(request),
-        () => worker().makeShard({ ...at, shard: 0 }),
-        () => worker().applyShards(at),
+        () => worker().forwardBackward({ ...at, shard: 0 }),
+        () => worker().optimStep(at),
       ]) {
         const error = await read().catch((thrown: unknown) => thrown);
         expect(error).toBeInstanceOf(UnknownPlanFormat);

@@ -224,8 +224,8 @@ describe('an update with a critic in shards', () => {
       ];
       for (const round of planned.rounds.keys()) {
         const at = { dir: request.dir, plan: planned.plan, round };
-        for (const shard of [0, 1]) await one.makeShard({ ...at, shard });
-        await one.applyShards(at);
+        for (const shard of [0, 1]) await one.forwardBackward({ ...at, shard });
+        await one.optimStep(at);
         expect(readdirSync(request.dir).sort()).toEqual(left[round]);
       }
       expect((await readCheckpointRecord(request.toDir))?.optimizer?.steps).toBe(4);
@@ -246,11 +246,11 @@ describe('an update with a critic in shards', () => {
         const planned = await dying.planUpdate(request);
         const at = (round: number) => ({ dir: request.dir, plan: planned.plan, round });
         for (let round = 0; round < died; round++) {
-          for (const shard of [1, 0]) await dying.makeShard({ ...at(round), shard });
-          await dying.applyShards(at(round));
+          for (const shard of [1, 0]) await dying.forwardBackward({ ...at(round), shard });
+          await dying.optimStep(at(round));
         }
-        await dying.makeShard({ ...at(died), shard: 1 });
-        await dying.makeShard({ ...at(died), shard: 0 });
+        await dying.forwardBackward({ ...at(died), shard: 1 });
+        await dying.forwardBackward({ ...at(died), shard: 0 });
         await truncate(path.join(request.dir, `round-${died}-shard-0`), 700);
         // Another one is asked for everything again, from the plan on.
         const second = worker();
@@ -259,8 +259,8 @@ describe('an update with a critic in shards', () => {
         expect(await bytesOf(request.toDir)).toEqual(reference);
         // The first one was only slow: what it still does changes nothing, and leaves nothing.
         for (const round of [0, died, 5]) {
-          await dying.makeShard({ ...at(round), shard: 1 });
-          await dying.applyShards(at(round));
+          await dying.forwardBackward({ ...at(round), shard: 1 });
+          await dying.optimStep(at(round));
         }
         expect(await bytesOf(request.toDir)).toEqual(reference);
         expect(readdirSync(request.dir)).toEqual(['plan']);
@@ -311,7 +311,7 @@ describe('an update with a critic in shards', () => {
         await carryOut(request, { ...planned, rounds: planned.rounds.slice(0, round) }, () => one);
         await lose(path.join(request.dir, state));
         const at = { dir: request.dir, plan: planned.plan, round };
-        await expect(one.applyShards(at)).rejects.toBeInstanceOf(PlanLost);
+        await expect(one.optimStep(at)).rejects.toBeInstanceOf(PlanLost);
         expect(await one.planUpdate(request)).toEqual(planned);
         await carryOut(request, planned, () => one);
         expect(await bytesOf(request.toDir)).toEqual(reference);
@@ -325,7 +325,7 @@ describe('an update with a critic in shards', () => {
       const next = requestIn(path.join(dir, 'next'), 2, { fromDir: first.toDir, toVersion: 2 });
       const { plan } = await worker().planUpdate(next);
       await truncate(path.join(first.toDir, 'critic', 'model.safetensors'), 900);
-      await expect(worker().makeShard({ dir: next.dir, plan, round: 0, shard: 0 })).rejects.toBeInstanceOf(
+      await expect(worker().forwardBackward({ dir: next.dir, plan, round: 0, shard: 0 })).rejects.toBeInstanceOf(
         CheckpointTorn,
       );
     }));
@@ -337,10 +337,10 @@ describe('an update with a critic in shards', () => {
       const one = worker();
       const planned = await one.planUpdate(request);
       const at = { dir: request.dir, plan: planned.plan };
-      await one.makeShard({ ...at, round: 0, shard: 1 });
+      await one.forwardBackward({ ...at, round: 0, shard: 1 });
       await cp(path.join(request.dir, 'round-0-shard-1'), path.join(request.dir, 'round-0-shard-0'));
-      await worker().applyShards({ ...at, round: 0 });
-      await worker().applyShards({ ...at, round: 1 });
+      await worker().optimStep({ ...at, round: 0 });
+      await worker().optimStep({ ...at, round: 1 });
       await carryOut(request, planned, () => one, 2);
       expect(await bytesOf(request.toDir)).toEqual(reference);
     }));
@@ -351,15 +351,15 @@ describe('an update with a critic in shards', () => {
       const [a, b] = [worker(), worker()];
       const { plan } = await a.planUpdate(request);
       const at = { dir: request.dir, plan, round: 0 };
-      for (const shard of [0, 1]) await a.makeShard({ ...at, shard });
-      await Promise.all([a.applyShards(at), b.applyShards(at)]);
+      for (const shard of [0, 1]) await a.forwardBackward({ ...at, shard });
+      await Promise.all([a.optimStep(at), b.optimStep(at)]);
       expect(
         readdirSync(request.dir)
           .filter((name) => !name.startsWith('round-0-shard'))
           .sort(),
       ).toEqual(['plan', 'round-1']);
       await rm(request.dir, { recursive: true });
-      await expect(worker().applyShards({ ...at, round: 1 })).rejects.toBeInstanceOf(PlanLost);
+      await expect(worker().optimStep({ ...at, round: 1 })).rejects.toBeInstanceOf(PlanLost);
       expect(readdirSync(dir)).toEqual([]);
     }));
 
@@ -374,20 +374,20 @@ describe('an update with a critic in shards', () => {
         const planned = await other.planUpdate(request);
         await carryOut(request, { ...planned, rounds: planned.rounds.slice(0, round) }, () => other);
         const at = { dir: request.dir, plan: planned.plan, round };
-        for (const shard of [0, 1]) await other.makeShard({ ...at, shard });
+        for (const shard of [0, 1]) await other.forwardBackward({ ...at, shard });
         class Slow extends EmbeddedTrainer {
           override async loadState(...given: Parameters<EmbeddedTrainer['loadState']>) {
-            await other.applyShards(at);
+            await other.optimStep(at);
             return super.loadState(...given);
           }
         }
         class SlowCritics extends ResidentCritic {
           override async take(...given: Parameters<ResidentCritic['take']>) {
-            await other.applyShards(at);
+            await other.optimStep(at);
             return super.take(...given);
           }
         }
-        await new ShardedUpdater(new Slow(), new SlowCritics()).applyShards(at);
+        await new ShardedUpdater(new Slow(), new SlowCritics()).optimStep(at);
         const left = readdirSync(request.dir).sort();
         expect(left).toEqual(round === 1 ? ['plan', 'round-2'] : ['plan']);
       }),
@@ -413,7 +413,7 @@ describe('an update with a critic in shards', () => {
       const late = new ShardedUpdater(new EmbeddedTrainer(), new Slow());
       const { plan } = await late.planUpdate(request);
       const planned = tf.memory().numTensors;
-      await expect(late.applyShards({ dir: request.dir, plan, round: 0 })).rejects.toBeInstanceOf(PlanLost);
+      await expect(late.optimStep({ dir: request.dir, plan, round: 0 })).rejects.toBeInstanceOf(PlanLost);
       expect(existsSync(request.dir)).toBe(false);
       // The critic that was stepped is in no place: its memory was given back.
       expect(tf.memory().numTensors).toBeLessThan(planned);

@@ -154,18 +154,18 @@ describe('an update in shards', () => {
       const dying = worker();
       const planned = await dying.planUpdate(request);
       const at = { dir: request.dir, plan: planned.plan };
-      await dying.makeShard({ ...at, round: 0, shard: 1 });
-      await dying.makeShard({ ...at, round: 0, shard: 0 });
-      await dying.applyShards({ ...at, round: 0 });
-      await dying.makeShard({ ...at, round: 1, shard: 0 });
+      await dying.forwardBackward({ ...at, round: 0, shard: 1 });
+      await dying.forwardBackward({ ...at, round: 0, shard: 0 });
+      await dying.optimStep({ ...at, round: 0 });
+      await dying.forwardBackward({ ...at, round: 1, shard: 0 });
       // A second worker is asked for everything again, from the plan on.
       const second = worker();
       expect(await second.planUpdate(request)).toEqual(planned);
       await carryOut(request, planned, () => second);
       expect(await bytesOf(request.toDir)).toEqual(reference);
       // The first one was only slow: what it still says changes nothing, and leaves nothing.
-      await dying.makeShard({ ...at, round: 1, shard: 1 });
-      await dying.applyShards({ ...at, round: 1 });
+      await dying.forwardBackward({ ...at, round: 1, shard: 1 });
+      await dying.optimStep({ ...at, round: 1 });
       expect(await bytesOf(request.toDir)).toEqual(reference);
       expect(readdirSync(request.dir)).toEqual(['plan']);
     }));
@@ -175,11 +175,11 @@ describe('an update in shards', () => {
       const [request, one, aside] = [requestIn(dir, 2), worker(), path.join(dir, 'aside')];
       const { plan } = await one.planUpdate(request);
       const at = { dir: request.dir, plan };
-      for (const shard of [0, 1]) await one.makeShard({ ...at, round: 0, shard });
-      await one.applyShards({ ...at, round: 0 });
-      for (const shard of [0, 1]) await one.makeShard({ ...at, round: 1, shard });
+      for (const shard of [0, 1]) await one.forwardBackward({ ...at, round: 0, shard });
+      await one.optimStep({ ...at, round: 0 });
+      for (const shard of [0, 1]) await one.forwardBackward({ ...at, round: 1, shard });
       await cp(request.dir, aside, { recursive: true });
-      await one.applyShards({ ...at, round: 1 });
+      await one.optimStep({ ...at, round: 1 });
       await cp(aside, request.dir, { recursive: true, force: false });
       expect(readdirSync(request.dir).sort()).toEqual([
         'plan',
@@ -188,7 +188,7 @@ describe('an update in shards', () => {
         'round-1-shard-1',
         'round-2',
       ]);
-      await worker().applyShards({ ...at, round: 1 });
+      await worker().optimStep({ ...at, round: 1 });
       expect(readdirSync(request.dir).sort()).toEqual(['plan', 'round-2']);
     }));
 
@@ -204,7 +204,7 @@ describe('an update in shards', () => {
         })),
       );
       const { plan } = await late.planUpdate(request);
-      await expect(late.applyShards({ dir: request.dir, plan, round: 0 })).rejects.toBeInstanceOf(PlanLost);
+      await expect(late.optimStep({ dir: request.dir, plan, round: 0 })).rejects.toBeInstanceOf(PlanLost);
       expect(existsSync(request.dir)).toBe(false);
     }));
 
@@ -273,7 +273,7 @@ describe('an update in shards', () => {
       const [a, b] = await Promise.all([planner(0).planUpdate(request), planner(1e-7).planUpdate(request)]);
       expect(b).toEqual(a);
       expect(readdirSync(request.dir)).toEqual(['plan']);
-      await worker().makeShard({ dir: request.dir, plan: a.plan, round: 0, shard: 0 });
+      await worker().forwardBackward({ dir: request.dir, plan: a.plan, round: 0, shard: 0 });
     }));
 
   test('makes torn, missing and foreign shards again where they are added up', () =>
@@ -283,14 +283,14 @@ describe('an update in shards', () => {
       const one = worker();
       const planned = await one.planUpdate(request);
       const at = { dir: request.dir, plan: planned.plan, round: 0 };
-      for (const shard of [0, 1, 2]) await one.makeShard({ ...at, shard });
+      for (const shard of [0, 1, 2]) await one.forwardBackward({ ...at, shard });
       const file = (shard: number) => path.join(request.dir, `round-0-shard-${shard}`);
       const bytes = await readFile(file(1));
       await truncate(file(0), 1000);
       bytes[bytes.length - 9]! ^= 1;
       await writeFile(file(1), bytes);
       await writeFile(file(2), await readFile(file(1)));
-      await worker().applyShards(at);
+      await worker().optimStep(at);
       await carryOut(request, planned, () => one, 1);
       expect(await bytesOf(request.toDir)).toEqual(reference);
     }));
@@ -303,18 +303,18 @@ describe('an update in shards', () => {
       const one = new ShardedUpdater(trainer);
       const asked = { dir: request.dir, plan, round: 0, shard: 0 };
       const before = trainer.loads;
-      await one.makeShard(asked);
+      await one.forwardBackward(asked);
       const file = path.join(request.dir, 'round-0-shard-0');
       const made = await readFile(file);
       expect(trainer.loads).toBe(before + 1);
       const written = await stat(file, { bigint: true });
-      await new ShardedUpdater(trainer).makeShard(asked);
+      await new ShardedUpdater(trainer).forwardBackward(asked);
       expect(await stat(file, { bigint: true })).toMatchObject({ ino: written.ino, mtimeNs: written.mtimeNs });
       await truncate(file, 100);
-      await one.makeShard(asked);
+      await one.forwardBackward(asked);
       expect(await readFile(file)).toEqual(made);
       // A worker reads a version once, whatever it makes of it.
-      await one.makeShard({ ...asked, shard: 1 });
+      await one.forwardBackward({ ...asked, shard: 1 });
       expect(trainer.loads).toBe(before + 1);
     }));
 
@@ -343,7 +343,7 @@ describe('an update in shards', () => {
     inScratch(async (dir) => {
       const nothing = data.map((datum) => ({ ...datum, mask: datum.mask.map(() => 0) }));
       await expect(worker().planUpdate(requestIn(dir, 2, { data: nothing }))).rejects.toThrow(NothingToTrain);
-      await expect(worker().makeShard({ dir, plan: 'none', round: 0, shard: 0 })).rejects.toThrow(PlanLost);
+      await expect(worker().forwardBackward({ dir, plan: 'none', round: 0, shard: 0 })).rejects.toThrow(PlanLost);
     }));
 });
 

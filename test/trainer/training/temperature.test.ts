@@ -82,8 +82,8 @@ async function updated(request: UpdateRequest, shards?: number): Promise<Omit<Up
   const dir = path.join(path.dirname(request.toDir), 'update');
   const { plan, rounds } = await engine.planUpdate({ ...request, dir, shards });
   expect(rounds).toEqual([shards]);
-  for (let shard = 0; shard < shards; shard++) await engine.makeShard({ dir, plan, round: 0, shard });
-  await engine.applyShards({ dir, plan, round: 0 });
+  for (let shard = 0; shard < shards; shard++) await engine.forwardBackward({ dir, plan, round: 0, shard });
+  await engine.optimStep({ dir, plan, round: 0 });
   return (JSON.parse(await readFile(path.join(request.toDir, 'longhaul.json'), 'utf8')) as { metrics: UpdateMetrics })
     .metrics;
 }

@@ -6,7 +6,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
+import type { BatchStatus } from '../../../workflows/batch/batch-execution.ts';
 import type { BatchProgress } from '../../../workflows/batch/progress.ts';
 import { hasRoom, isFull, isLong } from '../../../workflows/batch/long-batch.ts';
 import type { BatchResult, DispatcherSettings } from '../../../protocol/batch.ts';

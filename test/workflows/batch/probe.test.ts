@@ -1,6 +1,6 @@
 /** Hunts rollouts that are never asked whether they live, where a round does not fit into one history. */
 import { expect, it } from 'vitest';
-import { CHUNK } from '../../../workflows/batch/history-room.ts';
+import { CHUNK } from '../../../workflows/batch/history-budget.ts';
 import { Probe } from '../../../workflows/batch/probe.ts';
 
 const all = Array.from({ length: 2 * CHUNK + 50 }, (_, i) => i);

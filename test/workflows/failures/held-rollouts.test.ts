@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { Longhaul } from '../../../client/longhaul.ts';
 import { liveLines } from '../../../cli/train/format.ts';
-import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
+import type { BatchStatus } from '../../../workflows/batch/batch-execution.ts';
 import { FAILURES } from '../../../protocol/failure-policy.ts';
 import { inCode } from '../../../workflows/details.ts';
 import type { SweepStatus } from '../../../protocol/eval.ts';

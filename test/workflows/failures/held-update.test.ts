@@ -6,7 +6,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it } from 'vitest';
-import { classified } from '../../../activities/failures.ts';
+import { withFailureMapping } from '../../../activities/failures.ts';
 import { withHeartbeat } from '../../../activities/heartbeat.ts';
 import { type GenerateRecord, keys, type OutcomeRecord } from '../../../protocol/records.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
@@ -63,7 +63,9 @@ async function update(input: UpdateInput): Promise<UpdateOutcome> {
     close: async () => undefined,
   };
   try {
-    return await classified(() => withHeartbeat((_signal, progress) => updateOnce(input, store, engine, progress)));
+    return await withFailureMapping(() =>
+      withHeartbeat((_signal, progress) => updateOnce(input, store, engine, progress)),
+    );
   } catch (error) {
     if (!(error instanceof ApplicationFailure) || error.nonRetryable) throw error;
     throw ApplicationFailure.create({ type: error.type ?? '', message: error.message, nextRetryDelay: '20ms' });

@@ -4,7 +4,7 @@
  */
 
 import { expect, it } from 'vitest';
-import { WORKER_PATIENCE } from '../../../store/patience.ts';
+import { WORKER_PATIENCE } from '../../../store/disk-patience.ts';
 import { useWorkflowWorld } from '../../support/use-world.ts';
 
 const world = useWorkflowWorld();

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { type PrivateServer, startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
-import type { BatchStatus } from '../../../workflows/batch/open-batch.ts';
+import type { BatchStatus } from '../../../workflows/batch/batch-execution.ts';
 import type { OpenedRun, StepToRecord } from '../../../workflows/activities.ts';
 import type { TrainStatus } from '../../../protocol/train-status.ts';
 import type { UpdateInput } from '../../../protocol/update.ts';

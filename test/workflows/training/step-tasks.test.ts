@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { expect, it } from 'vitest';
 import { resolveRunConfig } from '../../../config/run-config.ts';
 import { boundedLimitsOf, limitsOf } from '../../../workflows/training/modes.ts';
-import { Admission } from '../../../workflows/training/overlap/admission.ts';
+import { StalenessGate } from '../../../workflows/training/overlap/staleness-gate.ts';
 import { aimOf, byNeedOf, tasksOfGroup, tasksOfStep } from '../../../workflows/training/step-tasks.ts';
 
 const config = (batch: object, over: object = {}) =>
@@ -55,7 +55,10 @@ it("as many groups run as fit into the dispatcher's width, one at least, and one
 /** Why: Temporal fails the workflow task that would begin its 2,001st open child, each time that it is tried. */
 it('no more groups run at once than a workflow may have children, and what earlier code began is asked for only there', () => {
   const admitted = (given: ReturnType<typeof config>, isBounded = () => true) => {
-    const groups = new Admission(given.batch.tasks).admit({ dir: '', version: 0 }, boundedLimitsOf(given, isBounded));
+    const groups = new StalenessGate(given.batch.tasks).admit(
+      { dir: '', version: 0 },
+      boundedLimitsOf(given, isBounded),
+    );
     return groups.length;
   };
   const large = { task: { name: 't', train: 1000 } };

@@ -16,7 +16,7 @@ import { batch as batchWorkflow } from '../../batch.ts';
 import { type CircuitOpened, circuitOpenedSignal } from '../../failures/failure-watch.ts';
 import { endOfChild } from '../../end-of-child.ts';
 import { mendable } from '../../failures/mendable.ts';
-import { hearSignals, on } from '../../hear-signals.ts';
+import { setOrderedSignalHandlers, on } from '../../ordered-signals.ts';
 import { PauseRelay } from '../../pause-relay.ts';
 import { pauseSignal, resumeSignal } from '../../rollout.ts';
 import { policyVersionKey, runKey, stepKey } from '../../../protocol/search-attributes.ts';
@@ -68,7 +68,7 @@ async function report(train: string, said: UnitReport): Promise<void> {
 export async function unit(input: UnitInput): Promise<void> {
   const relay = new PauseRelay();
   let resumed = 0;
-  hearSignals(
+  setOrderedSignalHandlers(
     on(pauseSignal, () => relay.set(true)),
     on(resumeSignal, () => {
       resumed += 1;

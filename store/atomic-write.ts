@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { mkdir, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
-import { named } from './disk-errors.ts';
+import { classifyDiskError } from './disk-errors.ts';
 
 const ASIDE = /\.partial-[\w-]+$/;
 
@@ -11,7 +11,7 @@ const ASIDE = /\.partial-[\w-]+$/;
  * Writers of the same file, retries in one process among them, never share what is aside.
  * Errors: `StoreFull`, `StoreReadOnly`, others of the file system; nothing is left aside then.
  */
-export async function writeAside(path: string, content: string | Uint8Array): Promise<void> {
+export async function writeAtomically(path: string, content: string | Uint8Array): Promise<void> {
   const aside = `${path}.partial-${randomUUID()}`;
   try {
     await mkdir(dirname(path), { recursive: true });
@@ -20,7 +20,7 @@ export async function writeAside(path: string, content: string | Uint8Array): Pr
   } catch (error) {
     // What could not be written must not keep a full disk full.
     await rm(aside, { force: true }).catch(() => undefined);
-    throw named(error, path);
+    throw classifyDiskError(error, path);
   }
 }
 

@@ -16,7 +16,7 @@ export function on<Args extends unknown[]>(signal: SignalDefinition<Args>, handl
 }
 
 /** To be called once, with all signals of the workflow. */
-export function hearSignals(...heard: readonly Heard[]): void {
+export function setOrderedSignalHandlers(...heard: readonly Heard[]): void {
   const byName = new Map(heard.map((one) => [one.name, one]));
   setDefaultSignalHandler((name, ...args) => byName.get(name)?.hear(args));
   for (const { install } of heard) install();

@@ -5,7 +5,7 @@
 
 import { isCancellation } from '@temporalio/workflow';
 
-export class UnderWay {
+export class PendingTasks {
   #tracked = 0;
   #failure: unknown;
 

@@ -21,7 +21,7 @@ import { PauseRelay } from '../pause-relay.ts';
 import { unfinished } from '../rollout/report-end.ts';
 import { inCode } from '../details.ts';
 import { Children } from './children.ts';
-import { chunksOf, HistoryRoom } from './history-room.ts';
+import { chunksOf, HistoryBudget } from './history-budget.ts';
 import { beginOrder, type Schedule } from './dispatch-schedule.ts';
 import { gatesOf } from './dispatcher.ts';
 import { DynamicSampling, type SamplingRule, allAtOnce, untilVaried, untilReplaceable } from './dynamic-sampling.ts';
@@ -30,7 +30,7 @@ import { Probe } from './probe.ts';
 import type { BatchProgress } from './progress.ts';
 import { Roster } from './roster.ts';
 import { Countdown, type GivenUpReason, isCompleteWithoutRest } from './stragglers.ts';
-import { UnderWay } from './under-way.ts';
+import { PendingTasks } from './pending-tasks.ts';
 import { WorkClock } from '../work-clock.ts';
 
 /** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */
@@ -67,7 +67,7 @@ function isCancelled(): boolean {
   return CancellationScope.current().parent?.consideredCancelled ?? false;
 }
 
-export class OpenBatch {
+export class BatchExecution {
   readonly #input: BatchInput;
   readonly #children: Children;
   readonly #gates: GatedStage[];
@@ -75,8 +75,8 @@ export class OpenBatch {
   readonly #roster: Roster;
   readonly #sampling: DynamicSampling;
   readonly #ledger: BatchLedger;
-  readonly #underWay = new UnderWay();
-  readonly #room: HistoryRoom;
+  readonly #underWay = new PendingTasks();
+  readonly #room: HistoryBudget;
   readonly #begunAt: number;
   readonly #clock: WorkClock;
   /** Begun in an earlier history. */
@@ -104,7 +104,7 @@ export class OpenBatch {
     this.#gates = gatesOf(input.tasks.length * input.samples, caps);
     this.#children = new Children(input, { gates: this.#gates });
     this.#order = order;
-    this.#room = new HistoryRoom(long, this.#gates);
+    this.#room = new HistoryBudget(long, this.#gates);
     this.#roster = new Roster(caps, progress);
     this.#sampling = new DynamicSampling(ruleOf(input), progress?.sampling);
     this.#ledger = new BatchLedger(input.samples, progress?.ledger);
@@ -248,9 +248,9 @@ export class OpenBatch {
     this.#admit();
     while (!this.#isOver()) {
       const mayBegin = () => this.#roster.hasAdmitted && this.#room.places > 0 && !this.#paused && !this.#room.isFull;
-      await condition(() => mayBegin() || this.#isOver() || this.#underWay.hasFailed || this.#room.mayBeLeft);
+      await condition(() => mayBegin() || this.#isOver() || this.#underWay.hasFailed || this.#room.canContinueAsNew);
       this.#underWay.throwIfFailed();
-      if (this.#room.mayBeLeft && !this.#isOver()) {
+      if (this.#room.canContinueAsNew && !this.#isOver()) {
         await this.#rest();
         return false;
       }

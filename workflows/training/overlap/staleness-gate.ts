@@ -7,7 +7,7 @@
 
 import type { Unit, EndedUnit, AdmissionState } from '../../../protocol/admission.ts';
 
-export interface AdmissionLimits {
+export interface StalenessLimits {
   /** Steps of the run. */
   readonly steps: number;
   /** Updates between the policy that a unit begins with and the one that is trained on it, at most. */
@@ -54,7 +54,7 @@ function chosenAgain({ ended }: AdmissionState, owed: ReadonlySet<number>): Read
   return chosen.length === owed.size ? new Set(chosen) : null;
 }
 
-export class Admission {
+export class StalenessGate {
   readonly #perStep: number;
   #begun: number;
   #running: readonly Unit[];
@@ -90,7 +90,7 @@ export class Admission {
   /** Begins as many units with `policy` as may begin now, `most` at most, and returns them. */
   admit(
     policy: Unit['policy'],
-    { steps, maxStaleness, parallel }: AdmissionLimits,
+    { steps, maxStaleness, parallel }: StalenessLimits,
     most = Number.POSITIVE_INFINITY,
   ): Unit[] {
     const { version } = policy;

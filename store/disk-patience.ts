@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises';
-import { named, passes } from './disk-errors.ts';
+import { classifyDiskError, isTransient } from './disk-errors.ts';
 
 /** First and longest pause between two tries, and how long one call waits at most; milliseconds. */
 export interface Patience {
@@ -48,7 +48,11 @@ export function pausedBy(): string | null {
  * Does `work`, again and again while the disk does not let it; `work` must be safe to repeat.
  * Errors: those of `work`, disk errors by their class.
  */
-export async function patiently<T>(place: string, patience: Patience | undefined, work: () => Promise<T>): Promise<T> {
+export async function retryWhileDiskUnavailable<T>(
+  place: string,
+  patience: Patience | undefined,
+  work: () => Promise<T>,
+): Promise<T> {
   const until = Date.now() + (patience?.totalMs ?? 0);
   let pause = patience?.firstMs ?? 0;
   let waited = false;
@@ -59,8 +63,8 @@ export async function patiently<T>(place: string, patience: Patience | undefined
         if (waited) patience?.say?.(`${place}: goes on`);
         return result;
       } catch (thrown) {
-        const error = named(thrown, place);
-        if (patience === undefined || !passes(error) || Date.now() + pause > until) throw error;
+        const error = classifyDiskError(thrown, place);
+        if (patience === undefined || !isTransient(error) || Date.now() + pause > until) throw error;
         reason = `paused: ${error.message}`;
         if (!waited) patience.say?.(`${error.name}: ${error.message}`);
         if (!waited) begin();

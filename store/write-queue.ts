@@ -4,17 +4,17 @@
  */
 
 import { setImmediate as otherWork, setTimeout as sleep } from 'node:timers/promises';
-import { named, StoreBusy } from './disk-errors.ts';
+import { classifyDiskError, StoreBusy } from './disk-errors.ts';
 
 /** How long the first is let try before it is refused, and the pauses between its tries; milliseconds. */
-export interface LineTimes {
+export interface WriteQueueTimes {
   readonly withinMs: number;
   readonly firstPauseMs: number;
   readonly longestPauseMs: number;
 }
 
 /** Short at first: other workers' transactions take milliseconds. */
-export const WRITERS: LineTimes = { withinMs: 5_000, firstPauseMs: 20, longestPauseMs: 800 };
+export const WRITERS: WriteQueueTimes = { withinMs: 5_000, firstPauseMs: 20, longestPauseMs: 800 };
 
 interface Call {
   /** Gives what tells its caller of the result. */
@@ -22,12 +22,12 @@ interface Call {
   readonly refuse: (error: unknown) => void;
 }
 
-export class Line {
+export class WriteQueue {
   readonly #place: string;
-  readonly #times: LineTimes;
+  readonly #times: WriteQueueTimes;
   readonly #calls: Call[] = [];
 
-  constructor(place: string, times: LineTimes = WRITERS) {
+  constructor(place: string, times: WriteQueueTimes = WRITERS) {
     this.#place = place;
     this.#times = times;
   }
@@ -68,7 +68,7 @@ export class Line {
       try {
         return await tried();
       } catch (thrown) {
-        const error = named(thrown, this.#place);
+        const error = classifyDiskError(thrown, this.#place);
         if (!(error instanceof StoreBusy) || performance.now() + pause > until) throw error;
       }
       await sleep(pause);

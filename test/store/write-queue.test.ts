@@ -9,8 +9,8 @@ import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { StoreBusy, StoreFull } from '../../store/disk-errors.ts';
-import { Line } from '../../store/line.ts';
-import { pausedBy } from '../../store/patience.ts';
+import { WriteQueue } from '../../store/write-queue.ts';
+import { pausedBy } from '../../store/disk-patience.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 
 const numbers = (length: number) => Array.from({ length }, (_, i) => i);
@@ -32,7 +32,7 @@ describe('writers in line', () => {
 
   it('try one at a time: what the first is refused, those behind it are without a try', async () => {
     const { tries, write } = locked();
-    const line = new Line('/store', times);
+    const line = new WriteQueue('/store', times);
     const ends = await Promise.allSettled(numbers(20).map((i) => line.enter(write(i))));
     expect(new Set(ends.map((end) => end.status === 'rejected' && end.reason.name))).toEqual(new Set(['StoreBusy']));
     expect(new Set(tries)).toEqual(new Set([0]));
@@ -41,7 +41,7 @@ describe('writers in line', () => {
 
   it('follow in the order in which they came, other work between any two', async () => {
     const { tries, there, write } = locked();
-    const line = new Line('/store', { ...times, withinMs: 60_000 });
+    const line = new WriteQueue('/store', { ...times, withinMs: 60_000 });
     const entered = Promise.all(numbers(5).map((i) => line.enter(write(i))));
     await expect.poll(() => tries.length).toBeGreaterThan(2);
     const between: number[] = [];
@@ -57,7 +57,7 @@ describe('writers in line', () => {
   });
 
   it('are not refused what fails for another reason in front of them, nor tried again for it', async () => {
-    const line = new Line('/store', times);
+    const line = new WriteQueue('/store', times);
     const full = line.enter(async () => {
       throw new StoreFull('/store');
     });

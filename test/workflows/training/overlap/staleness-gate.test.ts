@@ -4,14 +4,18 @@
  */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Admission, type AdmissionLimits, NOTHING_BEGUN } from '../../../../workflows/training/overlap/admission.ts';
+import {
+  StalenessGate,
+  type StalenessLimits,
+  NOTHING_BEGUN,
+} from '../../../../workflows/training/overlap/staleness-gate.ts';
 import type { EndedUnit } from '../../../../protocol/admission.ts';
 
 const dir = (version: number) => ({ dir: `v${version}`, version });
 
 interface Setting {
   readonly perStep: number;
-  readonly limits: AdmissionLimits;
+  readonly limits: StalenessLimits;
   /** Which of the running units ends next, and whether an update ends before that. */
   readonly choices: ReadonlyArray<{
     readonly which: number;
@@ -47,7 +51,7 @@ interface Driven {
 
 /** Runs a whole run by `choices`; `reload`: through JSON after every event; `moving`: the bound changes as it goes. */
 function drive({ perStep, limits, choices }: Setting, { reload = false, moving = false } = {}): Driven {
-  let admission = new Admission(perStep);
+  let admission = new StalenessGate(perStep);
   let version = 0;
   let training = false;
   const trained: Trained[] = [];
@@ -65,7 +69,7 @@ function drive({ perStep, limits, choices }: Setting, { reload = false, moving =
       admission.trained();
       version += 1;
       training = false;
-      if (reload) admission = new Admission(perStep, JSON.parse(JSON.stringify(admission.state)));
+      if (reload) admission = new StalenessGate(perStep, JSON.parse(JSON.stringify(admission.state)));
     } else if (running.length > 0) admission.end(running[which % running.length]!.number, 1);
     else if (!training) throw new Error(`deadlock at version ${version}: ${JSON.stringify(admission.state)}`);
   }
@@ -119,7 +123,7 @@ describe('admission', () => {
   });
 
   it('with a bound of 0 begins nothing while an update runs', () => {
-    const admission = new Admission(2);
+    const admission = new StalenessGate(2);
     const limits = { steps: 9, maxStaleness: 0, parallel: 9 };
     expect(admission.admit(dir(0), limits)).toHaveLength(2);
     admission.end(1, 1);
@@ -131,7 +135,7 @@ describe('admission', () => {
   });
 
   it('takes what ended first, but waits for what must not wait for a later step', () => {
-    const admission = new Admission(1);
+    const admission = new StalenessGate(1);
     const limits = { steps: 9, maxStaleness: 1, parallel: 2 };
     expect(admission.admit(dir(0), limits).map(({ number }) => number)).toEqual([1, 2]);
     admission.end(2, 1);
@@ -147,7 +151,7 @@ describe('admission', () => {
   it('with what the next step lacks and no more, that step gets ready, and nothing is left for the one after', () => {
     fc.assert(
       fc.property(settings, fc.nat(40), ({ perStep, limits, choices }, before) => {
-        const admission = new Admission(perStep);
+        const admission = new StalenessGate(perStep);
         for (let at = 0; at < before && !admission.isReady(1); at += 1) {
           admission.admit(dir(0), limits);
           const { running } = admission.state;
@@ -164,12 +168,12 @@ describe('admission', () => {
   });
 
   it('hears of an end twice, and of a unit that it does not know, without harm', () => {
-    const admission = new Admission(1);
+    const admission = new StalenessGate(1);
     admission.admit(dir(0), { steps: 2, maxStaleness: 0, parallel: 1 });
     admission.end(1, 1);
     admission.end(1, 1);
     admission.end(7, 1);
     expect(admission.state.ended).toHaveLength(1);
-    expect(() => new Admission(1, NOTHING_BEGUN).take(1)).toThrow(TypeError);
+    expect(() => new StalenessGate(1, NOTHING_BEGUN).take(1)).toThrow(TypeError);
   });
 });

@@ -10,7 +10,7 @@ import type { PauseRelay } from '../../pause-relay.ts';
 import type { PolicyRef } from '../../../protocol/policy.ts';
 import type { PausePoint, TrainStatus } from '../../../protocol/train-status.ts';
 import type { UpdateInput } from '../../../protocol/update.ts';
-import { Admission, NOTHING_BEGUN } from './admission.ts';
+import { StalenessGate, NOTHING_BEGUN } from './staleness-gate.ts';
 import type { AdmissionState, EndedUnit, Unit } from '../../../protocol/admission.ts';
 import { boundedLimitsOf, drawnBy, modeOf, unitsPerStep } from '../modes.ts';
 import { aimOf, byNeedOf } from '../step-tasks.ts';
@@ -18,7 +18,7 @@ import type { UnitReport } from './unit-report.ts';
 import { Units, type UnitsHost } from './units.ts';
 
 /** The run, as it is at the moment. */
-export interface OverlapHost extends UnitsHost {
+export interface AsyncPipelineHost extends UnitsHost {
   readonly policy: PolicyRef;
   readonly pauseAt: PausePoint | null;
   /** Milliseconds, by a clock that stands still with the run. */
@@ -62,10 +62,10 @@ async function inChunks(units: readonly Unit[], work: (unit: Unit) => Promise<vo
   for (let from = 0; from < units.length; from += CHUNK) await Promise.all(units.slice(from, from + CHUNK).map(work));
 }
 
-export class Overlap {
-  readonly #host: OverlapHost;
+export class AsyncPipeline {
+  readonly #host: AsyncPipelineHost;
   readonly #relay: PauseRelay;
-  readonly #admission: Admission;
+  readonly #admission: StalenessGate;
   readonly #units: Units;
   readonly #failures: RunFailures;
   /** Admitted, not started yet. */
@@ -83,7 +83,7 @@ export class Overlap {
 
   /** `again`: what ran in `state` is to be begun again, since the run starts from its records, where the next step may have trained on something. */
   constructor(
-    host: OverlapHost,
+    host: AsyncPipelineHost,
     { relay, failures }: RunParts,
     state: AdmissionState = NOTHING_BEGUN,
     again: StartedAgain | null = null,
@@ -92,7 +92,7 @@ export class Overlap {
     this.#relay = relay;
     this.#units = new Units(host);
     this.#failures = failures;
-    this.#admission = new Admission(unitsPerStep(host.config), state, again?.owed);
+    this.#admission = new StalenessGate(unitsPerStep(host.config), state, again?.owed);
     if (again) this.#queue = [...state.running];
     else for (const unit of state.running) relay.add(this.#units.nameOf(unit), this.#units.handleOf(unit));
   }

@@ -4,7 +4,7 @@ import { patched, workflowInfo } from '@temporalio/workflow';
 import type { GatedStage } from '../../protocol/rollout.ts';
 import { hasRoom, isFull } from './long-batch.ts';
 
-export class HistoryRoom {
+export class HistoryBudget {
   readonly #gates: readonly GatedStage[];
   /** The batch may go on in a new history. */
   #long: boolean;
@@ -26,7 +26,7 @@ export class HistoryRoom {
   }
 
   /** Full, and nothing must end here: the batch may go on in a new history. */
-  get mayBeLeft(): boolean {
+  get canContinueAsNew(): boolean {
     return this.isFull && this.#bound.size === 0;
   }
 
