@@ -34,6 +34,8 @@ import { inspectContainer, noteLaunched, readRecord, removeContainer, wasLaunche
 const ANSWERS_WITHIN_MS = 60_000;
 /** A container of ours that no record tells of may still be on its way into one. */
 const ORPHAN_AFTER_MS = 120_000;
+/** For a name that is taken, by a container that cannot be inspected: 7 s in all. */
+const NAME_WAITS = 12;
 /** Of a daemon whose file system has no quotas. */
 const NO_QUOTA = /quota|storage[ -]?opt/iu;
 const RUN = 'run';
@@ -187,6 +189,7 @@ export class DockerLauncher implements Launcher {
   private async createOrAdopt(folder: string, spec: SandboxSpec, first: ContainerPlan): Promise<boolean> {
     const { engine, images } = this.host;
     let plan = first;
+    let waits = 0;
     for (let tries = 0; ; tries += 1) {
       try {
         await within('create', engine.docker.createContainer(containerOptions(spec, plan)));
@@ -210,7 +213,15 @@ export class DockerLauncher implements Launcher {
         }
       }
       const there = await inspectContainer(engine, plan.name);
-      if (there === undefined) continue;
+      if (there === undefined) {
+        // A daemon reserves a name before the container can be inspected, and frees it after the container is gone.
+        if (waits < NAME_WAITS) {
+          await sleep(Math.min(25 * 2 ** waits, 1000));
+          waits += 1;
+          tries -= 1;
+        }
+        continue;
+      }
       if (there.scope !== this.scope || there.sandbox !== spec.id)
         throw new SandboxUnavailable(
           `sandbox ${spec.id}: the name ${plan.name} belongs to a container that Longhaul did not make; remove it`,

@@ -5,7 +5,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { describe, expect, it, onTestFinished } from 'vitest';
+import { describe, expect, it, onTestFinished, vi } from 'vitest';
 
 import { SandboxImpossible, SandboxLost, SandboxUnavailable } from '../../../sandboxes/sandbox.ts';
 import { DockerLauncher, scopeOf } from '../../../sandboxes/docker/launcher.ts';
@@ -95,6 +95,16 @@ describe('create', () => {
       expect(await containersOf(stateDir)).toHaveLength(1);
       await provider.destroy(spec.id);
     }
+  });
+
+  it('waits for a name that the daemon has reserved for a container that cannot be inspected', async () => {
+    const reserved = Object.assign(new Error('Conflict. The container name is already in use'), { statusCode: 409 });
+    const create = vi.spyOn(docker, 'createContainer');
+    onTestFinished(() => create.mockRestore());
+    for (let i = 0; i < 8; i += 1) create.mockRejectedValueOnce(reserved);
+    expect((await sh(await provider.create(specOf('reserved')), 'echo made')).output).toBe('made\n');
+    expect(create).toHaveBeenCalledTimes(9);
+    await provider.destroy('reserved');
   });
 
   it('adopts a container of ours whose record was lost, where it can be reached', async () => {
