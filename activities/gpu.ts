@@ -1,7 +1,7 @@
 /** The `gpu` queue: samples turns and makes updates. */
 
 import { Context } from '@temporalio/activity';
-import type { GpuActivities } from '../workflows/activities.ts';
+import type { GpuActivities } from '../protocol/activities.ts';
 import { type GenerateDeps, generateTurn } from './generate/generate.ts';
 import { withFailureMapping } from './failures.ts';
 import { withHeartbeat } from './heartbeat.ts';

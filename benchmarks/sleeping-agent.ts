@@ -1,6 +1,6 @@
 /** Activities of a bench's agent that do nothing: what its rollouts cost is in other stages. */
 
-import type { AgentRunActivities } from '../workflows/activities.ts';
+import type { AgentRunActivities } from '../protocol/activities.ts';
 
 export const idleAgent: AgentRunActivities = {
   agentRun: async () => ({ line: '' }),

@@ -10,7 +10,7 @@ import type {
   InitActivities,
   RewardActivities,
   ShardActivities,
-} from '../workflows/activities.ts';
+} from '../protocol/activities.ts';
 
 type Name = keyof (InitActivities & GpuActivities & ShardActivities & AgentRunActivities & RewardActivities);
 

@@ -8,6 +8,9 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   max_eval_parallel_agents: 'dispatcher.maxEvalParallelAgents',
 };
 
+/** Settings that had another name before 0.2.0. */
+const RENAMED: Readonly<Record<string, string>> = { 'breaker.inARow': 'breaker.maxConsecutiveFailures' };
+
 const camel = (name: string): string => name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 
 /** `tree` with the field at `path` under another name. */
@@ -34,6 +37,8 @@ export function rightName(
   path: readonly PropertyKey[],
   name: string,
 ): string | undefined {
+  const dotted = [...path, name].join('.');
+  if (Object.hasOwn(RENAMED, dotted)) return RENAMED[dotted];
   const to = camel(name);
   if (to === name) return undefined;
   const issues = schema.safeParse(renamed(given, path, name, to)).error?.issues.map(innermost) ?? [];

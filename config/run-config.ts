@@ -7,10 +7,10 @@ import { absoluteModel } from '../trainer/hub/hub-id.ts';
 import { refusedStraggler } from '../workflows/batch/stragglers.ts';
 import { DISPATCHER_TYPES, refusedSetting, resolveDispatcher } from '../workflows/batch/dispatch-schedule.ts';
 import { DEFAULT_BREAKER } from '../protocol/breaker.ts';
-import { OUTAGE_SECONDS } from '../protocol/failure-policy.ts';
 import { LONGEST_SECONDS, MOST_GROUPS_OF_A_HISTORY, MOST_POOL, MOST_ROLLOUTS, MOST_TASKS } from '../protocol/limits.ts';
 import { maxStalenessOf, mostGroupsOfStep, refusedTraining, resolveTraining } from '../workflows/training/settings.ts';
-import type { DispatcherSettings, StragglerSettings } from '../protocol/batch.ts';
+import { type DispatcherSettings, MIN_REPLACE_RATIO, type StragglerSettings } from '../protocol/batch.ts';
+import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../protocol/rollout.ts';
 import type { AlgorithmSettings, RunConfig } from '../protocol/run-config.ts';
 import { algorithmSchema } from './algorithm/config.ts';
 import { loraSchema } from './algorithm/lora-schema.ts';
@@ -25,21 +25,21 @@ const count = z.int().min(1);
 const width = z.int().min(1).optional();
 
 export const agentSchema = z.strictObject({
-  maxTurns: count.default(30),
-  maxContextTokens: count.default(32_768),
-  toolTimeoutSeconds: z.number().min(1).max(3600).default(120),
-  deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(OUTAGE_SECONDS),
+  maxTurns: count.default(DEFAULT_AGENT.maxTurns),
+  maxContextTokens: count.default(DEFAULT_AGENT.maxContextTokens),
+  toolTimeoutSeconds: z.number().min(1).max(3600).default(DEFAULT_AGENT.toolTimeoutSeconds),
+  deadlineSeconds: z.number().min(1).max(LONGEST_SECONDS).default(DEFAULT_AGENT.deadlineSeconds),
   atDeadline: z.enum(['grade', 'mask']).optional(),
 });
 
 export const samplingSchema = z.strictObject({
-  temperature: z.number().min(0).max(10).default(1),
-  topP: z.number().gt(0).max(1).default(1),
-  topK: z.int().min(0).default(0),
+  temperature: z.number().min(0).max(10).default(DEFAULT_SAMPLING.temperature),
+  topP: z.number().gt(0).max(1).default(DEFAULT_SAMPLING.topP),
+  topK: z.int().min(0).default(DEFAULT_SAMPLING.topK),
   minP: z.number().min(0).max(1).optional(),
   repetitionPenalty: z.number().positive().max(10).optional(),
   stop: z.array(z.string().min(1)).max(16).optional(),
-  maxTokens: count.default(4096),
+  maxTokens: count.default(DEFAULT_SAMPLING.maxTokens),
 });
 
 export const dispatcherSchema = z
@@ -63,7 +63,7 @@ const training = z
     rolloutVersion: z.enum(['newest', 'begin']).optional(),
     maskStalenessSteps: steps,
     shards: z.int().min(1).max(64).optional(),
-    placement: z.enum(['colocated', 'apart']).optional(),
+    placement: z.enum(['colocated', 'disaggregated']).optional(),
   })
   .superRefine((settings, context) => {
     const refused = refusedTraining(settings);
@@ -98,7 +98,7 @@ export const runConfigSchema = z.strictObject({
             message: 'leave it out, or give type: replace',
           });
         })
-        .transform(({ type, minReplaceRatio = 0.3, ...rest }) => ({
+        .transform(({ type, minReplaceRatio = MIN_REPLACE_RATIO, ...rest }) => ({
           type,
           ...rest,
           ...(type === 'replace' && { minReplaceRatio }),
@@ -131,7 +131,7 @@ export const runConfigSchema = z.strictObject({
   checkpoint: z.strictObject({ every: z.int().min(0).default(0) }).prefault({}),
   breaker: z
     .strictObject({
-      inARow: z.int().min(0).default(DEFAULT_BREAKER.inARow),
+      maxConsecutiveFailures: z.int().min(0).default(DEFAULT_BREAKER.maxConsecutiveFailures),
       share: z.number().gt(0).max(1).default(DEFAULT_BREAKER.share),
     })
     .prefault({}),

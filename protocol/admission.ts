@@ -10,15 +10,10 @@ export interface Unit {
   readonly lastStep: number;
 }
 
-export interface EndedUnit extends Unit {
-  /** Of its tasks, the first so many were rolled out. */
-  readonly groups: number;
-}
-
 /** JSON, so that it can be carried into a new history and kept in the store. */
 export interface AdmissionState {
   readonly begun: number;
   readonly running: readonly Unit[];
   /** Not trained on yet, in the order of their end. */
-  readonly ended: readonly EndedUnit[];
+  readonly ended: readonly Unit[];
 }

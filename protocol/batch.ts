@@ -2,7 +2,7 @@
 
 import type { FailureClass } from './finish-reason.ts';
 import type { SamplingParameters } from './sampling.ts';
-import type { BreakerSettings, End } from './breaker.ts';
+import type { BreakerSettings, End, Trip } from './breaker.ts';
 import type { RolloutPolicy } from './policy.ts';
 import type { AgentSettings } from './rollout.ts';
 
@@ -24,14 +24,14 @@ export interface BatchInput {
   readonly sampling: SamplingParameters;
   readonly seed: number;
   readonly dispatcher: DispatcherSettings;
-  /** When to tell the parent that rollouts fail alike; absent: never. With `inARow: 0` nothing is held either: what would be is masked. */
+  /** When to tell the parent that rollouts fail alike; absent: never. With `maxConsecutiveFailures: 0` nothing is held either: what would be is masked. */
   readonly breaker?: BreakerSettings;
   /** How the last rollouts before this batch's ended, oldest first: the breaker goes on from these. Absent: from nothing. */
   readonly lately?: readonly End[];
   /** Which queued work goes first where batches share workers; absent: `train`. */
   readonly priority?: BatchPriority;
-  /** Workflow id of the run that it is a unit of: who ends the unit by terminating it cancels the batch, and the batch tells the run. */
-  readonly unitOf?: string;
+  /** Number of the unit that it is: its run receives its end by a signal, in whatever history. Absent: the run waits for the batch. */
+  readonly unit?: number;
   /** Absent: every rollout is waited for. */
   readonly stragglers?: StragglerSettings;
 }
@@ -43,6 +43,9 @@ export interface StragglerSettings {
   /** A group is complete without so many of its members, whichever come last; absent: 0. */
   readonly completeGroupWithout?: number;
 }
+
+/** The default. */
+export const MIN_REPLACE_RATIO = 0.3;
 
 /** Groups that do not vary are replaced by copies of some that do, where enough do. */
 export interface ReplaceSettings {
@@ -81,4 +84,17 @@ export interface BatchResult {
   readonly ends?: readonly TimedEnd[];
   /** Without pauses. */
   readonly seconds: number;
+}
+
+/** What a batch answers to the query `status`. */
+export interface BatchStatus {
+  readonly total: number;
+  readonly started: number;
+  readonly ended: number;
+  readonly passed: number;
+  readonly failed: number;
+  /** Rollouts stop before their next turn, and none begins. */
+  readonly paused: boolean;
+  /** Why it paused by itself: one of its rollouts is held. Absent: it did not. */
+  readonly tripped?: Trip;
 }

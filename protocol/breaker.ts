@@ -7,12 +7,12 @@ import { FAILURES } from './failure-policy.ts';
 
 export interface BreakerSettings {
   /** Rollouts that fail alike, one after the other; 0: never. */
-  readonly inARow: number;
+  readonly maxConsecutiveFailures: number;
   /** Or this share of the last four times as many: a success now and then hides nothing. */
   readonly share: number;
 }
 
-export const DEFAULT_BREAKER: BreakerSettings = { inARow: 8, share: 0.5 };
+export const DEFAULT_BREAKER: BreakerSettings = { maxConsecutiveFailures: 8, share: 0.5 };
 
 /** Why it opened. */
 export interface Trip {

@@ -38,6 +38,8 @@ export const keys = {
   collect: (attempt: Attempt) => `collect:${attemptKey(attempt)}`,
   verdict: (attempt: Attempt) => `verdict:${attemptKey(attempt)}`,
   outcome: (rollout: string) => `outcome:${rollout}`,
+  /** `batch`: workflow id. */
+  manifest: (batch: string) => `manifest:${batch}`,
   end: (rollout: string) => `end:${rollout}`,
   update: (run: string, step: number) => `update:${run}/${padded(step)}`,
   step: (run: string, step: number) => `step:${run}/${padded(step)}`,
@@ -108,7 +110,7 @@ export interface GenerateRecord {
   readonly reset: boolean;
   readonly sampled: readonly number[];
   readonly logprobs: readonly number[];
-  /** That it was sampled at, 0 where greedily; absent where nothing was, in chat, and in records of before it was noted. */
+  /** That it was sampled at, 0 where greedily; absent where nothing was, and in chat. */
   readonly temperature?: number;
   readonly end: 'stop' | 'length' | 'context-full' | 'refused';
   readonly parsed: ParsedTurn;
@@ -129,7 +131,7 @@ export interface GenerateRecord {
 /** One tool's answer, whether the call was refused, and the sandbox that it ran in. */
 export type AnswerRecord = Extract<Message, { role: 'tool' }> & {
   readonly refused?: true;
-  /** Absent where it ran in none, and in records of earlier builds. */
+  /** Absent where it ran in none. */
   readonly sandbox?: string;
   /** It had no place in its message any more: it was never run, and is not run again. */
   readonly notRun?: true;
@@ -144,7 +146,7 @@ export interface ActRecord {
   readonly messages: readonly Message[];
   /** The policy called `finish`, and is told that a call before it was refused: the rollout goes on. */
   readonly unfinished?: true;
-  /** How long its commands ran, and the look at what they left, as the sandbox counts; absent: no time, and in records of earlier builds. */
+  /** How long its commands ran, and the look at what they left, as the sandbox counts; absent: no time. */
   readonly ms?: number;
   /** That the calls ran in. */
   readonly sandbox?: string;
@@ -176,6 +178,18 @@ export interface OutcomeRecord {
   readonly finish: FinishReason | null;
   readonly failure: FailureClass | null;
   readonly reason: string;
+}
+
+/**
+ * What a batch has rolled out, written when all of it has ended: who needs its rollouts is handed this, by the batch's
+ * name. How a rollout ended is under `keys.outcome`, what it did under the keys of its attempt.
+ */
+export interface BatchManifest {
+  readonly run: string;
+  /** Workflow id. */
+  readonly batch: string;
+  /** In the order of the batch's tasks. */
+  readonly groups: ReadonlyArray<{ readonly task: string; readonly rollouts: readonly string[] }>;
 }
 
 export interface RunRecord {

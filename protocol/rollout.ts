@@ -1,5 +1,6 @@
 /** What a rollout is asked for and what it answers: never a transcript. */
 
+import { OUTAGE_SECONDS } from './failure-policy.ts';
 import type { FailureClass, FinishReason } from './finish-reason.ts';
 import type { SamplingParameters } from './sampling.ts';
 import type { GivenEndpointPolicy, PolicyRef } from './policy.ts';
@@ -18,6 +19,16 @@ export interface AgentSettings {
    */
   readonly atDeadline?: 'grade' | 'mask';
 }
+
+export const DEFAULT_AGENT: Required<AgentSettings> = {
+  maxTurns: 30,
+  maxContextTokens: 32_768,
+  toolTimeoutSeconds: 120,
+  deadlineSeconds: OUTAGE_SECONDS,
+  atDeadline: 'grade',
+};
+
+export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 };
 
 /** One rollout; what is absent takes its default, so that any Temporal client can start one with `task` and `policy`. */
 export interface RolloutInput {

@@ -73,11 +73,11 @@ export interface TrainingSettings {
   readonly maskStalenessSteps?: number;
   /** Gradients of an optimizer step are made in so many parts, by whichever workers are free; absent: by one worker, whole. */
   readonly shards?: number;
-  /** `apart`: updates wait for workers that train, on a queue of their own; absent: `colocated`, whoever samples trains. */
+  /** `disaggregated`: updates wait for workers that train, on a queue of their own; absent: `colocated`, whoever samples trains. */
   readonly placement?: TrainingPlacement;
 }
 
-export type TrainingPlacement = 'colocated' | 'apart';
+export type TrainingPlacement = 'colocated' | 'disaggregated';
 
 /** The resolved configuration of a run: the argument of the `train` workflow, and `config.yaml` of its folder. */
 export interface RunConfig {

@@ -6,20 +6,14 @@ import type { PolicyRef } from './policy.ts';
 import type { AlgorithmSettings } from './run-config.ts';
 import type { StepRecord } from './step-record.ts';
 
-/** Rollouts of one batch, by its workflow id: those of its first tasks. */
-export interface RolledOut {
-  readonly batch: string;
-  readonly tasks: readonly string[];
-}
-
-export interface UpdateInput extends RolledOut {
+export interface UpdateInput {
   readonly run: string;
   readonly runDir: string;
   readonly step: number;
   /** Steps of the run, as far as is known now: what the learning rate's schedule is over. */
   readonly steps: number;
-  /** Where a step's groups come from several batches, those after the first. */
-  readonly further?: readonly RolledOut[];
+  /** By workflow id: the update trains on what their manifests name. */
+  readonly batches: readonly string[];
   /** Where rollouts and updates overlap: the units that these are, by number. */
   readonly units?: readonly number[];
   readonly samples: number;

@@ -8,6 +8,7 @@ import { environmentOf } from '../tasks/registry.ts';
 import {
   type ActRecord,
   answerTo,
+  type BatchManifest,
   contextTokensAfter,
   type GenerateRecord,
   keys,
@@ -75,20 +76,22 @@ export interface TrajectoriesFile {
   readonly batches?: readonly string[];
 }
 
-/** Writes `trajectories/NAME.jsonl`: a line per rollout of the batches that has ended. */
+/** Writes `trajectories/NAME.jsonl`: a line per rollout of the batches, in the order of their manifests. */
 export async function writeTrajectories(
   { run, name, batches = [name] }: TrajectoriesFile,
   runDir: string,
   store: Store,
 ): Promise<void> {
-  const ended: Array<{ readonly value: OutcomeRecord }> = [];
-  for (const batch of batches) ended.push(...(await store.list<OutcomeRecord>(keys.outcome(`train/${run}/${batch}/`))));
-  if (ended.length === 0) return;
+  const manifests = await Promise.all(
+    batches.map((batch) => store.get<BatchManifest>(keys.manifest(`train/${run}/${batch}`))),
+  );
   const lines: string[] = [];
-  for (const { value } of ended) {
-    lines.push(`${JSON.stringify(await trajectoryOf(value.rollout, store))}\n`);
+  for (const rollout of manifests.flatMap((one) => one?.groups ?? []).flatMap(({ rollouts }) => rollouts)) {
+    const trajectory = await trajectoryOf(rollout, store);
+    if (trajectory) lines.push(`${JSON.stringify(trajectory)}\n`);
     // Reading is done in this thread: a large step must not hold up its own heartbeat.
     await nextTurn();
   }
+  if (lines.length === 0) return;
   await writeAtomically(join(runDir, 'trajectories', `${name}.jsonl`), lines.join(''));
 }

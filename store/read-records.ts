@@ -1,14 +1,29 @@
-/** An attempt's records, read back whole. */
+/** Records that are read back whole: of a batch, of a run, of an attempt. */
 
 import { StoreCorrupt } from './disk-errors.ts';
 import type { Store } from './store.ts';
-import { type ActRecord, attemptKey, type GenerateRecord, keys, padded } from '../protocol/records.ts';
+import {
+  type ActRecord,
+  attemptKey,
+  type BatchManifest,
+  type GenerateRecord,
+  keys,
+  padded,
+} from '../protocol/records.ts';
 import type { Attempt } from '../protocol/stages.ts';
 import type { ConfigChange } from '../protocol/run-config.ts';
 
 /** What was changed on the live run, oldest first. */
 export async function changesOfRun(store: Store, run: string): Promise<ConfigChange[]> {
   return (await store.list<ConfigChange[]>(keys.changes(run, ''))).flatMap(({ value }) => value);
+}
+
+/** Of a batch that has ended. Errors: `StoreCorrupt` where it is missing. */
+export async function manifestOf(batch: string, store: Store): Promise<BatchManifest> {
+  const key = keys.manifest(batch);
+  const manifest = await store.get<BatchManifest>(key);
+  if (!manifest) throw new StoreCorrupt('', `the record ${key} is missing`, { key });
+  return manifest;
 }
 
 /**

@@ -3,7 +3,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 
 /** In the file's `user_version`, which is 0 where nobody has set it: in stores whose rows have no checksums. */
-export const FORMAT = 2;
+export const FORMAT = 3;
 
 /** A store of another version of Longhaul. */
 export class StoreFormatUnknown extends Error {

@@ -84,9 +84,9 @@ export function planGpuPool(env: NodeJS.ProcessEnv, { devices, cores }: PoolMach
 /** Why runs of this placement cannot be trained by the pool; `undefined` where they can. */
 export function refusedPlacement(placement: TrainingPlacement, pool: readonly GpuDuty[]): string | undefined {
   if (placement === 'colocated' && !pool.every((does) => does !== 'generate'))
-    return 'the pool has workers that only sample: give apart';
-  if (placement === 'colocated' && !pool.includes('both')) return 'no worker of the pool does both: give apart';
-  if (placement === 'apart' && pool.length === 1)
+    return 'the pool has workers that only sample: give disaggregated';
+  if (placement === 'colocated' && !pool.includes('both')) return 'no worker of the pool does both: give disaggregated';
+  if (placement === 'disaggregated' && pool.length === 1)
     return `one worker does both: leave it out, or start more (${POOL_VARIABLE}=generate,train)`;
   return undefined;
 }

@@ -9,32 +9,37 @@ import {
   condition,
   ContinueAsNew,
   continueAsNew,
-  getExternalWorkflowHandle,
-  isCancellation,
+  defineQuery,
   setHandler,
 } from '@temporalio/workflow';
 import { refusedSetting, type Schedule, scheduleOf } from './batch/dispatch-schedule.ts';
 import { gatesOf } from './batch/dispatcher.ts';
 import { isLong } from './batch/long-batch.ts';
-import { batchStatusQuery, BatchExecution } from './batch/batch-execution.ts';
+import { BatchExecution } from './batch/batch-execution.ts';
 import type { BatchProgress } from './batch/progress.ts';
 import { refusedInput } from './batch/refused-input.ts';
+import { reportingBatchEnd } from './batch/report-batch-end.ts';
 import { refusedStraggler } from './batch/stragglers.ts';
 import { type RolloutHeld, rolloutHeldSignal } from './failures/held-rollout.ts';
 import { setOrderedSignalHandlers, on } from './ordered-signals.ts';
-import type { BatchInput, BatchResult } from '../protocol/batch.ts';
+import type { BatchInput, BatchResult, BatchStatus } from '../protocol/batch.ts';
 import { rolloutEndedSignal } from './rollout/report-end.ts';
 import { resolvePolicy } from './rollout/resolve-policy.ts';
 import { refuse } from './rollout/resolve-rollout.ts';
 import { stageEndedSignal } from './rollout/stage-gates.ts';
 import { pauseSignal, resumeSignal } from './rollout.ts';
-import { unitMissedSignal } from './training/overlap/unit-report.ts';
+
+export const batchStatusQuery = defineQuery<BatchStatus>('status');
 
 /**
  * `progress` is for continue-as-new alone.
  * Errors: a non-retryable `UserInputError` for settings that cannot be used.
  */
-export async function batch(input: BatchInput, progress?: BatchProgress): Promise<BatchResult> {
+export function batch(input: BatchInput, progress?: BatchProgress): Promise<BatchResult> {
+  return reportingBatchEnd(input?.unit, () => checkedBatch(input, progress));
+}
+
+async function checkedBatch(input: BatchInput, progress?: BatchProgress): Promise<BatchResult> {
   const wrong = refusedInput(input);
   if (wrong) refuse(wrong.field, wrong.value, wrong.remedy);
   resolvePolicy(input.policy, refuse);
@@ -43,15 +48,6 @@ export async function batch(input: BatchInput, progress?: BatchProgress): Promis
   const straggler = refusedStraggler(input.stragglers ?? {}, input.samples);
   if (straggler) refuse(`stragglers.${straggler.field}`, straggler.value, straggler.remedy);
   return runBatch(input, scheduleOf(input.dispatcher), progress);
-}
-
-async function endEarly(open: BatchExecution, { unitOf }: BatchInput, error: unknown): Promise<void> {
-  await open.cancel();
-  if (unitOf === undefined || !isCancellation(error)) return;
-  // A run that is gone misses nothing.
-  await getExternalWorkflowHandle(unitOf)
-    .signal(unitMissedSignal)
-    .catch(() => undefined);
 }
 
 /** The whole of a batch but for the reading of its settings. Its workflow takes `input` and, in a new history, `progress`. */
@@ -65,8 +61,8 @@ export async function runBatch(
   const open = new BatchExecution(input, schedule, { long, progress });
   setHandler(batchStatusQuery, () => open.status);
   setOrderedSignalHandlers(
-    on(pauseSignal, () => open.pause(true)),
-    on(resumeSignal, () => open.pause(false)),
+    on(pauseSignal, () => open.pause()),
+    on(resumeSignal, () => open.resume()),
     on(stageEndedSignal, (id, stage) => open.stageEnded(id, stage)),
     on<RolloutHeld>(rolloutHeldSignal, (id, trip, resumed) => open.rolloutHeld(id, trip, resumed)),
     on(rolloutEndedSignal, (result) => open.rolloutEnded(result)),
@@ -75,9 +71,9 @@ export async function runBatch(
     const over = await open.run();
     if (!over) await condition(allHandlersFinished);
     if (!over) await continueAsNew<typeof batch>(input, open.progress);
-    await open.recordFailures();
+    await open.close();
   } catch (error) {
-    if (!(error instanceof ContinueAsNew)) await CancellationScope.nonCancellable(() => endEarly(open, input, error));
+    if (!(error instanceof ContinueAsNew)) await CancellationScope.nonCancellable(() => open.cancel());
     throw error;
   }
   await condition(allHandlersFinished);

@@ -4,7 +4,6 @@ import {
   CancellationScope,
   type ChildWorkflowHandle,
   getExternalWorkflowHandle,
-  patched,
   type WorkflowResultType,
   type Workflow,
 } from '@temporalio/workflow';
@@ -16,7 +15,7 @@ import {
 export async function endOfChild<T extends Workflow>(child: ChildWorkflowHandle<T>): Promise<WorkflowResultType<T>> {
   let isOver = false;
   const cancel = async () => {
-    if (isOver || !patched('cancels-by-name')) return;
+    if (isOver) return;
     await CancellationScope.nonCancellable(() => getExternalWorkflowHandle(child.workflowId).cancel());
   };
   // What cannot be cancelled has ended.

@@ -22,12 +22,12 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { orchestrator } from './activities.ts';
+import { orchestrator } from './activity-stubs.ts';
 import { batch as batchWorkflow } from './batch.ts';
 import { Details, stalledSignal } from './details.ts';
 import { endOfChild } from './end-of-child.ts';
 import { type Trip, tripLine } from '../protocol/breaker.ts';
-import { type CircuitOpened, circuitOpenedSignal } from './failures/failure-watch.ts';
+import { type CircuitOpened, circuitOpenedSignal, type HeldBatch } from './failures/failure-watch.ts';
 import { checkEndpointOnce } from './rollout/check-endpoint.ts';
 import type {
   CellHeadline,
@@ -106,10 +106,10 @@ class Sweep {
     this.#relay.set(paused);
   }
 
-  /** A rollout of the batch under way, `held`, stands still: nothing begins until somebody has looked and resumes it. `resumed`: how often it had been. */
-  trip(trip: Trip, held: string | undefined, resumed: number | undefined): void {
-    if (held !== undefined && this.#relay.isResumed(held, resumed)) return;
-    if (held !== undefined) this.#relay.stands(held);
+  /** A rollout of the batch under way, `held`, stands still: nothing begins until somebody has looked and resumes it. */
+  trip(trip: Trip, held?: HeldBatch): void {
+    if (held && this.#relay.isResumed(held.name, held.resumed)) return;
+    if (held) this.#relay.stands(held.name);
     this.#tripped = trip;
     log.warn(tripLine(trip), { eval: this.opened.eval });
     this.pause(true);
@@ -231,9 +231,9 @@ function answerFrom(id: string, sweep: () => Sweep | null, details: Details): ()
     on(pauseSignal, () => pause(true)),
     on(resumeSignal, () => pause(false)),
     on(stalledSignal, (lines) => details.stuck(lines)),
-    on<CircuitOpened>(circuitOpenedSignal, (trip, held, resumed) => {
+    on<CircuitOpened>(circuitOpenedSignal, (trip, held) => {
       // A batch of this execution runs, so that the sweep has begun.
-      sweep()?.trip(trip, held, resumed);
+      sweep()?.trip(trip, held);
     }),
   );
   return () => said;

@@ -4,4 +4,3 @@ export { batch } from './batch.ts';
 export { evalSweep } from './eval-sweep.ts';
 export { rollout } from './rollout.ts';
 export { train } from './train.ts';
-export { unit } from './training/overlap/unit.ts';

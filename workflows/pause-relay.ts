@@ -53,9 +53,9 @@ export class PauseRelay {
 
   /**
    * Whether a resumption is on its way to it that it had not heard when it said that it stands still: it goes on by
-   * itself. `heard`: how many it had heard by then; absent: it does not say, and may stand still for good.
+   * itself. `heard`: how many it had heard by then.
    */
-  isResumed(id: string, heard = Number.POSITIVE_INFINITY): boolean {
+  isResumed(id: string, heard: number): boolean {
     return (this.#children.get(id)?.resumed ?? 0) > heard;
   }
 

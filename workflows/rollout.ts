@@ -11,7 +11,6 @@ import {
   defineQuery,
   defineSignal,
   isCancellation,
-  patched,
   setHandler,
   upsertSearchAttributes,
   workflowInfo,
@@ -49,8 +48,8 @@ export const resumeSignal = defineSignal('resume');
 export interface RolloutProgress extends Spent, Pick<Context, 'sandbox' | 'contextTokens' | 'lines' | 'paused'> {
   /** Absent: it is not held. */
   readonly held?: Trip;
-  /** How often it was; absent: nobody counted. */
-  readonly resumed?: number;
+  /** How often it was. */
+  readonly resumed: number;
   /** Who has the context in its cache. */
   readonly worker?: string;
   readonly state: LoopState;
@@ -100,10 +99,10 @@ function contextOf(given: RolloutInput, progress: RolloutProgress | undefined): 
     lines = [],
     paused = false,
     held = null,
+    resumed = 0,
     spentMs = null,
     ownMs = 0,
   } = progress ?? {};
-  const resumed = progress ? (progress.resumed ?? null) : 0;
   const gates = new StageGates(input.gates, allowed);
   const clock = new RolloutClock(input.agent, { spentMs, ownMs }, Date.now());
   const limits = { maxTurns: input.agent.maxTurns, maxAttempts: BUDGET.attempts, maxRestores: BUDGET.restores };
@@ -138,7 +137,7 @@ function progressOf(
     lines,
     paused,
     ...(held && { held }),
-    ...(resumed === null ? {} : { resumed }),
+    resumed,
     allowed: gates.allowed,
     ...clock.spent(Date.now()),
   };
@@ -199,7 +198,7 @@ function isFull({ phase }: LoopState, { rounds, held }: Context): boolean {
 function resume(context: Context): void {
   context.paused = false;
   context.held = null;
-  if (context.resumed !== null) context.resumed += 1;
+  context.resumed += 1;
 }
 
 /** A paused rollout ends its turn, and then begins nothing; after its last turn it is collected and graded. One that is held does nothing. */
@@ -254,7 +253,7 @@ async function enter(state: LoopState, stage: GatedStage, context: Context): Pro
   let now = state;
   const isOpen = () => context.gates.isOpen(stage);
   while (stageOf(now) === stage && !isOpen()) {
-    if (isFull(now, context) && patched('full-at-a-gate')) return now;
+    if (isFull(now, context)) return now;
     now = await standStill(now, context, isOpen);
     // A parent that was terminated lets nobody in: asked again, it is found missing.
     if (context.input.reportsEnd && !isOpen()) await context.gates.report(stage === 'reward' ? 'agent-run' : 'init');

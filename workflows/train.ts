@@ -16,7 +16,7 @@ import {
   upsertSearchAttributes,
   workflowInfo,
 } from '@temporalio/workflow';
-import { orchestrator } from './activities.ts';
+import { orchestrator } from './activity-stubs.ts';
 import { Details } from './details.ts';
 import type { PolicyRef } from '../protocol/policy.ts';
 import { policyVersionKey, runKey, stepKey } from '../protocol/search-attributes.ts';

@@ -13,4 +13,3 @@ setWorkflowOptions({ versioningBehavior: 'PINNED' }, rollout);
 export { batch, rollout };
 export { evalSweep } from './eval-sweep.ts';
 export { train } from './train.ts';
-export { unit } from './training/overlap/unit.ts';

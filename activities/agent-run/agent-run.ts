@@ -8,7 +8,7 @@ import { GRADER_LEASE, keptAlive, sandboxLeases } from '../../sandboxes/leases.t
 import type { Sandbox, SandboxProvider } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import type { AgentRunActivities } from '../../workflows/activities.ts';
+import type { AgentRunActivities } from '../../protocol/activities.ts';
 import type { AgentRunInput, AgentRunOutcome, Attempt, CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';

@@ -8,7 +8,7 @@ import { sandboxLeases } from '../../sandboxes/leases.ts';
 import { SandboxLost, type SandboxProvider, type SandboxSpec } from '../../sandboxes/sandbox.ts';
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import type { InitActivities } from '../../workflows/activities.ts';
+import type { InitActivities } from '../../protocol/activities.ts';
 import type { Attempt, RestoreInput, SandboxRef } from '../../protocol/stages.ts';
 import { wasCancelled } from '../heartbeat.ts';
 import { orAborted } from '../or-aborted.ts';

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { stringify } from 'yaml';
 import type { Store } from '../../store/store.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
-import type { OpenedRun } from '../../workflows/activities.ts';
+import type { OpenedRun } from '../../protocol/activities.ts';
 import { NOTHING_BEGUN } from '../../workflows/training/overlap/staleness-gate.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig, TrainingPlacement } from '../../protocol/run-config.ts';

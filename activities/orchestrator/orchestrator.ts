@@ -3,13 +3,20 @@
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { RolloutEvent, Store } from '../../store/store.ts';
-import type { OrchestratorActivities, StepToRecord } from '../../workflows/activities.ts';
+import type { OrchestratorActivities, StepToRecord } from '../../protocol/activities.ts';
 import { rolloutIds, type RolloutResult } from '../../protocol/rollout.ts';
 import { withFailureMapping } from '../failures.ts';
 import { withHeartbeat } from '../heartbeat.ts';
 import { learningCurve } from '../../reports/learning-curve.ts';
 import { type OpenRunDeps, openRun } from './open-run.ts';
-import { batchesOf, type EvaluationEntry, keys, type OutcomeRecord, type StepEntry } from '../../protocol/records.ts';
+import {
+  type BatchManifest,
+  batchesOf,
+  type EvaluationEntry,
+  keys,
+  type OutcomeRecord,
+  type StepEntry,
+} from '../../protocol/records.ts';
 import { recordEnds, unfinishedOf } from '../../reports/rollout-ends.ts';
 import { refusePruned } from './prune-records.ts';
 import { goOn, recordEndOfRun, wentOnAt } from '../../reports/run-end.ts';
@@ -115,6 +122,12 @@ export function createOrchestratorActivities(deps: OrchestratorDeps): Orchestrat
         const at = now();
         const ids = rolloutIds(batch, tasks, samples, firstSample);
         await store.append(ids.map((rollout) => ({ run, rollout, attempt: 1, event: 'dispatched', at })));
+      }),
+
+    recordBatch: ({ run, batch, tasks, samples, firstSample }) =>
+      kept(async () => {
+        const groups = tasks.map((task) => ({ task, rollouts: rolloutIds(batch, [task], samples, firstSample) }));
+        await store.putOnce<BatchManifest>(keys.manifest(batch), { run, batch, groups });
       }),
 
     recordFailures: ({ run, failures }) => kept(() => recordFailures(run, failures, store)),

@@ -5,29 +5,33 @@
 
 import type { Store } from '../../store/store.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import { rolloutIds } from '../../protocol/rollout.ts';
 import type { EvaluationRecord } from '../../protocol/step-record.ts';
 import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { manifestOf } from '../../store/read-records.ts';
 import { scoresOf } from '../../reports/evaluation/evaluation-metrics.ts';
 import { type RolloutEnd, recordEnds } from '../../reports/rollout-ends.ts';
 
 export interface EvaluationInput {
   readonly run: string;
-  readonly tasks: readonly string[];
-  /** Prefixes of the rollouts' ids: those sampled at temperature 1, and the greedy ones. */
+  /** Batches: the one that was sampled at temperature 1, and the greedy one. */
   readonly sampled: string;
   readonly greedy: string | null;
 }
 
 interface Member {
+  readonly task: string;
   readonly rollout: string;
   readonly outcome: OutcomeRecord | undefined;
 }
 
-async function membersOf(prefix: string, tasks: readonly string[], store: Store): Promise<Member[]> {
-  const ids = rolloutIds(prefix, tasks, 1);
+async function membersOf(batch: string, store: Store): Promise<Member[]> {
+  const { groups } = await manifestOf(batch, store);
+  const members = groups.flatMap(({ task, rollouts }) => rollouts.map((rollout) => ({ task, rollout })));
   return Promise.all(
-    ids.map(async (rollout) => ({ rollout, outcome: await store.get<OutcomeRecord>(keys.outcome(rollout)) })),
+    members.map(async (member) => ({
+      ...member,
+      outcome: await store.get<OutcomeRecord>(keys.outcome(member.rollout)),
+    })),
   );
 }
 
@@ -41,12 +45,11 @@ function passRate(members: readonly Member[]): number {
   return members.filter(({ outcome }) => outcome?.passed).length / members.length;
 }
 
-function byFamily(tasks: readonly string[], sampled: readonly Member[]): EvaluationRecord['byFamily'] {
+function byFamily(sampled: readonly Member[]): EvaluationRecord['byFamily'] {
   const groups = new Map<string, Member[]>();
-  for (const [index, task] of tasks.entries()) {
-    const member = sampled[index];
-    const { family } = environmentOf(task).load(task);
-    if (member) groups.set(family, [...(groups.get(family) ?? []), member]);
+  for (const member of sampled) {
+    const { family } = environmentOf(member.task).load(member.task);
+    groups.set(family, [...(groups.get(family) ?? []), member]);
   }
   return Object.fromEntries(
     [...groups]
@@ -64,11 +67,11 @@ function endOf(run: string, member: Member, at: string): RolloutEnd {
 
 /** Ends the evaluation's rollouts, graded ones as `evaluated` and failed ones as `masked`, and counts them. */
 export async function summariseEvaluation(
-  { run, tasks, sampled, greedy }: EvaluationInput,
+  { run, sampled, greedy }: EvaluationInput,
   store: Store,
 ): Promise<EvaluationRecord> {
-  const members = await membersOf(sampled, tasks, store);
-  const greedyMembers = greedy === null ? [] : await membersOf(greedy, tasks, store);
+  const members = await membersOf(sampled, store);
+  const greedyMembers = greedy === null ? [] : await membersOf(greedy, store);
   const at = new Date().toISOString();
   await recordEnds(
     store,
@@ -85,6 +88,6 @@ export async function summariseEvaluation(
     ...(scores && { scores }),
     greedyPassRate: greedy === null ? null : passRate(greedyMembers),
     rollouts: members.length,
-    byFamily: byFamily(tasks, members),
+    byFamily: byFamily(members),
   };
 }

@@ -12,7 +12,7 @@ import type { Environment } from '../../tasks/task.ts';
 import type { Verdict, RewardInput } from '../../protocol/stages.ts';
 import { messageWithPlace, ownFrame } from '../../modules/own-frame.ts';
 import { environmentOf } from '../../tasks/registry.ts';
-import type { RewardActivities } from '../../workflows/activities.ts';
+import type { RewardActivities } from '../../protocol/activities.ts';
 import { FailedBefore } from '../failures.ts';
 import { orAborted } from '../or-aborted.ts';
 import { attemptKey, keys, type OutcomeRecord } from '../../protocol/records.ts';

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { retryWhileDiskUnavailable, type Patience, WORKER_PATIENCE } from '../../store/disk-patience.ts';
 import type { Store } from '../../store/store.ts';
 import type { PoolEngine, UpdateRequest } from '../../trainer/engine.ts';
-import type { ShardActivities } from '../../workflows/activities.ts';
+import type { ShardActivities } from '../../protocol/activities.ts';
 import type { RoundInput, UpdateInput, UpdateRounds } from '../../protocol/update.ts';
 import { keys } from '../../protocol/records.ts';
 import { checkWorkersLost, tried } from '../tries.ts';

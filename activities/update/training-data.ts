@@ -5,15 +5,13 @@
 
 import type { Store } from '../../store/store.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
-import { changed } from '../../workflows/training/reconfigure.ts';
-import { type GenerateRecord, keys, type RunRecord, type OutcomeRecord } from '../../protocol/records.ts';
-import { changesOfRun, turnsOf } from '../../store/read-records.ts';
+import { type GenerateRecord, keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { manifestOf, turnsOf } from '../../store/read-records.ts';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { StoreCorrupt } from '../../store/disk-errors.ts';
 import type { Datum } from '../../trainer/engine.ts';
 import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
-import { rolloutIds } from '../../protocol/rollout.ts';
 import { copiesOf, type Group, isLearnt, judge } from './choose-groups.ts';
 import { type Member, rolloutMetrics } from './rollout-metrics.ts';
 import { samplerMetrics } from './sampler-metrics.ts';
@@ -39,14 +37,11 @@ export interface TrainingData {
   readonly metrics: Readonly<Record<string, number>>;
 }
 
-/**
- * The model calls of one attempt as transitions: all ids seen, the ids said. Empty calls teach nothing. `configured` is the
- * temperature of turns whose records do not say theirs.
- */
-export function transitionsOf(turns: readonly GenerateRecord[], configured = 1): Transition[] {
+/** The model calls of one attempt as transitions: all ids seen, the ids said. Empty calls teach nothing. */
+export function transitionsOf(turns: readonly GenerateRecord[]): Transition[] {
   const transitions: Transition[] = [];
   let context: number[] = [];
-  for (const { appended, reset, sampled, logprobs, version, temperature = configured } of turns) {
+  for (const { appended, reset, sampled, logprobs, version, temperature = 1 } of turns) {
     const observation = [...(reset ? [] : context), ...appended];
     if (sampled.length > 0) transitions.push({ observation, action: sampled, logprobs, version, temperature });
     context = [...observation, ...sampled];
@@ -83,36 +78,35 @@ async function memberOf(rollout: string, oldest: number, store: Store): Promise<
  * A rollout's sequences; where it is not to be learnt from, one without a token, which stands for it in the baseline. `copy`
  * sets a rollout of a group that stands in for another apart from itself.
  */
-function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, configured: number, copy = ''): Datum[] {
+function dataOf({ outcome, turns }: Member, group: string, learnt: boolean, copy = ''): Datum[] {
   const credit = { reward: outcome.reward ?? 0, group: group + copy, rollout: outcome.rollout + copy };
   if (!learnt) return [{ tokens: [], mask: [], logprobs: [], credit }];
-  return mergeTransitions(transitionsOf(turns, configured)).map((merged) => ({ ...merged, credit }));
+  return mergeTransitions(transitionsOf(turns)).map((merged) => ({ ...merged, credit }));
 }
 
 type TrainingInput = Pick<
   UpdateInput,
-  'batch' | 'tasks' | 'further' | 'samples' | 'units' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'
+  'batches' | 'samples' | 'units' | 'wanted' | 'replace' | 'algorithm' | 'maskStaleness'
 > &
-  Partial<Pick<UpdateInput, 'policy' | 'run' | 'step'>>;
+  Partial<Pick<UpdateInput, 'policy'>>;
 
 /** Every group that was drawn, in the order of batches and tasks. */
-async function groupsOf(input: TrainingInput, store: Store): Promise<Group[]> {
-  const { batch, tasks, further = [], samples, policy, maskStaleness } = input;
+async function groupsOf({ batches, policy, maskStaleness }: TrainingInput, store: Store): Promise<Group[]> {
   const oldest = policy && maskStaleness !== undefined ? policy.version - maskStaleness : 0;
   const groups: Group[] = [];
-  for (const [from, task] of [{ batch, tasks }, ...further].flatMap((one) =>
-    one.tasks.map((each) => [one.batch, each] as const),
-  )) {
-    const members: Member[] = [];
-    const masked = new Map<string, string>();
-    for (const rollout of rolloutIds(from, [task], samples)) {
-      const member = await memberOf(rollout, oldest, store);
-      if (typeof member === 'string') masked.set(rollout, member);
-      else members.push(member);
-      // Reading is done in this thread: a large step must not hold up its own heartbeat.
-      await nextTurn();
+  for (const batch of batches) {
+    for (const { task, rollouts } of (await manifestOf(batch, store)).groups) {
+      const members: Member[] = [];
+      const masked = new Map<string, string>();
+      for (const rollout of rollouts) {
+        const member = await memberOf(rollout, oldest, store);
+        if (typeof member === 'string') masked.set(rollout, member);
+        else members.push(member);
+        // Reading is done in this thread: a large step must not hold up its own heartbeat.
+        await nextTurn();
+      }
+      groups.push({ batch, task, members, masked });
     }
-    groups.push({ batch: from, task, members, masked });
   }
   return groups;
 }
@@ -120,12 +114,11 @@ async function groupsOf(input: TrainingInput, store: Store): Promise<Group[]> {
 async function dataOfGroups(
   groups: ReadonlyArray<readonly [Group, string?]>,
   algorithm: AlgorithmSettings,
-  configured: number,
 ): Promise<Datum[]> {
   const data: Datum[] = [];
   for (const [{ batch, task, members }, copy] of groups) {
     for (const member of members) {
-      data.push(...dataOf(member, `${batch}/${task}`, isLearnt(member, algorithm), configured, copy));
+      data.push(...dataOf(member, `${batch}/${task}`, isLearnt(member, algorithm), copy));
       await nextTurn();
     }
   }
@@ -183,9 +176,8 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
   const judged = groups.flatMap(({ members }, i) => (useless[i] === 'surplus' ? [] : members));
   const sampled = groups.flatMap(({ members }) => members.map((member) => member.turns));
   const turns = sampled.flat();
-  const configured = turns.every(saysTemperature) ? 1 : await configuredTemperature(input, store);
   return {
-    data: await dataOfGroups([...trained.map((group) => [group] as const), ...copies], algorithm, configured),
+    data: await dataOfGroups([...trained.map((group) => [group] as const), ...copies], algorithm),
     fates,
     outcomes: judged.map(({ outcome }) => outcome),
     groups: trained.length,
@@ -202,19 +194,4 @@ export async function trainingDataOf(input: TrainingInput, store: Store): Promis
       ...(replace && { 'reward/num_replaced_groups': copies.length }),
     },
   };
-}
-
-/** The temperature of turns whose records do not say it: those of before it was noted. */
-export const saysTemperature = ({ sampled, temperature }: GenerateRecord): boolean =>
-  sampled.length === 0 || temperature !== undefined;
-
-/** As the run was configured when the step began; 1 where the run's record does not say that either. */
-export async function configuredTemperature(
-  { run, step = 1 }: Partial<Pick<UpdateInput, 'run' | 'step'>>,
-  store: Store,
-): Promise<number> {
-  const config = run === undefined ? undefined : (await store.get<RunRecord>(keys.run(run)))?.config;
-  if (run === undefined || config === undefined) return 1;
-  const before = (await changesOfRun(store, run)).filter((change) => change.step < step);
-  return changed(config, before).sampling.temperature;
 }

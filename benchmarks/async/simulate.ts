@@ -51,7 +51,7 @@ export function simulateRun(mix: AsyncMix, config: RunConfig): Simulated {
     const next = ends.shift();
     if (!next) break;
     now = next.at;
-    if (next.unit) admission.end(next.unit.number, 1);
+    if (next.unit) admission.end(next.unit.number);
     else {
       admission.trained();
       updates = false;

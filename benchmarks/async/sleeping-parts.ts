@@ -10,7 +10,7 @@ import type {
   InitActivities,
   OrchestratorActivities,
   RewardActivities,
-} from '../../workflows/activities.ts';
+} from '../../protocol/activities.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
@@ -104,6 +104,7 @@ export function sleepingRun(jobs: ReadonlyMap<string, AsyncJob>, scale: number):
     }),
     recordChanges: async () => undefined,
     recordDispatched: async () => undefined,
+    recordBatch: async () => undefined,
     recordFailures: async () => undefined,
     summariseEvaluation: async () => EVALUATION,
     recordStep: async () => undefined,

@@ -3,4 +3,3 @@
 export { batch } from '../../workflows/batch.ts';
 export { rollout } from '../../workflows/rollout.ts';
 export { train } from '../../workflows/train.ts';
-export { unit } from '../../workflows/training/overlap/unit.ts';

@@ -10,7 +10,7 @@ import type {
   InitActivities,
   OrchestratorActivities,
   RewardActivities,
-} from '../../workflows/activities.ts';
+} from '../../protocol/activities.ts';
 import { hostQueue, QUEUES } from '../../protocol/queues.ts';
 import type { Stage } from '../../protocol/rollout.ts';
 import { idleAgent } from '../sleeping-agent.ts';
@@ -62,8 +62,9 @@ export function sleepingActivities(jobs: ReadonlyMap<string, Job>, scale: number
       return { code: 'graded', reward: 1, passed: true, reason: '' };
     },
   };
-  const orchestrator: Pick<OrchestratorActivities, 'recordDispatched' | 'recordFailures'> = {
+  const orchestrator: Pick<OrchestratorActivities, 'recordDispatched' | 'recordBatch' | 'recordFailures'> = {
     recordDispatched: async () => undefined,
+    recordBatch: async () => undefined,
     recordFailures: async () => undefined,
   };
   return {

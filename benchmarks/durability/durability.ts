@@ -91,7 +91,7 @@ async function realParts(dir: string, layers: number): Promise<DurabilityParts> 
   return { task: 'swe-mini', base, engine, provider, tokenizerOf: () => tokenizer, close };
 }
 
-function activitiesOver(store: Store, { engine, provider, tokenizerOf }: DurabilityParts) {
+function activitiesOver(store: Store, { engine, provider, tokenizerOf }: DurabilityParts, address = '') {
   const digests = new MadeOfFiles(fingerprintOf, 64);
   const host = { host: HOST, maxLiveSandboxes: 1000, sandboxTtlSeconds: 600 };
   return {
@@ -105,14 +105,18 @@ function activitiesOver(store: Store, { engine, provider, tokenizerOf }: Durabil
     }),
     agentRun: createAgentRunActivities({ store, provider, ...host }),
     reward: createRewardActivities({ store, provider, ...host }),
+    orchestrator: createOrchestratorActivities({
+      store,
+      temporal: { address, namespace: 'default', ui: '' },
+      describePolicy,
+    }),
   };
 }
 
 async function startWorkers(address: string, store: Store, parts: DurabilityParts) {
-  const { init, gpu, agentRun, reward } = activitiesOver(store, parts);
-  const temporal = { address, namespace: 'default', ui: '' };
+  const { init, gpu, agentRun, reward, orchestrator } = activitiesOver(store, parts, address);
   const activities = {
-    [QUEUES.orchestrator]: createOrchestratorActivities({ store, temporal, describePolicy }),
+    [QUEUES.orchestrator]: orchestrator,
     [QUEUES.init]: init,
     [QUEUES.gpu]: gpu,
     [hostQueue(HOST)]: agentRun,
@@ -141,8 +145,10 @@ async function timed(work: () => Promise<string>): Promise<Block> {
 
 function inMemory(run: string, dir: string, options: DurabilityOptions, parts: DurabilityParts): Promise<Block> {
   const config = jobConfig(run, dir, parts, options);
-  const { init, gpu, agentRun, reward } = activitiesOver(new MemoryStore(), parts);
-  return timed(() => trainInMemory(config, join(dir, run), { ...init, ...gpu, ...agentRun, ...reward }));
+  const { init, gpu, agentRun, reward, orchestrator } = activitiesOver(new MemoryStore(), parts);
+  return timed(() =>
+    trainInMemory(config, join(dir, run), { ...init, ...gpu, ...agentRun, ...reward, ...orchestrator }),
+  );
 }
 
 interface Place {

@@ -19,13 +19,18 @@ import type {
   AgentRunActivities,
   GpuActivities,
   InitActivities,
+  OrchestratorActivities,
   RewardActivities,
-} from '../../workflows/activities.ts';
+} from '../../protocol/activities.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import type { CollectOutcome, SandboxRef } from '../../protocol/stages.ts';
 
-export type Activities = InitActivities & GpuActivities & AgentRunActivities & RewardActivities;
+export type Activities = InitActivities &
+  GpuActivities &
+  AgentRunActivities &
+  RewardActivities &
+  Pick<OrchestratorActivities, 'recordBatch'>;
 
 interface Rollout {
   readonly config: RunConfig;
@@ -142,13 +147,13 @@ export function trainInMemory(config: RunConfig, runDir: string, act: Activities
         return () => runRollout(rollout, act);
       });
       await together(jobs, dispatcher.maxParallelAgents ?? jobs.length);
+      await act.recordBatch({ run, batch: name, tasks, samples: batch.samples });
       const update = {
         run,
         runDir,
         step,
         steps: config.steps,
-        batch: name,
-        tasks,
+        batches: [name],
         samples: batch.samples,
         policy,
         algorithm: config.algorithm,

@@ -1,7 +1,7 @@
 /** The bundle of `bench durability`: the steps of a training run, by the real batch, rollout and update. */
 
 import { executeChild } from '@temporalio/workflow';
-import { orchestrator, training } from '../../workflows/activities.ts';
+import { orchestrator, training } from '../../workflows/activity-stubs.ts';
 import { batch as batchWorkflow } from '../../workflows/batch.ts';
 import { selectTasks } from '../../workflows/training/select-tasks.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
@@ -28,8 +28,7 @@ export async function steps(config: RunConfig, runDir: string): Promise<string> 
       runDir,
       step,
       steps: config.steps,
-      batch: workflowId,
-      tasks,
+      batches: [workflowId],
       samples,
       policy,
       algorithm,

@@ -78,7 +78,7 @@ export type SoakReport = ReturnType<SoakRecord['report']>;
 /** So few held-out tasks that steps are what is measured, and so small ones that there can be many: what grows, grows by step or by rollout. */
 const SMALL = ['evaluation.tasks=8', 'batch.tasks=2'];
 /** Nobody is there to resume it: it ends instead of pausing. */
-const UNATTENDED = ['breaker.inARow=0'];
+const UNATTENDED = ['breaker.maxConsecutiveFailures=0'];
 
 /** `steps` small steps of the quickstart's job. */
 export async function soakSteps(steps: number, options: SoakOptions): Promise<SoakReport> {

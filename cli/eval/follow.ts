@@ -5,7 +5,7 @@ import { tripLine } from '../../protocol/breaker.ts';
 import { StallTeller } from '../connect/stall-teller.ts';
 import { awayLine } from '../connect/disks.ts';
 import { whileAway } from '../../client/while-away.ts';
-import type { BatchStatus } from '../../workflows/batch/batch-execution.ts';
+import type { BatchStatus } from '../../protocol/batch.ts';
 import type { SweepStatus } from '../../protocol/eval.ts';
 import type { Longhaul } from '../../client/longhaul.ts';
 import type { Screen } from '../train/follow.ts';

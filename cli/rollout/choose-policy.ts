@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { packageRoot } from '#setup/paths.mjs';
 import { findPolicy } from '../../activities/orchestrator/sweep/resolve-policy.ts';
 import { parsePolicyReference } from '../../config/policy-reference.ts';
-import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../workflows/rollout/resolve-rollout.ts';
+import { DEFAULT_AGENT, DEFAULT_SAMPLING } from '../../protocol/rollout.ts';
 import { absoluteModel } from '../../trainer/hub/hub-id.ts';
 import { resolveModel } from '../../trainer/hub/resolve-model.ts';
 import { resolveEndpoint } from '../../workflows/rollout/resolve-policy.ts';

@@ -7,7 +7,7 @@ import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { visible } from '../../reports/visible.ts';
 import type { RunSummary } from '../../reports/run-summary.ts';
-import type { BatchStatus } from '../../workflows/batch/batch-execution.ts';
+import type { BatchStatus } from '../../protocol/batch.ts';
 import { tripLine } from '../../protocol/breaker.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';
 import { awayLine } from '../connect/disks.ts';

@@ -1,7 +1,7 @@
 /** A run that trains a critic, step by step on the real trainer: hunts a critic that is lost, begun twice or not checked for room. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../protocol/records.ts';
 import { roomForCheckpoint } from '../../activities/update/check-disk-space.ts';
@@ -12,9 +12,12 @@ import { loadWeights, weightsDigest } from '../../trainer/model/weights.ts';
 import { Updater } from '../../trainer/update.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import { useSmallDisk } from './small-disk.ts';
-import { attemptOf, ended, orchestratorActivities, RUN, useWorld } from './world.ts';
+import { attemptOf, ended, orchestratorActivities, putManifest, RUN, useWorld } from './world.ts';
 
 const world = useWorld();
+beforeEach(async () => {
+  await putManifest(world.now.store, [attemptOf(0).task]);
+});
 const qwen3Dir = join(import.meta.dirname, '../vectors/models/qwen3-tiny');
 const smallDisk = useSmallDisk();
 
@@ -80,14 +83,12 @@ const stepDir = (name: string, step: number): string => join(world.now.dir, name
 function stepOf(name: string, n: number, engine: Engine, over: Partial<AlgorithmSettings> = {}) {
   const policy = n === 1 ? { dir: qwen3Dir, version: 0 } : { dir: stepDir(name, n - 1), version: n - 1 };
   const store = name === 'live' ? world.now.store : forgetful();
-  const tasks = [attemptOf(0).task];
   const input = {
     run: RUN,
     runDir: join(world.now.dir, name),
     step: n,
     steps: 4,
-    batch: `train/${RUN}/step-1`,
-    tasks,
+    batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm: { ...algorithm, ...over },
     policy,
@@ -160,8 +161,7 @@ describe('a run with a critic', () => {
         runDir: join(world.now.dir, 'live'),
         step: n,
         steps: 4,
-        batch: `train/${RUN}/step-1`,
-        tasks: [attemptOf(0).task],
+        batches: [`train/${RUN}/step-1`],
         samples: 2,
         algorithm: { ...algorithm, ...nothing },
         policy,

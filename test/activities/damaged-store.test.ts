@@ -18,7 +18,7 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 import type { ObjectRef } from '../../protocol/stages.ts';
 import { changeOnDisk } from '../store/change-on-disk.ts';
-import { algorithm, attemptOf, environment, inActivity, RUN, useWorld } from './world.ts';
+import { algorithm, attemptOf, environment, inActivity, putManifest, RUN, useWorld } from './world.ts';
 
 const world = useWorld();
 const runDir = '/runs/r';
@@ -39,6 +39,7 @@ beforeEach(async () => {
     policy,
     task: { name: 'toy', train: 2, heldOut: 1 },
   });
+  await putManifest(written, [attemptOf(0).task]);
   for (const k of [0, 1]) {
     const attempt = attemptOf(0, k);
     for (const turn of [1, 2]) {
@@ -98,8 +99,7 @@ const update = () => {
     runDir,
     step: 1,
     steps: 2,
-    batch: `train/${RUN}/step-1`,
-    tasks: [attemptOf(0).task],
+    batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm,
     policy: { dir: '/p', version: 4 },

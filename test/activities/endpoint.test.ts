@@ -20,7 +20,7 @@ import type { GenerateInput } from '../../protocol/stages.ts';
 import { type Answer, type Handler, type LoopbackServer, startLoopback } from '../support/endpoint/http-server.ts';
 import { type Served, serveEngine } from '../support/endpoint/serve-engine.ts';
 import { call, characterTokenizer, finishCall, saying, ScriptedEngine } from './scripted-parts.ts';
-import { algorithm, attemptOf, ended, turnInput, useWorld } from './world.ts';
+import { algorithm, attemptOf, ended, putManifest, turnInput, useWorld } from './world.ts';
 
 const world = useWorld();
 const { signal } = new AbortController();
@@ -155,11 +155,8 @@ describe('an endpoint that takes ids', () => {
     await generate(1, attemptOf(0, 1));
     await ended(world.now.store, 0, 0, 1);
     await ended(world.now.store, 0, 1, 0);
-    const tasks = [attemptOf().task];
-    const { fates, data } = await trainingDataOf(
-      { batch: 'train/r/step-1', tasks, samples: 2, algorithm },
-      world.now.store,
-    );
+    const batches = [await putManifest(world.now.store, [attemptOf().task])];
+    const { fates, data } = await trainingDataOf({ batches, samples: 2, algorithm }, world.now.store);
     expect([...fates.values()]).toEqual([
       { event: 'masked', reason: 'no-logprobs' },
       { event: 'masked', reason: 'no-logprobs' },
@@ -184,10 +181,8 @@ describe('an endpoint that takes ids', () => {
       await generate(1, { ...attemptOf(0, k), sampling });
       await ended(world.now.store, 0, k, k);
     }
-    const { data } = await trainingDataOf(
-      { batch: 'train/r/step-1', tasks: [attemptOf().task], samples: 2, algorithm },
-      world.now.store,
-    );
+    const batches = [await putManifest(world.now.store, [attemptOf().task])];
+    const { data } = await trainingDataOf({ batches, samples: 2, algorithm }, world.now.store);
     expect(data.map(({ mask, temperatures }) => mask.map((counts, i) => (counts ? temperatures?.[i] : 0.7)))).toEqual(
       data.map(({ mask }) => mask.map(() => 0.7)),
     );

@@ -10,7 +10,7 @@ import { writeRunFiles } from '../../activities/orchestrator/run-folder.ts';
 import { updateOnce } from '../../activities/update/update.ts';
 import { pausedBy } from '../../store/disk-patience.ts';
 import { useSmallDisk } from './small-disk.ts';
-import { algorithm, attemptOf, ended, RUN, useWorld } from './world.ts';
+import { algorithm, attemptOf, ended, putManifest, RUN, useWorld } from './world.ts';
 
 const world = useWorld();
 const qwen3Dir = join(import.meta.dirname, '../vectors/models/qwen3-tiny');
@@ -42,13 +42,13 @@ async function aRun(runDir: string) {
     policy: base,
     task: { name: 'toy', train: 2, heldOut: 1 },
   });
+  await putManifest(world.now.store, [attemptOf(0).task]);
   return {
     run: RUN,
     runDir,
     step: 1,
     steps: 2,
-    batch: `train/${RUN}/step-1`,
-    tasks: [attemptOf(0).task],
+    batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm,
     policy: { dir: qwen3Dir, version: 4 },

@@ -14,7 +14,18 @@ import type { GenerateResult } from '../../trainer/engine.ts';
 import type { UpdateMetrics } from '../../protocol/algorithm.ts';
 import type { Verdict } from '../../protocol/stages.ts';
 import { call, finishCall, saying, someMetrics } from './scripted-parts.ts';
-import { algorithm, attemptOf, dyingAt, ended, environment, inActivity, RUN, turnInput, useWorld } from './world.ts';
+import {
+  algorithm,
+  attemptOf,
+  dyingAt,
+  ended,
+  environment,
+  inActivity,
+  putManifest,
+  RUN,
+  turnInput,
+  useWorld,
+} from './world.ts';
 
 const world = useWorld();
 const attempt = attemptOf();
@@ -179,6 +190,7 @@ it('an update that ended late is not the update, and ends no rollout again', asy
       parsed: { kind: 'no-call', content: '' },
     });
   }
+  await putManifest(store, [attempt.task]);
   const held = Promise.withResolvers<UpdateMetrics>();
   engine.onUpdate = () => {
     engine.onUpdate = async () => someMetrics;
@@ -189,8 +201,7 @@ it('an update that ended late is not the update, and ends no rollout again', asy
     runDir: dir,
     step: 1,
     steps: 2,
-    batch: `train/${RUN}/step-1`,
-    tasks: [attempt.task],
+    batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm,
     policy: { dir: '/policy', version: 4 },

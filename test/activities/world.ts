@@ -7,12 +7,13 @@ import { asyncLocalStorage, type Context } from '@temporalio/activity';
 import { afterEach, beforeEach } from 'vitest';
 import type { GenerateDeps } from '../../activities/generate/generate.ts';
 import { createOrchestratorActivities, type OrchestratorDeps } from '../../activities/orchestrator/orchestrator.ts';
-import { keys, type OutcomeRecord } from '../../protocol/records.ts';
+import { rolloutIds } from '../../protocol/rollout.ts';
+import { type BatchManifest, keys, type OutcomeRecord } from '../../protocol/records.ts';
 import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { RolloutEventName, Store } from '../../store/store.ts';
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { defineTask } from '../../tasks/registry.ts';
-import type { OrchestratorActivities } from '../../workflows/activities.ts';
+import type { OrchestratorActivities } from '../../protocol/activities.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import type { GenerateInput } from '../../protocol/stages.ts';
 import { characterTokenizer, ScriptedEngine, ScriptedEnvironment, ScriptedProvider } from './scripted-parts.ts';
@@ -150,6 +151,22 @@ export async function ended(
     reason: '',
   });
   return rollout;
+}
+
+/** Batches by what they rolled out, of each store. */
+const batches = new WeakMap<Store, Map<string, string>>();
+
+/** Puts a manifest of the first step's rollouts of `tasks` down; returns the batch that it is of: another one for other rollouts. */
+export async function putManifest(store: Store, tasks: readonly string[], samples = 2): Promise<string> {
+  const first = `train/${RUN}/step-1`;
+  const groups = tasks.map((task) => ({ task, rollouts: rolloutIds(first, [task], samples) }));
+  const known = batches.get(store) ?? new Map<string, string>();
+  batches.set(store, known);
+  const content = JSON.stringify(groups);
+  const batch = known.get(content) ?? (known.size === 0 ? first : `${first}-again-${known.size}`);
+  known.set(content, batch);
+  await store.putOnce<BatchManifest>(keys.manifest(batch), { run: RUN, batch, groups });
+  return batch;
 }
 
 /** The events of a run as `EVENT DETAIL`, those of `name` alone where it is given. */

@@ -55,10 +55,10 @@ it('what overlaps with updates is corrected, unless it is said otherwise; what d
   const resolved = (given: object) => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...given }, '/');
   expect(resolved({}).training).toEqual({ mode: 'sync' });
   expect(resolved({ training: { shards: 1, placement: 'colocated' } }).training).toEqual({ mode: 'sync' });
-  expect(resolved({ training: { shards: 3, placement: 'apart' } }).training).toEqual({
+  expect(resolved({ training: { shards: 3, placement: 'disaggregated' } }).training).toEqual({
     mode: 'sync',
     shards: 3,
-    placement: 'apart',
+    placement: 'disaggregated',
   });
   expect(resolved({ training: { mode: 'async', shards: 2 } }).training).toMatchObject({
     mode: 'async',
@@ -246,6 +246,7 @@ it.each([
     'max_eval_parallel_agents: 4 cannot be used; write it as dispatcher.maxEvalParallelAgents',
   ],
   [{ agent: { max_turns: 4 } }, 'agent.max_turns: 4 cannot be used; write it as agent.maxTurns'],
+  [{ breaker: { inARow: 4 } }, 'breaker.inARow: 4 cannot be used; write it as breaker.maxConsecutiveFailures'],
   [{ agent: { no_such_thing: 4 } }, 'agent.no_such_thing: 4 cannot be used; remove it, there is no such setting'],
 ])('%j, in the spelling of others, is told its name here', (over, message) => {
   expect(() => resolveRunConfig({ ...settings, policy: { base: '/p' }, ...over }, '/')).toThrow(message);
@@ -253,7 +254,7 @@ it.each([
 
 it('a critic, whole or an adapter, goes with updates in shards, wherever and beside whatever they are made', () => {
   for (const lora of [undefined, { rank: 4 }]) {
-    for (const training of [{ shards: 4 }, { shards: 2, placement: 'apart' }, { mode: 'async', shards: 2 }]) {
+    for (const training of [{ shards: 4 }, { shards: 2, placement: 'disaggregated' }, { mode: 'async', shards: 2 }]) {
       const policy = { base: '/p', ...(lora && { lora }) };
       const config = resolveRunConfig(
         { ...settings, policy, training, algorithm: { advantage: 'gae', critic: lora ? { lora } : {} } },

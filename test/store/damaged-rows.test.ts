@@ -139,7 +139,7 @@ it('a store of another format is refused, and stays as it is', async () => {
     expect.objectContaining({
       name: 'StoreFormatUnknown',
       message: expect.stringMatching(
-        /old has format 0, and this version reads format 2 alone: use the version that made it, or set LONGHAUL_HOME/,
+        /old has format 0, and this version reads format 3 alone: use the version that made it, or set LONGHAUL_HOME/,
       ) as string,
     }),
   );

@@ -11,7 +11,7 @@ import { openSqliteStore } from '../../store/sqlite-store.ts';
 import type { Store } from '../../store/store.ts';
 import { defineTask } from '../../tasks/registry.ts';
 import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
-import type { RewardActivities } from '../../workflows/activities.ts';
+import type { RewardActivities } from '../../protocol/activities.ts';
 import { ScriptedEnvironment } from '../activities/scripted-parts.ts';
 import type { ScriptedActivities, Script } from './scripted-activities.ts';
 import { startWorld, type World } from './workflow-world.ts';

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import type { TrainStatus } from '../../protocol/train-status.ts';
 import { serverProgram } from '../../stack/stack-plan.ts';
 import { startPrivateServer } from '../../stack/temporal-server/private-server.ts';
 import { restoreFailed, type Script, sandboxLost } from './scripted-activities.ts';
@@ -213,7 +214,7 @@ const broken = await start('train', 'train/broken', {
   steps: 1,
   batch: { tasks: 3, samples: 2 },
   dispatcher: { type: 'bounded', maxParallelAgents: 1 },
-  breaker: { inARow: 2 },
+  breaker: { maxConsecutiveFailures: 2 },
 });
 while (asked < 2) await sleep(50);
 await sleep(1500);
@@ -237,7 +238,7 @@ await sleep(300);
 await overlapping.signal('resume');
 await overlapping.result();
 await save('train-async', 'train/overlapping');
-await save('unit', 'train/overlapping/group-1/unit');
+await save('batch-of-async-run', 'train/overlapping/group-1');
 const agent = { maxTurns: 5, maxContextTokens: 1000, toolTimeoutSeconds: 10 };
 const sweep = await start('evalSweep', 'eval/golden', { agent, dispatcher: { type: 'bounded', maxParallelAgents: 3 } });
 await sweep.result();
@@ -266,6 +267,9 @@ const growing = await start('batch', 'train/golden/continued', batchOf('continue
   begunAt: Date.now(),
   started: 0,
   paused: false,
+  resumed: 0,
+  stoodMs: 0,
+  watch: { breaker: { last: [], isOpen: false }, ends: [] },
   sampling: { begun: 0, ended: 0, varied: 0 },
   places: nothing,
   ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] },
@@ -388,10 +392,12 @@ const heard = await start('train', 'train/heard', {
   dispatcher: { type: 'bounded', maxParallelAgents: 2 },
 });
 await until('agentRun', 'heard/group-1/t-train-0/0');
-await world.client.workflow.getHandle('train/heard/group-1/unit').terminate('by hand');
+await world.client.workflow.getHandle('train/heard/group-1').terminate('by hand');
+while ((await heard.query<TrainStatus>('status')).tripped === undefined) await sleep(50);
 late = false;
+await heard.signal('resume');
 await heard.result();
-await save('train-unit-terminated', 'train/heard');
+await save('train-group-terminated', 'train/heard');
 await world.stop();
 await server.stop();
 /** So that a batch of twelve rollouts turns long. */

@@ -11,7 +11,7 @@ import type {
   RewardActivities,
   ShardActivities,
   SweepActivities,
-} from '../../workflows/activities.ts';
+} from '../../protocol/activities.ts';
 import { retryWhileDiskUnavailable } from '../../store/disk-patience.ts';
 import { resolveRunConfig } from '../../config/run-config.ts';
 import type { CellHeadline, SweepConfig } from '../../protocol/eval.ts';
@@ -35,6 +35,8 @@ export interface Script {
   readonly reward?: (rollout: string) => number;
   /** Sees what an update is to do; what it returns is in the step's record. */
   readonly update?: (input: UpdateInput) => Partial<StepRecord> | void;
+  /** Sees the manifest of a batch that has ended. */
+  readonly batch?: (input: { readonly batch: string; readonly tasks: readonly string[] }) => void;
   /** Who says that it has the context in its cache. */
   readonly worker?: (input: GenerateInput) => string | undefined;
   /** Shards of each optimizer step of an update that is made in shards. */
@@ -204,11 +206,15 @@ export function scriptedActivities(script: Script, log: Log) {
     },
     recordChanges: () => note('recordChanges', {}),
     recordDispatched: (input) => note('recordDispatched', { rollout: input.name }),
+    async recordBatch(input) {
+      await note('recordBatch', { rollout: input.batch });
+      script.batch?.(input);
+    },
     recordFailures: ({ failures }) =>
       note('recordFailures', { rollout: failures.map(({ rollout }) => rollout).join(' ') }),
-    async summariseEvaluation({ tasks }) {
+    async summariseEvaluation() {
       await note('summariseEvaluation', {});
-      return { passRate: 0.5, greedyPassRate: null, rollouts: tasks.length, byFamily: {} };
+      return { passRate: 0.5, greedyPassRate: null, rollouts: 1, byFamily: {} };
     },
     recordStep: () => note('recordStep', {}),
     recordEvaluation: () => note('recordEvaluation', {}),

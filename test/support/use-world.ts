@@ -44,6 +44,7 @@ export function useWorkflowWorld(serverSettings: readonly string[] = []): WorldI
       before: (activity, input) => inUse.script.before?.(activity, input),
       reward: (rollout) => inUse.script.reward?.(rollout) ?? 1,
       update: (input) => inUse.script.update?.(input),
+      batch: (input) => inUse.script.batch?.(input),
       worker: (input) => inUse.script.worker?.(input),
       ran: (activity, turn) => inUse.script.ran?.(activity, turn),
       rounds: () => inUse.script.rounds?.() ?? [2, 2],

@@ -55,11 +55,11 @@ describe('the pool', () => {
   it('that cannot train a run says so before it begins', () => {
     expect(refusedPlacement('colocated', pool('2'))).toBeUndefined();
     expect(refusedPlacement('colocated', pool('both,train'))).toBeUndefined();
-    expect(refusedPlacement('apart', pool('generate,train'))).toBeUndefined();
-    expect(refusedPlacement('apart', pool('2'))).toBeUndefined();
-    expect(refusedPlacement('apart', pool('1'))).toMatch(/one worker does both/);
-    expect(refusedPlacement('colocated', pool('generate,train'))).toMatch(/give apart/);
-    expect(refusedPlacement('colocated', pool('generate,both'))).toMatch(/give apart/);
+    expect(refusedPlacement('disaggregated', pool('generate,train'))).toBeUndefined();
+    expect(refusedPlacement('disaggregated', pool('2'))).toBeUndefined();
+    expect(refusedPlacement('disaggregated', pool('1'))).toMatch(/one worker does both/);
+    expect(refusedPlacement('colocated', pool('generate,train'))).toMatch(/give disaggregated/);
+    expect(refusedPlacement('colocated', pool('generate,both'))).toMatch(/give disaggregated/);
   });
 });
 

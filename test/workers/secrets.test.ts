@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import type { InitActivities } from '../../workflows/activities.ts';
+import type { InitActivities } from '../../protocol/activities.ts';
 import { createAgentRunActivities } from '../../activities/agent-run/agent-run.ts';
 import { createInitActivities } from '../../activities/init/init.ts';
 import { type ActRecord, type GenerateRecord, keys } from '../../protocol/records.ts';

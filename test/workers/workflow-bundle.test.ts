@@ -28,7 +28,7 @@ describe('the workflow bundle', () => {
 
   it('exports every workflow and is built once', async () => {
     const code = readFileSync(path, 'utf8');
-    for (const name of ['train', 'batch', 'rollout', 'evalSweep', 'unit'])
+    for (const name of ['train', 'batch', 'rollout', 'evalSweep'])
       expect(code).toMatch(new RegExp(`\\b${name}: \\(\\) =>`));
     const { mtimeMs } = statSync(path);
     expect(await buildWorkflowBundle()).toBe(path);

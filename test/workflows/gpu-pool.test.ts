@@ -204,7 +204,7 @@ describe('an update in shards', () => {
   });
 
   it('waits for workers that train where that is asked for', async () => {
-    await (await start('train', 'train/apart', config('apart', { placement: 'apart' }))).result();
+    await (await start('train', 'train/apart', config('apart', { placement: 'disaggregated' }))).result();
     expect(parts()).toEqual([]);
     expect(asked('apart update').length).toBe(1);
   });

@@ -8,7 +8,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import type { Trip } from '../../protocol/breaker.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';
-import { lasting } from '../support/scripted-activities.ts';
 import { useWorkflowWorld } from '../support/use-world.ts';
 
 const world = useWorkflowWorld();
@@ -92,40 +91,4 @@ it('a batch whose last failure cannot be put on record does not end as if it wer
     .result()
     .catch((error: unknown) => error);
   expect(ended).toMatchObject({ cause: { cause: { type: 'StoreCorrupt', message: 'damaged' } } });
-});
-
-it('a batch that is cancelled while its last failure is put on record tells the run that it is a unit of', async () => {
-  const end = Promise.withResolvers<void>();
-  world.script = {
-    before: async (activity, { rollout }) => {
-      if (activity === 'agentRun' && rollout !== 'hearing')
-        throw ApplicationFailure.nonRetryable('no such task', 'UserInputError');
-      if (activity === 'recordFailures' || rollout === 'hearing') await lasting(end.promise);
-    },
-  };
-  const policy = { dir: '/p', version: 1 };
-  // Whatever workflow it is that is told.
-  const told = await world.start('rollout', 'hearing', { task: 't-train-0', policy });
-  const handle = await world.start('batch', 'late/unit', {
-    run: 'late',
-    name: 'unit',
-    step: 1,
-    tasks: ['t-train-0'],
-    samples: 1,
-    policy,
-    agent,
-    seed: 1,
-    dispatcher: { type: 'batch' },
-    unitOf: 'hearing',
-    sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 10 },
-  });
-  await expect.poll(() => world.count('recordFailures')).toBe(1);
-  await handle.cancel();
-  await expect(handle.result()).rejects.toThrow();
-  end.resolve();
-  await told.result();
-  const { events } = await told.fetchHistory();
-  expect(events?.flatMap((event) => event.workflowExecutionSignaledEventAttributes?.signalName ?? [])).toEqual([
-    'unitMissed',
-  ]);
 });

@@ -5,7 +5,7 @@
 import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { describe, expect, it } from 'vitest';
-import type { BatchStatus } from '../../workflows/batch/batch-execution.ts';
+import type { BatchStatus } from '../../protocol/batch.ts';
 import type { RolloutState } from '../../workflows/rollout.ts';
 import type { BatchResult } from '../../protocol/batch.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';

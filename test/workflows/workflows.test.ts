@@ -385,7 +385,9 @@ describe('train', () => {
       turn: () => 'finish',
       reward: (rollout) => (/-train-\d*[13579]\/0$/.test(rollout) ? 0 : 1),
       update: (input) => void updates.push(input),
+      batch: ({ batch, tasks }) => void manifests.set(batch, tasks),
     };
+    const manifests = new Map<string, readonly string[]>();
     const batch = {
       tasks: 2,
       samples: 2,
@@ -397,7 +399,8 @@ describe('train', () => {
       ])
     ).result();
     expect(updates.length).toBe(2);
-    for (const { replace, tasks, wanted } of updates) {
+    for (const { replace, batches, wanted } of updates) {
+      const tasks = manifests.get(batches[0]!)!;
       expect([replace, wanted]).toEqual([{ groups: 2, minReplaceRatio: 0.5 }, undefined]);
       const varies = (from: number) => tasks.slice(from, from + 2).every((task) => /[13579]$/.test(task));
       const pairs = Array.from({ length: tasks.length / 2 }, (_, i) => varies(2 * i));

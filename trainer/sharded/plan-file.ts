@@ -24,8 +24,7 @@ export class UnknownPlanFormat extends Error {
   }
 }
 
-/** Plans of before there was a number are of format 1. */
-type Stored = UpdatePlan & { readonly format?: unknown };
+type Stored = UpdatePlan & { readonly format: unknown };
 
 const planFile = (dir: string): string => path.join(dir, 'plan');
 
@@ -33,14 +32,14 @@ const planFile = (dir: string): string => path.join(dir, 'plan');
 export async function readPlan(dir: string): Promise<Sealed<UpdatePlan> | undefined> {
   const found = await readSealed<Stored>(planFile(dir));
   if (found === undefined) return undefined;
-  const { format = PLAN_FORMAT } = found.value;
+  const { format } = found.value;
   if (format !== PLAN_FORMAT) throw new UnknownPlanFormat(planFile(dir), format);
   return found;
 }
 
 /** Lays `plan` down, of several at once one of them; returns the one that stands. What is torn does not. Errors: `UnknownPlanFormat`. */
 export async function layDown(dir: string, plan: UpdatePlan): Promise<Sealed<UpdatePlan>> {
-  const stored: Stored = { format: PLAN_FORMAT, ...plan };
+  const stored: Stored = { ...plan, format: PLAN_FORMAT };
   const created = await createSealed(planFile(dir), stored);
   if (created !== undefined) return { value: plan, sha256: created };
   return (await readPlan(dir)) ?? { value: plan, sha256: await writeSealed(planFile(dir), stored) };

@@ -10,7 +10,7 @@ import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts'
 import { EndpointClient } from '../../endpoints/endpoint-client.ts';
 import { fingerprintOf, MadeOfFiles } from '../../trainer/checkpoints/policy-files.ts';
 import { loadTokenizer } from '../../trainer/tokenizer/load-tokenizer.ts';
-import type { GpuActivities } from '../../workflows/activities.ts';
+import type { GpuActivities } from '../../protocol/activities.ts';
 import { QUEUES, workerQueue } from '../../protocol/queues.ts';
 import { commonOptions, runWorkers } from '../run-worker.ts';
 import { openWorkerStore } from '../worker-store.ts';

@@ -3,69 +3,30 @@
  * what has happened. A rollout that fails is a result like another: it never aborts the batch and never blocks it.
  */
 
-import {
-  CancellationScope,
-  condition,
-  defineQuery,
-  patched,
-  setCurrentDetails,
-  sleep,
-  workflowInfo,
-} from '@temporalio/workflow';
-import { orchestrator } from '../activities.ts';
+import { condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import { orchestrator } from '../activity-stubs.ts';
 import { type Trip, tripLine } from '../../protocol/breaker.ts';
 import { FailureWatch } from '../failures/failure-watch.ts';
-import type { BatchInput, BatchResult } from '../../protocol/batch.ts';
+import type { BatchInput, BatchResult, BatchStatus } from '../../protocol/batch.ts';
 import type { GatedStage, RolloutResult } from '../../protocol/rollout.ts';
-import { PauseRelay } from '../pause-relay.ts';
-import { unfinished } from '../rollout/report-end.ts';
 import { inCode } from '../details.ts';
+import { BatchPause } from './batch-pause.ts';
 import { Children } from './children.ts';
 import { chunksOf, HistoryBudget } from './history-budget.ts';
 import { beginOrder, type Schedule } from './dispatch-schedule.ts';
 import { gatesOf } from './dispatcher.ts';
-import { DynamicSampling, type SamplingRule, allAtOnce, untilVaried, untilReplaceable } from './dynamic-sampling.ts';
+import { DynamicSampling, samplingRuleOf } from './dynamic-sampling.ts';
 import { BatchLedger, type GroupTally, varies } from './ledger.ts';
 import { Probe } from './probe.ts';
 import type { BatchProgress } from './progress.ts';
 import { Roster } from './roster.ts';
-import { Countdown, type GivenUpReason, isCompleteWithoutRest } from './stragglers.ts';
+import { type Countdown, countdownOf, type GivenUpReason, isCompleteWithoutRest } from './stragglers.ts';
 import { PendingTasks } from './pending-tasks.ts';
-import { WorkClock } from '../work-clock.ts';
 
 /** A rollout that is cancelled gives its sandbox back; one that cannot is not waited for any longer. */
 const END_WITHIN = '60s';
 /** How often rollouts of earlier histories are asked whether they live. */
 const PROBE_EVERY = '10m';
-
-export interface BatchStatus {
-  readonly total: number;
-  readonly started: number;
-  readonly ended: number;
-  readonly passed: number;
-  readonly failed: number;
-  /** Rollouts stop before their next turn, and none begins. */
-  readonly paused: boolean;
-  /** Why it paused by itself: one of its rollouts is held. Absent: it did not. */
-  readonly tripped?: Trip;
-}
-
-export const batchStatusQuery = defineQuery<BatchStatus>('status');
-
-/** `long`: the batch may go on in new histories, with `progress`. */
-export interface LongBatch {
-  readonly long: boolean;
-  readonly progress?: BatchProgress | undefined;
-}
-
-function ruleOf({ tasks, wanted, replace }: BatchInput): SamplingRule {
-  if (replace) return untilReplaceable(tasks.length, replace);
-  return wanted === undefined ? allAtOnce(tasks.length) : untilVaried(tasks.length, wanted);
-}
-
-function isCancelled(): boolean {
-  return CancellationScope.current().parent?.consideredCancelled ?? false;
-}
 
 export class BatchExecution {
   readonly #input: BatchInput;
@@ -75,21 +36,16 @@ export class BatchExecution {
   readonly #roster: Roster;
   readonly #sampling: DynamicSampling;
   readonly #ledger: BatchLedger;
-  readonly #underWay = new PendingTasks();
-  readonly #room: HistoryBudget;
+  readonly #pending = new PendingTasks();
+  readonly #budget: HistoryBudget;
   readonly #begunAt: number;
-  readonly #clock: WorkClock;
   /** Begun in an earlier history. */
   readonly #adopted: ReadonlySet<number>;
-  readonly #relay: PauseRelay;
+  readonly #pause: BatchPause;
   readonly #probe: Probe;
   readonly #failures: FailureWatch;
   readonly #countdown: Countdown | null;
   #expired = false;
-  #paused: boolean;
-  #held: Trip | null;
-  /** How often it was resumed; `null`: nobody knows. */
-  #resumed: number | null;
   #started: number;
   /** Nothing more begins in this history. */
   #resting = false;
@@ -98,30 +54,29 @@ export class BatchExecution {
   /** Settles when the groups begun so far are dispatched. */
   #dispatched: Promise<void> = Promise.resolve();
 
-  constructor(input: BatchInput, { caps, order }: Schedule, { long, progress }: LongBatch) {
+  /** `long`: the batch may continue in new histories, with `progress`. */
+  constructor(
+    input: BatchInput,
+    { caps, order }: Schedule,
+    { long, progress }: { readonly long: boolean; readonly progress: BatchProgress | undefined },
+  ) {
     this.#input = input;
     this.#failures = new FailureWatch(input, progress?.watch);
     this.#gates = gatesOf(input.tasks.length * input.samples, caps);
     this.#children = new Children(input, { gates: this.#gates });
     this.#order = order;
-    this.#room = new HistoryBudget(long, this.#gates);
+    this.#budget = new HistoryBudget(long, this.#gates);
     this.#roster = new Roster(caps, progress);
-    this.#sampling = new DynamicSampling(ruleOf(input), progress?.sampling);
+    this.#sampling = new DynamicSampling(samplingRuleOf(input), progress?.sampling);
     this.#ledger = new BatchLedger(input.samples, progress?.ledger);
     this.#begunAt = progress?.begunAt ?? Date.now();
-    this.#paused = progress?.paused ?? false;
-    this.#held = progress?.held ?? null;
-    this.#resumed = progress ? (progress.resumed ?? null) : 0;
-    this.#clock = new WorkClock(progress?.stoodMs);
-    if (this.#paused) this.#clock.stop(Date.now());
+    this.#pause = new BatchPause(progress);
     this.#started = progress?.started ?? 0;
-    const { deadlineSeconds } = input.stragglers ?? {};
-    this.#countdown = deadlineSeconds === undefined ? null : new Countdown(progress?.leftMs ?? deadlineSeconds * 1000);
-    this.#relay = new PauseRelay(this.#paused);
+    this.#countdown = countdownOf(input.stragglers, progress?.leftMs);
     this.#adopted = new Set(this.#roster.running);
     const untold = new Set(progress?.untold);
     for (const index of this.#adopted)
-      this.#relay.adopt(this.#children.id(index), this.#children.handle(index), untold.has(index));
+      this.#pause.relay.adopt(this.#children.id(index), this.#children.handle(index), untold.has(index));
     const living = () => [...this.#adopted].filter((index) => this.#roster.isOpen(index));
     const isDone = () => this.#resting || this.#isOver() || living().length === 0;
     this.#probe = new Probe(
@@ -141,15 +96,12 @@ export class BatchExecution {
   }
 
   get progress(): BatchProgress {
-    const untold = this.#relay.untold.flatMap((id) => this.#children.indexOf(id) ?? []);
+    const untold = this.#pause.relay.untold.flatMap((id) => this.#children.indexOf(id) ?? []);
     const { unasked } = this.#probe;
     return {
       begunAt: this.#begunAt,
       started: this.#started,
-      paused: this.#paused,
-      ...(this.#held && { held: this.#held }),
-      ...(this.#resumed === null ? {} : { resumed: this.#resumed }),
-      stoodMs: this.#clock.stoodMs(Date.now()),
+      ...this.#pause.progress,
       sampling: this.#sampling.progress,
       ...this.#roster.progress,
       ledger: this.#ledger.progress,
@@ -173,7 +125,7 @@ export class BatchExecution {
       failures,
       ...said,
       ...(ends && { ends }),
-      seconds: (this.#clock.reading(Date.now()) - this.#begunAt) / 1000,
+      seconds: (this.#pause.clockMs - this.#begunAt) / 1000,
     };
   }
 
@@ -185,34 +137,30 @@ export class BatchExecution {
       ended,
       passed,
       failed,
-      paused: this.#paused,
-      ...(this.#held && { tripped: this.#held }),
+      paused: this.#pause.isPaused,
+      ...(this.#pause.held && { tripped: this.#pause.held }),
     };
   }
 
-  /** Nothing begins while it is paused, and what runs is told. */
-  pause(paused: boolean): void {
-    this.#paused = paused;
-    this.#relay.set(paused);
-    if (paused) return this.#clock.stop(Date.now());
-    this.#held = null;
-    if (this.#resumed !== null) this.#resumed += 1;
+  /** Nothing begins while it is paused, and its rollouts receive the pause. */
+  pause(): void {
+    this.#pause.pause();
+  }
+
+  resume(): void {
+    this.#pause.resume();
     this.#show();
-    this.#clock.goOn(Date.now());
     this.#failures.reset();
     this.#admit();
   }
 
   /** It stands still until it is resumed; so does the batch, and its run with it. `resumed`: how often it had been. */
-  rolloutHeld(id: string, trip: Trip, resumed?: number): void {
+  rolloutHeld(id: string, trip: Trip, resumed: number): void {
     const index = this.#children.indexOf(id);
-    if (index === undefined || !this.#roster.isOpen(index) || this.#relay.isResumed(id, resumed)) return;
-    this.#relay.stands(id);
-    this.pause(true);
-    if (this.#held) return;
-    this.#held = trip;
+    if (index === undefined || !this.#roster.isOpen(index) || this.#pause.relay.isResumed(id, resumed)) return;
+    if (!this.#pause.hold(id, trip)) return;
     this.#show();
-    this.#underWay.track(this.#failures.held(trip, this.#input.name, this.#resumed));
+    this.#pending.track(this.#failures.held(trip, { name: this.#input.name, resumed: this.#pause.resumed }));
   }
 
   stageEnded(id: string, stage: 'init' | GatedStage): void {
@@ -225,10 +173,10 @@ export class BatchExecution {
   rolloutEnded(given: RolloutResult): void {
     const index = this.#children.indexOf(given.rollout);
     if (index === undefined || !this.#roster.isOpen(index)) return;
-    this.#room.ended(index);
+    this.#budget.ended(index);
     const result = this.#roster.ended(index, given);
     this.#failures.heard(result);
-    this.#relay.remove(given.rollout);
+    this.#pause.relay.remove(given.rollout);
     const group = this.#children.group(index);
     const tally = this.#count(group, result);
     if (result.status === 'graded' && isCompleteWithoutRest(tally, this.#input.samples, this.#input.stragglers ?? {})) {
@@ -241,26 +189,25 @@ export class BatchExecution {
   /** True when every rollout has ended, false when the batch is to go on in a new history; rollouts begin in chunks. */
   async run(): Promise<boolean> {
     this.#goOn();
-    this.#underWay.watch(this.#expire());
-    this.#underWay.watch(this.#probe.run());
-    this.#underWay.watch(this.#recordAsHeard());
+    this.#pending.watch(this.#expire());
+    this.#pending.watch(this.#probe.run());
+    this.#pending.watch(this.#recordAsHeard());
     this.#begin();
     this.#admit();
     while (!this.#isOver()) {
-      const mayBegin = () => this.#roster.hasAdmitted && this.#room.places > 0 && !this.#paused && !this.#room.isFull;
-      await condition(() => mayBegin() || this.#isOver() || this.#underWay.hasFailed || this.#room.canContinueAsNew);
-      this.#underWay.throwIfFailed();
-      if (this.#room.canContinueAsNew && !this.#isOver()) {
+      const mayBegin = () =>
+        this.#roster.hasAdmitted && this.#budget.places > 0 && !this.#pause.isPaused && !this.#budget.isFull;
+      await condition(() => mayBegin() || this.#isOver() || this.#pending.hasFailed || this.#budget.canContinueAsNew);
+      this.#pending.throwIfFailed();
+      if (this.#budget.canContinueAsNew && !this.#isOver()) {
         await this.#rest();
         return false;
       }
-      for (const index of this.#roster.begin(this.#room.places)) this.#underWay.track(this.#beginChild(index));
-      if (!this.#roster.hasAdmitted) continue;
-      if (!this.#room.inTurn()) await sleep(1);
+      for (const index of this.#roster.begin(this.#budget.places)) this.#pending.track(this.#beginChild(index));
     }
-    await condition(() => this.#underWay.isSettled);
+    await condition(() => this.#pending.isSettled);
     // The last record may fail when nothing is waited for any more.
-    this.#underWay.throwIfFailed();
+    this.#pending.throwIfFailed();
     return true;
   }
 
@@ -271,11 +218,19 @@ export class BatchExecution {
   async #recordAsHeard(): Promise<void> {
     for (;;) {
       await condition(() => this.#ledger.hasFailures || this.#resting || this.#isOver());
-      if (this.#resting || this.#isOver() || !patched('failures-as-heard')) return;
+      if (this.#resting || this.#isOver()) return;
       const recorded = this.recordFailures();
-      this.#underWay.track(recorded);
+      this.#pending.track(recorded);
       await recorded;
     }
+  }
+
+  /** All have ended: the last failures and the manifest are on record. */
+  async close(): Promise<void> {
+    await this.recordFailures();
+    const { run, samples, firstSample = 0, tasks } = this.#input;
+    const batch = workflowInfo().workflowId;
+    await orchestrator.recordBatch({ run, batch, tasks: tasks.slice(0, this.groups), samples, firstSample });
   }
 
   /** Those that were not graded, on record. */
@@ -292,19 +247,14 @@ export class BatchExecution {
     this.#resting = true;
     const open = this.#roster.running;
     this.#roster.forgetAdmitted();
-    const all = !isCancelled() || patched('cancels-by-name');
-    await this.#children.cancel(open.filter((index) => all || this.#adopted.has(index)));
+    await this.#children.cancel(open);
     await condition(() => !open.some((index) => this.#roster.isOpen(index)), END_WITHIN);
   }
 
   #show(): void {
     const { ended, passed } = this.#ledger.counts;
-    const why = this.#held ? [inCode(tripLine(this.#held))] : [];
+    const why = this.#pause.held ? [inCode(tripLine(this.#pause.held))] : [];
     setCurrentDetails([...why, `${ended} of ${this.total} rollouts ended, ${passed} passed`].join('\n\n'));
-  }
-
-  #unfinished(index: number, error: unknown): RolloutResult {
-    return unfinished(this.#children.id(index), this.#children.task(index), error);
   }
 
   #isOver(): boolean {
@@ -313,28 +263,27 @@ export class BatchExecution {
 
   /** What an earlier history left: words that were not told, and what was given up and may run. */
   #goOn(): void {
-    this.#relay.set(this.#paused);
+    this.#pause.relay.set(this.#pause.isPaused);
     const { givenUp } = this.#roster;
-    if (givenUp.length > 0) this.#underWay.track(this.#endSoon(givenUp));
+    if (givenUp.length > 0) this.#pending.track(this.#endSoon(givenUp));
   }
 
   /** Lets what is under way come to its end, so that no signal, start or record is lost with this history. */
   async #rest(): Promise<void> {
     this.#resting = true;
-    const settled = () => this.#underWay.isSettled && this.#relay.isSettled;
+    const settled = () => this.#pending.isSettled && this.#pause.relay.isSettled;
     do {
       if (!settled()) this.#handOn();
       await condition(settled);
       await this.recordFailures();
     } while (!settled());
-    this.#underWay.throwIfFailed();
+    this.#pending.throwIfFailed();
   }
 
   /** Each costs events for each rollout that is open, however many these are. */
   #handOn(): void {
-    if (!patched('hands-on-what-takes-long')) return;
     this.#handsOn = true;
-    this.#relay.rest();
+    this.#pause.relay.rest();
     this.#probe.rest();
   }
 
@@ -345,7 +294,7 @@ export class BatchExecution {
     const count = this.#sampling.admit();
     if (count === 0) return;
     this.#dispatched = this.#dispatched.then(() => this.#dispatch(from, from + count));
-    this.#underWay.track(this.#dispatched);
+    this.#pending.track(this.#dispatched);
   }
 
   /** Noted as dispatched before anything of them runs. */
@@ -371,38 +320,38 @@ export class BatchExecution {
 
   /** Lets in what may go on now: at once, so that a stage without a gate is entered before its end is reported. */
   #admit(): void {
-    if (this.#paused || this.#resting) return;
+    if (this.#pause.isPaused || this.#resting) return;
     for (const { rollout, stage } of this.#roster.admit()) {
-      if (stage !== 'init' && this.#gates.includes(stage)) this.#underWay.track(this.#children.proceed(rollout, stage));
+      if (stage !== 'init' && this.#gates.includes(stage)) this.#pending.track(this.#children.proceed(rollout, stage));
     }
   }
 
   async #beginChild(index: number): Promise<void> {
     this.#started += 1;
     const id = this.#children.id(index);
-    const outlives = this.#room.begin(index);
+    const outlives = this.#budget.begin(index);
     try {
       const child = await this.#children.start(index, outlives);
-      this.#relay.add(id, child);
-      this.#underWay.watch(this.#follow(index, child.result()));
+      this.#pause.relay.add(id, child);
+      this.#pending.watch(this.#follow(index, child.result()));
     } catch (error) {
-      this.rolloutEnded(this.#unfinished(index, error));
+      this.rolloutEnded(this.#children.unfinished(index, error));
     } finally {
-      this.#room.answered();
+      this.#budget.answered();
     }
   }
 
   async #follow(index: number, end: Promise<RolloutResult>): Promise<void> {
-    this.rolloutEnded(await end.catch((error: unknown) => this.#unfinished(index, error)));
+    this.rolloutEnded(await end.catch((error: unknown) => this.#children.unfinished(index, error)));
   }
 
   /** Gives up what has not ended when the batch's time is over; a pause stops the clock. */
   async #expire(): Promise<void> {
     const clock = this.#countdown;
     if (!clock) return;
-    const stops = () => this.#paused || this.#resting || this.#isOver();
+    const stops = () => this.#pause.isPaused || this.#resting || this.#isOver();
     while (clock.leftMs(Date.now()) > 0) {
-      await condition(() => !this.#paused);
+      await condition(() => !this.#pause.isPaused);
       clock.start(Date.now());
       await condition(stops, clock.leftMs(Date.now()));
       clock.stop(Date.now());
@@ -418,14 +367,14 @@ export class BatchExecution {
       members.map(async (index) => {
         if (!(await this.#children.isGone(index))) return;
         this.rolloutEnded(
-          this.#unfinished(
+          this.#children.unfinished(
             index,
             new Error('The rollout ended without a result: it was terminated, or its workflow failed'),
           ),
         );
       }),
     ).then(() => undefined);
-    this.#underWay.track(asked);
+    this.#pending.track(asked);
     await asked;
   }
 
@@ -433,13 +382,9 @@ export class BatchExecution {
   #giveUp(members: readonly number[], reason: GivenUpReason): void {
     const { withdrawn, unbegun, running } = this.#roster.giveUp(members, reason);
     for (const index of withdrawn)
-      this.#count(this.#children.group(index), this.#roster.withdrawn(index, this.#unfinished(index, '')));
-    for (const index of unbegun) this.#without(index);
-    if (running.length > 0) this.#underWay.track(this.#endSoon(running));
-  }
-
-  #without(index: number): void {
-    this.rolloutEnded(this.#unfinished(index, ''));
+      this.#count(this.#children.group(index), this.#roster.withdrawn(index, this.#children.unfinished(index, '')));
+    for (const index of unbegun) this.rolloutEnded(this.#children.unfinished(index, ''));
+    if (running.length > 0) this.#pending.track(this.#endSoon(running));
   }
 
   async #endSoon(members: readonly number[]): Promise<void> {
@@ -450,6 +395,6 @@ export class BatchExecution {
     const left = () => members.filter((index) => this.#roster.isOpen(index));
     await condition(() => left().length === 0 || this.#handsOn, END_WITHIN);
     if (this.#handsOn) return;
-    for (const index of left()) this.#without(index);
+    for (const index of left()) this.rolloutEnded(this.#children.unfinished(index, ''));
   }
 }

@@ -8,7 +8,8 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import { chunksOf } from './history-budget.ts';
-import { rolloutIds, type GatedStage } from '../../protocol/rollout.ts';
+import { rolloutIds, type GatedStage, type RolloutResult } from '../../protocol/rollout.ts';
+import { unfinished } from '../rollout/report-end.ts';
 import { rollout as rolloutWorkflow } from '../rollout.ts';
 import { groupKey, policyVersionKey, runKey, stageKey, stepKey, taskKey } from '../../protocol/search-attributes.ts';
 import { proceedSignal } from '../rollout/stage-gates.ts';
@@ -51,6 +52,11 @@ export class Children {
     return Math.floor(index / this.#input.samples);
   }
 
+  /** That it ended without a result of its own. */
+  unfinished(index: number, error: unknown): RolloutResult {
+    return unfinished(this.id(index), this.task(index), error);
+  }
+
   /** Of groups `from` to `to`, the latter left out. */
   members(from: number, to: number): number[] {
     const { samples } = this.#input;
@@ -87,7 +93,7 @@ export class Children {
             seed,
             gates,
             ...(outlives ? { reportsEnd: true } : {}),
-            ...(breaker?.inARow === 0 ? { holds: false } : {}),
+            ...(breaker?.maxConsecutiveFailures === 0 ? { holds: false } : {}),
           },
         ],
         // It is cancelled by the batch itself.

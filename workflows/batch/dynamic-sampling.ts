@@ -3,7 +3,7 @@
  * A rule says from the counts alone how many that are; who counts does nothing else.
  */
 
-import type { ReplaceSettings } from '../../protocol/batch.ts';
+import type { BatchInput, ReplaceSettings } from '../../protocol/batch.ts';
 
 /** Groups so far; carried over to another history. */
 export interface SamplingProgress {
@@ -85,3 +85,13 @@ export const untilReplaceable =
     const more = Math.min(groups, candidates - begun);
     return ended < begun || enough || more === 0 ? counts : { begun: begun + more, ended, varied: 0 };
   };
+
+/** What a batch's input asks for. */
+export function samplingRuleOf({
+  tasks,
+  wanted,
+  replace,
+}: Pick<BatchInput, 'tasks' | 'wanted' | 'replace'>): SamplingRule {
+  if (replace) return untilReplaceable(tasks.length, replace);
+  return wanted === undefined ? allAtOnce(tasks.length) : untilVaried(tasks.length, wanted);
+}

@@ -1,6 +1,6 @@
 /** What of a batch may still begin in the history that it is in, and what must end in it. */
 
-import { patched, workflowInfo } from '@temporalio/workflow';
+import { workflowInfo } from '@temporalio/workflow';
 import type { GatedStage } from '../../protocol/rollout.ts';
 import { hasRoom, isFull } from './long-batch.ts';
 
@@ -12,8 +12,6 @@ export class HistoryBudget {
   readonly #bound = new Set<number>();
   /** Begins that are not answered yet. */
   #beginning = 0;
-  /** At most a chunk of them. */
-  #inTurn = false;
 
   constructor(long: boolean, gates: readonly GatedStage[]) {
     this.#long = long;
@@ -22,7 +20,7 @@ export class HistoryBudget {
 
   /** Nothing more begins here. */
   get isFull(): boolean {
-    return this.#long && isFull(workflowInfo(), this.#inTurn ? this.#beginning : 0);
+    return this.#long && isFull(workflowInfo(), this.#beginning);
   }
 
   /** Full, and nothing must end here: the batch may go on in a new history. */
@@ -32,19 +30,13 @@ export class HistoryBudget {
 
   /** So many may begin now. */
   get places(): number {
-    return this.#inTurn ? Math.max(0, CHUNK - this.#beginning) : CHUNK;
-  }
-
-  /** Whether no more than a chunk is beginning at once, from the first time that this is asked on. */
-  inTurn(): boolean {
-    this.#inTurn ||= patched('begins-in-turn');
-    return this.#inTurn;
+    return CHUNK - this.#beginning;
   }
 
   /** Returns whether the rollout may outlive this history. */
   begin(index: number): boolean {
     this.#beginning += 1;
-    this.#long ||= !hasRoom(this.#bound.size, workflowInfo(), this.#gates) && patched('short-batches-turn-long');
+    this.#long ||= !hasRoom(this.#bound.size, workflowInfo(), this.#gates);
     if (!this.#long) this.#bound.add(index);
     return this.#long;
   }

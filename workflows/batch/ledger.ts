@@ -21,8 +21,7 @@ type CarriedGroup = readonly [group: number, ended: number, graded: number, leas
 
 export interface LedgerProgress extends Pick<BatchResult, 'graded' | 'passed' | 'rewardSum' | 'failures' | 'said'> {
   readonly ended: number;
-  /** Histories of earlier code hand on the tallies themselves. */
-  readonly groups: ReadonlyArray<CarriedGroup | readonly [group: number, tally: GroupTally]>;
+  readonly groups: readonly CarriedGroup[];
   /** Heard while others were put on record; absent: none. */
   readonly unrecorded?: readonly RolloutResult[];
 }
@@ -41,12 +40,8 @@ function carried([group, { ended, graded, least, most }]: readonly [number, Grou
   return least === most ? [group, ended, graded, least] : [group, ended, graded, least, most];
 }
 
-function tallied([group, tally, graded = 0, least, most = least]: LedgerProgress['groups'][number]): [
-  number,
-  GroupTally,
-] {
-  if (typeof tally !== 'number') return [group, tally];
-  return [group, { ended: tally, graded, ...(least === undefined || most === undefined ? {} : { least, most }) }];
+function tallied([group, ended, graded, least, most = least]: CarriedGroup): [number, GroupTally] {
+  return [group, { ended, graded, ...(least === undefined || most === undefined ? {} : { least, most }) }];
 }
 
 export class BatchLedger {

@@ -68,3 +68,8 @@ export class Countdown {
     return Math.max(0, this.#leftMs - (this.#since === null ? 0 : nowMs - this.#since));
   }
 }
+
+/** `leftMs`: what an earlier history left of it. `null`: there is no deadline. */
+export function countdownOf({ deadlineSeconds }: StragglerSettings = {}, leftMs?: number): Countdown | null {
+  return deadlineSeconds === undefined ? null : new Countdown(leftMs ?? deadlineSeconds * 1000);
+}

@@ -16,11 +16,11 @@ export function endOf(failure: FailureClass | undefined): End {
   return failure !== undefined && FAILURES[failure].breaks ? failure : null;
 }
 
-/** In multiples of `inARow`. */
+/** In multiples of `maxConsecutiveFailures`. */
 const WINDOW = 4;
 
 /** How many of the last ends it looks at. */
-export const windowOf = ({ inARow }: BreakerSettings): number => WINDOW * inARow;
+export const windowOf = ({ maxConsecutiveFailures }: BreakerSettings): number => WINDOW * maxConsecutiveFailures;
 
 /** For another history. */
 export interface BreakerState {
@@ -46,7 +46,7 @@ export class CircuitBreaker {
 
   /** In the order in which rollouts end; answers with a trip when this one opens it. */
   heard({ failure, message = '' }: Ended): Trip | undefined {
-    if (this.#settings.inARow === 0 || this.#isOpen) return undefined;
+    if (this.#settings.maxConsecutiveFailures === 0 || this.#isOpen) return undefined;
     const counted = endOf(failure);
     this.#last = [...this.#last, counted].slice(-windowOf(this.#settings));
     const of = counted === null ? 0 : this.#reach(counted);
@@ -63,9 +63,9 @@ export class CircuitBreaker {
 
   /** How many of the last rollouts say that `failure` prevails; 0: none do. */
   #reach(failure: FailureClass): number {
-    const { inARow, share } = this.#settings;
-    const row = this.#last.slice(-inARow);
-    if (row.length === inARow && row.every((one) => one === failure)) return inARow;
+    const { maxConsecutiveFailures, share } = this.#settings;
+    const row = this.#last.slice(-maxConsecutiveFailures);
+    if (row.length === maxConsecutiveFailures && row.every((one) => one === failure)) return maxConsecutiveFailures;
     const failed = this.#last.filter((one) => one === failure).length;
     return this.#last.length === windowOf(this.#settings) && failed >= share * this.#last.length
       ? this.#last.length

@@ -9,12 +9,15 @@ import type { Trip } from '../../protocol/breaker.ts';
 import type { BatchInput, TimedEnd } from '../../protocol/batch.ts';
 import type { RolloutResult } from '../../protocol/rollout.ts';
 
-/**
- * To the parent: too many rollouts failed alike; or a rollout of the named batch, which stands still by itself, is held.
- * The number says how many resumptions the sender had heard by then.
- */
+/** A batch that paused by itself, since one of its rollouts is held; it had received `resumed` resumptions by then. */
+export interface HeldBatch {
+  readonly name: string;
+  readonly resumed: number;
+}
+
+/** To the parent: too many rollouts failed alike; or a rollout of `held` is held. */
 export const circuitOpenedSignal = defineSignal<CircuitOpened>('circuitOpened');
-export type CircuitOpened = [trip: Trip, held?: string, resumed?: number];
+export type CircuitOpened = [trip: Trip, held?: HeldBatch];
 
 /** What a long batch carries over of it. */
 export interface WatchProgress {
@@ -29,7 +32,7 @@ export class FailureWatch {
   #ends: readonly TimedEnd[];
 
   constructor(
-    { breaker = { inARow: 0, share: 1 }, lately = [] }: Pick<BatchInput, 'breaker' | 'lately'>,
+    { breaker = { maxConsecutiveFailures: 0, share: 1 }, lately = [] }: Pick<BatchInput, 'breaker' | 'lately'>,
     progress?: WatchProgress,
   ) {
     this.#breaker = new CircuitBreaker(breaker, progress?.breaker ?? { last: lately });
@@ -59,13 +62,12 @@ export class FailureWatch {
         .catch(() => undefined);
   }
 
-  /** A rollout of `batch` is held, and the batch with it, which was `resumed` so often, where that is known. Returns when the parent has been told, or has ended. */
-  async held(trip: Trip, batch: string, resumed: number | null): Promise<void> {
-    const said: CircuitOpened = resumed === null ? [trip, batch] : [trip, batch, resumed];
+  /** A rollout of `batch` is held, and the batch with it. Returns when the parent has been told, or has ended. */
+  async held(trip: Trip, batch: HeldBatch): Promise<void> {
     const { parent } = workflowInfo();
     if (parent)
       await getExternalWorkflowHandle(parent.workflowId)
-        .signal(circuitOpenedSignal, ...said)
+        .signal(circuitOpenedSignal, trip, batch)
         .catch(() => undefined);
   }
 

@@ -10,7 +10,7 @@ import type { Trip } from '../../protocol/breaker.ts';
 
 /** To the parent: this child stands still until it is resumed; it has heard so many resumptions before. */
 export const rolloutHeldSignal = defineSignal<RolloutHeld>('rolloutHeld');
-export type RolloutHeld = [rollout: string, trip: Trip, resumed?: number];
+export type RolloutHeld = [rollout: string, trip: Trip, resumed: number];
 
 const WORK: Readonly<Partial<Record<LoopState['phase'], string>>> = {
   prepare: 'the sandbox',
@@ -28,12 +28,11 @@ export function heldTrip(failure: Failure, state: LoopState, rollout: string): T
   return { ...failure, failed: 1, of: 1, work: `${workOf(state)} of ${rollout}` };
 }
 
-/** `resumed`: how often it was so far, where that is known. A parent that has ended pauses nothing: the rollout stands still all the same. */
-export async function reportHeld(trip: Trip, resumed: number | null): Promise<void> {
+/** `resumed`: how often it was so far. A parent that has ended pauses nothing: the rollout stands still all the same. */
+export async function reportHeld(trip: Trip, resumed: number): Promise<void> {
   const { parent, workflowId } = workflowInfo();
   if (!parent) return;
-  const said: RolloutHeld = resumed === null ? [workflowId, trip] : [workflowId, trip, resumed];
   await getExternalWorkflowHandle(parent.workflowId)
-    .signal(rolloutHeldSignal, ...said)
+    .signal(rolloutHeldSignal, workflowId, trip, resumed)
     .catch(() => undefined);
 }

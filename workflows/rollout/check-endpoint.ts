@@ -1,7 +1,7 @@
 /** Asks an endpoint once, before sandboxes are made for it: what a user must change is found then, and nothing else ends anything. */
 
 import { isCancellation } from '@temporalio/workflow';
-import { endpoints } from '../activities.ts';
+import { endpoints } from '../activity-stubs.ts';
 import { classify } from '../failures/classify-failure.ts';
 import type { CheckEndpointInput } from '../../protocol/stages.ts';
 

@@ -4,7 +4,7 @@
  */
 
 import { ActivityFailure, ApplicationFailure } from '@temporalio/workflow';
-import { gpu, onWorker } from '../activities.ts';
+import { gpu, onWorker } from '../activity-stubs.ts';
 import { FINAL_ERRORS } from '../../protocol/failure-policy.ts';
 import type { GenerateInput, GenerateOutcome } from '../../protocol/stages.ts';
 

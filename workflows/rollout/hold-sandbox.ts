@@ -1,7 +1,7 @@
 /** A sandbox that nobody uses for a while is renewed before its time to live is over, or found lost. */
 
 import { isCancellation } from '@temporalio/workflow';
-import { onHost } from '../activities.ts';
+import { onHost } from '../activity-stubs.ts';
 import { classify } from '../failures/classify-failure.ts';
 import type { Context } from './rollout-context.ts';
 import type { SandboxRef } from '../../protocol/stages.ts';

@@ -2,20 +2,16 @@
 
 import { ApplicationFailure } from '@temporalio/common';
 import type { SamplingParameters } from '../../protocol/sampling.ts';
-import { OUTAGE_SECONDS } from '../../protocol/failure-policy.ts';
 import { LONGEST_SECONDS } from '../../protocol/limits.ts';
 import { resolvePolicy } from './resolve-policy.ts';
 import type { RolloutPolicy } from '../../protocol/policy.ts';
-import type { AgentSettings, GatedStage, RolloutInput } from '../../protocol/rollout.ts';
-
-export const DEFAULT_AGENT: Required<AgentSettings> = {
-  maxTurns: 30,
-  maxContextTokens: 32_768,
-  toolTimeoutSeconds: 120,
-  deadlineSeconds: OUTAGE_SECONDS,
-  atDeadline: 'grade',
-};
-export const DEFAULT_SAMPLING: SamplingParameters = { temperature: 1, topP: 1, topK: 0, maxTokens: 4096 };
+import {
+  type AgentSettings,
+  DEFAULT_AGENT,
+  DEFAULT_SAMPLING,
+  type GatedStage,
+  type RolloutInput,
+} from '../../protocol/rollout.ts';
 
 export interface ResolvedRollout {
   readonly task: string;

@@ -25,8 +25,8 @@ export interface Context {
   paused: boolean;
   /** Why it stands still until it is resumed. */
   held: Trip | null;
-  /** How often it was resumed; `null`: nobody knows. */
-  resumed: number | null;
+  /** How often it was resumed. */
+  resumed: number;
   /** Turns, and renewals of a waiting rollout's sandbox, in this history: twelve events each at most, two more with an endpoint. */
   rounds: number;
 }

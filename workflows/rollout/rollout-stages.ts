@@ -3,9 +3,9 @@
  * what comes next: that is the loop's.
  */
 
-import { CancellationScope, condition, patched, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
+import { CancellationScope, condition, setCurrentDetails, workflowInfo } from '@temporalio/workflow';
 import type { Failure } from '../../protocol/finish-reason.ts';
-import { init, onEndpoint, onHost, releasing, reward } from '../activities.ts';
+import { init, onEndpoint, onHost, releasing, reward } from '../activity-stubs.ts';
 import { inCode } from '../details.ts';
 import { checkEndpointOnce } from './check-endpoint.ts';
 import { withinOutage } from '../failures/classify-failure.ts';
@@ -30,9 +30,7 @@ export function hasDeadline({ phase }: LoopState): boolean {
 export function atDeadline(state: LoopState, { clock }: Context, failure?: Failure): LoopEvent {
   const event = clock.passed(state);
   if (event.type === 'failed') return { ...event, ...failure };
-  return patched('graded-at-deadline')
-    ? event
-    : { type: 'failed', failure: 'deadline', message: 'Its time was over', ...failure };
+  return event;
 }
 
 /** One phase. Errors: those of its activity; a deadline that has passed is an event. */

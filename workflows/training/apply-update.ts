@@ -3,8 +3,8 @@
  * what comes before can be made anywhere, and again.
  */
 
-import { ActivityFailure, ApplicationFailure, log, patched } from '@temporalio/workflow';
-import { training } from '../activities.ts';
+import { ActivityFailure, ApplicationFailure, log } from '@temporalio/workflow';
+import { training } from '../activity-stubs.ts';
 import type { TrainingPlacement } from '../../protocol/run-config.ts';
 import type { UpdateInput, UpdateOutcome } from '../../protocol/update.ts';
 
@@ -32,7 +32,7 @@ async function makeShards(input: UpdateInput & { readonly shards: number }, work
     try {
       return await makeRounds(input, workers);
     } catch (error) {
-      if (!isPlanLost(error) || plans >= PLANS || !patched('plans-again')) throw error;
+      if (!isPlanLost(error) || plans >= PLANS) throw error;
       log.warn('the files of an update are gone: it begins again', { run: input.run, step: input.step });
     }
   }

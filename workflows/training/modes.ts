@@ -17,7 +17,7 @@ export function unitsPerStep(config: RunConfig): number {
   return modeOf(config) === 'async' ? config.batch.tasks : 1;
 }
 
-/** In `async` as many groups at once as fit into the dispatcher's width; all that are admitted where it has none. */
+/** Groups that fit into the dispatcher's width; all where it has none. */
 function parallelOf({ batch, dispatcher }: RunConfig): number {
   const { maxParallelAgents: width } = dispatcher;
   return dispatcher.type === 'batch' || width === undefined
@@ -26,15 +26,8 @@ function parallelOf({ batch, dispatcher }: RunConfig): number {
 }
 
 export function limitsOf(config: RunConfig): StalenessLimits {
-  const parallel = modeOf(config) === 'async' ? parallelOf(config) : 1;
+  const parallel = modeOf(config) === 'async' ? Math.min(parallelOf(config), MOST_GROUPS_AT_ONCE) : 1;
   return { steps: config.steps, maxStaleness: maxStalenessOf(config.training ?? { mode: 'sync' }), parallel };
-}
-
-/** `isBounded` is asked only where more groups could run at once than one history may have begun: earlier code began them all. */
-export function boundedLimitsOf(config: RunConfig, isBounded: () => boolean): StalenessLimits {
-  const limits = limitsOf(config);
-  const most = Math.min(limits.parallel, (limits.maxStaleness + 1) * unitsPerStep(config));
-  return most > MOST_GROUPS_AT_ONCE && isBounded() ? { ...limits, parallel: MOST_GROUPS_AT_ONCE } : limits;
 }
 
 export function drawnBy(config: RunConfig, number: number): Drawn {

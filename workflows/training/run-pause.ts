@@ -3,7 +3,7 @@
  * pauses it, a person, the circuit breaker or work of its own that failed, it goes on only when it is resumed.
  */
 
-import { CancellationScope, condition, log, patched } from '@temporalio/workflow';
+import { CancellationScope, condition, log } from '@temporalio/workflow';
 import type { Details } from '../details.ts';
 import { type Trip, tripLine, ungradedTrip } from '../../protocol/breaker.ts';
 import { mendable } from '../failures/mendable.ts';
@@ -147,7 +147,7 @@ export class RunPause {
         return await doIt();
       } catch (error) {
         const failure = this.#breaks && !CancellationScope.current().consideredCancelled ? mendable(error) : undefined;
-        if (!failure || !patched('goes-on-when-mended')) throw error;
+        if (!failure) throw error;
         this.set('turn');
         this.trip({ ...failure, failed: 1, of: 1, work }, step);
         await this.mayBegin();

@@ -60,7 +60,7 @@ export function resolveTraining({
   shards = 1,
   placement,
 }: Given): TrainingSettings {
-  const updates = { ...(shards > 1 ? { shards } : {}), ...(placement === 'apart' ? { placement } : {}) };
+  const updates = { ...(shards > 1 ? { shards } : {}), ...(placement === 'disaggregated' ? { placement } : {}) };
   if (mode === 'sync') return { mode, ...updates };
   return {
     mode,

@@ -14,13 +14,13 @@ import {
 } from '@temporalio/workflow';
 import { type Details, stalledSignal } from '../details.ts';
 import type { Trip } from '../../protocol/breaker.ts';
-import { type CircuitOpened, circuitOpenedSignal } from '../failures/failure-watch.ts';
+import { type CircuitOpened, type HeldBatch, circuitOpenedSignal } from '../failures/failure-watch.ts';
 import { setOrderedSignalHandlers, on } from '../ordered-signals.ts';
 import type { RunConfig } from '../../protocol/run-config.ts';
 import type { PausePoint, TrainStatus } from '../../protocol/train-status.ts';
 import { checkEffect, checkReconfiguration, type Reconfiguration } from './reconfigure.ts';
 import type { Training } from './training.ts';
-import { type UnitReport, unitEndedSignal, unitMissedSignal } from './overlap/unit-report.ts';
+import { type UnitReport, unitEndedSignal } from '../batch/report-batch-end.ts';
 
 export const trainStatusQuery = defineQuery<TrainStatus>('status');
 /** Without an argument: at a turn. */
@@ -65,14 +65,13 @@ export class Steering {
     setOrderedSignalHandlers(
       on<[PausePoint?]>(pauseTrainSignal, (point) => this.#pause(point === 'step' ? 'step' : 'turn')),
       on(resumeTrainSignal, () => this.#pause(null)),
-      on<CircuitOpened>(circuitOpenedSignal, (trip, held, resumed) => this.#opened(trip, held, resumed)),
+      on<CircuitOpened>(circuitOpenedSignal, (trip, held) => this.#opened(trip, held)),
       on(stalledSignal, (lines) => details.stuck(lines)),
       on(unitEndedSignal, (report) => {
         if (this.#training) this.#training.unitEnded(report);
         else this.#early.push(report);
       }),
       // One that has not begun yet begins all that ran again.
-      on(unitMissedSignal, () => this.#training?.unitMissed()),
     );
     setHandler(
       configureUpdate,
@@ -95,10 +94,10 @@ export class Steering {
     this.#training = training;
   }
 
-  #opened(trip: Trip, held: string | undefined, resumed: number | undefined): void {
-    if (held !== undefined && this.#training?.isResumed(held, resumed)) return;
-    if (held !== undefined && !this.#training) this.#earlyHeld.add(held);
-    if (held !== undefined) this.#training?.stands(held);
+  #opened(trip: Trip, held?: HeldBatch): void {
+    if (held && this.#training?.isResumed(held)) return;
+    if (held && !this.#training) this.#earlyHeld.add(held.name);
+    if (held) this.#training?.stands(held.name);
     this.#pause('turn');
     if (this.#training) this.#training.trip(trip);
     else this.#earlyTrip = trip;

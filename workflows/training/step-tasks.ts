@@ -5,7 +5,7 @@
 
 import { DEFAULT_BREAKER, type End } from '../../protocol/breaker.ts';
 import { selectTasks } from './select-tasks.ts';
-import type { BatchInput } from '../../protocol/batch.ts';
+import { type BatchInput, MIN_REPLACE_RATIO } from '../../protocol/batch.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
 import type { BatchSettings, RunConfig } from '../../protocol/run-config.ts';
 
@@ -13,10 +13,10 @@ import type { BatchSettings, RunConfig } from '../../protocol/run-config.ts';
 type ByNeed = Pick<BatchInput, 'wanted' | 'replace'>;
 
 /** Groups that a step may draw, and what makes it draw more than its own. */
-function groupsOf({ tasks, dynamicSampling: { type, maxSampleBatches, minReplaceRatio = 0.3 } }: BatchSettings): {
-  readonly candidates: number;
-  readonly byNeed: ByNeed;
-} {
+function groupsOf({
+  tasks,
+  dynamicSampling: { type, maxSampleBatches, minReplaceRatio = MIN_REPLACE_RATIO },
+}: BatchSettings): { readonly candidates: number; readonly byNeed: ByNeed } {
   if (type === 'none') return { candidates: tasks, byNeed: {} };
   const byNeed = type === 'filter' ? { wanted: tasks } : { replace: { groups: tasks, minReplaceRatio } };
   return { candidates: tasks * maxSampleBatches, byNeed };

@@ -3,10 +3,11 @@
  * the run's step. All that it must remember is `progress`.
  */
 
-import { patched, upsertSearchAttributes } from '@temporalio/workflow';
-import { orchestrator } from '../activities.ts';
+import { upsertSearchAttributes } from '@temporalio/workflow';
+import { orchestrator } from '../activity-stubs.ts';
 import type { Details } from '../details.ts';
 import { DEFAULT_BREAKER, type End, type Trip } from '../../protocol/breaker.ts';
+import type { HeldBatch } from '../failures/failure-watch.ts';
 import { RunFailures } from '../failures/run-failures.ts';
 import type { BatchResult } from '../../protocol/batch.ts';
 import type { PolicyRef } from '../../protocol/policy.ts';
@@ -24,7 +25,7 @@ import type { Reconfiguration } from './reconfigure.ts';
 import { RunBatches } from './run-batches.ts';
 import { RunPause } from './run-pause.ts';
 import { batchInput, byNeedOf, type Drawn, tasksOfStep } from './step-tasks.ts';
-import type { UnitReport } from './overlap/unit-report.ts';
+import type { UnitReport } from '../batch/report-batch-end.ts';
 
 /** Steps that the `status` query tells of. */
 const RECENT = 20;
@@ -117,7 +118,7 @@ export class Training {
       if (point === 'step') this.#overlap?.pump();
       return;
     }
-    this.#failures.reset(Date.now(), this.#overlap?.running ?? []);
+    this.#failures.reset(Date.now());
     this.#overlap?.resume();
   }
 
@@ -147,7 +148,7 @@ export class Training {
 
   /** Whether the run pauses for what failed, or ends. */
   get breaks(): boolean {
-    return (this.config.breaker ?? DEFAULT_BREAKER).inARow > 0;
+    return (this.config.breaker ?? DEFAULT_BREAKER).maxConsecutiveFailures > 0;
   }
 
   /** Where groups end beside each other none of them is next to the last one. */
@@ -159,13 +160,9 @@ export class Training {
     this.#tripBy(this.#overlap?.hear(report));
   }
 
-  unitMissed(): void {
-    this.#overlap?.lookSoon();
-  }
-
-  /** The batch of this name goes on: it is being resumed, though it stood still when it had been `resumed` so often. */
-  isResumed(batch: string, resumed: number | undefined): boolean {
-    return this.#pause.relay.isResumed(batch, resumed);
+  /** It is being resumed: a resumption that it had not received is on its way to it. */
+  isResumed({ name, resumed }: HeldBatch): boolean {
+    return this.#pause.relay.isResumed(name, resumed);
   }
 
   /** The batch of this name stands still by itself, since one of its rollouts is held. */
@@ -200,13 +197,12 @@ export class Training {
     const tasks = Array.from({ length: evaluation.tasks }, (_, i) => `${task.name}-held-out-${i}`);
     const sampled = `eval-${this.step}-sampled`;
     const greedy = evaluation.greedy ? `eval-${this.step}-greedy` : null;
-    const first = this.#rollOut({ name: sampled, step: 0, tasks }, 1, 1);
-    // Each batch has the dispatcher's whole width: two at once would have it twice.
-    if (greedy && patched('evaluates-batch-by-batch')) await first;
-    await Promise.all([first, ...(greedy ? [this.#rollOut({ name: greedy, step: 0, tasks }, 1, 0)] : [])]);
+    // One after the other: each has the dispatcher's whole width.
+    await this.#rollOut({ name: sampled, step: 0, tasks }, 1, 1);
+    if (greedy) await this.#rollOut({ name: greedy, step: 0, tasks }, 1, 0);
     const batches = { sampled: `train/${run}/${sampled}`, greedy: greedy && `train/${run}/${greedy}` };
     await this.untilMended(`the record of the evaluation after step ${this.step}`, async () => {
-      const record = await orchestrator.summariseEvaluation({ run, tasks, ...batches });
+      const record = await orchestrator.summariseEvaluation({ run, ...batches });
       await orchestrator.recordEvaluation({ ...this.folder, step: this.step, evaluation: record });
     });
   }
@@ -248,10 +244,9 @@ export class Training {
     const { run, batch, sampling } = this.config;
     const drawn = tasksOfStep(this.config, step);
     const begun = this.clockMs;
-    const { groups } = await this.#rollOut(drawn, batch.samples, sampling.temperature);
+    await this.#rollOut(drawn, batch.samples, sampling.temperature);
     const seconds = (this.clockMs - begun) / 1000;
-    const rollouts = { batch: `train/${run}/${drawn.name}`, tasks: drawn.tasks.slice(0, groups), ...byNeedOf(drawn) };
-    return { rollouts, seconds };
+    return { rollouts: { batches: [`train/${run}/${drawn.name}`], ...byNeedOf(drawn) }, seconds };
   }
 
   /** `config`: as it was when the step began. */

@@ -4,7 +4,7 @@ import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Store } from '../../../store/store.ts';
 import { environmentOf } from '../../../tasks/registry.ts';
-import type { SweepActivities } from '../../../workflows/activities.ts';
+import type { SweepActivities } from '../../../protocol/activities.ts';
 import type { CellHeadline, PlannedChunk, SweepCell } from '../../../protocol/eval.ts';
 import { withFailureMapping } from '../../failures.ts';
 import { withHeartbeat } from '../../heartbeat.ts';

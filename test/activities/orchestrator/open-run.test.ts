@@ -62,11 +62,11 @@ it('that the GPU workers could not train is refused before anything is written',
   };
   const activities = orchestratorActivities({
     ...parts,
-    refusedPlacement: (placement) => (placement === 'apart' ? 'one worker does both' : undefined),
+    refusedPlacement: (placement) => (placement === 'disaggregated' ? 'one worker does both' : undefined),
   });
-  await expect(activities.openRun({ ...good(), training: { placement: 'apart' } }, RUN)).rejects.toMatchObject({
+  await expect(activities.openRun({ ...good(), training: { placement: 'disaggregated' } }, RUN)).rejects.toMatchObject({
     type: 'UserInputError',
-    message: expect.stringContaining('training.placement: "apart"') as unknown,
+    message: expect.stringContaining('training.placement: "disaggregated"') as unknown,
   });
   expect(await world.now.store.get(keys.run(RUN))).toBeUndefined();
   expect((await activities.openRun(good(), RUN)).config.training).toEqual({ mode: 'sync' });

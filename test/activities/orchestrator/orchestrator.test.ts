@@ -5,7 +5,16 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { keys, type OutcomeRecord, type RunRecord } from '../../../protocol/records.ts';
 import { checkpointDir, type RunSummary, summaryOf } from '../../../reports/run-summary.ts';
 import type { StepRecord } from '../../../protocol/step-record.ts';
-import { attemptOf, ended, environment, eventLines, orchestratorActivities, RUN, useWorld } from '../world.ts';
+import {
+  attemptOf,
+  ended,
+  environment,
+  eventLines,
+  orchestratorActivities,
+  putManifest,
+  RUN,
+  useWorld,
+} from '../world.ts';
 
 const world = useWorld();
 const temporal = { address: 'here:7233', namespace: 'default', ui: 'http://here' };
@@ -76,6 +85,7 @@ beforeEach(async () => {
 describe('recordStep', () => {
   it('twice, and at once, leaves the same files and nothing half-written', async () => {
     await ended(world.now.store, 0, 0, 1);
+    await putManifest(world.now.store, [attemptOf().task]);
     await recordStep(1, true);
     const first = files();
     await Promise.all([recordStep(1, true), recordStep(1, true), recordStep(1, true)]);
@@ -126,6 +136,7 @@ describe('the trajectories of a step', () => {
   it('are the rollouts of that step alone', async () => {
     await ended(world.now.store, 0, 0, 1);
     await ended(world.now.store, 0, 1, 'sandbox-lost');
+    await putManifest(world.now.store, [attemptOf().task], 3);
     const other = { ...attemptOf(), rollout: `train/${RUN}/step-10/${attemptOf().task}/0` };
     const outcome = await world.now.store.get<OutcomeRecord>(keys.outcome(attemptOf().rollout));
     await world.now.store.putOnce(keys.outcome(other.rollout), { ...outcome, rollout: other.rollout });
@@ -165,8 +176,9 @@ describe('an evaluation', () => {
     await world.now.store.putOnce(keys.outcome(lost.rollout), lost);
     for (const task of tasks)
       await world.now.store.putOnce(keys.outcome(`${greedy}/${task}/0`), outcome(`${greedy}/${task}/0`, true));
+    for (const batch of [sampled, greedy]) await activities().recordBatch({ run: RUN, batch, tasks, samples: 1 });
     for (let i = 0; i < 2; i++) {
-      expect(await activities().summariseEvaluation({ run: RUN, tasks, sampled, greedy })).toEqual({
+      expect(await activities().summariseEvaluation({ run: RUN, sampled, greedy })).toEqual({
         passRate: 0.25,
         gradedPassRate: 0.5,
         failed: { 'no-outcome': 1, 'sandbox-lost': 1 },
@@ -198,12 +210,8 @@ describe('closeRun', () => {
   it('of a cancelled run masks what has no end, and says so', async () => {
     await dispatch('step-1', [attemptOf().task], 3);
     await ended(world.now.store, 0, 0, 1);
-    await activities().summariseEvaluation({
-      run: RUN,
-      tasks: [attemptOf().task],
-      sampled: `train/${RUN}/step-1`,
-      greedy: null,
-    });
+    await activities().recordBatch({ run: RUN, batch: `train/${RUN}/step-1`, tasks: [attemptOf().task], samples: 1 });
+    await activities().summariseEvaluation({ run: RUN, sampled: `train/${RUN}/step-1`, greedy: null });
     for (let i = 0; i < 2; i++) await activities().closeRun({ ...folder(), status: 'cancelled', message: 'stopped' });
     // Of its own end alone: it may be begun again (run-begun-again.test.ts).
     expect(await eventLines(world.now.store)).toEqual(['dispatched', 'dispatched', 'dispatched', 'evaluated']);
@@ -291,6 +299,12 @@ describe('a run whose rollouts overlap with its updates', () => {
     for (const group of ['group-1', 'group-2', 'group-3']) {
       const rollout = `train/${RUN}/${group}/${attemptOf().task}/0`;
       await world.now.store.putOnce(keys.outcome(rollout), { ...outcome, rollout });
+      await activities().recordBatch({
+        run: RUN,
+        batch: `train/${RUN}/${group}`,
+        tasks: [attemptOf().task],
+        samples: 1,
+      });
     }
     await recordAsync(1, ['group-1', 'group-3']);
     const lines = readFileSync(join(world.now.dir, 'trajectories/step-1.jsonl'), 'utf8').trim().split('\n');

@@ -42,7 +42,7 @@ const prune = (store: Store = world.now.store, name = RUN, over = {}) =>
   );
 
 /** Three turns, the last of which ends it, with all that work leaves behind. */
-async function rolledOut(): Promise<void> {
+async function putManifest(): Promise<void> {
   const { store, engine, deps } = world.now;
   engine.answers = [call('ls'), 'I think so.', finishCall].map((text) => saying(text));
   for (const turn of [1, 2, 3]) {
@@ -80,7 +80,7 @@ beforeEach(async () => {
   mkdirSync(base());
   for (const name of ['config.json', 'tokenizer.json']) writeFileSync(join(base(), name), '{}');
   await activities().openRun(config(), RUN, 'first');
-  await rolledOut();
+  await putManifest();
 });
 
 const close = (status: 'completed' | 'cancelled') =>

@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync } from 'node:fs';
 import { readFile, truncate } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../protocol/records.ts';
 import { resolveRunConfig } from '../../../config/run-config.ts';
 import { clearUpdates, createShardActivities } from '../../../activities/update/sharded-update.ts';
@@ -15,7 +15,7 @@ import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
 import type { Engine, PoolEngine } from '../../../trainer/engine.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { Updater } from '../../../trainer/update.ts';
-import type { ShardActivities } from '../../../workflows/activities.ts';
+import type { ShardActivities } from '../../../protocol/activities.ts';
 import type { UpdateInput } from '../../../protocol/update.ts';
 import {
   algorithm,
@@ -24,23 +24,26 @@ import {
   eventLines,
   inActivity,
   orchestratorActivities,
+  putManifest,
   RUN,
   useWorld,
 } from '../world.ts';
 
 const world = useWorld();
+beforeEach(async () => {
+  const tasks = [0, 1].map((task) => attemptOf(task).task);
+  await putManifest(world.now.store, tasks);
+});
 const qwen3Dir = join(import.meta.dirname, '../../vectors/models/qwen3-tiny');
 
 function inputOf(shards: number): UpdateInput & { shards: number } {
-  const tasks = [0, 1].map((task) => attemptOf(task).task);
   const settings = { ...algorithm, epochs: 2, minibatches: shards > 2 ? 1 : 2 };
   return {
     run: RUN,
     runDir: world.now.dir,
     step: 1,
     steps: 2,
-    batch: `train/${RUN}/step-1`,
-    tasks,
+    batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm: settings,
     policy: { dir: qwen3Dir, version: 4 },

@@ -1,12 +1,12 @@
 /** Hunts rollouts that get no fate or two, and baselines that failures have a part in. */
 import { describe, expect, it } from 'vitest';
-import { type GenerateRecord, keys } from '../../../protocol/records.ts';
+import { type BatchManifest, type GenerateRecord, keys } from '../../../protocol/records.ts';
 import { trainingDataOf } from '../../../activities/update/training-data.ts';
 import type { Datum } from '../../../trainer/engine.ts';
 import { creditSamples } from '../../../trainer/training/advantages.ts';
 import type { Sample } from '../../../trainer/training/sample.ts';
 import type { AlgorithmSettings } from '../../../protocol/run-config.ts';
-import { algorithm, attemptOf, ended, RUN, useWorld } from '../world.ts';
+import { algorithm, attemptOf, ended, putManifest, RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
 
@@ -25,7 +25,7 @@ async function said(task: number, k: number, turns: ReadonlyArray<Partial<Genera
   }
 }
 
-function prepare(
+async function prepare(
   tasks: readonly number[],
   samples: number,
   wanted?: number,
@@ -34,8 +34,7 @@ function prepare(
   const names = tasks.map((task) => attemptOf(task).task);
   return trainingDataOf(
     {
-      batch: `train/${RUN}/step-1`,
-      tasks: names,
+      batches: [await putManifest(world.now.store, names, samples)],
       samples,
       algorithm: { ...algorithm, ...settings },
       ...(wanted && { wanted }),
@@ -184,18 +183,24 @@ it('takes the groups of several batches, of each so many as are wanted, and coun
         { version: 4 + task, sampled: [2, 3], logprobs: [-1, -1] },
       ]);
   const [first, second, third] = [0, 1, 2].map((task) => attemptOf(task).task);
-  const batch = `train/${RUN}/step-1`;
-  const given = { batch, tasks: [first!], further: [{ batch, tasks: [second!, third!] }], samples: 2, algorithm };
-  const { tokensByVersion, groups } = await trainingDataOf(given, store);
+  const given = { samples: 2, algorithm };
+  const batches = [await putManifest(store, [first!]), await putManifest(store, [second!, third!])];
+  const { tokensByVersion, groups } = await trainingDataOf({ ...given, batches }, store);
   expect(groups).toBe(3);
   expect(Object.fromEntries(tokensByVersion)).toEqual({ 3: 4, 4: 4, 5: 4 });
-  const elsewhere = { batch: `train/${RUN}/group-2`, tasks: [first!] };
-  for (const k of [0, 1]) {
+  const elsewhere = `train/${RUN}/group-2`;
+  const rollouts = [0, 1].map((k) => `${elsewhere}/${first}/${k}`);
+  for (const [k, rollout] of rollouts.entries()) {
     const outcome = await store.get<object>(keys.outcome(attemptOf(0, k).rollout));
-    const rollout = `${elsewhere.batch}/${first}/${k}`;
     await store.putOnce(keys.outcome(rollout), { ...outcome, rollout });
   }
-  const { fates } = await trainingDataOf({ ...given, tasks: [first!, third!], further: [elsewhere], wanted: 1 }, store);
+  await store.putOnce<BatchManifest>(keys.manifest(elsewhere), {
+    run: RUN,
+    batch: elsewhere,
+    groups: [{ task: first!, rollouts }],
+  });
+  const others = [await putManifest(store, [first!, third!]), elsewhere];
+  const { fates } = await trainingDataOf({ ...given, batches: others, wanted: 1 }, store);
   expect([...fates.values()].map(({ event }) => event)).toEqual([
     'trained',
     'trained',
@@ -215,8 +220,7 @@ it('masks what has a token from too long ago, with the reason', async () => {
       { version: 5, sampled: [1], logprobs: [-1] },
     ]);
   const given = {
-    batch: `train/${RUN}/step-1`,
-    tasks: [attemptOf(0).task],
+    batches: [await putManifest(store, [attemptOf(0).task], 3)],
     samples: 3,
     algorithm,
     policy: { dir: '/p', version: 5 },
@@ -288,13 +292,11 @@ it('trains on groups that do not vary where that is asked for, and on single rol
 
 describe('replacement', () => {
   const replace = { groups: 4, minReplaceRatio: 0.3 };
-  const batch = `train/${RUN}/step-1`;
   const named = (tasks: readonly number[]) => tasks.map((task) => attemptOf(task).task);
-  const drawn = (count: number, settings: Partial<AlgorithmSettings> = {}, over: object = {}) =>
+  const drawn = async (count: number, settings: Partial<AlgorithmSettings> = {}, over: object = {}) =>
     trainingDataOf(
       {
-        batch,
-        tasks: named(Array.from({ length: count }, (_, i) => i)),
+        batches: [await putManifest(world.now.store, named(Array.from({ length: count }, (_, i) => i)))],
         samples: 2,
         algorithm: { ...algorithm, ...settings },
         replace,
@@ -399,7 +401,12 @@ describe('replacement', () => {
     ]);
     const donorsFor = async (order: readonly number[]) => {
       const { data } = await trainingDataOf(
-        { batch, tasks: named(order), samples: 2, algorithm, replace: { groups: 5, minReplaceRatio: 0.3 } },
+        {
+          batches: [await putManifest(world.now.store, named(order))],
+          samples: 2,
+          algorithm,
+          replace: { groups: 5, minReplaceRatio: 0.3 },
+        },
         world.now.store,
       );
       return firstTokens(data.slice(8));
@@ -474,8 +481,12 @@ it('reports groups that did not vary, and where rollouts overlap with updates ho
     'reward/num_zero_variance_filtered',
   );
   const input = {
-    batch: `train/${RUN}/step-1`,
-    tasks: [0, 1, 2].map((task) => attemptOf(task).task),
+    batches: [
+      await putManifest(
+        store,
+        [0, 1, 2].map((task) => attemptOf(task).task),
+      ),
+    ],
     samples: 2,
     algorithm,
     policy: { dir: '', version: 5 },

@@ -16,7 +16,7 @@ import type { PoolEngine } from '../../../trainer/engine.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { Updater } from '../../../trainer/update.ts';
 import type { UpdateInput } from '../../../protocol/update.ts';
-import { algorithm, attemptOf, dyingAt, ended, inActivity, RUN, useWorld } from '../world.ts';
+import { algorithm, attemptOf, dyingAt, ended, inActivity, putManifest, RUN, useWorld } from '../world.ts';
 
 const world = useWorld();
 const qwen3Dir = join(import.meta.dirname, '../../vectors/models/qwen3-tiny');
@@ -61,6 +61,12 @@ async function twoGroups(): Promise<void> {
     }
 }
 
+let batches: string[];
+beforeEach(async () => {
+  batches = [];
+  for (const task of [0, 1, 2]) batches.push(await putManifest(world.now.store, [attemptOf(task).task]));
+});
+
 /** Step 1, from the group of `task`. */
 function inputOf(task: number, over: Partial<UpdateInput> = {}): UpdateInput {
   return {
@@ -68,8 +74,7 @@ function inputOf(task: number, over: Partial<UpdateInput> = {}): UpdateInput {
     runDir: world.now.dir,
     step: 1,
     steps: 2,
-    batch: `train/${RUN}/step-1`,
-    tasks: [attemptOf(task).task],
+    batches: [batches[task]!],
     samples: 2,
     algorithm,
     policy: { dir: qwen3Dir, version: 4 },

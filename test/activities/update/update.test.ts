@@ -1,6 +1,6 @@
 /** Hunts updates that are made twice or reported before they are on record, and ends of rollouts that contradict each other. */
 import { join } from 'node:path';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it } from 'vitest';
 import { withFailureMapping } from '../../../activities/failures.ts';
 import { type GenerateRecord, keys, type RunRecord, type UpdateEntry } from '../../../protocol/records.ts';
 import { summaryOf } from '../../../reports/run-summary.ts';
@@ -10,26 +10,39 @@ import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts
 import type { UpdateMetrics } from '../../../protocol/algorithm.ts';
 import { loadWeights, weightsDigest } from '../../../trainer/model/weights.ts';
 import { someMetrics } from '../scripted-parts.ts';
-import { algorithm, attemptOf, dyingAt, ended, eventLines, orchestratorActivities, RUN, useWorld } from '../world.ts';
+import {
+  algorithm,
+  attemptOf,
+  dyingAt,
+  ended,
+  eventLines,
+  orchestratorActivities,
+  putManifest,
+  RUN,
+  useWorld,
+} from '../world.ts';
 
 const world = useWorld();
 const qwen3Dir = join(import.meta.dirname, '../../vectors/models/qwen3-tiny');
 const temporal = { address: 'a', namespace: 'n', ui: 'u' };
 
 function inputOf(step: number, steps: number) {
-  const tasks = [0, 1].map((task) => attemptOf(task).task);
   return {
     run: RUN,
     runDir: world.now.dir,
     step,
     steps,
-    batch: `train/${RUN}/step-1`,
-    tasks,
+    batches: [`train/${RUN}/step-1`],
     samples: 2,
     algorithm,
     policy: { dir: qwen3Dir, version: 4 },
   };
 }
+
+beforeEach(async () => {
+  const tasks = [0, 1].map((task) => attemptOf(task).task);
+  await putManifest(world.now.store, tasks);
+});
 
 const update = (store: Store = world.now.store, step = 1, steps = 2) =>
   updateOnce(inputOf(step, steps), store, world.now.engine, () => undefined);

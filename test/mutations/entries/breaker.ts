@@ -13,7 +13,8 @@ export const breaker: readonly Mutation[] = [
     name: 'the breaker hears no row of failures',
     fault: FAULT,
     file: 'workflows/failures/circuit-breaker.ts',
-    before: 'if (row.length === inARow && row.every((one) => one === failure)) return inARow;\n',
+    before:
+      'if (row.length === maxConsecutiveFailures && row.every((one) => one === failure)) return maxConsecutiveFailures;\n',
     after: '',
     tests: [
       { file: CIRCUIT_BREAKER_TEST, test: 'opens at the third failure alike in a row' },

@@ -23,7 +23,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'a turn is given up before the store gives up its disk',
     fault: FULL,
-    file: 'workflows/activities.ts',
+    file: 'workflows/activity-stubs.ts',
     before: 'const BESIDE_CALLS_SECONDS = 600;',
     after: 'const BESIDE_CALLS_SECONDS = 120;',
     tests: [

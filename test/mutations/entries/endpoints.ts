@@ -57,7 +57,7 @@ export const endpoints: readonly Mutation[] = [
   {
     name: 'the server ends a turn of an endpoint when its patience is over',
     fault: DISK,
-    file: 'workflows/activities.ts',
+    file: 'workflows/activity-stubs.ts',
     before: "  ...onEndpoints,\n  retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },",
     after:
       "  ...onEndpoints,\n  scheduleToCloseTimeout: 2000,\n  retry: { ...retry(RETRIES.gpu), maximumInterval: '30s' as const },",

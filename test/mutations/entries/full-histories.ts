@@ -7,7 +7,6 @@ const AT_ONCE =
 const SIZE = 'a batch is so large that what it hands on to its next history is more than Temporal takes';
 const GATE = 'a rollout waits for days until its batch lets it go on';
 const COUNTED = 'a rollout was counted as failed (masked, or given up as a straggler), and its grader ends after all';
-const UNIT = 'the unit of rollouts above a batch is terminated by hand, where rollouts and updates overlap';
 const BY_HAND = 'one batch of a run, or one group, is terminated or cancelled by hand';
 const AT_ONCE_TEST = 'test/workflows/batch/all-at-once.test.ts';
 const RELAY_TEST = 'test/workflows/pause-relay.test.ts';
@@ -22,8 +21,8 @@ export const fullHistories: readonly Mutation[] = [
     name: 'all rollouts of a batch begin before one has shown in its history',
     fault: AT_ONCE,
     file: 'workflows/batch/history-budget.ts',
-    before: "this.#inTurn ||= patched('begins-in-turn');",
-    after: "this.#inTurn &&= patched('begins-in-turn');",
+    before: 'return CHUNK - this.#beginning;',
+    after: 'return CHUNK;',
     tests: [{ file: AT_ONCE_TEST, test: 'begin a chunk at a time' }],
   },
   {
@@ -49,8 +48,8 @@ export const fullHistories: readonly Mutation[] = [
     name: 'what a full history gave up the next one does not end',
     fault: AT_ONCE,
     file: OPEN_BATCH,
-    before: 'if (givenUp.length > 0) this.#underWay',
-    after: 'if (givenUp.length < 0) this.#underWay',
+    before: 'if (givenUp.length > 0) this.#pending',
+    after: 'if (givenUp.length < 0) this.#pending',
     tests: [{ file: AT_ONCE_TEST, test: 'are given up over several histories', hangs: true }],
   },
   {
@@ -93,7 +92,7 @@ export const fullHistories: readonly Mutation[] = [
     name: 'a rollout that waits at a gate stays in its history',
     fault: GATE,
     file: 'workflows/rollout.ts',
-    before: "    if (isFull(now, context) && patched('full-at-a-gate')) return now;\n",
+    before: '    if (isFull(now, context)) return now;\n',
     after: '',
     tests: [{ file: LONG_ROLLOUTS_TEST, test: 'a wait for days at a gate' }],
   },
@@ -107,7 +106,7 @@ export const fullHistories: readonly Mutation[] = [
   },
   {
     name: 'a run forgets in a new history that it is to look for a unit',
-    fault: UNIT,
+    fault: BY_HAND,
     file: 'workflows/training/training.ts',
     before: 'if (progress.missed) this.#overlap?.lookSoon();',
     after: '',

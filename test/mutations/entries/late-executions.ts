@@ -90,8 +90,8 @@ export const lateExecutions: readonly Mutation[] = [
     fault: COUNTED,
     file: 'workflows/batch/batch-execution.ts',
     before:
-      'await condition(() => this.#underWay.isSettled);\n    // The last record may fail when nothing is waited for any more.\n    this.#underWay.throwIfFailed();\n',
-    after: 'await condition(() => this.#underWay.isSettled);\n',
+      'await condition(() => this.#pending.isSettled);\n    // The last record may fail when nothing is waited for any more.\n    this.#pending.throwIfFailed();\n',
+    after: 'await condition(() => this.#pending.isSettled);\n',
     tests: [
       {
         file: 'test/workflows/late-words.test.ts',
@@ -103,7 +103,7 @@ export const lateExecutions: readonly Mutation[] = [
     name: 'failures are put on record when their batch has ended',
     fault: COUNTED,
     file: 'workflows/batch/batch-execution.ts',
-    before: '    this.#underWay.watch(this.#recordAsHeard());\n',
+    before: '    this.#pending.watch(this.#recordAsHeard());\n',
     after: '',
     tests: [
       {

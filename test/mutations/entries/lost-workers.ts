@@ -21,7 +21,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'Temporal counts workers that were killed in a grading',
     fault: FAULT,
-    file: 'workflows/activities.ts',
+    file: 'workflows/activity-stubs.ts',
     before: 'retry: retry(RETRIES.reward),',
     after: 'retry: retry(RETRIES.reward, RETRIES.reward.attempts),',
     tests: [
@@ -176,30 +176,22 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'a batch goes on beside a rollout that is held',
     fault: FAULT,
-    file: 'workflows/batch/batch-execution.ts',
-    before: '    this.#relay.stands(id);\n    this.pause(true);\n',
-    after: '    this.#relay.stands(id);\n',
+    file: 'workflows/batch/batch-pause.ts',
+    before: '    this.pause();\n    if (this.#held) return false;\n',
+    after: '    if (this.#held) return false;\n',
     tests: [{ file: HELD_TEST, test: 'a batch of its own stops the others at a turn' }],
   },
   {
     name: 'a batch does not tell its run of a rollout that is held',
     fault: FAULT,
     file: 'workflows/batch/batch-execution.ts',
-    before: '    this.#underWay.track(this.#failures.held(trip, this.#input.name, this.#resumed));\n',
+    before:
+      '    this.#pending.track(this.#failures.held(trip, { name: this.#input.name, resumed: this.#pause.resumed }));\n',
     after: '',
     tests: [
       { file: HELD_TEST, test: 'a run (sync) whose computeReward in step-1/ cannot go on pauses' },
       { file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' },
     ],
-  },
-  {
-    name: 'a unit does not tell its run of a rollout that is held',
-    fault: FAULT,
-    file: 'workflows/training/overlap/unit.ts',
-    before: 'getExternalWorkflowHandle(input.train)\n        .signal(circuitOpenedSignal, ...said)\n',
-    after:
-      'if (held === undefined)\n        getExternalWorkflowHandle(input.train)\n          .signal(circuitOpenedSignal, ...said)\n  ',
-    tests: [{ file: HELD_TEST, test: 'a run (async) whose computeReward in group-2/ cannot go on pauses' }],
   },
   {
     name: 'who stands still by himself is resumed only where he was told to pause',
@@ -231,7 +223,7 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a rollout does not count its resumptions',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: '  if (context.resumed !== null) context.resumed += 1;\n',
+    before: '  context.resumed += 1;\n',
     after: '',
     tests: [{ file: LATE_HOLDS_TEST, test: 'a rollout that is held again after it was resumed pauses its run again' }],
   },
@@ -239,8 +231,8 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a new history of a rollout forgets how often it was resumed',
     fault: FAULT,
     file: 'workflows/rollout.ts',
-    before: 'progress ? (progress.resumed ?? null) : 0;',
-    after: 'progress ? 0 : 0;',
+    before: '    resumed,\n    allowed: gates.allowed,',
+    after: '    resumed: resumed * 0,\n    allowed: gates.allowed,',
     tests: [
       {
         file: 'test/workflows/rollout/long-rollouts.test.ts',
@@ -251,16 +243,8 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'a batch does not count its resumptions',
     fault: FAULT,
-    file: 'workflows/batch/batch-execution.ts',
-    before: '    if (this.#resumed !== null) this.#resumed += 1;\n',
-    after: '',
-    tests: [{ file: LATE_HOLDS_TEST, test: 'a rollout that is held again after it was resumed pauses its run again' }],
-  },
-  {
-    name: 'a unit does not count its resumptions',
-    fault: FAULT,
-    file: 'workflows/training/overlap/unit.ts',
-    before: '      resumed += 1;\n',
+    file: 'workflows/batch/batch-pause.ts',
+    before: '    this.#resumed += 1;\n',
     after: '',
     tests: [{ file: LATE_HOLDS_TEST, test: 'a rollout that is held again after it was resumed pauses its run again' }],
   },
@@ -289,7 +273,7 @@ export const lostWorkers: readonly Mutation[] = [
   {
     name: 'all tries of a sampling together have what is left of the deadline',
     fault: FAULT,
-    file: 'workflows/activities.ts',
+    file: 'workflows/activity-stubs.ts',
     before: "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>(onGpu);",
     after:
       "export const gpu = proxyActivities<Pick<GpuActivities, 'generate'>>({ ...onGpu, scheduleToCloseTimeout: 3000 });",
@@ -316,16 +300,16 @@ export const lostWorkers: readonly Mutation[] = [
     name: 'a run that pauses for nothing holds its rollouts',
     fault: FAULT,
     file: 'workflows/batch/children.ts',
-    before: '...(breaker?.inARow === 0 ? { holds: false } : {})',
-    after: '...(breaker?.inARow === -1 ? { holds: false } : {})',
+    before: '...(breaker?.maxConsecutiveFailures === 0 ? { holds: false } : {})',
+    after: '...(breaker?.maxConsecutiveFailures === -1 ? { holds: false } : {})',
     tests: [{ file: HELD_TEST, test: 'a run that pauses for nothing masks what it would hold', hangs: true }],
   },
   {
     name: 'an eval does not hear of a rollout that is held',
     fault: FAULT,
     file: 'workflows/eval-sweep.ts',
-    before: '      sweep()?.trip(trip, held, resumed);\n',
-    after: '      void [trip, held, resumed];\n',
+    before: '      sweep()?.trip(trip, held);\n',
+    after: '      void [trip, held];\n',
     tests: [{ file: HELD_TEST, test: 'an eval whose checkpoint is torn pauses' }],
   },
   {

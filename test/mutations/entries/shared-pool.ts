@@ -66,7 +66,7 @@ export const sharedPool: readonly Mutation[] = [
   {
     name: "what waits for an endpoint takes the engine's places",
     fault: FAULT,
-    file: 'workflows/activities.ts',
+    file: 'workflows/activity-stubs.ts',
     before: 'const onEndpoints = { ...onGpu, taskQueue: QUEUES.endpoint } as const;',
     after: 'const onEndpoints = onGpu;',
     tests: [

@@ -12,8 +12,6 @@ const TEMPERATURE_TEST = 'test/trainer/training/temperature.test.ts';
 const FAILED =
   'an update fails on all its tries (a full disk, an engine that dies each time, a torn checkpoint), or a record of the run does';
 const BY_HAND = 'one batch of a run, or one group, is terminated or cancelled by hand';
-const UNIT = 'the unit of rollouts above a batch is terminated by hand, where rollouts and updates overlap';
-const RESTART_TEST = 'test/workflows/training/restart.test.ts';
 const OTHER_ROLLOUTS =
   'a run is ended in the middle of an update and begun again, and its step trains on other rollouts';
 const UPDATE_INPUT_TEST = 'test/activities/update/update-input.test.ts';
@@ -228,19 +226,6 @@ export const updates: readonly Mutation[] = [
     ],
   },
   {
-    name: 'what does not say its temperature is taken for 1',
-    fault: TEMPERATURES,
-    file: 'activities/update/training-data.ts',
-    before: 'turns.every(saysTemperature) ? 1 : await configuredTemperature(input, store)',
-    after: 'turns.every(saysTemperature) ? 1 : 1 + 0 * (await configuredTemperature(input, store))',
-    tests: [
-      {
-        file: 'test/activities/update/configured-temperature.test.ts',
-        test: 'what the run was configured with when the step began',
-      },
-    ],
-  },
-  {
     name: 'who comes second fails',
     fault: AT_ONCE,
     file: 'trainer/checkpoints/checkpoint.ts',
@@ -326,7 +311,15 @@ export const updates: readonly Mutation[] = [
     file: 'workflows/training/overlap/async-pipeline.ts',
     before: 'if (mendable && this.#host.breaks && !this.#closing) {',
     after: 'if (mendable && this.#host.breaks && this.#closing) {',
-    tests: [{ file: HELD_WORK_TEST, test: 'a run (async) whose group-2/unit somebody ends by hand (cancel)' }],
+    tests: [{ file: HELD_WORK_TEST, test: 'a run (async) whose group-2 somebody ends by hand (cancel)' }],
+  },
+  {
+    name: 'a batch that is a unit does not report that it was cancelled',
+    fault: BY_HAND,
+    file: 'workflows/batch/report-batch-end.ts',
+    before: 'await report(notRolledOut(unit, error));',
+    after: 'void notRolledOut(unit, error);',
+    tests: [{ file: HELD_WORK_TEST, test: 'a run (async) whose group-2 somebody ends by hand (cancel)' }],
   },
   {
     name: 'a group that was cancelled is not begun again',
@@ -334,9 +327,7 @@ export const updates: readonly Mutation[] = [
     file: 'workflows/training/overlap/async-pipeline.ts',
     before: 'if (!(await isThere())) return false;\n      await sleep',
     after: 'if (!(await isThere())) return true;\n      await sleep',
-    tests: [
-      { file: HELD_WORK_TEST, test: 'a run (async) whose group-2/unit somebody ends by hand (cancel)', hangs: true },
-    ],
+    tests: [{ file: HELD_WORK_TEST, test: 'a run (async) whose group-2 somebody ends by hand (cancel)', hangs: true }],
   },
   {
     name: 'weights of other rollouts are taken for those of the step',
@@ -394,26 +385,10 @@ export const updates: readonly Mutation[] = [
   },
   {
     name: 'a run does not hear that its unit was terminated',
-    fault: UNIT,
+    fault: BY_HAND,
     file: 'workflows/training/overlap/units.ts',
-    before: 'if (error instanceof ChildWorkflowFailure && error.cause instanceof TerminatedFailure) terminated();',
-    after: 'void [error, terminated, ChildWorkflowFailure, TerminatedFailure];',
-    tests: [
-      { file: RESTART_TEST, test: 'a group that was terminated begins again without being looked for', hangs: true },
-    ],
-  },
-  {
-    name: 'a batch does not tell that its unit was terminated',
-    fault: UNIT,
-    file: 'workflows/batch.ts',
-    before: 'await getExternalWorkflowHandle(unitOf)\n    .signal(unitMissedSignal)\n    .catch(() => undefined)',
-    after: 'void [getExternalWorkflowHandle, unitMissedSignal]',
-    tests: [
-      { file: RESTART_TEST, test: 'is told of by its batch', hangs: true },
-      {
-        file: 'test/workflows/late-words.test.ts',
-        test: 'a batch that is cancelled while its last failure is put on record tells the run',
-      },
-    ],
+    before: 'this.#host.unitEnded({ number',
+    after: 'void ({ number',
+    tests: [{ file: HELD_WORK_TEST, test: 'a run (async) whose group-2 somebody ends by hand (terminate)' }],
   },
 ];

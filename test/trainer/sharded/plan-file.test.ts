@@ -39,35 +39,25 @@ describe('a plan', () => {
       await worker().forwardBackward({ dir: request.dir, plan: planned.plan, round: 0, shard: 0 });
     }));
 
-  test('of before there were formats is gone on with', () =>
-    inScratch(async (dir) => {
-      const request = await planRequest(dir, 2);
-      const plan = await replaced(request, (known) =>
-        Object.fromEntries(Object.entries(known).filter(([name]) => name !== 'format')),
-      );
-      expect(await worker().planUpdate(request)).toMatchObject({ plan, rounds: [2, 2] });
-      const at = { dir: request.dir, plan, round: 0 };
-      await worker().forwardBackward({ ...at, shard: 0 });
-      await worker().optimStep(at);
-    }));
-
-  test.each([PLAN_FORMAT + 1, '1', null])('of format %j is refused by all that read it, with what helps', (format) =>
-    inScratch(async (dir) => {
-      const request = await planRequest(dir, 2);
-      const plan = await replaced(request, (known) => ({ ...known, format, rounds: 'of another shape' }));
-      const at = { dir: request.dir, plan, round: 0 };
-      for (const read of [
-        () => worker().planUpdate(request),
-        () => worker().forwardBackward({ ...at, shard: 0 }),
-        () => worker().optimStep(at),
-      ]) {
-        const error = await read().catch((thrown: unknown) => thrown);
-        expect(error).toBeInstanceOf(UnknownPlanFormat);
-        expect((error as Error).message).toContain(
-          `plan of format ${String(format)}, and this worker reads format ${PLAN_FORMAT}`,
-        );
-        expect((error as Error).message).toContain(`remove ${request.dir}`);
-      }
-    }),
+  test.each([PLAN_FORMAT + 1, '1', null, undefined])(
+    'of format %j is refused by all that read it, with what helps',
+    (format) =>
+      inScratch(async (dir) => {
+        const request = await planRequest(dir, 2);
+        const plan = await replaced(request, (known) => ({ ...known, format, rounds: 'of another shape' }));
+        const at = { dir: request.dir, plan, round: 0 };
+        for (const read of [
+          () => worker().planUpdate(request),
+          () => worker().forwardBackward({ ...at, shard: 0 }),
+          () => worker().optimStep(at),
+        ]) {
+          const error = await read().catch((thrown: unknown) => thrown);
+          expect(error).toBeInstanceOf(UnknownPlanFormat);
+          expect((error as Error).message).toContain(
+            `plan of format ${String(format)}, and this worker reads format ${PLAN_FORMAT}`,
+          );
+          expect((error as Error).message).toContain(`remove ${request.dir}`);
+        }
+      }),
   );
 });

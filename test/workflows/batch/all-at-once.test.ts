@@ -8,7 +8,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
 import { CHUNK } from '../../../workflows/batch/history-budget.ts';
-import type { BatchStatus } from '../../../workflows/batch/batch-execution.ts';
+import type { BatchStatus } from '../../../protocol/batch.ts';
 import type { BatchProgress } from '../../../workflows/batch/progress.ts';
 import type { BatchResult } from '../../../protocol/batch.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
@@ -27,6 +27,9 @@ const nothingYet: BatchProgress = {
   begunAt: Date.now(),
   started: 0,
   paused: false,
+  resumed: 0,
+  stoodMs: 0,
+  watch: { breaker: { last: [], isOpen: false }, ends: [] },
   sampling: { begun: 0, ended: 0, varied: 0 },
   places: { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] },
   ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] },

@@ -6,7 +6,7 @@ import type { WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { BatchStatus } from '../../../workflows/batch/batch-execution.ts';
+import type { BatchStatus } from '../../../protocol/batch.ts';
 import type { BatchProgress } from '../../../workflows/batch/progress.ts';
 import { hasRoom, isFull, isLong } from '../../../workflows/batch/long-batch.ts';
 import type { BatchResult, DispatcherSettings } from '../../../protocol/batch.ts';
@@ -36,6 +36,9 @@ const nothingYet: BatchProgress = {
   begunAt: Date.now(),
   started: 0,
   paused: false,
+  resumed: 0,
+  stoodMs: 0,
+  watch: { breaker: { last: [], isOpen: false }, ends: [] },
   sampling: { begun: 0, ended: 0, varied: 0 },
   places: { waiting: [], init: [], ready: [], 'agent-run': [], collected: [], reward: [] },
   ledger: { ended: 0, graded: 0, passed: 0, rewardSum: 0, failures: {}, groups: [] },
@@ -111,7 +114,10 @@ describe('a long batch', () => {
       },
     };
     const handle = await start(
-      batchInput(6, 4, pipeline, { breaker: { inARow: 12, share: 1 }, lately: Array(10).fill('sandbox-impossible') }),
+      batchInput(6, 4, pipeline, {
+        breaker: { maxConsecutiveFailures: 12, share: 1 },
+        lately: Array(10).fill('sandbox-impossible'),
+      }),
     );
     const { ends, rollouts } = (await handle.result()) as BatchResult;
     expect([rollouts, ends?.length, new Set(ends?.map(([, end]) => end))]).toEqual([
@@ -195,7 +201,9 @@ it('a run that is cancelled ends its batch in whichever history that is', async 
   world.script = {
     turn: () => 'finish',
     before: async (activity, { rollout = '' }) => {
-      if (activity !== 'generate' || !rollout.includes('/step-1/') || world.count('computeReward') < 15) return;
+      if (activity !== 'generate' || !rollout.includes('/step-1/')) return;
+      // What began in the first history must end in it.
+      if ((await histories(world.now.client.workflow.getHandle('train/ended/step-1'))).length < 2) return;
       held += 1;
       await lasting(go.promise);
     },

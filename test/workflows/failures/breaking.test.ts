@@ -31,7 +31,7 @@ it('a run whose rollouts fail alike is paused, says why and what to do, and goes
     batch: { tasks: 5, samples: 2 },
     evaluation: { tasks: 1, greedy: false },
     dispatcher: { type: 'bounded', maxParallelAgents: 2 },
-    breaker: { inARow: 3 },
+    breaker: { maxConsecutiveFailures: 3 },
   };
   const handle = await world.start('train', 'train/b', config);
   const status = () => handle.query<TrainStatus>('status');
@@ -115,7 +115,7 @@ it.each(['sync', 'one-step-off'])(
   async (mode) => {
     const config = oneByOne(`row-${mode}`, (nth) => nth >= 2 && nth < 6, {
       training: { mode },
-      breaker: { inARow: 3, share: 1 },
+      breaker: { maxConsecutiveFailures: 3, share: 1 },
     });
     const handle = await world.start('train', `train/row-${mode}`, config);
     const status = () => handle.query<TrainStatus>('status');
@@ -134,7 +134,10 @@ it.each(['sync', 'one-step-off'])(
 );
 
 it('a run whose steps are smaller than the breaker looks back is paused by the share that fails, also over its histories', async () => {
-  const config = oneByOne('share', (nth) => nth % 4 !== 1, { breaker: { inARow: 4, share: 0.7 }, steps: 9 });
+  const config = oneByOne('share', (nth) => nth % 4 !== 1, {
+    breaker: { maxConsecutiveFailures: 4, share: 0.7 },
+    steps: 9,
+  });
   const handle = await world.start('train', 'train/share', config);
   const status = () => handle.query<TrainStatus>('status');
   await expect
@@ -148,7 +151,7 @@ it('a run whose steps are smaller than the breaker looks back is paused by the s
     lookedAt: 0,
   };
   const progress = {
-    config: { ...resolved, breaker: { inARow: 16, share: 1 } },
+    config: { ...resolved, breaker: { maxConsecutiveFailures: 16, share: 1 } },
     runDir: '/run',
     step: 1,
     policy: { dir: 'v1', version: 1 },
@@ -179,7 +182,7 @@ it('an asynchronous run is paused by rollouts that fail alike in one group after
     training: { mode: 'async' },
     evaluation: { tasks: 1, greedy: false },
     dispatcher: { type: 'bounded', maxParallelAgents: 4 },
-    breaker: { inARow: 4 },
+    breaker: { maxConsecutiveFailures: 4 },
   });
   const status = () => handle.query<TrainStatus>('status');
   await expect

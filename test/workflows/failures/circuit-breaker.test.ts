@@ -6,7 +6,7 @@ import { CircuitBreaker } from '../../../workflows/failures/circuit-breaker.ts';
 import { tripLine, type Trip } from '../../../protocol/breaker.ts';
 import { FAILURES } from '../../../protocol/failure-policy.ts';
 
-const settings = { inARow: 3, share: 0.5 };
+const settings = { maxConsecutiveFailures: 3, share: 0.5 };
 const ends = (...failures: Array<FailureClass | undefined>) =>
   failures.map((failure) => (failure ? { failure, message: `says ${failure}` } : {}));
 const trips = (list: ReturnType<typeof ends>, given = settings): Array<[number, Trip]> => {
@@ -37,7 +37,9 @@ describe('the circuit breaker', () => {
   });
 
   it('hears nothing where it is turned off', () => {
-    expect(trips(ends(...Array<FailureClass>(40).fill('internal')), { inARow: 0, share: 0.5 })).toEqual([]);
+    expect(trips(ends(...Array<FailureClass>(40).fill('internal')), { maxConsecutiveFailures: 0, share: 0.5 })).toEqual(
+      [],
+    );
   });
 
   it('counts from nothing once it is reset', () => {
@@ -55,13 +57,13 @@ describe('the circuit breaker', () => {
       fc.property(
         fc.array(fc.option(fc.constantFrom(...classes), { nil: undefined })),
         fc.integer({ min: 1, max: 5 }),
-        (list, inARow) => {
-          const heard = trips(ends(...list), { inARow, share: 0.5 });
+        (list, maxConsecutiveFailures) => {
+          const heard = trips(ends(...list), { maxConsecutiveFailures, share: 0.5 });
           expect(heard.length).toBeLessThanOrEqual(1);
           for (const [at, { failure, failed, of }] of heard) {
             expect(FAILURES[failure].breaks).toBe(true);
-            expect(at + 1).toBeGreaterThanOrEqual(inARow);
-            expect(failed).toBeGreaterThanOrEqual(Math.min(inARow, of * 0.5));
+            expect(at + 1).toBeGreaterThanOrEqual(maxConsecutiveFailures);
+            expect(failed).toBeGreaterThanOrEqual(Math.min(maxConsecutiveFailures, of * 0.5));
           }
         },
       ),

@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
 import { Longhaul } from '../../../client/longhaul.ts';
 import { liveLines } from '../../../cli/train/format.ts';
-import type { BatchStatus } from '../../../workflows/batch/batch-execution.ts';
+import type { BatchStatus } from '../../../protocol/batch.ts';
 import { FAILURES } from '../../../protocol/failure-policy.ts';
 import { inCode } from '../../../workflows/details.ts';
 import type { SweepStatus } from '../../../protocol/eval.ts';
@@ -147,7 +147,11 @@ it('a run that pauses for nothing masks what it would hold', async () => {
       if (name === 'computeReward' && rollout.includes('/step-1/') && rollout.endsWith('/1')) throw lost();
     },
   };
-  const handle = await world.start('train', 'train/unheld', configOf('unheld', 'sync', { breaker: { inARow: 0 } }));
+  const handle = await world.start(
+    'train',
+    'train/unheld',
+    configOf('unheld', 'sync', { breaker: { maxConsecutiveFailures: 0 } }),
+  );
   expect(await handle.result()).toMatchObject({ steps: 2 });
   expect(heard.join(' ')).toContain('train/unheld/step-1/');
 });

@@ -8,12 +8,13 @@ import { join } from 'node:path';
 import { expect, it } from 'vitest';
 import { withFailureMapping } from '../../../activities/failures.ts';
 import { withHeartbeat } from '../../../activities/heartbeat.ts';
-import { type GenerateRecord, keys, type OutcomeRecord } from '../../../protocol/records.ts';
+import { type BatchManifest, type GenerateRecord, keys, type OutcomeRecord } from '../../../protocol/records.ts';
+import { rolloutIds } from '../../../protocol/rollout.ts';
+import { manifestOf } from '../../../store/read-records.ts';
 import { updateOnce } from '../../../activities/update/update.ts';
 import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts';
 import type { Engine } from '../../../trainer/engine.ts';
 import { Updater } from '../../../trainer/update.ts';
-import { rolloutIds } from '../../../protocol/rollout.ts';
 import type { TrainStatus } from '../../../protocol/train-status.ts';
 import type { UpdateInput, UpdateOutcome } from '../../../protocol/update.ts';
 import { useStoreWorld } from '../../support/use-store-world.ts';
@@ -23,9 +24,11 @@ let before: (input: UpdateInput) => void = () => undefined;
 const tries: string[] = [];
 
 /** What scripted rollouts would have left: one of each group is right. */
-async function leaveRecords({ batch, tasks, samples, policy: { version } }: UpdateInput): Promise<void> {
-  for (const [i, rollout] of rolloutIds(batch, tasks, samples).entries()) {
-    const attempt = { run: 'any', rollout, attempt: 1, task: tasks[Math.floor(i / samples)]! };
+async function leaveRecords({ batches, samples, policy: { version } }: UpdateInput): Promise<void> {
+  const { groups } = await manifestOf(batches[0]!, store);
+  const members = groups.flatMap(({ task, rollouts }) => rollouts.map((rollout) => ({ task, rollout })));
+  for (const [i, { task, rollout }] of members.entries()) {
+    const attempt = { run: 'any', rollout, attempt: 1, task };
     const reward = i % samples === 0 ? 1 : 0;
     const turn = {
       version,
@@ -75,6 +78,10 @@ async function update(input: UpdateInput): Promise<UpdateOutcome> {
 const world = useStoreWorld((_, { orchestrator, gpu }) => ({
   orchestrator: {
     ...orchestrator,
+    recordBatch: async ({ run, batch, tasks, samples }) => {
+      const groups = tasks.map((task) => ({ task, rollouts: rolloutIds(batch, [task], samples) }));
+      await store.putOnce<BatchManifest>(keys.manifest(batch), { run, batch, groups });
+    },
     openRun: async (given, run) => ({
       ...(await orchestrator.openRun(given, run)),
       runDir: join(world.dir, run),

@@ -65,7 +65,7 @@ it.each([
     const word = (resumed: number) =>
       held.length === 0
         ? handle.signal('rolloutHeld', rollouts, trip, resumed)
-        : handle.signal('circuitOpened', trip, held[0], resumed);
+        : handle.signal('circuitOpened', trip, { name: held[0], resumed });
     const child = world.now.client.workflow.getHandle(held.length === 0 ? rollouts : batchId);
     const isPaused = async () => {
       const status = await handle.query<{ paused?: boolean; phase?: string }>('status');
@@ -115,7 +115,7 @@ it('a batch that stood still, and whose run was resumed, before its new history 
   letGo = resolve;
   world.script = { before: (activity) => (activity === 'generate' ? lasting(promise) : undefined) };
   // Whatever workflow it is that is told.
-  const told = await world.start('rollout', 'train/new/group-1/unit', { task: 't-train-0', policy });
+  const told = await world.start('rollout', 'train/new/group-1', { task: 't-train-0', policy });
   const config = { ...configOf('new', 'async'), steps: 2 };
   const running = [{ number: 1, policy: { dir: 'v0', version: 0 }, lastStep: 1 }];
   const progress: TrainProgress = {
@@ -133,7 +133,7 @@ it('a batch that stood still, and whose run was resumed, before its new history 
     workflowId: 'train/new',
     args: [config, progress],
   });
-  await handle.signal('circuitOpened', trip, 'group-1', 0);
+  await handle.signal('circuitOpened', trip, { name: 'group-1', resumed: 0 });
   await handle.signal('resume');
   const { address } = (world.now.client.connection as Connection).options;
   const connection = await NativeConnection.connect({ address });

@@ -5,23 +5,16 @@ import { CircuitBreaker } from '../../../workflows/failures/circuit-breaker.ts';
 import type { End } from '../../../protocol/breaker.ts';
 import { type BatchEnds, RunFailures } from '../../../workflows/failures/run-failures.ts';
 
-const settings = { inARow: 8, share: 0.5 };
+const settings = { maxConsecutiveFailures: 8, share: 0.5 };
 const said = { 'engine-lost': 'gone' };
 const LOST = 'engine-lost';
 /** As a batch tells them: from the first failure on. */
 function told(ends: readonly End[], at = 1): BatchEnds {
   const first = ends.findIndex((end) => end !== null);
-  const failed = ends.filter((end) => end !== null).length;
   const timed = first < 0 ? [] : ends.slice(first).map((end) => [at, end] as const);
-  return { rollouts: ends.length, failures: failed > 0 ? { [LOST]: failed } : {}, said, ends: timed };
+  return { rollouts: ends.length, said, ends: timed };
 }
 const ends = (pattern: string): End[] => pattern.split('').map((one) => (one === 'x' ? LOST : null));
-const earlier = (rollouts: number, failed: number): BatchEnds => ({
-  rollouts,
-  failures: failed > 0 ? { [LOST]: failed } : {},
-  said,
-});
-
 describe('failures of a run', () => {
   it('open its breaker over batches, with what the last one said', () => {
     const run = new RunFailures(settings);
@@ -30,7 +23,7 @@ describe('failures of a run', () => {
   });
 
   it('open it where eleven of twelve fail in each step, though one success is in every row', () => {
-    const run = new RunFailures({ inARow: 12, share: 0.5 });
+    const run = new RunFailures({ maxConsecutiveFailures: 12, share: 0.5 });
     const trips = Array.from({ length: 4 }, () => run.heard(told(ends('xxxxxx.xxxxx'))));
     expect(trips.slice(0, 3)).toEqual([undefined, undefined, undefined]);
     expect(trips[3]).toMatchObject({ failed: 44, of: 48 });
@@ -53,7 +46,7 @@ describe('failures of a run', () => {
   it('from before somebody looked are not heard, and others of the same batch are', () => {
     const run = new RunFailures(settings);
     expect(run.heard(told(ends('xxxxxxxx'), 5))).toBeDefined();
-    run.reset(10, []);
+    run.reset(10);
     const half = {
       ...told(ends('xxxxxxxx')),
       ends: Array.from({ length: 8 }, (_, i) => [i < 4 ? 9 : 11, LOST] as const),
@@ -74,8 +67,11 @@ describe('failures of a run', () => {
   it('are heard as one breaker would that hears every end, however they are parted into batches', () => {
     const batches = fc.array(fc.array(fc.boolean(), { maxLength: 6 }), { maxLength: 20 });
     fc.assert(
-      fc.property(batches, fc.integer({ min: 1, max: 4 }), (parts, inARow) => {
-        const [one, run] = [new CircuitBreaker({ inARow, share: 0.5 }), new RunFailures({ inARow, share: 0.5 })];
+      fc.property(batches, fc.integer({ min: 1, max: 4 }), (parts, maxConsecutiveFailures) => {
+        const [one, run] = [
+          new CircuitBreaker({ maxConsecutiveFailures, share: 0.5 }),
+          new RunFailures({ maxConsecutiveFailures, share: 0.5 }),
+        ];
         for (const part of parts) {
           const batch: End[] = part.map((failed) => (failed ? LOST : null));
           const trips = batch.flatMap((end) => one.heard(end === null ? {} : { failure: end, message: 'gone' }) ?? []);
@@ -87,27 +83,7 @@ describe('failures of a run', () => {
   });
 
   it('are nothing to a run without a breaker', () => {
-    const run = new RunFailures({ inARow: 0, share: 0.5 });
+    const run = new RunFailures({ maxConsecutiveFailures: 0, share: 0.5 });
     expect([1, 2, 3].map(() => run.heard(told(ends('xxxx'))))).toEqual([undefined, undefined, undefined]);
-  });
-});
-
-describe('units of earlier code, which tell no order', () => {
-  it('count their successes first, and make no row of what may have ended far apart', () => {
-    const run = new RunFailures(settings);
-    expect(run.heard(earlier(4, 4), 1)).toBeUndefined();
-    expect(run.heard(earlier(4, 4), 2)).toEqual({ failure: LOST, failed: 8, of: 8, message: 'gone' });
-    const other = new RunFailures(settings);
-    expect(other.heard(earlier(32, 8), 1)).toBeUndefined();
-    expect([2, 3].map((unit) => other.heard(earlier(4, 3), unit))).toEqual([undefined, undefined]);
-  });
-
-  it('are not heard where they were under way when somebody looked, and no batch of it is', () => {
-    const run = new RunFailures(settings);
-    run.reset(1, [3, 4]);
-    expect([3, 4].map((unit) => run.heard(earlier(4, 4), unit))).toEqual([undefined, undefined]);
-    expect(run.heard(earlier(8, 8))).toBeUndefined();
-    expect(run.heard(earlier(4, 4), 5)).toBeUndefined();
-    expect(run.heard(earlier(4, 4), 6)).toMatchObject({ failed: 8, of: 8 });
   });
 });

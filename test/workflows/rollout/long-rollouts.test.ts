@@ -4,7 +4,7 @@
  */
 import { ApplicationFailure } from '@temporalio/common';
 import { expect, it } from 'vitest';
-import type { BatchStatus } from '../../../workflows/batch/batch-execution.ts';
+import type { BatchStatus } from '../../../protocol/batch.ts';
 import type { RolloutState } from '../../../workflows/rollout.ts';
 import type { BatchResult } from '../../../protocol/batch.ts';
 import type { RolloutResult } from '../../../protocol/rollout.ts';

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import { type PrivateServer, startPrivateServer } from '../../../stack/temporal-server/private-server.ts';
-import type { BatchStatus } from '../../../workflows/batch/batch-execution.ts';
-import type { OpenedRun, StepToRecord } from '../../../workflows/activities.ts';
+import type { BatchStatus } from '../../../protocol/batch.ts';
+import type { OpenedRun, StepToRecord } from '../../../protocol/activities.ts';
 import type { TrainStatus } from '../../../protocol/train-status.ts';
 import type { UpdateInput } from '../../../protocol/update.ts';
 import type { Script } from '../../support/scripted-activities.ts';
@@ -90,9 +90,7 @@ const start = (run: string) =>
     ],
   });
 const trainedGroups = (name: string) =>
-  updates
-    .filter(({ run }) => run === name)
-    .flatMap(({ batch, further = [] }) => [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!));
+  updates.filter(({ run }) => run === name).flatMap(({ batches }) => batches.map((id) => id.split('/')[2]!));
 const every = ['group-1', 'group-2', 'group-3', 'group-4', 'group-5', 'group-6'];
 
 /** The rollouts of one group wait for `ended`; `acting` is when they do. */
@@ -121,41 +119,7 @@ it('workers that are gone, with groups in flight and others that wait, come back
   expect(trainedGroups('workers').sort()).toEqual(every);
 });
 
-it('a group that was ended by hand without a word begins again when the run is resumed', async () => {
-  const held = holding('group-1');
-  const handle = await start('missed');
-  await held.acting;
-  await world.client.workflow.getHandle('train/missed/group-1/unit').terminate('by hand');
-  await world.client.workflow
-    .getHandle('train/missed/group-1')
-    .cancel()
-    .catch(() => undefined);
-  held.end();
-  const ended = async (id: string) => (await world.client.workflow.getHandle(id).describe()).status.name !== 'RUNNING';
-  await expect.poll(() => ended('train/missed/group-1')).toBe(true);
-  await handle.signal('pause');
-  await handle.signal('resume');
-  expect(await handle.result()).toMatchObject({ steps: 3 });
-  expect(trainedGroups('missed').sort()).toEqual(every);
-});
-
-/** Why: nobody pauses and resumes a run for it, and half an hour is long for the rollouts that its step waits for. */
-it('a group that was terminated begins again without being looked for', async () => {
-  const held = holding('group-1');
-  const handle = await start('heard');
-  await held.acting;
-  await world.client.workflow.getHandle('train/heard/group-1/unit').terminate('by hand');
-  // Which could tell of it as well.
-  await world.client.workflow
-    .getHandle('train/heard/group-1')
-    .terminate('by hand')
-    .catch(() => undefined);
-  held.end();
-  expect(await handle.result()).toMatchObject({ steps: 3 });
-  expect(trainedGroups('heard').sort()).toEqual(every);
-});
-
-it('a group that runs since before its run was started again, and is terminated, is told of by its batch', async () => {
+it('a group that runs since before its run was started again, and is terminated, begins again when the run is resumed', async () => {
   const held = holding('group-1');
   const first = await start('told');
   await held.acting;
@@ -166,13 +130,14 @@ it('a group that runs since before its run was started again, and is terminated,
   await expect
     .poll(async () =>
       (await second.fetchHistory()).events?.some(
-        ({ startChildWorkflowExecutionFailedEventAttributes: refused }) =>
-          refused?.workflowId === 'train/told/group-1/unit',
+        ({ startChildWorkflowExecutionFailedEventAttributes: refused }) => refused?.workflowId === 'train/told/group-1',
       ),
     )
     .toBe(true);
-  await world.client.workflow.getHandle('train/told/group-1/unit').terminate('by hand');
+  await world.client.workflow.getHandle('train/told/group-1').terminate('by hand');
   held.end();
+  await second.signal('pause');
+  await second.signal('resume');
   expect(await second.result()).toMatchObject({ steps: 3 });
   expect(trainedGroups('told').sort()).toEqual(every);
 });
@@ -195,7 +160,7 @@ it('a run that ends does not wait for a group that was terminated meanwhile', as
   const held = holding('group-5');
   const handle = await start('ending');
   await held.acting;
-  const unit = world.client.workflow.getHandle('train/ending/group-5/unit');
+  const unit = world.client.workflow.getHandle('train/ending/group-5');
   await handle.signal('pause');
   await unit.terminate('by hand');
   await handle.cancel();
@@ -249,7 +214,7 @@ it('a group that ends while its run is being started again is not rolled out onc
   const { record, policy, overlap } = steps.at(-1)!;
   resume = { step: record.step, policy, overlap: overlap! };
   expect(resume.overlap.running.map(({ number }) => number)).toContain(4);
-  const unit = world.client.workflow.getHandle('train/meanwhile/group-4/unit');
+  const unit = world.client.workflow.getHandle('train/meanwhile/group-4');
   opening = async () => {
     held.end();
     await unit.result();

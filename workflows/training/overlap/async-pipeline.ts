@@ -3,7 +3,7 @@
  * those that say nothing. What it must remember is `state`, so a run goes on from it in a new history, or from records.
  */
 
-import { ApplicationFailure, CancellationScope, condition, patched, sleep } from '@temporalio/workflow';
+import { ApplicationFailure, CancellationScope, condition, sleep } from '@temporalio/workflow';
 import type { Trip } from '../../../protocol/breaker.ts';
 import type { RunFailures } from '../../failures/run-failures.ts';
 import type { PauseRelay } from '../../pause-relay.ts';
@@ -11,10 +11,10 @@ import type { PolicyRef } from '../../../protocol/policy.ts';
 import type { PausePoint, TrainStatus } from '../../../protocol/train-status.ts';
 import type { UpdateInput } from '../../../protocol/update.ts';
 import { StalenessGate, NOTHING_BEGUN } from './staleness-gate.ts';
-import type { AdmissionState, EndedUnit, Unit } from '../../../protocol/admission.ts';
-import { boundedLimitsOf, drawnBy, modeOf, unitsPerStep } from '../modes.ts';
+import type { AdmissionState, Unit } from '../../../protocol/admission.ts';
+import { limitsOf, drawnBy, modeOf, unitsPerStep } from '../modes.ts';
 import { aimOf, byNeedOf } from '../step-tasks.ts';
-import type { UnitReport } from './unit-report.ts';
+import type { UnitReport } from '../../batch/report-batch-end.ts';
 import { Units, type UnitsHost } from './units.ts';
 
 /** The run, as it is at the moment. */
@@ -41,7 +41,7 @@ export interface StartedAgain {
 
 /** What a step trains on. */
 export interface StepRollouts {
-  readonly rollouts: Pick<UpdateInput, 'batch' | 'tasks' | 'further' | 'wanted' | 'replace' | 'units'>;
+  readonly rollouts: Pick<UpdateInput, 'batches' | 'wanted' | 'replace' | 'units'>;
   /** The batches' names, where the step's number does not say them. */
   readonly batches?: readonly string[];
   /** That the step waited for them, without pauses. */
@@ -50,8 +50,8 @@ export interface StepRollouts {
 
 /** Children begun, or told something, from one workflow task: far below Temporal's limits. */
 const CHUNK = 100;
-/** A unit that was terminated reports nothing. Who began it hears of it, or its batch says so; where neither can, it is missed then, or when the run is resumed. */
-const LOOK_AFTER_EVERY = '30m';
+/** A unit that was terminated reports nothing. The history that began it receives its end from Temporal; a later one finds it missing then, or when the run is resumed. */
+const LOOK_AFTER_EVERY = '10m';
 /** Looks, a second apart, at a unit that has said its last word. */
 const ENDING_TRIES = 30;
 /** Cancelled rollouts release their sandboxes; past this their leases do. */
@@ -134,11 +134,7 @@ export class AsyncPipeline {
     if (!this.#open || this.#closing || this.#failure !== undefined || this.#standsStill) return;
     const { policy, config, pauseAt } = this.#host;
     this.#queue.push(
-      ...this.#admission.admit(
-        policy,
-        boundedLimitsOf(config, () => patched('bounds-groups')),
-        pauseAt === null ? undefined : this.#admission.lacking,
-      ),
+      ...this.#admission.admit(policy, limitsOf(config), pauseAt === null ? undefined : this.#admission.lacking),
     );
     if (!this.#starting && this.#queue.length > 0) void this.#startAll();
   }
@@ -162,10 +158,9 @@ export class AsyncPipeline {
     this.#relay.remove(name);
     if (report.end !== 'rolled-out') return this.#fell(unit, report);
     // It ran since before the run started from its records, and has ended before it was begun again.
-    if (this.#queue.includes(unit) && patched('ended-unbegun')) this.#queue = this.#queue.filter((one) => one !== unit);
-    this.#admission.end(unit.number, report.groups);
-    const trip =
-      report.ends && this.#host.pauseAt === null ? this.#failures.heard(report.ends, unit.number) : undefined;
+    this.#queue = this.#queue.filter((one) => one !== unit);
+    this.#admission.end(unit.number);
+    const trip = this.#host.pauseAt === null ? this.#failures.heard(report.ends) : undefined;
     if (!trip) this.pump();
     return trip;
   }
@@ -177,7 +172,7 @@ export class AsyncPipeline {
       this.#unrolled.add(unit.number);
       return { ...mendable, failed: 1, of: 1, work: `the batch ${name}` };
     }
-    this.#admission.end(unit.number, 0);
+    this.#admission.end(unit.number);
     // No step follows.
     if (!this.#closing) this.#failure ??= ApplicationFailure.nonRetryable(`${name} ${end}: ${message}`, 'UnitFailed');
     return undefined;
@@ -187,7 +182,7 @@ export class AsyncPipeline {
   async take(step: number): Promise<StepRollouts> {
     const begun = this.#host.clockMs;
     this.#open = true;
-    this.#endsStep = patched('ends-its-step');
+    this.#endsStep = true;
     this.pump();
     await this.#untilReady(step);
     this.#endsStep = false;
@@ -215,7 +210,7 @@ export class AsyncPipeline {
     await condition(() => !this.#starting, CANCEL_DEADLINE);
     const { running, ended } = this.#admission.state;
     await inChunks(running, async (unit) => {
-      if (!(await this.#units.cancel(unit))) this.#admission.end(unit.number, 0);
+      if (!(await this.#units.cancel(unit))) this.#admission.end(unit.number);
     });
     await condition(() => this.#admission.state.running.length === 0, CANCEL_DEADLINE);
     return [...running, ...ended].map((unit) => this.#units.batchOf(unit));
@@ -260,18 +255,11 @@ export class AsyncPipeline {
   async #start(unit: Unit): Promise<void> {
     this.#unrolled.delete(unit.number);
     // A child that is not waited for, and whose start is cancelled before it is known, never tells of it.
-    const isNew = await CancellationScope.nonCancellable(() => this.#units.start(unit, () => this.#terminated(unit)));
+    const isNew = await CancellationScope.nonCancellable(() => this.#units.start(unit));
     const [name, handle] = [this.#units.nameOf(unit), this.#units.handleOf(unit)];
     // The run may have been terminated while it stood still.
     if (isNew) this.#relay.add(name, handle);
     else this.#relay.rejoin(name, handle);
-  }
-
-  #terminated(unit: Unit): void {
-    if (!patched('hears-of-terminated-units')) return;
-    if (this.#closing) this.#admission.end(unit.number, 0);
-    else this.#beginAgain(unit);
-    this.pump();
   }
 
   /** Under its name: what it recorded stands. */
@@ -291,16 +279,13 @@ export class AsyncPipeline {
     this.pump();
   }
 
-  #rollouts(units: readonly EndedUnit[]): Omit<StepRollouts, 'seconds'> {
+  #rollouts(units: readonly Unit[]): Omit<StepRollouts, 'seconds'> {
     const { config } = this.#host;
-    const [first, ...further] = units.map((unit) => this.#units.rolledOut(unit));
-    if (!first || !units[0]) throw new TypeError('A step trains on nothing');
-    const byNeed = byNeedOf(drawnBy(config, units[0].number));
+    if (!units[0]) throw new TypeError('A step trains on nothing');
     const rollouts = {
-      ...first,
+      batches: units.map((unit) => this.#units.batchOf(unit)),
       units: units.map(({ number }) => number),
-      ...(further.length > 0 ? { further } : {}),
-      ...byNeed,
+      ...byNeedOf(drawnBy(config, units[0].number)),
     };
     return {
       rollouts,

@@ -5,7 +5,7 @@
  * that have begun can still be trained on in time, and a step takes first what a later one could not take any more.
  */
 
-import type { Unit, EndedUnit, AdmissionState } from '../../../protocol/admission.ts';
+import type { AdmissionState, Unit } from '../../../protocol/admission.ts';
 
 export interface StalenessLimits {
   /** Steps of the run. */
@@ -33,9 +33,9 @@ function datesOf(units: readonly Dated[]): number[] {
  * What `step` trains on: those that had ended first, but for what must not wait for a later step; `null` while it must
  * wait for more to end.
  */
-function choose({ running, ended }: AdmissionState, step: number, perStep: number): ReadonlySet<EndedUnit> | null {
+function choose({ running, ended }: AdmissionState, step: number, perStep: number): ReadonlySet<Unit> | null {
   const open = [...running, ...ended];
-  const chosen = new Set<EndedUnit>();
+  const chosen = new Set<Unit>();
   for (const date of datesOf(open)) {
     const needed = due(open, date) - (date - step) * perStep;
     for (const unit of ended) {
@@ -49,7 +49,7 @@ function choose({ running, ended }: AdmissionState, step: number, perStep: numbe
 }
 
 /** What was taken for a step before: those, in whatever order they end. */
-function chosenAgain({ ended }: AdmissionState, owed: ReadonlySet<number>): ReadonlySet<EndedUnit> | null {
+function chosenAgain({ ended }: AdmissionState, owed: ReadonlySet<number>): ReadonlySet<Unit> | null {
   const chosen = ended.filter(({ number }) => owed.has(number));
   return chosen.length === owed.size ? new Set(chosen) : null;
 }
@@ -58,9 +58,9 @@ export class StalenessGate {
   readonly #perStep: number;
   #begun: number;
   #running: readonly Unit[];
-  #ended: readonly EndedUnit[];
+  #ended: readonly Unit[];
   /** What the step under way trains on. */
-  #taken: readonly EndedUnit[] = [];
+  #taken: readonly Unit[] = [];
   /** What the next step has trained on already; empty: nothing. */
   #owed: ReadonlySet<number>;
 
@@ -113,11 +113,11 @@ export class StalenessGate {
   }
 
   /** The unit's rollouts have ended. Told again, or of a unit that does not run, it changes nothing. */
-  end(number: number, groups: number): void {
+  end(number: number): void {
     const unit = this.#running.find((one) => one.number === number);
     if (!unit) return;
     this.#running = this.#running.filter((one) => one !== unit);
-    this.#ended = [...this.#ended, { ...unit, groups }];
+    this.#ended = [...this.#ended, unit];
   }
 
   /** Whether `step` has what it trains on. */
@@ -126,7 +126,7 @@ export class StalenessGate {
   }
 
   /** What `step` trains on, by number. Errors: a `TypeError` where it is not ready. */
-  take(step: number): readonly EndedUnit[] {
+  take(step: number): readonly Unit[] {
     const chosen = this.#choose(step);
     if (!chosen || this.#taken.length > 0) throw new TypeError(`Step ${step} has nothing to train on yet`);
     this.#ended = this.#ended.filter((unit) => !chosen.has(unit));
@@ -135,7 +135,7 @@ export class StalenessGate {
     return this.#taken;
   }
 
-  #choose(step: number): ReadonlySet<EndedUnit> | null {
+  #choose(step: number): ReadonlySet<Unit> | null {
     return this.#owed.size > 0 ? chosenAgain(this.state, this.#owed) : choose(this.state, step, this.#perStep);
   }
 

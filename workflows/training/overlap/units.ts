@@ -1,4 +1,4 @@
-/** A run's units as workflows: what each is called, how one is started, found and cancelled. Nothing here decides. */
+/** A run's units, each a batch that outlives the run's history: what it is called, how it is started, found and cancelled. Nothing here decides. */
 
 import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import {
@@ -13,11 +13,11 @@ import {
 import type { End } from '../../../protocol/breaker.ts';
 import { policyVersionKey, runKey, stepKey } from '../../../protocol/search-attributes.ts';
 import type { RunConfig } from '../../../protocol/run-config.ts';
-import type { RolledOut } from '../../../protocol/update.ts';
-import type { EndedUnit, Unit } from '../../../protocol/admission.ts';
+import type { Unit } from '../../../protocol/admission.ts';
 import { drawnBy, policyOf } from '../modes.ts';
-import { batchInput } from '../step-tasks.ts';
-import { unit as unitWorkflow } from './unit.ts';
+import { batch as batchWorkflow } from '../../batch.ts';
+import type { UnitReport } from '../../batch/report-batch-end.ts';
+import { aimOf, batchInput } from '../step-tasks.ts';
 
 /** What a unit does not know it ignores: it only shows whether the unit is there. */
 const LOOK_SIGNAL = 'lookedAfter';
@@ -27,6 +27,7 @@ export interface UnitsHost {
   readonly config: RunConfig;
   /** How its last rollouts ended. */
   readonly lately: readonly End[];
+  unitEnded(report: UnitReport): void;
 }
 
 export class Units {
@@ -45,39 +46,31 @@ export class Units {
   }
 
   handleOf(unit: Unit): ExternalWorkflowHandle {
-    return getExternalWorkflowHandle(`${this.batchOf(unit)}/unit`);
+    return getExternalWorkflowHandle(this.batchOf(unit));
   }
 
-  rolledOut(unit: EndedUnit): RolledOut {
-    return { batch: this.batchOf(unit), tasks: drawnBy(this.#host.config, unit.number).tasks.slice(0, unit.groups) };
-  }
-
-  /** Returns when it runs; false: it runs since before the run started from its records. `terminated` is called where it is ended without a word, for as long as this history of the run lasts. */
-  async start(unit: Unit, terminated: () => void): Promise<boolean> {
+  /** Returns when it runs; false: it runs since before the run started from its records. Where it is terminated, this history of the run reports it. */
+  async start(unit: Unit): Promise<boolean> {
     const { config, lately } = this.#host;
     const drawn = drawnBy(config, unit.number);
     try {
-      const child = await startChild(unitWorkflow, {
-        workflowId: `${this.batchOf(unit)}/unit`,
+      const child = await startChild(batchWorkflow, {
+        workflowId: this.batchOf(unit),
         // A run that goes on in a new history keeps what runs; a run that ends cancels it by name.
         parentClosePolicy: ParentClosePolicy.ABANDON,
         cancellationType: ChildWorkflowCancellationType.ABANDON,
-        staticSummary: `${drawn.name} · policy v${unit.policy.version}`,
+        staticSummary: `${aimOf(drawn)} tasks × ${config.batch.samples} · policy v${unit.policy.version}`,
         typedSearchAttributes: [
           { key: runKey, value: config.run },
           { key: stepKey, value: drawn.step },
           { key: policyVersionKey, value: unit.policy.version },
         ],
-        args: [
-          {
-            number: unit.number,
-            train: `train/${config.run}`,
-            batch: batchInput(config, drawn, policyOf(config, unit), lately),
-          },
-        ],
+        args: [{ ...batchInput(config, drawn, policyOf(config, unit), lately), unit: unit.number }],
       });
       child.result().catch((error: unknown) => {
-        if (error instanceof ChildWorkflowFailure && error.cause instanceof TerminatedFailure) terminated();
+        if (!(error instanceof ChildWorkflowFailure && error.cause instanceof TerminatedFailure)) return;
+        const failure = { failure: 'cancelled', message: 'terminated' } as const;
+        this.#host.unitEnded({ number: unit.number, end: 'failed', message: failure.message, mendable: failure });
       });
       return true;
     } catch (error) {

@@ -26,8 +26,7 @@ const config = (run: string, training: TrainingSettings, over: object = {}) => (
   ...over,
 });
 
-const groupsOf = ({ batch, further = [] }: UpdateInput) =>
-  [batch, ...further.map((one) => one.batch)].map((id) => id.split('/')[2]!);
+const groupsOf = ({ batches }: UpdateInput) => batches.map((id) => id.split('/')[2]!);
 const numbers = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, i) => `group-${from + i}`);
 
 /** Sees which versions groups began with and which steps trained on them. */
@@ -103,9 +102,11 @@ describe('async', () => {
         seen.generate(input as never);
         return 'finish';
       },
+      batch: ({ batch, tasks }) => void manifests.set(batch, tasks),
       // Of each group's tasks the first never varies.
       reward: (rollout) => (rollout.endsWith('/0') && varies(rollout) ? 0 : 1),
     };
+    const manifests = new Map<string, readonly string[]>();
     const first = new Map<string, string>();
     const varies = (rollout: string) => {
       const [, , group = '', task = ''] = rollout.split('/');
@@ -120,9 +121,9 @@ describe('async', () => {
     );
     await handle.result();
     expect(updates).toHaveLength(3);
-    for (const { wanted, tasks, further } of updates) {
+    for (const { wanted, batches } of updates) {
       expect(wanted).toBe(1);
-      for (const drawn of [tasks, ...(further ?? []).map((one) => one.tasks)]) expect(drawn.length).toBeGreaterThan(1);
+      for (const drawn of batches) expect(manifests.get(drawn)!.length).toBeGreaterThan(1);
     }
     expect(seen.asked.every(({ newestOf }) => newestOf === undefined)).toBe(true);
     expect(Math.max(...stalenessOf(seen))).toBeLessThanOrEqual(1);
@@ -229,7 +230,7 @@ describe('async', () => {
     );
     await acting.promise;
     await handle.signal('pause', 'step');
-    await world.now.client.workflow.getHandle('train/ending/group-1/unit').terminate('by hand');
+    await world.now.client.workflow.getHandle('train/ending/group-1').terminate('by hand');
     ended.resolve();
     await expect.poll(async () => (await handle.query<TrainStatus>('status')).phase).toBe('paused');
     await handle.signal('resume');
@@ -312,7 +313,7 @@ describe('async', () => {
     const handle = await world.start(
       'train',
       'train/broken',
-      config('broken', { mode: 'async', maxStalenessSteps: 1 }, { breaker: { inARow: 0 } }),
+      config('broken', { mode: 'async', maxStalenessSteps: 1 }, { breaker: { maxConsecutiveFailures: 0 } }),
     );
     await acting.promise;
     await world.now.client.workflow.getHandle('train/broken/group-1').terminate('by hand');
@@ -362,14 +363,10 @@ describe('a new history after an update', () => {
     const seen = observe('unheard');
     const handle = await duringUpdate('unheard', 2, [4], async ({ workflow }) => {
       world.script = { ...world.script, update: seen.update };
-      const [unit, batch] = [
-        workflow.getHandle('train/unheard/group-4/unit'),
-        workflow.getHandle('train/unheard/group-4'),
-      ];
+      const unit = workflow.getHandle('train/unheard/group-4');
       const { runId } = await workflow.getHandle('train/unheard').describe();
       expect((await unit.describe()).raw.workflowExecutionInfo?.parentExecution?.runId).not.toBe(runId);
       await unit.terminate('by hand');
-      await batch.terminate('by hand').catch(() => undefined);
     });
     expect(await handle.result()).toMatchObject({ steps: 4 });
     expect(seen.trained.flatMap(({ groups }) => groups)).toContain('group-4');
@@ -382,12 +379,9 @@ describe('a new history after an update', () => {
       [3, 4],
       async ({ workflow }) => {
         await workflow.getHandle('train/failing/group-4').terminate('by hand');
-        await expect
-          .poll(async () => (await workflow.getHandle('train/failing/group-4/unit').describe()).status.name)
-          .toBe('FAILED');
-        await workflow.getHandle('train/failing/group-3/unit').terminate('by hand');
+        await workflow.getHandle('train/failing/group-3').terminate('by hand');
       },
-      { breaker: { inARow: 0 } },
+      { breaker: { maxConsecutiveFailures: 0 } },
     );
     await expect(handle.result()).rejects.toMatchObject({
       cause: { message: expect.stringMatching(/group-4 failed/) },

@@ -9,7 +9,7 @@ import {
   type StalenessLimits,
   NOTHING_BEGUN,
 } from '../../../../workflows/training/overlap/staleness-gate.ts';
-import type { EndedUnit } from '../../../../protocol/admission.ts';
+import type { Unit } from '../../../../protocol/admission.ts';
 
 const dir = (version: number) => ({ dir: `v${version}`, version });
 
@@ -39,7 +39,7 @@ const settings: fc.Arbitrary<Setting> = fc.record({
 
 interface Trained {
   readonly step: number;
-  readonly unit: EndedUnit;
+  readonly unit: Unit;
 }
 
 interface Driven {
@@ -70,7 +70,7 @@ function drive({ perStep, limits, choices }: Setting, { reload = false, moving =
       version += 1;
       training = false;
       if (reload) admission = new StalenessGate(perStep, JSON.parse(JSON.stringify(admission.state)));
-    } else if (running.length > 0) admission.end(running[which % running.length]!.number, 1);
+    } else if (running.length > 0) admission.end(running[which % running.length]!.number);
     else if (!training) throw new Error(`deadlock at version ${version}: ${JSON.stringify(admission.state)}`);
   }
   const { running, ended } = admission.state;
@@ -126,8 +126,8 @@ describe('admission', () => {
     const admission = new StalenessGate(2);
     const limits = { steps: 9, maxStaleness: 0, parallel: 9 };
     expect(admission.admit(dir(0), limits)).toHaveLength(2);
-    admission.end(1, 1);
-    admission.end(2, 1);
+    admission.end(1);
+    admission.end(2);
     admission.take(1);
     expect(admission.admit(dir(0), limits)).toEqual([]);
     admission.trained();
@@ -138,13 +138,13 @@ describe('admission', () => {
     const admission = new StalenessGate(1);
     const limits = { steps: 9, maxStaleness: 1, parallel: 2 };
     expect(admission.admit(dir(0), limits).map(({ number }) => number)).toEqual([1, 2]);
-    admission.end(2, 1);
+    admission.end(2);
     expect(admission.take(1).map(({ number }) => number)).toEqual([2]);
     admission.trained();
     expect(admission.admit(dir(1), limits).map(({ number }) => number)).toEqual([3]);
-    admission.end(3, 1);
+    admission.end(3);
     expect(admission.isReady(2)).toBe(false);
-    admission.end(1, 1);
+    admission.end(1);
     expect(admission.take(2).map(({ number }) => number)).toEqual([1]);
   });
 
@@ -155,12 +155,12 @@ describe('admission', () => {
         for (let at = 0; at < before && !admission.isReady(1); at += 1) {
           admission.admit(dir(0), limits);
           const { running } = admission.state;
-          admission.end(running[choices[at % choices.length]!.which % running.length]!.number, 1);
+          admission.end(running[choices[at % choices.length]!.which % running.length]!.number);
         }
         const { begun } = admission.state;
         while (!admission.isReady(1)) {
           admission.admit(dir(0), limits, admission.lacking);
-          admission.end(admission.state.running[0]?.number ?? expect.fail('nothing runs'), 1);
+          admission.end(admission.state.running[0]?.number ?? expect.fail('nothing runs'));
         }
         expect(admission.state.begun).toBe(Math.max(begun, perStep));
       }),
@@ -170,9 +170,9 @@ describe('admission', () => {
   it('hears of an end twice, and of a unit that it does not know, without harm', () => {
     const admission = new StalenessGate(1);
     admission.admit(dir(0), { steps: 2, maxStaleness: 0, parallel: 1 });
-    admission.end(1, 1);
-    admission.end(1, 1);
-    admission.end(7, 1);
+    admission.end(1);
+    admission.end(1);
+    admission.end(7);
     expect(admission.state.ended).toHaveLength(1);
     expect(() => new StalenessGate(1, NOTHING_BEGUN).take(1)).toThrow(TypeError);
   });
