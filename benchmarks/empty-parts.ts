@@ -1,5 +1,6 @@
 /** A model and a sandbox that do nothing, behind the real interfaces: what is left is Longhaul itself. */
 
+import type { AgentRunActivities } from '../workflows/activities.ts';
 import type { PolicyTokenizer } from '../activities/generate/generate.ts';
 import type { Sandbox, SandboxProvider } from '../sandboxes/sandbox.ts';
 import type { Environment } from '../tasks/task.ts';
@@ -80,4 +81,11 @@ export const emptyEnvironment: Environment = {
   }),
   collect: async () => new Uint8Array(),
   grade: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }),
+};
+
+export const idleAgent: AgentRunActivities = {
+  agentRun: async () => ({ line: '' }),
+  collect: async () => ({ artifact: 'sha256:00', bytes: 0 }),
+  releaseSandbox: async () => undefined,
+  holdSandbox: async () => undefined,
 };

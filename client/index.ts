@@ -1,7 +1,7 @@
 /** What `import … from 'longhaul'` gives. */
 
 export { Longhaul } from './longhaul.ts';
-export { EvalHandle } from './eval-handle.ts';
+export { EvalHandle } from './durable-handle.ts';
 export { RunHandle } from './run-handle.ts';
 export { StepsMissed } from './steps/new-steps.ts';
 export { Unreachable, WrongStack } from './errors.ts';

@@ -97,7 +97,7 @@ function learnBatch(
   if (targets === 0) throw new OutOfData('a batch has no token that counts');
   let loss = 0;
   for (const micro of microBatches(useful, batching)) {
-    learner.learn(batchOf(micro, batching), false, ({ logprobs }) => {
+    learner.forwardBackward(batchOf(micro, batching), false, ({ logprobs }) => {
       loss -= logprobs.reduce((sum, x) => sum + x, 0);
       return new Float32Array(logprobs.length).fill(-1 / targets);
     });

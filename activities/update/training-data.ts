@@ -3,14 +3,14 @@
  * valid ones enter their group's baseline.
  */
 
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Store } from '../../store/store.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import { changed } from '../../workflows/training/reconfigure.ts';
 import { type GenerateRecord, keys, type RunRecord, type OutcomeRecord } from '../../protocol/records.ts';
 import { changesOfRun, turnsOf } from '../../store/read-records.ts';
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import { StoreCorrupt } from '../../store/disk-errors.ts';
-import type { Datum } from '../../trainer/engine.ts';
+import type { Datum } from '../../trainer/update-request.ts';
 import { mergeTransitions, type Transition } from '../../trainer/data/merge-transitions.ts';
 import type { AlgorithmSettings } from '../../protocol/run-config.ts';
 import { rolloutIds } from '../../protocol/rollout.ts';

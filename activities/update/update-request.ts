@@ -2,7 +2,7 @@
 
 import type { Store } from '../../store/store.ts';
 import { learningRateAt } from '../../trainer/optimizer/learning-rate.ts';
-import type { UpdateRequest } from '../../trainer/engine.ts';
+import type { UpdateRequest } from '../../trainer/update-request.ts';
 import type { UpdateInput } from '../../protocol/update.ts';
 import { klCoefficientOf } from './kl-coefficient.ts';
 import { keys, type RunRecord } from '../../protocol/records.ts';

@@ -71,7 +71,7 @@ class Own {
     const [began, before] = [performance.now(), processorSeconds()];
     const batch = tokenBatch(sequences.map((tokens) => ({ tokens, mask: tokens.map(() => 1) })));
     let loss = 0;
-    learner.learn(batch, false, ({ logprobs }) => {
+    learner.forwardBackward(batch, false, ({ logprobs }) => {
       for (const logprob of logprobs) loss -= logprob / logprobs.length;
       return new Float32Array(logprobs.length).fill(-1 / logprobs.length);
     });

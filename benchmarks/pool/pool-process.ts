@@ -1,7 +1,7 @@
 /** One worker of `bench pool`: the engine in a process of its own, with the parts of an update as calls of one line of JSON. */
 
 import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
-import type { Datum, PlanRequest, RoundRequest, ShardRequest } from '../../trainer/engine.ts';
+import type { Datum, PlanRequest, RoundRequest, ShardRequest } from '../../trainer/update-request.ts';
 import { noiseOf } from '../../trainer/sampler/noise.ts';
 import { answerCalls, type Calls } from '../engine/answer-calls.ts';
 

@@ -8,7 +8,7 @@ import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
-import type { PlannedUpdate } from '../../trainer/engine.ts';
+import type { PlannedUpdate } from '../../trainer/update-request.ts';
 import type { UpdateSettings } from '../../protocol/algorithm.ts';
 import { readModelConfig } from '../../trainer/model/describe-policy.ts';
 import { type BenchModel, benchModel, median } from '../engine/bench-models.ts';

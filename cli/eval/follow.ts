@@ -2,8 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tripLine } from '../../protocol/breaker.ts';
-import { StallTeller } from '../connect/stall-teller.ts';
-import { awayLine } from '../connect/disks.ts';
+import { StallTeller, awayLine } from '../connect/troubles.ts';
 import { whileAway } from '../../client/while-away.ts';
 import type { BatchStatus } from '../../workflows/batch/batch-execution.ts';
 import type { SweepStatus } from '../../protocol/eval.ts';

@@ -1,6 +1,6 @@
 /** The times of many rollouts as the mean of one, and as the lines of a table: where a user's time goes. */
 
-import { table } from '../table.ts';
+import { table } from '../terminal-text.ts';
 import type { ActivityTimes, RolloutTimes } from './rollout-times.ts';
 
 export interface MeanTimes {

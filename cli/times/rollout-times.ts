@@ -4,7 +4,7 @@
  */
 
 import type { WorkflowHandle } from '@temporalio/client';
-import { millis } from '../../workers/watchdog/timestamp.ts';
+import { millis } from '../../workers/watchdog/failed-task.ts';
 
 export type HistoryEvent = NonNullable<Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']>[number];
 

@@ -3,17 +3,16 @@
  * reads; interrupting it leaves the run as it is.
  */
 
-import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
 import { visible } from '../../reports/visible.ts';
 import type { RunSummary } from '../../reports/run-summary.ts';
 import type { BatchStatus } from '../../workflows/batch/batch-execution.ts';
 import { tripLine } from '../../protocol/breaker.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';
-import { awayLine } from '../connect/disks.ts';
-import { StallTeller } from '../connect/stall-teller.ts';
+import { awayLine, StallTeller } from '../connect/troubles.ts';
 import { whileAway } from '../../client/while-away.ts';
-import { breakLine, fitLine } from '../fit-line.ts';
+import { breakLine, fitLine } from '../terminal-text.ts';
 import { RunHandle } from '../../client/run-handle.ts';
 import { type BatchProgress, evaluationLines, evaluationName, progressBar, stepLine } from './format.ts';
 

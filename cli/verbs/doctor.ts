@@ -4,7 +4,7 @@ import { packageRoot } from '#setup/paths.mjs';
 import { DISKS, examine } from '../doctor/examine.ts';
 import type { Finding } from '../doctor/finding.ts';
 import { examineRecords, recordLines } from '../doctor/store.ts';
-import { table } from '../table.ts';
+import { table } from '../terminal-text.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 export const doctor: Verb = {

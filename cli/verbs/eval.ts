@@ -6,7 +6,7 @@ import { checkEvalInputs } from '../eval/check-inputs.ts';
 import { evalPlanLines } from '../eval/format.ts';
 import { readSweepConfig } from '../eval/read-config.ts';
 import { runEval } from '../eval/run-eval.ts';
-import { shellWord } from '../shell-word.ts';
+import { shellWord } from '../terminal-text.ts';
 import { screenOn } from '../train/follow.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 

@@ -7,7 +7,7 @@ import { stackHome } from '../../connection/stack-paths.ts';
 import { type LocalStore, withLocalStore } from '../connect/local-store.ts';
 import { Interrupted, UserInputError } from '../../client/errors.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
-import { table } from '../table.ts';
+import { table } from '../terminal-text.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 
 interface Options {

@@ -3,8 +3,8 @@
 import { withServerAsked } from '../../stack/processes/ask-server.ts';
 import { listProcesses } from '../../stack/processes/list-processes.ts';
 import { stackHome } from '../../connection/stack-paths.ts';
-import { tellOfDisks } from '../connect/disks.ts';
-import { table } from '../table.ts';
+import { tellOfDisks } from '../connect/troubles.ts';
+import { table } from '../terminal-text.ts';
 import type { Verb } from '../verb.ts';
 
 export const ps: Verb = {

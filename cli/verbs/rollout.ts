@@ -9,8 +9,7 @@ import { JobFailed, UserInputError } from '../../client/errors.ts';
 import { newRolloutId } from '../../client/longhaul.ts';
 import { choosePolicy, type PolicyOptions } from '../rollout/choose-policy.ts';
 import { type RolloutEnd, runRollout } from '../rollout/run-rollout.ts';
-import type { Outcome, Verb, VerbContext } from '../verb.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../verb.ts';
 
 interface Options extends PolicyOptions {
   readonly task?: string;

@@ -11,7 +11,7 @@ import { loadModules } from '../connect/own-modules.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { knownNames, withLocalStore } from '../connect/local-store.ts';
 import { rolloutPrefixes } from '../connect/rollout-prefixes.ts';
-import { table } from '../table.ts';
+import { table } from '../terminal-text.ts';
 import { trajectoryText } from '../train/format.ts';
 import type { Outcome, Verb, VerbContext } from '../verb.ts';
 

@@ -18,7 +18,7 @@ import {
   type ScheduledSweep,
   type ScheduleSettings,
 } from '../schedule/eval-schedules.ts';
-import { table } from '../table.ts';
+import { table } from '../terminal-text.ts';
 import type { Outcome, Verb, VerbContext, Work } from '../verb.ts';
 
 type Run = (work: Work) => Promise<void>;

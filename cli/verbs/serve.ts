@@ -2,8 +2,7 @@
 
 import { UserInputError } from '../../client/errors.ts';
 import { runServe } from '../serve/run-serve.ts';
-import type { Outcome, Verb, VerbContext } from '../verb.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../verb.ts';
 
 interface Options {
   readonly model?: string;

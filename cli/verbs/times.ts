@@ -9,8 +9,7 @@ import { UserInputError } from '../../client/errors.ts';
 import { evalOf, localEval } from '../eval/local-eval.ts';
 import { meanOf, timesLines } from '../times/mean-times.ts';
 import { type HistoryEvent, type RolloutTimes, timesOf } from '../times/rollout-times.ts';
-import type { Outcome, Verb, VerbContext } from '../verb.ts';
-import { wholeNumber } from '../whole-number.ts';
+import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../verb.ts';
 
 interface Options {
   readonly step?: string;

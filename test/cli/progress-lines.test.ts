@@ -1,7 +1,7 @@
 /** Hunts a live line that hides what a run is at, or that a narrow terminal wraps instead of overwriting it. */
 import { expect, it } from 'vitest';
 import { screenOn } from '../../cli/train/follow.ts';
-import { breakLine, fitLine } from '../../cli/fit-line.ts';
+import { breakLine, fitLine } from '../../cli/terminal-text.ts';
 import { barText, liveLines, progressBar, stepLine } from '../../cli/train/format.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';
 

@@ -2,7 +2,7 @@
 import { type Client, ServiceError } from '@temporalio/client';
 import { expect, it, vi } from 'vitest';
 import { whileAway } from '../../client/while-away.ts';
-import { EvalHandle } from '../../client/eval-handle.ts';
+import { EvalHandle } from '../../client/durable-handle.ts';
 import { followEval } from '../../cli/eval/follow.ts';
 import type { Longhaul } from '../../client/longhaul.ts';
 import { RunHandle } from '../../client/run-handle.ts';

@@ -2,14 +2,14 @@
  * Hunts a run that stands still without a word: what is stuck is named with its queue, its time and a remedy, and what
  * merely takes its time is not. The server is real.
  */
-import { ApplicationFailure } from '@temporalio/common';
-import { type Client, Connection } from '@temporalio/client';
-import type { NativeConnection } from '@temporalio/worker';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { ApplicationFailure } from '@temporalio/common';
+import { type Client, Connection } from '@temporalio/client';
+import type { NativeConnection } from '@temporalio/worker';
 import { describe, expect, it } from 'vitest';
-import { StallTeller } from '../../cli/connect/stall-teller.ts';
+import { StallTeller } from '../../cli/connect/troubles.ts';
 import { askLive, linesOfLive } from '../../cli/train/live-run.ts';
 import { chooseWorkflows, type OpenWorkflow } from '../../workers/watchdog/choose-workflows.ts';
 import { findStalls, openRuns, pendingOf } from '../../workers/watchdog/find-stalls.ts';

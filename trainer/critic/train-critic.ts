@@ -2,12 +2,11 @@
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { criticLoss } from '../algorithms/critic-loss.ts';
-import { startsOf } from '../algorithms/rows.ts';
+import { startsOf, joined, ones } from '../algorithms/rows.ts';
 import { microBatchesFor, shuffled, split } from '../data/batching.ts';
 import { type UpdateSettings, type CriticSettings, DEFAULT_VALUE_CLIP } from '../../protocol/algorithm.ts';
 import { batchOf } from '../model/packed-batch.ts';
 import { NoCredit } from '../training/advantages.ts';
-import { joined, ones } from '../training/arrays.ts';
 import type { Sample } from '../training/sample.ts';
 import { type Critic, stepCritic } from './critic.ts';
 import { criticMetrics, CriticTally } from './critic-metrics.ts';
@@ -84,7 +83,7 @@ export async function learnValues(
     returns: joined(micro.map(({ returns }) => returns)),
   };
   model.gradientCheckpointing = settings.gradientCheckpointing ?? false;
-  model.learn(batchOf(micro, settings), (values) => {
+  model.forwardBackward(batchOf(micro, settings), (values) => {
     const { loss, gradient, clipFraction } = criticLoss({ ...tokens, values }, valueClip ?? Infinity);
     tally.addPass(values, loss * share, clipFraction);
     return Float32Array.from(gradient, (slope) => slope * share);

@@ -34,7 +34,7 @@ class CriticRound implements RoundSession<CriticTallyData> {
     this.#placed = placed;
   }
 
-  async make(shard: number, onProgress: Progress): Promise<Share<CriticTallyData>> {
+  async forwardBackward(shard: number, onProgress: Progress): Promise<Share<CriticTallyData>> {
     const {
       critic: { sequences },
       planned,
@@ -59,7 +59,7 @@ class CriticRound implements RoundSession<CriticTallyData> {
     return { gradient, tally: tally.data };
   }
 
-  async finish(sum: Float32Array, seen: readonly CriticTallyData[]): Promise<void> {
+  async optimStep(sum: Float32Array, seen: readonly CriticTallyData[]): Promise<void> {
     const { critic } = this.#placed;
     const { toVersion, input } = this.#at.plan.request;
     const tally = await this.#tallyBefore();

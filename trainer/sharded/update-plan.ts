@@ -4,9 +4,9 @@
  */
 
 import { planCritic, settingsWithCritic, type ValuedSequence } from '../critic/train-critic.ts';
-import type { UpdateRequest } from '../engine.ts';
+import type { UpdateRequest } from '../update-request.ts';
 import type { PassSequence } from '../training/plan.ts';
-import type { PreparedUpdate } from '../update.ts';
+import type { PreparedUpdate } from '../training/prepare-update.ts';
 import { assignShards } from './assign-shards.ts';
 
 type PlannedSequence = Omit<PassSequence, 'advantages'>;

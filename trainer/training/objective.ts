@@ -4,9 +4,8 @@ import { klLoss } from '../algorithms/kl/loss.ts';
 import type { Metrics } from '../algorithms/losses/loss.ts';
 import { policyLoss } from '../algorithms/losses/policy-loss.ts';
 import { policyLosses } from '../algorithms/losses/registry.ts';
-import { startsOf } from '../algorithms/rows.ts';
+import { startsOf, joined, ones } from '../algorithms/rows.ts';
 import type { UpdateSettings } from '../../protocol/algorithm.ts';
-import { joined, ones } from './arrays.ts';
 import type { Minibatch, PassSequence } from './plan.ts';
 import { lossSettings } from './settings.ts';
 

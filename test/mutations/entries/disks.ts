@@ -302,7 +302,7 @@ export const disks: readonly Mutation[] = [
   {
     name: 'doctor looks at no checkpoint',
     fault: RECORD,
-    file: 'trainer/checkpoints/verify-checkpoint.ts',
+    file: 'trainer/checkpoints/verified-checkpoint.ts',
     before: 'for await (const _piece of (await openVerifiedPolicy(dir)).weights);\n',
     after: '',
     tests: [{ file: DOCTOR_STORE_TEST, test: 'names a checkpoint whose files are not those' }],

@@ -55,7 +55,7 @@ export const updates: readonly Mutation[] = [
   {
     name: 'an update shuffles otherwise each time',
     fault: KILLED,
-    file: 'trainer/update.ts',
+    file: 'trainer/training/prepare-update.ts',
     before: 'const epochs = planUpdate(items, algorithm, `update ${toVersion}`, shards);',
     after: 'const epochs = planUpdate(items, algorithm, `update ${toVersion} ${Math.random()}`, shards);',
     tests: [{ file: UPDATE_TEST, test: 'four updates in one process end in the same bits as four in four' }],

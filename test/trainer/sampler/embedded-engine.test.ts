@@ -8,7 +8,8 @@ import {
   EngineLost,
   createEmbeddedEngine,
 } from '../../../trainer/embedded/embedded-engine.ts';
-import type { GenerateRequest, UpdateRequest } from '../../../trainer/engine.ts';
+import type { UpdateRequest } from '../../../trainer/update-request.ts';
+import type { GenerateRequest } from '../../../trainer/generate-request.ts';
 import type { GenerateCost } from '../../../protocol/sampling.ts';
 import { loadPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { Sampler } from '../../../trainer/sampler/sampler.ts';

@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createEmbeddedEngine, type EmbeddedEngine } from '../../../trainer/embedded/embedded-engine.ts';
-import type { GenerateRequest, GenerateResult } from '../../../trainer/engine.ts';
+import type { GenerateRequest, GenerateResult } from '../../../trainer/generate-request.ts';
 import type { ModelConfig } from '../../../trainer/model/config.ts';
 import type { LoadedPolicy } from '../../../trainer/sampler/policy-loader.ts';
 import { Sampler, type SamplerOptions } from '../../../trainer/sampler/sampler.ts';

@@ -15,14 +15,15 @@ import { CriticTally } from '../../../trainer/critic/critic-metrics.ts';
 import { ResidentCritic } from '../../../trainer/critic/resident-critic.ts';
 import { learnValues, planCritic, settingsWithCritic } from '../../../trainer/critic/train-critic.ts';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
-import type { Datum, PlanRequest } from '../../../trainer/engine.ts';
+import type { Datum, PlanRequest } from '../../../trainer/update-request.ts';
 import type { NewLora, UpdateSettings } from '../../../protocol/algorithm.ts';
 import { readSafetensors } from '../../../trainer/model/safetensors.ts';
 import { PlanLost } from '../../../trainer/sharded/located-plan.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
 import { tf } from '../../../trainer/tensorflow.ts';
 import { NoCredit } from '../../../trainer/training/advantages.ts';
-import { metricsOf, prepareUpdate, Updater } from '../../../trainer/update.ts';
+import { metricsOf, Updater } from '../../../trainer/update.ts';
+import { prepareUpdate } from '../../../trainer/training/prepare-update.ts';
 import { asSampled, inScratch, qwen3Dir } from '../tiny-policy.ts';
 import { carryOut, type Who, worker } from './parts.ts';
 

@@ -5,8 +5,7 @@
 
 import type { Metrics } from '../losses/loss.ts';
 import { type Masked, type Values, at, clampedExp } from '../rows.ts';
-import { ratioStatistics } from './ratio-statistics.ts';
-import type { RatioTokens } from './ratio-tokens.ts';
+import { ratioStatistics, type RatioTokens } from './ratios.ts';
 import { outlierMask, sequenceMask, tokenMask } from './masks.ts';
 import { checkCorrection, isCorrecting, masksOutliers, masksTokens } from './settings.ts';
 import type { OffPolicySettings } from '../../../protocol/algorithm.ts';

@@ -2,7 +2,7 @@
 
 import type { Metrics } from '../losses/loss.ts';
 import { at, clampedExp, countOf, eachRow, rowCount, sumOver } from '../rows.ts';
-import type { RatioTokens } from './ratio-tokens.ts';
+import type { RatioTokens } from './ratios.ts';
 import type { OffPolicySettings } from '../../../protocol/algorithm.ts';
 
 export interface TisWeights {

@@ -1,7 +1,7 @@
-/** What the ratios of old policy to sampling policy are like, before anything is masked. */
+/** Ratios of the old policy to the one that sampled: what masks and weights are made of, and what they are like before these. */
 
+import { type Masked, type Values, at, maskedMean } from '../rows.ts';
 import type { Metrics } from '../losses/loss.ts';
-import { type Values, at, maskedMean } from '../rows.ts';
 
 /**
  * Mean over the tokens that count; deviation (unbiased), largest and smallest of ratio · mask over all tokens that are
@@ -19,4 +19,12 @@ export function ratioStatistics(ratios: Float64Array, mask: Values): Metrics {
     is_ratio_max: masked.reduce((most, x) => Math.max(most, x), -Infinity),
     is_ratio_min: masked.reduce((least, x) => Math.min(least, x), Infinity),
   };
+}
+
+/** Tokens with the ratio of the old policy to the one that sampled. */
+export interface RatioTokens extends Masked {
+  /** old − rollout. */
+  readonly logRatios: Float64Array;
+  /** Its exponential, clamped to e^±20. */
+  readonly ratios: Float64Array;
 }

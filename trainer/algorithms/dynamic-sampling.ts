@@ -1,7 +1,7 @@
 /** Dynamic sampling: batches are drawn until enough groups vary, or groups that do not are replaced by some that do. Pure. */
 
-import { shuffled } from '../../data/batching.ts';
-import { rowsByGroup } from './zero-variance.ts';
+import { shuffled } from '../data/batching.ts';
+import { rowsByGroup } from './filters.ts';
 
 /** A row as dynamic sampling sees it. */
 export interface SampledRow {

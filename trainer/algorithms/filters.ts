@@ -1,4 +1,4 @@
-/** Groups whose rewards are all alike teach nothing: which rows of a batch are in a group that varies, or has one member. */
+/** Which rollouts of a batch are learnt from: groups whose rewards differ, and answers that ended by themselves. */
 
 export interface GroupedRewards {
   readonly rewards: readonly number[];
@@ -24,4 +24,9 @@ export function keepVarying({ rewards, groups, counts }: GroupedRewards, toleran
     if (spread > tolerance) kept.push(...rows);
   }
   return kept.sort((a, b) => a - b);
+}
+
+/** Overlong filtering: the masks, all 0 where the reason is not `stop` (DAPO: Yu et al. 2025, §3.4). */
+export function filterOverlong(masks: ReadonlyArray<readonly number[]>, stopReasons: readonly string[]): number[][] {
+  return masks.map((mask, row) => (stopReasons[row] === 'stop' ? [...mask] : mask.map(() => 0)));
 }

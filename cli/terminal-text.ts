@@ -1,10 +1,10 @@
-/** Lines in the width of a terminal. Of a live one the bar gets shorter, then whole fields are left out, the last first; one that stays is broken between fields. */
+/** Text as a terminal takes it: lines in its width, columns, and words to be copied into a shell. */
 
 const SEPARATOR = ' · ';
 const BAR = /^(█*)(░*) /u;
 const SHORTEST_BAR = 4;
 
-/** Fields are between ` · `, the most important first; a bar may stand before them. No word is cut unless the first field alone is too long. */
+/** A live line: the bar gets shorter, then whole fields are left out, the last first. Fields are between ` · `, the most important first; a bar may stand before them. No word is cut unless the first field alone is too long. */
 export function fitLine(line: string, columns: number): string {
   const [head = '', full = '', empty = ''] = BAR.exec(line) ?? [];
   const fields = line.slice(head.length).split(SEPARATOR);
@@ -45,4 +45,21 @@ function shorter(full: number, empty: number, room: number): string {
   const most = empty > 0 ? width - 1 : width;
   const filled = Math.max(least, Math.min(most, Math.round((full / (full + empty)) * width)));
   return `${'█'.repeat(filled)}${'░'.repeat(width - filled)}`;
+}
+
+export function shellWord(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+export function table(rows: ReadonlyArray<readonly string[]>): string[] {
+  const columns = Math.max(0, ...rows.map((row) => row.length));
+  const widths = Array.from({ length: columns }, (_, index) =>
+    Math.max(...rows.map((row) => (row[index] ?? '').length)),
+  );
+  return rows.map((row) =>
+    row
+      .map((cell, index) => cell.padEnd(widths[index] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  );
 }

@@ -1,6 +1,6 @@
-/** What a batch of rollouts scored, as SkyRL reports it: rewards of a rollout, or of each of its tokens. */
+/** What a batch of rollouts scored, and how much the policy said, as SkyRL reports it. */
 
-import { rowsByGroup } from '../filters/zero-variance.ts';
+import { rowsByGroup } from './filters.ts';
 
 /** One number for a rollout, or one for each of its tokens. */
 export type Reward = number | readonly number[];
@@ -31,4 +31,18 @@ export function generatorMetrics(rewards: readonly Reward[], groups: readonly st
     passAtN: passed.length / Math.max(1, members.length),
     meanPositiveReward: mean(positiveOf),
   };
+}
+
+/** Lengths of the runs of 1, row after row; a row without any has none. */
+export function turnTokenCounts(masks: ReadonlyArray<readonly number[]>): number[] {
+  return masks.flatMap((mask) => {
+    const turns: number[] = [];
+    let before = 0;
+    for (const counts of mask) {
+      if (counts && !before) turns.push(0);
+      if (counts) turns[turns.length - 1] = (turns.at(-1) ?? 0) + 1;
+      before = counts;
+    }
+    return turns;
+  });
 }

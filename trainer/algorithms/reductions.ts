@@ -1,7 +1,7 @@
 /** Loss reductions: advantages are scaled before, so that a plain sum over all micro-batches of a minibatch is the mean that was asked for. */
 
-import { type Values, at, maskedMean, sumOver, type Masked, countOf, eachRow, rowCount } from '../rows.ts';
-import { LOSS_REDUCTIONS, type LossReduction } from '../../../protocol/algorithm.ts';
+import { type Values, at, maskedMean, sumOver, type Masked, countOf, eachRow, rowCount } from './rows.ts';
+import { LOSS_REDUCTIONS, type LossReduction } from '../../protocol/algorithm.ts';
 
 /** A minibatch as a reduction sees it. */
 export interface ReducedBatch extends Masked {

@@ -1,15 +1,18 @@
-/** What is defined where a module of one's own is the only one: another thread is asked, since what is loaded in one stays there. */
+/** A module of one's own with losses and estimators: loaded once in each thread that needs its names. */
 
 import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
-import { copyOf } from '../../modules/import-own.ts';
+import { importOwn, copyOf } from '../../modules/import-own.ts';
 
 export interface Names {
   readonly advantage: readonly string[];
   readonly loss: readonly string[];
 }
 
-/** Names of estimators and losses, the built-in ones among them. Errors: those of importing `module`. */
+/**
+ * Names of estimators and losses where `module` is the only one, the built-in ones among them: another thread is asked,
+ * since what is loaded in one stays there. Errors: those of importing `module`.
+ */
 export async function namesOfModule(module: string): Promise<Names> {
   // Built, this file and the thread's are JavaScript.
   const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
@@ -25,4 +28,9 @@ export async function namesOfModule(module: string): Promise<Names> {
   } finally {
     await thread.terminate();
   }
+}
+
+/** Errors: those of importing it. */
+export async function loadAlgorithms(module: string | undefined): Promise<void> {
+  if (module !== undefined) await importOwn(module);
 }

@@ -2,7 +2,7 @@
 
 import { execFileSync } from 'node:child_process';
 import { expect, it } from 'vitest';
-import { shellWord } from '../../cli/shell-word.ts';
+import { shellWord } from '../../cli/terminal-text.ts';
 
 it.each([
   'plain/file.yaml',

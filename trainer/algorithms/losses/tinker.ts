@@ -1,4 +1,4 @@
-/** The policy gradient with an importance weight and nothing that bounds it. */
+/** The losses that Tinker has beside PPO's: an importance weight that nothing bounds, and imitation whatever the advantage. */
 
 import { at, maskedMean } from '../rows.ts';
 import { type PolicyLossDefinition, termsOf } from './loss.ts';
@@ -17,4 +17,15 @@ export const importanceSampling: PolicyLossDefinition = {
       () => ({ importance_ratio: maskedMean(mask, ratio) }),
     );
   },
+};
+
+/** −logprob, summed as Tinker's `cross_entropy` sums it: neither advantages nor a reduction scale it. */
+export const crossEntropy: PolicyLossDefinition = {
+  correctable: false,
+  terms: ({ mask, logprobs }) =>
+    termsOf(
+      mask.length,
+      (i) => [-at(logprobs, i), -1],
+      () => ({ clip_ratio: 0 }),
+    ),
 };
