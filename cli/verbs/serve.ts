@@ -1,7 +1,7 @@
 /** `longhaul serve`: a policy behind OpenAI's API. */
 
 import { UserInputError } from '../../client/errors.ts';
-import { runServe } from '../serve/run-serve.ts';
+import { runServe } from '../run-serve.ts';
 import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../verb.ts';
 
 interface Options {

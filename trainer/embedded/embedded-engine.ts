@@ -1,7 +1,7 @@
 /** The engine inside of this process: TensorFlow has a thread of its own, so that this one never waits for an op. */
 
 import { SHARE_ENV, Worker } from 'node:worker_threads';
-import { findEngine, NotSetUp } from '#setup/engine-package.mjs';
+import { findEngine, NotSetUp } from '#setup/engine/engine-package.mjs';
 import type { PoolEngine } from '../engine.ts';
 import type { PlannedUpdate, PlanRequest, RoundRequest, ShardRequest, UpdateRequest } from '../update-request.ts';
 import type { GenerateRequest, GenerateResult } from '../generate-request.ts';

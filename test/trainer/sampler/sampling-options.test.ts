@@ -9,17 +9,17 @@ import { rankTokens, sampleToken } from '../../../trainer/sampler/sample-token.t
 import { Sampler } from '../../../trainer/sampler/sampler.ts';
 import { StopTexts } from '../../../trainer/sampler/stop-texts.ts';
 import { loadTokenizer } from '../../../trainer/tokenizer/load-tokenizer.ts';
-import { vectorsDir } from './vectors.ts';
+import { qwen3Dir } from '../tiny-policy.ts';
 
 const sampler = new Sampler({ load: ({ dir }) => loadPolicy(dir), admissionMs: 1, gatherMs: 1 });
-const tokenizer = await loadTokenizer(vectorsDir);
+const tokenizer = await loadTokenizer(qwen3Dir);
 afterAll(() => sampler.dispose());
 
 type Change = Partial<Omit<GenerateRequest, 'sampling'>> & { readonly sampling?: Partial<GenerateRequest['sampling']> };
 let calls = 0;
 
 const request = (name: string, { sampling, ...rest }: Change = {}): GenerateRequest => ({
-  policy: { dir: vectorsDir, version: 0 },
+  policy: { dir: qwen3Dir, version: 0 },
   cacheKey: `${name} ${calls++}`,
   tokens: tokenizer.encode('The pilot measured seven bright lanterns before noon.'),
   sampling: { temperature: 1, topP: 1, topK: 0, maxTokens: 24, ...sampling },
