@@ -1,12 +1,11 @@
 /** Supervised training on token sequences: the same seed and data give the same policy. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { AdamW, type AdamWSettings } from './optimizer/adamw.ts';
+import { AdamW, type AdamWSettings, learningRateAt } from './optimizer.ts';
 import { microBatches } from './data/batching.ts';
 import { type CheckpointRecord, writeCheckpoint } from './checkpoints/checkpoint.ts';
 import type { NewLora, RateSchedule } from '../protocol/algorithm.ts';
 import { Learner } from './learner.ts';
-import { learningRateAt } from './optimizer/learning-rate.ts';
 import type { ModelConfig } from './model/config.ts';
 import { initializeWeights } from './model/initialize.ts';
 import { type Batching, batchOf } from './model/packed-batch.ts';

@@ -1,7 +1,7 @@
 /** The engine in a process of its own, so that its threads and its peak of memory are its alone: the calls of `peer.py`. */
 
 import { readFile } from 'node:fs/promises';
-import { AdamW } from '../../trainer/optimizer/adamw.ts';
+import { AdamW } from '../../trainer/optimizer.ts';
 import { type EmbeddedEngine, createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
 import { Learner } from '../../trainer/learner.ts';
 import { readModelConfig } from '../../trainer/model/describe-policy.ts';

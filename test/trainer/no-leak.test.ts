@@ -4,7 +4,7 @@
  */
 
 import { describe, expect, test } from 'vitest';
-import { AdamW, TrainingDiverged } from '../../trainer/optimizer/adamw.ts';
+import { AdamW, TrainingDiverged } from '../../trainer/optimizer.ts';
 import { Learner } from '../../trainer/learner.ts';
 import { newAdapter } from '../../trainer/lora/new-adapter.ts';
 import type { ModelConfig } from '../../trainer/model/config.ts';

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto';
 import { cp, mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { TrainingDiverged } from '../../trainer/optimizer/adamw.ts';
+import { TrainingDiverged } from '../../trainer/optimizer.ts';
 import type { Datum, UpdateRequest } from '../../trainer/update-request.ts';
 import { readSafetensors } from '../../trainer/model/safetensors.ts';
 import { tokenBatch } from '../../trainer/model/token-batch.ts';

@@ -66,7 +66,7 @@ export function planCritic<S extends ValuedSequence>(
 }
 
 /** Adds the gradient of some of a step's sequences, whose loss is a mean over all of them. */
-export async function learnValues(
+export async function forwardBackwardValues(
   { model }: Critic,
   micro: readonly ValuedSequence[],
   sequences: number,
@@ -110,7 +110,7 @@ export async function trainCritic(
   let done = 0;
   for (const step of steps) {
     for (const micro of step.micro) {
-      await learnValues(critic, micro, step.sequences, settings, tally);
+      await forwardBackwardValues(critic, micro, step.sequences, settings, tally);
       onProgress(++done / total);
     }
     tally.addStep(stepCritic(critic, model.gradients.flatten(model.decoder), settings.critic));

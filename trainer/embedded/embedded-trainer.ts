@@ -1,7 +1,7 @@
 /** The embedded engine's half of the seam that trains: one policy at a time, in the thread that TensorFlow runs in. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { AdamW, AdamWSettings } from '../optimizer/adamw.ts';
+import type { AdamW, AdamWSettings } from '../optimizer.ts';
 import type { Backend, Pass, PassResult, ShardSession, StateToLoad, StateToSave, Trainer } from '../backend.ts';
 import { type CheckpointRecord, readCheckpointRecord, writeCheckpoint } from '../checkpoints/checkpoint.ts';
 import type { Datum } from '../update-request.ts';

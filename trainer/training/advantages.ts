@@ -3,7 +3,7 @@
 import { advantagesByGroup } from '../algorithms/advantages/within-group.ts';
 import type { AdvantageSettings } from '../algorithms/advantages/estimator.ts';
 import { advantageEstimators } from '../algorithms/advantages/registry.ts';
-import { penaliseRewards } from '../algorithms/kl/in-reward.ts';
+import { penaliseRewards } from '../algorithms/kl.ts';
 import { normaliseAdvantages } from '../algorithms/reductions.ts';
 import { startsOf, joined, ones, parted } from '../algorithms/rows.ts';
 import type { Credit, Datum } from '../update-request.ts';

@@ -90,7 +90,7 @@ function refuseBeside(command: Command): void {
 }
 
 /** Errors: `JobFailed` for a rollout that could not be graded; `UserInputError` where its input is to blame. */
-async function rollOut(options: Options, context: VerbContext): Promise<Outcome> {
+async function rolledOut(options: Options, context: VerbContext): Promise<Outcome> {
   const { attach } = options;
   await loadModules(context);
   const input = attach === undefined ? await inputOf(options, context) : undefined;
@@ -126,7 +126,7 @@ export const rolloutVerb: Verb = {
       .action((options: Options) =>
         run((context) => {
           if (options.attach !== undefined) refuseBeside(command);
-          return rollOut(options, context);
+          return rolledOut(options, context);
         }),
       );
   },

@@ -12,7 +12,7 @@ import { CheckpointTorn } from '../../../trainer/checkpoints/verified-checkpoint
 import { criticPlace } from '../../../trainer/critic/critic-files.ts';
 import { CriticTally } from '../../../trainer/critic/critic-metrics.ts';
 import { ResidentCritic } from '../../../trainer/critic/resident-critic.ts';
-import { learnValues, planCritic, settingsWithCritic } from '../../../trainer/critic/train-critic.ts';
+import { forwardBackwardValues, planCritic, settingsWithCritic } from '../../../trainer/critic/train-critic.ts';
 import { EmbeddedTrainer } from '../../../trainer/embedded/embedded-trainer.ts';
 import type { PlanRequest } from '../../../trainer/update-request.ts';
 import { ShardedUpdater } from '../../../trainer/sharded/sharded-updater.ts';
@@ -104,7 +104,7 @@ describe('an update with a critic in shards', () => {
       const gradientOf = async (n: number): Promise<Float32Array> => {
         const [step] = planCritic(valued, settings, 'k', n);
         expect(step!.micro.length).toBeGreaterThanOrEqual(n);
-        for (const micro of step!.micro) await learnValues(loaded, micro, step!.sequences, settings, plain);
+        for (const micro of step!.micro) await forwardBackwardValues(loaded, micro, step!.sequences, settings, plain);
         return loaded.model.gradients.flatten(loaded.model.decoder).dataSync() as Float32Array;
       };
       const [together, finer] = [await gradientOf(1), await gradientOf(shards)];

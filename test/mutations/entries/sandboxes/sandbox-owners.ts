@@ -14,8 +14,8 @@ const LIFECYCLE_TEST = 'test/sandboxes/lifecycle.test.ts';
 const DOCKER_LIFECYCLE_TEST = 'test/sandboxes/docker/lifecycle.test.ts';
 const SWEEP_TEST = 'test/sandboxes/sweep.test.ts';
 const SANDBOX_PROVIDER_TEST = 'test/workers/sandbox-provider.test.ts';
-const OWNER_LIVES_TEST = 'test/workers/owner-lives.test.ts';
-const OWNER_WAITS_TEST = 'test/workers/owner-waits.test.ts';
+const OWNER_LIVES_TEST = 'test/workers/lease-owner.test.ts';
+const LEASE_OWNER_TEST = 'test/workers/lease-owner.test.ts';
 const KEEP_WAITING_TEST = 'test/sandboxes/keep-waiting.test.ts';
 
 export const sandboxOwners: readonly Mutation[] = [
@@ -106,7 +106,7 @@ export const sandboxOwners: readonly Mutation[] = [
   {
     name: 'who was terminated is taken for alive',
     fault: TERMINATED,
-    file: 'workers/owner-lives.ts',
+    file: 'workers/lease-owner.ts',
     before: "'CANCELLED', 'TERMINATED', 'TIMED_OUT'",
     after: "'CANCELLED', 'TIMED_OUT'",
     tests: [{ file: OWNER_LIVES_TEST, test: 'is known to have ended when it was terminated' }],
@@ -114,7 +114,7 @@ export const sandboxOwners: readonly Mutation[] = [
   {
     name: 'who cannot be asked is taken for dead',
     fault: TERMINATED,
-    file: 'workers/owner-lives.ts',
+    file: 'workers/lease-owner.ts',
     before: 'return true;',
     after: 'return false;',
     tests: [{ file: OWNER_LIVES_TEST, test: 'lives for all that is known where nobody answers' }],
@@ -211,17 +211,17 @@ export const sandboxOwners: readonly Mutation[] = [
   {
     name: 'a turn that nobody samples needs no sandbox',
     fault: WAITS,
-    file: 'workers/owner-waits.ts',
+    file: 'workers/lease-owner.ts',
     before: "new Set(['generate', ",
     after: 'new Set([',
-    tests: [{ file: OWNER_WAITS_TEST, test: 'a rollout waits for its turn to be sampled or acted' }],
+    tests: [{ file: LEASE_OWNER_TEST, test: 'a rollout waits for its turn to be sampled or acted' }],
   },
   {
     name: 'who waits for a sandbox keeps the one that it gave up',
     fault: WAITS,
-    file: 'workers/owner-waits.ts',
+    file: 'workers/lease-owner.ts',
     before: "new Set(['generate', ",
     after: "new Set(['prepareSandbox', 'generate', ",
-    tests: [{ file: OWNER_WAITS_TEST, test: 'a rollout waits for its turn to be sampled or acted' }],
+    tests: [{ file: LEASE_OWNER_TEST, test: 'a rollout waits for its turn to be sampled or acted' }],
   },
 ];

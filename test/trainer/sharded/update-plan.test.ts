@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { assignShards } from '../../../trainer/sharded/assign-shards.ts';
+import { assignShards } from '../../../trainer/sharded/update-plan.ts';
 
 const ofLengths = (...lengths: number[]) =>
   lengths.map((length) => ({ tokens: Array.from({ length: length + 1 }, () => 1) }));

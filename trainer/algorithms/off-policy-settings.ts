@@ -1,6 +1,6 @@
 /** What is done about data that another policy sampled, or the same one with other arithmetic; SkyRL's defaults. */
 
-import { TIS_RATIOS, SEQUENCE_MASKS, type OffPolicySettings } from '../../../protocol/algorithm.ts';
+import { TIS_RATIOS, SEQUENCE_MASKS, type OffPolicySettings } from '../../protocol/algorithm.ts';
 
 export const NO_CORRECTION: OffPolicySettings = {
   tisRatioType: 'none',
