@@ -11,7 +11,7 @@ import { stallLines } from '../../workers/watchdog/stall.ts';
 const EVERY_POLLS = 30;
 
 /** Each finding once, for as long as it is so. */
-export class StallTeller {
+export class StallReporter {
   readonly #client: Client;
   readonly #run: string;
   readonly #say: (line: string) => void;
@@ -38,7 +38,7 @@ export class StallTeller {
 }
 
 /** What keeps this folder's disks from being written; each is said at once, as a remark. */
-export async function tellOfDisks({ env, cwd, note }: VerbContext): Promise<readonly DiskTrouble[]> {
+export async function reportDisks({ env, cwd, note }: VerbContext): Promise<readonly DiskTrouble[]> {
   const home = stackHome(env, cwd);
   const troubles = diskTroubles([...stackPlaces(home), ...(await runPlaces(home))]);
   for (const { line } of troubles) note(line);

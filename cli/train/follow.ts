@@ -10,7 +10,7 @@ import type { RunSummary } from '../../reports/run-summary.ts';
 import type { BatchStatus } from '../../workflows/batch/batch-execution.ts';
 import { tripLine } from '../../protocol/breaker.ts';
 import type { TrainStatus } from '../../protocol/train-status.ts';
-import { awayLine, StallTeller } from '../connect/troubles.ts';
+import { awayLine, StallReporter } from '../connect/troubles.ts';
 import { whileAway } from '../../client/while-away.ts';
 import { breakLine, fitLine } from '../terminal-text.ts';
 import { RunHandle } from '../../client/run-handle.ts';
@@ -97,7 +97,7 @@ export async function followRun(
 ): Promise<void> {
   const handle = new RunHandle(client, run);
   const teller = new Teller(screen);
-  const stalls = new StallTeller(client, run, (line) => screen.line(line));
+  const stalls = new StallReporter(client, run, (line) => screen.line(line));
   let steps: number | undefined;
   try {
     for (;;) {

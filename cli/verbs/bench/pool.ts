@@ -1,7 +1,7 @@
 /** `longhaul bench pool`: updates by several workers against one. */
 
 import { BENCH_MODELS } from '../../../benchmarks/engine/bench-models.ts';
-import { benchPool } from '../../../benchmarks/pool/pool.ts';
+import { benchPool } from '../../../benchmarks/pool.ts';
 import { type Outcome, type Verb, type VerbContext, wholeNumber } from '../../verb.ts';
 import { benchModels } from './engine-options.ts';
 

@@ -8,7 +8,7 @@ import { followRun, type Screen, screenOn } from '../../train/follow.ts';
 import { evaluationLines, evaluationName, stepLine } from '../../train/format.ts';
 import { ANSWERS_WITHIN_MS, askLive, linesOfLive, type Live, whyUnanswered, whyUnknown } from '../../train/live-run.ts';
 import { reportLines } from '../../train/report.ts';
-import { tellOfDisks } from '../../connect/troubles.ts';
+import { reportDisks } from '../../connect/troubles.ts';
 import { type LocalStore, withLocalStore } from '../../connect/local-store.ts';
 import { evalsAndRollouts, type Work } from '../../connect/all-work.ts';
 import { evalNames, isSingleRollout } from '../../connect/known-names.ts';
@@ -87,7 +87,7 @@ async function named(given: string, local: LocalStore): Promise<string> {
 async function show(given: string, context: VerbContext): Promise<Outcome> {
   const rollout = await singleRollout(given, context);
   if (rollout !== undefined) return trajectory(rollout, context);
-  const disks = await tellOfDisks(context);
+  const disks = await reportDisks(context);
   return withLocalStore(context, async (local) => {
     const run = await named(given, local);
     const id = evalOf(run);
@@ -147,7 +147,7 @@ async function watch(given: string, context: VerbContext): Promise<Outcome> {
   refuseEval(given);
   const run = await withLocalStore(context, (local) => named(given, local));
   refuseEval(run);
-  await tellOfDisks(context);
+  await reportDisks(context);
   return withLocalStore(context, async (local) => {
     const { status } = await local.summary(run);
     const out = context.json ? process.stderr : process.stdout;

@@ -3,7 +3,7 @@
 import { withServerAsked } from '../../../stack/processes/ask-server.ts';
 import { listProcesses } from '../../../stack/processes/list-processes.ts';
 import { stackHome } from '../../../connection/stack-paths.ts';
-import { tellOfDisks } from '../../connect/troubles.ts';
+import { reportDisks } from '../../connect/troubles.ts';
 import { table } from '../../terminal-text.ts';
 import type { Verb } from '../../verb.ts';
 
@@ -12,7 +12,7 @@ export const ps: Verb = {
     command.action(() =>
       run(async (context) => {
         const { env, cwd, say } = context;
-        const disks = await tellOfDisks(context);
+        const disks = await reportDisks(context);
         const stack = await withServerAsked(listProcesses(stackHome(env, cwd)));
         if (stack.status === 'down') say(`the stack in ${stack.home} is down; start it: npx longhaul up --detach`);
         else {

@@ -15,7 +15,7 @@ import { readCheckpointRecord } from '../../../trainer/checkpoints/checkpoint.ts
 import type { PlannedUpdate } from '../../../trainer/update-request.ts';
 import { inScratch, qwen3Dir } from '../tiny-policy.ts';
 
-const program = fileURLToPath(new URL('../../../benchmarks/pool/pool-process.ts', import.meta.url));
+const program = fileURLToPath(new URL('../../../benchmarks/pool-process.ts', import.meta.url));
 
 class WorkerProcess {
   readonly child: ChildProcess = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {

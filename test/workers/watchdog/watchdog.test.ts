@@ -6,7 +6,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { type Client, Connection } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { expect, it } from 'vitest';
-import { StallTeller } from '../../../cli/connect/troubles.ts';
+import { StallReporter } from '../../../cli/connect/troubles.ts';
 import { askLive, linesOfLive } from '../../../cli/train/live-run.ts';
 import { findStalls, openRuns } from '../../../workers/watchdog/find-stalls.ts';
 import { stallLines } from '../../../workers/watchdog/stall.ts';
@@ -204,7 +204,7 @@ it('who follows a run is told once of what is stuck, though the server was away 
   };
   const flaky = Object.create(client, { workflow: { get: () => (isAway ? away() : client.workflow) } }) as Client;
   const said: string[] = [];
-  const teller = new StallTeller(flaky, run, (line) => said.push(line));
+  const teller = new StallReporter(flaky, run, (line) => said.push(line));
   const look = async () => {
     for (let i = 0; i < 30; i += 1) await teller.poll();
   };

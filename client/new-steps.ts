@@ -1,7 +1,7 @@
 /** What each look at a run brings that is new: every step once and in its order, or an error that names those that are lost. */
 
-import type { StepRecord } from '../../protocol/step-record.ts';
-import type { TrainStatus } from '../../protocol/train-status.ts';
+import type { StepRecord } from '../protocol/step-record.ts';
+import type { TrainStatus } from '../protocol/train-status.ts';
 
 /** Steps `first` to `last` ended between two looks, and were gone from what the run tells by the second. */
 export class StepsMissed extends Error {

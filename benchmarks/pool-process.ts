@@ -1,9 +1,9 @@
 /** One worker of `bench pool`: the engine in a process of its own, with the parts of an update as calls of one line of JSON. */
 
-import { createEmbeddedEngine } from '../../trainer/embedded/embedded-engine.ts';
-import type { Datum, PlanRequest, RoundRequest, ShardRequest } from '../../trainer/update-request.ts';
-import { noiseOf } from '../../trainer/sampler/noise.ts';
-import { answerCalls, type Calls } from '../engine/answer-calls.ts';
+import { createEmbeddedEngine } from '../trainer/embedded/embedded-engine.ts';
+import type { Datum, PlanRequest, RoundRequest, ShardRequest } from '../trainer/update-request.ts';
+import { noiseOf } from '../trainer/sampler/noise.ts';
+import { answerCalls, type Calls } from './engine/answer-calls.ts';
 
 /** Rollouts as a step would give them: made here, since they would be long lines. */
 export interface MadeData {

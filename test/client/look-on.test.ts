@@ -7,8 +7,8 @@ import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it, vi } from 'vitest';
-import { packageRoot } from '../../../scripts/setup/paths.mjs';
-import { type Found, lookOn } from '../../../client/steps/look-on.ts';
+import { packageRoot } from '../../scripts/setup/paths.mjs';
+import { type Found, lookOn } from '../../client/look-on.ts';
 
 /** Finds one number after the other, and is over with `last`. */
 function counting(last: number) {
@@ -75,7 +75,7 @@ it('ends at once by a signal, whatever was found and whoever waits', async () =>
 
 /** How a program ends that does `body` with an endless `items`. */
 function program(body: string) {
-  const module = JSON.stringify(join(packageRoot, 'client', 'steps', 'look-on.ts'));
+  const module = JSON.stringify(join(packageRoot, 'client', 'look-on.ts'));
   const code = `import { lookOn } from ${module};
     let looks = 0;
     const items = lookOn(async () => ({ items: (looks += 1) === 5 ? [5] : [], over: false }), 20);

@@ -7,12 +7,12 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { readCheckpointRecord } from '../../trainer/checkpoints/checkpoint.ts';
-import type { PlannedUpdate } from '../../trainer/update-request.ts';
-import type { UpdateSettings } from '../../protocol/algorithm.ts';
-import { readModelConfig } from '../../trainer/model/describe-policy.ts';
-import { type BenchModel, benchModel, median } from '../engine/bench-models.ts';
-import { JsonProcess } from '../engine/json-process.ts';
+import { readCheckpointRecord } from '../trainer/checkpoints/checkpoint.ts';
+import type { PlannedUpdate } from '../trainer/update-request.ts';
+import type { UpdateSettings } from '../protocol/algorithm.ts';
+import { readModelConfig } from '../trainer/model/describe-policy.ts';
+import { type BenchModel, benchModel, median } from './engine/bench-models.ts';
+import { JsonProcess } from './engine/json-process.ts';
 
 export interface PoolBenchOptions {
   readonly model: BenchModel;

@@ -1,8 +1,8 @@
 /** Hunts steps that are told twice, left out without a word, or missed by nobody and told as lost. */
 
 import { expect, it } from 'vitest';
-import { NewSteps, StepsMissed } from '../../../client/steps/new-steps.ts';
-import type { StepRecord } from '../../../protocol/step-record.ts';
+import { NewSteps, StepsMissed } from '../../client/new-steps.ts';
+import type { StepRecord } from '../../protocol/step-record.ts';
 
 /** What a run of 100 steps says after `step`, of which it still tells those from `first` on. */
 const status = (step: number, first = Math.max(1, step - 19)) => ({

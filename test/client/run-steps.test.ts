@@ -3,8 +3,8 @@
 import type { Client } from '@temporalio/client';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { expect, it } from 'vitest';
-import { RunHandle } from '../../../client/run-handle.ts';
-import { StepsMissed } from '../../../client/steps/new-steps.ts';
+import { RunHandle } from '../../client/run-handle.ts';
+import { StepsMissed } from '../../client/new-steps.ts';
 
 const STEPS = 60;
 
