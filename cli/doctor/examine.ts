@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { ask, which } from '#setup/command.mjs';
 import { findNode } from '#setup/pinned-node.mjs';
-import { prerequisites } from '#setup/prerequisites.mjs';
+import { prerequisites } from '#setup/steps/prerequisites.mjs';
 import { addressText, ENDPOINTS_VARIABLE, KEYS_VARIABLE, keyText } from '../../endpoints/allowed-addresses.ts';
 import { readAllowedAddresses, MAX_SANDBOXES, readMaxLiveSandboxes } from '../../workers/settings.ts';
 import { type Finding, finding } from './finding.ts';

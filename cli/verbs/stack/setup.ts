@@ -1,6 +1,6 @@
 /** `longhaul setup`: the set-up, where the package is: a clone, or somebody's `node_modules`. */
 
-import { setUp } from '#setup/steps.mjs';
+import { setUp } from '#setup/steps/set-up.mjs';
 import type { Verb } from '../../verb.ts';
 
 export const setupVerb: Verb = {

@@ -8,7 +8,7 @@ import { run } from '../command.mjs';
 import { hashInputs, makeDirectoryOnce, readJson, swapLink, writeWhole } from '../files.mjs';
 import { findEngine } from './engine-package.mjs';
 import { cacheDirectory, dependencyDirectory } from '../paths.mjs';
-import { compiler } from '../prerequisites.mjs';
+import { compiler } from '../steps/prerequisites.mjs';
 
 /** AVX2 and FMA, as every x86-64 server has had for ten years; products are added without rounding between, everywhere. */
 const DECODER_FLAGS = [

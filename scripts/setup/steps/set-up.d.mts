@@ -1,4 +1,4 @@
-import type { FoundNode } from './pinned-node.mjs';
+import type { FoundNode } from '../pinned-node.mjs';
 
 export interface SetUpStep {
   readonly name: string;

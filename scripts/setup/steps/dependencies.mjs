@@ -2,8 +2,8 @@
 
 import { existsSync, lstatSync, rmSync, symlinkSync, mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { run } from './command.mjs';
-import { readJson } from './files.mjs';
+import { run } from '../command.mjs';
+import { readJson } from '../files.mjs';
 
 /** Installs what the lock file names, unless it is there. Returns what was done, in words. */
 export async function installDependencies(root) {

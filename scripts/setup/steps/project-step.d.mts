@@ -1,4 +1,4 @@
-import type { FoundNode } from './pinned-node.mjs';
+import type { FoundNode } from '../pinned-node.mjs';
 
 export interface ProjectStep {
   readonly root: string;

@@ -1,6 +1,6 @@
 /** What the machine must bring along, each with the one command that installs it on Debian and Ubuntu. */
 
-import { ask, MissingPrerequisites, which } from './command.mjs';
+import { ask, MissingPrerequisites, which } from '../command.mjs';
 
 const APT = 'sudo apt-get install -y';
 

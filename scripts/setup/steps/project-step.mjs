@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { run } from './command.mjs';
-import { hashInputs, readJson, writeWhole } from './files.mjs';
+import { run } from '../command.mjs';
+import { hashInputs, readJson, writeWhole } from '../files.mjs';
 
 /**
  * Calls the export `name` of `module` with strings; it returns the path that it made. The call is left out while

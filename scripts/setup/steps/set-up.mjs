@@ -3,15 +3,15 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { installDependencies } from './dependencies.mjs';
-import { linkEngine, makeEngineBinding, verifyEngine } from './engine/engine-binding.mjs';
-import { engineVariant, makeEngineLibrary } from './engine/engine-library.mjs';
-import { makeEnginePackage } from './engine/engine-package.mjs';
-import { cacheDirectory, packageRoot } from './paths.mjs';
-import { findNode } from './pinned-node.mjs';
+import { linkEngine, makeEngineBinding, verifyEngine } from '../engine/engine-binding.mjs';
+import { engineVariant, makeEngineLibrary } from '../engine/engine-library.mjs';
+import { makeEnginePackage } from '../engine/engine-package.mjs';
+import { cacheDirectory, packageRoot } from '../paths.mjs';
+import { findNode } from '../pinned-node.mjs';
 import { checkPrerequisites } from './prerequisites.mjs';
-import { withLock } from './process-lock.mjs';
+import { withLock } from '../process-lock.mjs';
 import { projectStep } from './project-step.mjs';
-import { makeTemporal } from './temporal/temporal.mjs';
+import { makeTemporal } from '../temporal/temporal.mjs';
 
 /** Does all of it. `say` gets a line per step, `onStep` the same as data. Returns the Node that runs the project. */
 export async function setUp({
