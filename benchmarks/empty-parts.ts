@@ -83,6 +83,7 @@ export const emptyEnvironment: Environment = {
   grade: async () => ({ code: 'graded', reward: 1, passed: true, reason: '' }),
 };
 
+/** An agent's own activities, which do nothing: what its rollouts cost is in other stages. */
 export const idleAgent: AgentRunActivities = {
   agentRun: async () => ({ line: '' }),
   collect: async () => ({ artifact: 'sha256:00', bytes: 0 }),

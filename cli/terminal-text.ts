@@ -47,10 +47,12 @@ function shorter(full: number, empty: number, room: number): string {
   return `${'█'.repeat(filled)}${'░'.repeat(width - filled)}`;
 }
 
+/** A word as a shell takes it, for commands that are printed to be copied. */
 export function shellWord(text: string): string {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }
 
+/** Rows as aligned columns. */
 export function table(rows: ReadonlyArray<readonly string[]>): string[] {
   const columns = Math.max(0, ...rows.map((row) => row.length));
   const widths = Array.from({ length: columns }, (_, index) =>

@@ -33,7 +33,7 @@ export interface Verb {
   define(command: Command, run: (work: Work) => Promise<void>): void;
 }
 
-/** Errors: `UserInputError` that names the option, what was given, and what to give. */
+/** A whole number off the command line. Errors: `UserInputError` that names the option, what was given, and what to give. */
 export function wholeNumber(option: string, text: string, least: number, most?: number): number {
   const value = Number(text);
   if (text.trim() !== '' && Number.isSafeInteger(value) && value >= least && value <= (most ?? value)) return value;

@@ -100,7 +100,7 @@ export class RateLimiter {
 const MINUTE_MS = 60_000;
 
 /** Requests, or tokens, that a minute allows: full at first, and filled evenly. */
-export class RateBucket {
+class RateBucket {
   readonly #capacity: number;
   #level: number;
   #at: number;

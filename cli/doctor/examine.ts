@@ -114,7 +114,8 @@ function version(env: NodeJS.ProcessEnv, name: string, args: string[]): string |
 
 const KEYS = 'keys of endpoints';
 
-export function examineAllowed(env: NodeJS.ProcessEnv): Finding[] {
+/** What the inputs of workflows may name here: addresses and names of variables, never a value. */
+function examineAllowed(env: NodeJS.ProcessEnv): Finding[] {
   try {
     const { keys, endpoints } = readAllowedAddresses(env);
     const listed = keys.map((key) => `${keyText(key)}${env[key.name] ? '' : ' (not set here)'}`);

@@ -69,7 +69,7 @@ export function crc32c(bytes: Uint8Array): number {
 }
 
 /** Turned right by 15 bits, plus a constant: so that the CRC of a record that holds CRCs says something (`crc32c::Mask` of TensorFlow). */
-export function maskedCrc32c(bytes: Uint8Array): number {
+function maskedCrc32c(bytes: Uint8Array): number {
   const crc = crc32c(bytes);
   return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;
 }

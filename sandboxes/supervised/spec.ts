@@ -86,10 +86,11 @@ const fixed: Readonly<Record<string, string>> = {
 };
 
 /** `KEY=VALUE` strings; the task's own variables come last. */
-export function sandboxEnvironment(path: string, own: Readonly<Record<string, string>>): string[] {
+function sandboxEnvironment(path: string, own: Readonly<Record<string, string>>): string[] {
   return Object.entries({ ...fixed, PATH: path, ...own }).map(([key, value]) => `${key}=${value}`);
 }
 
+// What a machine has one number of for everybody, and how much of it a sandbox may take.
 /** Of 4,096 (`kernel.pty.max`): all of the sandbox's own instance. */
 export const MOST_PSEUDO_TERMINALS = 16;
 

@@ -102,8 +102,8 @@ export async function resolveModel(text: string, options: ResolveOptions = {}): 
 
 const given = (text: string | undefined): string | undefined => text?.trim() || undefined;
 
-/** `HF_TOKEN`, else what is in the file `HF_TOKEN_PATH`, else in `HF_HOME/token`; `undefined` where there is none. */
-export async function hubToken(env: Environment = process.env): Promise<string | undefined> {
+/** The token that a hub is shown, found where `huggingface_hub` finds it: `HF_TOKEN`, else what is in the file `HF_TOKEN_PATH`, else in `HF_HOME/token`; `undefined` where there is none. */
+async function hubToken(env: Environment): Promise<string | undefined> {
   const said = given(env['HF_TOKEN']) ?? given(env['HUGGING_FACE_HUB_TOKEN']);
   if (said !== undefined) return said;
   try {

@@ -123,6 +123,7 @@ function checkLayout(file: string, entries: readonly Entry[], available: number)
   }
 }
 
+/** Whether this machine is what the files are. */
 export const littleEndian = new Uint8Array(new Uint16Array([1]).buffer)[0] === 1;
 
 /** Little-endian bytes of `data`, without a copy where the machine is little-endian itself. */

@@ -54,6 +54,7 @@ export async function failedTaskOf(client: Client, workflowId: string): Promise<
   }
 }
 
+/** A time as Temporal's API gives it. */
 export type Timestamp =
   | { readonly seconds?: { toString(): string } | null; readonly nanos?: number | null }
   | null

@@ -12,7 +12,7 @@ export class TooFewTokens extends Error {
  * (x − mean) / √(var + 1e-8) with the unbiased variance. Errors: `TooFewTokens` where fewer than two tokens count.
  * Source: `masked_whiten` of TRL and verl; the bias correction is Bessel's.
  */
-export function whiten(values: Values, mask: Values): Float64Array {
+function whiten(values: Values, mask: Values): Float64Array {
   const count = countOf(mask);
   if (count < 2) throw new TooFewTokens(`whitening needs two tokens that count, and there are ${count}`);
   const mean = maskedMean(mask, (i) => at(values, i));
