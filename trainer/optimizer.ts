@@ -1,9 +1,6 @@
-/**
- * AdamW on the flat vector of a policy, as PyTorch computes it (decoupled decay, bias correction, global-norm clipping), and
- * the schedule of its learning rate: linear warm-up, then constant, or falling to a fraction of itself.
- */
+/** AdamW on the flat vector of a policy, as PyTorch computes it: decoupled decay, bias correction, global-norm clipping. */
 
-import type { RateSchedule, AdamWSettings } from '../protocol/algorithm.ts';
+import type { AdamWSettings } from '../protocol/algorithm.ts';
 import { type Tensor, add, div, inGraph, reshape, scale, sqrt, square, sub, sumLast } from './model/layers/kernels.ts';
 import { type Layout, type Trainable, packFlat, unpackFlat } from './model/parameters.ts';
 import type { NamedTensor } from './model/safetensors.ts';
@@ -105,16 +102,4 @@ export class AdamW {
     const decayed = scale(weights, 1 - learningRate * weightDecay);
     return { first, second, weights: sub(decayed, scale(direction, learningRate / (1 - beta1 ** step))) };
   }
-}
-
-/** The rate of `step`, from 0, of `steps`. Past the last one it stays where it fell to. */
-export function learningRateAt(
-  { learningRate, warmup, schedule, finalRate = 0 }: RateSchedule,
-  step: number,
-  steps: number,
-): number {
-  if (step < warmup) return (learningRate * (step + 1)) / warmup;
-  const done = Math.min(1, (step - warmup) / Math.max(1, steps - warmup));
-  const left = { constant: 1, linear: 1 - done, cosine: (1 + Math.cos(Math.PI * done)) / 2 }[schedule];
-  return learningRate * (schedule === 'constant' ? 1 : finalRate + (1 - finalRate) * left);
 }

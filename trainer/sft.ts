@@ -1,7 +1,8 @@
 /** Supervised training on token sequences: the same seed and data give the same policy. */
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { AdamW, type AdamWSettings, learningRateAt } from './optimizer.ts';
+import { AdamW, type AdamWSettings } from './optimizer.ts';
+import { learningRateAt } from './learning-rate.ts';
 import { microBatches } from './data/batching.ts';
 import { type CheckpointRecord, writeCheckpoint } from './checkpoints/checkpoint.ts';
 import type { NewLora, RateSchedule } from '../protocol/algorithm.ts';

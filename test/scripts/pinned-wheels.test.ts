@@ -80,7 +80,7 @@ test('another one is refused with both hashes, never used, and leaves nothing', 
 });
 
 test('every wheel that the project fetches has an exact version and hashes', () => {
-  const wheels = join(packageRoot, 'scripts', 'setup', 'wheels');
+  const wheels = join(packageRoot, 'scripts', 'setup', 'wheels', 'pins');
   const engine = join(packageRoot, 'benchmarks', 'engine');
   const files = [
     ...readdirSync(wheels).map((name) => join(wheels, name)),

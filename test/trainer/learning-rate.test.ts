@@ -3,7 +3,7 @@
  * of warm-up, the middles and ends of each schedule, and that it never falls below where it should end.
  */
 import { expect, test } from 'vitest';
-import { learningRateAt } from '../../trainer/optimizer.ts';
+import { learningRateAt } from '../../trainer/learning-rate.ts';
 import type { RateSchedule } from '../../protocol/algorithm.ts';
 
 const cosine: RateSchedule = { learningRate: 1, warmup: 10, schedule: 'cosine' };

@@ -10,7 +10,7 @@ import { readPins, withPinnedWheel } from '../wheels/pinned-wheels.mjs';
 export const TENSORFLOW = '2.21.0';
 
 /** Per variant and processor, the wheels with their SHA-256 as PyPI publishes them; TensorFlow's own first. */
-const PINS = fileURLToPath(new URL('../wheels', import.meta.url));
+const PINS = fileURLToPath(new URL('../wheels/pins', import.meta.url));
 
 const TAGS = {
   x64: ['manylinux_2_28_x86_64', 'manylinux_2_27_x86_64', 'manylinux_2_17_x86_64', 'manylinux2014_x86_64'],

